@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file Everything: `#include <ringfire/ringfire.h>`. */
+#ifndef RINGFIRE_RINGFIRE_H
+#define RINGFIRE_RINGFIRE_H
+
+#include <ringfire/bench.h>
+#include <ringfire/common.h>
+#include <ringfire/dataset.h>
+#include <ringfire/device.h>
+#include <ringfire/ops.h>
+#include <ringfire/strategy.h>
+#include <ringfire/train.h>
+
+#endif

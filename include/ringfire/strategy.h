@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file
+ * Strategies decide where replicas live and how they stay in sync; functions are steps that run on every replica.
+ *
+ * Synchronous data parallelism, after tf.distribute.MirroredStrategy: every replica holds the same variables, takes its
+ * share of the global batch, and gradients are *summed* over replicas before one update is applied everywhere.
+ * Lifetime: destroy what was created on a strategy (functions, models, optimizers, metrics, variables) before it.
+ */
+#ifndef RINGFIRE_STRATEGY_H
+#define RINGFIRE_STRATEGY_H
+
+#include <ringfire/common.h>
+#include <ringfire/dataset.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rf_strategy rf_strategy;
+typedef struct rf_variable rf_variable;
+typedef struct rf_function rf_function;
+typedef struct rf_per_replica rf_per_replica;
+typedef struct rf_trace rf_trace;
+
+/** How replicas stay identical after a step. */
+typedef enum rf_update_mode {
+    /** Gradients are reduce-scattered, the owner of a shard updates it, parameters are all-gathered: every weight is
+     *  computed on exactly one device, so replicas are bit-identical whatever their drivers round differently. */
+    RF_UPDATE_SHARDED,
+    /** Gradients are all-reduced and every replica runs the whole update. Only for devices of one driver. */
+    RF_UPDATE_LOCAL,
+} rf_update_mode;
+
+/** Where device code and tuning results are remembered, and how devices are opened. */
+typedef struct rf_device_options {
+    bool validation;          /**< load VK_LAYER_KHRONOS_validation (also: RINGFIRE_VALIDATION=1) */
+    bool clamp_limits;        /**< pretend that the device has only Vulkan's guaranteed minimum limits */
+    bool no_cache;            /**< neither read nor write the pipeline and tuning cache */
+    const char *cache_directory; /**< NULL: RINGFIRE_CACHE, else XDG_CACHE_HOME/ringfire, else ~/.cache/ringfire */
+} rf_device_options;
+
+typedef struct rf_mirrored_params {
+    /** Comma-separated list of indices ("0,2"), of names or parts of names ("llvmpipe", "radeon"), or "all". Repeating an
+     *  entry opens the device again as a further logical replica. NULL: RINGFIRE_DEVICES, else all usable devices. */
+    const char *devices;
+    rf_update_mode update_mode;
+    /** Relative share of the global batch per replica, NULL: equal shares. `num_shares` must be the replica count. */
+    const double *shares;
+    uint32_t num_shares;
+    uint64_t bucket_bytes;    /**< gradients are exchanged in buckets of about this size; 0: 4 MiB */
+    rf_device_options device;
+} rf_mirrored_params;
+
+/** One process, one replica per device. @return RF_ERROR_NOT_FOUND names a device entry that matches nothing. */
+RF_API RF_MUST_USE rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, rf_strategy **out);
+
+typedef struct rf_one_device_params {
+    const char *device;       /**< one entry as above; NULL: the first entry of RINGFIRE_DEVICES, else the first usable
+                                   device, GPUs before software */
+    rf_device_options options;
+} rf_one_device_params;
+RF_API RF_MUST_USE rf_result rf_strategy_create_one_device(const rf_one_device_params *params, rf_strategy **out);
+
+/** Waits for work in flight, then frees everything of the strategy. */
+RF_API void rf_strategy_destroy(rf_strategy **strategy);
+
+/** Number of replicas that take part in a step. */
+RF_API uint32_t rf_strategy_num_replicas_in_sync(const rf_strategy *strategy);
+/** Name of a replica's device, "" when out of range. */
+RF_API const char *rf_strategy_device_name(const rf_strategy *strategy, uint32_t replica);
+/** Number of validation-layer messages (warnings and errors) of all devices so far. */
+RF_API uint64_t rf_strategy_validation_messages(const rf_strategy *strategy);
+
+/* ---- variables ---- */
+
+/** What an initial value is drawn from. fan_in/fan_out follow Keras: for [kh,kw,cin,cout] kernels the receptive field
+ *  counts, for [in,out] matrices in and out. */
+typedef enum rf_initializer_kind {
+    RF_INIT_GLOROT_UNIFORM, /**< U(-l, l), l = sqrt(6 / (fan_in + fan_out)); Glorot & Bengio 2010 */
+    RF_INIT_GLOROT_NORMAL,  /**< truncated normal, sd = sqrt(2 / (fan_in + fan_out)) */
+    RF_INIT_HE_UNIFORM,     /**< U(-l, l), l = sqrt(6 / fan_in); He et al. 2015 */
+    RF_INIT_HE_NORMAL,      /**< truncated normal, sd = sqrt(2 / fan_in) */
+    RF_INIT_RANDOM_NORMAL,  /**< mean a, sd b (b = 0: 0.05) */
+    RF_INIT_RANDOM_UNIFORM, /**< between a and b (both 0: -0.05 .. 0.05) */
+    RF_INIT_ZEROS,
+    RF_INIT_ONES,
+    RF_INIT_CONSTANT,       /**< a everywhere */
+} rf_initializer_kind;
+typedef struct rf_initializer {
+    rf_initializer_kind kind;
+    float a, b;
+    uint64_t seed; /**< 0: derived from the strategy's seed and the variable's creation order */
+} rf_initializer;
+
+typedef struct rf_variable_params {
+    const char *name;      /**< NULL: "variable_<n>" */
+    rf_shape shape;
+    rf_initializer initializer;
+    const float *value;    /**< initial value instead of the initializer; rf_shape_count(shape) floats, copied */
+    bool not_trainable;
+} rf_variable_params;
+
+/** Seed that variables without one of their own derive theirs from; also of dropout. Set before creating them. */
+RF_API void rf_strategy_set_seed(rf_strategy *strategy, uint64_t seed);
+/** Creates an f32 variable with the same value on every replica. */
+RF_API RF_MUST_USE rf_result rf_variable_create(rf_strategy *strategy, const rf_variable_params *params, rf_variable **out);
+RF_API void rf_variable_destroy(rf_variable **variable);
+RF_API const char *rf_variable_name(const rf_variable *variable);
+RF_API rf_shape rf_variable_shape(const rf_variable *variable);
+RF_API bool rf_variable_trainable(const rf_variable *variable);
+/** Reads the value of replica 0 / of one replica. `values` holds rf_shape_count() floats. Blocking. */
+RF_API RF_MUST_USE rf_result rf_variable_read(const rf_variable *variable, float *values);
+RF_API RF_MUST_USE rf_result rf_variable_read_replica(const rf_variable *variable, uint32_t replica, float *values);
+/** Sets the value on all replicas. Blocking. */
+RF_API RF_MUST_USE rf_result rf_variable_assign(rf_variable *variable, const float *values);
+/** Gradient of the last step after the sum over replicas (before clipping). Blocking.
+ *  @return RF_ERROR_NOT_FOUND when no optimizer step has run for this variable. */
+RF_API RF_MUST_USE rf_result rf_variable_read_gradient(const rf_variable *variable, float *values);
+
+/** A list of variables, borrowed. */
+typedef struct rf_variable_list {
+    rf_variable *const *items;
+    uint32_t count;
+} rf_variable_list;
+
+/** Compares every variable on every replica bit for bit. *replica and *variable (may be NULL) name the first difference.
+ *  @return RF_OK when all are identical, RF_ERROR_INTERNAL with both names in the message otherwise. */
+RF_API RF_MUST_USE rf_result rf_strategy_check_identical(rf_strategy *strategy, uint32_t *replica,
+                                                         const rf_variable **variable);
+
+/* ---- functions ---- */
+
+struct rf_tensor;
+
+/**
+ * A step. Called once per input signature to trace a graph (never again after that); must only call tracing functions.
+ * `in` are the components of the batch, `out` takes up to RF_MAX_COMPONENTS results.
+ * @return rf_trace_status(t), or an error of its own, which aborts tracing.
+ */
+typedef rf_result (*rf_step_fn)(rf_trace *t, const struct rf_tensor *in, struct rf_tensor *out, void *user);
+
+typedef struct rf_function_params {
+    rf_step_fn step;
+    void *user;            /**< passed to `step`; must live as long as the function */
+    uint32_t num_outputs;  /**< how many entries of `out` the step sets */
+    const char *name;      /**< for error messages and traces; NULL: "function" */
+    bool training;         /**< what rf_trace_training() says inside; dropout acts only when set */
+} rf_function_params;
+RF_API RF_MUST_USE rf_result rf_function_create(rf_strategy *strategy, const rf_function_params *params, rf_function **out);
+RF_API void rf_function_destroy(rf_function **function);
+/** Number of times the step was traced so far. */
+RF_API uint32_t rf_function_num_traces(const rf_function *function);
+
+/**
+ * Runs a function on every replica. The batch is split along dimension 0 of every component; a replica may get fewer
+ * examples than others, or none. Returns when the work is submitted; reading a result waits for it.
+ * @param batch         global batch in host memory; its bytes are copied before the call returns.
+ * @param[out] results  `num_outputs` pointers, each a value per replica. Owned by the function and valid until its
+ *                      next-but-one run. May be NULL.
+ */
+RF_API RF_MUST_USE rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, const rf_element *batch,
+                                             rf_per_replica **results);
+
+/** How values of replicas are combined. */
+typedef enum rf_reduce_op { RF_REDUCE_SUM, RF_REDUCE_MEAN } rf_reduce_op;
+/** Combines a scalar over replicas in replica order (replicas without examples are left out; MEAN divides by the others).
+ *  Blocking. @return RF_ERROR_INVALID_ARGUMENT when the value is no scalar. */
+RF_API RF_MUST_USE rf_result rf_strategy_reduce(rf_strategy *strategy, rf_reduce_op op, const rf_per_replica *value,
+                                                float *out);
+/** Value of one replica; `out->data` is owned by the per-replica value. A replica without examples gives dim[0] = 0, or
+ *  data NULL for a scalar. Blocking. */
+RF_API RF_MUST_USE rf_result rf_per_replica_local(const rf_per_replica *value, uint32_t replica, rf_array *out);
+/** Examples that each replica got in the run that made this value. */
+RF_API uint32_t rf_per_replica_examples(const rf_per_replica *value, uint32_t replica);
+/** All replicas' values joined along dimension 0, in batch order. `out->data` is the caller's: rf_array_free(). Blocking. */
+RF_API RF_MUST_USE rf_result rf_strategy_gather(rf_strategy *strategy, const rf_per_replica *value, rf_array *out);
+/** Waits until all submitted work is done and reports its failure, if any. */
+RF_API RF_MUST_USE rf_result rf_strategy_synchronize(rf_strategy *strategy);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

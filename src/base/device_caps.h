@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kernels need to know of a device to decide and plan. Plain data: plans are tested without a GPU. */
+#ifndef RF_BASE_DEVICE_CAPS_H
+#define RF_BASE_DEVICE_CAPS_H
+
+#include <ringfire/common.h>
+
+typedef enum rf_driver {
+    RF_DRIVER_OTHER,
+    RF_DRIVER_LAVAPIPE,    /* Mesa llvmpipe */
+    RF_DRIVER_SWIFTSHADER, /* Google */
+    RF_DRIVER_AMD,         /* RADV, AMDVLK, proprietary */
+    RF_DRIVER_NVIDIA,
+    RF_DRIVER_INTEL,
+} rf_driver;
+
+typedef struct rf_device_caps {
+    rf_driver driver;
+    uint32_t driver_version;
+    bool is_cpu;                 /* software device: kernels made for SIMD lanes, not for shared memory */
+    uint32_t subgroup_size;      /* the size every dispatch runs with */
+    bool subgroup_shuffle, subgroup_ballot, subgroup_arithmetic; /* in compute shaders */
+    bool full_subgroups;         /* computeFullSubgroups + size control: a workgroup of subgroup_size is one subgroup */
+    uint32_t max_workgroup_size[3], max_workgroup_invocations, max_grid[3];
+    uint32_t max_shared_memory, max_push_constants;
+    uint64_t max_storage_range;  /* bytes that one descriptor may span */
+    uint32_t max_texel_elements; /* elements of one uniform texel buffer */
+    uint32_t buffer_alignment;   /* every tensor offset is a multiple; >= storage, texel and copy alignments, >= 64 */
+    bool fp16, int8, int64;      /* shader arithmetic */
+    bool host_visible;           /* device memory can be mapped: no staging copies */
+    uint64_t memory_size;
+} rf_device_caps;
+
+/* Vulkan's guaranteed minimum for the fields that have one; the others stay. Used by clamp_limits and by tests. */
+void rf_device_caps_clamp(rf_device_caps *caps);
+
+#endif

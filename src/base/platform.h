@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clock, files and process environment, in one place. */
+#ifndef RF_BASE_PLATFORM_H
+#define RF_BASE_PLATFORM_H
+
+#include <ringfire/common.h>
+
+uint64_t rf_now_ns(void); /* monotonic */
+
+/* Whole file into memory. `limit` bytes at most (0: no limit). *data is freed with rf_free. RF_ERROR_NOT_FOUND / IO. */
+rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size);
+/* Atomic replacement: temporary name in the same directory, fsync, rename, fsync of the directory. */
+rf_result rf_file_write_atomic(const char *path, const void *data, size_t size);
+/* mkdir -p with mode 0700. */
+rf_result rf_make_directories(const char *path);
+
+/* Environment variables the library reads. One table (environment.c) names, explains and documents each; asking for one
+ * that is not in the table is a programming error caught by a test. NULL when unset or empty. */
+const char *rf_env(const char *name);
+typedef struct rf_env_entry {
+    const char *name, *value_form, *meaning;
+} rf_env_entry;
+const rf_env_entry *rf_env_table(uint32_t *count);
+/* Resolved cache directory (not created) as a new string: `explicit_path`, RINGFIRE_CACHE, XDG_CACHE_HOME, HOME. NULL
+ * without an error record when there is none. */
+char *rf_cache_directory(const char *explicit_path);
+
+void rf_log(rf_log_level level, const char *format, ...) RF_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From graph to replayed command buffers. A context holds one device's slab, kernel choices and pipelines; a program is a
+ * compiled graph; per batch size it keeps an instance (shapes, memory plan, recording), so that a run is: copy inputs,
+ * submit. Programs of one context run in submission order and share the slab.
+ */
+#ifndef RF_EXEC_EXEC_H
+#define RF_EXEC_EXEC_H
+
+#include "gpu/gpu.h"
+#include "graph/graph.h"
+
+typedef struct rf_exec rf_exec;
+typedef struct rf_program rf_program;
+
+typedef struct rf_exec_params {
+    rf_gpu_device *device;       /* borrowed */
+    const char *cache_directory; /* tuning results; NULL: none */
+} rf_exec_params;
+rf_result rf_exec_create(const rf_exec_params *params, rf_exec **out);
+void rf_exec_destroy(rf_exec **exec);
+rf_gpu_device *rf_exec_device(const rf_exec *exec);
+
+/* Kernel for a call: tuned choice if there is one, else the best score. Pure but for the tuning table. */
+rf_result rf_exec_choose(rf_exec *exec, const rf_op_call *call, const rf_kernel **out);
+/* Measures all eligible kernels for a call on the device and remembers the fastest (also in the cache file). */
+rf_result rf_exec_tune(rf_exec *exec, const rf_op_call *call);
+
+/* Where a STATE value lives, and where a result is to be placed (gradients). */
+typedef struct rf_location {
+    rf_gpu_buffer *buffer;
+    uint64_t offset;
+} rf_location;
+typedef struct rf_program_placement {
+    rf_value value;
+    rf_location at;
+} rf_program_placement;
+
+typedef struct rf_program_params {
+    const char *name;
+    const rf_graph *graph;             /* cloned; optimised by the program */
+    const rf_value *results;           /* read back after a run, in this order */
+    uint32_t num_results;
+    const rf_location *states;         /* [graph->num_states] by slot */
+    const rf_program_placement *placements; /* results that go to fixed places instead of the slab */
+    uint32_t num_placements;
+} rf_program_params;
+rf_result rf_program_create(rf_exec *exec, const rf_program_params *params, rf_program **out);
+void rf_program_destroy(rf_program **program); /* waits for its runs */
+
+/* A run in flight. Frames alternate (two per instance), so inputs of the next run can be written while one executes. */
+typedef struct rf_frame rf_frame;
+/* Prepares the instance for this batch (compiles at first use), waits until its older frame is free. Graphs without inputs
+ * take batch 0. */
+rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out);
+/* Host memory to fill before submitting: input component / host value by slot. Sizes as rf_tensor_bytes of the shapes.
+ * NULL when the (optimised) graph does not use it. */
+void *rf_frame_input(rf_frame *frame, uint32_t slot);
+void *rf_frame_host(rf_frame *frame, uint32_t slot);
+/* Submits several frames (of programs of one context) in order as one submission. */
+rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t count, uint64_t *ticket);
+/* Result i, valid once its ticket is done until the frame is acquired again. */
+const void *rf_frame_result(const rf_frame *frame, uint32_t i);
+const rf_tensor_desc *rf_frame_result_desc(const rf_frame *frame, uint32_t i);
+
+/* What a program came to, for tests, traces and benchmarks. */
+typedef struct rf_program_stats {
+    uint32_t num_nodes, num_dispatches, num_pipelines;
+    uint64_t slab_size, naive_size;
+} rf_program_stats;
+rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_stats *out);
+/* Device time per node of the next runs is collected when on; the list is (op name, kernel name, ns) in order. */
+typedef struct rf_node_time { const char *op, *kernel; uint64_t ns; rf_cost cost; } rf_node_time;
+rf_result rf_program_profile(rf_program *program, int64_t batch, uint32_t runs, rf_node_time **times, uint32_t *count);
+
+/* ---- one op alone: tests, tuning and benchmarks ---- */
+typedef struct rf_kernel_run {
+    const rf_op_call *call;
+    const rf_kernel *kernel;
+    void *const *in;         /* host bytes; mutated inputs are written back */
+    void *const *out;        /* host bytes, filled in */
+    bool guard;              /* surround and prefill outputs and workspace with NaN patterns; damage is RF_ERROR_INTERNAL */
+    uint32_t repeat;         /* > 0: time that many extra runs */
+    double seconds;          /* out: best time of one run */
+} rf_kernel_run;
+rf_result rf_kernel_execute(rf_exec *exec, rf_kernel_run *run);
+
+#endif

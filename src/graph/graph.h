@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A graph: values and the nodes (op applications) that make them, in an order in which each node follows its inputs.
+ * Pure host data. Shapes are those of the traced batch; rf_graph_specialize() infers them again for another batch.
+ */
+#ifndef RF_GRAPH_GRAPH_H
+#define RF_GRAPH_GRAPH_H
+
+#include "base/memory.h"
+#include "graph/op.h"
+
+typedef enum rf_value_kind {
+    RF_VALUE_NONE,
+    RF_VALUE_INPUT,       /* component `slot` of the batch; dimension 0 is the batch */
+    RF_VALUE_STATE,       /* device memory that outlives a run, e.g. a variable; `slot` numbers it within the graph, `object`
+                             says which one to whoever compiles the graph */
+    RF_VALUE_HOST,        /* a few numbers that the host writes before each run; `slot` numbers it, `object` identifies */
+    RF_VALUE_CONSTANT,    /* bytes in `data` */
+    RF_VALUE_RESULT,      /* output `slot` of node `producer` */
+} rf_value_kind;
+
+typedef struct rf_value_info {
+    rf_value_kind kind;
+    rf_tensor_desc desc;
+    uint32_t slot;
+    rf_node producer;     /* for RESULT */
+    const void *object;   /* for STATE and HOST: identity, not owned */
+    const void *data;     /* for CONSTANT: owned by the graph */
+    const char *name;     /* may be NULL; owned by the graph */
+} rf_value_info;
+
+typedef struct rf_node_info {
+    const rf_op *op;
+    const void *attr;     /* op->attr_size bytes, owned by the graph */
+    uint32_t n_in, n_out;
+    rf_value in[RF_MAX_INPUTS];
+    rf_value out[RF_MAX_OUTPUTS];
+    bool dead;            /* removed by a rewrite */
+} rf_node_info;
+
+struct rf_graph {
+    rf_arena arena;
+    const rf_core_ops *core;
+    struct { rf_value_info *items; uint32_t count, capacity; } values; /* [0] is "none" */
+    struct { rf_node_info *items; uint32_t count, capacity; } nodes;
+    uint32_t num_inputs, num_states, num_hosts;
+};
+
+rf_result rf_graph_create(const rf_core_ops *core, rf_graph **out);
+void rf_graph_destroy(rf_graph **graph);
+rf_result rf_graph_clone(const rf_graph *graph, rf_graph **out); /* values and nodes keep their numbers */
+
+rf_result rf_graph_input(rf_graph *graph, uint32_t slot, rf_tensor_desc desc, rf_value *out);
+/* The same object gives the same value again. */
+rf_result rf_graph_state(rf_graph *graph, const void *object, rf_tensor_desc desc, const char *name, rf_value *out);
+rf_result rf_graph_host(rf_graph *graph, const void *object, rf_tensor_desc desc, const char *name, rf_value *out);
+rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *data, rf_value *out); /* copies */
+/* Infers, appends; out[] gets op->n_out values. `attr` may be NULL (zeroes). Equal pure nodes are found and shared. */
+rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
+                       rf_value *out);
+
+static inline const rf_tensor_desc *rf_graph_desc(const rf_graph *graph, rf_value v) { return &graph->values.items[v].desc; }
+/* The op call of a node, with shapes as they stand in the graph. */
+void rf_graph_call(const rf_graph *graph, rf_node node, rf_op_call *call);
+/* How many live nodes read the value (shape-only reads count too). */
+uint32_t rf_graph_num_uses(const rf_graph *graph, rf_value v);
+
+/* What must be computed. Values in `results` and all nodes that mutate something are kept. */
+typedef struct rf_graph_roots {
+    const rf_value *results;
+    uint32_t num_results;
+} rf_graph_roots;
+
+/* Reverse-mode differentiation (Griewank & Walther 2008, ch. 3): appends nodes; grads[i] = d loss / d targets[i]. `loss` must
+ * be a scalar f32. A target without influence gets zeros of its shape. */
+rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
+                                 rf_value *grads);
+
+/* Rewrites, in place: dead nodes out, then fusion through the ops' hooks until nothing changes, then dead nodes out.
+ * Values in `roots` keep their numbers and contents. */
+rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots);
+
+/* Infers all shapes for a batch of another size (dimension 0 of every input). Fails with a clear message when a shape in
+ * the trace was fixed to the traced batch. */
+rf_result rf_graph_specialize(rf_graph *graph, int64_t batch);
+
+/* Text form for logs and tests, one node a line. Free with rf_free. */
+char *rf_graph_dump(const rf_graph *graph);
+
+/* Runs the whole graph on the host with the ops' references: the oracle of tests. `values[v]` holds the bytes of every leaf
+ * before, of every value after (allocated from `arena`). */
+rf_result rf_graph_interpret(const rf_graph *graph, rf_arena *arena, void **values);
+
+/* ---- memory plan ---- */
+
+typedef struct rf_placement {
+    bool planned;      /* false: not in the slab (leaf, dead, or placed elsewhere by the caller) */
+    rf_value alias_of; /* != 0: same bytes as that value (view or in-place) */
+    uint64_t offset, size;
+} rf_placement;
+typedef struct rf_memory_plan {
+    rf_placement *placements;   /* one per value */
+    uint64_t *workspace_offset; /* one per node, valid where workspace_size[node] > 0 */
+    uint64_t slab_size;         /* high-water mark */
+    uint64_t naive_size;        /* sum of all sizes, for comparison */
+} rf_memory_plan;
+/* Assigns every result that lives only during the run a place in one slab so that no two that live at once overlap.
+ * `external[v]`: placed by the caller (may be NULL). `workspace_size[n]` bytes are live during node n only.
+ * Views alias; in-place where the op allows it and the input dies. Offsets are multiples of `alignment`. */
+rf_result rf_memory_plan_make(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
+                              const uint64_t *workspace_size, uint64_t alignment, rf_memory_plan *out);
+void rf_memory_plan_free(rf_memory_plan *plan);
+
+#endif

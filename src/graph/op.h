@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The interface of an operation: all that the project knows of one, in one struct, filled in by one file of src/ops/.
+ * The graph differentiates and fuses through it, exec picks and plans kernels through it, tests and benchmarks walk it.
+ */
+#ifndef RF_GRAPH_OP_H
+#define RF_GRAPH_OP_H
+
+#include <ringfire/common.h>
+
+#include "base/device_caps.h"
+#include "base/shader.h"
+
+#define RF_MAX_INPUTS 8
+#define RF_MAX_OUTPUTS 3
+#define RF_MAX_ATTR 256       /* bytes of an op's attributes (plain data, compared with memcmp: zero the padding) */
+#define RF_MAX_SPEC 24        /* specialization constants of a dispatch; constant id i is spec[i] */
+#define RF_MAX_PUSH 128       /* bytes */
+#define RF_MAX_BINDINGS 12
+
+typedef struct rf_op rf_op;
+typedef struct rf_graph rf_graph;
+typedef uint32_t rf_value;    /* index into a graph's values; 0 is "none" */
+typedef uint32_t rf_node;     /* index into a graph's nodes */
+
+typedef struct rf_tensor_desc {
+    rf_dtype dtype;
+    rf_shape shape;
+} rf_tensor_desc;
+uint64_t rf_tensor_bytes(const rf_tensor_desc *desc); /* exact, not padded */
+
+/* An op applied to tensors of known shapes: what inference, reference, cost and kernel plans see. */
+typedef struct rf_op_call {
+    const rf_op *op;
+    const void *attr;
+    uint32_t n_in, n_out;
+    rf_tensor_desc in[RF_MAX_INPUTS];
+    rf_tensor_desc out[RF_MAX_OUTPUTS];
+} rf_op_call;
+
+typedef struct rf_cost { double flops, bytes; } rf_cost;
+
+/* ---- kernels ---- */
+
+typedef enum rf_bind_kind { RF_BIND_INPUT, RF_BIND_OUTPUT, RF_BIND_WORKSPACE } rf_bind_kind;
+typedef enum rf_bind_view { RF_VIEW_STORAGE, RF_VIEW_TEXEL_RGBA32F, RF_VIEW_TEXEL_R32F } rf_bind_view;
+
+/* Binding i of a dispatch is `layout(binding = i)`, set 0. */
+typedef struct rf_binding {
+    rf_bind_kind kind;
+    rf_bind_view view;
+    uint32_t index;        /* which input / output; 0 for the workspace */
+    bool write;            /* the dispatch writes it (outputs, workspace, mutated inputs) */
+    uint64_t offset, size; /* bytes within the tensor; size 0: to the end. offset: multiple of caps->buffer_alignment */
+} rf_binding;
+
+typedef struct rf_dispatch {
+    const rf_shader *shader;
+    uint32_t n_spec, n_bind, push_size;
+    uint32_t spec[RF_MAX_SPEC]; /* spec[0] is local_size_x in every shader (spec[1], [2]: y, z where a shader uses them) */
+    uint32_t push[RF_MAX_PUSH / 4];
+    uint32_t grid[3];           /* workgroups */
+    rf_binding bind[RF_MAX_BINDINGS];
+    bool concurrent;            /* needs no barrier against the dispatch before it in the same plan */
+} rf_dispatch;
+
+/* Dispatches in order, each seeing the writes of those before it. */
+typedef struct rf_kernel_plan {
+    rf_dispatch *items;
+    uint32_t count, capacity;
+    uint64_t workspace; /* bytes of scratch, undefined at the start */
+} rf_kernel_plan;
+/* Appends a zeroed dispatch; NULL + record on failure. rf_kernel_plan_free() empties the plan. */
+rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader);
+void rf_kernel_plan_free(rf_kernel_plan *plan);
+void rf_dispatch_spec(rf_dispatch *d, uint32_t value);                       /* appends a specialization constant */
+void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size);     /* sets the push constants */
+void rf_dispatch_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, rf_bind_view view, bool write);
+
+typedef struct rf_kernel {
+    const char *name; /* unique within the op, e.g. "lanes8_texel" */
+    /* Preference among the op's kernels on this device: <= 0 not eligible, otherwise larger is better. Must look at every
+     * limit the plan relies on. Static knowledge; measurement (tuning) overrides the order, not the eligibility. */
+    double (*score)(const rf_op_call *call, const rf_device_caps *caps);
+    rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan); /* pure */
+} rf_kernel;
+
+/* ---- test cases, which are the benchmark's cases too ---- */
+
+typedef enum rf_fill {
+    RF_FILL_NORMAL = 0,   /* N(0,1) * (b ? b : 1) + a */
+    RF_FILL_UNIFORM,      /* U(a, b) */
+    RF_FILL_INTEGER,      /* integers a .. b - 1 (any dtype) */
+    RF_FILL_DISTINCT,     /* a random permutation of k * 0.01: no ties, for max and argmax with finite differences */
+    RF_FILL_PROBABILITY,  /* rows (last axis) positive with sum 1 */
+    RF_FILL_ZERO,
+} rf_fill;
+typedef struct rf_case_input {
+    rf_tensor_desc desc;
+    rf_fill fill;
+    float a, b;
+} rf_case_input;
+typedef struct rf_op_case {
+    const char *name;       /* unique within the op */
+    const void *attr;       /* NULL: zeroed attributes */
+    uint32_t n_in;
+    rf_case_input in[RF_MAX_INPUTS];
+    double rtol, atol;      /* |kernel - reference| <= atol + rtol * |reference|; 0, 0 means bit-equal */
+    bool check_gradient;    /* compare the gradient with finite differences of the reference (keep such cases small) */
+    bool benchmark;         /* also a row of the op benchmark (make it representative, up to ~100 MFLOP) */
+    bool large;             /* left out of the quick test run */
+} rf_op_case;
+
+/* ---- the op ---- */
+
+typedef struct rf_grad_context {
+    rf_graph *graph;
+    rf_node node;
+    const void *attr;
+    uint32_t n_in, n_out;
+    const rf_value *in, *out;
+    const rf_value *dout; /* gradient of each output, 0 where none flows */
+    const bool *needed;   /* which input gradients are wanted */
+    rf_value *din;        /* to fill in; leave 0 for "no gradient flows" */
+} rf_grad_context;
+
+/* What a fusion hook proposes instead of two nodes. */
+typedef struct rf_fused {
+    const rf_op *op;
+    uint32_t n_in;
+    rf_value in[RF_MAX_INPUTS];
+    _Alignas(8) unsigned char attr[RF_MAX_ATTR];
+} rf_fused;
+
+enum rf_op_flags {
+    RF_OP_VIEW = 1u << 0,         /* output 0 is input 0's bytes under another shape: no kernel */
+    RF_OP_INPLACE = 1u << 1,      /* a kernel may be given output 0 at the same place as an input of equal size that
+                                     dies here */
+    RF_OP_NO_GRADIENT = 1u << 2,  /* differentiable nowhere: gradient stops silently (argmax, one_hot, stop_gradient) */
+    RF_OP_NOT_TESTED_ALONE = 1u << 3,
+};
+
+struct rf_op {
+    const char *name;
+    uint32_t attr_size;
+    uint32_t min_in, max_in, n_out;
+    uint32_t flags;
+    uint32_t shape_only;  /* bit i: only the shape of input i matters, its bytes are never read (no lifetime, no binding) */
+    uint32_t mutates;     /* bit i: input i is updated in place; such nodes are never removed */
+    /* Fills call->out from call->in and attr. Error messages name the op and the shapes. Pure. */
+    rf_result (*infer)(rf_op_call *call);
+    /* Emits the gradient. NULL without RF_OP_NO_GRADIENT: differentiating through it is RF_ERROR_NO_GRADIENT. */
+    rf_result (*gradient)(rf_grad_context *ctx);
+    /* Plain C, obviously right, slow. Accumulate in double. Mutated inputs are written through in[]. */
+    rf_result (*reference)(const rf_op_call *call, void *const *in, void *const *out);
+    rf_cost (*cost)(const rf_op_call *call);
+    /* Fusion: node `producer` of this op has one output with one use, by node `consumer`. True when *fused, whose output 0
+     * has the consumer's output 0 shape, replaces both. NULL: never. */
+    bool (*absorb_consumer)(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
+    /* Fusion of two readers of one value: node `self` is of this op, `other` comes to be its output number *other_out. */
+    bool (*absorb_sibling)(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
+    const rf_kernel *const *kernels;
+    uint32_t num_kernels;
+    const rf_op_case *cases;
+    uint32_t num_cases;
+};
+
+/* Ops that the graph layer itself emits; filled in by src/ops/registry.c. */
+typedef struct rf_core_ops {
+    rf_result (*add)(rf_graph *graph, rf_value a, rf_value b, rf_value *out);           /* same shapes */
+    rf_result (*fill_like)(rf_graph *graph, float value, rf_value like, rf_value *out); /* f32 */
+} rf_core_ops;
+
+#endif

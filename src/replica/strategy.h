@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of strategies, for src/train/: the trace, local state, and updates of mirrored variables.
+ *
+ * A step runs in stages. Stage A: every replica computes its gradients (and metrics) for its share of the batch. Exchange:
+ * gradients are reduce-scattered. Stage B: owners update their shard. Exchange: parameters are all-gathered. With one replica
+ * A and B are one submission and nothing is exchanged.
+ */
+#ifndef RF_REPLICA_STRATEGY_H
+#define RF_REPLICA_STRATEGY_H
+
+#include <ringfire/ops.h>
+#include <ringfire/strategy.h>
+
+#include "base/error.h"
+#include "graph/graph.h"
+
+/* ---- the trace ---- */
+
+/* The graph being traced; public handles are (value, trace serial). */
+rf_graph *rf_trace_graph(rf_trace *t);
+rf_strategy *rf_trace_strategy(const rf_trace *t);
+/* Checks a handle: right trace, valid. Returns 0 (and makes the trace fail, unless it has failed already) otherwise. */
+rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument);
+rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);
+/* Passes on the result of an emit call: on failure the error sticks to the trace and the invalid tensor is returned. */
+rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v);
+/* HOST values the strategy provides before each run (ops.h says what `random` holds). */
+rf_value rf_trace_random(rf_trace *t);
+rf_value rf_trace_global_batch(rf_trace *t);  /* f32 scalar */
+rf_value rf_trace_inverse_active(rf_trace *t); /* f32 scalar: 1 / number of replicas with examples in this step */
+/* A number of its own for each call within a trace: stream of dropout and the like. */
+uint32_t rf_trace_next_stream(rf_trace *t);
+/* The variable's STATE value; an error that names both when it is of another strategy. */
+rf_value rf_trace_variable(rf_trace *t, rf_variable *variable);
+
+/* ---- per-replica state that is summed when read (metrics) ---- */
+typedef struct rf_local_state rf_local_state;
+rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const char *name, rf_local_state **out); /* f32, zero */
+void rf_local_state_destroy(rf_local_state **state);
+rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state); /* STATE value f32 [count] */
+/* Values of every replica one after the other: num_replicas * count floats. Blocking. */
+rf_result rf_local_state_read(rf_local_state *state, float *values);
+rf_result rf_local_state_reset(rf_local_state *state);
+
+/* ---- updates: what an optimizer plugs into a strategy ---- */
+
+typedef struct rf_updater rf_updater;
+typedef struct rf_updater_params {
+    void *user;
+    uint32_t num_slots;           /* flat f32 arrays like the parameters, zero at the start */
+    uint32_t accumulation_steps;  /* >= 1 */
+    bool variable_norms;          /* hyper() gets the norm of each variable's reduced gradient (after `gradient_scale`) */
+    bool global_norm;             /* ... the norm over all variables */
+    /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read, hyper f32 [hyper_count]. */
+    rf_result (*emit)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots, rf_value hyper);
+    uint32_t hyper_count;
+    /* Numbers for update number `iteration` (from 0). `norm` is what was asked for, else 0. */
+    void (*hyper)(void *user, uint64_t iteration, double norm, float *values);
+} rf_updater_params;
+rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *params, rf_updater **out);
+void rf_updater_destroy(rf_updater **updater);
+uint64_t rf_updater_iterations(const rf_updater *updater);
+/* In a trace: after this step's gradients (values of the trace's graph, shaped like the variables) are reduced over the
+ * replicas, update the variables. Once per step and updater. */
+rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables);
+
+/* ---- pure plans, tested alone ---- */
+
+/* Splits `examples` over replicas in proportion to shares (NULL: equal): largest remainder, earlier replicas first. */
+void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replicas, uint32_t *counts);
+
+typedef struct rf_range { uint64_t begin, end; } rf_range; /* elements of a flat parameter array */
+/* Cuts [0, count) into one shard per replica, borders at multiples of `granularity`, sizes as equal as that allows. */
+void rf_shard_ranges(uint64_t count, uint64_t granularity, uint32_t num_replicas, rf_range *shards);
+/* Groups variables in backward order (last created first) into buckets of about `bucket_elements`. *buckets is freed with
+ * rf_free. */
+rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables, uint64_t bucket_elements,
+                         rf_range **buckets, uint32_t *num_buckets);
+
+#endif
