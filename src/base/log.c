@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/platform.h"
+
+/* One sink per process: drivers call back without telling on whose behalf. */
+static struct {
+    pthread_mutex_t lock;
+    rf_log_fn fn;
+    void *user;
+    rf_log_level most_verbose;
+} sink = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void rf_log_set(rf_log_fn fn, void *user, rf_log_level most_verbose)
+{
+    pthread_mutex_lock(&sink.lock);
+    sink.fn = fn;
+    sink.user = user;
+    sink.most_verbose = most_verbose;
+    pthread_mutex_unlock(&sink.lock);
+}
+
+void rf_log(rf_log_level level, const char *format, ...)
+{
+    pthread_mutex_lock(&sink.lock);
+    const rf_log_fn fn = level <= sink.most_verbose ? sink.fn : NULL;
+    void *const user = sink.user;
+    pthread_mutex_unlock(&sink.lock);
+    if (!fn) return;
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    fn(user, level, message);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/platform.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+uint64_t rf_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+/* Reads until the end or `limit` + 1 bytes; grows as it goes, since pipes and /proc files have no size. */
+static rf_result read_all(int fd, const char *path, size_t limit, char **data, size_t *size)
+{
+    size_t capacity = 65536, used = 0;
+    struct stat st;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) capacity = (size_t)st.st_size + 1;
+    if (limit && capacity > limit + 1) capacity = limit + 1;
+    char *buffer = NULL;
+    for (;;) {
+        char *grown = realloc(buffer, capacity);
+        if (!grown) {
+            free(buffer);
+            return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "%s: cannot allocate %zu bytes", path, capacity);
+        }
+        buffer = grown;
+        while (used < capacity) {
+            const ssize_t n = read(fd, buffer + used, capacity - used);
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) {
+                const rf_result r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot read", path);
+                free(buffer);
+                return r;
+            }
+            if (n == 0) {
+                *data = buffer;
+                *size = used;
+                return RF_OK;
+            }
+            used += (size_t)n;
+            if (limit && used > limit) {
+                free(buffer);
+                return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: larger than the %zu bytes it may have", path, limit);
+            }
+        }
+        capacity *= 2;
+    }
+}
+
+rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size)
+{
+    *data = NULL;
+    *size = 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return RF_FAIL_ERRNO(errno == ENOENT || errno == ENOTDIR ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "%s: cannot open", path);
+    char *bytes = NULL;
+    const rf_result r = read_all(fd, path, limit, &bytes, size);
+    close(fd);
+    *data = bytes;
+    return r;
+}
+
+static rf_result write_all(int fd, const char *path, const char *data, size_t size)
+{
+    while (size > 0) {
+        const ssize_t n = write(fd, data, size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot write", path);
+        data += n;
+        size -= (size_t)n;
+    }
+    return RF_OK;
+}
+
+/* A rename is only durable once the directory that holds the name is. */
+static rf_result sync_directory_of(const char *path)
+{
+    char *directory = rf_strdup(path);
+    if (!directory) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    char *slash = strrchr(directory, '/');
+    if (slash) slash[slash == directory ? 1 : 0] = '\0';
+    const char *name = slash ? directory : ".";
+    rf_result r = RF_OK;
+    const int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) != 0) r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot sync the directory", name);
+    if (fd >= 0) close(fd);
+    rf_free(directory);
+    return r;
+}
+
+rf_result rf_file_write_atomic(const char *path, const void *data, size_t size)
+{
+    char *temporary = rf_asprintf("%s.XXXXXX", path);
+    if (!temporary) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = RF_OK;
+    const int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot create a file beside it", path);
+        rf_free(temporary);
+        return r;
+    }
+    r = write_all(fd, temporary, data, size);
+    if (r == RF_OK && fsync(fd) != 0) r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot sync", temporary);
+    if (close(fd) != 0 && r == RF_OK) r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot close", temporary);
+    if (r == RF_OK && rename(temporary, path) != 0) r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot rename to it", path);
+    if (r != RF_OK) unlink(temporary);
+    rf_free(temporary);
+    return r == RF_OK ? sync_directory_of(path) : r;
+}
+
+rf_result rf_make_directories(const char *path)
+{
+    char *copy = rf_strdup(path);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = RF_OK;
+    for (char *p = copy + 1;; p++) {
+        if (*p != '/' && *p != '\0') continue;
+        const char end = *p;
+        *p = '\0';
+        if (mkdir(copy, 0700) != 0 && errno != EEXIST) {
+            r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot create the directory", copy);
+            break;
+        }
+        *p = end;
+        if (end == '\0') break;
+    }
+    rf_free(copy);
+    return r;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Element types, shapes, version: the value types of common.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <ringfire/common.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[RF_DTYPE_COUNT] = {
+    [RF_DTYPE_INVALID] = { "invalid", 0 },
+    [RF_F32] = { "f32", 4 },
+    [RF_F16] = { "f16", 2 },
+    [RF_BF16] = { "bf16", 2 },
+    [RF_I32] = { "i32", 4 },
+    [RF_U8] = { "u8", 1 },
+};
+
+size_t rf_dtype_size(rf_dtype dtype) { return (unsigned)dtype < RF_DTYPE_COUNT ? dtypes[dtype].size : 0; }
+
+const char *rf_dtype_name(rf_dtype dtype)
+{
+    return (unsigned)dtype < RF_DTYPE_COUNT ? dtypes[dtype].name : "invalid";
+}
+
+int64_t rf_shape_count(rf_shape shape)
+{
+    if (shape.rank < 0 || shape.rank > RF_MAX_RANK) return -1;
+    int64_t count = 1;
+    bool overflow = false, zero = false;
+    for (int32_t i = 0; i < shape.rank; i++) {
+        if (shape.dim[i] < 0) return -1;
+        if (shape.dim[i] == 0) zero = true;
+        else if (__builtin_mul_overflow(count, shape.dim[i], &count)) overflow = true;
+    }
+    if (zero) return 0;
+    return overflow ? -1 : count;
+}
+
+bool rf_shape_equal(rf_shape a, rf_shape b)
+{
+    if (a.rank != b.rank || a.rank < 0 || a.rank > RF_MAX_RANK) return false;
+    for (int32_t i = 0; i < a.rank; i++)
+        if (a.dim[i] != b.dim[i]) return false;
+    return true;
+}
+
+const char *rf_shape_format(rf_shape shape, char *buf, size_t size)
+{
+    if (size == 0) return buf;
+    buf[0] = '\0';
+    size_t used = 0;
+    const int32_t rank = shape.rank < 0 ? 0 : shape.rank > RF_MAX_RANK ? RF_MAX_RANK : shape.rank;
+    for (int32_t i = -1; i < rank; i++) {
+        const int n = i < 0 ? snprintf(buf, size, "[")
+                            : snprintf(buf + used, size - used, "%s%" PRId64, i ? "," : "", shape.dim[i]);
+        if (n < 0 || used + (size_t)n >= size) return buf;
+        used += (size_t)n;
+    }
+    snprintf(buf + used, size - used, "]");
+    return buf;
+}
+
+uint32_t rf_version(void)
+{
+    char *end = NULL;
+    const unsigned long major = strtoul(RF_VERSION_STRING, &end, 10);
+    const unsigned long minor = strtoul(end + 1, &end, 10);
+    const unsigned long patch = strtoul(end + 1, &end, 10);
+    return (uint32_t)(major << 16 | minor << 8 | patch);
+}
+
+const char *rf_version_string(void) { return RF_VERSION_STRING; }
