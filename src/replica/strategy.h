@@ -25,12 +25,16 @@ rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument);
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);
 /* Passes on the result of an emit call: on failure the error sticks to the trace and the invalid tensor is returned. */
 rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v);
-/* HOST values the strategy provides before each run (ops.h says what `random` holds). */
+/* HOST values the strategy provides before each run (ops.h says what `random` holds). The step in `random` counts the runs of
+ * this function that were submitted before, for functions with `training`; it is 0 for all others. */
 rf_value rf_trace_random(rf_trace *t);
 rf_value rf_trace_global_batch(rf_trace *t);  /* f32 scalar */
 rf_value rf_trace_inverse_active(rf_trace *t); /* f32 scalar: 1 / number of replicas with examples in this step */
 /* A number of its own for each call within a trace: stream of dropout and the like. */
 uint32_t rf_trace_next_stream(rf_trace *t);
+/* That counter, so that a resumed run can continue it. */
+uint64_t rf_function_step(const rf_function *function);
+void rf_function_set_step(rf_function *function, uint64_t step);
 /* The variable's STATE value; an error that names both when it is of another strategy. */
 rf_value rf_trace_variable(rf_trace *t, rf_variable *variable);
 
@@ -45,24 +49,40 @@ rf_result rf_local_state_reset(rf_local_state *state);
 
 /* ---- updates: what an optimizer plugs into a strategy ---- */
 
+#define RF_MAX_SLOTS 4
 typedef struct rf_updater rf_updater;
 typedef struct rf_updater_params {
     void *user;
-    uint32_t num_slots;           /* flat f32 arrays like the parameters, zero at the start */
-    uint32_t accumulation_steps;  /* >= 1 */
-    bool variable_norms;          /* hyper() gets the norm of each variable's reduced gradient (after `gradient_scale`) */
-    bool global_norm;             /* ... the norm over all variables */
-    /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read, hyper f32 [hyper_count]. */
+    uint32_t num_slots;           /* flat f32 arrays like the parameters, zero at the start; at most RF_MAX_SLOTS */
+    /* >= 1. `grad` is then the *sum* over that many steps: a mean is hyper()'s business (a factor 1 / accumulation_steps).
+     * Update number `iteration` is the one after step (iteration + 1) * accumulation_steps. */
+    uint32_t accumulation_steps;
+    /* At most one of these. Norms are those of the mean gradient: the reduced sum divided by accumulation_steps. */
+    bool variable_norms;          /* hyper() is called for each variable, with the norm of its gradient */
+    bool global_norm;             /* hyper() is called once, with the norm over all variables of the update */
+    /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read, hyper f32 [hyper_count].
+     * Called several times per graph; must be element-wise and leave zeros zero where param, grad and slots are all zero
+     * (padding between variables). */
     rf_result (*emit)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots, rf_value hyper);
+    /* total [n] (mutated) += x [n]. Needed when accumulation_steps > 1. */
+    rf_result (*emit_accumulate)(rf_graph *g, rf_value total, rf_value x);
+    /* f32 scalar: sum of the squares of x [n]. Needed with variable_norms or global_norm. */
+    rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, rf_value *out);
     uint32_t hyper_count;
-    /* Numbers for update number `iteration` (from 0). `norm` is what was asked for, else 0. */
+    /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries. `norm` is what was asked for, else 0. */
     void (*hyper)(void *user, uint64_t iteration, double norm, float *values);
 } rf_updater_params;
 rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *params, rf_updater **out);
 void rf_updater_destroy(rf_updater **updater);
 uint64_t rf_updater_iterations(const rf_updater *updater);
+/* A variable's part of a slot, rf_shape_count() floats: what checkpoints hold. Zeros for a variable that was never updated.
+ * Blocking. Writing makes the variable known to the updater, so that state can be restored before the first step. */
+rf_result rf_updater_read_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, float *values);
+rf_result rf_updater_write_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, const float *values);
+void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations);
 /* In a trace: after this step's gradients (values of the trace's graph, shaped like the variables) are reduced over the
- * replicas, update the variables. Once per step and updater. */
+ * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure also
+ * makes the trace fail. */
 rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables);
 
 /* ---- pure plans, tested alone ---- */
