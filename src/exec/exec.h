@@ -16,10 +16,13 @@ typedef struct rf_program rf_program;
 typedef struct rf_exec_params {
     rf_gpu_device *device;       /* borrowed */
     const char *cache_directory; /* tuning results; NULL: none */
+    bool force_staging;          /* copy inputs and results as if device memory could not be mapped (tests) */
 } rf_exec_params;
 rf_result rf_exec_create(const rf_exec_params *params, rf_exec **out);
 void rf_exec_destroy(rf_exec **exec);
 rf_gpu_device *rf_exec_device(const rf_exec *exec);
+/* What graphs are created with, for layers that do not see the ops. */
+const rf_core_ops *rf_exec_core_ops(void);
 
 /* Kernel for a call: tuned choice if there is one, else the best score. Pure but for the tuning table. */
 rf_result rf_exec_choose(rf_exec *exec, const rf_op_call *call, const rf_kernel **out);
@@ -48,7 +51,8 @@ typedef struct rf_program_params {
 rf_result rf_program_create(rf_exec *exec, const rf_program_params *params, rf_program **out);
 void rf_program_destroy(rf_program **program); /* waits for its runs */
 
-/* A run in flight. Frames alternate (two per instance), so inputs of the next run can be written while one executes. */
+/* A run in flight. Frames alternate (two per instance), so inputs of the next run can be written while one executes. Instances
+ * of the eight most recent batch sizes are kept; a frame and its results are gone with its instance. */
 typedef struct rf_frame rf_frame;
 /* Prepares the instance for this batch (compiles at first use), waits until its older frame is free. Graphs without inputs
  * take batch 0. */
@@ -65,11 +69,15 @@ const rf_tensor_desc *rf_frame_result_desc(const rf_frame *frame, uint32_t i);
 
 /* What a program came to, for tests, traces and benchmarks. */
 typedef struct rf_program_stats {
-    uint32_t num_nodes, num_dispatches, num_pipelines;
+    uint32_t num_nodes, num_dispatches; /* that run for this batch size */
+    uint32_t num_pipelines;             /* distinct ones over all batch sizes so far */
+    uint32_t num_barriers;              /* within one run */
     uint64_t slab_size, naive_size;
 } rf_program_stats;
 rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_stats *out);
-/* Device time per node of the next runs is collected when on; the list is (op name, kernel name, ns) in order. */
+/* Best device time per node over `runs` runs with barriers between nodes (wall-clock time of a submission each where the
+ * device has no timestamps), in order of execution. Works on the inputs of the latest run with this batch size; states are
+ * put back afterwards, placements are overwritten. *times is freed with rf_free. Blocking. */
 typedef struct rf_node_time { const char *op, *kernel; uint64_t ns; rf_cost cost; } rf_node_time;
 rf_result rf_program_profile(rf_program *program, int64_t batch, uint32_t runs, rf_node_time **times, uint32_t *count);
 
@@ -80,6 +88,7 @@ typedef struct rf_kernel_run {
     void *const *in;         /* host bytes; mutated inputs are written back */
     void *const *out;        /* host bytes, filled in */
     bool guard;              /* surround and prefill outputs and workspace with NaN patterns; damage is RF_ERROR_INTERNAL */
+    uint32_t inplace_input;  /* i + 1: output 0 takes the place of input i (RF_OP_INPLACE); 0: a place of its own */
     uint32_t repeat;         /* > 0: time that many extra runs */
     double seconds;          /* out: best time of one run */
 } rf_kernel_run;

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/case_data.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "base/philox.h"
+
+static void store(rf_dtype dtype, void *bytes, int64_t i, double value)
+{
+    switch (dtype) {
+    case RF_F32: ((float *)bytes)[i] = (float)value; break;
+    case RF_F16: ((uint16_t *)bytes)[i] = rf_f32_to_f16((float)value); break;
+    case RF_BF16: ((uint16_t *)bytes)[i] = rf_f32_to_bf16((float)value); break;
+    case RF_I32: ((int32_t *)bytes)[i] = (int32_t)value; break;
+    case RF_U8: ((uint8_t *)bytes)[i] = (uint8_t)value; break;
+    case RF_DTYPE_INVALID:
+    case RF_DTYPE_COUNT: break;
+    }
+}
+
+static double independent(const rf_case_input *input, rf_rng *rng)
+{
+    switch (input->fill) {
+    case RF_FILL_NORMAL: return rf_rng_normal(rng) * (input->b != 0 ? input->b : 1) + input->a;
+    case RF_FILL_UNIFORM: return input->a + (double)rf_rng_uniform(rng) * (input->b - input->a);
+    case RF_FILL_INTEGER:
+        if (!(input->b > input->a)) return input->a;
+        return input->a + (double)rf_rng_below(rng, (uint64_t)(input->b - input->a));
+    case RF_FILL_DISTINCT:
+    case RF_FILL_PROBABILITY:
+    case RF_FILL_ZERO: break;
+    }
+    return 0;
+}
+
+/* Fisher-Yates over 0 .. count - 1, centred at zero so that signs differ. */
+static rf_result fill_distinct(const rf_case_input *input, rf_rng *rng, void *bytes, int64_t count)
+{
+    int64_t *order = RF_NEW_ARRAY(int64_t, count);
+    if (!order) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t k = (int64_t)rf_rng_below(rng, (uint64_t)i + 1);
+        order[i] = order[k];
+        order[k] = i;
+    }
+    for (int64_t i = 0; i < count; i++) store(input->desc.dtype, bytes, i, 0.01 * (double)(order[i] - count / 2));
+    rf_free(order);
+    return RF_OK;
+}
+
+static void fill_probability(const rf_case_input *input, rf_rng *rng, void *bytes, int64_t count)
+{
+    const rf_shape *shape = &input->desc.shape;
+    const int64_t row = shape->rank > 0 ? shape->dim[shape->rank - 1] : 1;
+    for (int64_t begin = 0; begin < count; begin += row) {
+        rf_rng again = *rng; /* the same numbers twice: for the sum, then for the values */
+        double sum = 0;
+        for (int64_t i = 0; i < row; i++) sum += 0.05 + (double)rf_rng_uniform(rng);
+        for (int64_t i = 0; i < row; i++)
+            store(input->desc.dtype, bytes, begin + i, (0.05 + (double)rf_rng_uniform(&again)) / sum);
+    }
+}
+
+static rf_result fill(const rf_case_input *input, uint64_t key, void *bytes)
+{
+    const int64_t count = rf_shape_count(input->desc.shape);
+    rf_rng rng = { .key = key };
+    if (input->fill == RF_FILL_DISTINCT) return fill_distinct(input, &rng, bytes, count);
+    if (input->fill == RF_FILL_PROBABILITY)
+        fill_probability(input, &rng, bytes, count);
+    else
+        for (int64_t i = 0; i < count; i++) store(input->desc.dtype, bytes, i, independent(input, &rng));
+    return RF_OK;
+}
+
+static rf_result make(const rf_op *op, const rf_op_case *c, uint64_t seed, rf_case_data *data)
+{
+    rf_op_call *call = &data->call;
+    if (op->attr_size > sizeof(data->attr) || c->n_in > RF_MAX_INPUTS || c->n_in < op->min_in || c->n_in > op->max_in)
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s: case %s has %u inputs or attributes of %u bytes", op->name, c->name, c->n_in,
+                       op->attr_size);
+    if (c->attr) memcpy(data->attr, c->attr, op->attr_size);
+    *call = (rf_op_call){ .op = op, .attr = data->attr, .n_in = c->n_in, .n_out = op->n_out };
+    const uint64_t key = rf_hash_bytes(c->name, strlen(c->name), rf_hash_bytes(op->name, strlen(op->name), seed));
+    for (uint32_t i = 0; i < c->n_in; i++) {
+        call->in[i] = c->in[i].desc;
+        data->in[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->in[i]) + 4);
+        if (!data->in[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        RF_TRY(fill(&c->in[i], rf_hash64(key, i), data->in[i]));
+    }
+    RF_TRY(rf_error_context(op->infer(call), "%s: case %s", op->name, c->name));
+    for (uint32_t i = 0; i < call->n_out; i++) {
+        data->out[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->out[i]) + 4);
+        if (!data->out[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    return RF_OK;
+}
+
+rf_result rf_case_data_make(const rf_op *op, const rf_op_case *c, uint64_t seed, rf_case_data *data)
+{
+    *data = (rf_case_data){ 0 };
+    return make(op, c, seed, data);
+}
+
+void rf_case_data_free(rf_case_data *data)
+{
+    for (uint32_t i = 0; i < RF_MAX_INPUTS; i++) rf_free(data->in[i]);
+    for (uint32_t i = 0; i < RF_MAX_OUTPUTS; i++) rf_free(data->out[i]);
+    *data = (rf_case_data){ 0 };
+}

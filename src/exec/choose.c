@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which kernel runs a call: the measured choice where there is one, else the kernel that rates itself best. */
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "base/platform.h"
+#include "exec/internal.h"
+
+static rf_result fail_no_kernel(const rf_exec *exec, const rf_op_call *call)
+{
+    char shapes[RF_MAX_INPUTS * 64] = "";
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        char text[64];
+        const size_t used = strlen(shapes);
+        rf_shape_format(call->in[i].shape, text, sizeof(text));
+        snprintf(shapes + used, sizeof(shapes) - used, "%s%s %s", i ? ", " : "", rf_dtype_name(call->in[i].dtype), text);
+    }
+    return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s(%s): no kernel of this operation can run these shapes on %s", call->op->name,
+                   shapes, rf_gpu_info(exec->device)->name);
+}
+
+static const rf_kernel *best_by_score(const rf_exec *exec, const rf_op_call *call)
+{
+    const rf_kernel *best = NULL;
+    double best_score = 0;
+    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
+        const double score = call->op->kernels[i]->score(call, &exec->caps);
+        if (score > best_score) {
+            best_score = score;
+            best = call->op->kernels[i];
+        }
+    }
+    return best;
+}
+
+/* The remembered kernel, unless it is gone or not eligible for these very shapes. */
+static const rf_kernel *tuned(const rf_exec *exec, const rf_op_call *call)
+{
+    const char *name = rf_tuning_find(exec->tuning, call);
+    if (!name) return NULL;
+    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
+        const rf_kernel *kernel = call->op->kernels[i];
+        if (strcmp(kernel->name, name) == 0) return kernel->score(call, &exec->caps) > 0 ? kernel : NULL;
+    }
+    return NULL;
+}
+
+rf_result rf_exec_choose(rf_exec *exec, const rf_op_call *call, const rf_kernel **out)
+{
+    *out = NULL;
+    if (exec->tune_unknown && call->op->num_kernels > 1 && !rf_tuning_find(exec->tuning, call))
+        RF_TRY(rf_exec_tune(exec, call));
+    *out = tuned(exec, call);
+    if (!*out) *out = best_by_score(exec, call);
+    return *out ? RF_OK : fail_no_kernel(exec, call);
+}
+
+/* Plausible contents for a measurement: positive floats (no denormals, no NaN from a logarithm), zeros otherwise. */
+static void *measurement_bytes(const rf_tensor_desc *desc)
+{
+    const int64_t count = rf_shape_count(desc->shape);
+    void *bytes = rf_aligned_calloc((size_t)rf_padded_bytes(desc));
+    if (bytes && desc->dtype == RF_F32) {
+        rf_rng rng = { .key = 1 };
+        for (int64_t i = 0; i < count; i++) ((float *)bytes)[i] = 0.1f + rf_rng_uniform(&rng);
+    }
+    return bytes;
+}
+
+static rf_result measure_all(rf_exec *exec, const rf_op_call *call, void *const *in, void *const *out, const rf_kernel **best,
+                             double *best_seconds)
+{
+    *best = NULL;
+    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
+        const rf_kernel *kernel = call->op->kernels[i];
+        if (kernel->score(call, &exec->caps) <= 0) continue;
+        rf_kernel_run run = { .call = call, .kernel = kernel, .in = in, .out = out, .repeat = 3 };
+        RF_TRY(rf_kernel_execute(exec, &run));
+        if (!*best || run.seconds < *best_seconds) {
+            *best = kernel;
+            *best_seconds = run.seconds;
+        }
+    }
+    return *best ? RF_OK : fail_no_kernel(exec, call);
+}
+
+rf_result rf_exec_tune(rf_exec *exec, const rf_op_call *call)
+{
+    void *in[RF_MAX_INPUTS] = { 0 }, *out[RF_MAX_OUTPUTS] = { 0 };
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (!(in[i] = measurement_bytes(&call->in[i]))) r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < call->n_out; i++)
+        if (!(out[i] = rf_aligned_calloc((size_t)rf_padded_bytes(&call->out[i])))) r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_kernel *best;
+    double seconds = 0;
+    if (r >= 0) r = measure_all(exec, call, in, out, &best, &seconds);
+    if (r >= 0) r = rf_tuning_put(exec->tuning, call, best->name, seconds);
+    for (uint32_t i = 0; i < call->n_in; i++) rf_free(in[i]);
+    for (uint32_t i = 0; i < call->n_out; i++) rf_free(out[i]);
+    return rf_error_context(r, "measuring kernels of %s", call->op->name);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program at one batch size: shapes, kernels, and where every value lives. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/internal.h"
+
+/* ---- kernels ---- */
+
+static rf_result remember_pipelines(rf_program *p, const rf_node_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->plan.count; i++) {
+        bool known = false;
+        for (uint32_t k = 0; k < p->pipelines.count && !known; k++) known = p->pipelines.items[k] == plan->pipelines[i];
+        if (known) continue;
+        RF_TRY(RF_VEC_GROW(&p->pipelines));
+        p->pipelines.items[p->pipelines.count++] = plan->pipelines[i];
+    }
+    return RF_OK;
+}
+
+static rf_result plan_nodes(rf_instance *in)
+{
+    rf_program *p = in->program;
+    in->nodes = RF_NEW_ARRAY(rf_node_plan, in->graph->nodes.count);
+    if (!in->nodes) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (rf_node n = 0; n < in->graph->nodes.count; n++) {
+        const rf_node_info *info = &in->graph->nodes.items[n];
+        if (info->dead || !p->runs[n] || (info->op->flags & RF_OP_VIEW)) continue;
+        rf_op_call call;
+        const rf_kernel *kernel;
+        rf_graph_call(in->graph, n, &call);
+        RF_TRY(rf_exec_choose(p->exec, &call, &kernel));
+        rf_node_plan *plan = &in->nodes[in->num_nodes++];
+        RF_TRY(rf_node_plan_make(p->exec, &call, kernel, plan));
+        plan->node = n;
+        in->num_dispatches += plan->plan.count;
+        RF_TRY(remember_pipelines(p, plan));
+    }
+    return RF_OK;
+}
+
+/* ---- places ---- */
+
+/* True when a kernel writes this value, so that it can be told where. */
+static bool made_by_kernel(const rf_instance *in, rf_value v)
+{
+    const rf_value_info *info = &in->graph->values.items[v];
+    if (info->kind != RF_VALUE_RESULT) return false;
+    const rf_node_info *node = &in->graph->nodes.items[info->producer];
+    return !node->dead && in->program->runs[info->producer] && !(node->op->flags & RF_OP_VIEW);
+}
+
+static rf_result copy_later(rf_instance *in, rf_value v, rf_residence to)
+{
+    RF_TRY(RF_VEC_GROW(&in->copies));
+    in->copies.items[in->copies.count++] = (rf_final_copy){ v, to };
+    return RF_OK;
+}
+
+static rf_result place_or_copy(rf_instance *in, rf_value v, rf_residence at, bool in_place)
+{
+    if (in_place && in->residence[v].home == RF_HOME_NONE && made_by_kernel(in, v)) {
+        in->residence[v] = at;
+        return RF_OK;
+    }
+    return copy_later(in, v, at);
+}
+
+/* Fixed places and results: the value is computed there where possible. */
+static rf_result place_wanted(rf_instance *in)
+{
+    const rf_program *p = in->program;
+    for (uint32_t i = 0; i < p->num_placements; i++) {
+        const rf_program_placement *placement = &p->placements[i];
+        const uint64_t size = rf_tensor_bytes(rf_graph_desc(in->graph, placement->value));
+        RF_TRY(place_or_copy(in, placement->value,
+                             (rf_residence){ RF_HOME_FIXED, placement->at.buffer, placement->at.offset, size }, true));
+    }
+    in->result_offset = RF_NEW_ARRAY(uint64_t, p->num_results);
+    if (!in->result_offset) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < p->num_results; i++) {
+        const rf_value v = p->results[i];
+        const uint64_t size = rf_tensor_bytes(rf_graph_desc(in->graph, v));
+        in->result_offset[i] = in->result_size;
+        in->result_size = rf_align_up(in->result_size + size, p->exec->caps.buffer_alignment);
+        /* Memory that the host reads is slow to read for a GPU: a value that other nodes read goes to the slab there. */
+        const bool in_place = p->exec->caps.host_visible &&
+                              (p->exec->caps.is_cpu || rf_graph_num_uses(in->graph, v) == 0);
+        RF_TRY(place_or_copy(in, v, (rf_residence){ RF_HOME_RESULT, NULL, in->result_offset[i], size }, in_place));
+    }
+    return RF_OK;
+}
+
+static uint64_t take_input(rf_instance *in, uint64_t *offset, uint64_t size)
+{
+    if (*offset == UINT64_MAX) {
+        *offset = in->input_size;
+        in->input_size = rf_align_up(in->input_size + size, in->program->exec->caps.buffer_alignment);
+    }
+    return *offset;
+}
+
+static rf_result place_leaves(rf_instance *in)
+{
+    const rf_program *p = in->program;
+    in->input_offset = RF_NEW_ARRAY(uint64_t, in->graph->num_inputs);
+    in->host_offset = RF_NEW_ARRAY(uint64_t, in->graph->num_hosts);
+    if (!in->input_offset || !in->host_offset) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < in->graph->num_inputs; i++) in->input_offset[i] = UINT64_MAX;
+    for (uint32_t i = 0; i < in->graph->num_hosts; i++) in->host_offset[i] = UINT64_MAX;
+    for (rf_value v = 1; v < in->graph->values.count; v++) {
+        const rf_value_info *info = &in->graph->values.items[v];
+        rf_residence *at = &in->residence[v];
+        const uint64_t size = rf_tensor_bytes(&info->desc);
+        if (!p->reads[v]) continue;
+        if (info->kind == RF_VALUE_INPUT)
+            *at = (rf_residence){ RF_HOME_INPUT, NULL, take_input(in, &in->input_offset[info->slot], size), size };
+        else if (info->kind == RF_VALUE_HOST)
+            *at = (rf_residence){ RF_HOME_INPUT, NULL, take_input(in, &in->host_offset[info->slot], size), size };
+        else if (info->kind == RF_VALUE_CONSTANT)
+            *at = (rf_residence){ RF_HOME_FIXED, p->constants, p->constant_offset[v], size };
+        else if (info->kind == RF_VALUE_STATE)
+            *at = (rf_residence){ RF_HOME_FIXED, p->states[info->slot].buffer, p->states[info->slot].offset, size };
+    }
+    return RF_OK;
+}
+
+/* The rest lives in the slab: `external` is what has a place already and what no node that runs makes. */
+static rf_result plan_memory(rf_instance *in, bool *external, uint64_t *workspace, rf_value *roots)
+{
+    const rf_program *p = in->program;
+    const rf_graph *g = in->graph;
+    for (rf_value v = 1; v < g->values.count; v++) {
+        const rf_value_info *info = &g->values.items[v];
+        external[v] = in->residence[v].home != RF_HOME_NONE ||
+                      (info->kind == RF_VALUE_RESULT && !p->runs[info->producer]);
+    }
+    for (uint32_t i = 0; i < in->num_nodes; i++) workspace[in->nodes[i].node] = in->nodes[i].plan.workspace;
+    for (uint32_t i = 0; i < p->num_results; i++) roots[i] = p->results[i];
+    for (uint32_t i = 0; i < p->num_placements; i++) roots[p->num_results + i] = p->placements[i].value;
+    const rf_graph_roots wanted = { roots, p->num_results + p->num_placements };
+    return rf_memory_plan_make(g, &wanted, external, workspace, p->exec->caps.buffer_alignment, &in->memory);
+}
+
+static rf_result place_rest(rf_instance *in)
+{
+    const rf_graph *g = in->graph;
+    bool *external = RF_NEW_ARRAY(bool, g->values.count);
+    uint64_t *workspace = RF_NEW_ARRAY(uint64_t, g->nodes.count);
+    rf_value *roots = RF_NEW_ARRAY(rf_value, in->program->num_results + in->program->num_placements);
+    const rf_result r = external && workspace && roots ? plan_memory(in, external, workspace, roots)
+                                                       : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(external);
+    rf_free(workspace);
+    rf_free(roots);
+    RF_TRY(r);
+    for (rf_value v = 1; v < g->values.count; v++) {
+        if (in->residence[v].home != RF_HOME_NONE) continue;
+        rf_value at = v;
+        while (in->memory.placements[at].alias_of) at = in->memory.placements[at].alias_of;
+        const rf_placement *place = &in->memory.placements[at];
+        if (in->residence[at].home != RF_HOME_NONE)
+            in->residence[v] = in->residence[at];
+        else if (place->planned)
+            in->residence[v] = (rf_residence){ RF_HOME_SLAB, NULL, place->offset, 0 };
+        in->residence[v].size = rf_tensor_bytes(rf_graph_desc(g, v));
+    }
+    return RF_OK;
+}
+
+/* ---- creation ---- */
+
+static rf_result build(rf_instance *in)
+{
+    rf_program *p = in->program;
+    RF_TRY(rf_graph_clone(p->graph, &in->graph));
+    if (in->batch > 0) RF_TRY(rf_graph_specialize(in->graph, in->batch));
+    in->residence = RF_NEW_ARRAY(rf_residence, in->graph->values.count);
+    if (!in->residence) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(plan_nodes(in));
+    RF_TRY(place_leaves(in));
+    RF_TRY(place_wanted(in));
+    RF_TRY(place_rest(in));
+    RF_TRY(rf_exec_reserve_slab(p->exec, in->memory.slab_size));
+    for (uint32_t i = 0; i < RF_FRAMES_PER_INSTANCE; i++) RF_TRY(rf_frame_init(in, &in->frames[i]));
+    return RF_OK;
+}
+
+rf_result rf_instance_create(rf_program *program, int64_t batch, rf_instance **out)
+{
+    *out = NULL;
+    rf_instance *in = RF_NEW(rf_instance);
+    if (!in) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    in->program = program;
+    in->batch = batch;
+    const rf_result r = build(in);
+    if (r < 0) {
+        rf_instance_destroy(&in);
+        return r;
+    }
+    *out = in;
+    return RF_OK;
+}
+
+void rf_instance_destroy(rf_instance **instance)
+{
+    rf_instance *in = *instance;
+    if (!in) return;
+    for (uint32_t i = 0; i < RF_FRAMES_PER_INSTANCE; i++) rf_frame_finish(&in->frames[i]);
+    for (uint32_t i = 0; i < in->num_nodes; i++) rf_node_plan_free(&in->nodes[i]);
+    rf_free(in->nodes);
+    rf_memory_plan_free(&in->memory);
+    rf_free(in->copies.items);
+    rf_free(in->residence);
+    rf_free(in->input_offset);
+    rf_free(in->host_offset);
+    rf_free(in->result_offset);
+    rf_graph_destroy(&in->graph);
+    rf_free(in);
+    *instance = NULL;
+}
+
+/* ---- look-up while recording ---- */
+
+static rf_span residence_span(const rf_instance *in, const rf_frame *frame, const rf_residence *at)
+{
+    rf_span span = { .offset = at->offset, .size = at->size };
+    switch (at->home) {
+    case RF_HOME_NONE: break;
+    case RF_HOME_SLAB: span.buffer = in->program->exec->slab; break;
+    case RF_HOME_INPUT: span.buffer = frame->inputs; break;
+    case RF_HOME_RESULT: span.buffer = frame->results; break;
+    case RF_HOME_FIXED: span.buffer = at->buffer; break;
+    }
+    return span;
+}
+
+rf_span rf_instance_span(const rf_instance *in, const rf_frame *frame, rf_value v)
+{
+    return residence_span(in, frame, &in->residence[v]);
+}
+
+rf_span rf_instance_copy_target(const rf_instance *in, const rf_frame *frame, uint32_t index)
+{
+    return residence_span(in, frame, &in->copies.items[index].to);
+}
+
+void rf_instance_node_spans(const rf_instance *instance, const rf_frame *frame, uint32_t index, rf_span *in, rf_span *out,
+                            rf_span *workspace)
+{
+    const rf_node_plan *plan = &instance->nodes[index];
+    const rf_node_info *node = &instance->graph->nodes.items[plan->node];
+    for (uint32_t i = 0; i < node->n_in; i++) in[i] = rf_instance_span(instance, frame, node->in[i]);
+    for (uint32_t i = 0; i < node->n_out; i++) out[i] = rf_instance_span(instance, frame, node->out[i]);
+    *workspace = (rf_span){ instance->program->exec->slab, instance->memory.workspace_offset[plan->node],
+                            plan->plan.workspace };
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of src/exec/ share: the context, programs, their instances and frames. */
+#ifndef RF_EXEC_INTERNAL_H
+#define RF_EXEC_INTERNAL_H
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "exec/exec.h"
+
+#define RF_MAX_INSTANCES 8
+#define RF_FRAMES_PER_INSTANCE 2
+
+typedef struct rf_tuning rf_tuning;
+typedef struct rf_instance rf_instance;
+
+struct rf_exec {
+    rf_gpu_device *device;
+    rf_device_caps caps; /* the device's, but host_visible is off when staging is forced */
+    rf_gpu_buffer *slab;
+    uint64_t slab_size;
+    uint64_t slab_generation; /* counts replacements: recordings made for another slab are stale */
+    uint64_t last_ticket;
+    rf_tuning *tuning;
+    bool tune_unknown; /* RINGFIRE_TUNE: measure calls the table does not know */
+};
+
+/* Makes the slab at least `size` bytes; waits for runs in flight before replacing it. */
+rf_result rf_exec_reserve_slab(rf_exec *exec, uint64_t size);
+/* A storage binding this large fails with a message that names the op. */
+rf_result rf_exec_check_range(const rf_exec *exec, const char *op, const char *kernel, uint64_t size);
+
+/* ---- tuning table (tune.c) ---- */
+rf_result rf_tuning_create(const rf_exec *exec, const char *cache_directory, rf_tuning **out);
+void rf_tuning_destroy(rf_tuning **tuning);
+/* Name of the kernel remembered for the call, NULL when unknown. */
+const char *rf_tuning_find(const rf_tuning *tuning, const rf_op_call *call);
+/* Remembers and, with a cache directory, saves. A file that cannot be written is a logged warning. */
+rf_result rf_tuning_put(rf_tuning *tuning, const rf_op_call *call, const char *kernel, double seconds);
+/* Text that calls share when a measured choice for one holds for the other: op, attributes, types, shapes with dimension 0
+ * rounded up to a power of two. */
+char *rf_tuning_key(const rf_op_call *call);
+
+/* ---- recording one node after the other with as few barriers as the accesses need (record.c) ---- */
+typedef struct rf_access {
+    const rf_gpu_buffer *buffer;
+    uint64_t begin, end;
+    bool write;
+} rf_access;
+typedef struct rf_hazards {
+    struct { rf_access *items; uint32_t count, capacity; } pending; /* since the last barrier */
+} rf_hazards;
+/* True when one of `accesses` reads or writes what a pending access wrote, or writes what one read. */
+bool rf_hazards_conflict(const rf_hazards *hazards, const rf_access *accesses, uint32_t count);
+rf_result rf_hazards_add(rf_hazards *hazards, const rf_access *accesses, uint32_t count);
+void rf_hazards_clear(rf_hazards *hazards);
+void rf_hazards_free(rf_hazards *hazards);
+
+typedef struct rf_recorder {
+    rf_gpu_recording *rec;
+    rf_hazards hazards;
+    uint32_t num_barriers;
+} rf_recorder;
+/* Where a tensor lies: bytes [offset, offset + size) of a buffer; `size` is rf_tensor_bytes. */
+typedef struct rf_span {
+    rf_gpu_buffer *buffer;
+    uint64_t offset, size;
+} rf_span;
+/* Everything a planned node needs to be recorded. */
+typedef struct rf_node_plan {
+    rf_node node;
+    const rf_op *op;
+    const rf_kernel *kernel;
+    rf_kernel_plan plan;
+    rf_gpu_pipeline **pipelines; /* one per dispatch */
+    rf_cost cost;
+} rf_node_plan;
+/* Plans `kernel` for the call: dispatches, pipelines, limits. Free with rf_node_plan_free also after a failure. */
+rf_result rf_node_plan_make(rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel, rf_node_plan *out);
+void rf_node_plan_free(rf_node_plan *plan);
+rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const rf_span *in, const rf_span *out,
+                         rf_span workspace);
+rf_result rf_record_copy(rf_recorder *recorder, rf_span from, rf_span to);
+void rf_record_barrier(rf_recorder *recorder);
+
+/* Bytes that a tensor's place takes: whole 32-bit words, because shaders address words. */
+static inline uint64_t rf_padded_bytes(const rf_tensor_desc *desc) { return rf_align_up(rf_tensor_bytes(desc), 4); }
+
+/* ---- programs ---- */
+typedef enum rf_home {
+    RF_HOME_NONE,   /* not part of the run, or only its shape is */
+    RF_HOME_SLAB,
+    RF_HOME_INPUT,  /* the frame's input area */
+    RF_HOME_RESULT, /* the frame's readback area */
+    RF_HOME_FIXED,  /* a buffer that outlives the run: state, constant, placement */
+} rf_home;
+typedef struct rf_residence {
+    rf_home home;
+    rf_gpu_buffer *buffer; /* RF_HOME_FIXED */
+    uint64_t offset, size;
+} rf_residence;
+/* A value that must be copied at the end of the run because it could not be computed in place. */
+typedef struct rf_final_copy {
+    rf_value value;
+    rf_residence to;
+} rf_final_copy;
+
+struct rf_frame {
+    rf_instance *instance;
+    rf_gpu_buffer *upload;  /* inputs and host values as the host writes them; NULL when `inputs` is mapped */
+    rf_gpu_buffer *inputs;  /* as kernels read them; NULL without inputs */
+    rf_gpu_buffer *results; /* READBACK; NULL without results */
+    unsigned char *input_bytes, *result_bytes;
+    rf_gpu_recording **recs;
+    uint32_t num_recs;
+    uint64_t slab_generation; /* that `recs` were made for */
+    uint64_t ticket;          /* of the latest submission, 0: none */
+    bool acquired;
+};
+
+struct rf_instance {
+    rf_program *program;
+    int64_t batch;
+    rf_graph *graph;
+    rf_node_plan *nodes; /* that run a kernel, in order */
+    uint32_t num_nodes;
+    rf_memory_plan memory;
+    rf_residence *residence; /* per value */
+    struct { rf_final_copy *items; uint32_t count, capacity; } copies;
+    uint64_t *input_offset, *host_offset; /* by slot; UINT64_MAX: unused */
+    uint64_t input_size;
+    uint64_t *result_offset;
+    uint64_t result_size;
+    rf_frame frames[RF_FRAMES_PER_INSTANCE];
+    uint32_t next_frame, latest_frame;
+    uint32_t num_dispatches, num_barriers;
+    uint64_t last_use;
+};
+
+struct rf_program {
+    rf_exec *exec;
+    char *name;
+    rf_graph *graph; /* optimised, at the traced batch */
+    rf_value *results;
+    uint32_t num_results;
+    rf_location *states;
+    rf_program_placement *placements;
+    uint32_t num_placements;
+    bool *runs;               /* per node: something that is wanted depends on its bytes */
+    bool *reads;              /* per value: a node that runs, a result or a placement needs its bytes */
+    rf_gpu_buffer *constants; /* NULL without constants */
+    uint64_t *constant_offset; /* per value */
+    rf_instance *instances[RF_MAX_INSTANCES];
+    uint32_t num_instances;
+    uint64_t clock;
+    struct { rf_gpu_pipeline **items; uint32_t count, capacity; } pipelines; /* distinct */
+};
+
+rf_result rf_program_instance(rf_program *program, int64_t batch, rf_instance **out);
+rf_result rf_instance_create(rf_program *program, int64_t batch, rf_instance **out);
+/* Waits for its frames. */
+void rf_instance_destroy(rf_instance **instance);
+rf_span rf_instance_span(const rf_instance *instance, const rf_frame *frame, rf_value v);
+/* Where final copy `index` goes. */
+rf_span rf_instance_copy_target(const rf_instance *instance, const rf_frame *frame, uint32_t index);
+/* Spans of a planned node's tensors, for rf_record_node(). */
+void rf_instance_node_spans(const rf_instance *instance, const rf_frame *frame, uint32_t index, rf_span *in, rf_span *out,
+                            rf_span *workspace);
+
+rf_result rf_frame_init(rf_instance *instance, rf_frame *frame); /* buffers */
+void rf_frame_finish(rf_frame *frame);
+/* (Re-)records when there is no recording for the present slab. */
+rf_result rf_frame_record(rf_frame *frame);
+rf_result rf_frame_wait(const rf_frame *frame);
+
+/* Cuts a run into submissions of at most `seconds_limit` by estimate: cut[i] is true when a new recording starts before
+ * node i. Returns the number of recordings. Pure. */
+uint32_t rf_split_run(const rf_cost *costs, uint32_t count, double seconds_limit, bool *cut);
+
+#endif

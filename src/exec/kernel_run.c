@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One op alone on the device. All tensors and the workspace stand in the slab with guard zones between them:
+ *   guard | in 0 | guard | in 1 | guard | out 0 | guard | workspace | guard
+ * A host image of that range is uploaded before and read back after the run.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/platform.h"
+#include "exec/internal.h"
+
+#define GUARD_BYTES 4096
+#define POISON 0xff /* words of 0xffffffff: NaN as f32, -1 as i32 */
+
+typedef struct kernel_image {
+    rf_exec *exec;
+    rf_kernel_run *run;
+    rf_node_plan plan;
+    rf_recorder recorder;
+    rf_span in[RF_MAX_INPUTS], out[RF_MAX_OUTPUTS], workspace;
+    unsigned char *bytes;
+    uint64_t size;
+} kernel_image;
+
+static rf_span reserve(kernel_image *image, uint64_t size)
+{
+    const rf_span span = { .offset = image->size, .size = size };
+    image->size = rf_align_up(image->size + rf_align_up(size, 4) + GUARD_BYTES, image->exec->caps.buffer_alignment);
+    return span;
+}
+
+static rf_result lay_out(kernel_image *image)
+{
+    const rf_op_call *call = image->run->call;
+    image->size = rf_align_up(GUARD_BYTES, image->exec->caps.buffer_alignment);
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (!(call->op->shape_only >> i & 1)) image->in[i] = reserve(image, rf_tensor_bytes(&call->in[i]));
+    for (uint32_t i = 0; i < call->n_out; i++) {
+        if (i == 0 && image->run->inplace_input)
+            image->out[0] = image->in[image->run->inplace_input - 1];
+        else
+            image->out[i] = reserve(image, rf_tensor_bytes(&call->out[i]));
+    }
+    image->workspace = reserve(image, image->plan.plan.workspace);
+    RF_TRY(rf_exec_reserve_slab(image->exec, image->size));
+    for (uint32_t i = 0; i < call->n_in; i++) image->in[i].buffer = image->exec->slab;
+    for (uint32_t i = 0; i < call->n_out; i++) image->out[i].buffer = image->exec->slab;
+    image->workspace.buffer = image->exec->slab;
+    image->bytes = rf_aligned_calloc((size_t)image->size);
+    return image->bytes ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static rf_result upload(kernel_image *image)
+{
+    const rf_op_call *call = image->run->call;
+    if (image->run->guard) memset(image->bytes, POISON, (size_t)image->size);
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (image->in[i].size) memcpy(image->bytes + image->in[i].offset, image->run->in[i], (size_t)image->in[i].size);
+    return rf_gpu_buffer_write(image->exec->slab, 0, image->bytes, image->size);
+}
+
+static rf_result record(kernel_image *image)
+{
+    rf_gpu_device *device = image->exec->device;
+    RF_TRY(rf_gpu_recording_begin(device, image->run->kernel->name, &image->recorder.rec));
+    RF_TRY(rf_record_node(&image->recorder, &image->plan, image->in, image->out, image->workspace));
+    rf_gpu_record_host_barrier(image->recorder.rec);
+    return rf_gpu_recording_end(image->recorder.rec);
+}
+
+static rf_result execute(kernel_image *image, double *seconds)
+{
+    rf_exec *exec = image->exec;
+    const uint64_t start = rf_now_ns();
+    RF_TRY(rf_gpu_submit(exec->device, &image->recorder.rec, 1, &exec->last_ticket));
+    RF_TRY(rf_gpu_wait(exec->device, exec->last_ticket, RF_GPU_TIMEOUT_NS));
+    *seconds = (double)(rf_now_ns() - start) * 1e-9;
+    return RF_OK;
+}
+
+/* Everything between `from` and the start of the next tensor must still be poison. */
+static rf_result check_gap(const kernel_image *image, uint64_t from, uint64_t to, const char *after)
+{
+    for (uint64_t i = from; i < to; i++)
+        if (image->bytes[i] != POISON)
+            return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) wrote outside its tensors: %" PRIu64 " bytes behind %s",
+                           image->run->call->op->name, image->run->kernel->name, i - from, after);
+    return RF_OK;
+}
+
+static rf_result check_unchanged(const kernel_image *image, uint32_t input)
+{
+    const rf_op_call *call = image->run->call;
+    if ((call->op->mutates >> input & 1) || image->run->inplace_input == input + 1) return RF_OK;
+    if (memcmp(image->bytes + image->in[input].offset, image->run->in[input], (size_t)image->in[input].size) == 0) return RF_OK;
+    return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) wrote to input %u, which it only may read", call->op->name,
+                   image->run->kernel->name, input);
+}
+
+static rf_result check_guards(const kernel_image *image)
+{
+    const rf_op_call *call = image->run->call;
+    uint64_t end = 0; /* of what has been seen; tensors stand in order of their offsets */
+    char name[32] = "the start";
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        if (!image->in[i].size) continue;
+        RF_TRY(check_gap(image, end, image->in[i].offset, name));
+        RF_TRY(check_unchanged(image, i));
+        end = rf_align_up(image->in[i].offset + image->in[i].size, 4);
+        snprintf(name, sizeof(name), "input %u", i);
+    }
+    for (uint32_t i = 0; i < call->n_out; i++) {
+        if (i == 0 && image->run->inplace_input) continue;
+        RF_TRY(check_gap(image, end, image->out[i].offset, name));
+        end = rf_align_up(image->out[i].offset + image->out[i].size, 4);
+        snprintf(name, sizeof(name), "output %u", i);
+    }
+    RF_TRY(check_gap(image, end, image->workspace.offset, name));
+    return check_gap(image, rf_align_up(image->workspace.offset + image->workspace.size, 4), image->size, "the workspace");
+}
+
+static rf_result download(kernel_image *image)
+{
+    const rf_op_call *call = image->run->call;
+    RF_TRY(rf_gpu_buffer_read(image->exec->slab, 0, image->bytes, image->size));
+    for (uint32_t i = 0; i < call->n_out; i++)
+        memcpy(image->run->out[i], image->bytes + image->out[i].offset, (size_t)image->out[i].size);
+    if (image->run->guard) RF_TRY(check_guards(image));
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (call->op->mutates >> i & 1)
+            memcpy(image->run->in[i], image->bytes + image->in[i].offset, (size_t)image->in[i].size);
+    return RF_OK;
+}
+
+static rf_result run_image(kernel_image *image)
+{
+    rf_kernel_run *run = image->run;
+    RF_TRY(rf_node_plan_make(image->exec, run->call, run->kernel, &image->plan));
+    RF_TRY(lay_out(image));
+    RF_TRY(upload(image));
+    RF_TRY(record(image));
+    RF_TRY(execute(image, &run->seconds));
+    RF_TRY(download(image));
+    for (uint32_t i = 0; i < run->repeat; i++) {
+        double seconds;
+        RF_TRY(execute(image, &seconds));
+        /* The first run pays for compilation and first touch. */
+        if (i == 0 || seconds < run->seconds) run->seconds = seconds;
+    }
+    return RF_OK;
+}
+
+rf_result rf_kernel_execute(rf_exec *exec, rf_kernel_run *run)
+{
+    const rf_op_call *call = run->call;
+    if (run->inplace_input) {
+        RF_REQUIRE(run->inplace_input <= call->n_in && call->n_out > 0 && (call->op->flags & RF_OP_INPLACE) &&
+                       rf_tensor_bytes(&call->in[run->inplace_input - 1]) == rf_tensor_bytes(&call->out[0]),
+                   "rf_kernel_execute: %s cannot write output 0 in place of input %u", call->op->name,
+                   run->inplace_input - 1);
+    }
+    kernel_image image = { .exec = exec, .run = run };
+    const rf_result r = run_image(&image);
+    rf_gpu_recording_destroy(&image.recorder.rec);
+    rf_hazards_free(&image.recorder.hazards);
+    rf_node_plan_free(&image.plan);
+    rf_free(image.bytes);
+    return rf_error_context(r, "%s", call->op->name);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Planned nodes into commands. On software drivers a barrier and the dispatch after it cost tens of microseconds, so a barrier
+ * is recorded only in front of a dispatch whose byte ranges meet those of an earlier one that no barrier separates from it.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "exec/internal.h"
+
+/* ---- hazards ---- */
+
+bool rf_hazards_conflict(const rf_hazards *hazards, const rf_access *accesses, uint32_t count)
+{
+    for (uint32_t i = 0; i < hazards->pending.count; i++) {
+        const rf_access *old = &hazards->pending.items[i];
+        for (uint32_t k = 0; k < count; k++) {
+            const rf_access *new = &accesses[k];
+            if (old->buffer == new->buffer && (old->write || new->write) && old->begin < new->end && new->begin < old->end)
+                return true;
+        }
+    }
+    return false;
+}
+
+rf_result rf_hazards_add(rf_hazards *hazards, const rf_access *accesses, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        RF_TRY(RF_VEC_GROW(&hazards->pending));
+        hazards->pending.items[hazards->pending.count++] = accesses[i];
+    }
+    return RF_OK;
+}
+
+void rf_hazards_clear(rf_hazards *hazards)
+{
+    hazards->pending.count = 0;
+}
+
+void rf_hazards_free(rf_hazards *hazards)
+{
+    rf_free(hazards->pending.items);
+    *hazards = (rf_hazards){ 0 };
+}
+
+/* ---- plans ---- */
+
+static rf_result get_pipelines(rf_exec *exec, rf_node_plan *out)
+{
+    out->pipelines = RF_NEW_ARRAY(rf_gpu_pipeline *, out->plan.count);
+    if (!out->pipelines) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < out->plan.count; i++) {
+        const rf_dispatch *d = &out->plan.items[i];
+        rf_gpu_pipeline_params params = {
+            .shader = d->shader,
+            .spec = d->spec,
+            .num_spec = d->n_spec,
+            .num_bindings = d->n_bind,
+            .push_size = d->push_size,
+        };
+        for (uint32_t b = 0; b < d->n_bind; b++)
+            if (d->bind[b].view != RF_VIEW_STORAGE) params.texel_mask |= 1u << b;
+        RF_TRY(rf_gpu_pipeline_get(exec->device, &params, &out->pipelines[i]));
+    }
+    return RF_OK;
+}
+
+/* The tensor that a binding views, NULL for the workspace or an index that the call does not have. */
+static const rf_tensor_desc *bound_tensor(const rf_op_call *call, const rf_binding *b)
+{
+    if (b->kind == RF_BIND_INPUT && b->index < call->n_in) return &call->in[b->index];
+    if (b->kind == RF_BIND_OUTPUT && b->index < call->n_out) return &call->out[b->index];
+    return NULL;
+}
+
+static rf_result check_binding(const rf_exec *exec, const rf_op_call *call, const char *kernel, uint64_t workspace,
+                               const rf_binding *b)
+{
+    const rf_tensor_desc *desc = bound_tensor(call, b);
+    if (!desc && b->kind != RF_BIND_WORKSPACE)
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds tensor %u, which the call does not have", call->op->name,
+                       kernel, b->index);
+    const uint64_t whole = desc ? rf_padded_bytes(desc) : workspace;
+    if (b->offset % exec->caps.buffer_alignment != 0 || b->offset >= whole || b->size > whole - b->offset)
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds bytes %" PRIu64 " + %" PRIu64 " of %" PRIu64, call->op->name,
+                       kernel, b->offset, b->size, whole);
+    const uint64_t size = b->size ? b->size : whole - b->offset;
+    if (b->view != RF_VIEW_STORAGE) {
+        const uint64_t elements = size / (b->view == RF_VIEW_TEXEL_RGBA32F ? 16 : 4);
+        if (elements > exec->caps.max_texel_elements)
+            return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds %" PRIu64 " texels; the device allows %u", call->op->name,
+                           kernel, elements, exec->caps.max_texel_elements);
+        return RF_OK;
+    }
+    return rf_exec_check_range(exec, call->op->name, kernel, size);
+}
+
+static rf_result check_dispatches(const rf_exec *exec, const rf_op_call *call, const char *kernel, const rf_kernel_plan *plan)
+{
+    if (plan->count == 0)
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) plans no dispatch", call->op->name, kernel);
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const rf_dispatch *d = &plan->items[i];
+        for (uint32_t k = 0; k < 3; k++)
+            if (d->grid[k] == 0 || d->grid[k] > exec->caps.max_grid[k])
+                return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s (kernel %s): a grid of %u x %u x %u workgroups; the device allows "
+                               "1 to %u x %u x %u: use a smaller batch", call->op->name, kernel, d->grid[0], d->grid[1],
+                               d->grid[2], exec->caps.max_grid[0], exec->caps.max_grid[1], exec->caps.max_grid[2]);
+        for (uint32_t b = 0; b < d->n_bind; b++) RF_TRY(check_binding(exec, call, kernel, plan->workspace, &d->bind[b]));
+    }
+    return RF_OK;
+}
+
+static rf_result check_shapes(const rf_op_call *call)
+{
+    for (uint32_t i = 0; i < call->n_in + call->n_out; i++) {
+        const rf_tensor_desc *desc = i < call->n_in ? &call->in[i] : &call->out[i - call->n_in];
+        if (rf_shape_count(desc->shape) > 0) continue;
+        char text[160];
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: %s %u is empty (%s); skip replicas without examples", call->op->name,
+                       i < call->n_in ? "input" : "output", i < call->n_in ? i : i - call->n_in,
+                       rf_shape_format(desc->shape, text, sizeof(text)));
+    }
+    return RF_OK;
+}
+
+rf_result rf_node_plan_make(rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel, rf_node_plan *out)
+{
+    *out = (rf_node_plan){ .op = call->op, .kernel = kernel };
+    RF_TRY(check_shapes(call));
+    if (call->op->cost) out->cost = call->op->cost(call);
+    const rf_result r = kernel->plan(call, &exec->caps, &out->plan);
+    if (r < 0) return rf_error_context(r, "%s (kernel %s)", call->op->name, kernel->name);
+    RF_TRY(check_dispatches(exec, call, kernel->name, &out->plan));
+    return rf_error_context(get_pipelines(exec, out), "%s (kernel %s)", call->op->name, kernel->name);
+}
+
+void rf_node_plan_free(rf_node_plan *plan)
+{
+    rf_kernel_plan_free(&plan->plan);
+    rf_free(plan->pipelines);
+    plan->pipelines = NULL;
+}
+
+/* ---- recording ---- */
+
+static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, rf_span workspace, rf_gpu_binding *binding,
+                    rf_access *access)
+{
+    const rf_span span = b->kind == RF_BIND_INPUT ? in[b->index] : b->kind == RF_BIND_OUTPUT ? out[b->index] : workspace;
+    const uint64_t whole = rf_align_up(span.size, 4);
+    *binding = (rf_gpu_binding){ .buffer = span.buffer,
+                                 .offset = span.offset + b->offset,
+                                 .size = b->size ? b->size : whole - b->offset };
+    if (b->view == RF_VIEW_TEXEL_R32F) binding->texel_components = 1;
+    if (b->view == RF_VIEW_TEXEL_RGBA32F) binding->texel_components = 4;
+    *access = (rf_access){ span.buffer, binding->offset, binding->offset + binding->size, b->write };
+}
+
+rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const rf_span *in, const rf_span *out,
+                         rf_span workspace)
+{
+    for (uint32_t i = 0; i < plan->plan.count; i++) {
+        const rf_dispatch *d = &plan->plan.items[i];
+        rf_gpu_binding bindings[RF_MAX_BINDINGS];
+        rf_access accesses[RF_MAX_BINDINGS];
+        for (uint32_t b = 0; b < d->n_bind; b++) resolve(&d->bind[b], in, out, workspace, &bindings[b], &accesses[b]);
+        /* Within a plan the plan says what depends; against earlier nodes the bytes do. A dispatch that joins a concurrent
+         * group starts where the group did, so all of the group's accesses are held against earlier nodes first. */
+        if (i == 0) {
+            bool conflict = rf_hazards_conflict(&recorder->hazards, accesses, d->n_bind);
+            for (uint32_t k = 1; !conflict && k < plan->plan.count && plan->plan.items[k].concurrent; k++) {
+                const rf_dispatch *next = &plan->plan.items[k];
+                rf_gpu_binding unused;
+                rf_access later[RF_MAX_BINDINGS];
+                for (uint32_t b = 0; b < next->n_bind; b++) resolve(&next->bind[b], in, out, workspace, &unused, &later[b]);
+                conflict = rf_hazards_conflict(&recorder->hazards, later, next->n_bind);
+            }
+            if (conflict) rf_record_barrier(recorder);
+        } else if (!d->concurrent) {
+            rf_record_barrier(recorder);
+        }
+        RF_TRY(rf_gpu_record_dispatch(recorder->rec, plan->pipelines[i], bindings, d->push, d->grid, plan->op->name));
+        RF_TRY(rf_hazards_add(&recorder->hazards, accesses, d->n_bind));
+    }
+    return RF_OK;
+}
+
+rf_result rf_record_copy(rf_recorder *recorder, rf_span from, rf_span to)
+{
+    const rf_access accesses[2] = {
+        { from.buffer, from.offset, from.offset + from.size, false },
+        { to.buffer, to.offset, to.offset + from.size, true },
+    };
+    if (rf_hazards_conflict(&recorder->hazards, accesses, 2)) rf_record_barrier(recorder);
+    RF_TRY(rf_gpu_record_copy(recorder->rec, from.buffer, from.offset, to.buffer, to.offset, from.size));
+    return rf_hazards_add(&recorder->hazards, accesses, 2);
+}
+
+void rf_record_barrier(rf_recorder *recorder)
+{
+    rf_gpu_record_barrier(recorder->rec);
+    rf_hazards_clear(&recorder->hazards);
+    recorder->num_barriers++;
+}
+
+uint32_t rf_split_run(const rf_cost *costs, uint32_t count, double seconds_limit, bool *cut)
+{
+    /* What a slow integrated GPU makes of middling kernels; faster devices get submissions that are shorter than need be. */
+    const double flops_per_second = 20e9, bytes_per_second = 5e9;
+    double seconds = 0;
+    uint32_t parts = count > 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const double node = costs[i].flops / flops_per_second + costs[i].bytes / bytes_per_second;
+        cut[i] = i > 0 && seconds + node > seconds_limit;
+        if (cut[i]) {
+            seconds = 0;
+            parts++;
+        }
+        seconds += node;
+    }
+    return parts;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Measured kernel choices, and the file that remembers them:
+ *   <cache directory>/tuning-<device uuid>-<hash>.json
+ *   { "format": 1, "library": "0.1.0", "device": "llvmpipe ...", "choices": { "<key>": { "kernel": "...", "seconds": 1e-3 } } }
+ * The hash covers whatever makes measurements void: driver version, library version, and the limits kernels are chosen by
+ * (the same driver may run with other vector widths or clamped limits).
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "base/platform.h"
+#include "exec/internal.h"
+
+#define FORMAT 1
+#define MAX_FILE (16u << 20)
+
+typedef struct choice {
+    char *key, *kernel;
+    double seconds;
+} choice;
+
+struct rf_tuning {
+    char *directory, *path, *device; /* directory and path: NULL without a cache */
+    struct { choice *items; uint32_t count, capacity; } choices;
+};
+
+static rf_result append_desc(char *text, size_t size, const rf_tensor_desc *desc)
+{
+    rf_shape shape = desc->shape;
+    if (shape.rank > 0 && shape.dim[0] > 1) {
+        int64_t bucket = 1;
+        while (bucket < shape.dim[0]) bucket *= 2;
+        shape.dim[0] = bucket;
+    }
+    char dims[160];
+    rf_shape_format(shape, dims, sizeof(dims));
+    const size_t used = strlen(text);
+    const int n = snprintf(text + used, size - used, " %s%s", rf_dtype_name(desc->dtype), dims);
+    return n >= 0 && (size_t)n < size - used ? RF_OK : RF_FAIL(RF_ERROR_INTERNAL, "a tuning key is too long");
+}
+
+char *rf_tuning_key(const rf_op_call *call)
+{
+    char text[2048];
+    const uint64_t attr = rf_hash_bytes(call->attr, call->op->attr_size, 0);
+    snprintf(text, sizeof(text), "%s %016" PRIx64, call->op->name, attr);
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (append_desc(text, sizeof(text), &call->in[i]) < 0) return NULL;
+    for (uint32_t i = 0; i < call->n_out; i++)
+        if (append_desc(text, sizeof(text), &call->out[i]) < 0) return NULL;
+    return rf_strdup(text);
+}
+
+static choice *find(const rf_tuning *tuning, const char *key)
+{
+    for (uint32_t i = 0; i < tuning->choices.count; i++)
+        if (strcmp(tuning->choices.items[i].key, key) == 0) return &tuning->choices.items[i];
+    return NULL;
+}
+
+static rf_result put(rf_tuning *tuning, const char *key, const char *kernel, double seconds)
+{
+    char *kernel_copy = rf_strdup(kernel);
+    if (!kernel_copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    choice *c = find(tuning, key);
+    if (!c) {
+        char *key_copy = rf_strdup(key);
+        if (!key_copy || RF_VEC_GROW(&tuning->choices) < 0) {
+            rf_free(key_copy);
+            rf_free(kernel_copy);
+            return RF_ERROR_OUT_OF_HOST_MEMORY;
+        }
+        c = &tuning->choices.items[tuning->choices.count++];
+        c->key = key_copy;
+    }
+    rf_free(c->kernel);
+    c->kernel = kernel_copy;
+    c->seconds = seconds;
+    return RF_OK;
+}
+
+/* Takes over what the file holds and the table lacks. NULL: fine; else what is wrong with the file. */
+static const char *merge(rf_tuning *tuning, const json_t *root)
+{
+    if (!json_is_object(root)) return "not a JSON object";
+    if (json_integer_value(json_object_get(root, "format")) != FORMAT) return "unknown format number";
+    json_t *choices = json_object_get(root, "choices");
+    if (!json_is_object(choices)) return "\"choices\" is not an object";
+    const char *key;
+    json_t *value;
+    json_object_foreach(choices, key, value) {
+        const char *kernel = json_string_value(json_object_get(value, "kernel"));
+        if (!kernel) return "a choice without a kernel name";
+        if (find(tuning, key)) continue;
+        if (put(tuning, key, kernel, json_number_value(json_object_get(value, "seconds"))) < 0) return "out of memory";
+    }
+    return NULL;
+}
+
+/* A missing file is normal; any other trouble costs a new measurement, never a failure. */
+static void load(rf_tuning *tuning)
+{
+    void *data;
+    size_t size;
+    const rf_result r = rf_file_read(tuning->path, MAX_FILE, &data, &size);
+    if (r == RF_ERROR_NOT_FOUND) return;
+    if (r < 0) {
+        rf_log(RF_LOG_WARN, "tuning cache ignored: %s", rf_error_message());
+        return;
+    }
+    json_error_t error;
+    json_t *root = json_loadb(data, size, JSON_REJECT_DUPLICATES, &error);
+    const char *problem = root ? merge(tuning, root) : error.text;
+    if (problem) rf_log(RF_LOG_WARN, "tuning cache %s ignored: %s", tuning->path, problem);
+    json_decref(root);
+    rf_free(data);
+}
+
+static json_t *to_json(const rf_tuning *tuning)
+{
+    json_t *choices = json_object();
+    for (uint32_t i = 0; choices && i < tuning->choices.count; i++) {
+        const choice *c = &tuning->choices.items[i];
+        json_t *entry = json_pack("{s:s, s:f}", "kernel", c->kernel, "seconds", c->seconds);
+        if (!entry || json_object_set_new(choices, c->key, entry) != 0) {
+            json_decref(choices);
+            return NULL;
+        }
+    }
+    return choices ? json_pack("{s:i, s:s, s:s, s:o}", "format", FORMAT, "library", RF_VERSION_STRING, "device",
+                               tuning->device, "choices", choices)
+                   : NULL;
+}
+
+static void save(rf_tuning *tuning)
+{
+    load(tuning); /* what other processes have measured meanwhile */
+    json_t *root = to_json(tuning);
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    json_decref(root);
+    if (!text) {
+        rf_log(RF_LOG_WARN, "tuning cache %s not written: out of memory", tuning->path);
+        return;
+    }
+    rf_result r = rf_make_directories(tuning->directory);
+    if (r >= 0) r = rf_file_write_atomic(tuning->path, text, strlen(text));
+    if (r < 0) rf_log(RF_LOG_WARN, "tuning cache not written: %s", rf_error_message());
+    free(text);
+}
+
+static char *file_path(const rf_exec *exec, const char *directory)
+{
+    const rf_device_info *info = rf_gpu_info(exec->device);
+    const rf_device_caps *caps = &exec->caps;
+    char uuid[33];
+    for (int i = 0; i < 16; i++) snprintf(uuid + 2 * i, 3, "%02x", info->uuid[i]);
+    const uint64_t facts[] = {
+        info->driver_version, caps->subgroup_size, caps->full_subgroups, caps->subgroup_shuffle,
+        caps->max_workgroup_invocations, caps->max_shared_memory, caps->max_texel_elements, caps->max_storage_range,
+        caps->fp16, caps->int64,
+    };
+    uint64_t hash = rf_hash_bytes(facts, sizeof(facts), 0);
+    hash = rf_hash_bytes(info->driver_info, strlen(info->driver_info), hash);
+    hash = rf_hash_bytes(RF_VERSION_STRING, strlen(RF_VERSION_STRING), hash);
+    return rf_asprintf("%s/tuning-%s-%016" PRIx64 ".json", directory, uuid, hash);
+}
+
+rf_result rf_tuning_create(const rf_exec *exec, const char *cache_directory, rf_tuning **out)
+{
+    rf_tuning *tuning = *out = RF_NEW(rf_tuning);
+    if (!tuning) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (cache_directory) {
+        tuning->directory = rf_strdup(cache_directory);
+        tuning->device = rf_strdup(rf_gpu_info(exec->device)->name);
+        tuning->path = file_path(exec, cache_directory);
+        if (!tuning->directory || !tuning->device || !tuning->path) {
+            rf_tuning_destroy(out);
+            return RF_ERROR_OUT_OF_HOST_MEMORY;
+        }
+        load(tuning);
+    }
+    return RF_OK;
+}
+
+void rf_tuning_destroy(rf_tuning **tuning)
+{
+    if (!*tuning) return;
+    for (uint32_t i = 0; i < (*tuning)->choices.count; i++) {
+        rf_free((*tuning)->choices.items[i].key);
+        rf_free((*tuning)->choices.items[i].kernel);
+    }
+    rf_free((*tuning)->choices.items);
+    rf_free((*tuning)->directory);
+    rf_free((*tuning)->device);
+    rf_free((*tuning)->path);
+    rf_free(*tuning);
+    *tuning = NULL;
+}
+
+const char *rf_tuning_find(const rf_tuning *tuning, const rf_op_call *call)
+{
+    if (tuning->choices.count == 0) return NULL;
+    char *key = rf_tuning_key(call);
+    const choice *c = key ? find(tuning, key) : NULL;
+    rf_free(key);
+    return c ? c->kernel : NULL;
+}
+
+rf_result rf_tuning_put(rf_tuning *tuning, const rf_op_call *call, const char *kernel, double seconds)
+{
+    char *key = rf_tuning_key(call);
+    if (!key) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = put(tuning, key, kernel, seconds);
+    rf_free(key);
+    if (r >= 0 && tuning->path) save(tuning);
+    return r;
+}
