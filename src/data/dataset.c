@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Life of datasets and the small public questions about them. */
+#include <string.h>
+
+#include "data/pipeline.h"
+
+rf_dataset *rf_dataset_retain(const rf_dataset *dataset)
+{
+    /* The description is immutable; only the counter changes. */
+    rf_dataset *d = (rf_dataset *)(uintptr_t)dataset;
+    atomic_fetch_add(&d->references, 1);
+    return d;
+}
+
+void rf_dataset_destroy(rf_dataset **dataset)
+{
+    if (!dataset) return;
+    rf_dataset *d = *dataset;
+    *dataset = NULL;
+    while (d && atomic_fetch_sub(&d->references, 1) == 1) {
+        rf_dataset *input = d->input;
+        if (d->kind->free_dataset) d->kind->free_dataset(d);
+        rf_free(d);
+        d = input;
+    }
+}
+
+static rf_result check_spec(const rf_element_spec *spec)
+{
+    RF_REQUIRE(spec->num_components >= 1 && spec->num_components <= RF_MAX_COMPONENTS,
+               "dataset: an element has 1 to %d components, not %u", RF_MAX_COMPONENTS, spec->num_components);
+    size_t total = 0;
+    for (uint32_t i = 0; i < spec->num_components; i++) {
+        const int64_t count = rf_shape_count(spec->shape[i]);
+        size_t bytes;
+        RF_REQUIRE(rf_dtype_size(spec->dtype[i]) > 0, "dataset: component %u has no valid type", i);
+        RF_REQUIRE(count >= 0 && rf_mul_size((size_t)count, rf_dtype_size(spec->dtype[i]), &bytes) &&
+                       !__builtin_add_overflow(total, bytes + 64, &total),
+                   "dataset: component %u has no valid shape", i);
+    }
+    return RF_OK;
+}
+
+rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spec, rf_dataset **out)
+{
+    RF_TRY(check_spec(spec));
+    rf_dataset *d = RF_NEW(rf_dataset);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    atomic_init(&d->references, 1);
+    d->kind = kind;
+    d->spec = *spec;
+    d->cardinality = -1;
+    *out = d;
+    return RF_OK;
+}
+
+rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind, rf_dataset **out)
+{
+    RF_REQUIRE(out, "%s: out is NULL", kind->name);
+    *out = NULL;
+    RF_REQUIRE(input, "%s: the input dataset is NULL", kind->name);
+    RF_TRY(rf_dataset_new(kind, &input->spec, out));
+    (*out)->input = rf_dataset_retain(input);
+    (*out)->cardinality = input->cardinality;
+    (*out)->batch_size = input->batch_size;
+    return RF_OK;
+}
+
+void rf_dataset_spec(const rf_dataset *dataset, rf_element_spec *out) { *out = dataset->spec; }
+int64_t rf_dataset_cardinality(const rf_dataset *dataset) { return dataset->cardinality; }
+uint32_t rf_dataset_batch_size(const rf_dataset *dataset) { return dataset->batch_size; }
+
+size_t rf_component_bytes(const rf_element_spec *spec, uint32_t component)
+{
+    return (size_t)rf_shape_count(spec->shape[component]) * rf_dtype_size(spec->dtype[component]);
+}
+
+size_t rf_element_bytes(const rf_element_spec *spec)
+{
+    size_t total = 0;
+    for (uint32_t i = 0; i < spec->num_components; i++) total += (size_t)rf_align_up(rf_component_bytes(spec, i), 64);
+    return total;
+}
+
+void rf_element_place(rf_element *element, const rf_element_spec *spec, void *memory)
+{
+    char *p = memory;
+    element->num_components = spec->num_components;
+    for (uint32_t i = 0; i < spec->num_components; i++) {
+        element->component[i] = (rf_array){ spec->dtype[i], spec->shape[i], p };
+        p += rf_align_up(rf_component_bytes(spec, i), 64);
+    }
+}
+
+rf_result rf_stage_allocate_element(rf_stage *stage, const rf_element_spec *spec)
+{
+    stage->element_memory = rf_aligned_calloc(rf_element_bytes(spec));
+    if (!stage->element_memory) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_element_place(&stage->element, spec, stage->element_memory);
+    return RF_OK;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stages and the public iterator over them. */
+#include <string.h>
+
+#include "base/philox.h"
+#include "data/pipeline.h"
+
+rf_result rf_stage_open(const rf_dataset *dataset, uint64_t epoch, rf_stage **out)
+{
+    *out = NULL;
+    rf_stage *stage = RF_NEW(rf_stage);
+    if (!stage) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    stage->dataset = dataset;
+    stage->epoch = epoch;
+    rf_result r = RF_OK;
+    if (dataset->input && !dataset->kind->opens_own_input) r = rf_stage_open(dataset->input, epoch, &stage->input);
+    if (r == RF_OK) r = dataset->kind->open(stage);
+    if (r < 0) {
+        rf_stage_close(&stage);
+        return r;
+    }
+    *out = stage;
+    return RF_OK;
+}
+
+void rf_stage_close(rf_stage **stage)
+{
+    rf_stage *s = *stage;
+    if (!s) return;
+    if (s->dataset->kind->close) s->dataset->kind->close(s);
+    rf_stage_close(&s->input);
+    rf_free(s->element_memory);
+    rf_free(s);
+    *stage = NULL;
+}
+
+rf_result rf_stage_next(rf_stage *stage, const rf_element **out)
+{
+    if (stage->indexed && stage->position >= stage->count) return RF_END;
+    const rf_result r = stage->indexed ? stage->dataset->kind->get(stage, stage->position, out)
+                                       : stage->dataset->kind->next(stage, out);
+    if (r == RF_OK) stage->position++;
+    return r;
+}
+
+rf_result rf_stage_skip(rf_stage *stage, uint64_t count)
+{
+    if (stage->indexed) {
+        const uint64_t left = stage->count - stage->position;
+        stage->position += count < left ? count : left;
+        return RF_OK;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const rf_element *unused;
+        const rf_result r = rf_stage_next(stage, &unused);
+        if (r != RF_OK) return r < 0 ? r : RF_OK;
+    }
+    return RF_OK;
+}
+
+struct rf_iterator {
+    rf_dataset *dataset;
+    rf_stage *stage;
+    uint64_t epoch;
+};
+
+rf_result rf_iterator_create(const rf_dataset *dataset, uint64_t epoch, rf_iterator **out)
+{
+    RF_REQUIRE(out, "rf_iterator_create: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(dataset, "rf_iterator_create: dataset is NULL");
+    rf_iterator *it = RF_NEW(rf_iterator);
+    if (!it) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    it->epoch = epoch;
+    it->dataset = rf_dataset_retain(dataset);
+    const rf_result r = rf_stage_open(dataset, epoch, &it->stage);
+    if (r < 0) rf_iterator_destroy(&it);
+    else *out = it;
+    return r;
+}
+
+rf_result rf_iterator_next(rf_iterator *iterator, const rf_element **out)
+{
+    RF_REQUIRE(iterator && out, "rf_iterator_next: %s is NULL", iterator ? "out" : "iterator");
+    return rf_stage_next(iterator->stage, out);
+}
+
+void rf_iterator_destroy(rf_iterator **iterator)
+{
+    if (!iterator || !*iterator) return;
+    rf_stage_close(&(*iterator)->stage);
+    rf_dataset_destroy(&(*iterator)->dataset);
+    rf_free(*iterator);
+    *iterator = NULL;
+}
+
+/* ---- saved positions: epoch and number of elements delivered; everything else follows from the description ---- */
+
+enum { STATE_VERSION = 1 };
+static const char state_magic[8] = { 'R', 'F', 'I', 'T', 'E', 'R', 0, STATE_VERSION };
+typedef struct saved_position {
+    char magic[8];
+    uint64_t fingerprint, epoch, position;
+} saved_position;
+
+/* A position means nothing for another pipeline. */
+static uint64_t fingerprint(const rf_dataset *d)
+{
+    uint64_t h = 0;
+    for (; d; d = d->input) {
+        const uint64_t numbers[] = { d->count, d->seed, d->index, d->flag, (uint64_t)d->cardinality, d->spec.num_components };
+        h = rf_hash_bytes(d->kind->name, strlen(d->kind->name), h);
+        h = rf_hash_bytes(numbers, sizeof(numbers), h);
+        for (uint32_t i = 0; i < d->spec.num_components; i++) {
+            const uint64_t type = (uint64_t)d->spec.dtype[i], count = (uint64_t)rf_shape_count(d->spec.shape[i]);
+            h = rf_hash64(h, type << 56 ^ count);
+        }
+    }
+    return h;
+}
+
+rf_result rf_iterator_save(const rf_iterator *iterator, void **state, size_t *size)
+{
+    RF_REQUIRE(iterator && state && size, "rf_iterator_save: an argument is NULL");
+    saved_position *p = RF_NEW(saved_position);
+    if (!p) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(p->magic, state_magic, sizeof(state_magic));
+    p->fingerprint = fingerprint(iterator->dataset);
+    p->epoch = iterator->epoch;
+    p->position = iterator->stage->position;
+    *state = p;
+    *size = sizeof(*p);
+    return RF_OK;
+}
+
+rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state, size_t size, rf_iterator **out)
+{
+    RF_REQUIRE(out, "rf_iterator_restore: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(dataset && state, "rf_iterator_restore: %s is NULL", dataset ? "state" : "dataset");
+    saved_position p;
+    if (size != sizeof(p) || memcmp(state, state_magic, sizeof(state_magic)) != 0)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: %zu bytes that are no saved position of this version", size);
+    memcpy(&p, state, sizeof(p));
+    if (p.fingerprint != fingerprint(dataset))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "iterator state: saved from another pipeline; build the dataset with the "
+                                                  "same steps, sizes and seeds");
+    RF_TRY(rf_iterator_create(dataset, p.epoch, out));
+    rf_result r = rf_stage_skip((*out)->stage, p.position);
+    if (r == RF_OK && (*out)->stage->position != p.position)
+        r = RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: position %llu is past the end of the dataset",
+                    (unsigned long long)p.position);
+    if (r < 0) rf_iterator_destroy(out);
+    return r;
+}
+
+void rf_iterator_state_free(void *state) { rf_free(state); }

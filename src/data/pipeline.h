@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of datasets. A dataset is an immutable, reference-counted description; an iterator is a chain of stages, one per
+ * dataset node. A stage with known length whose elements can be fetched by number is *indexed*; transformations of indexed
+ * stages stay indexed where that is possible, which makes a full shuffle a permutation and a resumed iterator a jump. Other
+ * stages are read in order.
+ */
+#ifndef RF_DATA_PIPELINE_H
+#define RF_DATA_PIPELINE_H
+
+#include <stdatomic.h>
+
+#include <ringfire/dataset.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+typedef struct rf_stage rf_stage;
+
+typedef struct rf_dataset_kind {
+    const char *name;
+    /* Makes the stage's private part; stage->input exists already (for the given epoch) where the dataset has an input. Decides
+     * stage->indexed and, for indexed stages, stage->count. */
+    rf_result (*open)(rf_stage *stage);
+    void (*close)(rf_stage *stage);
+    /* Element number `index` < count of an indexed stage. Valid until the next call on the stage. */
+    rf_result (*get)(rf_stage *stage, uint64_t index, const rf_element **out);
+    /* Next element of a stage that is not indexed. */
+    rf_result (*next)(rf_stage *stage, const rf_element **out);
+    void (*free_dataset)(rf_dataset *dataset);
+    bool opens_own_input; /* the stage opens its input itself (repeat, prefetch, cache) */
+} rf_dataset_kind;
+
+struct rf_dataset {
+    atomic_uint references;
+    const rf_dataset_kind *kind;
+    rf_dataset *input; /* NULL for sources */
+    rf_element_spec spec;
+    int64_t cardinality; /* -1 unknown, -2 infinite */
+    uint32_t batch_size;
+    uint64_t count, seed; /* numbers of the transformation: buffer size, repeats, shard ... */
+    uint64_t index;
+    bool flag;
+    void *data; /* of the kind */
+};
+
+struct rf_stage {
+    const rf_dataset *dataset;
+    rf_stage *input;
+    uint64_t epoch, position;
+    bool indexed;
+    uint64_t count; /* of an indexed stage */
+    void *data;
+    rf_element element; /* what get / next hand out, where the stage makes elements of its own */
+    void *element_memory;
+};
+
+rf_result rf_stage_open(const rf_dataset *dataset, uint64_t epoch, rf_stage **out);
+void rf_stage_close(rf_stage **stage);
+rf_result rf_stage_next(rf_stage *stage, const rf_element **out);
+rf_result rf_stage_skip(rf_stage *stage, uint64_t count); /* stops quietly at the end */
+
+/* New node over `input` (one more reference) with the input's spec, cardinality and batch size. */
+rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind, rf_dataset **out);
+rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spec, rf_dataset **out);
+rf_dataset *rf_dataset_retain(const rf_dataset *dataset);
+
+size_t rf_component_bytes(const rf_element_spec *spec, uint32_t component);
+size_t rf_element_bytes(const rf_element_spec *spec); /* sum, each component aligned */
+/* Points an element's arrays into `memory`, laid out by rf_element_bytes. */
+void rf_element_place(rf_element *element, const rf_element_spec *spec, void *memory);
+rf_result rf_stage_allocate_element(rf_stage *stage, const rf_element_spec *spec);
+
+extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, rf_dataset_kind_map, rf_dataset_kind_window,
+    rf_dataset_kind_batch, rf_dataset_kind_repeat, rf_dataset_kind_cache, rf_dataset_kind_shuffle,
+    rf_dataset_kind_prefetch;
+
+#endif
