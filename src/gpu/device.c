@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/internal.h"
+
+static rf_result load_device_functions(rf_gpu_device *device)
+{
+    const PFN_vkGetDeviceProcAddr get = device->gpu->vk.GetDeviceProcAddr;
+    const char *missing = NULL;
+#define LOAD_OPTIONAL(name) device->vk.name = (PFN_vk##name)get(device->device, "vk" #name);
+#define LOAD_REQUIRED(name)                                                                                            \
+    LOAD_OPTIONAL(name)                                                                                                \
+    if (!device->vk.name) missing = "vk" #name;
+    RF_VK_DEVICE_FUNCTIONS(LOAD_REQUIRED, LOAD_OPTIONAL)
+#undef LOAD_REQUIRED
+#undef LOAD_OPTIONAL
+    if (missing)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the driver lacks %s; update it", device->info.name, missing);
+    device->loaded = true;
+    return RF_OK;
+}
+
+static rf_result create_device(rf_gpu_device *device)
+{
+    const rf_gpu_snapshot *snapshot = &device->snapshot;
+    rf_gpu_plan *plan = &device->plan;
+    const char *extensions[2];
+    uint32_t num_extensions = 0;
+    const bool size_control = plan->subgroup_features.subgroupSizeControl;
+    if (size_control && snapshot->properties.apiVersion < VK_API_VERSION_1_3)
+        extensions[num_extensions++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    /* Where it exists, Vulkan wants it enabled. */
+    if (snapshot->extensions.portability_subset) extensions[num_extensions++] = "VK_KHR_portability_subset";
+
+    VkPhysicalDeviceSubgroupSizeControlFeatures subgroups = plan->subgroup_features;
+    subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
+    VkPhysicalDeviceVulkan12Features features12 = plan->features12;
+    features12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    features12.pNext = size_control ? &subgroups : NULL;
+    VkPhysicalDeviceVulkan11Features features11 = plan->features11;
+    features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+    features11.pNext = &features12;
+    const float priority = 1.0f;
+    const VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueFamilyIndex = plan->queue_family,
+        .queueCount = 1,
+        .pQueuePriorities = &priority,
+    };
+    const VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &features11,
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = num_extensions,
+        .ppEnabledExtensionNames = extensions,
+        .pEnabledFeatures = &plan->features,
+    };
+    const VkResult created = device->gpu->vk.CreateDevice(device->physical, &info, NULL, &device->device);
+    if (created < 0) {
+        device->device = VK_NULL_HANDLE;
+        return RF_GPU_FAIL(device, created, "opening the device");
+    }
+    RF_TRY(load_device_functions(device));
+    device->vk.GetDeviceQueue(device->device, plan->queue_family, 0, &device->queue);
+    return RF_OK;
+}
+
+static rf_result create_timeline(rf_gpu_device *device)
+{
+    const VkSemaphoreTypeCreateInfo type = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+        .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
+    };
+    const VkSemaphoreCreateInfo info = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type };
+    RF_VK_TRY(device, device->vk.CreateSemaphore(device->device, &info, NULL, &device->timeline),
+              "creating the timeline semaphore");
+    return RF_OK;
+}
+
+rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf_gpu_device **out)
+{
+    RF_REQUIRE(out, "out is NULL");
+    *out = NULL;
+    RF_REQUIRE(gpu, "gpu is NULL");
+    const rf_gpu_device_params defaults = { 0 };
+    if (!params) params = &defaults;
+    if (params->index >= gpu->num_physical_devices)
+        return RF_FAIL(RF_ERROR_NOT_FOUND, "no Vulkan device %u: there %s %u, numbered from 0", params->index,
+                       gpu->num_physical_devices == 1 ? "is" : "are", gpu->num_physical_devices);
+
+    rf_gpu_device *device = RF_NEW(rf_gpu_device);
+    if (!device) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    device->gpu = gpu;
+    device->physical = gpu->physical_devices[params->index];
+    rf_gpu_take_snapshot(gpu, device->physical, &device->snapshot);
+    rf_gpu_describe(&device->snapshot, params->index, &device->info);
+    rf_gpu_plan_device(&device->snapshot, params->clamp_limits, &device->plan);
+    rf_result r;
+    if (device->plan.unusable_reason[0]) {
+        r = RF_FAIL(RF_ERROR_UNSUPPORTED, "Vulkan device %u (%s) cannot be used: %s", params->index, device->info.name,
+                    device->plan.unusable_reason);
+        goto error;
+    }
+    RF_TRY_GOTO(create_device(device), error);
+    RF_TRY_GOTO(create_timeline(device), error);
+    RF_TRY_GOTO(rf_gpu_memory_setup(device), error);
+    RF_TRY_GOTO(rf_gpu_pipeline_cache_open(device, params->cache_directory), error);
+    *out = device;
+    return RF_OK;
+error:
+    rf_gpu_device_close(&device);
+    return r;
+}
+
+void rf_gpu_device_close(rf_gpu_device **device_pointer)
+{
+    rf_gpu_device *device = device_pointer ? *device_pointer : NULL;
+    if (!device) return;
+    *device_pointer = NULL;
+    if (device->loaded) {
+        device->vk.DeviceWaitIdle(device->device);
+        rf_gpu_pipeline_cache_close(device);
+        rf_gpu_pipelines_destroy(device);
+        rf_gpu_memory_teardown(device);
+        device->vk.DestroySemaphore(device->device, device->timeline, NULL);
+    }
+    if (device->device && device->vk.DestroyDevice) device->vk.DestroyDevice(device->device, NULL);
+    rf_free(device->cache_path);
+    rf_free(device);
+}
+
+const rf_device_caps *rf_gpu_caps(const rf_gpu_device *device) { return &device->plan.caps; }
+
+const rf_device_info *rf_gpu_info(const rf_gpu_device *device) { return &device->info; }
+
+void rf_gpu_set_name(rf_gpu_device *device, VkObjectType type, uint64_t handle, const char *name)
+{
+    if (!device->gpu->debug_utils || !device->vk.SetDebugUtilsObjectNameEXT || !name) return;
+    const VkDebugUtilsObjectNameInfoEXT info = {
+        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+        .objectType = type,
+        .objectHandle = handle,
+        .pObjectName = name,
+    };
+    (void)device->vk.SetDebugUtilsObjectNameEXT(device->device, &info); /* only a debugging aid */
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "gpu/internal.h"
+
+/* Lists of extension names are short; the drivers' own order is random. */
+static void find_extensions(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_extensions *out)
+{
+    uint32_t count = 0;
+    if (gpu->vk.EnumerateDeviceExtensionProperties(physical, NULL, &count, NULL) < 0 || count == 0) return;
+    VkExtensionProperties *list = RF_NEW_ARRAY(VkExtensionProperties, count);
+    if (!list) return; /* everything looked for is optional */
+    if (gpu->vk.EnumerateDeviceExtensionProperties(physical, NULL, &count, list) < 0) count = 0;
+    const struct {
+        const char *name;
+        bool *flag;
+    } wanted[] = {
+        { VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, &out->subgroup_size_control },
+        { VK_KHR_MAINTENANCE_4_EXTENSION_NAME, &out->maintenance4 },
+        { VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, &out->external_memory_host },
+        { "VK_KHR_shader_bfloat16", &out->bfloat16 },
+        { "VK_KHR_cooperative_matrix", &out->cooperative_matrix },
+        { "VK_KHR_portability_subset", &out->portability_subset },
+    };
+    for (uint32_t i = 0; i < count; i++)
+        for (size_t k = 0; k < sizeof(wanted) / sizeof(wanted[0]); k++)
+            if (strcmp(list[i].extensionName, wanted[k].name) == 0) *wanted[k].flag = true;
+    rf_free(list);
+}
+
+static void take_properties(const rf_gpu *gpu, VkPhysicalDevice physical, bool size_control, bool maintenance4,
+                            rf_gpu_snapshot *out)
+{
+    VkPhysicalDeviceMaintenance4Properties m4 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES };
+    out->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
+    out->properties12 = (VkPhysicalDeviceVulkan12Properties){
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES,
+    };
+    out->properties11 = (VkPhysicalDeviceVulkan11Properties){
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES,
+        .pNext = &out->properties12,
+    };
+    VkPhysicalDeviceProperties2 p2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                       .pNext = &out->properties11 };
+    void **tail = &out->properties12.pNext;
+    if (size_control) {
+        *tail = &out->subgroup;
+        tail = &out->subgroup.pNext;
+    }
+    if (maintenance4) *tail = &m4;
+    gpu->vk.GetPhysicalDeviceProperties2(physical, &p2);
+    out->max_buffer_size = maintenance4 ? m4.maxBufferSize : out->properties11.maxMemoryAllocationSize;
+    out->properties11.pNext = out->properties12.pNext = out->subgroup.pNext = NULL;
+}
+
+static void take_features(const rf_gpu *gpu, VkPhysicalDevice physical, bool size_control, rf_gpu_snapshot *out)
+{
+    out->subgroup_features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
+    out->features12 = (VkPhysicalDeviceVulkan12Features){
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        .pNext = size_control ? &out->subgroup_features : NULL,
+    };
+    out->features11 = (VkPhysicalDeviceVulkan11Features){
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+        .pNext = &out->features12,
+    };
+    VkPhysicalDeviceFeatures2 f2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &out->features11 };
+    gpu->vk.GetPhysicalDeviceFeatures2(physical, &f2);
+    out->features = f2.features;
+    out->features11.pNext = out->features12.pNext = NULL;
+}
+
+void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_snapshot *out)
+{
+    memset(out, 0, sizeof(*out));
+    gpu->vk.GetPhysicalDeviceProperties(physical, &out->properties);
+    gpu->vk.GetPhysicalDeviceMemoryProperties(physical, &out->memory);
+    if (out->properties.apiVersion < VK_API_VERSION_1_2) return;
+
+    find_extensions(gpu, physical, &out->extensions);
+    const bool vulkan13 = out->properties.apiVersion >= VK_API_VERSION_1_3;
+    const bool size_control = vulkan13 || out->extensions.subgroup_size_control;
+    take_properties(gpu, physical, size_control, vulkan13 || out->extensions.maintenance4, out);
+    take_features(gpu, physical, size_control, out);
+    uint32_t count = RF_GPU_MAX_QUEUE_FAMILIES;
+    gpu->vk.GetPhysicalDeviceQueueFamilyProperties(physical, &count, out->families);
+    out->num_families = count;
+}
+
+rf_result rf_gpu_list(rf_gpu *gpu, rf_device_info *infos, uint32_t *count)
+{
+    RF_REQUIRE(gpu, "gpu is NULL");
+    RF_REQUIRE(count, "count is NULL");
+    const uint32_t capacity = infos ? *count : 0;
+    *count = gpu->num_physical_devices;
+    if (capacity == 0) return RF_OK;
+    rf_gpu_snapshot *snapshot = RF_NEW(rf_gpu_snapshot);
+    if (!snapshot) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < gpu->num_physical_devices && i < capacity; i++) {
+        rf_gpu_take_snapshot(gpu, gpu->physical_devices[i], snapshot);
+        rf_gpu_describe(snapshot, i, &infos[i]);
+    }
+    rf_free(snapshot);
+    return RF_OK;
+}
+
+rf_result rf_devices_list(rf_device_info *infos, uint32_t *count)
+{
+    RF_REQUIRE(count, "count is NULL");
+    rf_gpu *gpu = NULL;
+    rf_result r = rf_gpu_create(NULL, &gpu);
+    if (r == RF_OK) r = rf_gpu_list(gpu, infos, count);
+    rf_gpu_destroy(&gpu);
+    return r;
+}
+
+const char *rf_device_type_name(rf_device_type type)
+{
+    switch (type) {
+    case RF_DEVICE_TYPE_INTEGRATED_GPU: return "integrated";
+    case RF_DEVICE_TYPE_DISCRETE_GPU: return "discrete";
+    case RF_DEVICE_TYPE_VIRTUAL_GPU: return "virtual";
+    case RF_DEVICE_TYPE_CPU: return "cpu";
+    case RF_DEVICE_TYPE_OTHER: break;
+    }
+    return "other";
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Structs shared by the files of this folder. */
+#ifndef RF_GPU_INTERNAL_H
+#define RF_GPU_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/platform.h"
+#include "gpu/gpu.h"
+#include "gpu/plan.h"
+#include "gpu/vk_table.h"
+
+#define RF_GPU_MAX_BINDINGS 32 /* texel_mask has that many bits */
+
+struct rf_gpu {
+    void *library;
+    rf_vk_global global;
+    rf_vk_instance vk;
+    VkInstance instance;
+    bool debug_utils;
+    VkDebugUtilsMessengerEXT messenger;
+    VkPhysicalDevice *physical_devices;
+    uint32_t num_physical_devices;
+    /* Written by the messenger from any thread; `first` is complete once first_ready is set. */
+    atomic_uint_fast64_t num_messages;
+    atomic_bool first_ready;
+    char first[1024];
+};
+
+/* Descriptor set layout and pipeline layout for one form of shader interface. */
+typedef struct rf_gpu_layout {
+    struct rf_gpu_layout *next;
+    uint32_t num_bindings, texel_mask, push_size;
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout pipeline_layout;
+} rf_gpu_layout;
+
+struct rf_gpu_pipeline {
+    rf_gpu_pipeline *next;
+    uint64_t hash;
+    const rf_shader *shader;
+    uint32_t *spec;
+    uint32_t num_spec;
+    const rf_gpu_layout *layout;
+    VkPipeline pipeline;
+};
+
+struct rf_gpu_device {
+    rf_gpu *gpu;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    rf_vk_device vk;
+    bool loaded; /* `vk` is complete */
+    VkQueue queue;
+    rf_gpu_snapshot snapshot;
+    rf_gpu_plan plan;
+    rf_device_info info;
+
+    VkSemaphore timeline;
+    uint64_t submitted, completed; /* timeline values: last handed out, last seen done */
+    bool lost;
+    rf_error_record lost_record; /* what every call returns once `lost` */
+
+    int memory_type[3]; /* by rf_gpu_memory */
+    uint32_t num_allocations;
+    rf_gpu_buffer *staging;
+    rf_gpu_recording *host_flush; /* a host barrier and nothing else */
+    uint64_t flushed;             /* timeline value up to which device writes are visible to the host */
+
+    rf_gpu_layout *layouts;
+    rf_gpu_pipeline *pipelines;
+    VkPipelineCache pipeline_cache;
+    char *cache_path; /* NULL: not kept on disk */
+    uint64_t cache_hash;
+};
+
+struct rf_gpu_buffer {
+    rf_gpu_device *device;
+    char *name;
+    uint64_t size, capacity; /* asked for; rounded up */
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+    void *mapped;
+};
+
+/* ---- errors (vk_error.c) ---- */
+const char *rf_gpu_vk_result_name(VkResult result);
+rf_result rf_gpu_map_result(VkResult result);
+/* Fails with the code that fits `result`; the message is "<device>: <text>: VK_ERROR_..." and the fix where there is one.
+ * `device` may be NULL. VK_ERROR_DEVICE_LOST makes the device lost for good. */
+rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, int line, const char *format, ...)
+    RF_PRINTF(5, 6);
+#define RF_GPU_FAIL(device, result, ...) rf_gpu_fail((device), (result), __FILE__, __LINE__, __VA_ARGS__)
+#define RF_VK_TRY(device, expression, ...)                                                                             \
+    do {                                                                                                               \
+        const VkResult rf_vk_result_ = (expression);                                                                   \
+        if (rf_vk_result_ < 0) return RF_GPU_FAIL((device), rf_vk_result_, __VA_ARGS__);                               \
+    } while (0)
+/* RF_OK, or the failure that lost the device. */
+rf_result rf_gpu_check_lost(const rf_gpu_device *device);
+
+/* ---- device_list.c ---- */
+void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_snapshot *out);
+
+/* ---- device.c ---- */
+void rf_gpu_set_name(rf_gpu_device *device, VkObjectType type, uint64_t handle, const char *name);
+
+/* ---- memory.c ---- */
+rf_result rf_gpu_memory_setup(rf_gpu_device *device);
+void rf_gpu_memory_teardown(rf_gpu_device *device);
+
+/* ---- pipeline.c, pipeline_cache.c ---- */
+void rf_gpu_pipelines_destroy(rf_gpu_device *device);
+rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory);
+void rf_gpu_pipeline_cache_close(rf_gpu_device *device);
+
+/* ---- queue.c ---- */
+/* Waits for everything submitted; then device writes are visible to the host. */
+rf_result rf_gpu_flush_to_host(rf_gpu_device *device);
+/* True when the timeline has reached `ticket`, as far as can be told without waiting. */
+bool rf_gpu_is_done(rf_gpu_device *device, uint64_t ticket);
+
+/* ---- recording.c ---- */
+typedef struct rf_gpu_view { /* a texel view, shared by the dispatches of a recording */
+    VkBuffer buffer;
+    uint64_t offset, size;
+    uint32_t components;
+    VkBufferView view;
+} rf_gpu_view;
+typedef struct rf_gpu_view_list {
+    rf_gpu_view *items;
+    uint32_t count, capacity;
+} rf_gpu_view_list;
+typedef struct rf_gpu_handle_list { /* VkDescriptorPool or VkQueryPool */
+    uint64_t *items;
+    uint32_t count, capacity;
+} rf_gpu_handle_list;
+
+struct rf_gpu_recording {
+    rf_gpu_device *device;
+    char *name;
+    bool ended;
+    uint64_t ticket; /* of its last submission */
+    VkCommandPool command_pool;
+    VkCommandBuffer commands;
+    const rf_gpu_pipeline *bound;
+    rf_gpu_handle_list descriptor_pools, query_pools;
+    uint32_t sets_left, storage_left, texel_left; /* in the newest descriptor pool */
+    uint32_t num_timestamps;
+    rf_gpu_view_list views;
+};
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's VkPipelineCache on disk. Drivers trust what they are handed, so the file carries a header of its own (size
+ * and hash), and Vulkan's header is compared with the device before anything reaches the driver. A file that is not right is
+ * as good as none: the cost is compiling again.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "gpu/internal.h"
+
+#define FILE_MAGIC 0x31435052u /* "RPC1" */
+#define MAX_FILE_SIZE ((size_t)256 << 20)
+
+typedef struct file_header {
+    uint32_t magic, reserved;
+    uint64_t size, hash; /* of what follows */
+} file_header;
+
+/* "vulkan-<device uuid>-<driver version>-<hash of the driver's text>.bin": some drivers never raise their number. */
+static char *file_path(const rf_gpu_device *device, const char *directory)
+{
+    char uuid[2 * VK_UUID_SIZE + 1];
+    for (unsigned i = 0; i < VK_UUID_SIZE; i++) snprintf(uuid + 2 * i, 3, "%02x", device->info.uuid[i]);
+    const uint64_t hash = rf_hash_bytes(device->info.driver_info, strlen(device->info.driver_info), 0);
+    return rf_asprintf("%s/vulkan-%s-%08x-%016llx.bin", directory, uuid, device->info.driver_version,
+                       (unsigned long long)hash);
+}
+
+/* NULL when `data` is a whole file made for this device, else what is wrong. */
+static const char *find_fault(const rf_gpu_device *device, const void *data, size_t size)
+{
+    file_header header;
+    VkPipelineCacheHeaderVersionOne vulkan;
+    if (size < sizeof(header)) return "it is too short";
+    memcpy(&header, data, sizeof(header));
+    const char *body = (const char *)data + sizeof(header);
+    if (header.magic != FILE_MAGIC) return "it is not a pipeline cache";
+    if (header.size != size - sizeof(header)) return "it is truncated";
+    if (header.hash != rf_hash_bytes(body, header.size, FILE_MAGIC)) return "its hash does not match";
+    if (header.size < sizeof(vulkan)) return "it is too short";
+    memcpy(&vulkan, body, sizeof(vulkan));
+    const VkPhysicalDeviceProperties *p = &device->snapshot.properties;
+    if (vulkan.headerVersion != VK_PIPELINE_CACHE_HEADER_VERSION_ONE || vulkan.vendorID != p->vendorID ||
+        vulkan.deviceID != p->deviceID || memcmp(vulkan.pipelineCacheUUID, p->pipelineCacheUUID, VK_UUID_SIZE) != 0)
+        return "it was written by another driver";
+    return NULL;
+}
+
+/* The file's content when it can be used; *data NULL otherwise. */
+static void load(rf_gpu_device *device, void **data, size_t *size)
+{
+    *data = NULL;
+    *size = 0;
+    const rf_result r = rf_file_read(device->cache_path, MAX_FILE_SIZE, data, size);
+    if (r == RF_ERROR_NOT_FOUND) return;
+    if (r < 0) {
+        rf_log(RF_LOG_WARN, "pipeline cache ignored: %s", rf_error_message());
+        *data = NULL;
+        return;
+    }
+    const char *fault = find_fault(device, *data, *size);
+    if (!fault) return;
+    rf_log(RF_LOG_WARN, "pipeline cache '%s' ignored: %s", device->cache_path, fault);
+    rf_free(*data);
+    *data = NULL;
+    *size = 0;
+}
+
+rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory)
+{
+    void *data = NULL;
+    size_t size = 0;
+    if (directory) {
+        device->cache_path = file_path(device, directory);
+        if (!device->cache_path) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        load(device, &data, &size);
+    }
+    VkPipelineCacheCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+        .initialDataSize = data ? size - sizeof(file_header) : 0,
+        .pInitialData = data ? (const char *)data + sizeof(file_header) : NULL,
+    };
+    VkResult r = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);
+    if (r < 0 && data) { /* the driver does not like it after all */
+        rf_log(RF_LOG_WARN, "pipeline cache '%s' ignored: %s", device->cache_path, rf_gpu_vk_result_name(r));
+        info.initialDataSize = 0;
+        info.pInitialData = NULL;
+        r = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);
+    } else if (data) {
+        device->cache_hash = rf_hash_bytes(info.pInitialData, info.initialDataSize, FILE_MAGIC);
+    }
+    rf_free(data);
+    if (r < 0) {
+        device->pipeline_cache = VK_NULL_HANDLE;
+        return RF_GPU_FAIL(device, r, "creating a pipeline cache");
+    }
+    return RF_OK;
+}
+
+static rf_result store(rf_gpu_device *device)
+{
+    size_t size = 0;
+    RF_VK_TRY(device, device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &size, NULL),
+              "reading the pipeline cache");
+    if (size == 0) return RF_OK;
+    char *data = rf_calloc(1, sizeof(file_header) + size);
+    if (!data) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const VkResult got =
+        device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &size, data + sizeof(file_header));
+    file_header header = { .magic = FILE_MAGIC, .size = size };
+    header.hash = rf_hash_bytes(data + sizeof(header), size, FILE_MAGIC);
+    memcpy(data, &header, sizeof(header));
+    rf_result r = RF_OK;
+    if (got < 0)
+        r = RF_GPU_FAIL(device, got, "reading the pipeline cache");
+    else if (header.hash != device->cache_hash) /* else the file holds just this */
+        r = rf_file_write_atomic(device->cache_path, data, sizeof(header) + size);
+    rf_free(data);
+    return r;
+}
+
+void rf_gpu_pipeline_cache_close(rf_gpu_device *device)
+{
+    if (!device->pipeline_cache) return;
+    if (device->cache_path && device->pipelines && !device->lost) {
+        char *slash = strrchr(device->cache_path, '/');
+        *slash = '\0';
+        rf_result r = rf_make_directories(device->cache_path);
+        *slash = '/';
+        if (r == RF_OK) r = store(device);
+        if (r < 0) rf_log(RF_LOG_WARN, "pipeline cache not kept: %s", rf_error_message());
+    }
+    device->vk.DestroyPipelineCache(device->device, device->pipeline_cache, NULL);
+    device->pipeline_cache = VK_NULL_HANDLE;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MIN_API_VERSION VK_API_VERSION_1_2
+/* Not in the oldest headers we build with. */
+#define DRIVER_ID_MESA_NVK 24
+
+static rf_driver driver_of(const rf_gpu_snapshot *s)
+{
+    switch ((int)s->properties12.driverID) {
+    case VK_DRIVER_ID_MESA_LLVMPIPE: return RF_DRIVER_LAVAPIPE;
+    case VK_DRIVER_ID_GOOGLE_SWIFTSHADER: return RF_DRIVER_SWIFTSHADER;
+    case VK_DRIVER_ID_AMD_PROPRIETARY:
+    case VK_DRIVER_ID_AMD_OPEN_SOURCE:
+    case VK_DRIVER_ID_MESA_RADV: return RF_DRIVER_AMD;
+    case VK_DRIVER_ID_NVIDIA_PROPRIETARY:
+    case DRIVER_ID_MESA_NVK: return RF_DRIVER_NVIDIA;
+    case VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS:
+    case VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA: return RF_DRIVER_INTEL;
+    default: return RF_DRIVER_OTHER;
+    }
+}
+
+static const char *vendor_of(uint32_t id)
+{
+    static const struct {
+        uint32_t id;
+        const char *name;
+    } vendors[] = {
+        /* PCI vendor ids, and from 0x10000 on VkVendorId. */
+        { 0x1002, "AMD" },          { 0x1010, "Imagination" },  { 0x106B, "Apple" },  { 0x10DE, "NVIDIA" },
+        { 0x13B5, "ARM" },          { 0x144D, "Samsung" },      { 0x14E4, "Broadcom" }, { 0x15AD, "VMware" },
+        { 0x1AE0, "Google" },       { 0x1AF4, "Red Hat" },      { 0x19E5, "Huawei" }, { 0x5143, "Qualcomm" },
+        { 0x8086, "Intel" },        { 0x1414, "Microsoft" },    { 0x1ED5, "Moore Threads" }, { 0x10001, "Vivante" },
+        { 0x10002, "VeriSilicon" }, { 0x10003, "Kazan" },       { 0x10004, "Codeplay" }, { 0x10005, "Mesa" },
+        { 0x10006, "PoCL" },        { 0x10007, "Mobileye" },
+    };
+    for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]); i++)
+        if (vendors[i].id == id) return vendors[i].name;
+    return NULL;
+}
+
+static rf_device_type type_of(VkPhysicalDeviceType type)
+{
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return RF_DEVICE_TYPE_INTEGRATED_GPU;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return RF_DEVICE_TYPE_DISCRETE_GPU;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return RF_DEVICE_TYPE_VIRTUAL_GPU;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return RF_DEVICE_TYPE_CPU;
+    default: return RF_DEVICE_TYPE_OTHER;
+    }
+}
+
+static uint64_t device_memory_size(const VkPhysicalDeviceMemoryProperties *memory)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < memory->memoryHeapCount; i++)
+        if (memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) sum += memory->memoryHeaps[i].size;
+    return sum;
+}
+
+/* A compute queue that reports time; of those one that does no graphics, so that a desktop does not stand in the way. */
+static int choose_queue_family(const rf_gpu_snapshot *s)
+{
+    int best = -1, best_score = -1;
+    for (uint32_t i = 0; i < s->num_families; i++) {
+        const VkQueueFamilyProperties *f = &s->families[i];
+        if (!(f->queueFlags & VK_QUEUE_COMPUTE_BIT) || f->queueCount == 0) continue;
+        const int score = (f->timestampValidBits > 0 ? 2 : 0) + (f->queueFlags & VK_QUEUE_GRAPHICS_BIT ? 0 : 1);
+        if (score > best_score) {
+            best = (int)i;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static uint64_t largest_device_heap(const VkPhysicalDeviceMemoryProperties *memory)
+{
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < memory->memoryHeapCount; i++)
+        if ((memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) && memory->memoryHeaps[i].size > largest)
+            largest = memory->memoryHeaps[i].size;
+    return largest;
+}
+
+/* Higher is better, 0: will not do. */
+static int memory_score(const rf_gpu_snapshot *s, rf_gpu_memory kind, uint32_t type)
+{
+    const VkMemoryType *t = &s->memory.memoryTypes[type];
+    const VkMemoryPropertyFlags flags = t->propertyFlags;
+    const VkMemoryPropertyFlags mapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    /* Protected, lazily allocated and the vendors' uncached types need features or are slow. */
+    const VkMemoryPropertyFlags plain = mapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    if (flags & ~plain) return 0;
+    const bool local = flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, cached = flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    const bool visible = (flags & mapped) == mapped;
+
+    if (kind == RF_GPU_MEMORY_UPLOAD) return visible ? 1 + (local ? 0 : 2) + (cached ? 0 : 1) : 0;
+    if (kind == RF_GPU_MEMORY_READBACK) return visible ? 1 + (cached ? 2 : 0) + (local ? 0 : 1) : 0;
+
+    /* On a discrete GPU a mapped type lies behind the bus window: plain device-local memory is for kernels. Where memory
+     * is shared anyway mapping saves the staging copies, unless the mapped heap is a small window. */
+    const bool unified = s->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ||
+                         s->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    const bool big = s->memory.memoryHeaps[t->heapIndex].size >= largest_device_heap(&s->memory) / 2;
+    int score = 1 + (local ? 16 : 0) + (big ? 8 : 0);
+    if (unified)
+        score += (visible ? 4 : 0) + (visible && cached ? 2 : 0);
+    else
+        score += flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT ? 0 : 4;
+    return score;
+}
+
+int rf_gpu_plan_memory(const rf_gpu_snapshot *s, rf_gpu_memory kind, uint32_t allowed_bits)
+{
+    int best = -1, best_score = 0;
+    for (uint32_t i = 0; i < s->memory.memoryTypeCount; i++) {
+        if (!(allowed_bits >> i & 1)) continue;
+        const int score = memory_score(s, kind, i);
+        if (score > best_score) {
+            best = (int)i;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+/* Only what kernels use; robustBufferAccess stays off, it costs time in every load. */
+static void choose_features(const rf_gpu_snapshot *s, rf_gpu_plan *plan)
+{
+    plan->features.shaderInt64 = s->features.shaderInt64;
+    plan->features.shaderInt16 = s->features.shaderInt16;
+    plan->features11.storageBuffer16BitAccess = s->features11.storageBuffer16BitAccess;
+    plan->features12.timelineSemaphore = VK_TRUE;
+    plan->features12.storageBuffer8BitAccess = s->features12.storageBuffer8BitAccess;
+    plan->features12.shaderFloat16 = s->features12.shaderFloat16;
+    plan->features12.shaderInt8 = s->features12.shaderInt8;
+    plan->features12.scalarBlockLayout = s->features12.scalarBlockLayout;
+    plan->features12.shaderSubgroupExtendedTypes = s->features12.shaderSubgroupExtendedTypes;
+    plan->features12.subgroupBroadcastDynamicId = s->features12.subgroupBroadcastDynamicId;
+    plan->subgroup_features.subgroupSizeControl = s->subgroup_features.subgroupSizeControl;
+    plan->subgroup_features.computeFullSubgroups = s->subgroup_features.computeFullSubgroups;
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_device_caps *caps)
+{
+    const VkPhysicalDeviceLimits *l = &s->properties.limits;
+    caps->driver = driver_of(s);
+    caps->driver_version = s->properties.driverVersion;
+    caps->is_cpu = s->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    caps->subgroup_size = max_u32(s->properties11.subgroupSize, 1);
+    const VkSubgroupFeatureFlags ops = s->properties11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT
+                                           ? s->properties11.subgroupSupportedOperations
+                                           : 0;
+    caps->subgroup_shuffle = ops & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+    caps->subgroup_ballot = ops & VK_SUBGROUP_FEATURE_BALLOT_BIT;
+    caps->subgroup_arithmetic = ops & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+    caps->full_subgroups = plan->subgroup_features.subgroupSizeControl && plan->subgroup_features.computeFullSubgroups &&
+                           (s->subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                           s->subgroup.minSubgroupSize <= caps->subgroup_size &&
+                           caps->subgroup_size <= s->subgroup.maxSubgroupSize;
+    for (int i = 0; i < 3; i++) {
+        caps->max_workgroup_size[i] = l->maxComputeWorkGroupSize[i];
+        caps->max_grid[i] = l->maxComputeWorkGroupCount[i];
+    }
+    caps->max_workgroup_invocations = l->maxComputeWorkGroupInvocations;
+    caps->max_shared_memory = l->maxComputeSharedMemorySize;
+    caps->max_push_constants = l->maxPushConstantsSize;
+    caps->max_storage_range = l->maxStorageBufferRange;
+    caps->max_texel_elements = l->maxTexelBufferElements;
+    uint64_t alignment = 64;
+    const uint64_t wanted[] = { l->minStorageBufferOffsetAlignment, l->minTexelBufferOffsetAlignment,
+                                l->nonCoherentAtomSize, l->optimalBufferCopyOffsetAlignment };
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+        if (wanted[i] > alignment) alignment = wanted[i];
+    caps->buffer_alignment = (uint32_t)alignment; /* all are powers of two */
+    caps->fp16 = plan->features12.shaderFloat16 && plan->features11.storageBuffer16BitAccess;
+    caps->int8 = plan->features12.shaderInt8 && plan->features12.storageBuffer8BitAccess;
+    caps->int64 = plan->features.shaderInt64;
+    caps->memory_size = device_memory_size(&s->memory);
+    const int type = rf_gpu_plan_memory(s, RF_GPU_MEMORY_DEVICE, UINT32_MAX);
+    const VkMemoryPropertyFlags mapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    caps->host_visible = type >= 0 && (s->memory.memoryTypes[type].propertyFlags & mapped) == mapped;
+}
+
+void rf_gpu_plan_device(const rf_gpu_snapshot *s, bool clamp_limits, rf_gpu_plan *out)
+{
+    memset(out, 0, sizeof(*out));
+    const uint32_t api = s->properties.apiVersion;
+    if (api < MIN_API_VERSION) {
+        snprintf(out->unusable_reason, sizeof(out->unusable_reason), "Vulkan %u.%u, but 1.2 is needed: update the driver",
+                 VK_API_VERSION_MAJOR(api), VK_API_VERSION_MINOR(api));
+        return;
+    }
+    const int family = choose_queue_family(s);
+    const char *missing = NULL;
+    if (family < 0)
+        missing = "no compute queue";
+    else if (!s->features12.timelineSemaphore)
+        missing = "no timeline semaphores: update the driver";
+    else if (rf_gpu_plan_memory(s, RF_GPU_MEMORY_DEVICE, UINT32_MAX) < 0 ||
+             rf_gpu_plan_memory(s, RF_GPU_MEMORY_UPLOAD, UINT32_MAX) < 0 ||
+             rf_gpu_plan_memory(s, RF_GPU_MEMORY_READBACK, UINT32_MAX) < 0)
+        missing = "no memory that the host can map coherently";
+    if (missing) {
+        snprintf(out->unusable_reason, sizeof(out->unusable_reason), "%s", missing);
+        return;
+    }
+    out->queue_family = (uint32_t)family;
+    out->timestamp_bits = s->families[family].timestampValidBits;
+    choose_features(s, out);
+    fill_caps(s, out, &out->caps);
+    if (clamp_limits) rf_device_caps_clamp(&out->caps);
+}
+
+void rf_gpu_describe(const rf_gpu_snapshot *s, uint32_t index, rf_device_info *out)
+{
+    memset(out, 0, sizeof(*out));
+    const VkPhysicalDeviceProperties *p = &s->properties;
+    out->index = index;
+    snprintf(out->name, sizeof(out->name), "%s", p->deviceName);
+    snprintf(out->driver_name, sizeof(out->driver_name), "%s", s->properties12.driverName);
+    snprintf(out->driver_info, sizeof(out->driver_info), "%s", s->properties12.driverInfo);
+    const char *vendor = vendor_of(p->vendorID);
+    if (vendor)
+        snprintf(out->vendor_name, sizeof(out->vendor_name), "%s", vendor);
+    else
+        snprintf(out->vendor_name, sizeof(out->vendor_name), "0x%04X", p->vendorID);
+    out->vendor_id = p->vendorID;
+    out->device_id = p->deviceID;
+    out->api_version = p->apiVersion;
+    out->driver_version = p->driverVersion;
+    memcpy(out->uuid, s->properties11.deviceUUID, sizeof(out->uuid));
+    out->type = type_of(p->deviceType);
+    out->memory_size = device_memory_size(&s->memory);
+    out->subgroup_size = s->properties11.subgroupSize;
+    out->max_workgroup_invocations = p->limits.maxComputeWorkGroupInvocations;
+    out->max_shared_memory = p->limits.maxComputeSharedMemorySize;
+    out->max_push_constants = p->limits.maxPushConstantsSize;
+    out->max_storage_buffer_range = p->limits.maxStorageBufferRange;
+    out->max_texel_buffer_elements = p->limits.maxTexelBufferElements;
+    out->has_fp16 = s->features12.shaderFloat16;
+    out->has_bf16 = s->extensions.bfloat16;
+    out->has_int8 = s->features12.shaderInt8;
+    out->has_cooperative_matrix = s->extensions.cooperative_matrix;
+    out->has_external_memory_host = s->extensions.external_memory_host;
+    rf_gpu_plan plan;
+    rf_gpu_plan_device(s, false, &plan);
+    out->usable = plan.unusable_reason[0] == '\0';
+    memcpy(out->unusable_reason, plan.unusable_reason, sizeof(out->unusable_reason));
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is to be known of a physical device, copied out of Vulkan once (snapshot), and every decision that follows from it
+ * (plan): a pure function, so that machines nobody has at hand can be tested as made-up snapshots.
+ */
+#ifndef RF_GPU_PLAN_H
+#define RF_GPU_PLAN_H
+
+#include <ringfire/device.h>
+
+#include "base/device_caps.h"
+#include "gpu/gpu.h"
+#include "gpu/vk_table.h"
+
+#define RF_GPU_MAX_QUEUE_FAMILIES 16
+
+typedef struct rf_gpu_extensions {
+    bool subgroup_size_control, maintenance4, external_memory_host, bfloat16, cooperative_matrix, portability_subset;
+} rf_gpu_extensions;
+
+/* Below Vulkan 1.2 only `properties` and `memory` are filled in. Chains (pNext) are always NULL here. */
+typedef struct rf_gpu_snapshot {
+    VkPhysicalDeviceProperties properties;
+    VkPhysicalDeviceMemoryProperties memory;
+    VkPhysicalDeviceVulkan11Properties properties11;
+    VkPhysicalDeviceVulkan12Properties properties12;
+    VkPhysicalDeviceSubgroupSizeControlProperties subgroup; /* zero without size control */
+    uint64_t max_buffer_size;
+    VkPhysicalDeviceFeatures features;
+    VkPhysicalDeviceVulkan11Features features11;
+    VkPhysicalDeviceVulkan12Features features12;
+    VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_features;
+    VkQueueFamilyProperties families[RF_GPU_MAX_QUEUE_FAMILIES];
+    uint32_t num_families;
+    rf_gpu_extensions extensions;
+} rf_gpu_snapshot;
+
+typedef struct rf_gpu_plan {
+    char unusable_reason[160]; /* "" when usable; nothing below counts otherwise */
+    uint32_t queue_family;
+    uint32_t timestamp_bits; /* 0: no timestamps */
+    /* Features to enable: a subset of the snapshot's. */
+    VkPhysicalDeviceFeatures features;
+    VkPhysicalDeviceVulkan11Features features11;
+    VkPhysicalDeviceVulkan12Features features12;
+    VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_features;
+    rf_device_caps caps; /* host_visible as far as the memory types alone tell */
+} rf_gpu_plan;
+
+void rf_gpu_plan_device(const rf_gpu_snapshot *snapshot, bool clamp_limits, rf_gpu_plan *out);
+/* Best memory type for a kind among those in `allowed_bits`; -1 when none will do. */
+int rf_gpu_plan_memory(const rf_gpu_snapshot *snapshot, rf_gpu_memory kind, uint32_t allowed_bits);
+/* The public description. unusable_reason comes from a plan. */
+void rf_gpu_describe(const rf_gpu_snapshot *snapshot, uint32_t index, rf_device_info *out);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/internal.h"
+
+#define MAX_INLINE_RECORDINGS 16
+
+static rf_result update_completed(rf_gpu_device *device)
+{
+    uint64_t value = 0;
+    RF_VK_TRY(device, device->vk.GetSemaphoreCounterValue(device->device, device->timeline, &value),
+              "reading the timeline");
+    /* A lost device may report any value. */
+    if (value > device->completed && value <= device->submitted) device->completed = value;
+    return RF_OK;
+}
+
+bool rf_gpu_is_done(rf_gpu_device *device, uint64_t ticket)
+{
+    if (ticket > device->completed && !device->lost) (void)update_completed(device);
+    return ticket <= device->completed;
+}
+
+static rf_result check_recording(rf_gpu_device *device, const rf_gpu_recording *rec, uint32_t i)
+{
+    RF_REQUIRE(rec, "recording %u is NULL", i);
+    RF_REQUIRE(rec->device == device, "recording '%s' belongs to another device", rec->name);
+    RF_REQUIRE(rec->ended, "recording '%s' has not been ended", rec->name);
+    RF_REQUIRE(rf_gpu_is_done(device, rec->ticket), "recording '%s' is still in flight; wait for its ticket first",
+               rec->name);
+    return RF_OK;
+}
+
+static rf_result submit_commands(rf_gpu_device *device, const VkCommandBuffer *commands, uint32_t count)
+{
+    const uint64_t value = device->submitted + 1;
+    const VkTimelineSemaphoreSubmitInfo timeline = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &value,
+    };
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .pNext = &timeline,
+        .commandBufferCount = count,
+        .pCommandBuffers = commands,
+        .signalSemaphoreCount = 1,
+        .pSignalSemaphores = &device->timeline,
+    };
+    RF_VK_TRY(device, device->vk.QueueSubmit(device->queue, 1, &info, VK_NULL_HANDLE), "submitting %u recordings", count);
+    device->submitted = value;
+    return RF_OK;
+}
+
+rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket)
+{
+    RF_REQUIRE(device, "device is NULL");
+    RF_REQUIRE(ticket, "ticket is NULL");
+    RF_REQUIRE(recs || count == 0, "recs is NULL");
+    *ticket = device->submitted;
+    RF_TRY(rf_gpu_check_lost(device));
+    if (count == 0) return RF_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        RF_TRY(check_recording(device, recs[i], i));
+        for (uint32_t k = 0; k < i; k++)
+            RF_REQUIRE(recs[k] != recs[i], "recording '%s' is in one submission twice", recs[i]->name);
+    }
+    VkCommandBuffer few[MAX_INLINE_RECORDINGS];
+    VkCommandBuffer *commands = count <= MAX_INLINE_RECORDINGS ? few : RF_NEW_ARRAY(VkCommandBuffer, count);
+    if (!commands) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < count; i++) commands[i] = recs[i]->commands;
+    const rf_result r = submit_commands(device, commands, count);
+    if (commands != few) rf_free(commands);
+    RF_TRY(r);
+    for (uint32_t i = 0; i < count; i++) recs[i]->ticket = device->submitted;
+    *ticket = device->submitted;
+    return RF_OK;
+}
+
+rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns)
+{
+    RF_REQUIRE(device, "device is NULL");
+    RF_REQUIRE(ticket <= device->submitted, "%s: ticket %llu was never submitted", device->info.name,
+               (unsigned long long)ticket);
+    RF_TRY(rf_gpu_check_lost(device));
+    if (ticket <= device->completed) return RF_OK;
+    const VkSemaphoreWaitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .semaphoreCount = 1,
+        .pSemaphores = &device->timeline,
+        .pValues = &ticket,
+    };
+    const VkResult waited = device->vk.WaitSemaphores(device->device, &info, timeout_ns);
+    if (waited == VK_TIMEOUT)
+        return RF_FAIL_NATIVE(RF_ERROR_TIMEOUT, "vulkan", waited, "%s: work was not finished after %llu ms",
+                              device->info.name, (unsigned long long)(timeout_ns / 1000000));
+    RF_VK_TRY(device, waited, "waiting for the device");
+    if (ticket > device->completed) device->completed = ticket;
+    return RF_OK;
+}
+
+rf_result rf_gpu_flush_to_host(rf_gpu_device *device)
+{
+    RF_TRY(rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS));
+    if (device->flushed == device->submitted) return RF_OK;
+    uint64_t ticket;
+    RF_TRY(rf_gpu_submit(device, &device->host_flush, 1, &ticket));
+    RF_TRY(rf_gpu_wait(device, ticket, RF_GPU_TIMEOUT_NS));
+    device->flushed = ticket;
+    return RF_OK;
+}
