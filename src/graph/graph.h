@@ -27,6 +27,9 @@ typedef struct rf_value_info {
     const void *object;   /* for STATE and HOST: identity, not owned */
     const void *data;     /* for CONSTANT: owned by the graph */
     const char *name;     /* may be NULL; owned by the graph */
+    rf_value storage;     /* whose bytes these are: itself, or what the view (of the view ...) looks at */
+    uint32_t uses;        /* live nodes that read it */
+    uint32_t mutated;     /* for STATE: 1 + number of the last node that updates it in place, 0: none */
 } rf_value_info;
 
 typedef struct rf_node_info {
@@ -43,7 +46,8 @@ struct rf_graph {
     const rf_core_ops *core;
     struct { rf_value_info *items; uint32_t count, capacity; } values; /* [0] is "none" */
     struct { rf_node_info *items; uint32_t count, capacity; } nodes;
-    uint32_t num_inputs, num_states, num_hosts;
+    uint32_t num_inputs, num_states, num_hosts; /* one more than the largest slot */
+    struct { uint32_t *slots, count, capacity; } index; /* hash table of what can be shared; graph.c's own */
 };
 
 rf_result rf_graph_create(const rf_core_ops *core, rf_graph **out);
@@ -55,7 +59,8 @@ rf_result rf_graph_input(rf_graph *graph, uint32_t slot, rf_tensor_desc desc, rf
 rf_result rf_graph_state(rf_graph *graph, const void *object, rf_tensor_desc desc, const char *name, rf_value *out);
 rf_result rf_graph_host(rf_graph *graph, const void *object, rf_tensor_desc desc, const char *name, rf_value *out);
 rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *data, rf_value *out); /* copies */
-/* Infers, appends; out[] gets op->n_out values. `attr` may be NULL (zeroes). Equal pure nodes are found and shared. */
+/* Infers, appends; out[] gets op->n_out values (0 for those that inference left out). `attr` may be NULL (zeroes). Equal pure
+ * nodes are found and shared, but not across an in-place update of a state that they read. */
 rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
                        rf_value *out);
 
@@ -72,7 +77,8 @@ typedef struct rf_graph_roots {
 } rf_graph_roots;
 
 /* Reverse-mode differentiation (Griewank & Walther 2008, ch. 3): appends nodes; grads[i] = d loss / d targets[i]. `loss` must
- * be a scalar f32. A target without influence gets zeros of its shape. */
+ * be a scalar f32. A target without influence gets zeros of its shape. Refused through a node that reads a state which is
+ * updated in place later on: the gradient would see the new contents. */
 rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
                                  rf_value *grads);
 
@@ -84,7 +90,7 @@ rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots);
  * the trace was fixed to the traced batch. */
 rf_result rf_graph_specialize(rf_graph *graph, int64_t batch);
 
-/* Text form for logs and tests, one node a line. Free with rf_free. */
+/* Text form for logs and tests, one leaf or live node a line. NULL + record on failure. Free with rf_free. */
 char *rf_graph_dump(const rf_graph *graph);
 
 /* Runs the whole graph on the host with the ops' references: the oracle of tests. `values[v]` holds the bytes of every leaf
@@ -94,19 +100,21 @@ rf_result rf_graph_interpret(const rf_graph *graph, rf_arena *arena, void **valu
 /* ---- memory plan ---- */
 
 typedef struct rf_placement {
-    bool planned;      /* false: not in the slab (leaf, dead, or placed elsewhere by the caller) */
-    rf_value alias_of; /* != 0: same bytes as that value (view or in-place) */
-    uint64_t offset, size;
+    bool planned;      /* false: not in the slab (leaf, view of one, dead, or placed elsewhere by the caller) */
+    rf_value alias_of; /* != 0: same bytes as that value (view or in-place), which aliases nothing itself. Of an external
+                          value: it cannot be made in its place (a view of a leaf or of another external one): copy it there */
+    uint64_t offset, size; /* `offset` also of aliases */
 } rf_placement;
 typedef struct rf_memory_plan {
     rf_placement *placements;   /* one per value */
     uint64_t *workspace_offset; /* one per node, valid where workspace_size[node] > 0 */
     uint64_t slab_size;         /* high-water mark */
-    uint64_t naive_size;        /* sum of all sizes, for comparison */
+    uint64_t naive_size;        /* sum of all aligned sizes of what is planned, views excepted, for comparison */
 } rf_memory_plan;
 /* Assigns every result that lives only during the run a place in one slab so that no two that live at once overlap.
  * `external[v]`: placed by the caller (may be NULL). `workspace_size[n]` bytes are live during node n only.
- * Views alias; in-place where the op allows it and the input dies. Offsets are multiples of `alignment`. */
+ * Views alias; in-place where the op allows it and the input dies. Offsets are multiples of `alignment`. `workspace_size` may
+ * be NULL. */
 rf_result rf_memory_plan_make(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
                               const uint64_t *workspace_size, uint64_t alignment, rf_memory_plan *out);
 void rf_memory_plan_free(rf_memory_plan *plan);

@@ -73,6 +73,9 @@ typedef struct rf_kernel_plan {
 /* Appends a zeroed dispatch; NULL + record on failure. rf_kernel_plan_free() empties the plan. */
 rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader);
 void rf_kernel_plan_free(rf_kernel_plan *plan);
+/* RF_ERROR_INTERNAL when a dispatch has more of something than its arrays hold (the three functions below count on, but do
+ * not write beyond them). To be called after `plan`. */
+rf_result rf_kernel_plan_check(const rf_kernel_plan *plan);
 void rf_dispatch_spec(rf_dispatch *d, uint32_t value);                       /* appends a specialization constant */
 void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size);     /* sets the push constants */
 void rf_dispatch_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, rf_bind_view view, bool write);
@@ -147,7 +150,8 @@ struct rf_op {
     uint32_t flags;
     uint32_t shape_only;  /* bit i: only the shape of input i matters, its bytes are never read (no lifetime, no binding) */
     uint32_t mutates;     /* bit i: input i is updated in place; such nodes are never removed */
-    /* Fills call->out from call->in and attr. Error messages name the op and the shapes. Pure. */
+    /* Fills call->out from call->in and attr. Error messages name the op and the shapes. Pure. May lower call->n_out when
+     * the attributes ask for fewer outputs. */
     rf_result (*infer)(rf_op_call *call);
     /* Emits the gradient. NULL without RF_OP_NO_GRADIENT: differentiating through it is RF_ERROR_NO_GRADIENT. */
     rf_result (*gradient)(rf_grad_context *ctx);
@@ -155,7 +159,7 @@ struct rf_op {
     rf_result (*reference)(const rf_op_call *call, void *const *in, void *const *out);
     rf_cost (*cost)(const rf_op_call *call);
     /* Fusion: node `producer` of this op has one output with one use, by node `consumer`. True when *fused, whose output 0
-     * has the consumer's output 0 shape, replaces both. NULL: never. */
+     * has the consumer's output 0 shape, replaces both. NULL: never. Not asked for nodes that mutate. */
     bool (*absorb_consumer)(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
     /* Fusion of two readers of one value: node `self` is of this op, `other` comes to be its output number *other_out. */
     bool (*absorb_sibling)(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reverse-mode differentiation (Griewank & Walther, "Evaluating Derivatives", 2nd ed. 2008, ch. 3): nodes are walked
+ * backwards, each turning the gradients of its outputs into gradients of its inputs, which are added up per value.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "graph/internal.h"
+
+typedef struct differentiation {
+    rf_graph *graph;
+    uint32_t num_values, num_nodes; /* before any gradient was appended */
+    bool *wanted;                   /* a target depends on... : the value is a target or computed from one */
+    rf_value *gradient;             /* of each value; 0: none flowed so far */
+} differentiation;
+
+static bool is_float(rf_dtype dtype) { return dtype == RF_F32 || dtype == RF_F16 || dtype == RF_BF16; }
+
+/* A gradient can flow through this input, and has a target to reach there. */
+static bool carries(const differentiation *d, const rf_node_info *node, uint32_t i)
+{
+    return d->wanted[node->in[i]] && rf_op_reads(node->op, i) && !(node->op->flags & RF_OP_NO_GRADIENT);
+}
+
+static void find_wanted(differentiation *d, const rf_value *targets, uint32_t num_targets)
+{
+    for (uint32_t i = 0; i < num_targets; i++) d->wanted[targets[i]] = true;
+    for (uint32_t n = 0; n < d->num_nodes; n++) {
+        const rf_node_info *node = &d->graph->nodes.items[n];
+        if (node->dead) continue;
+        bool any = false;
+        for (uint32_t i = 0; i < node->n_in; i++) any = any || carries(d, node, i);
+        for (uint32_t i = 0; any && i < node->n_out; i++) {
+            if (is_float(rf_graph_desc(d->graph, node->out[i])->dtype)) d->wanted[node->out[i]] = true;
+        }
+    }
+}
+
+static rf_result accumulate(differentiation *d, const rf_op *op, rf_value v, rf_value contribution)
+{
+    RF_TRY(rf_graph_check_values(d->graph, op->name, &contribution, 1));
+    const rf_tensor_desc *want = rf_graph_desc(d->graph, v), *is = rf_graph_desc(d->graph, contribution);
+    if (want->dtype != is->dtype || !rf_shape_equal(want->shape, is->shape)) {
+        char a[96], b[96];
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s: the gradient of a %s%s is a %s%s", op->name, rf_dtype_name(want->dtype),
+                       rf_shape_format(want->shape, a, sizeof(a)), rf_dtype_name(is->dtype),
+                       rf_shape_format(is->shape, b, sizeof(b)));
+    }
+    if (d->gradient[v] == 0) {
+        d->gradient[v] = contribution;
+        return RF_OK;
+    }
+    return d->graph->core->add(d->graph, d->gradient[v], contribution, &d->gradient[v]);
+}
+
+/* The gradient would read what the state holds later, not what the node saw. */
+static rf_result check_not_updated(const differentiation *d, rf_node n)
+{
+    const rf_node_info *node = &d->graph->nodes.items[n];
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const rf_value_info *storage = &d->graph->values.items[d->graph->values.items[node->in[i]].storage];
+        if (rf_op_reads(node->op, i) && storage->mutated > n + 1)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                           "gradient of '%s': its input, state '%s', is updated in place later in the step; differentiate "
+                           "before the update",
+                           node->op->name, storage->name ? storage->name : "");
+    }
+    return RF_OK;
+}
+
+static rf_result differentiate_node(differentiation *d, rf_node n)
+{
+    /* A copy: the gradient appends nodes, which moves the array. */
+    const rf_node_info node = d->graph->nodes.items[n];
+    rf_value dout[RF_MAX_OUTPUTS] = { 0 }, din[RF_MAX_INPUTS] = { 0 };
+    bool needed[RF_MAX_INPUTS] = { false };
+    bool any_out = false, any_in = false;
+    for (uint32_t i = 0; i < node.n_out; i++) {
+        dout[i] = d->gradient[node.out[i]];
+        any_out = any_out || dout[i];
+    }
+    for (uint32_t i = 0; any_out && i < node.n_in; i++) {
+        needed[i] = carries(d, &node, i);
+        any_in = any_in || needed[i];
+    }
+    if (!any_in) return RF_OK;
+    if (!node.op->gradient)
+        return RF_FAIL(RF_ERROR_NO_GRADIENT,
+                       "'%s' has no gradient, but lies between the loss and what it is differentiated by; use "
+                       "rf_stop_gradient() before it, or another operation",
+                       node.op->name);
+    RF_TRY(check_not_updated(d, n));
+    rf_grad_context context = {
+        .graph = d->graph, .node = n, .attr = node.attr, .n_in = node.n_in, .n_out = node.n_out, .in = node.in,
+        .out = node.out, .dout = dout, .needed = needed, .din = din
+    };
+    const rf_result r = node.op->gradient(&context);
+    if (r < 0) return rf_error_context(r, "gradient of '%s'", node.op->name);
+    for (uint32_t i = 0; i < node.n_in; i++) {
+        if (needed[i] && din[i]) RF_TRY(accumulate(d, node.op, node.in[i], din[i]));
+    }
+    return RF_OK;
+}
+
+static rf_result differentiate(differentiation *d, rf_value loss, const rf_value *targets, uint32_t num_targets,
+                               rf_value *grads)
+{
+    find_wanted(d, targets, num_targets);
+    if (d->wanted[loss]) {
+        RF_TRY(d->graph->core->fill_like(d->graph, 1.0f, loss, &d->gradient[loss]));
+        for (uint32_t n = d->num_nodes; n-- > 0;) {
+            if (!d->graph->nodes.items[n].dead) RF_TRY(differentiate_node(d, n));
+        }
+    }
+    for (uint32_t i = 0; i < num_targets; i++) {
+        grads[i] = d->gradient[targets[i]];
+        if (grads[i] == 0) RF_TRY(d->graph->core->fill_like(d->graph, 0.0f, targets[i], &grads[i]));
+    }
+    return RF_OK;
+}
+
+rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
+                                 rf_value *grads)
+{
+    RF_REQUIRE(graph->core, "differentiate: the graph was made without core operations");
+    RF_TRY(rf_graph_check_values(graph, "loss", &loss, 1));
+    RF_TRY(rf_graph_check_values(graph, "targets", targets, num_targets));
+    const rf_tensor_desc *desc = rf_graph_desc(graph, loss);
+    char shape[96];
+    RF_REQUIRE(desc->dtype == RF_F32 && desc->shape.rank == 0,
+               "loss: must be a scalar f32, is %s%s; reduce it with a sum or rf_compute_average_loss()",
+               rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, shape, sizeof(shape)));
+    for (uint32_t i = 0; i < num_targets; i++) {
+        const rf_dtype dtype = rf_graph_desc(graph, targets[i])->dtype;
+        RF_REQUIRE(dtype == RF_F32, "targets: number %u is %s; only f32 can be differentiated by", i, rf_dtype_name(dtype));
+    }
+
+    differentiation d = { .graph = graph, .num_values = graph->values.count, .num_nodes = graph->nodes.count };
+    d.wanted = RF_NEW_ARRAY(bool, d.num_values);
+    d.gradient = RF_NEW_ARRAY(rf_value, d.num_values);
+    rf_result r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (d.wanted && d.gradient) r = differentiate(&d, loss, targets, num_targets, grads);
+    rf_free(d.wanted);
+    rf_free(d.gradient);
+    return r;
+}

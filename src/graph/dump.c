@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/internal.h"
+
+typedef struct text {
+    char *items; /* always terminated once something was added */
+    uint32_t count, capacity;
+    bool failed;
+} text;
+
+static void add(text *t, const char *format, ...) RF_PRINTF(2, 3);
+static void add(text *t, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    if (t->failed || length < 0) return;
+    const uint32_t n = (uint32_t)length < sizeof(line) ? (uint32_t)length : (uint32_t)sizeof(line) - 1;
+    if (rf_array_reserve((void **)&t->items, &t->capacity, t->count + n + 1, 1) < 0) {
+        t->failed = true;
+        return;
+    }
+    memcpy(t->items + t->count, line, n + 1);
+    t->count += n;
+}
+
+static void add_value(text *t, const rf_graph *graph, rf_value v)
+{
+    const rf_tensor_desc *desc = rf_graph_desc(graph, v);
+    char shape[96];
+    add(t, "%%%u %s%s", v, rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, shape, sizeof(shape)));
+}
+
+char *rf_graph_dump(const rf_graph *graph)
+{
+    static const char *const kinds[] = {
+        [RF_VALUE_INPUT] = "input", [RF_VALUE_STATE] = "state", [RF_VALUE_HOST] = "host", [RF_VALUE_CONSTANT] = "constant"
+    };
+    text t = { 0 };
+    add(&t, "%s", "");
+    for (uint32_t v = 1; v < graph->values.count; v++) {
+        const rf_value_info *value = &graph->values.items[v];
+        if (value->kind == RF_VALUE_NONE || value->kind == RF_VALUE_RESULT) continue;
+        add_value(&t, graph, v);
+        add(&t, " = %s", kinds[value->kind]);
+        if (value->kind != RF_VALUE_CONSTANT) add(&t, " %u", value->slot);
+        if (value->name) add(&t, " '%s'", value->name);
+        add(&t, "\n");
+    }
+    for (uint32_t n = 0; n < graph->nodes.count; n++) {
+        const rf_node_info *node = &graph->nodes.items[n];
+        if (node->dead) continue;
+        for (uint32_t i = 0; i < node->n_out; i++) {
+            if (i > 0) add(&t, ", ");
+            add_value(&t, graph, node->out[i]);
+        }
+        add(&t, "%s%s(", node->n_out ? " = " : "", node->op->name);
+        /* "!" marks what is updated in place, "#" what only lends its shape. */
+        for (uint32_t i = 0; i < node->n_in; i++)
+            add(&t, "%s%s%%%u", i ? ", " : "",
+                node->op->mutates >> i & 1 ? "!" : rf_op_reads(node->op, i) ? "" : "#", node->in[i]);
+        add(&t, ")\n");
+    }
+    if (t.failed) {
+        rf_free(t.items);
+        return NULL;
+    }
+    return t.items;
+}

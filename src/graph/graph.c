@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/graph.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "graph/internal.h"
+
+/* Attributes of nodes that were given none. */
+static const _Alignas(16) unsigned char zero_attr[RF_MAX_ATTR];
+
+uint64_t rf_tensor_bytes(const rf_tensor_desc *desc)
+{
+    const int64_t count = rf_shape_count(desc->shape);
+    return count < 0 ? 0 : (uint64_t)count * rf_dtype_size(desc->dtype);
+}
+
+/* ---- table of leaves and pure nodes, so that equal ones are found ---- */
+
+/* An entry is 1 + (number << 1 | is node); 0 is empty. Open addressing, at most half full, nothing is ever removed. */
+static uint32_t index_entry(uint32_t number, bool is_node) { return 1 + (number << 1 | (is_node ? 1u : 0u)); }
+
+static uint64_t hash_leaf(const rf_value_info *leaf)
+{
+    const uint64_t kind = (uint64_t)leaf->kind + 1;
+    switch (leaf->kind) {
+    case RF_VALUE_INPUT: return rf_hash64(kind, leaf->slot);
+    case RF_VALUE_CONSTANT: {
+        /* A prefix is enough to tell constants apart; equality looks at all of it. */
+        const uint64_t size = rf_tensor_bytes(&leaf->desc);
+        return rf_hash64(kind + size, rf_hash_bytes(leaf->data, size < 256 ? (size_t)size : 256, 0));
+    }
+    default: return rf_hash64(kind, (uint64_t)(uintptr_t)leaf->object);
+    }
+}
+
+static uint64_t hash_node(const rf_node_info *node)
+{
+    const uint64_t inputs = rf_hash_bytes(node->in, node->n_in * sizeof(rf_value), (uint64_t)(uintptr_t)node->op);
+    return rf_hash64(inputs, rf_hash_bytes(node->attr, node->op->attr_size, node->n_in));
+}
+
+/* Same thing by identity (input slot, object) or by contents (constants). */
+static bool same_leaf(const rf_value_info *a, const rf_value_info *b)
+{
+    if (a->kind != b->kind) return false;
+    switch (a->kind) {
+    case RF_VALUE_INPUT: return a->slot == b->slot;
+    case RF_VALUE_CONSTANT:
+        return a->desc.dtype == b->desc.dtype && rf_shape_equal(a->desc.shape, b->desc.shape) &&
+               memcmp(a->data, b->data, (size_t)rf_tensor_bytes(&a->desc)) == 0;
+    default: return a->object == b->object;
+    }
+}
+
+static bool same_node(const rf_node_info *a, const rf_node_info *b)
+{
+    return a->op == b->op && a->n_in == b->n_in && memcmp(a->in, b->in, a->n_in * sizeof(rf_value)) == 0 &&
+           memcmp(a->attr, b->attr, a->op->attr_size) == 0;
+}
+
+/* The slot that holds an equal leaf or node, else the empty one where it belongs. Exactly one of both is not NULL. */
+static uint32_t *index_find(const rf_graph *graph, const rf_value_info *leaf, const rf_node_info *node)
+{
+    const uint32_t mask = graph->index.capacity - 1;
+    uint32_t at = (uint32_t)(leaf ? hash_leaf(leaf) : hash_node(node)) & mask;
+    for (;; at = (at + 1) & mask) {
+        const uint32_t entry = graph->index.slots[at];
+        if (entry == 0) return &graph->index.slots[at];
+        const uint32_t number = (entry - 1) >> 1;
+        if ((entry - 1) & 1) {
+            if (node && same_node(&graph->nodes.items[number], node)) return &graph->index.slots[at];
+        } else if (leaf && same_leaf(&graph->values.items[number], leaf)) {
+            return &graph->index.slots[at];
+        }
+    }
+}
+
+static void index_put(rf_graph *graph, uint32_t *slot, uint32_t entry)
+{
+    if (*slot == 0) graph->index.count++;
+    *slot = entry;
+}
+
+static void index_fill(rf_graph *graph)
+{
+    if (graph->index.capacity == 0) return;
+    memset(graph->index.slots, 0, graph->index.capacity * sizeof(*graph->index.slots));
+    graph->index.count = 0;
+    for (uint32_t v = 1; v < graph->values.count; v++) {
+        const rf_value_info *value = &graph->values.items[v];
+        if (value->kind != RF_VALUE_NONE && value->kind != RF_VALUE_RESULT)
+            index_put(graph, index_find(graph, value, NULL), index_entry(v, false));
+    }
+    for (uint32_t n = 0; n < graph->nodes.count; n++) {
+        const rf_node_info *node = &graph->nodes.items[n];
+        if (!node->dead && !node->op->mutates) index_put(graph, index_find(graph, NULL, node), index_entry(n, true));
+    }
+}
+
+/* Makes room for one more entry. */
+static rf_result index_reserve(rf_graph *graph)
+{
+    if ((graph->index.count + 1) * 2 <= graph->index.capacity) return RF_OK;
+    const uint32_t capacity = graph->index.capacity ? graph->index.capacity * 2 : 64;
+    uint32_t *slots = RF_NEW_ARRAY(uint32_t, capacity);
+    if (!slots) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(graph->index.slots);
+    graph->index.slots = slots;
+    graph->index.capacity = capacity;
+    index_fill(graph);
+    return RF_OK;
+}
+
+void rf_graph_reindex(rf_graph *graph)
+{
+    for (uint32_t n = 0; n < graph->nodes.count; n++) {
+        const rf_node_info *node = &graph->nodes.items[n];
+        if (node->dead) continue;
+        for (uint32_t i = 0; i < node->n_out; i++) graph->values.items[node->out[i]].storage = node->out[i];
+        if (node->op->flags & RF_OP_VIEW)
+            graph->values.items[node->out[0]].storage = graph->values.items[node->in[0]].storage;
+    }
+    index_fill(graph);
+}
+
+/* ---- the graph ---- */
+
+rf_result rf_graph_create(const rf_core_ops *core, rf_graph **out)
+{
+    *out = NULL;
+    rf_graph *graph = RF_NEW(rf_graph);
+    if (!graph) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    graph->core = core;
+    const rf_result r = RF_VEC_GROW(&graph->values);
+    if (r < 0) {
+        rf_graph_destroy(&graph);
+        return r;
+    }
+    graph->values.count = 1; /* number 0: none */
+    *out = graph;
+    return RF_OK;
+}
+
+void rf_graph_destroy(rf_graph **graph)
+{
+    if (!graph || !*graph) return;
+    rf_graph *g = *graph;
+    rf_free(g->values.items);
+    rf_free(g->nodes.items);
+    rf_free(g->index.slots);
+    rf_arena_free(&g->arena);
+    rf_free(g);
+    *graph = NULL;
+}
+
+const void *rf_graph_keep_attr(rf_graph *graph, const rf_op *op, const void *attr)
+{
+    if (!attr || op->attr_size == 0 || attr == (const void *)zero_attr) return zero_attr;
+    void *copy = rf_arena_alloc(&graph->arena, op->attr_size);
+    if (copy) memcpy(copy, attr, op->attr_size);
+    return copy;
+}
+
+static const void *keep_data(rf_graph *graph, const rf_tensor_desc *desc, const void *data)
+{
+    const size_t size = (size_t)rf_tensor_bytes(desc);
+    void *copy = rf_arena_alloc(&graph->arena, size ? size : 1);
+    if (copy && size) memcpy(copy, data, size);
+    return copy;
+}
+
+static rf_result clone_contents(const rf_graph *from, rf_graph *to)
+{
+    RF_TRY(rf_array_reserve((void **)&to->values.items, &to->values.capacity, from->values.count, sizeof(rf_value_info)));
+    RF_TRY(rf_array_reserve((void **)&to->nodes.items, &to->nodes.capacity, from->nodes.count, sizeof(rf_node_info)));
+    for (uint32_t v = 1; v < from->values.count; v++) {
+        rf_value_info *value = &to->values.items[v];
+        *value = from->values.items[v];
+        if (value->name && !(value->name = rf_arena_strdup(&to->arena, value->name))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        if (value->data && !(value->data = keep_data(to, &value->desc, value->data))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    for (uint32_t n = 0; n < from->nodes.count; n++) {
+        rf_node_info *node = &to->nodes.items[n];
+        *node = from->nodes.items[n];
+        if (!(node->attr = rf_graph_keep_attr(to, node->op, node->attr))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    to->values.count = from->values.count;
+    to->nodes.count = from->nodes.count;
+    to->num_inputs = from->num_inputs;
+    to->num_states = from->num_states;
+    to->num_hosts = from->num_hosts;
+    if (from->index.capacity > 0) {
+        to->index.slots = RF_NEW_ARRAY(uint32_t, from->index.capacity);
+        if (!to->index.slots) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        memcpy(to->index.slots, from->index.slots, from->index.capacity * sizeof(uint32_t));
+        to->index.capacity = from->index.capacity;
+        to->index.count = from->index.count;
+    }
+    return RF_OK;
+}
+
+rf_result rf_graph_clone(const rf_graph *graph, rf_graph **out)
+{
+    RF_TRY(rf_graph_create(graph->core, out));
+    const rf_result r = clone_contents(graph, *out);
+    if (r < 0) rf_graph_destroy(out);
+    return r;
+}
+
+/* ---- leaves ---- */
+
+static rf_result check_desc(const char *what, const char *name, const rf_tensor_desc *desc)
+{
+    const int64_t count = rf_shape_count(desc->shape);
+    const size_t size = rf_dtype_size(desc->dtype);
+    size_t bytes;
+    if (size == 0 || count < 0 || !rf_mul_size((size_t)count, size, &bytes)) {
+        char shape[96];
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s '%s': %s%s is not a type and shape that can exist", what, name,
+                       rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, shape, sizeof(shape)));
+    }
+    return RF_OK;
+}
+
+/* Finds the leaf or appends it. *added tells which. */
+static rf_result add_leaf(rf_graph *graph, const char *what, const rf_value_info *leaf, rf_value *out, bool *added)
+{
+    const char *name = leaf->name ? leaf->name : "";
+    *out = 0;
+    *added = false;
+    RF_TRY(check_desc(what, name, &leaf->desc));
+    RF_TRY(index_reserve(graph));
+    uint32_t *slot = index_find(graph, leaf, NULL);
+    if (*slot) {
+        const rf_value found = (*slot - 1) >> 1;
+        const rf_tensor_desc *desc = rf_graph_desc(graph, found);
+        if (desc->dtype != leaf->desc.dtype || !rf_shape_equal(desc->shape, leaf->desc.shape)) {
+            char was[96], is[96];
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s '%s' is in the graph as %s%s, it cannot be %s%s too", what, name,
+                           rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, was, sizeof(was)),
+                           rf_dtype_name(leaf->desc.dtype), rf_shape_format(leaf->desc.shape, is, sizeof(is)));
+        }
+        *out = found;
+        return RF_OK;
+    }
+    RF_TRY(RF_VEC_GROW(&graph->values));
+    rf_value_info value = *leaf;
+    if (value.name && !(value.name = rf_arena_strdup(&graph->arena, value.name))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (value.data && !(value.data = keep_data(graph, &value.desc, value.data))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    value.storage = graph->values.count;
+    graph->values.items[graph->values.count] = value;
+    index_put(graph, slot, index_entry(graph->values.count, false));
+    *out = graph->values.count++;
+    *added = true;
+    return RF_OK;
+}
+
+rf_result rf_graph_input(rf_graph *graph, uint32_t slot, rf_tensor_desc desc, rf_value *out)
+{
+    bool added;
+    RF_TRY(add_leaf(graph, "input", &(rf_value_info){ .kind = RF_VALUE_INPUT, .desc = desc, .slot = slot }, out, &added));
+    if (slot >= graph->num_inputs) graph->num_inputs = slot + 1;
+    return RF_OK;
+}
+
+rf_result rf_graph_state(rf_graph *graph, const void *object, rf_tensor_desc desc, const char *name, rf_value *out)
+{
+    RF_REQUIRE(object, "state '%s': `object` is NULL, it must identify the state", name ? name : "");
+    const rf_value_info leaf = {
+        .kind = RF_VALUE_STATE, .desc = desc, .slot = graph->num_states, .object = object, .name = name
+    };
+    bool added;
+    RF_TRY(add_leaf(graph, "state", &leaf, out, &added));
+    graph->num_states += added;
+    return RF_OK;
+}
+
+rf_result rf_graph_host(rf_graph *graph, const void *object, rf_tensor_desc desc, const char *name, rf_value *out)
+{
+    RF_REQUIRE(object, "host value '%s': `object` is NULL, it must identify the value", name ? name : "");
+    const rf_value_info leaf = {
+        .kind = RF_VALUE_HOST, .desc = desc, .slot = graph->num_hosts, .object = object, .name = name
+    };
+    bool added;
+    RF_TRY(add_leaf(graph, "host value", &leaf, out, &added));
+    graph->num_hosts += added;
+    return RF_OK;
+}
+
+rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *data, rf_value *out)
+{
+    RF_REQUIRE(data, "constant: `data` is NULL");
+    bool added;
+    return add_leaf(graph, "constant", &(rf_value_info){ .kind = RF_VALUE_CONSTANT, .desc = desc, .data = data }, out,
+                    &added);
+}
+
+/* ---- nodes ---- */
+
+rf_result rf_op_check(const rf_op *op, uint32_t n_in)
+{
+    if (op->attr_size > RF_MAX_ATTR || op->n_out > RF_MAX_OUTPUTS || op->max_in > RF_MAX_INPUTS || !op->infer)
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s: the op declares too many outputs, inputs or attribute bytes, or no inference",
+                       op->name);
+    if (n_in < op->min_in || n_in > op->max_in)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: takes %u to %u inputs, got %u", op->name, op->min_in, op->max_in,
+                       n_in);
+    return RF_OK;
+}
+
+rf_result rf_op_infer(rf_op_call *call)
+{
+    const rf_op *op = call->op;
+    call->n_out = op->n_out;
+    const rf_result r = op->infer(call);
+    if (r < 0) return strstr(rf_error_message(), op->name) ? r : rf_error_context(r, "%s", op->name);
+    if (call->n_out > op->n_out)
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s: inference made %u outputs of %u", op->name, call->n_out, op->n_out);
+    for (uint32_t i = 0; i < call->n_out; i++) RF_TRY(check_desc("output of", op->name, &call->out[i]));
+    if ((op->flags & RF_OP_VIEW) &&
+        (call->n_in == 0 || call->n_out != 1 || rf_tensor_bytes(&call->in[0]) != rf_tensor_bytes(&call->out[0])))
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s: a view must have one output of its first input's size", op->name);
+    return RF_OK;
+}
+
+rf_result rf_graph_check_values(const rf_graph *graph, const char *what, const rf_value *values, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const rf_value v = values[i];
+        RF_REQUIRE(v > 0 && v < graph->values.count, "%s: number %u is value %u, which is not of this graph", what, i, v);
+        const rf_value_info *value = &graph->values.items[v];
+        RF_REQUIRE(value->kind != RF_VALUE_NONE &&
+                       (value->kind != RF_VALUE_RESULT || !graph->nodes.items[value->producer].dead),
+                   "%s: number %u is value %u, which a rewrite has removed; name it as a root to keep it", what, i, v);
+    }
+    return RF_OK;
+}
+
+void rf_graph_count_uses(rf_graph *graph, const rf_node_info *node, int sign)
+{
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        bool seen = false;
+        for (uint32_t j = 0; j < i; j++) seen = seen || node->in[j] == node->in[i];
+        if (!seen) graph->values.items[node->in[i]].uses += (uint32_t)sign;
+    }
+}
+
+void rf_graph_kill(rf_graph *graph, rf_node node)
+{
+    rf_graph_count_uses(graph, &graph->nodes.items[node], -1);
+    graph->nodes.items[node].dead = true;
+}
+
+/* The contents of what the node reads have not changed since it ran. */
+static bool is_current(const rf_graph *graph, rf_node n)
+{
+    const rf_node_info *node = &graph->nodes.items[n];
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const rf_value storage = graph->values.items[node->in[i]].storage;
+        if (rf_op_reads(node->op, i) && graph->values.items[storage].mutated > n) return false;
+    }
+    return true;
+}
+
+static rf_result check_mutated(const rf_graph *graph, const rf_node_info *node)
+{
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const rf_value storage = graph->values.items[node->in[i]].storage;
+        if ((node->op->mutates >> i & 1) && graph->values.items[storage].kind != RF_VALUE_STATE)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u is updated in place, so it must be a state", node->op->name,
+                           i);
+    }
+    return RF_OK;
+}
+
+/* Nothing in here can fail: all room was made before. */
+static void append(rf_graph *graph, rf_node_info *node, const rf_op_call *call)
+{
+    const rf_node n = graph->nodes.count++;
+    node->n_out = call->n_out;
+    for (uint32_t i = 0; i < call->n_out; i++) {
+        const rf_value v = graph->values.count++;
+        graph->values.items[v] = (rf_value_info){
+            .kind = RF_VALUE_RESULT, .desc = call->out[i], .slot = i, .producer = n, .storage = v
+        };
+        node->out[i] = v;
+    }
+    if (node->op->flags & RF_OP_VIEW)
+        graph->values.items[node->out[0]].storage = graph->values.items[node->in[0]].storage;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        if (node->op->mutates >> i & 1)
+            graph->values.items[graph->values.items[node->in[i]].storage].mutated = n + 1;
+    }
+    graph->nodes.items[n] = *node;
+    rf_graph_count_uses(graph, node, 1);
+}
+
+rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in, rf_value *out)
+{
+    RF_TRY(rf_op_check(op, n_in));
+    RF_TRY(rf_graph_check_values(graph, op->name, in, n_in));
+    rf_node_info node = { .op = op, .attr = attr ? attr : zero_attr, .n_in = n_in };
+    if (n_in > 0) memcpy(node.in, in, n_in * sizeof(*in));
+    RF_TRY(check_mutated(graph, &node));
+
+    RF_TRY(index_reserve(graph));
+    uint32_t *slot = op->mutates ? NULL : index_find(graph, NULL, &node);
+    if (slot && *slot && is_current(graph, (*slot - 1) >> 1)) {
+        const rf_node_info *found = &graph->nodes.items[(*slot - 1) >> 1];
+        if (!found->dead) {
+            if (op->n_out > 0) memcpy(out, found->out, op->n_out * sizeof(*out));
+            return RF_OK;
+        }
+    }
+
+    rf_op_call call = { .op = op, .attr = node.attr, .n_in = n_in };
+    for (uint32_t i = 0; i < n_in; i++) call.in[i] = *rf_graph_desc(graph, node.in[i]);
+    RF_TRY(rf_op_infer(&call));
+    RF_TRY(RF_VEC_GROW(&graph->nodes));
+    RF_TRY(rf_array_reserve((void **)&graph->values.items, &graph->values.capacity, graph->values.count + call.n_out,
+                            sizeof(*graph->values.items)));
+    node.attr = rf_graph_keep_attr(graph, op, attr);
+    if (!node.attr) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    append(graph, &node, &call);
+    if (slot) index_put(graph, slot, index_entry(graph->nodes.count - 1, true));
+    if (op->n_out > 0) memcpy(out, node.out, op->n_out * sizeof(*out));
+    return RF_OK;
+}
+
+void rf_graph_call(const rf_graph *graph, rf_node node, rf_op_call *call)
+{
+    const rf_node_info *info = &graph->nodes.items[node];
+    *call = (rf_op_call){ .op = info->op, .attr = info->attr, .n_in = info->n_in, .n_out = info->n_out };
+    for (uint32_t i = 0; i < info->n_in; i++) call->in[i] = *rf_graph_desc(graph, info->in[i]);
+    for (uint32_t i = 0; i < info->n_out; i++) call->out[i] = *rf_graph_desc(graph, info->out[i]);
+}
+
+uint32_t rf_graph_num_uses(const rf_graph *graph, rf_value v) { return graph->values.items[v].uses; }

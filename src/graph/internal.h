@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of src/graph/ share with each other only. */
+#ifndef RF_GRAPH_INTERNAL_H
+#define RF_GRAPH_INTERNAL_H
+
+#include "graph/graph.h"
+
+/* True when node input i is read for its bytes, not only for its shape. */
+static inline bool rf_op_reads(const rf_op *op, uint32_t i) { return !(op->shape_only >> i & 1); }
+
+/* Calls op->infer and checks what it made. call->in, attr and op are given. Errors name the op. */
+rf_result rf_op_infer(rf_op_call *call);
+/* Like rf_graph_add's checks: arity and sizes that the op declares. */
+rf_result rf_op_check(const rf_op *op, uint32_t n_in);
+
+/* Copy of the attributes that lives as long as the graph; NULL + record on failure. */
+const void *rf_graph_keep_attr(rf_graph *graph, const rf_op *op, const void *attr);
+/* Adds `sign` (1 or -1) to the use count of each value the node reads. */
+void rf_graph_count_uses(rf_graph *graph, const rf_node_info *node, int sign);
+/* Takes a node out: flag and use counts. */
+void rf_graph_kill(rf_graph *graph, rf_node node);
+/* After nodes were replaced: finds `storage` again, and fills the table of shareable things anew. */
+void rf_graph_reindex(rf_graph *graph);
+/* RF_ERROR_INVALID_ARGUMENT unless all values exist. `what` names the array in the message. */
+rf_result rf_graph_check_values(const rf_graph *graph, const char *what, const rf_value *values, uint32_t count);
+
+#endif
