@@ -57,7 +57,8 @@ rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out
 typedef struct rf_conv2d_attr {
     int32_t padding, stride[2], dilation[2], groups, explicit_padding[4];
     uint32_t activation;
-    uint32_t relu_mask, unused; /* gradient ops with an extra input y: dy counts only where y > 0 */
+    uint32_t relu_mask;     /* gradient ops with an extra input y: dy counts only where y > 0 */
+    uint32_t bias_gradient; /* filter_grad: 1 asks for its second output */
 } rf_conv2d_attr;
 extern const rf_op rf_op_conv2d;             /* x, kernel[, bias] */
 extern const rf_op rf_op_conv2d_data_grad;   /* dy, kernel, x (shape only) -> dx */
