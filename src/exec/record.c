@@ -80,6 +80,12 @@ static rf_result check_binding(const rf_exec *exec, const rf_op_call *call, cons
     if (!desc && b->kind != RF_BIND_WORKSPACE)
         return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds tensor %u, which the call does not have", call->op->name,
                        kernel, b->index);
+    if (b->kind == RF_BIND_INPUT && (call->op->shape_only >> b->index & 1))
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds input %u, of which only the shape exists", call->op->name,
+                       kernel, b->index);
+    if (b->kind == RF_BIND_INPUT && b->write && !(call->op->mutates >> b->index & 1))
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) writes input %u, which the op does not mutate", call->op->name,
+                       kernel, b->index);
     const uint64_t whole = desc ? rf_padded_bytes(desc) : workspace;
     if (b->offset % exec->caps.buffer_alignment != 0 || b->offset >= whole || b->size > whole - b->offset)
         return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds bytes %" PRIu64 " + %" PRIu64 " of %" PRIu64, call->op->name,
@@ -144,6 +150,13 @@ void rf_node_plan_free(rf_node_plan *plan)
 
 /* ---- recording ---- */
 
+/* A texel view holds whole texels: the last one may reach into the padding that follows a tensor. */
+static uint64_t whole_texels(const rf_gpu_binding *binding)
+{
+    const uint64_t size = rf_align_up(binding->size, 4 * (uint64_t)binding->texel_components);
+    return binding->offset + size <= rf_gpu_buffer_size(binding->buffer) ? size : binding->size;
+}
+
 static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, rf_span workspace, rf_gpu_binding *binding,
                     rf_access *access)
 {
@@ -154,6 +167,7 @@ static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, 
                                  .size = b->size ? b->size : whole - b->offset };
     if (b->view == RF_VIEW_TEXEL_R32F) binding->texel_components = 1;
     if (b->view == RF_VIEW_TEXEL_RGBA32F) binding->texel_components = 4;
+    if (binding->texel_components) binding->size = whole_texels(binding);
     *access = (rf_access){ span.buffer, binding->offset, binding->offset + binding->size, b->write };
 }
 

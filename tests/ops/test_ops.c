@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks the op table: every eligible kernel of every op at every case on every Vulkan device found, against the op's reference,
+ * between guard zones, twice for determinism, in place where the op allows it; then gradients (gradient.c).
+ *
+ *   test_ops [--quick] [--clamp] [--validation] [--all-shaders] [--verbose] [--op NAME] [--case NAME] [--kernel NAME]
+ *            [--device NAME]            (names match when they contain NAME)
+ *
+ * One line per op; the exit status is 1 when anything failed.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/platform.h"
+#include "walk.h"
+
+void walk_fail(walk *w, walk_counts *counts, const rf_op *op, const char *case_name, const char *kernel, const char *device,
+               const char *format, ...)
+{
+    va_list args;
+    printf("FAIL %s/%s%s%s%s%s: ", op->name, case_name, kernel ? "/" : "", kernel ? kernel : "", device ? " on " : "",
+           device ? device : "");
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    counts->failures++;
+    w->failures++;
+}
+
+/* ---- comparison ---- */
+
+double walk_element(rf_dtype dtype, const void *bytes, int64_t i)
+{
+    switch (dtype) {
+    case RF_F32: return (double)((const float *)bytes)[i];
+    case RF_F16: return (double)rf_f16_to_f32(((const uint16_t *)bytes)[i]);
+    case RF_BF16: return (double)rf_bf16_to_f32(((const uint16_t *)bytes)[i]);
+    case RF_I32: return ((const int32_t *)bytes)[i];
+    case RF_U8: return ((const uint8_t *)bytes)[i];
+    case RF_DTYPE_INVALID:
+    case RF_DTYPE_COUNT: break;
+    }
+    return NAN;
+}
+
+static bool close_enough(double got, double expected, double rtol, double atol)
+{
+    if (isnan(got) || isnan(expected)) return isnan(got) && isnan(expected);
+    if (got == expected) return true; /* infinities too */
+    return fabs(got - expected) <= atol + rtol * fabs(expected);
+}
+
+int64_t walk_first_bad(const rf_tensor_desc *desc, const void *got, const void *expected, double rtol, double atol)
+{
+    const int64_t count = rf_shape_count(desc->shape);
+    if (rtol == 0 && atol == 0) {
+        const size_t size = rf_dtype_size(desc->dtype);
+        for (int64_t i = 0; i < count; i++)
+            if (memcmp((const char *)got + (size_t)i * size, (const char *)expected + (size_t)i * size, size) != 0) return i;
+        return -1;
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (!close_enough(walk_element(desc->dtype, got, i), walk_element(desc->dtype, expected, i), rtol, atol)) return i;
+    return -1;
+}
+
+/* ---- one case ---- */
+
+/* What kernels are held against: the reference's outputs, and mutated inputs after it. */
+typedef struct case_run {
+    walk *w;
+    walk_counts *counts;
+    const rf_op *op;
+    const rf_op_case *c;
+    rf_case_data start, expected, got, again;
+} case_run;
+
+static bool matches(const char *filter, const char *name)
+{
+    return !filter || strstr(name, filter);
+}
+
+static void copy_inputs(const rf_case_data *from, rf_case_data *to)
+{
+    for (uint32_t i = 0; i < from->call.n_in; i++) memcpy(to->in[i], from->in[i], (size_t)rf_tensor_bytes(&from->call.in[i]));
+}
+
+static bool compare(case_run *run, const rf_kernel *kernel, const walk_device *d, const char *variant)
+{
+    const rf_op_call *call = &run->start.call;
+    for (uint32_t k = 0; k < call->n_out + call->n_in; k++) {
+        const bool is_out = k < call->n_out;
+        const uint32_t i = is_out ? k : k - call->n_out;
+        if (!is_out && !(call->op->mutates >> i & 1)) continue;
+        const rf_tensor_desc *desc = is_out ? &call->out[i] : &call->in[i];
+        const void *got = is_out ? run->got.out[i] : run->got.in[i];
+        const void *expected = is_out ? run->expected.out[i] : run->expected.in[i];
+        const int64_t bad = walk_first_bad(desc, got, expected, run->c->rtol, run->c->atol);
+        if (bad < 0) continue;
+        walk_fail(run->w, run->counts, run->op, run->c->name, kernel->name, d->name,
+                  "%s%s %u element %lld: got %.9g, expected %.9g", variant, is_out ? "output" : "input", i, (long long)bad,
+                  walk_element(desc->dtype, got, bad), walk_element(desc->dtype, expected, bad));
+        return false;
+    }
+    return true;
+}
+
+static bool same_bits(case_run *run, const rf_kernel *kernel, const walk_device *d)
+{
+    const rf_op_call *call = &run->start.call;
+    for (uint32_t i = 0; i < call->n_out; i++) {
+        const int64_t bad = walk_first_bad(&call->out[i], run->again.out[i], run->got.out[i], 0, 0);
+        if (bad < 0) continue;
+        walk_fail(run->w, run->counts, run->op, run->c->name, kernel->name, d->name,
+                  "output %u element %lld differs between two runs: %.9g, then %.9g", i, (long long)bad,
+                  walk_element(call->out[i].dtype, run->got.out[i], bad), walk_element(call->out[i].dtype, run->again.out[i], bad));
+        return false;
+    }
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if ((call->op->mutates >> i & 1) && walk_first_bad(&call->in[i], run->again.in[i], run->got.in[i], 0, 0) >= 0) {
+            walk_fail(run->w, run->counts, run->op, run->c->name, kernel->name, d->name, "mutated input %u differs between two runs", i);
+            return false;
+        }
+    return true;
+}
+
+static bool execute(case_run *run, const rf_kernel *kernel, const walk_device *d, rf_case_data *data, uint32_t inplace)
+{
+    copy_inputs(&run->start, data);
+    rf_kernel_run kernel_run = { .call = &data->call, .kernel = kernel, .in = data->in, .out = data->out, .guard = true,
+                                 .inplace_input = inplace };
+    run->counts->runs++;
+    if (run->w->options.verbose) {
+        printf("  %s/%s/%s on %s%s\n", run->op->name, run->c->name, kernel->name, d->name, inplace ? " in place" : "");
+        fflush(stdout);
+    }
+    if (rf_kernel_execute(d->exec, &kernel_run) >= 0) return true;
+    walk_fail(run->w, run->counts, run->op, run->c->name, kernel->name, d->name, "%s", rf_error_message());
+    return false;
+}
+
+static void run_kernel(case_run *run, const rf_kernel *kernel, const walk_device *d)
+{
+    const rf_op_call *call = &run->start.call;
+    if (!execute(run, kernel, d, &run->got, 0) || !compare(run, kernel, d, "")) return;
+    if (!execute(run, kernel, d, &run->again, 0) || !same_bits(run, kernel, d)) return;
+    for (uint32_t i = 0; (run->op->flags & RF_OP_INPLACE) && i < call->n_in; i++) {
+        if ((run->op->shape_only >> i & 1) || (run->op->mutates >> i & 1)) continue;
+        if (rf_tensor_bytes(&call->in[i]) != rf_tensor_bytes(&call->out[0])) continue;
+        if (!execute(run, kernel, d, &run->got, i + 1) || !compare(run, kernel, d, "in place: ")) return;
+    }
+}
+
+static void run_device(case_run *run, const walk_device *d)
+{
+    uint32_t eligible = 0;
+    const rf_device_caps *caps = rf_gpu_caps(d->gpu);
+    for (uint32_t i = 0; i < run->op->num_kernels; i++) {
+        const rf_kernel *kernel = run->op->kernels[i];
+        if (kernel->score(&run->start.call, caps) <= 0) continue;
+        eligible++;
+        if (matches(run->w->options.kernel, kernel->name)) run_kernel(run, kernel, d);
+    }
+    if (eligible == 0) walk_fail(run->w, run->counts, run->op, run->c->name, NULL, d->name, "no kernel is eligible");
+    walk_mark_shaders(&run->start.call, caps, true);
+}
+
+/* Devices that are not here: what their limits make of the plans. */
+static void plan_elsewhere(const rf_op_call *call)
+{
+    static const uint32_t sizes[] = { 4, 8, 16, 32, 64 };
+    static const rf_driver drivers[] = { RF_DRIVER_OTHER, RF_DRIVER_LAVAPIPE, RF_DRIVER_SWIFTSHADER, RF_DRIVER_AMD,
+                                         RF_DRIVER_NVIDIA, RF_DRIVER_INTEL };
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
+        for (size_t d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
+            const rf_device_caps caps = {
+                .driver = drivers[d],
+                .driver_version = 100,
+                .is_cpu = drivers[d] == RF_DRIVER_LAVAPIPE || drivers[d] == RF_DRIVER_SWIFTSHADER,
+                .subgroup_size = sizes[s],
+                .subgroup_shuffle = true,
+                .subgroup_ballot = true,
+                .subgroup_arithmetic = true,
+                .full_subgroups = true,
+                .max_workgroup_size = { 1024, 1024, 64 },
+                .max_workgroup_invocations = 1024,
+                .max_grid = { 65535, 65535, 65535 },
+                .max_shared_memory = 49152,
+                .max_push_constants = 256,
+                .max_storage_range = UINT32_MAX,
+                .max_texel_elements = 1u << 27,
+                .buffer_alignment = 256,
+                .fp16 = true,
+                .int8 = true,
+                .int64 = true,
+                .memory_size = 8ull << 30,
+            };
+            walk_mark_shaders(call, &caps, false);
+        }
+}
+
+static bool make_all(case_run *run)
+{
+    rf_case_data *all[] = { &run->start, &run->expected, &run->got, &run->again };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (rf_case_data_make(run->op, run->c, 1, all[i]) < 0) return false;
+    return run->op->reference(&run->expected.call, run->expected.in, run->expected.out) >= 0;
+}
+
+static void free_all(case_run *run)
+{
+    rf_case_data_free(&run->start);
+    rf_case_data_free(&run->expected);
+    rf_case_data_free(&run->got);
+    rf_case_data_free(&run->again);
+}
+
+static bool too_big_for_quick(const rf_op_case *c, const rf_op_call *call)
+{
+    if (c->large) return true;
+    const rf_cost cost = call->op->cost ? call->op->cost(call) : (rf_cost){ 0 };
+    return c->benchmark && (cost.flops > 4e6 || cost.bytes > 4e6);
+}
+
+static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *c)
+{
+    case_run run = { .w = w, .counts = counts, .op = op, .c = c };
+    if (rf_case_data_make(op, c, 1, &run.start) < 0) {
+        walk_fail(w, counts, op, c->name, NULL, NULL, "%s", rf_error_message());
+        free_all(&run);
+        return;
+    }
+    if (w->options.all_shaders) plan_elsewhere(&run.start.call);
+    if (w->options.quick && too_big_for_quick(c, &run.start.call)) {
+        free_all(&run);
+        return;
+    }
+    rf_case_data_free(&run.start);
+    counts->cases++;
+    if (!make_all(&run)) {
+        walk_fail(w, counts, op, c->name, "reference", NULL, "%s", rf_error_message());
+    } else if (op->flags & RF_OP_VIEW) {
+        if (memcmp(run.expected.out[0], run.start.in[0], (size_t)rf_tensor_bytes(&run.start.call.out[0])) != 0)
+            walk_fail(w, counts, op, c->name, "reference", NULL, "a view whose bytes are not its input's");
+    } else {
+        for (uint32_t d = 0; d < w->num_devices; d++) run_device(&run, &w->devices[d]);
+    }
+    free_all(&run);
+    if (c->check_gradient) walk_gradient(w, counts, op, c);
+}
+
+static void run_op(walk *w, const rf_op *op)
+{
+    walk_counts counts = { 0 };
+    const uint64_t start = rf_now_ns();
+    if (op->num_cases == 0 && !(op->flags & RF_OP_NOT_TESTED_ALONE))
+        walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no test case");
+    if (op->num_kernels == 0 && !(op->flags & RF_OP_VIEW))
+        walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no kernel");
+    if (!op->reference) walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no reference");
+    for (uint32_t i = 0; op->reference && i < op->num_cases; i++)
+        if (matches(w->options.case_name, op->cases[i].name)) run_case(w, &counts, op, &op->cases[i]);
+    printf("%-6s %-24s %3u cases %5u kernel runs %3u gradients (%u on devices) %6.2f s\n", counts.failures ? "FAILED" : "ok",
+           op->name, counts.cases, counts.runs, counts.gradients, counts.device_gradients,
+           (double)(rf_now_ns() - start) * 1e-9);
+    fflush(stdout);
+}
+
+/* ---- set-up ---- */
+
+static rf_result open_devices(walk *w)
+{
+    rf_device_info infos[MAX_DEVICES];
+    uint32_t count = MAX_DEVICES;
+    RF_TRY(rf_gpu_create(&(rf_gpu_params){ .validation = w->options.validation }, &w->gpu));
+    RF_TRY(rf_gpu_list(w->gpu, infos, &count));
+    for (uint32_t i = 0; i < count && i < MAX_DEVICES; i++) {
+        if (!infos[i].usable || !matches(w->options.device, infos[i].name)) continue;
+        walk_device *d = &w->devices[w->num_devices++];
+        const rf_gpu_device_params params = { .index = infos[i].index, .clamp_limits = w->options.clamp };
+        RF_TRY(rf_gpu_device_open(w->gpu, &params, &d->gpu));
+        RF_TRY(rf_exec_create(&(rf_exec_params){ .device = d->gpu }, &d->exec));
+        d->name = rf_gpu_info(d->gpu)->name;
+        printf("device: %s (%s)\n", d->name, rf_gpu_info(d->gpu)->driver_info);
+    }
+    if (w->num_devices == 0) return RF_FAIL(RF_ERROR_NOT_FOUND, "no usable Vulkan device");
+    return RF_OK;
+}
+
+static void close_devices(walk *w)
+{
+    for (uint32_t i = 0; i < w->num_devices; i++) {
+        rf_exec_destroy(&w->devices[i].exec);
+        rf_gpu_device_close(&w->devices[i].gpu);
+    }
+    const char *first = NULL;
+    const uint64_t messages = w->gpu ? rf_gpu_validation_messages(w->gpu, &first) : 0;
+    if (messages > 0) {
+        printf("FAIL validation: %llu messages; the first: %s\n", (unsigned long long)messages, first);
+        w->failures++;
+    }
+    rf_gpu_destroy(&w->gpu);
+}
+
+static bool parse(int argc, char **argv, walk_options *o)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        const char **text = strcmp(a, "--op") == 0       ? &o->op
+                            : strcmp(a, "--case") == 0   ? &o->case_name
+                            : strcmp(a, "--kernel") == 0 ? &o->kernel
+                            : strcmp(a, "--device") == 0 ? &o->device
+                                                         : NULL;
+        bool *flag = strcmp(a, "--quick") == 0         ? &o->quick
+                     : strcmp(a, "--clamp") == 0       ? &o->clamp
+                     : strcmp(a, "--validation") == 0  ? &o->validation
+                     : strcmp(a, "--all-shaders") == 0 ? &o->all_shaders
+                     : strcmp(a, "--verbose") == 0     ? &o->verbose
+                                                       : NULL;
+        if (text && value) {
+            *text = value;
+            i++;
+        } else if (flag) {
+            *flag = true;
+        } else {
+            fprintf(stderr, "test_ops: %s is unknown or lacks its value; the head of test_ops.c lists the options\n", a);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void print_log(void *user, rf_log_level level, const char *message)
+{
+    (void)user;
+    if (level <= RF_LOG_WARN) printf("log: %s\n", message);
+}
+
+int main(int argc, char **argv)
+{
+    static walk w;
+    if (!parse(argc, argv, &w.options)) return 2;
+    rf_log_set(print_log, NULL, RF_LOG_WARN);
+    if (open_devices(&w) < 0) {
+        printf("FAIL %s\n", rf_error_message());
+        w.failures++;
+    } else {
+        uint32_t count;
+        const rf_op *const *ops = rf_ops_all(&count);
+        if (count == 0) w.failures++;
+        for (uint32_t i = 0; i < count; i++)
+            if (matches(w.options.op, ops[i]->name)) run_op(&w, ops[i]);
+        if (w.options.all_shaders) w.failures += walk_unused_shaders();
+    }
+    close_devices(&w);
+    printf("%u failures\n", w.failures);
+    return w.failures ? 1 : 0;
+}

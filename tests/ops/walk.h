@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the op walker share. */
+#ifndef RF_TESTS_OPS_WALK_H
+#define RF_TESTS_OPS_WALK_H
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "exec/case_data.h"
+#include "exec/exec.h"
+#include "ops/ops.h"
+
+#define MAX_DEVICES 16
+
+typedef struct walk_options {
+    bool quick;            /* leave out large and benchmark-size cases */
+    bool clamp, validation;
+    bool all_shaders;      /* fail when a shader is in no kernel's plan */
+    bool verbose;          /* a line for every kernel run */
+    const char *op, *case_name, *kernel, *device; /* only names that contain this; NULL: all */
+} walk_options;
+
+typedef struct walk_device {
+    rf_gpu_device *gpu;
+    rf_exec *exec;
+    const char *name;
+} walk_device;
+
+typedef struct walk {
+    walk_options options;
+    rf_gpu *gpu;
+    walk_device devices[MAX_DEVICES];
+    uint32_t num_devices;
+    uint32_t failures;
+} walk;
+
+typedef struct walk_counts {
+    uint32_t cases, runs, gradients, device_gradients, failures;
+} walk_counts;
+
+/* Prints "FAIL op/case[/kernel][ on device]: ..." and counts. Kernel and device may be NULL. */
+void walk_fail(walk *w, walk_counts *counts, const rf_op *op, const char *case_name, const char *kernel, const char *device,
+               const char *format, ...) RF_PRINTF(7, 8);
+
+/* An element as a number, whatever its type. */
+double walk_element(rf_dtype dtype, const void *bytes, int64_t i);
+/* Index of the first element with |got - expected| > atol + rtol * |expected|, or NaN where the other is none; -1: none. */
+int64_t walk_first_bad(const rf_tensor_desc *desc, const void *got, const void *expected, double rtol, double atol);
+
+/* Gradient of one case against finite differences of the reference, then on every device (gradient.c). */
+void walk_gradient(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *c);
+
+/* Marks the shaders that some kernel of the op plans for the call on these limits (shaders.c). */
+void walk_mark_shaders(const rf_op_call *call, const rf_device_caps *caps, bool on_device);
+/* Counts shaders that no plan uses; prints them. */
+uint32_t walk_unused_shaders(void);
+
+#endif
