@@ -22,7 +22,7 @@ void rf_log_set(rf_log_fn fn, void *user, rf_log_level most_verbose)
     pthread_mutex_unlock(&sink.lock);
 }
 
-void rf_log(rf_log_level level, const char *format, ...)
+void rf_log_message(rf_log_level level, const char *format, ...)
 {
     pthread_mutex_lock(&sink.lock);
     const rf_log_fn fn = level <= sink.most_verbose ? sink.fn : NULL;

@@ -25,6 +25,7 @@ const rf_env_entry *rf_env_table(uint32_t *count);
  * without an error record when there is none. */
 char *rf_cache_directory(const char *explicit_path);
 
-void rf_log(rf_log_level level, const char *format, ...) RF_PRINTF(2, 3);
+/* Sends a line to the sink of rf_log_set(). (rf_log() is the logarithm of ops.h.) */
+void rf_log_message(rf_log_level level, const char *format, ...) RF_PRINTF(2, 3);
 
 #endif

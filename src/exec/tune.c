@@ -109,13 +109,13 @@ static void load(rf_tuning *tuning)
     const rf_result r = rf_file_read(tuning->path, MAX_FILE, &data, &size);
     if (r == RF_ERROR_NOT_FOUND) return;
     if (r < 0) {
-        rf_log(RF_LOG_WARN, "tuning cache ignored: %s", rf_error_message());
+        rf_log_message(RF_LOG_WARN, "tuning cache ignored: %s", rf_error_message());
         return;
     }
     json_error_t error;
     json_t *root = json_loadb(data, size, JSON_REJECT_DUPLICATES, &error);
     const char *problem = root ? merge(tuning, root) : error.text;
-    if (problem) rf_log(RF_LOG_WARN, "tuning cache %s ignored: %s", tuning->path, problem);
+    if (problem) rf_log_message(RF_LOG_WARN, "tuning cache %s ignored: %s", tuning->path, problem);
     json_decref(root);
     rf_free(data);
 }
@@ -143,12 +143,12 @@ static void save(rf_tuning *tuning)
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
     json_decref(root);
     if (!text) {
-        rf_log(RF_LOG_WARN, "tuning cache %s not written: out of memory", tuning->path);
+        rf_log_message(RF_LOG_WARN, "tuning cache %s not written: out of memory", tuning->path);
         return;
     }
     rf_result r = rf_make_directories(tuning->directory);
     if (r >= 0) r = rf_file_write_atomic(tuning->path, text, strlen(text));
-    if (r < 0) rf_log(RF_LOG_WARN, "tuning cache not written: %s", rf_error_message());
+    if (r < 0) rf_log_message(RF_LOG_WARN, "tuning cache not written: %s", rf_error_message());
     free(text);
 }
 

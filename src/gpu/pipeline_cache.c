@@ -56,13 +56,13 @@ static void load(rf_gpu_device *device, void **data, size_t *size)
     const rf_result r = rf_file_read(device->cache_path, MAX_FILE_SIZE, data, size);
     if (r == RF_ERROR_NOT_FOUND) return;
     if (r < 0) {
-        rf_log(RF_LOG_WARN, "pipeline cache ignored: %s", rf_error_message());
+        rf_log_message(RF_LOG_WARN, "pipeline cache ignored: %s", rf_error_message());
         *data = NULL;
         return;
     }
     const char *fault = find_fault(device, *data, *size);
     if (!fault) return;
-    rf_log(RF_LOG_WARN, "pipeline cache '%s' ignored: %s", device->cache_path, fault);
+    rf_log_message(RF_LOG_WARN, "pipeline cache '%s' ignored: %s", device->cache_path, fault);
     rf_free(*data);
     *data = NULL;
     *size = 0;
@@ -84,7 +84,7 @@ rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *director
     };
     VkResult r = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);
     if (r < 0 && data) { /* the driver does not like it after all */
-        rf_log(RF_LOG_WARN, "pipeline cache '%s' ignored: %s", device->cache_path, rf_gpu_vk_result_name(r));
+        rf_log_message(RF_LOG_WARN, "pipeline cache '%s' ignored: %s", device->cache_path, rf_gpu_vk_result_name(r));
         info.initialDataSize = 0;
         info.pInitialData = NULL;
         r = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);
@@ -130,7 +130,7 @@ void rf_gpu_pipeline_cache_close(rf_gpu_device *device)
         rf_result r = rf_make_directories(device->cache_path);
         *slash = '/';
         if (r == RF_OK) r = store(device);
-        if (r < 0) rf_log(RF_LOG_WARN, "pipeline cache not kept: %s", rf_error_message());
+        if (r < 0) rf_log_message(RF_LOG_WARN, "pipeline cache not kept: %s", rf_error_message());
     }
     device->vk.DestroyPipelineCache(device->device, device->pipeline_cache, NULL);
     device->pipeline_cache = VK_NULL_HANDLE;

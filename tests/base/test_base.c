@@ -291,15 +291,15 @@ static void keep_log(void *user, rf_log_level level, const char *message)
 static void test_log(void **state)
 {
     (void)state;
-    rf_log(RF_LOG_ERROR, "nobody listens");
+    rf_log_message(RF_LOG_ERROR, "nobody listens");
     static char prefix[] = "u";
     rf_log_set(keep_log, prefix, RF_LOG_WARN);
-    rf_log(RF_LOG_INFO, "too verbose");
+    rf_log_message(RF_LOG_INFO, "too verbose");
     assert_string_equal(logged, "");
-    rf_log(RF_LOG_WARN, "seen %d", 5);
+    rf_log_message(RF_LOG_WARN, "seen %d", 5);
     assert_string_equal(logged, "u1:seen 5");
     rf_log_set(NULL, NULL, RF_LOG_ERROR);
-    rf_log(RF_LOG_ERROR, "gone");
+    rf_log_message(RF_LOG_ERROR, "gone");
     assert_string_equal(logged, "u1:seen 5");
 }
 
