@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The training loop behind rf_model_fit(). */
+#include "base/error.h"
+#include "base/platform.h"
+#include "train/callback.h"
+#include "train/compile.h"
+#include "train/logs.h"
+#include "train/trace_util.h"
+
+typedef struct fit_run {
+    rf_model *model;
+    rf_compiled *compiled;
+    const rf_fit_params *params;
+    rf_fit_state state;
+    rf_iterator *iterator;
+    uint64_t pass;          /* of the iterator: selects its shuffle */
+    bool reads_batches;     /* somebody looks at values after batches */
+    uint64_t epoch_start_ns;
+    rf_logs logs;           /* of the latest epoch */
+} fit_run;
+
+/* ---- callbacks ---- */
+
+typedef enum fit_event { TRAIN_BEGIN, TRAIN_END, EPOCH_BEGIN, EPOCH_END, BATCH_BEGIN, BATCH_END } fit_event;
+
+static const char *const event_names[] = { "on_train_begin", "on_train_end",   "on_epoch_begin",
+                                           "on_epoch_end",   "on_batch_begin", "on_batch_end" };
+
+static rf_result call_one(const rf_callback *callback, fit_event event, rf_fit_state *state, const rf_logs *logs)
+{
+    rf_result (*begin)(void *, rf_fit_state *) = NULL;
+    rf_result (*end)(void *, rf_fit_state *, const rf_logs *) = NULL;
+    switch (event) {
+    case TRAIN_BEGIN: begin = callback->fns.on_train_begin; break;
+    case TRAIN_END: end = callback->fns.on_train_end; break;
+    case EPOCH_BEGIN: begin = callback->fns.on_epoch_begin; break;
+    case EPOCH_END: end = callback->fns.on_epoch_end; break;
+    case BATCH_BEGIN: begin = callback->fns.on_batch_begin; break;
+    case BATCH_END: end = callback->fns.on_batch_end; break;
+    }
+    if (begin) return begin(callback->user, state);
+    return end ? end(callback->user, state, logs) : RF_OK;
+}
+
+static rf_result call_all(fit_run *run, fit_event event, const rf_logs *logs)
+{
+    run->state.seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
+    for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
+        const rf_result r = call_one(run->params->callbacks[i], event, &run->state, logs);
+        if (r >= 0) continue;
+        /* A user's callback may return a code of its own without a record. */
+        rf_error_info info;
+        rf_error_get(&info);
+        if (info.result != r) return RF_FAIL(r, "rf_model_fit: callbacks[%u] failed in %s", i, event_names[event]);
+        return rf_error_context(r, "callbacks[%u], %s", i, event_names[event]);
+    }
+    return RF_OK;
+}
+
+/* ---- one epoch ---- */
+
+static rf_result next_pass(fit_run *run)
+{
+    rf_iterator_destroy(&run->iterator);
+    return rf_iterator_create(run->params->data, run->pass++, &run->iterator);
+}
+
+/* The next batch; RF_END at the end of the epoch. With steps_per_epoch the epochs follow each other through the dataset, and
+ * passes through the dataset follow each other within an epoch. */
+static rf_result next_batch(fit_run *run, uint64_t batches_so_far, const rf_element **batch)
+{
+    const uint64_t steps = run->params->steps_per_epoch;
+    if (steps > 0 && batches_so_far == steps) return RF_END;
+    const rf_result r = rf_iterator_next(run->iterator, batch);
+    if (r != RF_END || steps == 0) return r;
+    RF_TRY(next_pass(run));
+    const rf_result again = rf_iterator_next(run->iterator, batch);
+    if (again == RF_END) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_model_fit: data has no elements");
+    return again;
+}
+
+static rf_result end_execution(fit_run *run)
+{
+    rf_logs logs = { 0 };
+    if (run->reads_batches) {
+        RF_TRY(rf_meters_read(&run->compiled->train_meters, run->compiled->names, &logs));
+        RF_TRY(call_all(run, BATCH_END, &logs));
+    }
+    run->state.batch_examples = 0;
+    return RF_OK;
+}
+
+/* Trains on all batches of the epoch; `*batches` says how many there were. */
+static rf_result train_batches(fit_run *run, uint64_t *batches)
+{
+    const uint32_t group = run->compiled->steps_per_execution;
+    uint32_t in_group = 0;
+    *batches = 0;
+    for (;;) {
+        const rf_element *batch;
+        const rf_result r = next_batch(run, *batches, &batch);
+        if (r == RF_END) break;
+        RF_TRY(r);
+        run->state.batch = *batches;
+        if (in_group == 0) RF_TRY(call_all(run, BATCH_BEGIN, NULL));
+        RF_TRY(rf_run_batch(run->compiled, run->compiled->train, &run->compiled->train_meters, batch));
+        run->state.batch_examples += (uint32_t)batch->component[0].shape.dim[0];
+        ++*batches;
+        if (++in_group == group) {
+            in_group = 0;
+            RF_TRY(end_execution(run));
+        }
+    }
+    return in_group > 0 ? end_execution(run) : RF_OK;
+}
+
+static rf_result train_epoch(fit_run *run, rf_history *history)
+{
+    rf_compiled *c = run->compiled;
+    run->epoch_start_ns = rf_now_ns();
+    run->state.batch = 0;
+    run->state.batch_examples = 0;
+    RF_TRY(call_all(run, EPOCH_BEGIN, NULL));
+    RF_TRY(rf_meters_reset(&c->train_meters));
+    if (run->params->steps_per_epoch == 0 || !run->iterator) RF_TRY(next_pass(run));
+    uint64_t batches;
+    RF_TRY(train_batches(run, &batches));
+    RF_REQUIRE(batches > 0, "rf_model_fit: data has no elements");
+    run->state.batches_per_epoch = (int64_t)batches;
+
+    run->logs = (rf_logs){ 0 };
+    RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs));
+    if (run->params->validation_data) {
+        RF_TRY(rf_evaluate_pass(c, run->params->validation_data, "rf_model_fit: validation_data"));
+        RF_TRY(rf_meters_read(&c->evaluate_meters, c->val_names, &run->logs));
+    }
+    rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
+    if (history) RF_TRY(rf_history_add(history, &run->logs));
+    return call_all(run, EPOCH_END, &run->logs);
+}
+
+static rf_result train(fit_run *run, rf_history *history)
+{
+    RF_TRY(call_all(run, TRAIN_BEGIN, NULL));
+    for (uint32_t epoch = run->state.epoch; epoch < run->state.num_epochs && !run->state.stop_training; epoch++) {
+        run->state.epoch = epoch;
+        RF_TRY(train_epoch(run, history));
+    }
+    return call_all(run, TRAIN_END, &run->logs);
+}
+
+/* ---- the public function ---- */
+
+static rf_result check_params(const rf_model *model, const rf_fit_params *params)
+{
+    RF_REQUIRE(model, "rf_model_fit: model is NULL");
+    RF_REQUIRE(params, "rf_model_fit: params is NULL; data is needed");
+    RF_REQUIRE(model->compiled, "rf_model_fit: model is not compiled; call rf_model_compile() first");
+    RF_TRY(rf_check_dataset(params->data, true, "rf_model_fit: data"));
+    if (params->validation_data) RF_TRY(rf_check_dataset(params->validation_data, true, "rf_model_fit: validation_data"));
+    RF_REQUIRE(params->steps_per_epoch > 0 || rf_dataset_cardinality(params->data) != -2,
+               "rf_model_fit: data is infinite; set steps_per_epoch");
+    RF_REQUIRE(params->num_callbacks == 0 || params->callbacks, "rf_model_fit: callbacks is NULL but num_callbacks is %u",
+               params->num_callbacks);
+    for (uint32_t i = 0; i < params->num_callbacks; i++) {
+        RF_REQUIRE(params->callbacks[i], "rf_model_fit: callbacks[%u] is NULL", i);
+    }
+    return RF_OK;
+}
+
+/* Callbacks find a model with variables from the start, where the type of the data allows to say so beforehand. */
+static rf_result build_for(rf_model *model, const rf_dataset *data)
+{
+    rf_element_spec spec;
+    rf_dataset_spec(data, &spec);
+    if (model->built || spec.dtype[0] != RF_F32 || spec.shape[0].rank < 2) return RF_OK;
+    return rf_model_build(model, rf_example_shape(spec.shape[0]));
+}
+
+rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history *history)
+{
+    if (history) *history = (rf_history){ 0 };
+    RF_TRY(check_params(model, params));
+    RF_TRY(build_for(model, params->data));
+    const int64_t cardinality = rf_dataset_cardinality(params->data);
+    fit_run run = { .model = model, .compiled = model->compiled, .params = params };
+    run.state = (rf_fit_state){
+        .model = model,
+        .optimizer = model->compiled->optimizer,
+        .epoch = params->initial_epoch,
+        .num_epochs = params->epochs ? params->epochs : 1,
+        .batches_per_epoch = params->steps_per_epoch > 0 ? (int64_t)params->steps_per_epoch
+                             : cardinality >= 0          ? cardinality
+                                                         : -1,
+    };
+    run.pass = params->initial_epoch;
+    run.epoch_start_ns = rf_now_ns();
+    for (uint32_t i = 0; i < params->num_callbacks; i++) {
+        run.reads_batches = run.reads_batches || params->callbacks[i]->fns.on_batch_end;
+    }
+    const rf_result r = train(&run, history);
+    rf_iterator_destroy(&run.iterator);
+    return r;
+}

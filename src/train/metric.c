@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Metrics: running totals on the devices, summed over replicas when they are read. */
+#include "train/metric.h"
+
+#include "base/error.h"
+#include "ops/ops.h"
+#include "train/logs.h"
+#include "train/loss.h"
+#include "train/trace_util.h"
+
+enum { STATE_TOTAL, STATE_COMPENSATION, STATE_WEIGHT, STATE_COUNT = 4 };
+
+struct rf_metric {
+    rf_strategy *strategy;
+    rf_metric_kind kind;
+    char *name;
+    rf_local_state *state;
+};
+
+const char *rf_metric_kind_name(rf_metric_kind kind)
+{
+    switch (kind) {
+    case RF_METRIC_MEAN: return "mean";
+    case RF_METRIC_SUM: return "sum";
+    case RF_METRIC_SPARSE_CATEGORICAL_ACCURACY: return "sparse_categorical_accuracy";
+    case RF_METRIC_CATEGORICAL_ACCURACY: return "categorical_accuracy";
+    }
+    return NULL;
+}
+
+bool rf_metric_compares(rf_metric_kind kind)
+{
+    return kind == RF_METRIC_SPARSE_CATEGORICAL_ACCURACY || kind == RF_METRIC_CATEGORICAL_ACCURACY;
+}
+
+rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind, const char *name, rf_metric **out)
+{
+    RF_REQUIRE(out, "rf_metric_create: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(strategy, "rf_metric_create: strategy is NULL");
+    RF_REQUIRE(rf_metric_kind_name(kind), "rf_metric_create: kind %d does not exist", (int)kind);
+    rf_metric *metric = RF_NEW(rf_metric);
+    if (!metric) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    metric->strategy = strategy;
+    metric->kind = kind;
+    metric->name = rf_strdup(name ? name : rf_metric_kind_name(kind));
+    const rf_result r = metric->name ? rf_local_state_create(strategy, STATE_COUNT, metric->name, &metric->state)
+                                     : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r < 0) {
+        rf_metric_destroy(&metric);
+        return r;
+    }
+    *out = metric;
+    return RF_OK;
+}
+
+void rf_metric_destroy(rf_metric **metric)
+{
+    if (!metric || !*metric) return;
+    rf_local_state_destroy(&(*metric)->state);
+    rf_free((*metric)->name);
+    rf_free(*metric);
+    *metric = NULL;
+}
+
+const char *rf_metric_name(const rf_metric *metric)
+{
+    return metric ? metric->name : "";
+}
+
+rf_result rf_metric_reset(rf_metric *metric)
+{
+    RF_REQUIRE(metric, "rf_metric_reset: metric is NULL");
+    return rf_local_state_reset(metric->state);
+}
+
+rf_result rf_metric_result(rf_metric *metric, double *out)
+{
+    RF_REQUIRE(out, "rf_metric_result: out is NULL");
+    *out = 0.0;
+    RF_REQUIRE(metric, "rf_metric_result: metric is NULL");
+    const uint32_t num_replicas = rf_strategy_num_replicas_in_sync(metric->strategy);
+    float *values = RF_NEW_ARRAY(float, (size_t)num_replicas * STATE_COUNT);
+    if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = rf_local_state_read(metric->state, values);
+    if (r == RF_OK) {
+        double total = 0.0, weight = 0.0;
+        for (uint32_t i = 0; i < num_replicas; i++) {
+            const float *state = values + (size_t)i * STATE_COUNT;
+            total += (double)state[STATE_TOTAL] + (double)state[STATE_COMPENSATION];
+            weight += (double)state[STATE_WEIGHT];
+        }
+        *out = metric->kind == RF_METRIC_SUM ? total : weight != 0.0 ? total / weight : 0.0;
+    }
+    rf_free(values);
+    return r;
+}
+
+/* What is accumulated: 1 or 0 per example for accuracies, else the value itself. */
+static rf_tensor measured(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions)
+{
+    if (!rf_metric_compares(metric->kind)) {
+        rf_tensor_desc desc;
+        if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &desc)) return RF_NO_TENSOR;
+        return desc.dtype == RF_F32 ? predictions : rf_cast(t, predictions, RF_F32);
+    }
+    if (metric->kind == RF_METRIC_SPARSE_CATEGORICAL_ACCURACY) labels = rf_class_labels(t, labels, predictions);
+    rf_value l, p, out = 0;
+    if (!rf_operand(t, labels, "rf_metric_update: labels", &l)) return RF_NO_TENSOR;
+    if (!rf_operand(t, predictions, "rf_metric_update: predictions", &p)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_accuracy(rf_trace_graph(t), l, p, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+/* state += sum of x, weighted; both flattened. */
+static rf_result accumulate(rf_trace *t, rf_metric *metric, rf_tensor x, rf_tensor weight)
+{
+    rf_graph *g = rf_trace_graph(t);
+    rf_value in[3];
+    uint32_t n = 1;
+    const rf_shape flat = RF_SHAPE(-1);
+    rf_value v, w;
+    if (!rf_operand(t, x, "rf_metric_update: predictions", &v)) return rf_trace_status(t);
+    if (!rf_operand(t, rf_reshape(t, x, flat), "rf_metric_update: predictions", &in[n++])) return rf_trace_status(t);
+    if (weight.id != 0) {
+        weight = rf_align_weight(t, weight, x);
+        if (!rf_operand(t, weight, "rf_metric_update: sample_weight", &w)) return rf_trace_status(t);
+        if (!rf_shape_equal(rf_graph_desc(g, w)->shape, rf_graph_desc(g, v)->shape)) {
+            rf_value wide = 0;
+            const rf_result r = rf_emit_broadcast_like(g, w, v, &wide);
+            weight = rf_trace_emit(t, r, wide);
+        }
+        if (!rf_operand(t, rf_reshape(t, weight, flat), "rf_metric_update: sample_weight", &in[n++])) {
+            return rf_trace_status(t);
+        }
+    }
+    in[0] = rf_trace_local_state(t, metric->state);
+    if (in[0] == 0) return rf_trace_status(t);
+    const rf_result r = rf_emit_update(g, &rf_op_metric_accumulate, NULL, in, n);
+    if (r < 0) (void)rf_trace_emit(t, r, 0);
+    return r;
+}
+
+rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
+                           rf_tensor sample_weight)
+{
+    RF_REQUIRE(t, "rf_metric_update: the trace is NULL");
+    RF_TRY(rf_trace_status(t));
+    if (!metric) return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_metric_update: metric is NULL");
+    if (metric->strategy != rf_trace_strategy(t)) {
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_metric_update: metric '%s' was created on another strategy than the function being traced",
+                             metric->name);
+    }
+    if (!rf_metric_compares(metric->kind) && labels.id != 0) {
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_metric_update: metric '%s' takes a value alone; pass the invalid tensor as labels",
+                             metric->name);
+    }
+    const rf_tensor x = measured(t, metric, labels, predictions);
+    RF_TRY(rf_trace_status(t));
+    return accumulate(t, metric, x, sample_weight);
+}
+
+/* ---- the meters of fit and evaluate ---- */
+
+rf_result rf_meters_create(rf_strategy *strategy, const rf_metric_kind *kinds, uint32_t num_metrics, rf_meters *out)
+{
+    *out = (rf_meters){ 0 };
+    rf_result r = rf_metric_create(strategy, RF_METRIC_SUM, "loss", &out->loss);
+    for (uint32_t i = 0; i < num_metrics && r == RF_OK; i++) {
+        r = rf_metric_create(strategy, kinds[i], NULL, &out->metrics[i]);
+        if (r == RF_OK) out->num_metrics++;
+    }
+    if (r < 0) rf_meters_destroy(out);
+    return r;
+}
+
+void rf_meters_destroy(rf_meters *meters)
+{
+    rf_metric_destroy(&meters->loss);
+    for (uint32_t i = 0; i < meters->num_metrics; i++) rf_metric_destroy(&meters->metrics[i]);
+    *meters = (rf_meters){ 0 };
+}
+
+rf_result rf_meters_reset(rf_meters *meters)
+{
+    meters->examples = 0;
+    RF_TRY(rf_metric_reset(meters->loss));
+    for (uint32_t i = 0; i < meters->num_metrics; i++) RF_TRY(rf_metric_reset(meters->metrics[i]));
+    return RF_OK;
+}
+
+rf_result rf_meters_update(rf_trace *t, rf_meters *meters, rf_tensor loss, rf_tensor labels, rf_tensor predictions)
+{
+    /* Weighing each step's loss by its examples makes the epoch's value the mean over examples, short batches included.
+     * The parts of the replicas add up to the loss of the global batch. */
+    const rf_tensor weighed = rf_multiply(t, loss, rf_global_batch_size(t));
+    RF_TRY(rf_trace_status(t));
+    RF_TRY(rf_metric_update(t, meters->loss, RF_NO_TENSOR, weighed, RF_NO_TENSOR));
+    for (uint32_t i = 0; i < meters->num_metrics; i++) {
+        RF_TRY(rf_metric_update(t, meters->metrics[i], labels, predictions, RF_NO_TENSOR));
+    }
+    return RF_OK;
+}
+
+rf_result rf_meters_read(rf_meters *meters, const char *const *names, rf_logs *logs)
+{
+    double value;
+    RF_TRY(rf_metric_result(meters->loss, &value));
+    rf_logs_add(logs, names[0], meters->examples > 0 ? value / (double)meters->examples : 0.0);
+    for (uint32_t i = 0; i < meters->num_metrics; i++) {
+        RF_TRY(rf_metric_result(meters->metrics[i], &value));
+        rf_logs_add(logs, names[1 + i], value);
+    }
+    return RF_OK;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RF_TRAIN_METRIC_H
+#define RF_TRAIN_METRIC_H
+
+#include <ringfire/train.h>
+
+#include "train/model.h"
+
+/* "sparse_categorical_accuracy", ...; NULL when there is no such kind. */
+const char *rf_metric_kind_name(rf_metric_kind kind);
+/* True for kinds that compare labels with predictions. */
+bool rf_metric_compares(rf_metric_kind kind);
+
+enum { RF_MAX_COMPILED_METRICS = (RF_MAX_LOGS - 3) / 2 }; /* loss and metrics, twice for validation, and the rate */
+
+/* The loss and the metrics of fit or evaluate. */
+typedef struct rf_meters {
+    rf_metric *loss; /* sum over steps of (loss of the global batch * its examples) */
+    rf_metric *metrics[RF_MAX_COMPILED_METRICS];
+    uint32_t num_metrics;
+    uint64_t examples; /* since the last reset, counted on the host */
+} rf_meters;
+rf_result rf_meters_create(rf_strategy *strategy, const rf_metric_kind *kinds, uint32_t num_metrics, rf_meters *out);
+void rf_meters_destroy(rf_meters *meters);
+rf_result rf_meters_reset(rf_meters *meters);
+/* In a step: `loss` is this replica's part of the global batch's loss. */
+rf_result rf_meters_update(rf_trace *t, rf_meters *meters, rf_tensor loss, rf_tensor labels, rf_tensor predictions);
+/* Appends the values under `names` (1 + num_metrics of them). Blocking. */
+rf_result rf_meters_read(rf_meters *meters, const char *const *names, rf_logs *logs);
+
+#endif

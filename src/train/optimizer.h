@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pure part of optimizers: parameters with their defaults, and the numbers of one update. */
+#ifndef RF_TRAIN_OPTIMIZER_H
+#define RF_TRAIN_OPTIMIZER_H
+
+#include <ringfire/train.h>
+
+#include "ops/ops.h"
+#include "replica/strategy.h"
+
+typedef struct rf_optimizer_config {
+    rf_optimizer_params params; /* defaults filled in; `schedule` points nowhere */
+    rf_schedule schedule;       /* of kind CONSTANT where only a rate was given */
+} rf_optimizer_config;
+/* Checks the parameters (NULL: all defaults) and fills in defaults. */
+rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer_config *out);
+/* Learning rate of update number `iteration` (from 0). */
+double rf_optimizer_rate(const rf_optimizer_config *config, uint64_t iteration);
+/* What the update kernels read for update number `iteration`; `norm` is that of the mean gradient (0 without clipping by
+ * norm). `values` has RF_HYPER_COUNT entries. */
+void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, double norm, float *values);
+
+/* For checkpoints: slots and counters are the updater's. */
+rf_updater *rf_optimizer_updater(rf_optimizer *optimizer);
+rf_strategy *rf_optimizer_strategy(const rf_optimizer *optimizer);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public tracing functions: handle checks around the emit functions of src/ops/. */
+#include <ringfire/ops.h>
+
+#include "ops/ops.h"
+#include "train/trace_util.h"
+
+bool rf_operand(rf_trace *t, rf_tensor x, const char *argument, rf_value *out)
+{
+    *out = 0;
+    if (!t) {
+        /* Without a trace there is nowhere for the failure to stick but the thread's record. */
+        (void)RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: the trace is NULL", argument);
+        return false;
+    }
+    *out = rf_trace_value(t, x, argument);
+    return *out != 0;
+}
+
+bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_desc *out)
+{
+    rf_value v;
+    if (!rf_operand(t, x, argument, &v)) return false;
+    *out = *rf_graph_desc(rf_trace_graph(t), v);
+    return true;
+}
+
+rf_shape rf_example_shape(rf_shape batched)
+{
+    rf_shape example = { 0 };
+    for (int32_t i = 1; i < batched.rank; i++) example.dim[example.rank++] = batched.dim[i];
+    return example;
+}
+
+rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example)
+{
+    rf_shape shape = { .rank = 1, .dim = { -1 } };
+    if (example.rank >= RF_MAX_RANK) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_reshape: %d dimensions and the batch are more than %d",
+                            (int)example.rank, RF_MAX_RANK);
+        return RF_NO_TENSOR;
+    }
+    for (int32_t i = 0; i < example.rank; i++) shape.dim[shape.rank++] = example.dim[i];
+    return rf_reshape(t, x, shape);
+}
+
+static rf_tensor unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, argument, &v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_unary(rf_trace_graph(t), fn, imm, v, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+/* Operands of a two-operand function; both are looked at, so that the first bad one is the one reported. */
+static bool two_operands(rf_trace *t, rf_tensor a, const char *name_a, rf_tensor b, const char *name_b, rf_value v[2])
+{
+    return rf_operand(t, a, name_a, &v[0]) && rf_operand(t, b, name_b, &v[1]);
+}
+
+static rf_tensor binary(rf_trace *t, rf_scalar_fn fn, rf_tensor a, const char *name_a, rf_tensor b, const char *name_b)
+{
+    rf_value v[2], out = 0;
+    if (!two_operands(t, a, name_a, b, name_b, v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_binary(rf_trace_graph(t), fn, 0.0f, v[0], v[1], &out);
+    return rf_trace_emit(t, r, out);
+}
+
+/* ---- element-wise ---- */
+
+#define BINARY(name, fn)                                                                                               \
+    rf_tensor name(rf_trace *t, rf_tensor a, rf_tensor b) { return binary(t, fn, a, #name ": a", b, #name ": b"); }
+#define UNARY(name, fn)                                                                                                \
+    rf_tensor name(rf_trace *t, rf_tensor x) { return unary(t, fn, 0.0f, x, #name ": x"); }
+
+BINARY(rf_add, RF_FN_ADD)
+BINARY(rf_subtract, RF_FN_SUBTRACT)
+BINARY(rf_multiply, RF_FN_MULTIPLY)
+BINARY(rf_divide, RF_FN_DIVIDE)
+BINARY(rf_pow, RF_FN_POW)
+BINARY(rf_maximum, RF_FN_MAXIMUM)
+BINARY(rf_minimum, RF_FN_MINIMUM)
+UNARY(rf_negative, RF_FN_NEGATIVE)
+UNARY(rf_abs, RF_FN_ABS)
+UNARY(rf_square, RF_FN_SQUARE)
+UNARY(rf_exp, RF_FN_EXP)
+UNARY(rf_log, RF_FN_LOG)
+UNARY(rf_sqrt, RF_FN_SQRT)
+UNARY(rf_tanh, RF_FN_TANH)
+UNARY(rf_sigmoid, RF_FN_SIGMOID)
+UNARY(rf_relu, RF_FN_RELU)
+
+rf_tensor rf_leaky_relu(rf_trace *t, rf_tensor x, float alpha)
+{
+    return unary(t, RF_FN_LEAKY_RELU, alpha, x, "rf_leaky_relu: x");
+}
+
+rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate)
+{
+    return unary(t, approximate ? RF_FN_GELU_TANH : RF_FN_GELU_ERF, 0.0f, x, "rf_gelu: x");
+}
+
+rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
+{
+    switch (activation) {
+    case RF_ACTIVATION_LINEAR: {
+        rf_value v;
+        return rf_operand(t, x, "rf_activate: x", &v) ? x : RF_NO_TENSOR;
+    }
+    case RF_ACTIVATION_RELU: return rf_relu(t, x);
+    case RF_ACTIVATION_LEAKY_RELU: return rf_leaky_relu(t, x, 0.2f);
+    case RF_ACTIVATION_SIGMOID: return rf_sigmoid(t, x);
+    case RF_ACTIVATION_TANH: return rf_tanh(t, x);
+    case RF_ACTIVATION_GELU: return rf_gelu(t, x, false);
+    case RF_ACTIVATION_SOFTMAX: return rf_softmax(t, x);
+    }
+    if (t) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_activate: activation %d does not exist", (int)activation);
+    }
+    return RF_NO_TENSOR;
+}
+
+/* ---- linear algebra and convolution ---- */
+
+rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, bool transpose_a, bool transpose_b)
+{
+    rf_value v[2], out = 0;
+    if (!two_operands(t, a, "rf_matmul: a", b, "rf_matmul: b", v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_matmul(rf_trace_graph(t), v[0], v[1], transpose_a, transpose_b, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_bias_add(rf_trace *t, rf_tensor x, rf_tensor bias)
+{
+    rf_value v[2], out = 0;
+    if (!two_operands(t, x, "rf_bias_add: x", bias, "rf_bias_add: bias", v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_bias_add(rf_trace_graph(t), v[0], v[1], &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_conv2d(rf_trace *t, rf_tensor x, rf_tensor kernel, const rf_conv2d_params *params)
+{
+    rf_value v[2], out = 0;
+    if (!two_operands(t, x, "rf_conv2d: x", kernel, "rf_conv2d: kernel", v)) return RF_NO_TENSOR;
+    const rf_conv2d_params defaults = { 0 };
+    const rf_result r = rf_emit_conv2d(rf_trace_graph(t), v[0], v[1], params ? params : &defaults, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_max_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_max_pool2d: x", &v)) return RF_NO_TENSOR;
+    const rf_pool2d_params defaults = { 0 };
+    const rf_result r = rf_emit_max_pool2d(rf_trace_graph(t), v, params ? params : &defaults, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_avg_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_avg_pool2d: x", &v)) return RF_NO_TENSOR;
+    const rf_pool2d_params defaults = { 0 };
+    const rf_result r = rf_emit_avg_pool2d(rf_trace_graph(t), v, params ? params : &defaults, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+/* ---- functions of one tensor without parameters ---- */
+
+typedef rf_result (*emit_fn)(rf_graph *g, rf_value x, rf_value *out);
+
+static rf_tensor emit_one(rf_trace *t, emit_fn emit, rf_tensor x, const char *argument)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, argument, &v)) return RF_NO_TENSOR;
+    const rf_result r = emit(rf_trace_graph(t), v, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+#define EMIT_ONE(name)                                                                                                 \
+    rf_tensor rf_##name(rf_trace *t, rf_tensor x) { return emit_one(t, rf_emit_##name, x, "rf_" #name ": x"); }
+
+EMIT_ONE(global_avg_pool2d)
+EMIT_ONE(flatten)
+EMIT_ONE(argmax)
+EMIT_ONE(softmax)
+EMIT_ONE(log_softmax)
+EMIT_ONE(stop_gradient)
+
+/* ---- shape ---- */
+
+rf_tensor rf_reshape(rf_trace *t, rf_tensor x, rf_shape shape)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_reshape: x", &v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_reshape(rf_trace_graph(t), v, shape, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_transpose(rf_trace *t, rf_tensor x, const int32_t *perm)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_transpose: x", &v)) return RF_NO_TENSOR;
+    const rf_result r = perm ? rf_emit_transpose(rf_trace_graph(t), v, perm, &out)
+                             : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_transpose: perm is NULL");
+    return rf_trace_emit(t, r, out);
+}
+
+/* ---- reductions ---- */
+
+static rf_tensor reduce(rf_trace *t, rf_reduce_kind kind, const char *name, rf_tensor x, const int32_t *axes,
+                        uint32_t num_axes, bool keep_dims)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, name, &v)) return RF_NO_TENSOR;
+    const rf_result r = axes || num_axes == 0
+                            ? rf_emit_reduce(rf_trace_graph(t), kind, v, axes, num_axes, keep_dims, &out)
+                            : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axes is NULL but num_axes is %u", name, num_axes);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_reduce_sum(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
+{
+    return reduce(t, RF_REDUCE_KIND_SUM, "rf_reduce_sum: x", x, axes, num_axes, keep_dims);
+}
+
+rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
+{
+    return reduce(t, RF_REDUCE_KIND_MEAN, "rf_reduce_mean: x", x, axes, num_axes, keep_dims);
+}
+
+rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
+{
+    return reduce(t, RF_REDUCE_KIND_MAX, "rf_reduce_max: x", x, axes, num_axes, keep_dims);
+}
+
+/* ---- classification and regression ---- */
+
+rf_tensor rf_one_hot(rf_trace *t, rf_tensor indices, int32_t depth)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, indices, "rf_one_hot: indices", &v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_one_hot(rf_trace_graph(t), v, depth, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+{
+    rf_value v[2], out = 0;
+    if (!two_operands(t, labels, "rf_sparse_categorical_crossentropy: labels", predictions,
+                      "rf_sparse_categorical_crossentropy: predictions", v)) {
+        return RF_NO_TENSOR;
+    }
+    const rf_result r = rf_emit_sparse_crossentropy(rf_trace_graph(t), v[0], v[1], from_logits, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+{
+    rf_value v[2], out = 0;
+    if (!two_operands(t, labels, "rf_categorical_crossentropy: labels", predictions,
+                      "rf_categorical_crossentropy: predictions", v)) {
+        return RF_NO_TENSOR;
+    }
+    const rf_result r = rf_emit_crossentropy(rf_trace_graph(t), v[0], v[1], from_logits, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
+{
+    rf_value v[2], out = 0;
+    if (!two_operands(t, labels, "rf_mean_squared_error: labels", predictions, "rf_mean_squared_error: predictions", v)) {
+        return RF_NO_TENSOR;
+    }
+    const rf_result r = rf_emit_mean_squared_error(rf_trace_graph(t), v[0], v[1], &out);
+    return rf_trace_emit(t, r, out);
+}
+
+/* ---- other ---- */
+
+rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_dropout: x", &v)) return RF_NO_TENSOR;
+    if (!(rate >= 0.0f && rate < 1.0f)) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_dropout: rate %g is not in [0, 1)", (double)rate);
+        return RF_NO_TENSOR;
+    }
+    /* The stream is drawn in inference too, so that later random operations keep theirs. */
+    const uint32_t stream = seed == 0 ? rf_trace_next_stream(t) : 0;
+    if (!rf_trace_training(t) || rate == 0.0f) return x;
+    const rf_value random = rf_trace_random(t);
+    if (random == 0) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_dropout(rf_trace_graph(t), v, random, rate, stream, seed, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_cast(rf_trace *t, rf_tensor x, rf_dtype dtype)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_cast: x", &v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_cast(rf_trace_graph(t), v, dtype, &out);
+    return rf_trace_emit(t, r, out);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Helpers for code that emits operations into a trace. */
+#ifndef RF_TRAIN_TRACE_UTIL_H
+#define RF_TRAIN_TRACE_UTIL_H
+
+#include "replica/strategy.h"
+
+#define RF_NO_TENSOR ((rf_tensor){ 0, 0 })
+
+/* Graph value of a public handle. False, with the trace failed, when the handle is not one of this trace; `argument` is
+ * "function: parameter". */
+bool rf_operand(rf_trace *t, rf_tensor x, const char *argument, rf_value *out);
+/* Type and shape of a handle; false as above. */
+bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_desc *out);
+/* Reshapes x [n, ...] to [n, dims of `example`]: the batch stays open. */
+rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example);
+/* Shape without dimension 0; a scalar stays one. */
+rf_shape rf_example_shape(rf_shape batched);
+
+#endif
