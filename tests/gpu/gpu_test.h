@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of src/gpu/ share. */
+#ifndef RF_TESTS_GPU_TEST_H
+#define RF_TESTS_GPU_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "gpu/gpu.h"
+
+extern const rf_shader rf_shader_test_axpy, rf_shader_test_axpy_r32, rf_shader_test_axpy_rgba32;
+extern const rf_shader rf_shader_test_axpy_sg4, rf_shader_test_axpy_sg8;
+
+/* Push constants of axpy.comp. */
+typedef struct axpy_push {
+    uint32_t count;
+    float scale;
+    uint32_t rounds;
+} axpy_push;
+
+#define CHECK(expression)                                                                                              \
+    do {                                                                                                               \
+        const rf_result check_result_ = (expression);                                                                  \
+        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                   \
+    } while (0)
+#define CHECK_FAILS(code, expression) assert_int_equal((expression), (code))
+
+#endif
