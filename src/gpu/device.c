@@ -117,6 +117,11 @@ void rf_gpu_device_close(rf_gpu_device **device_pointer)
     if (!device) return;
     *device_pointer = NULL;
     if (device->loaded) {
+        if (rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS) == RF_ERROR_TIMEOUT) {
+            /* Freeing what the device still uses would be worse than losing it. */
+            rf_log_message(RF_LOG_ERROR, "%s: work never finished, the device is left open", device->info.name);
+            return;
+        }
         device->vk.DeviceWaitIdle(device->device);
         rf_gpu_pipeline_cache_close(device);
         rf_gpu_pipelines_destroy(device);

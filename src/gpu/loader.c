@@ -14,9 +14,11 @@
 static rf_result open_library(rf_gpu *gpu)
 {
     gpu->library = dlopen(LOADER_NAME, RTLD_NOW | RTLD_LOCAL);
-    if (!gpu->library)
+    if (!gpu->library) {
+        const char *why = dlerror();
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "no Vulkan loader: %s; install libvulkan1 (vulkan-loader, vulkan-icd-loader)",
-                       dlerror());
+                       why ? why : LOADER_NAME);
+    }
     *(void **)&gpu->global.GetInstanceProcAddr = dlsym(gpu->library, "vkGetInstanceProcAddr");
     const PFN_vkGetInstanceProcAddr get = gpu->global.GetInstanceProcAddr;
     if (!get)

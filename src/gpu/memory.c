@@ -131,7 +131,7 @@ rf_result rf_gpu_buffer_create(rf_gpu_device *device, rf_gpu_memory memory, uint
         goto error;
     }
     RF_TRY_GOTO(create_vk_buffer(device, capacity, name, &buffer->buffer), error);
-    rf_gpu_set_name(device, VK_OBJECT_TYPE_BUFFER, (uint64_t)(uintptr_t)buffer->buffer, name);
+    rf_gpu_set_name(device, VK_OBJECT_TYPE_BUFFER, (uint64_t)buffer->buffer, name);
     RF_TRY_GOTO(allocate(buffer, memory), error);
     if (memory != RF_GPU_MEMORY_DEVICE || device->plan.caps.host_visible) {
         const VkResult mapped =

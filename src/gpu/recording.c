@@ -74,6 +74,11 @@ void rf_gpu_recording_destroy(rf_gpu_recording **rec_pointer)
     *rec_pointer = NULL;
     rf_gpu_device *device = rec->device;
     const rf_vk_device *vk = &device->vk;
+    if (!rf_gpu_is_done(device, rec->ticket) && rf_gpu_wait(device, rec->ticket, RF_GPU_TIMEOUT_NS) == RF_ERROR_TIMEOUT) {
+        /* Freeing what the device still reads would be worse than losing it. */
+        rf_log_message(RF_LOG_ERROR, "%s: '%s' never finished, its memory is not freed", device->info.name, rec->name);
+        return;
+    }
     for (uint32_t i = 0; i < rec->views.count; i++)
         vk->DestroyBufferView(device->device, rec->views.items[i].view, NULL);
     for (uint32_t i = 0; i < rec->descriptor_pools.count; i++)
