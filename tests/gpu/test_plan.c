@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decisions about devices nobody has at hand: made-up snapshots, no Vulkan needed. */
+#include "gpu_test.h"
+
+#include <string.h>
+
+#include "gpu/plan.h"
+
+#define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+#define VISIBLE (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
+#define CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
+#define GIB (1ull << 30)
+
+static void add_heap(rf_gpu_snapshot *s, uint64_t size, bool local)
+{
+    s->memory.memoryHeaps[s->memory.memoryHeapCount++] =
+        (VkMemoryHeap){ size, local ? VK_MEMORY_HEAP_DEVICE_LOCAL_BIT : 0 };
+}
+
+static void add_type(rf_gpu_snapshot *s, VkMemoryPropertyFlags flags, uint32_t heap)
+{
+    s->memory.memoryTypes[s->memory.memoryTypeCount++] = (VkMemoryType){ flags, heap };
+}
+
+static void add_family(rf_gpu_snapshot *s, VkQueueFlags flags, uint32_t timestamp_bits)
+{
+    s->families[s->num_families++] =
+        (VkQueueFamilyProperties){ .queueFlags = flags, .queueCount = 1, .timestampValidBits = timestamp_bits };
+}
+
+/* A discrete card: 8 GiB of its own, a 256 MiB window into it, and the host's memory. */
+static rf_gpu_snapshot discrete(void)
+{
+    rf_gpu_snapshot s = { 0 };
+    VkPhysicalDeviceProperties *p = &s.properties;
+    strcpy(p->deviceName, "Made-up 1000");
+    p->apiVersion = VK_API_VERSION_1_3;
+    p->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    p->vendorID = 0x1002;
+    p->limits.maxComputeWorkGroupInvocations = 1024;
+    p->limits.maxComputeSharedMemorySize = 65536;
+    p->limits.maxPushConstantsSize = 256;
+    p->limits.maxStorageBufferRange = UINT32_MAX;
+    p->limits.maxTexelBufferElements = 1u << 27;
+    p->limits.minStorageBufferOffsetAlignment = 4;
+    p->limits.minTexelBufferOffsetAlignment = 16;
+    p->limits.nonCoherentAtomSize = 64;
+    for (int i = 0; i < 3; i++) {
+        p->limits.maxComputeWorkGroupSize[i] = 1024;
+        p->limits.maxComputeWorkGroupCount[i] = UINT32_MAX;
+    }
+    s.properties12.driverID = VK_DRIVER_ID_MESA_RADV;
+    s.properties11.subgroupSize = 64;
+    s.properties11.subgroupSupportedStages = VK_SHADER_STAGE_COMPUTE_BIT;
+    s.properties11.subgroupSupportedOperations =
+        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+    s.subgroup.minSubgroupSize = 32;
+    s.subgroup.maxSubgroupSize = 64;
+    s.subgroup.requiredSubgroupSizeStages = VK_SHADER_STAGE_COMPUTE_BIT;
+    s.subgroup_features.subgroupSizeControl = s.subgroup_features.computeFullSubgroups = VK_TRUE;
+    s.features.robustBufferAccess = s.features.shaderInt64 = VK_TRUE;
+    s.features11.storageBuffer16BitAccess = VK_TRUE;
+    s.features12.timelineSemaphore = s.features12.shaderFloat16 = VK_TRUE;
+    s.max_buffer_size = 4 * GIB;
+    add_heap(&s, 8 * GIB, true);
+    add_heap(&s, GIB / 4, true);
+    add_heap(&s, 16 * GIB, false);
+    add_type(&s, VISIBLE, 2);
+    add_type(&s, LOCAL, 0);
+    add_type(&s, LOCAL | VISIBLE, 1);
+    add_type(&s, VISIBLE | CACHED, 2);
+    add_type(&s, LOCAL | VISIBLE | VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD, 0);
+    add_family(&s, VK_QUEUE_TRANSFER_BIT, 64);
+    add_family(&s, VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT, 64);
+    add_family(&s, VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT, 64);
+    return s;
+}
+
+static rf_gpu_snapshot integrated(void)
+{
+    rf_gpu_snapshot s = discrete();
+    s.properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    memset(&s.memory, 0, sizeof(s.memory));
+    add_heap(&s, 12 * GIB, true);
+    add_type(&s, LOCAL, 0);
+    add_type(&s, LOCAL | VISIBLE, 0);
+    add_type(&s, LOCAL | VISIBLE | CACHED, 0);
+    return s;
+}
+
+static int memory_type(const rf_gpu_snapshot *s, rf_gpu_memory kind) { return rf_gpu_plan_memory(s, kind, UINT32_MAX); }
+
+static void test_discrete(void **state)
+{
+    (void)state;
+    const rf_gpu_snapshot s = discrete();
+    rf_gpu_plan plan;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_string_equal(plan.unusable_reason, "");
+    assert_int_equal(plan.queue_family, 2);
+    assert_int_equal(plan.timestamp_bits, 64);
+    assert_int_equal(memory_type(&s, RF_GPU_MEMORY_DEVICE), 1);
+    assert_int_equal(memory_type(&s, RF_GPU_MEMORY_UPLOAD), 0);
+    assert_int_equal(memory_type(&s, RF_GPU_MEMORY_READBACK), 3);
+    const rf_device_caps *c = &plan.caps;
+    assert_int_equal(c->driver, RF_DRIVER_AMD);
+    assert_false(c->host_visible);
+    assert_false(c->is_cpu);
+    assert_true(c->full_subgroups && c->subgroup_shuffle && c->subgroup_arithmetic && !c->subgroup_ballot);
+    assert_int_equal(c->subgroup_size, 64);
+    assert_true(c->fp16 && c->int64 && !c->int8);
+    assert_int_equal(c->buffer_alignment, 64);
+    assert_int_equal(c->memory_size, 8 * GIB + GIB / 4);
+    assert_int_equal(c->max_storage_range, UINT32_MAX);
+    /* Features that cost or are not used stay off. */
+    assert_false(plan.features.robustBufferAccess);
+    assert_true(plan.features.shaderInt64);
+    assert_true(plan.features12.timelineSemaphore);
+}
+
+static void test_discrete_resizable_bar(void **state)
+{
+    (void)state;
+    rf_gpu_snapshot s = discrete();
+    s.memory.memoryTypes[2].heapIndex = 0; /* the window covers everything: kernels still get the unmapped type */
+    assert_int_equal(memory_type(&s, RF_GPU_MEMORY_DEVICE), 1);
+    /* ... unless it is the only one. */
+    assert_int_equal(rf_gpu_plan_memory(&s, RF_GPU_MEMORY_DEVICE, 1u << 0 | 1u << 2), 2);
+    assert_int_equal(rf_gpu_plan_memory(&s, RF_GPU_MEMORY_DEVICE, 1u << 4), -1);
+}
+
+static void test_integrated(void **state)
+{
+    (void)state;
+    rf_gpu_snapshot s = integrated();
+    rf_gpu_plan plan;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_string_equal(plan.unusable_reason, "");
+    assert_true(plan.caps.host_visible);
+    assert_int_equal(memory_type(&s, RF_GPU_MEMORY_DEVICE), 2);
+    assert_int_equal(memory_type(&s, RF_GPU_MEMORY_UPLOAD), 1);
+    assert_int_equal(memory_type(&s, RF_GPU_MEMORY_READBACK), 2);
+    /* A carve-out whose mapped window is small: the big heap wins. */
+    add_heap(&s, GIB / 4, true);
+    s.memory.memoryTypes[1].heapIndex = s.memory.memoryTypes[2].heapIndex = 1;
+    assert_int_equal(memory_type(&s, RF_GPU_MEMORY_DEVICE), 0);
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.caps.host_visible);
+}
+
+static void test_queue_family(void **state)
+{
+    (void)state;
+    rf_gpu_snapshot s = discrete();
+    rf_gpu_plan plan;
+    s.families[2].timestampValidBits = 0; /* a clock is worth more than a queue of its own */
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_int_equal(plan.queue_family, 1);
+    s.families[1].timestampValidBits = 0;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_int_equal(plan.queue_family, 2);
+    assert_int_equal(plan.timestamp_bits, 0);
+    s.num_families = 1;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_string_equal(plan.unusable_reason, "no compute queue");
+}
+
+static void test_unusable(void **state)
+{
+    (void)state;
+    rf_gpu_plan plan;
+    rf_device_info info;
+    rf_gpu_snapshot s = discrete();
+    s.properties.apiVersion = VK_MAKE_API_VERSION(0, 1, 1, 131);
+    rf_gpu_describe(&s, 3, &info);
+    assert_false(info.usable);
+    assert_string_equal(info.unusable_reason, "Vulkan 1.1, but 1.2 is needed: update the driver");
+    s = discrete();
+    s.features12.timelineSemaphore = VK_FALSE;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_string_equal(plan.unusable_reason, "no timeline semaphores: update the driver");
+    s = discrete();
+    s.memory.memoryTypes[0].propertyFlags = s.memory.memoryTypes[3].propertyFlags = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    s.memory.memoryTypes[2].propertyFlags = LOCAL;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_non_null(strstr(plan.unusable_reason, "map coherently"));
+}
+
+static void test_subgroups(void **state)
+{
+    (void)state;
+    rf_gpu_plan plan;
+    rf_gpu_snapshot s = discrete();
+    s.subgroup_features.computeFullSubgroups = VK_FALSE;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.caps.full_subgroups);
+    s = discrete();
+    s.subgroup.requiredSubgroupSizeStages = VK_SHADER_STAGE_FRAGMENT_BIT;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.caps.full_subgroups);
+    s = discrete();
+    s.properties11.subgroupSupportedStages = VK_SHADER_STAGE_FRAGMENT_BIT;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.caps.subgroup_shuffle || plan.caps.subgroup_arithmetic);
+}
+
+static void test_alignment(void **state)
+{
+    (void)state;
+    rf_gpu_plan plan;
+    rf_gpu_snapshot s = discrete();
+    s.properties.limits.minTexelBufferOffsetAlignment = 256;
+    s.properties.limits.optimalBufferCopyOffsetAlignment = 128;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_int_equal(plan.caps.buffer_alignment, 256);
+}
+
+static void test_clamp(void **state)
+{
+    (void)state;
+    rf_gpu_plan plan;
+    const rf_gpu_snapshot s = discrete();
+    rf_gpu_plan_device(&s, true, &plan);
+    const rf_device_caps *c = &plan.caps;
+    assert_int_equal(c->max_workgroup_invocations, 128);
+    assert_int_equal(c->max_shared_memory, 16384);
+    assert_int_equal(c->max_push_constants, 128);
+    assert_int_equal(c->max_storage_range, 1u << 27);
+    assert_int_equal(c->max_texel_elements, 65536);
+    assert_int_equal(c->max_grid[2], 65535);
+    assert_false(c->full_subgroups || c->fp16 || c->int64);
+}
+
+static void test_describe(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t id;
+        const char *name;
+    } vendors[] = { { 0x1002, "AMD" },    { 0x10DE, "NVIDIA" },  { 0x8086, "Intel" },  { 0x10005, "Mesa" },
+                    { 0x1AE0, "Google" }, { 0x13B5, "ARM" },     { 0x5143, "Qualcomm" }, { 0x1010, "Imagination" },
+                    { 0x106B, "Apple" },  { 0xABCD, "0xABCD" } };
+    rf_device_info info;
+    rf_gpu_snapshot s = discrete();
+    for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]); i++) {
+        s.properties.vendorID = vendors[i].id;
+        rf_gpu_describe(&s, 7, &info);
+        assert_string_equal(info.vendor_name, vendors[i].name);
+    }
+    assert_int_equal(info.index, 7);
+    assert_string_equal(info.name, "Made-up 1000");
+    assert_int_equal(info.type, RF_DEVICE_TYPE_DISCRETE_GPU);
+    assert_true(info.usable && info.has_fp16 && !info.has_int8);
+    assert_string_equal(rf_device_type_name(info.type), "discrete");
+    assert_string_equal(rf_device_type_name(RF_DEVICE_TYPE_CPU), "cpu");
+    assert_string_equal(rf_device_type_name((rf_device_type)99), "other");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_discrete),     cmocka_unit_test(test_discrete_resizable_bar),
+        cmocka_unit_test(test_integrated),   cmocka_unit_test(test_queue_family),
+        cmocka_unit_test(test_unusable),     cmocka_unit_test(test_subgroups),
+        cmocka_unit_test(test_alignment),    cmocka_unit_test(test_clamp),
+        cmocka_unit_test(test_describe),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
