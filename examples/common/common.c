@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void example_report_failure(void)
+{
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, rf_error_message());
+}
+
+static const struct argp_option all_options[] = {
+    { "devices", 'd', "LIST", 0, "Devices: indices (\"0,2\"), parts of names, or \"all\"; one replica for each entry (default: all)", 0 },
+    { "data", 'D', "DIR", 0, "Directory with the four IDX files, gzipped or not (default: the installed Fashion-MNIST)", 0 },
+    { "epochs", 'e', "N", 0, "Passes over the training set", 0 },
+    { "batch-size", 'b', "N", 0, "Examples per replica and step (default: 64)", 0 },
+    { "seed", 's', "N", 0, "Seed of initial values and shuffling (default: 1)", 0 },
+    { "learning-rate", 'r', "X", 0, "Learning rate (default: 0.001)", 0 },
+    { "limit", 'n', "N", 0, "Train on the first N examples only", 0 },
+};
+enum { NUM_OPTIONS = sizeof(all_options) / sizeof(all_options[0]) };
+
+static uint64_t parse_count(struct argp_state *state, const char *text, uint64_t most)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (errno || *text == '-' || end == text || *end || value == 0 || value > most)
+        argp_error(state, "'%s' is no number from 1 to %llu", text, (unsigned long long)most);
+    return value;
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    example_options *o = state->input;
+    char *end;
+    switch (key) {
+    case 'd': o->devices = text; return 0;
+    case 'D': o->data = text; return 0;
+    case 'e': o->epochs = (uint32_t)parse_count(state, text, 1000000); return 0;
+    case 'b': o->batch_size = (uint32_t)parse_count(state, text, 1u << 20); return 0;
+    case 's': o->seed = parse_count(state, text, UINT64_MAX); return 0;
+    case 'n': o->limit = parse_count(state, text, UINT64_MAX); return 0;
+    case 'r':
+        o->learning_rate = strtod(text, &end);
+        if (end == text || *end || !(o->learning_rate > 0)) argp_error(state, "'%s' is no positive learning rate", text);
+        return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected; all arguments are options", text); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options)
+{
+    struct argp_option offered[NUM_OPTIONS + 1] = { { 0 } };
+    for (int i = 0, n = 0; i < NUM_OPTIONS; i++)
+        if (strchr(letters, all_options[i].key)) offered[n++] = all_options[i];
+    const struct argp parser = { offered, parse_option, NULL, purpose, NULL, NULL, NULL };
+    if (!options->epochs) options->epochs = 1;
+    if (!options->batch_size) options->batch_size = 64;
+    if (!options->seed) options->seed = 1;
+    if (!(options->learning_rate > 0)) options->learning_rate = 1e-3;
+    argp_parse(&parser, argc, argv, 0, NULL, options);
+}
+
+static int print_software_note(rf_strategy *strategy)
+{
+    uint32_t count = 0;
+    TRY(rf_devices_list(NULL, &count));
+    rf_device_info *infos = calloc(count, sizeof(*infos));
+    bool software = false;
+    if (!infos || rf_devices_list(infos, &count) < 0) count = 0;
+    for (uint32_t r = 0; r < rf_strategy_num_replicas_in_sync(strategy); r++)
+        for (uint32_t i = 0; i < count; i++)
+            software |= infos[i].type == RF_DEVICE_TYPE_CPU && strcmp(infos[i].name, rf_strategy_device_name(strategy, r)) == 0;
+    free(infos);
+    if (software) printf("A software driver computes on the CPU: a GPU with a Vulkan driver is much faster.\n");
+    return 0;
+}
+
+int example_create_strategy(const example_options *options, rf_strategy **strategy)
+{
+    TRY(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = options->devices }, strategy));
+    rf_strategy_set_seed(*strategy, options->seed);
+    const uint32_t count = rf_strategy_num_replicas_in_sync(*strategy);
+    for (uint32_t i = 0; i < count; i++) printf("Replica %u: %s\n", i, rf_strategy_device_name(*strategy, i));
+    if (print_software_note(*strategy) < 0) return -1;
+    printf("Number of devices: %u\n", count);
+    return 0;
+}
+
+static int load_split(const example_options *options, rf_split split, rf_dataset **out)
+{
+    rf_dataset *raw = NULL, *taken = NULL;
+    TRY(rf_dataset_from_mnist_directory(options->data, split, &raw));
+    rf_result r = RF_OK;
+    if (split == RF_SPLIT_TRAIN && options->limit) {
+        r = rf_dataset_take(raw, options->limit, &taken);
+        rf_dataset_destroy(&raw);
+        raw = taken;
+    }
+    if (r == RF_OK) r = rf_dataset_map_scale_u8(raw, 0, out);
+    rf_dataset_destroy(&raw);
+    TRY(r);
+    return 0;
+}
+
+int example_load_images(const example_options *options, rf_dataset **train, rf_dataset **test)
+{
+    if (load_split(options, RF_SPLIT_TRAIN, train) < 0) return -1;
+    return load_split(options, RF_SPLIT_TEST, test);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the example trainers share: their options, the table of devices, the error line. */
+#ifndef EXAMPLE_COMMON_H
+#define EXAMPLE_COMMON_H
+
+#include <argp.h>
+#include <stdio.h>
+
+#include <ringfire/ringfire.h>
+
+#include "progress.h"
+
+/* Leaves the function with -1 after saying what failed; for functions that return int. */
+#define TRY(expression)                                                                                                \
+    do {                                                                                                               \
+        if ((expression) < 0) {                                                                                        \
+            example_report_failure();                                                                                  \
+            return -1;                                                                                                 \
+        }                                                                                                              \
+    } while (0)
+void example_report_failure(void); /* "program: message" on stderr */
+
+typedef struct example_options {
+    const char *devices, *data;
+    uint32_t epochs, batch_size; /* batch_size is per replica */
+    uint64_t seed;
+    double learning_rate;
+    uint64_t limit;              /* use only the first examples of the training set; 0: all */
+} example_options;
+/* Options -d --devices, -D --data, -e --epochs, -b --batch-size, -s --seed, -r --learning-rate, -n --limit: those whose letters
+ * `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after --help or a wrong
+ * option, as argp does. */
+void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
+
+/* Mirrored over options->devices; prints one line per replica and "Number of devices: N". */
+int example_create_strategy(const example_options *options, rf_strategy **strategy);
+
+/* Training and test set of (image f32 [28,28,1] in [0,1], label i32), not yet batched. */
+int example_load_images(const example_options *options, rf_dataset **train, rf_dataset **test);
+
+#endif

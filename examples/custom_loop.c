@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Custom training loop under a mirrored strategy: a small CNN on Fashion-MNIST. The user writes the step; the strategy runs it on
+ * every device, sums gradients and keeps the variables identical.
+ */
+#include <stdlib.h>
+
+#include "common/common.h"
+
+typedef struct app {
+    rf_model *model;
+    rf_optimizer *optimizer;
+    rf_metric *train_accuracy, *test_accuracy, *test_loss;
+} app;
+
+static const rf_loss loss_object = {
+    .kind = RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+    .from_logits = true,
+    .reduction = RF_REDUCTION_NONE, /* summed and divided by the global batch below */
+};
+
+static const rf_tensor no_tensor = { 0 };
+
+/* Traced once, replayed on every replica. in[0]: images, in[1]: labels. */
+static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const app *a = user;
+    const rf_tensor predictions = rf_model_call(t, a->model, in[0], RF_TRAINING);
+    const rf_tensor losses = rf_loss_call(t, &loss_object, in[1], predictions);
+    out[0] = rf_compute_average_loss(t, losses, NULL);
+    rf_optimizer_minimize(t, a->optimizer, out[0], rf_model_variables(a->model));
+    rf_metric_update(t, a->train_accuracy, in[1], predictions, no_tensor);
+    return rf_trace_status(t);
+}
+
+static rf_result test_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const app *a = user;
+    (void)out;
+    const rf_tensor predictions = rf_model_call(t, a->model, in[0], RF_INFERENCE);
+    rf_metric_update(t, a->test_loss, no_tensor, rf_loss_call(t, &loss_object, in[1], predictions), no_tensor);
+    rf_metric_update(t, a->test_accuracy, in[1], predictions, no_tensor);
+    return rf_trace_status(t);
+}
+
+static int create_model(rf_strategy *strategy, app *a)
+{
+    rf_layer *layers[7] = { NULL };
+    TRY(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
+                        &layers[0]));
+    TRY(rf_layer_max_pool2d(NULL, &layers[1]));
+    TRY(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 64, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
+                        &layers[2]));
+    TRY(rf_layer_max_pool2d(NULL, &layers[3]));
+    TRY(rf_layer_flatten(&layers[4]));
+    TRY(rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &layers[5]));
+    TRY(rf_layer_dense(&(rf_dense_params){ .units = 10 }, &layers[6]));
+    const rf_shape image = RF_SHAPE(28, 28, 1);
+    TRY(rf_model_create_sequential(strategy, layers, 7, &image, &a->model));
+    return 0;
+}
+
+/* One pass over the training set; *loss is the mean of the steps' losses. */
+static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset *data, uint32_t epoch, app *a, double *loss,
+                       double *rate)
+{
+    rf_iterator *it;
+    TRY(rf_iterator_create(data, epoch, &it));
+    char label[32];
+    snprintf(label, sizeof(label), "Epoch %u", epoch + 1);
+    progress bar;
+    const int64_t batches = rf_dataset_cardinality(data);
+    progress_begin(&bar, label, batches > 0 ? batches * rf_dataset_batch_size(data) : -1);
+
+    double total = 0;
+    int64_t num_batches = 0, seen = 0;
+    const rf_element *batch;
+    rf_result r;
+    while ((r = rf_iterator_next(it, &batch)) == RF_OK) {
+        rf_per_replica *results[1];
+        float step_loss;
+        if ((r = rf_strategy_run(strategy, step, batch, results)) < 0) break;
+        if ((r = rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &step_loss)) < 0) break;
+        total += (double)step_loss;
+        num_batches++;
+        seen += batch->component[0].shape.dim[0];
+        char status[64] = "";
+        if (progress_due(&bar)) {
+            double accuracy;
+            if ((r = rf_metric_result(a->train_accuracy, &accuracy)) < 0) break;
+            snprintf(status, sizeof(status), "loss %.4f  accuracy %.2f %%", total / (double)num_batches, 100 * accuracy);
+        }
+        progress_update(&bar, seen, status);
+    }
+    rf_iterator_destroy(&it);
+    *rate = progress_end(&bar);
+    *loss = num_batches ? total / (double)num_batches : 0;
+    TRY(r);
+    return 0;
+}
+
+static int test_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset *data)
+{
+    rf_iterator *it;
+    TRY(rf_iterator_create(data, 0, &it));
+    const rf_element *batch;
+    rf_result r;
+    while ((r = rf_iterator_next(it, &batch)) == RF_OK)
+        if ((r = rf_strategy_run(strategy, step, batch, NULL)) < 0) break;
+    rf_iterator_destroy(&it);
+    TRY(r);
+    return 0;
+}
+
+static int train(const example_options *options, rf_strategy *strategy, app *a, const rf_dataset *train_data,
+                 const rf_dataset *test_data)
+{
+    rf_function *train_function = NULL, *test_function = NULL;
+    TRY(rf_function_create(strategy,
+                           &(rf_function_params){ .step = train_step, .user = a, .num_outputs = 1, .name = "train_step",
+                                                  .training = true }, &train_function));
+    TRY(rf_function_create(strategy, &(rf_function_params){ .step = test_step, .user = a, .name = "test_step" },
+                           &test_function));
+    for (uint32_t epoch = 0; epoch < options->epochs; epoch++) {
+        double loss, rate, accuracy, test_accuracy, test_loss;
+        if (train_epoch(strategy, train_function, train_data, epoch, a, &loss, &rate) < 0) return -1;
+        if (test_epoch(strategy, test_function, test_data) < 0) return -1;
+        TRY(rf_metric_result(a->train_accuracy, &accuracy));
+        TRY(rf_metric_result(a->test_accuracy, &test_accuracy));
+        TRY(rf_metric_result(a->test_loss, &test_loss));
+        printf("Epoch %u, Loss: %.4f, Accuracy: %.2f, Test Loss: %.4f, Test Accuracy: %.2f  (%.0f images/s)\n", epoch + 1, loss,
+               100 * accuracy, test_loss, 100 * test_accuracy, rate);
+        fflush(stdout);
+        TRY(rf_metric_reset(a->train_accuracy));
+        if (epoch + 1 < options->epochs) {
+            TRY(rf_metric_reset(a->test_accuracy));
+            TRY(rf_metric_reset(a->test_loss));
+        }
+    }
+    double accuracy;
+    TRY(rf_metric_result(a->test_accuracy, &accuracy));
+    printf("Test accuracy: %.2f %%\n", 100 * accuracy);
+    rf_function_destroy(&test_function);
+    rf_function_destroy(&train_function);
+    return 0;
+}
+
+static int batched(rf_dataset **data, uint32_t batch_size, uint64_t shuffle_seed, bool shuffle)
+{
+    rf_dataset *in = *data, *out = NULL;
+    rf_result r = RF_OK;
+    if (shuffle) r = rf_dataset_shuffle(in, (uint64_t)rf_dataset_cardinality(in), shuffle_seed, true, &out);
+    if (shuffle && r == RF_OK) {
+        rf_dataset_destroy(&in);
+        in = out;
+    }
+    if (r == RF_OK) r = rf_dataset_batch(in, batch_size, false, &out);
+    rf_dataset_destroy(&in);
+    *data = NULL;
+    if (r == RF_OK) r = rf_dataset_prefetch(out, 2, data);
+    rf_dataset_destroy(&out);
+    TRY(r);
+    return 0;
+}
+
+static int run(const example_options *options)
+{
+    rf_strategy *strategy = NULL;
+    rf_dataset *train_data = NULL, *test_data = NULL;
+    app a = { 0 };
+    if (example_create_strategy(options, &strategy) < 0) return -1;
+    if (example_load_images(options, &train_data, &test_data) < 0) return -1;
+    const uint32_t global_batch = options->batch_size * rf_strategy_num_replicas_in_sync(strategy);
+    if (batched(&train_data, global_batch, options->seed, true) < 0) return -1;
+    if (batched(&test_data, global_batch, 0, false) < 0) return -1;
+    if (create_model(strategy, &a) < 0) return -1;
+    TRY(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
+                            &a.optimizer));
+    TRY(rf_metric_create(strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "train_accuracy", &a.train_accuracy));
+    TRY(rf_metric_create(strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "test_accuracy", &a.test_accuracy));
+    TRY(rf_metric_create(strategy, RF_METRIC_MEAN, "test_loss", &a.test_loss));
+    printf("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(a.model), global_batch);
+    const int result = train(options, strategy, &a, train_data, test_data);
+    rf_metric_destroy(&a.test_loss);
+    rf_metric_destroy(&a.test_accuracy);
+    rf_metric_destroy(&a.train_accuracy);
+    rf_optimizer_destroy(&a.optimizer);
+    rf_model_destroy(&a.model);
+    rf_dataset_destroy(&train_data);
+    rf_dataset_destroy(&test_data);
+    rf_strategy_destroy(&strategy);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    example_options options = { .epochs = 10 };
+    example_parse(argc, argv, "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.",
+                  "dDebsrn", &options);
+    return run(&options) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

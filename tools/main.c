@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+
+static const struct {
+    const char *name, *purpose;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    { "devices", "List the Vulkan devices of this machine", command_devices },
+    { "bench", "Measure operations or the training of a small CNN", command_bench },
+};
+enum { NUM_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+int command_fail(void)
+{
+    fprintf(stderr, "ringfire: %s\n", rf_error_message());
+    return EXIT_FAILURE;
+}
+
+static void print_help(FILE *out)
+{
+    fprintf(out, "Usage: ringfire COMMAND [OPTION...]\n\n"
+                 "Trains neural networks on whatever Vulkan devices there are.\n\nCommands:\n");
+    for (int i = 0; i < NUM_COMMANDS; i++) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].purpose);
+    fprintf(out, "\n'ringfire COMMAND --help' tells more. 'ringfire --version' prints the version.\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_FAILURE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return EXIT_SUCCESS;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("ringfire %s\n", rf_version_string());
+        return EXIT_SUCCESS;
+    }
+    for (int i = 0; i < NUM_COMMANDS; i++) {
+        if (strcmp(argv[1], commands[i].name) != 0) continue;
+        char name[64];
+        snprintf(name, sizeof(name), "ringfire %s", commands[i].name);
+        argv[1] = name; /* what the option parser calls the program */
+        return commands[i].run(argc - 1, argv + 1);
+    }
+    fprintf(stderr, "ringfire: there is no command '%s'; 'ringfire --help' lists them\n", argv[1]);
+    return EXIT_FAILURE;
+}
