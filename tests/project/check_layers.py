@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fails on an #include that the layer table of docs/architecture.md does not allow. Usage: check_layers.py ROOT"""
+import pathlib
+import re
+import sys
+
+ALLOWED = {
+    "include/ringfire": {"ringfire"},
+    "src/base": {"ringfire", "base"},
+    "src/gpu": {"ringfire", "base", "gpu", "vulkan"},
+    "src/graph": {"ringfire", "base", "graph"},
+    "src/ops": {"ringfire", "base", "graph", "ops", "shaders"},
+    "src/exec": {"ringfire", "base", "graph", "ops", "gpu", "exec", "jansson"},
+    "src/replica": {"ringfire", "base", "graph", "exec", "gpu", "replica", "transport"},
+    "src/data": {"ringfire", "base", "data", "zlib"},
+    "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack"},
+    "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "train"},
+    "transport": {"ringfire", "base", "transport", "rdma", "openssl"},
+    "tools": {"ringfire", "jansson", "own"},
+    "examples": {"ringfire", "own"},
+}
+LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "zlib.h": "zlib", "zstd.h": "zstd",
+             "msgpack.h": "msgpack", "rf_shaders.h": "shaders"}
+LIBC = {"argp", "assert", "ctype", "dlfcn", "errno", "fcntl", "float", "inttypes", "limits", "malloc", "math", "pthread",
+        "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
+        "strings", "sys/ioctl", "sys/mman", "sys/stat", "sys/types", "sys/resource", "time", "unistd"}
+
+
+def origin(path, name, quoted):
+    """Where an included file comes from, in the table's words; None for libc."""
+    if not quoted and name.endswith(".h") and name[:-2] in LIBC:
+        return None
+    if name in LIBRARIES:
+        return LIBRARIES[name]
+    if "shaders/" in name:
+        return "shaders"
+    if quoted and "/" not in name or (quoted and (path.parent / name).exists()):
+        return "own"
+    return name.split("/")[0]
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    wrong, checked = [], 0
+    for layer, allowed in ALLOWED.items():
+        for path in sorted((root / layer).rglob("*.[ch]")):
+            checked += 1
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                m = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+                if not m:
+                    continue
+                source = origin(path, m.group(2), m.group(1) == '"')
+                if source is not None and source not in allowed:
+                    wrong.append("%s:%d: %s may not include %s" % (path.relative_to(root), number, layer, m.group(2)))
+    for line in wrong:
+        print(line)
+    print("%d files checked" % checked)
+    sys.exit(1 if wrong or checked < 20 else 0)
+
+
+main()
