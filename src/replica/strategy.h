@@ -79,6 +79,8 @@ uint64_t rf_updater_iterations(const rf_updater *updater);
  * Blocking. Writing makes the variable known to the updater, so that state can be restored before the first step. */
 rf_result rf_updater_read_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, float *values);
 rf_result rf_updater_write_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, const float *values);
+/* Makes several variables known at once, before their slots are written. */
+rf_result rf_updater_learn(rf_updater *updater, rf_variable *const *variables, uint32_t count);
 void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations);
 /* In a trace: after this step's gradients (values of the trace's graph, shaped like the variables) are reduced over the
  * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure also

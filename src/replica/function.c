@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replica/internal.h"
+
+static rf_result allocate(rf_function *f, const rf_function_params *params)
+{
+    const uint32_t replicas = f->strategy->num_replicas;
+    f->name = rf_strdup(params->name ? params->name : "function");
+    f->examples = RF_NEW_ARRAY(uint32_t, replicas);
+    f->frames = RF_NEW_ARRAY(rf_frame *, replicas);
+    if (!f->name || !f->examples || !f->frames) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t half = 0; half < 2; half++) {
+        for (uint32_t i = 0; i < params->num_outputs; i++) {
+            rf_per_replica *result = &f->results[half][i];
+            result->function = f;
+            result->output = i;
+            result->values = RF_NEW_ARRAY(rf_replica_value, replicas);
+            if (!result->values) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        }
+    }
+    return RF_OK;
+}
+
+static void free_function(rf_function *f)
+{
+    const uint32_t replicas = f->strategy->num_replicas;
+    for (uint32_t i = 0; i < f->signatures.count; i++)
+        rf_signature_free(f->signatures.items[i], replicas);
+    rf_free(f->signatures.items);
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t i = 0; i < RF_MAX_COMPONENTS; i++)
+            rf_per_replica_free(&f->results[half][i], replicas);
+    rf_free(f->examples);
+    rf_free(f->frames);
+    rf_free(f->name);
+    rf_strategy_release(f->strategy);
+    rf_free(f);
+}
+
+RF_API rf_result rf_function_create(rf_strategy *strategy, const rf_function_params *params, rf_function **out)
+{
+    RF_REQUIRE(out, "rf_function_create: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(strategy, "rf_function_create: strategy is NULL");
+    RF_REQUIRE(params && params->step, "rf_function_create: params->step is missing");
+    RF_REQUIRE(params->num_outputs <= RF_MAX_COMPONENTS, "rf_function_create: %u outputs; at most %d", params->num_outputs,
+               RF_MAX_COMPONENTS);
+    rf_function *f = RF_NEW(rf_function);
+    if (!f) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    f->strategy = rf_strategy_retain(strategy);
+    f->params = *params;
+    const rf_result r = allocate(f, params);
+    if (r < 0) {
+        free_function(f);
+        return r;
+    }
+    f->params.name = f->name;
+    *out = f;
+    return RF_OK;
+}
+
+RF_API void rf_function_destroy(rf_function **function)
+{
+    if (!function || !*function) return;
+    (void)rf_strategy_wait((*function)->strategy); /* when waiting fails nothing runs any more */
+    free_function(*function);
+    *function = NULL;
+}
+
+RF_API uint32_t rf_function_num_traces(const rf_function *function) { return function ? function->num_traces : 0; }
+
+uint64_t rf_function_step(const rf_function *function) { return function->step; }
+void rf_function_set_step(rf_function *function, uint64_t step) { function->step = step; }

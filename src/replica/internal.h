@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of this folder share.
+ *
+ * Ownership: objects are counted. The strategy's inside lives until the last of its children is gone, so destroying in the
+ * wrong order is harmless. A function's signatures hold the variables, updaters and local states that they use; an updater
+ * holds its variables; variables, updaters, local states and functions hold the strategy.
+ */
+#ifndef RF_REPLICA_INTERNAL_H
+#define RF_REPLICA_INTERNAL_H
+
+#include "base/memory.h"
+#include "exec/exec.h"
+#include "replica/exchange.h"
+#include "replica/strategy.h"
+#include "replica/update_plan.h"
+
+typedef struct rf_replica {
+    rf_gpu_device *device;
+    rf_exec *exec;
+    uint64_t ticket; /* of the last submission */
+    bool staged;     /* the host reaches device memory only through copies */
+} rf_replica;
+
+/* One f32 array per replica. */
+typedef struct rf_flat {
+    const char *name;
+    rf_gpu_buffer **buffers; /* [num_replicas]; NULL while the capacity is 0 */
+    uint64_t capacity;       /* elements */
+} rf_flat;
+
+/* Variables one after the other in creation order, the same places on every replica. Gaps and what follows are zero. */
+typedef struct rf_store {
+    rf_flat values;
+    uint64_t used; /* elements */
+    struct { rf_variable **items; uint32_t count, capacity; } variables; /* by offset; not counted references */
+} rf_store;
+
+struct rf_strategy {
+    uint32_t references;
+    rf_gpu *gpu;
+    rf_replica *replicas;
+    uint32_t num_replicas;
+    double *shares; /* NULL: equal */
+    rf_update_mode update_mode;
+    uint64_t alignment;       /* of variables in their store, in elements */
+    uint64_t bucket_elements, max_piece;
+    uint64_t seed;
+    uint64_t variables_created;
+    uint32_t trace_serial;
+    rf_store trainable, fixed; /* fixed: variables that no optimizer may touch */
+    rf_flat gradients;         /* places as in `trainable` */
+    rf_flat download, upload;  /* staging, places as in `trainable`; only on staged replicas of several */
+    uint64_t generation;       /* raised when arrays move: programs made before are of no use any more */
+    rf_exchange *exchange;
+    bool failed; /* a wait failed: replicas may differ, every later step reports it */
+    rf_error_record failure;
+};
+
+struct rf_variable {
+    uint32_t references;
+    rf_strategy *strategy;
+    char *name;
+    rf_shape shape;
+    uint64_t count, offset; /* elements */
+    bool trainable;
+    rf_updater *updater;    /* the last one that updated it; not a counted reference: an updater that goes clears it */
+};
+
+struct rf_local_state {
+    uint32_t references;
+    rf_strategy *strategy;
+    char *name;
+    uint32_t count;
+    rf_flat values;
+};
+
+struct rf_updater {
+    uint32_t references;
+    rf_strategy *strategy;
+    rf_updater_params params;
+    uint64_t iterations;
+    uint32_t accumulated; /* steps since the last update */
+    struct { rf_variable **items; uint32_t count, capacity; } variables; /* all it has met, by offset; references */
+    rf_piece_list plan;   /* of all of them */
+    uint64_t generation;  /* raised with the plan */
+    rf_gpu_buffer **slots[RF_MAX_SLOTS]; /* [num_replicas]: the owner's part only, by rf_piece::slot_offset */
+    rf_flat totals;       /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */
+};
+
+/* One rf_trace_update() of a signature. */
+typedef struct rf_update {
+    rf_updater *updater;
+    rf_variable **variables; /* references, as given */
+    rf_value *gradients;     /* in the signature's graph */
+    uint32_t count;
+    /* made for the generations of the signature: */
+    rf_variable **sorted;    /* `variables` by offset: what rf_piece::variable counts */
+    rf_range *spans;         /* of `sorted` */
+    rf_range *runs;          /* of gradients without gaps */
+    uint32_t num_runs;
+    rf_piece_list pieces;
+    uint32_t num_hypers;     /* 1, or one per variable; HOST slot i of `apply` is hyper i */
+    struct rf_update_replica *replicas; /* [num_replicas] */
+    /* room that a step needs: */
+    float *hypers;           /* [num_hypers][hyper_count] */
+    double *squares;         /* [num_hypers]: sums of squares, then norms */
+    float *partials;         /* [pieces.count] */
+    rf_frame **frames;       /* [num_replicas] */
+    const float **from;      /* [num_replicas] */
+    float **to;              /* [num_replicas] */
+} rf_update;
+
+typedef struct rf_update_replica {
+    rf_program *accumulate, *norms, *apply; /* NULL where there is nothing to do */
+    uint32_t *norm_pieces;                  /* piece of each result of `norms` */
+    uint32_t num_norms;
+    rf_gpu_recording *first, *clear;        /* totals = gradients; totals = 0 */
+    rf_gpu_recording *gradients_down, *gradients_up, *values_down, *values_up; /* staging */
+} rf_update_replica;
+
+/* What stands behind a STATE slot of a graph. Exactly one is set. */
+typedef struct rf_state_ref {
+    rf_variable *variable;
+    rf_local_state *local;
+} rf_state_ref;
+
+enum { RF_HOST_RANDOM, RF_HOST_GLOBAL_BATCH, RF_HOST_INVERSE_ACTIVE, RF_HOST_COUNT };
+
+/* What a step came to for one kind of input. */
+typedef struct rf_signature {
+    rf_element_spec spec; /* dim[0] of each component is that of the trace and not part of the signature */
+    rf_graph *graph;
+    rf_value outputs[RF_MAX_COMPONENTS];
+    struct { rf_state_ref *items; uint32_t count, capacity; } states; /* by slot; references */
+    struct { rf_update *items; uint32_t count, capacity; } updates;
+    rf_value hosts[RF_HOST_COUNT]; /* 0: not used */
+    rf_program **programs;         /* [num_replicas], made when first needed */
+    rf_frame **submission;         /* room for the frames of one replica's submission */
+    uint64_t generation;           /* sum over the strategy and the updaters when the programs were made */
+    bool prepared;
+} rf_signature;
+
+struct rf_trace {
+    uint32_t serial;
+    rf_strategy *strategy;
+    rf_function *function;
+    rf_signature *signature;
+    rf_result status;
+    rf_error_record error;
+    uint32_t streams;
+};
+
+/* Result of one replica: in the frame as long as that lives, else in `copy`. */
+typedef struct rf_replica_value {
+    rf_frame *frame;
+    rf_exec *exec;
+    uint64_t ticket;
+    uint32_t examples;
+    rf_tensor_desc desc;
+    void *copy;
+} rf_replica_value;
+struct rf_per_replica {
+    rf_function *function; /* not a counted reference: the function owns this */
+    uint32_t output;
+    rf_replica_value *values; /* [num_replicas] */
+};
+
+struct rf_function {
+    uint32_t references;
+    rf_strategy *strategy;
+    rf_function_params params;
+    char *name;
+    uint64_t step; /* runs so far, counted when training */
+    uint32_t num_traces;
+    struct { rf_signature **items; uint32_t count, capacity; } signatures;
+    rf_per_replica results[2][RF_MAX_COMPONENTS];
+    uint32_t parity;   /* which half the next run fills */
+    uint32_t *examples; /* [num_replicas], of the run being made */
+    rf_frame **frames;  /* [num_replicas] */
+};
+
+/* ---- strategy.c ---- */
+rf_strategy *rf_strategy_retain(rf_strategy *strategy);
+void rf_strategy_release(rf_strategy *strategy);
+rf_result rf_strategy_wait(rf_strategy *strategy); /* for everything submitted; a failure sticks */
+rf_result rf_strategy_wait_replica(rf_strategy *strategy, uint32_t replica);
+rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck */
+/* Makes the calling thread's failure stick: replicas may differ from now on. Returns `result`. */
+rf_result rf_strategy_stick(rf_strategy *strategy, rf_result result);
+/* Submits and remembers the ticket. */
+rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames, uint32_t count);
+rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *const *recs, uint32_t count);
+
+/* ---- flat.c ---- */
+/* Makes room for `capacity` elements, keeping the first `used`. Nothing may be in flight. */
+rf_result rf_flat_grow(rf_strategy *strategy, rf_flat *flat, uint64_t capacity, uint64_t used);
+void rf_flat_free(const rf_strategy *strategy, rf_flat *flat);
+rf_result rf_flat_read(const rf_flat *flat, uint32_t replica, uint64_t offset, uint64_t count, float *values);
+rf_result rf_flat_write(const rf_flat *flat, uint32_t replica, uint64_t offset, uint64_t count, const float *values);
+static inline float *rf_flat_mapped(const rf_flat *flat, uint32_t replica)
+{
+    return flat->buffers ? rf_gpu_buffer_mapped(flat->buffers[replica]) : NULL;
+}
+/* Staging arrays for the exchange, on staged replicas of several. */
+rf_result rf_staging_ensure(rf_strategy *strategy);
+
+/* ---- variables.c ---- */
+rf_variable *rf_variable_retain(rf_variable *variable);
+void rf_variable_release(rf_variable *variable);
+static inline rf_store *rf_variable_store(const rf_variable *v)
+{
+    return v->trainable ? &v->strategy->trainable : &v->strategy->fixed;
+}
+/* Elements that a variable takes in its store, padding included. */
+static inline rf_range rf_variable_span(const rf_variable *v)
+{
+    return (rf_range){ v->offset, v->offset + rf_align_up(v->count, v->strategy->alignment) };
+}
+void rf_variables_sort(rf_variable **variables, uint32_t count); /* by offset */
+
+/* ---- local_state.c, updater.c ---- */
+rf_local_state *rf_local_state_retain(rf_local_state *state);
+void rf_local_state_release(rf_local_state *state);
+rf_updater *rf_updater_retain(rf_updater *updater);
+void rf_updater_release(rf_updater *updater);
+/* Room for accumulated gradients where they are needed. */
+rf_result rf_updater_ensure_totals(rf_updater *updater);
+/* The array that gradients are summed in and read from. */
+static inline rf_flat *rf_updater_gradients(rf_updater *u)
+{
+    return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->gradients;
+}
+
+/* ---- update_build.c ---- */
+rf_result rf_update_prepare(rf_update *update);
+void rf_update_unprepare(rf_update *update);
+void rf_update_free(rf_update *update);
+
+/* ---- update_run.c ---- */
+/* Frames that belong to the same submission as the replica's stage A, appended to frames[*count]. */
+rf_result rf_update_join_submission(rf_update *update, uint32_t replica, rf_frame **frames, uint32_t *count);
+/* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. */
+rf_result rf_update_finish(rf_update *update, const uint32_t *examples);
+/* Most frames that one update adds to a submission. */
+#define RF_UPDATE_FRAMES 2
+
+/* ---- trace.c ---- */
+rf_result rf_trace_run(rf_function *function, rf_signature *signature);
+
+/* ---- signature.c ---- */
+rf_result rf_signature_find(rf_function *function, const rf_element *batch, uint32_t traced_batch, rf_signature **out);
+/* Brings the signature up to date with arrays that have moved. */
+rf_result rf_signature_prepare(rf_function *function, rf_signature *signature);
+/* The replica's program, made at first use. */
+rf_result rf_signature_program(rf_function *function, rf_signature *signature, uint32_t replica, rf_program **out);
+void rf_signature_free(rf_signature *signature, uint32_t num_replicas);
+
+/* ---- per_replica.c ---- */
+/* Moves results out of their frames, before those go. */
+rf_result rf_per_replica_detach(rf_per_replica *value);
+void rf_per_replica_free(rf_per_replica *value, uint32_t num_replicas);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A few numbers per replica that steps add to and the host sums when it reads them: metrics. */
+#include "replica/internal.h"
+
+rf_local_state *rf_local_state_retain(rf_local_state *state)
+{
+    state->references++;
+    return state;
+}
+
+void rf_local_state_release(rf_local_state *state)
+{
+    if (!state || --state->references > 0) return;
+    (void)rf_strategy_wait(state->strategy); /* a step in flight may use it; when waiting fails nothing runs any more */
+    rf_flat_free(state->strategy, &state->values);
+    rf_strategy_release(state->strategy);
+    rf_free(state->name);
+    rf_free(state);
+}
+
+rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const char *name, rf_local_state **out)
+{
+    *out = NULL;
+    RF_REQUIRE(count > 0, "local state '%s': has no elements", name ? name : "");
+    rf_local_state *state = RF_NEW(rf_local_state);
+    if (!state) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    state->references = 1;
+    state->strategy = rf_strategy_retain(strategy);
+    state->count = count;
+    state->name = rf_strdup(name ? name : "state");
+    state->values.name = state->name;
+    const rf_result r = state->name ? rf_flat_grow(strategy, &state->values, count, 0) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r < 0) {
+        rf_local_state_release(state);
+        return r;
+    }
+    *out = state;
+    return RF_OK;
+}
+
+void rf_local_state_destroy(rf_local_state **state)
+{
+    if (!state || !*state) return;
+    rf_local_state_release(*state);
+    *state = NULL;
+}
+
+rf_result rf_local_state_read(rf_local_state *state, float *values)
+{
+    RF_TRY(rf_strategy_wait(state->strategy));
+    RF_TRY(rf_strategy_status(state->strategy));
+    for (uint32_t r = 0; r < state->strategy->num_replicas; r++)
+        RF_TRY(rf_flat_read(&state->values, r, 0, state->count, values + (size_t)r * state->count));
+    return RF_OK;
+}
+
+rf_result rf_local_state_reset(rf_local_state *state)
+{
+    RF_TRY(rf_strategy_wait(state->strategy));
+    RF_TRY(rf_strategy_status(state->strategy));
+    float *zeros = RF_NEW_ARRAY(float, state->count);
+    if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result result = RF_OK;
+    for (uint32_t r = 0; result >= 0 && r < state->strategy->num_replicas; r++)
+        result = rf_flat_write(&state->values, r, 0, state->count, zeros);
+    rf_free(zeros);
+    return result;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One step on all replicas. */
+#include <string.h>
+
+#include "replica/internal.h"
+
+/* What all replicas of a run share. */
+typedef struct run {
+    rf_strategy *strategy;
+    rf_function *function;
+    rf_signature *signature;
+    const rf_element *batch;
+    uint64_t total;  /* examples */
+    uint32_t active; /* replicas that have some */
+} run;
+
+/* ---- the batch ---- */
+
+static rf_result check_component(const rf_element *batch, uint32_t i)
+{
+    const rf_array *array = &batch->component[i];
+    char shape[96];
+    RF_REQUIRE(rf_dtype_size(array->dtype) > 0, "component %u of the batch has no valid type", i);
+    RF_REQUIRE(array->shape.rank >= 1, "component %u of the batch is a scalar; dimension 0 must be the batch", i);
+    RF_REQUIRE(rf_shape_count(array->shape) > 0, "component %u of the batch has shape %s; there must be no zeros", i,
+               rf_shape_format(array->shape, shape, sizeof(shape)));
+    RF_REQUIRE(array->data, "component %u of the batch has no data", i);
+    RF_REQUIRE(array->shape.dim[0] == batch->component[0].shape.dim[0],
+               "components 0 and %u of the batch have %lld and %lld examples", i,
+               (long long)batch->component[0].shape.dim[0], (long long)array->shape.dim[0]);
+    RF_REQUIRE(array->shape.dim[0] <= INT32_MAX, "the batch has %lld examples; at most %d", (long long)array->shape.dim[0],
+               INT32_MAX);
+    return RF_OK;
+}
+
+static rf_result check_batch(const rf_element *batch)
+{
+    RF_REQUIRE(batch, "the batch is NULL");
+    RF_REQUIRE(batch->num_components >= 1 && batch->num_components <= RF_MAX_COMPONENTS,
+               "the batch has %u components; give 1 to %d", batch->num_components, RF_MAX_COMPONENTS);
+    for (uint32_t i = 0; i < batch->num_components; i++)
+        RF_TRY(check_component(batch, i));
+    return RF_OK;
+}
+
+/* The batch size to trace with: what the first run needs most, but never 1, which broadcasts where other sizes do not. */
+static uint32_t batch_to_trace(const uint32_t *examples, uint32_t num_replicas)
+{
+    uint32_t largest = 2;
+    for (uint32_t r = 0; r < num_replicas; r++)
+        if (examples[r] > largest) largest = examples[r];
+    return largest;
+}
+
+/* ---- frames ---- */
+
+static void *host_memory(const run *x, rf_frame *frame, uint32_t which)
+{
+    const rf_value v = x->signature->hosts[which];
+    return v ? rf_frame_host(frame, x->signature->graph->values.items[v].slot) : NULL;
+}
+
+static void fill_hosts(const run *x, rf_frame *frame, uint64_t first)
+{
+    int32_t *random = host_memory(x, frame, RF_HOST_RANDOM);
+    if (random) {
+        const uint32_t words[6] = { (uint32_t)x->strategy->seed, (uint32_t)(x->strategy->seed >> 32),
+                                    (uint32_t)x->function->step, (uint32_t)(x->function->step >> 32), (uint32_t)first, 0 };
+        memcpy(random, words, sizeof(words));
+    }
+    float *number = host_memory(x, frame, RF_HOST_GLOBAL_BATCH);
+    if (number) *number = (float)x->total;
+    number = host_memory(x, frame, RF_HOST_INVERSE_ACTIVE);
+    if (number) *number = 1.0f / (float)x->active;
+}
+
+static rf_result fill_frame(const run *x, uint32_t replica, uint64_t first)
+{
+    const uint32_t examples = x->function->examples[replica];
+    rf_program *program;
+    rf_frame *frame;
+    RF_TRY(rf_signature_program(x->function, x->signature, replica, &program));
+    RF_TRY(rf_program_acquire(program, examples, &frame));
+    for (uint32_t i = 0; i < x->batch->num_components; i++) {
+        const rf_array *array = &x->batch->component[i];
+        char *input = rf_frame_input(frame, i);
+        if (!input) continue;
+        const size_t row = (size_t)(rf_shape_count(array->shape) / array->shape.dim[0]) * rf_dtype_size(array->dtype);
+        memcpy(input, (const char *)array->data + first * row, examples * row);
+    }
+    fill_hosts(x, frame, first);
+    x->function->frames[replica] = frame;
+    return RF_OK;
+}
+
+static rf_result fill_frames(const run *x)
+{
+    uint64_t first = 0;
+    for (uint32_t r = 0; r < x->strategy->num_replicas; r++) {
+        const uint32_t examples = x->function->examples[r];
+        x->function->frames[r] = NULL;
+        if (examples > 0)
+            RF_TRY(rf_error_context(fill_frame(x, r, first), "replica %u (%s)", r, rf_strategy_device_name(x->strategy, r)));
+        first += examples;
+    }
+    return RF_OK;
+}
+
+/* ---- submission ---- */
+
+static void set_results(const run *x, rf_per_replica **results)
+{
+    rf_function *f = x->function;
+    for (uint32_t i = 0; i < f->params.num_outputs; i++) {
+        rf_per_replica *result = &f->results[f->parity][i];
+        for (uint32_t r = 0; r < x->strategy->num_replicas; r++) {
+            rf_replica_value *v = &result->values[r];
+            rf_frame *frame = f->frames[r];
+            rf_free(v->copy);
+            *v = (rf_replica_value){ .frame = frame,
+                                     .ticket = x->strategy->replicas[r].ticket,
+                                     .examples = f->examples[r],
+                                     .desc = frame ? *rf_frame_result_desc(frame, i)
+                                                   : *rf_graph_desc(x->signature->graph, x->signature->outputs[i]) };
+        }
+        if (results) results[i] = result;
+    }
+    f->parity ^= 1;
+}
+
+static rf_result submit_replica(const run *x, uint32_t replica)
+{
+    rf_signature *sig = x->signature;
+    uint32_t count = 0;
+    sig->submission[count++] = x->function->frames[replica];
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        RF_TRY(rf_update_join_submission(&sig->updates.items[u], replica, sig->submission, &count));
+    return rf_replica_submit_frames(&x->strategy->replicas[replica], sig->submission, count);
+}
+
+/* All replicas get their work before any is waited for. */
+static rf_result submit(const run *x, rf_per_replica **results)
+{
+    for (uint32_t r = 0; r < x->strategy->num_replicas; r++)
+        if (x->function->frames[r])
+            RF_TRY(rf_error_context(submit_replica(x, r), "replica %u (%s)", r, rf_strategy_device_name(x->strategy, r)));
+    set_results(x, results);
+    for (uint32_t u = 0; u < x->signature->updates.count; u++)
+        RF_TRY(rf_update_finish(&x->signature->updates.items[u], x->function->examples));
+    if (x->function->params.training) x->function->step++;
+    return RF_OK;
+}
+
+static rf_result run_function(run *x, rf_per_replica **results)
+{
+    rf_strategy *s = x->strategy;
+    uint32_t *examples = x->function->examples;
+    RF_TRY(check_batch(x->batch));
+    x->total = (uint64_t)x->batch->component[0].shape.dim[0];
+    rf_split_batch(x->total, s->shares, s->num_replicas, examples);
+    for (uint32_t r = 0; r < s->num_replicas; r++)
+        x->active += examples[r] > 0;
+    RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(examples, s->num_replicas), &x->signature));
+    RF_TRY(rf_signature_prepare(x->function, x->signature));
+    RF_TRY(fill_frames(x));
+    /* From here on some replicas may have taken the step and others not: such a strategy must not go on. */
+    return rf_strategy_stick(s, submit(x, results));
+}
+
+RF_API rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, const rf_element *batch,
+                                 rf_per_replica **results)
+{
+    RF_REQUIRE(strategy, "rf_strategy_run: strategy is NULL");
+    RF_REQUIRE(function, "rf_strategy_run: function is NULL");
+    for (uint32_t i = 0; results && i < function->params.num_outputs; i++)
+        results[i] = NULL;
+    RF_REQUIRE(function->strategy == strategy, "rf_strategy_run: function '%s' was created on another strategy (%u replicas, "
+               "first on %s)", function->name, function->strategy->num_replicas,
+               rf_strategy_device_name(function->strategy, 0));
+    RF_TRY(rf_strategy_status(strategy));
+    run x = { .strategy = strategy, .function = function, .batch = batch };
+    return rf_error_context(run_function(&x, results), "function '%s'", function->name);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A function for one kind of input: found or traced, and compiled for each replica. */
+#include <string.h>
+
+#include "replica/internal.h"
+
+/* ---- lookup ---- */
+
+/* Types and shapes agree, dimension 0 aside. */
+static bool matches(const rf_element_spec *spec, const rf_element *batch)
+{
+    if (spec->num_components != batch->num_components) return false;
+    for (uint32_t i = 0; i < spec->num_components; i++) {
+        const rf_array *array = &batch->component[i];
+        rf_shape shape = array->shape;
+        shape.dim[0] = spec->shape[i].dim[0];
+        if (spec->dtype[i] != array->dtype || !rf_shape_equal(spec->shape[i], shape)) return false;
+    }
+    return true;
+}
+
+static rf_result trace(rf_function *f, const rf_element *batch, uint32_t traced_batch, rf_signature **out)
+{
+    rf_signature *sig = RF_NEW(rf_signature);
+    if (!sig) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    sig->spec.num_components = batch->num_components;
+    for (uint32_t i = 0; i < batch->num_components; i++) {
+        sig->spec.dtype[i] = batch->component[i].dtype;
+        sig->spec.shape[i] = batch->component[i].shape;
+        sig->spec.shape[i].dim[0] = traced_batch;
+    }
+    rf_result r = rf_trace_run(f, sig);
+    if (r >= 0) r = RF_VEC_GROW(&f->signatures);
+    if (r < 0) {
+        rf_signature_free(sig, f->strategy->num_replicas);
+        return r;
+    }
+    f->signatures.items[f->signatures.count++] = sig;
+    *out = sig;
+    return RF_OK;
+}
+
+rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t traced_batch, rf_signature **out)
+{
+    for (uint32_t i = 0; i < f->signatures.count; i++) {
+        if (!matches(&f->signatures.items[i]->spec, batch)) continue;
+        *out = f->signatures.items[i];
+        return RF_OK;
+    }
+    return trace(f, batch, traced_batch, out);
+}
+
+/* ---- programs ---- */
+
+static void drop_programs(rf_signature *sig, uint32_t num_replicas)
+{
+    for (uint32_t r = 0; sig->programs && r < num_replicas; r++)
+        rf_program_destroy(&sig->programs[r]);
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        rf_update_unprepare(&sig->updates.items[u]);
+    sig->prepared = false;
+}
+
+void rf_signature_free(rf_signature *sig, uint32_t num_replicas)
+{
+    if (!sig) return;
+    drop_programs(sig, num_replicas);
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        rf_update_free(&sig->updates.items[u]);
+    for (uint32_t i = 0; i < sig->states.count; i++) {
+        rf_variable_release(sig->states.items[i].variable);
+        rf_local_state_release(sig->states.items[i].local);
+    }
+    rf_graph_destroy(&sig->graph);
+    rf_free(sig->updates.items);
+    rf_free(sig->states.items);
+    rf_free(sig->programs);
+    rf_free(sig->submission);
+    rf_free(sig);
+}
+
+/* Generations only rise, so equal sums mean that nothing moved. */
+static uint64_t generation(const rf_strategy *s, const rf_signature *sig)
+{
+    uint64_t sum = s->generation;
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        sum += sig->updates.items[u].updater->generation;
+    return sum;
+}
+
+static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
+{
+    for (uint32_t u = 0; u < sig->updates.count; u++) {
+        rf_update *update = &sig->updates.items[u];
+        if (!sig->prepared) RF_TRY(rf_updater_learn(update->updater, update->variables, update->count));
+        RF_TRY(rf_updater_ensure_totals(update->updater));
+    }
+    return sig->updates.count > 0 ? rf_staging_ensure(s) : RF_OK;
+}
+
+static rf_result rebuild(rf_function *f, rf_signature *sig)
+{
+    rf_strategy *s = f->strategy;
+    RF_TRY(rf_strategy_wait(s));
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t i = 0; i < f->params.num_outputs; i++)
+            RF_TRY(rf_per_replica_detach(&f->results[half][i]));
+    drop_programs(sig, s->num_replicas);
+    if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_replicas);
+    if (!sig->submission) sig->submission = RF_NEW_ARRAY(rf_frame *, 1 + RF_UPDATE_FRAMES * (size_t)sig->updates.count);
+    if (!sig->programs || !sig->submission) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        RF_TRY(rf_update_prepare(&sig->updates.items[u]));
+    return RF_OK;
+}
+
+rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
+{
+    RF_TRY(ready_updaters(f->strategy, sig));
+    const uint64_t now = generation(f->strategy, sig);
+    if (sig->prepared && sig->generation == now) return RF_OK;
+    const rf_result r = rebuild(f, sig);
+    if (r < 0) {
+        drop_programs(sig, f->strategy->num_replicas);
+        return r;
+    }
+    sig->generation = now;
+    sig->prepared = true;
+    return RF_OK;
+}
+
+static rf_location state_location(const rf_state_ref *ref, uint32_t replica)
+{
+    if (ref->local) return (rf_location){ ref->local->values.buffers[replica], 0 };
+    const rf_flat *flat = &rf_variable_store(ref->variable)->values;
+    return (rf_location){ flat->buffers[replica], ref->variable->offset * sizeof(float) };
+}
+
+static void place_gradients(const rf_strategy *s, const rf_signature *sig, uint32_t replica,
+                            rf_program_placement *placements)
+{
+    for (uint32_t u = 0; u < sig->updates.count; u++) {
+        const rf_update *update = &sig->updates.items[u];
+        for (uint32_t i = 0; i < update->count; i++)
+            *placements++ = (rf_program_placement){
+                update->gradients[i], { s->gradients.buffers[replica], update->variables[i]->offset * sizeof(float) }
+            };
+    }
+}
+
+rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t replica, rf_program **out)
+{
+    *out = sig->programs[replica];
+    if (*out) return RF_OK;
+    const rf_strategy *s = f->strategy;
+    uint32_t num_placements = 0;
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        num_placements += sig->updates.items[u].count;
+    rf_location *states = RF_NEW_ARRAY(rf_location, sig->states.count);
+    rf_program_placement *placements = RF_NEW_ARRAY(rf_program_placement, num_placements);
+    rf_result r = states && placements ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) {
+        for (uint32_t i = 0; i < sig->states.count; i++)
+            states[i] = state_location(&sig->states.items[i], replica);
+        place_gradients(s, sig, replica, placements);
+        const rf_program_params params = { .name = f->name,
+                                           .graph = sig->graph,
+                                           .results = sig->outputs,
+                                           .num_results = f->params.num_outputs,
+                                           .states = states,
+                                           .placements = placements,
+                                           .num_placements = num_placements };
+        r = rf_program_create(s->replicas[replica].exec, &params, &sig->programs[replica]);
+    }
+    rf_free(states);
+    rf_free(placements);
+    *out = sig->programs[replica];
+    return r;
+}

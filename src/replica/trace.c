@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a step sees while it is traced. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "replica/internal.h"
+
+static const rf_tensor invalid_tensor = { 0, 0 };
+
+/* ---- failure ---- */
+
+/* The calling thread's record becomes the trace's, unless it has failed before. */
+static rf_result stick(rf_trace *t, rf_result result)
+{
+    if (result < 0 && t->status >= 0) {
+        t->status = result;
+        rf_error_save(&t->error);
+    }
+    return result;
+}
+
+RF_API rf_result rf_trace_status(const rf_trace *t)
+{
+    if (!t) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_trace_status: the trace is NULL");
+    return t->status < 0 ? rf_error_restore(&t->error) : RF_OK;
+}
+
+RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format, ...)
+{
+    char message[900];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    if (result >= 0) result = RF_ERROR_INVALID_ARGUMENT;
+    RF_FAIL(result, "%s", message);
+    return t ? stick(t, result) : result;
+}
+
+/* ---- what the trace is ---- */
+
+rf_graph *rf_trace_graph(rf_trace *t) { return t->signature->graph; }
+rf_strategy *rf_trace_strategy(const rf_trace *t) { return t->strategy; }
+RF_API bool rf_trace_training(const rf_trace *t) { return t && t->function->params.training; }
+RF_API uint32_t rf_trace_num_replicas(const rf_trace *t) { return t ? t->strategy->num_replicas : 0; }
+uint32_t rf_trace_next_stream(rf_trace *t) { return t->streams++; }
+
+/* ---- handles ---- */
+
+rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument)
+{
+    if (t->status < 0) return 0;
+    if (x.id == 0) {
+        rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s is the invalid tensor; was it set?", argument);
+        return 0;
+    }
+    if (x.trace != t->serial || x.id >= t->signature->graph->values.count) {
+        rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                      "%s is a tensor of another trace; tensors live only within the call of the step that made them",
+                      argument);
+        return 0;
+    }
+    return x.id;
+}
+
+rf_tensor rf_trace_wrap(rf_trace *t, rf_value v)
+{
+    return v ? (rf_tensor){ v, t->serial } : invalid_tensor;
+}
+
+rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v)
+{
+    stick(t, result);
+    return t->status < 0 ? invalid_tensor : rf_trace_wrap(t, v);
+}
+
+static const rf_tensor_desc *handle_desc(const rf_trace *t, rf_tensor x)
+{
+    if (!t || x.id == 0 || x.trace != t->serial || x.id >= t->signature->graph->values.count) return NULL;
+    return rf_graph_desc(t->signature->graph, x.id);
+}
+
+RF_API rf_shape rf_tensor_shape(const rf_trace *t, rf_tensor x)
+{
+    const rf_tensor_desc *desc = handle_desc(t, x);
+    return desc ? desc->shape : (rf_shape){ 0 };
+}
+
+RF_API rf_dtype rf_tensor_dtype(const rf_trace *t, rf_tensor x)
+{
+    const rf_tensor_desc *desc = handle_desc(t, x);
+    return desc ? desc->dtype : RF_DTYPE_INVALID;
+}
+
+/* ---- leaves ---- */
+
+static rf_value host_value(rf_trace *t, uint32_t which, rf_tensor_desc desc, const char *name)
+{
+    if (t->status < 0) return 0;
+    rf_value *v = &t->signature->hosts[which];
+    if (*v == 0 && stick(t, rf_graph_host(t->signature->graph, v, desc, name, v)) < 0) *v = 0;
+    return *v;
+}
+
+rf_value rf_trace_random(rf_trace *t)
+{
+    return host_value(t, RF_HOST_RANDOM, (rf_tensor_desc){ RF_I32, RF_SHAPE(6) }, "random");
+}
+
+rf_value rf_trace_global_batch(rf_trace *t)
+{
+    return host_value(t, RF_HOST_GLOBAL_BATCH, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, "global_batch");
+}
+
+rf_value rf_trace_inverse_active(rf_trace *t)
+{
+    return host_value(t, RF_HOST_INVERSE_ACTIVE, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, "inverse_active");
+}
+
+/* A STATE value; `ref` (whose object the caller has not retained) is remembered under its slot. */
+static rf_value state_value(rf_trace *t, const void *object, rf_shape shape, const char *name, rf_state_ref ref)
+{
+    rf_signature *sig = t->signature;
+    rf_value v;
+    if (stick(t, RF_VEC_GROW(&sig->states)) < 0) return 0;
+    if (stick(t, rf_graph_state(sig->graph, object, (rf_tensor_desc){ RF_F32, shape }, name, &v)) < 0) return 0;
+    if (sig->graph->values.items[v].slot < sig->states.count) return v;
+    if (ref.variable) rf_variable_retain(ref.variable);
+    if (ref.local) rf_local_state_retain(ref.local);
+    sig->states.items[sig->states.count++] = ref;
+    return v;
+}
+
+static rf_result check_home(const rf_trace *t, const rf_strategy *home, const char *kind, const char *name)
+{
+    if (home == t->strategy) return RF_OK;
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                   "%s '%s' belongs to another strategy (%u replicas, first on %s) than function '%s' (%u replicas, first on "
+                   "%s); create both on the same one", kind, name, home->num_replicas, rf_strategy_device_name(home, 0),
+                   t->function->name, t->strategy->num_replicas, rf_strategy_device_name(t->strategy, 0));
+}
+
+rf_value rf_trace_variable(rf_trace *t, rf_variable *variable)
+{
+    if (t->status < 0) return 0;
+    if (!variable) {
+        rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "the variable is NULL");
+        return 0;
+    }
+    if (stick(t, check_home(t, variable->strategy, "variable", variable->name)) < 0) return 0;
+    return state_value(t, variable, variable->shape, variable->name, (rf_state_ref){ .variable = variable });
+}
+
+rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state)
+{
+    if (t->status < 0) return 0;
+    if (stick(t, check_home(t, state->strategy, "state", state->name)) < 0) return 0;
+    return state_value(t, state, RF_SHAPE(state->count), state->name, (rf_state_ref){ .local = state });
+}
+
+RF_API rf_tensor rf_variable_tensor(rf_trace *t, rf_variable *variable)
+{
+    return t ? rf_trace_wrap(t, rf_trace_variable(t, variable)) : invalid_tensor;
+}
+
+RF_API rf_tensor rf_constant(rf_trace *t, float value)
+{
+    if (!t || t->status < 0) return invalid_tensor;
+    rf_value v = 0;
+    const rf_result r = rf_graph_constant(t->signature->graph, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, &value, &v);
+    return rf_trace_emit(t, r, v);
+}
+
+RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values)
+{
+    if (!t || t->status < 0) return invalid_tensor;
+    if (!values || !values->data || rf_dtype_size(values->dtype) == 0 || rf_shape_count(values->shape) < 1) {
+        rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_constant_array: values needs a type, a shape without zeros, and data");
+        return invalid_tensor;
+    }
+    rf_value v = 0;
+    const rf_tensor_desc desc = { values->dtype, values->shape };
+    const rf_result r = rf_graph_constant(t->signature->graph, desc, values->data, &v);
+    return rf_trace_emit(t, r, v);
+}
+
+RF_API rf_tensor rf_global_batch_size(rf_trace *t)
+{
+    return t ? rf_trace_wrap(t, rf_trace_global_batch(t)) : invalid_tensor;
+}
+
+/* ---- gradients ---- */
+
+static rf_result differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t count, rf_value *values,
+                               rf_tensor *grads)
+{
+    rf_value *wanted = values, *found = values + count;
+    const rf_value at = rf_trace_value(t, loss, "rf_gradients: loss");
+    for (uint32_t i = 0; i < count; i++)
+        wanted[i] = rf_trace_value(t, targets[i], "rf_gradients: a target");
+    RF_TRY(rf_trace_status(t));
+    RF_TRY(stick(t, rf_graph_differentiate(t->signature->graph, at, wanted, count, found)));
+    for (uint32_t i = 0; i < count; i++)
+        grads[i] = rf_trace_wrap(t, found[i]);
+    return RF_OK;
+}
+
+RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t num_targets,
+                              rf_tensor *grads)
+{
+    RF_REQUIRE(t, "rf_gradients: the trace is NULL");
+    for (uint32_t i = 0; grads && i < num_targets; i++)
+        grads[i] = invalid_tensor;
+    RF_TRY(rf_trace_status(t));
+    if (num_targets > 0 && (!targets || !grads))
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_gradients: targets or grads is NULL");
+    rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)num_targets);
+    if (!values) return stick(t, RF_ERROR_OUT_OF_HOST_MEMORY);
+    const rf_result r = differentiate(t, loss, targets, num_targets, values, grads);
+    rf_free(values);
+    return r;
+}
+
+/* ---- updates ---- */
+
+static bool updated_before(const rf_signature *sig, const rf_variable *variable)
+{
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        for (uint32_t i = 0; i < sig->updates.items[u].count; i++)
+            if (sig->updates.items[u].variables[i] == variable) return true;
+    return false;
+}
+
+static rf_result check_update(const rf_trace *t, const rf_updater *updater, const rf_value *gradients,
+                              rf_variable_list variables)
+{
+    const rf_signature *sig = t->signature;
+    RF_TRY(check_home(t, updater->strategy, "optimizer", "of this step"));
+    RF_REQUIRE(variables.count > 0, "the list of variables to update is empty; is the model built?");
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        RF_REQUIRE(sig->updates.items[u].updater != updater, "the optimizer is applied twice in one step");
+    for (uint32_t i = 0; i < variables.count; i++) {
+        const rf_variable *v = variables.items[i];
+        RF_REQUIRE(v, "variable %u of the update is NULL", i);
+        RF_TRY(check_home(t, v->strategy, "variable", v->name));
+        RF_REQUIRE(v->trainable, "variable '%s' is not trainable and cannot be updated by an optimizer", v->name);
+        RF_REQUIRE(!updated_before(sig, v), "variable '%s' is updated twice in one step", v->name);
+        for (uint32_t k = 0; k < i; k++)
+            RF_REQUIRE(variables.items[k] != v, "variable '%s' stands twice in the list of variables to update", v->name);
+        RF_REQUIRE(gradients[i] > 0 && gradients[i] < sig->graph->values.count, "the gradient of '%s' is missing", v->name);
+        const rf_tensor_desc *desc = rf_graph_desc(sig->graph, gradients[i]);
+        char want[96], got[96];
+        RF_REQUIRE(desc->dtype == RF_F32 && rf_shape_equal(desc->shape, v->shape),
+                   "the gradient of '%s' is %s %s, the variable f32 %s", v->name, rf_dtype_name(desc->dtype),
+                   rf_shape_format(desc->shape, got, sizeof(got)), rf_shape_format(v->shape, want, sizeof(want)));
+    }
+    return RF_OK;
+}
+
+static rf_result add_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables)
+{
+    rf_signature *sig = t->signature;
+    RF_TRY(check_update(t, updater, gradients, variables));
+    RF_TRY(RF_VEC_GROW(&sig->updates));
+    rf_update *update = &sig->updates.items[sig->updates.count];
+    *update = (rf_update){ 0 };
+    update->variables = RF_NEW_ARRAY(rf_variable *, variables.count);
+    update->gradients = RF_NEW_ARRAY(rf_value, variables.count);
+    if (!update->variables || !update->gradients) {
+        rf_update_free(update);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    sig->updates.count++;
+    update->updater = rf_updater_retain(updater);
+    for (uint32_t i = 0; i < variables.count; i++) {
+        update->variables[i] = rf_variable_retain(variables.items[i]);
+        update->gradients[i] = gradients[i];
+    }
+    update->count = variables.count;
+    return RF_OK;
+}
+
+rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables)
+{
+    RF_TRY(rf_trace_status(t));
+    return stick(t, add_update(t, updater, gradients, variables));
+}
+
+/* ---- running a step ---- */
+
+static rf_result add_inputs(rf_trace *t, rf_tensor *in)
+{
+    const rf_element_spec *spec = &t->signature->spec;
+    for (uint32_t i = 0; i < spec->num_components; i++) {
+        rf_value v;
+        RF_TRY(rf_graph_input(t->signature->graph, i, (rf_tensor_desc){ spec->dtype[i], spec->shape[i] }, &v));
+        in[i] = rf_trace_wrap(t, v);
+    }
+    return RF_OK;
+}
+
+/* The step may fail through the trace, by passing on a failed call, or with a code that only it knows the reason of. */
+static rf_result step_result(rf_trace *t, rf_result returned, const rf_error_record *before)
+{
+    if (t->status < 0) return rf_error_restore(&t->error);
+    if (returned == RF_OK) return RF_OK;
+    if (returned > 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "the step returned %s; it must return rf_trace_status() or an error",
+                       rf_result_name(returned));
+    rf_error_record after;
+    rf_error_save(&after);
+    const bool recorded = after.info.result == returned && (after.info.line != before->info.line ||
+                                                            after.info.file != before->info.file ||
+                                                            strcmp(after.message, before->message) != 0);
+    return recorded ? returned : RF_FAIL(returned, "the step returned %s", rf_result_name(returned));
+}
+
+static rf_result trace_step(rf_trace *t)
+{
+    rf_function *f = t->function;
+    rf_tensor in[RF_MAX_COMPONENTS] = { { 0 } }, out[RF_MAX_COMPONENTS] = { { 0 } };
+    RF_TRY(rf_graph_create(rf_exec_core_ops(), &t->signature->graph));
+    RF_TRY(add_inputs(t, in));
+    rf_error_record before;
+    rf_error_save(&before);
+    f->num_traces++;
+    RF_TRY(step_result(t, f->params.step(t, in, out, f->params.user), &before));
+    for (uint32_t i = 0; i < f->params.num_outputs; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "out[%" PRIu32 "]", i);
+        t->signature->outputs[i] = rf_trace_value(t, out[i], name);
+        RF_TRY(rf_trace_status(t));
+    }
+    return RF_OK;
+}
+
+rf_result rf_trace_run(rf_function *function, rf_signature *signature)
+{
+    rf_strategy *s = function->strategy;
+    if (++s->trace_serial == 0) s->trace_serial = 1;
+    rf_trace t = { .serial = s->trace_serial, .strategy = s, .function = function, .signature = signature };
+    return trace_step(&t);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an update needs on each replica: programs over flat ranges, and copies. */
+#include <string.h>
+
+#include "replica/internal.h"
+
+/* ---- programs over ranges ---- */
+
+/* A graph under construction whose STATE values are parts of flat arrays. */
+typedef struct range_graph {
+    rf_graph *graph;
+    struct { rf_location *items; uint32_t count, capacity; } states;
+} range_graph;
+
+static rf_result range_state(range_graph *g, const void *object, rf_gpu_buffer *buffer, uint64_t offset, uint64_t count,
+                             rf_value *out)
+{
+    RF_TRY(RF_VEC_GROW(&g->states));
+    const rf_tensor_desc desc = { RF_F32, RF_SHAPE((int64_t)count) };
+    RF_TRY(rf_graph_state(g->graph, object, desc, NULL, out));
+    g->states.items[g->states.count++] = (rf_location){ buffer, offset * sizeof(float) };
+    return RF_OK;
+}
+
+/* Places in a graph are told apart by address: byte `k` of the piece stands for its k-th array. */
+static const void *identity(const void *piece, uint32_t k) { return (const char *)piece + k; }
+
+typedef struct build {
+    rf_update *update;
+    rf_updater *updater;
+    uint32_t replica;
+} build;
+
+static bool owned(const rf_piece *piece, uint32_t replica)
+{
+    return piece->owner == replica || piece->owner == RF_OWNER_ALL;
+}
+
+static rf_result emit_accumulate(const build *b, range_graph *g, rf_value *results)
+{
+    (void)results;
+    const rf_strategy *s = b->updater->strategy;
+    for (uint32_t i = 0; i < b->update->num_runs; i++) {
+        const rf_range *run = &b->update->runs[i];
+        const uint64_t count = run->end - run->begin;
+        rf_value total, x;
+        RF_TRY(range_state(g, identity(run, 0), b->updater->totals.buffers[b->replica], run->begin, count, &total));
+        RF_TRY(range_state(g, identity(run, 1), s->gradients.buffers[b->replica], run->begin, count, &x));
+        RF_TRY(b->updater->params.emit_accumulate(g->graph, total, x));
+    }
+    return RF_OK;
+}
+
+static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
+{
+    (void)results;
+    rf_updater *u = b->updater;
+    const uint32_t r = b->replica;
+    const rf_tensor_desc hyper_desc = { RF_F32, RF_SHAPE((int64_t)u->params.hyper_count) };
+    for (uint32_t i = 0; i < b->update->num_hypers; i++) {
+        rf_value unused;
+        RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, i), hyper_desc, "hyper", &unused));
+    }
+    for (uint32_t i = 0; i < b->update->pieces.count; i++) {
+        const rf_piece *piece = &b->update->pieces.items[i];
+        if (!owned(piece, r)) continue;
+        const uint64_t count = piece->range.end - piece->range.begin;
+        rf_value param, grad, slots[RF_MAX_SLOTS] = { 0 }, hyper;
+        RF_TRY(range_state(g, identity(piece, 0), u->strategy->trainable.values.buffers[r], piece->range.begin, count,
+                           &param));
+        RF_TRY(range_state(g, identity(piece, 1), rf_updater_gradients(u)->buffers[r], piece->range.begin, count, &grad));
+        for (uint32_t k = 0; k < u->params.num_slots; k++)
+            RF_TRY(range_state(g, identity(piece, 2 + k), u->slots[k][r], piece->slot_offset, count, &slots[k]));
+        const uint32_t which = piece->variable == RF_VARIABLES_ALL ? 0 : piece->variable;
+        RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, which), hyper_desc, "hyper", &hyper));
+        RF_TRY(u->params.emit(u->params.user, g->graph, param, grad, slots, hyper));
+    }
+    return RF_OK;
+}
+
+static rf_result emit_norms(const build *b, range_graph *g, rf_value *results)
+{
+    rf_update_replica *at = &b->update->replicas[b->replica];
+    for (uint32_t i = 0; i < at->num_norms; i++) {
+        const rf_piece *piece = &b->update->pieces.items[at->norm_pieces[i]];
+        rf_value x;
+        RF_TRY(range_state(g, piece, rf_updater_gradients(b->updater)->buffers[b->replica], piece->range.begin,
+                           piece->range.end - piece->range.begin, &x));
+        RF_TRY(b->updater->params.emit_sum_squares(g->graph, x, &results[i]));
+    }
+    return RF_OK;
+}
+
+static rf_result make_program(const build *b, const char *name,
+                              rf_result (*emit)(const build *, range_graph *, rf_value *), uint32_t num_results,
+                              rf_program **out)
+{
+    range_graph g = { 0 };
+    rf_value *results = RF_NEW_ARRAY(rf_value, num_results);
+    rf_result r = results ? rf_graph_create(rf_exec_core_ops(), &g.graph) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = emit(b, &g, results);
+    if (r >= 0) {
+        const rf_program_params params = {
+            .name = name, .graph = g.graph, .results = results, .num_results = num_results, .states = g.states.items
+        };
+        r = rf_program_create(b->updater->strategy->replicas[b->replica].exec, &params, out);
+    }
+    rf_graph_destroy(&g.graph);
+    rf_free(g.states.items);
+    rf_free(results);
+    return r;
+}
+
+/* ---- recordings ---- */
+
+static rf_result copy_part(rf_gpu_recording *rec, rf_gpu_buffer *from, rf_gpu_buffer *to, rf_range range)
+{
+    const uint64_t at = range.begin * sizeof(float);
+    return rf_gpu_record_copy(rec, from, at, to, at, (range.end - range.begin) * sizeof(float));
+}
+
+typedef struct transfer {
+    const char *name;
+    const rf_flat *from; /* NULL: zeros */
+    const rf_flat *to;
+    bool runs;           /* everything, else pieces: */
+    bool mine;           /* those that the replica owns, else the others */
+} transfer;
+
+static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recording *rec)
+{
+    rf_gpu_buffer *from = t->from ? t->from->buffers[b->replica] : NULL, *to = t->to->buffers[b->replica];
+    for (uint32_t i = 0; t->runs && i < b->update->num_runs; i++) {
+        const rf_range run = b->update->runs[i];
+        RF_TRY(from ? copy_part(rec, from, to, run)
+                    : rf_gpu_record_fill(rec, to, run.begin * sizeof(float), (run.end - run.begin) * sizeof(float), 0));
+    }
+    for (uint32_t i = 0; !t->runs && i < b->update->pieces.count; i++) {
+        const rf_piece *piece = &b->update->pieces.items[i];
+        if (owned(piece, b->replica) == t->mine) RF_TRY(copy_part(rec, from, to, piece->range));
+    }
+    rf_gpu_record_host_barrier(rec);
+    return RF_OK;
+}
+
+static rf_result make_recording(const build *b, const transfer *t, rf_gpu_recording **out)
+{
+    RF_TRY(rf_gpu_recording_begin(b->updater->strategy->replicas[b->replica].device, t->name, out));
+    RF_TRY(record_transfer(b, t, *out));
+    return rf_gpu_recording_end(*out);
+}
+
+static rf_result make_staging(const build *b, rf_update_replica *at)
+{
+    rf_strategy *s = b->updater->strategy;
+    const rf_flat *gradients = rf_updater_gradients(b->updater), *values = &s->trainable.values;
+    RF_TRY(make_recording(b, &(transfer){ "gradients down", gradients, &s->download, true, false }, &at->gradients_down));
+    RF_TRY(make_recording(b, &(transfer){ "gradients up", &s->upload, gradients, false, true }, &at->gradients_up));
+    if (s->update_mode == RF_UPDATE_LOCAL) return RF_OK;
+    RF_TRY(make_recording(b, &(transfer){ "values down", values, &s->download, false, true }, &at->values_down));
+    return make_recording(b, &(transfer){ "values up", &s->upload, values, false, false }, &at->values_up);
+}
+
+/* ---- one replica ---- */
+
+/* Norms of pieces that all replicas have are taken on the first alone, so that all use the same number. */
+static rf_result list_norms(const build *b, rf_update_replica *at, uint32_t *num_owned)
+{
+    const rf_piece_list *pieces = &b->update->pieces;
+    at->norm_pieces = RF_NEW_ARRAY(uint32_t, pieces->count);
+    if (!at->norm_pieces) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_updater_params *p = &b->updater->params;
+    for (uint32_t i = 0; i < pieces->count; i++) {
+        const rf_piece *piece = &pieces->items[i];
+        *num_owned += owned(piece, b->replica);
+        const uint32_t reader = piece->owner == RF_OWNER_ALL ? 0 : piece->owner;
+        if ((p->variable_norms || p->global_norm) && reader == b->replica) at->norm_pieces[at->num_norms++] = i;
+    }
+    return RF_OK;
+}
+
+static rf_result build_replica(const build *b)
+{
+    rf_update_replica *at = &b->update->replicas[b->replica];
+    const rf_strategy *s = b->updater->strategy;
+    uint32_t num_owned = 0;
+    RF_TRY(list_norms(b, at, &num_owned));
+    if (num_owned > 0) RF_TRY(make_program(b, "update", emit_apply, 0, &at->apply));
+    if (at->num_norms > 0) RF_TRY(make_program(b, "norms", emit_norms, at->num_norms, &at->norms));
+    if (b->updater->params.accumulation_steps > 1) {
+        const rf_flat *totals = &b->updater->totals;
+        RF_TRY(make_program(b, "accumulate", emit_accumulate, 0, &at->accumulate));
+        RF_TRY(make_recording(b, &(transfer){ "first gradients", &s->gradients, totals, true, false }, &at->first));
+        RF_TRY(make_recording(b, &(transfer){ "clear gradients", NULL, totals, true, false }, &at->clear));
+    }
+    return s->num_replicas > 1 && s->replicas[b->replica].staged ? make_staging(b, at) : RF_OK;
+}
+
+/* ---- the update ---- */
+
+/* Spans of the variables in order, and what they merge to. */
+static rf_result list_ranges(rf_update *update, uint64_t max_piece)
+{
+    uint32_t capacity = 0;
+    for (uint32_t i = 0; i < update->count; i++) {
+        update->spans[i] = rf_variable_span(update->sorted[i]);
+        capacity += (uint32_t)rf_div_up(update->spans[i].end - update->spans[i].begin, max_piece) + 1;
+    }
+    update->runs = RF_NEW_ARRAY(rf_range, capacity);
+    if (!update->runs) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < update->count;) {
+        rf_range run = update->spans[i];
+        for (i++; i < update->count && update->spans[i].begin == run.end; i++)
+            run.end = update->spans[i].end;
+        for (; run.begin < run.end; run.begin += max_piece) {
+            const uint64_t end = run.end - run.begin > max_piece ? run.begin + max_piece : run.end;
+            update->runs[update->num_runs++] = (rf_range){ run.begin, end };
+        }
+    }
+    return RF_OK;
+}
+
+static rf_result make_room(rf_update *update, const rf_updater *u)
+{
+    const uint32_t replicas = u->strategy->num_replicas;
+    update->num_hypers = u->params.variable_norms ? update->count : 1;
+    update->hypers = RF_NEW_ARRAY(float, (size_t)update->num_hypers * u->params.hyper_count);
+    update->squares = RF_NEW_ARRAY(double, update->num_hypers);
+    update->partials = RF_NEW_ARRAY(float, update->pieces.count);
+    update->frames = RF_NEW_ARRAY(rf_frame *, replicas);
+    update->from = RF_NEW_ARRAY(const float *, replicas);
+    update->to = RF_NEW_ARRAY(float *, replicas);
+    update->replicas = RF_NEW_ARRAY(rf_update_replica, replicas);
+    return update->hypers && update->squares && update->partials && update->frames && update->from && update->to &&
+                   update->replicas
+               ? RF_OK
+               : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static rf_result prepare(rf_update *update)
+{
+    rf_updater *u = update->updater;
+    RF_REQUIRE(u->params.accumulation_steps == 1 || u->variables.count == update->count,
+               "an optimizer that accumulates gradients must update the same variables in every function: %u here, %u in all",
+               update->count, u->variables.count);
+    update->sorted = RF_NEW_ARRAY(rf_variable *, update->count);
+    update->spans = RF_NEW_ARRAY(rf_range, update->count);
+    if (!update->sorted || !update->spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(update->sorted, update->variables, update->count * sizeof(update->sorted[0]));
+    rf_variables_sort(update->sorted, update->count);
+    RF_TRY(list_ranges(update, u->strategy->max_piece));
+    RF_TRY(rf_pieces_restrict(&u->plan, update->spans, update->count, u->params.variable_norms, &update->pieces));
+    RF_TRY(make_room(update, u));
+    for (uint32_t r = 0; r < u->strategy->num_replicas; r++)
+        RF_TRY(rf_error_context(build_replica(&(build){ update, u, r }), "update on replica %u", r));
+    return RF_OK;
+}
+
+rf_result rf_update_prepare(rf_update *update)
+{
+    const rf_result r = prepare(update);
+    if (r < 0) rf_update_unprepare(update);
+    return r;
+}
+
+static void free_replica(rf_update_replica *at)
+{
+    rf_program_destroy(&at->accumulate);
+    rf_program_destroy(&at->norms);
+    rf_program_destroy(&at->apply);
+    rf_gpu_recording *recs[] = { at->first,        at->clear,       at->gradients_down,
+                                 at->gradients_up, at->values_down, at->values_up };
+    for (size_t i = 0; i < sizeof(recs) / sizeof(recs[0]); i++)
+        rf_gpu_recording_destroy(&recs[i]);
+    rf_free(at->norm_pieces);
+}
+
+/* Nothing of it may be in flight. */
+void rf_update_unprepare(rf_update *update)
+{
+    for (uint32_t r = 0; update->replicas && r < update->updater->strategy->num_replicas; r++)
+        free_replica(&update->replicas[r]);
+    rf_free(update->replicas);
+    rf_free(update->sorted);
+    rf_free(update->spans);
+    rf_free(update->runs);
+    rf_free(update->hypers);
+    rf_free(update->squares);
+    rf_free(update->partials);
+    rf_free(update->frames);
+    rf_free(update->from);
+    rf_free(update->to);
+    rf_piece_list_free(&update->pieces);
+    *update = (rf_update){ .updater = update->updater,
+                           .variables = update->variables,
+                           .gradients = update->gradients,
+                           .count = update->count };
+}
+
+void rf_update_free(rf_update *update)
+{
+    rf_update_unprepare(update);
+    for (uint32_t i = 0; i < update->count; i++)
+        rf_variable_release(update->variables[i]);
+    rf_free(update->variables);
+    rf_free(update->gradients);
+    rf_updater_release(update->updater);
+    *update = (rf_update){ 0 };
+}

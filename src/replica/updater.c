@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* State that updates keep between steps: optimizer slots with the owners of their parts, sums of accumulated gradients. */
+#include <string.h>
+
+#include "replica/internal.h"
+
+/* ---- lifetime ---- */
+
+static void free_slots(const rf_strategy *s, rf_gpu_buffer **slots[RF_MAX_SLOTS])
+{
+    for (uint32_t k = 0; k < RF_MAX_SLOTS; k++) {
+        for (uint32_t r = 0; slots[k] && r < s->num_replicas; r++)
+            rf_gpu_buffer_destroy(&slots[k][r]);
+        rf_free(slots[k]);
+        slots[k] = NULL;
+    }
+}
+
+rf_updater *rf_updater_retain(rf_updater *updater)
+{
+    updater->references++;
+    return updater;
+}
+
+void rf_updater_release(rf_updater *u)
+{
+    if (!u || --u->references > 0) return;
+    (void)rf_strategy_wait(u->strategy); /* when waiting fails nothing runs any more */
+    for (uint32_t i = 0; i < u->variables.count; i++) {
+        if (u->variables.items[i]->updater == u) u->variables.items[i]->updater = NULL;
+        rf_variable_release(u->variables.items[i]);
+    }
+    rf_free(u->variables.items);
+    rf_piece_list_free(&u->plan);
+    free_slots(u->strategy, u->slots);
+    rf_flat_free(u->strategy, &u->totals);
+    rf_strategy_release(u->strategy);
+    rf_free(u);
+}
+
+rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *params, rf_updater **out)
+{
+    *out = NULL;
+    RF_REQUIRE(params->emit && params->hyper && params->hyper_count > 0, "updater: emit, hyper and hyper_count are needed");
+    RF_REQUIRE(params->num_slots <= RF_MAX_SLOTS, "updater: %u slots; at most %d", params->num_slots, RF_MAX_SLOTS);
+    RF_REQUIRE(params->accumulation_steps >= 1, "updater: accumulation_steps must be at least 1");
+    RF_REQUIRE(params->accumulation_steps == 1 || params->emit_accumulate, "updater: accumulation needs emit_accumulate");
+    RF_REQUIRE(!params->variable_norms || !params->global_norm, "updater: norms are per variable or global, not both");
+    RF_REQUIRE(!(params->variable_norms || params->global_norm) || params->emit_sum_squares,
+               "updater: norms need emit_sum_squares");
+    rf_updater *u = RF_NEW(rf_updater);
+    if (!u) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    u->references = 1;
+    u->strategy = rf_strategy_retain(strategy);
+    u->params = *params;
+    u->totals.name = "accumulated gradients";
+    *out = u;
+    return RF_OK;
+}
+
+void rf_updater_destroy(rf_updater **updater)
+{
+    if (!updater || !*updater) return;
+    rf_updater_release(*updater);
+    *updater = NULL;
+}
+
+uint64_t rf_updater_iterations(const rf_updater *updater) { return updater->iterations; }
+
+void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations) { updater->iterations = iterations; }
+
+/* ---- plans and the move of state between owners ---- */
+
+/* State of the replicas of one plan. */
+typedef struct holding {
+    const rf_strategy *strategy;
+    const rf_piece_list *plan;
+    rf_gpu_buffer *const *buffers; /* slot: [num_replicas] */
+} holding;
+
+/* Calls for the overlap of each piece with `range`. */
+static rf_result move_range(const holding *h, rf_range range, float *values, bool write)
+{
+    for (uint32_t i = 0; i < h->plan->count; i++) {
+        const rf_piece *piece = &h->plan->items[i];
+        const uint64_t begin = piece->range.begin > range.begin ? piece->range.begin : range.begin;
+        const uint64_t end = piece->range.end < range.end ? piece->range.end : range.end;
+        if (begin >= end) continue;
+        const uint64_t at = (piece->slot_offset + begin - piece->range.begin) * sizeof(float);
+        const uint64_t size = (end - begin) * sizeof(float);
+        float *host = values + (begin - range.begin);
+        const bool all = piece->owner == RF_OWNER_ALL;
+        if (!write) {
+            RF_TRY(rf_gpu_buffer_read(h->buffers[all ? 0 : piece->owner], at, host, size));
+            continue;
+        }
+        for (uint32_t r = 0; r < h->strategy->num_replicas; r++)
+            if (all || piece->owner == r) RF_TRY(rf_gpu_buffer_write(h->buffers[r], at, host, size));
+    }
+    return RF_OK;
+}
+
+static rf_result create_slots(const rf_updater *u, const uint64_t *counts, rf_gpu_buffer **slots[RF_MAX_SLOTS])
+{
+    const rf_strategy *s = u->strategy;
+    for (uint32_t k = 0; k < u->params.num_slots; k++) {
+        slots[k] = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_replicas);
+        if (!slots[k]) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        for (uint32_t r = 0; r < s->num_replicas; r++) {
+            if (counts[r] == 0) continue;
+            RF_TRY(rf_gpu_buffer_create(s->replicas[r].device, RF_GPU_MEMORY_DEVICE, counts[r] * sizeof(float),
+                                        "optimizer state", &slots[k][r]));
+        }
+    }
+    return RF_OK;
+}
+
+/* Copies the slots of every variable from the old owners to the new. */
+static rf_result move_slots(const rf_updater *u, const rf_piece_list *plan, rf_gpu_buffer **slots[RF_MAX_SLOTS])
+{
+    for (uint32_t i = 0; u->plan.count > 0 && i < u->variables.count; i++) {
+        const rf_range range = rf_variable_span(u->variables.items[i]);
+        float *values = RF_NEW_ARRAY(float, range.end - range.begin);
+        if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_result r = RF_OK;
+        for (uint32_t k = 0; r >= 0 && k < u->params.num_slots; k++) {
+            r = move_range(&(holding){ u->strategy, &u->plan, u->slots[k] }, range, values, false);
+            if (r >= 0) r = move_range(&(holding){ u->strategy, plan, slots[k] }, range, values, true);
+        }
+        rf_free(values);
+        RF_TRY(r);
+    }
+    return RF_OK;
+}
+
+static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, uint32_t count, rf_piece_list *plan,
+                           uint64_t *slot_counts)
+{
+    const rf_strategy *s = u->strategy;
+    rf_range *spans = RF_NEW_ARRAY(rf_range, count);
+    if (!spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < count; i++)
+        spans[i] = rf_variable_span(variables[i]);
+    const rf_update_plan_params params = { .spans = spans,
+                                           .num_spans = count,
+                                           .num_replicas = s->num_replicas,
+                                           .sharded = s->update_mode == RF_UPDATE_SHARDED,
+                                           .bucket_elements = s->bucket_elements,
+                                           .granularity = s->alignment,
+                                           .max_piece = s->max_piece };
+    const rf_result r = rf_update_plan_make(&params, plan, slot_counts);
+    rf_free(spans);
+    return r;
+}
+
+/* `all`: the variables known so far and the new ones, by offset. */
+static rf_result replan(rf_updater *u, rf_variable **all, uint32_t count)
+{
+    rf_strategy *s = u->strategy;
+    rf_piece_list plan = { 0 };
+    rf_gpu_buffer **slots[RF_MAX_SLOTS] = { 0 };
+    uint64_t *slot_counts = RF_NEW_ARRAY(uint64_t, s->num_replicas);
+    rf_result r = slot_counts ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = make_plan(u, all, count, &plan, slot_counts);
+    if (r >= 0) r = create_slots(u, slot_counts, slots);
+    if (r >= 0) r = move_slots(u, &plan, slots);
+    rf_free(slot_counts);
+    if (r < 0) {
+        free_slots(s, slots);
+        rf_piece_list_free(&plan);
+        return rf_error_context(r, "optimizer state");
+    }
+    free_slots(s, u->slots);
+    rf_piece_list_free(&u->plan);
+    memcpy(u->slots, slots, sizeof(slots));
+    u->plan = plan;
+    u->generation++;
+    /* Reduced gradients stay with the old owners. */
+    for (uint32_t i = 0; i < u->variables.count; i++)
+        if (u->variables.items[i]->updater == u) u->variables.items[i]->updater = NULL;
+    return RF_OK;
+}
+
+static bool knows(const rf_updater *u, const rf_variable *variable)
+{
+    for (uint32_t i = 0; i < u->variables.count; i++)
+        if (u->variables.items[i] == variable) return true;
+    return false;
+}
+
+rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_t count)
+{
+    const uint32_t known = u->variables.count;
+    uint32_t news = 0;
+    for (uint32_t i = 0; i < count; i++)
+        news += !knows(u, variables[i]);
+    if (news == 0) return RF_OK;
+    RF_TRY(rf_strategy_wait(u->strategy));
+    rf_variable **all = RF_NEW_ARRAY(rf_variable *, known + news);
+    if (!all) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    uint32_t total = known;
+    if (known) memcpy(all, u->variables.items, known * sizeof(all[0]));
+    for (uint32_t i = 0; i < count; i++)
+        if (!knows(u, variables[i])) all[total++] = variables[i];
+    rf_variables_sort(all, total);
+    const rf_result r = replan(u, all, total);
+    if (r < 0) {
+        rf_free(all);
+        return r;
+    }
+    for (uint32_t i = 0; i < total; i++)
+        if (!knows(u, all[i])) rf_variable_retain(all[i]);
+    rf_free(u->variables.items);
+    u->variables.items = all;
+    u->variables.count = u->variables.capacity = total;
+    return RF_OK;
+}
+
+rf_result rf_updater_ensure_totals(rf_updater *u)
+{
+    const rf_store *store = &u->strategy->trainable;
+    if (u->params.accumulation_steps == 1 || u->totals.capacity == store->values.capacity) return RF_OK;
+    RF_TRY(rf_strategy_wait(u->strategy));
+    return rf_flat_grow(u->strategy, &u->totals, store->values.capacity, u->totals.capacity);
+}
+
+/* ---- slots for checkpoints ---- */
+
+static rf_result check_slot(const rf_updater *u, uint32_t slot, const rf_variable *v)
+{
+    RF_REQUIRE(slot < u->params.num_slots, "optimizer state: slot %u; there are %u", slot, u->params.num_slots);
+    RF_REQUIRE(v->strategy == u->strategy && v->trainable,
+               "optimizer state: variable '%s' is not a trainable variable of the optimizer's strategy", v->name);
+    RF_TRY(rf_strategy_wait(u->strategy));
+    return rf_strategy_status(u->strategy);
+}
+
+rf_result rf_updater_read_slot(rf_updater *u, uint32_t slot, const rf_variable *variable, float *values)
+{
+    RF_TRY(check_slot(u, slot, variable));
+    memset(values, 0, variable->count * sizeof(float));
+    if (!knows(u, variable)) return RF_OK;
+    const rf_range range = { variable->offset, variable->offset + variable->count };
+    return move_range(&(holding){ u->strategy, &u->plan, u->slots[slot] }, range, values, false);
+}
+
+rf_result rf_updater_write_slot(rf_updater *u, uint32_t slot, const rf_variable *variable, const float *values)
+{
+    RF_TRY(check_slot(u, slot, variable));
+    rf_variable *known = (rf_variable *)variable; /* learning takes a reference and changes nothing else */
+    RF_TRY(rf_updater_learn(u, &known, 1));
+    const rf_range range = { variable->offset, variable->offset + variable->count };
+    float *copy = RF_NEW_ARRAY(float, variable->count);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(copy, values, variable->count * sizeof(float));
+    const rf_result r = move_range(&(holding){ u->strategy, &u->plan, u->slots[slot] }, range, copy, true);
+    rf_free(copy);
+    return r;
+}
