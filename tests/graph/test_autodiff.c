@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradients against central differences of the interpreted graph, and when differentiation refuses. */
+#include <math.h>
+
+#include "toy.h"
+
+static const char object;
+
+static double run_loss(const rf_graph *g, rf_arena *arena, void **values, rf_value loss)
+{
+    OK(rf_graph_interpret(g, arena, values));
+    return *(float *)values[loss];
+}
+
+/* Compares grads[i] with finite differences in every element of leaf targets[i]. */
+static void check_gradients(rf_graph *g, rf_value loss, const rf_value *targets, uint32_t num_targets,
+                            const rf_value *grads)
+{
+    toy_check_order(g);
+    rf_arena arena = { 0 };
+    void **values = toy_fill_leaves(g, &arena, 5);
+    (void)run_loss(g, &arena, values, loss);
+    for (uint32_t t = 0; t < num_targets; t++) {
+        const int64_t count = rf_shape_count(rf_graph_desc(g, targets[t])->shape);
+        assert_true(rf_shape_equal(rf_graph_desc(g, targets[t])->shape, rf_graph_desc(g, grads[t])->shape));
+        float analytic[64];
+        assert_true(count <= 64);
+        memcpy(analytic, values[grads[t]], (size_t)count * sizeof(float));
+        float *leaf = values[targets[t]];
+        for (int64_t i = 0; i < count; i++) {
+            const float was = leaf[i], h = 0x1p-6f;
+            leaf[i] = was + h;
+            const double up = run_loss(g, &arena, values, loss);
+            leaf[i] = was - h;
+            const double down = run_loss(g, &arena, values, loss);
+            leaf[i] = was;
+            const double numeric = (up - down) / (2 * (double)h);
+            if (fabs(numeric - analytic[i]) > 2e-3 * (1 + fabs(numeric)))
+                fail_msg("target %u element %d: %g, expected %g", t, (int)i, (double)analytic[i], numeric);
+        }
+        (void)run_loss(g, &arena, values, loss);
+    }
+    rf_arena_free(&arena);
+}
+
+/* sum(flatten(sin(x) * x + (x * w)^2) * 0.5) + sum(2x of split) ...: every value is read more than once. */
+static rf_value nested_loss(rf_graph *g, rf_value x, rf_value w)
+{
+    const rf_value s = toy1(g, &toy_sin, x);
+    const rf_value a = toy2(g, &toy_mul, s, x);
+    const rf_value b = toy1(g, &toy_square, toy2(g, &toy_mul, x, w));
+    const rf_value c = toy2(g, &toy_add, a, b);
+    rf_value split[2];
+    OK(rf_graph_add(g, &toy_split, NULL, &c, 1, split));
+    const rf_value both = toy2(g, &toy_mul, split[0], toy1(g, &toy_sin, split[1]));
+    const rf_value flat = toy_scaled(g, toy1(g, &toy_flatten, both), 0.5f);
+    const rf_value self = toy2(g, &toy_mul, toy2(g, &toy_add, s, s), toy2(g, &toy_add, s, s));
+    return toy2(g, &toy_add, toy1(g, &toy_sum, flat), toy1(g, &toy_sum, self));
+}
+
+static void nested_with_fan_out(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, w;
+    OK(rf_graph_input(g, 0, F32(2, 3, 1), &x));
+    OK(rf_graph_state(g, &object, F32(2, 3, 1), "w", &w));
+    const rf_value loss = nested_loss(g, x, w), targets[] = { x, w };
+    rf_value grads[2];
+    OK(rf_graph_differentiate(g, loss, targets, 2, grads));
+    check_gradients(g, loss, targets, 2, grads);
+    /* And after the rewrites. */
+    const rf_value results[] = { loss, grads[0], grads[1] };
+    OK(rf_graph_optimize(g, &(rf_graph_roots){ results, 3 }));
+    check_gradients(g, loss, targets, 2, grads);
+    rf_graph_destroy(&g);
+}
+
+static void one_output_of_several(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, split[2], grad;
+    OK(rf_graph_input(g, 0, F32(4, 2), &x));
+    OK(rf_graph_add(g, &toy_split, NULL, &x, 1, split));
+    const rf_value loss = toy1(g, &toy_sum, toy1(g, &toy_sin, split[1]));
+    OK(rf_graph_differentiate(g, loss, &x, 1, &grad));
+    check_gradients(g, loss, &x, 1, &grad);
+    rf_graph_destroy(&g);
+}
+
+static void no_influence_gives_zeros(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, y, grads[3];
+    OK(rf_graph_input(g, 0, F32(2, 2), &x));
+    OK(rf_graph_input(g, 1, F32(3), &y));
+    /* y lends its shape only; x passes through an op that stops the gradient. */
+    const rf_value e = toy2(g, &toy_expand_like, toy1(g, &toy_sum, toy1(g, &toy_stop, x)), y);
+    const rf_value loss = toy1(g, &toy_sum, e);
+    const rf_value targets[] = { x, y, loss };
+    OK(rf_graph_differentiate(g, loss, targets, 3, grads));
+    check_gradients(g, loss, targets + 1, 1, grads + 1);
+    rf_arena arena = { 0 };
+    void **values = toy_fill_leaves(g, &arena, 1);
+    OK(rf_graph_interpret(g, &arena, values));
+    for (uint32_t i = 0; i < 4; i++) assert_true(((float *)values[grads[0]])[i] == 0);
+    assert_true(*(float *)values[grads[2]] == 1);
+    rf_arena_free(&arena);
+    rf_graph_destroy(&g);
+}
+
+static void intermediate_targets(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x;
+    OK(rf_graph_input(g, 0, F32(2, 2), &x));
+    const rf_value y = toy_scaled(g, x, 3), loss = toy1(g, &toy_sum, toy_scaled(g, y, 5));
+    const rf_value targets[] = { y, x };
+    rf_value grads[2];
+    OK(rf_graph_differentiate(g, loss, targets, 2, grads));
+    rf_arena arena = { 0 };
+    void **values = toy_fill_leaves(g, &arena, 1);
+    OK(rf_graph_interpret(g, &arena, values));
+    assert_true(*(float *)values[grads[0]] == 5 && *(float *)values[grads[1]] == 15);
+    rf_arena_free(&arena);
+    rf_graph_destroy(&g);
+}
+
+static void missing_gradient_is_an_error_only_on_the_way(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, w, grad;
+    OK(rf_graph_input(g, 0, F32(2, 2), &x));
+    OK(rf_graph_state(g, &object, F32(2, 2), "w", &w));
+    const rf_value fl = toy1(g, &toy_floor, x);
+    const rf_value loss = toy1(g, &toy_sum, toy2(g, &toy_mul, fl, w));
+    OK(rf_graph_differentiate(g, loss, &w, 1, &grad));
+    check_gradients(g, loss, &w, 1, &grad);
+    FAILS(RF_ERROR_NO_GRADIENT, "toy_floor", rf_graph_differentiate(g, loss, &x, 1, &grad));
+    /* It reads x, but the loss does not read it. */
+    const rf_value other = toy1(g, &toy_sum, toy1(g, &toy_sin, x));
+    OK(rf_graph_differentiate(g, other, &x, 1, &grad));
+    check_gradients(g, other, &x, 1, &grad);
+    /* A stop before it: nothing flows. */
+    const rf_value stopped = toy1(g, &toy_sum, toy1(g, &toy_floor, toy1(g, &toy_stop, x)));
+    OK(rf_graph_differentiate(g, stopped, &x, 1, &grad));
+    rf_graph_destroy(&g);
+}
+
+static rf_result wrong_gradient(rf_grad_context *c)
+{
+    c->din[0] = c->dout[0]; /* a scalar instead of the input's shape */
+    return RF_OK;
+}
+
+static void bad_requests(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, w, grad, labels;
+    OK(rf_graph_input(g, 0, F32(2, 2), &x));
+    OK(rf_graph_state(g, &object, F32(2, 2), "w", &w));
+    OK(rf_graph_input(g, 1, (rf_tensor_desc){ RF_I32, RF_SHAPE(2) }, &labels));
+    const rf_value y = toy2(g, &toy_mul, w, x), loss = toy1(g, &toy_sum, y);
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "f32[2,2]", rf_graph_differentiate(g, y, &x, 1, &grad));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "loss", rf_graph_differentiate(g, 0, &x, 1, &grad));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "i32", rf_graph_differentiate(g, loss, &labels, 1, &grad));
+    rf_op wrong = toy_sum;
+    wrong.name = "wrong";
+    wrong.gradient = wrong_gradient;
+    FAILS(RF_ERROR_INTERNAL, "wrong", rf_graph_differentiate(g, toy1(g, &wrong, x), &x, 1, &grad));
+    /* The gradient would multiply with what w becomes. */
+    toy_accumulated(g, w, x);
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "state 'w'", rf_graph_differentiate(g, loss, &x, 1, &grad));
+    const rf_value later = toy1(g, &toy_sum, toy2(g, &toy_mul, w, x));
+    OK(rf_graph_differentiate(g, later, &x, 1, &grad));
+    rf_graph_destroy(&g);
+    OK(rf_graph_create(NULL, &g));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "core", rf_graph_differentiate(g, loss, &x, 1, &grad));
+    rf_graph_destroy(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nested_with_fan_out),
+        cmocka_unit_test(one_output_of_several),
+        cmocka_unit_test(no_influence_gives_zeros),
+        cmocka_unit_test(intermediate_targets),
+        cmocka_unit_test(missing_gradient_is_an_error_only_on_the_way),
+        cmocka_unit_test(bad_requests),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

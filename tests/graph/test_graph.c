@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building, sharing, cloning, dumping, specializing, interpreting; helpers for kernel plans. */
+#include <stdlib.h>
+
+#include "base/shader.h"
+#include "toy.h"
+
+static const char object_a, object_b;
+
+static void leaves_are_shared(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value a, b, c;
+    OK(rf_graph_input(g, 1, F32(4, 3), &a));
+    OK(rf_graph_input(g, 1, F32(4, 3), &b));
+    assert_int_equal(a, b);
+    assert_int_equal(2, g->num_inputs);
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "[4,3]", rf_graph_input(g, 1, F32(4, 2), &c));
+
+    OK(rf_graph_state(g, &object_a, F32(3), "w", &a));
+    OK(rf_graph_state(g, &object_b, F32(3), "w", &b));
+    OK(rf_graph_state(g, &object_a, F32(3), "w", &c));
+    assert_int_equal(a, c);
+    assert_int_not_equal(a, b);
+    assert_int_equal(2, g->num_states);
+    assert_int_equal(1, g->values.items[b].slot);
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "'w'", rf_graph_state(g, &object_a, F32(4), "w", &c));
+    assert_int_equal(0, c);
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "NULL", rf_graph_state(g, NULL, F32(4), "w", &c));
+
+    /* The same object may be a state and a host value: those are different things. */
+    OK(rf_graph_host(g, &object_a, F32(3), "rate", &c));
+    assert_int_not_equal(a, c);
+    assert_int_equal(1, g->num_hosts);
+
+    float data[3] = { 1, 2, 3 };
+    OK(rf_graph_constant(g, F32(3), data, &a));
+    OK(rf_graph_constant(g, F32(3, 1), data, &b));
+    assert_int_not_equal(a, b);
+    OK(rf_graph_constant(g, F32(3), data, &b));
+    assert_int_equal(a, b);
+    data[2] = 4;
+    OK(rf_graph_constant(g, F32(3), data, &b));
+    assert_int_not_equal(a, b);
+    assert_true(((const float *)g->values.items[a].data)[2] == 3);
+
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "input", rf_graph_input(g, 7, F32(-1), &c));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "input",
+          rf_graph_input(g, 7, (rf_tensor_desc){ RF_F32, RF_SHAPE(INT64_C(1) << 40, INT64_C(1) << 40) }, &c));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "invalid",
+          rf_graph_input(g, 7, (rf_tensor_desc){ RF_DTYPE_INVALID, RF_SHAPE(1) }, &c));
+    rf_graph_destroy(&g);
+    assert_null(g);
+    rf_graph_destroy(&g);
+}
+
+static rf_result infer_huge(rf_op_call *call)
+{
+    call->out[0] = F32(INT64_MAX, 4);
+    return RF_OK;
+}
+static rf_result infer_one(rf_op_call *call)
+{
+    call->n_out = 1;
+    call->out[0] = call->in[0];
+    return RF_OK;
+}
+
+static void add_checks_its_arguments(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, y, out[RF_MAX_OUTPUTS] = { 0 };
+    OK(rf_graph_input(g, 0, F32(4, 3), &x));
+    OK(rf_graph_input(g, 1, F32(4, 2), &y));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_add", rf_graph_add(g, &toy_add, NULL, &x, 1, out));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_add", rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, x, x }, 3, out));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_add", rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, 0 }, 2, out));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_add", rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, 99 }, 2, out));
+    /* Inference's own message does not name the op here; the graph adds that. */
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_add: shapes [4,3] and [4,2]",
+          rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, y }, 2, out));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "must be a state",
+          rf_graph_add(g, &toy_accumulate, NULL, (rf_value[]){ x, x }, 2, NULL));
+
+    const rf_op wide = {
+        .name = "wide", .min_in = 1, .max_in = 1, .n_out = 1, .attr_size = RF_MAX_ATTR + 1, .infer = infer_one
+    };
+    FAILS(RF_ERROR_INTERNAL, "wide", rf_graph_add(g, &wide, NULL, &x, 1, out));
+    const rf_op huge = { .name = "huge", .min_in = 1, .max_in = 1, .n_out = 1, .infer = infer_huge };
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "huge", rf_graph_add(g, &huge, NULL, &x, 1, out));
+    assert_int_equal(0, g->nodes.count);
+    assert_int_equal(3, g->values.count);
+
+    /* Inference may leave outputs out. */
+    const rf_op optional = { .name = "optional", .min_in = 1, .max_in = 1, .n_out = 2, .infer = infer_one };
+    out[1] = 77;
+    OK(rf_graph_add(g, &optional, NULL, &x, 1, out));
+    assert_int_equal(3, out[0]);
+    assert_int_equal(0, out[1]);
+    /* `out` may be where `in` is. */
+    rf_value v = x;
+    OK(rf_graph_add(g, &toy_sin, NULL, &v, 1, &v));
+    assert_int_equal(x, g->nodes.items[1].in[0]);
+    assert_int_equal(v, g->nodes.items[1].out[0]);
+    rf_graph_destroy(&g);
+}
+
+static void equal_pure_nodes_are_shared(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, w;
+    OK(rf_graph_input(g, 0, F32(4, 3), &x));
+    OK(rf_graph_state(g, &object_a, F32(4, 3), "w", &w));
+    const rf_value a = toy1(g, &toy_sin, x);
+    assert_int_equal(a, toy1(g, &toy_sin, x));
+    assert_int_not_equal(a, toy1(g, &toy_cos, x));
+    assert_int_not_equal(toy_scaled(g, x, 2), toy_scaled(g, x, 3));
+    assert_int_equal(toy_scaled(g, x, 2), toy_scaled(g, x, 2));
+    assert_int_not_equal(toy2(g, &toy_add, a, x), toy2(g, &toy_add, x, a));
+
+    /* Not across an update of what they read, directly or through a view; shapes do not change. */
+    const rf_value view = toy1(g, &toy_flatten, w);
+    assert_int_equal(w, g->values.items[view].storage);
+    const rf_value old = toy1(g, &toy_sin, w), old_view = toy1(g, &toy_sin, view);
+    const rf_value like = toy2(g, &toy_expand_like, toy1(g, &toy_sum, x), w);
+    toy_accumulated(g, w, x);
+    assert_int_not_equal(old, toy1(g, &toy_sin, w));
+    assert_int_not_equal(old_view, toy1(g, &toy_sin, view));
+    assert_int_equal(toy1(g, &toy_sin, w), toy1(g, &toy_sin, w));
+    assert_int_equal(a, toy1(g, &toy_sin, x));
+    assert_int_equal(like, toy2(g, &toy_expand_like, toy1(g, &toy_sum, x), w));
+    /* Updates are never merged. */
+    const uint32_t nodes = g->nodes.count;
+    toy_accumulated(g, view, x);
+    toy_accumulated(g, view, x);
+    assert_int_equal(nodes + 2, g->nodes.count);
+    toy_check_order(g);
+    rf_graph_destroy(&g);
+}
+
+static void clone_and_dump(void **state)
+{
+    (void)state;
+    rf_graph *g, *h;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, w, c;
+    const float three[3] = { 1, 2, 3 };
+    OK(rf_graph_input(g, 0, F32(2, 3), &x));
+    OK(rf_graph_state(g, &object_a, F32(2, 3), "w", &w));
+    OK(rf_graph_constant(g, F32(3), three, &c));
+    toy_accumulated(g, w, toy2(g, &toy_expand_like, toy1(g, &toy_sum, c), x));
+    char *text = rf_graph_dump(g);
+    assert_string_equal("%1 f32[2,3] = input 0\n"
+                        "%2 f32[2,3] = state 0 'w'\n"
+                        "%3 f32[3] = constant\n"
+                        "%4 f32[] = toy_sum(%3)\n"
+                        "%5 f32[2,3] = toy_expand_like(%4, #%1)\n"
+                        "toy_accumulate(!%2, %5)\n",
+                        text);
+    OK(rf_graph_clone(g, &h));
+    rf_graph_destroy(&g);
+    char *copy = rf_graph_dump(h);
+    assert_string_equal(text, copy);
+    /* The clone shares what is in it, too. */
+    rf_value again;
+    OK(rf_graph_state(h, &object_a, F32(2, 3), "w", &again));
+    assert_int_equal(w, again);
+    OK(rf_graph_constant(h, F32(3), three, &again));
+    assert_int_equal(c, again);
+    assert_int_equal(4, toy1(h, &toy_sum, c));
+    rf_free(text);
+    rf_free(copy);
+    rf_graph_destroy(&h);
+
+    OK(rf_graph_create(NULL, &g));
+    text = rf_graph_dump(g);
+    assert_string_equal("", text);
+    rf_free(text);
+    OK(rf_graph_clone(g, &h));
+    rf_graph_destroy(&h);
+    OK(rf_graph_optimize(g, NULL));
+    OK(rf_graph_specialize(g, 0));
+    rf_graph_destroy(&g);
+}
+
+static void specialize_infers_again(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, w;
+    OK(rf_graph_input(g, 0, F32(4, 5, 2), &x));
+    OK(rf_graph_state(g, &object_a, F32(7), "w", &w));
+    const rf_value flat = toy1(g, &toy_flatten, toy1(g, &toy_sin, x)), sum = toy1(g, &toy_sum, flat);
+    OK(rf_graph_specialize(g, 9));
+    assert_true(rf_shape_equal(RF_SHAPE(9, 10), rf_graph_desc(g, flat)->shape));
+    assert_true(rf_shape_equal(RF_SCALAR_SHAPE, rf_graph_desc(g, sum)->shape));
+    assert_true(rf_shape_equal(RF_SHAPE(7), rf_graph_desc(g, w)->shape));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "batch", rf_graph_specialize(g, 0));
+    OK(rf_graph_specialize(g, 4));
+
+    const rf_shape fixed = RF_SHAPE(8, 5);
+    rf_value y;
+    OK(rf_graph_add(g, &toy_reshape, &fixed, &flat, 1, &y));
+    char *before = rf_graph_dump(g);
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_reshape", rf_graph_specialize(g, 6));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "traced with 4 examples does not fit a batch of 6", rf_graph_specialize(g, 6));
+    char *after = rf_graph_dump(g);
+    assert_string_equal(before, after); /* all or nothing */
+    rf_free(before);
+    rf_free(after);
+    OK(rf_graph_specialize(g, 4));
+
+    rf_value scalar;
+    OK(rf_graph_input(g, 1, SCALAR, &scalar));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "input 1 is a scalar", rf_graph_specialize(g, 4));
+    rf_graph_destroy(&g);
+}
+
+static void interpret_in_program_order(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, w;
+    OK(rf_graph_input(g, 0, F32(1, 1), &x));
+    OK(rf_graph_state(g, &object_a, F32(1, 1), "w", &w));
+    const rf_value view = toy1(g, &toy_flatten, w);
+    const rf_value before = toy_scaled(g, view, 10);
+    toy_accumulated(g, w, x);
+    const rf_value after = toy_scaled(g, view, 10);
+    rf_arena arena = { 0 };
+    void **values = rf_arena_alloc(&arena, g->values.count * sizeof(*values));
+    float xs = 3, ws = 4;
+    values[x] = &xs;
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_flatten: input 0", rf_graph_interpret(g, &arena, values));
+    values[w] = &ws;
+    OK(rf_graph_interpret(g, &arena, values));
+    assert_true(*(float *)values[before] == 40 && *(float *)values[after] == 70 && ws == 7);
+    rf_arena_free(&arena);
+    rf_graph_destroy(&g);
+}
+
+static void kernel_plans_do_not_overflow(void **state)
+{
+    (void)state;
+    const rf_shader shader = { .name = "toy" };
+    rf_kernel_plan plan = { 0 };
+    for (uint32_t i = 0; i < 100; i++) {
+        rf_dispatch *d = rf_kernel_plan_add(&plan, &shader);
+        assert_non_null(d);
+        assert_int_equal(0, d->n_spec);
+        rf_dispatch_spec(d, 64);
+        rf_dispatch_spec(d, i);
+        rf_dispatch_push(d, &i, sizeof(i));
+        rf_dispatch_bind(d, RF_BIND_OUTPUT, 1, RF_VIEW_STORAGE, true);
+    }
+    assert_int_equal(100, plan.count);
+    rf_dispatch *d = &plan.items[99];
+    assert_int_equal(99, d->spec[1]);
+    assert_int_equal(99, d->push[0]);
+    assert_int_equal(sizeof(uint32_t), d->push_size);
+    assert_true(d->bind[0].write && d->bind[0].index == 1 && d->bind[0].kind == RF_BIND_OUTPUT);
+    OK(rf_kernel_plan_check(&plan));
+    for (uint32_t i = 2; i < RF_MAX_SPEC; i++) rf_dispatch_spec(d, 0);
+    OK(rf_kernel_plan_check(&plan));
+    rf_dispatch_spec(d, 0);
+    FAILS(RF_ERROR_INTERNAL, "toy", rf_kernel_plan_check(&plan));
+    d->n_spec = 0;
+    for (uint32_t i = 0; i < RF_MAX_BINDINGS; i++) rf_dispatch_bind(d, RF_BIND_INPUT, i, RF_VIEW_STORAGE, false);
+    FAILS(RF_ERROR_INTERNAL, "bindings", rf_kernel_plan_check(&plan));
+    d->n_bind = 1;
+    char big[RF_MAX_PUSH + 4] = { 0 };
+    rf_dispatch_push(d, big, sizeof(big));
+    FAILS(RF_ERROR_INTERNAL, "132", rf_kernel_plan_check(&plan));
+    rf_kernel_plan_free(&plan);
+    assert_null(plan.items);
+    rf_kernel_plan_free(NULL);
+}
+
+static void tensor_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(4, rf_tensor_bytes(&SCALAR));
+    assert_int_equal(24, rf_tensor_bytes(&F32(2, 3)));
+    assert_int_equal(0, rf_tensor_bytes(&F32(2, 0)));
+    assert_int_equal(6, rf_tensor_bytes(&(rf_tensor_desc){ RF_U8, RF_SHAPE(2, 3) }));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(leaves_are_shared),
+        cmocka_unit_test(add_checks_its_arguments),
+        cmocka_unit_test(equal_pure_nodes_are_shared),
+        cmocka_unit_test(clone_and_dump),
+        cmocka_unit_test(specialize_infers_again),
+        cmocka_unit_test(interpret_in_program_order),
+        cmocka_unit_test(kernel_plans_do_not_overflow),
+        cmocka_unit_test(tensor_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

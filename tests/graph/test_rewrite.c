@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dead code and fusion: what is rewritten, what must not be, and that results stay what they were. */
+#include "base/platform.h"
+#include "toy.h"
+
+static const char object;
+
+static rf_graph *new_graph(rf_value *x, rf_value *w)
+{
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    OK(rf_graph_input(g, 0, F32(2, 2), x));
+    OK(rf_graph_state(g, &object, F32(2, 2), "w", w));
+    return g;
+}
+
+static void optimize(rf_graph *g, const rf_value *results, uint32_t num_results)
+{
+    OK(rf_graph_optimize(g, &(rf_graph_roots){ results, num_results }));
+    toy_check_order(g);
+}
+
+static void dead_code_goes_and_updates_stay(void **state)
+{
+    (void)state;
+    rf_value x, w, again;
+    rf_graph *g = new_graph(&x, &w);
+    const rf_value unused = toy1(g, &toy_sin, toy1(g, &toy_cos, x));
+    const rf_value wanted = toy1(g, &toy_floor, x);
+    toy_accumulated(g, w, toy1(g, &toy_stop, x));
+    optimize(g, &wanted, 1);
+    assert_int_equal(3, toy_live_nodes(g));
+    assert_int_equal(1, toy_count(g, &toy_accumulate));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "a rewrite has removed", rf_graph_add(g, &toy_sin, NULL, &unused, 1, &again));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "root", rf_graph_optimize(g, &(rf_graph_roots){ &unused, 1 }));
+    /* What was removed is made anew, what is there is shared. */
+    assert_int_not_equal(unused, toy1(g, &toy_sin, toy1(g, &toy_cos, x)));
+    assert_int_equal(wanted, toy1(g, &toy_floor, x));
+    toy_check_order(g);
+    rf_graph_destroy(&g);
+}
+
+static void consumers_are_absorbed_in_chains(void **state)
+{
+    (void)state;
+    rf_value x, w;
+    rf_graph *g = new_graph(&x, &w);
+    rf_value v = x;
+    for (uint32_t i = 0; i < 10; i++) v = toy_scaled(g, v, 2);
+    const rf_value y = toy2(g, &toy_add, w, toy2(g, &toy_mul, v, x));
+    optimize(g, &y, 1);
+    assert_int_equal(2, toy_live_nodes(g));
+    assert_int_equal(1, toy_count(g, &toy_muladd));
+    const rf_node_info *scale = &g->nodes.items[g->values.items[v].producer];
+    assert_true(scale->op == &toy_scale && *(const float *)scale->attr == 1024);
+    rf_graph_destroy(&g);
+}
+
+static void roots_and_shared_values_are_kept(void **state)
+{
+    (void)state;
+    rf_value x, w;
+    rf_graph *g = new_graph(&x, &w);
+    const rf_value a = toy_scaled(g, x, 2), b = toy_scaled(g, a, 2), c = toy_scaled(g, b, 2);
+    const rf_value twice = toy_scaled(g, w, 2);
+    const rf_value d = toy_scaled(g, twice, 2), e = toy1(g, &toy_sin, twice);
+    const rf_value self = toy2(g, &toy_mul, w, w), both = toy2(g, &toy_add, self, self);
+    const rf_value results[] = { a, c, d, e, both };
+    optimize(g, results, 5);
+    /* b went into c; a is a root, `twice` has two readers, `self` is read twice by one. */
+    assert_int_equal(7, toy_live_nodes(g));
+    assert_true(g->nodes.items[g->values.items[b].producer].dead);
+    assert_int_equal(x, g->nodes.items[g->values.items[a].producer].in[0]);
+    assert_int_equal(a, g->nodes.items[g->values.items[c].producer].in[0]);
+    assert_int_equal(twice, g->nodes.items[g->values.items[d].producer].in[0]);
+    rf_graph_destroy(&g);
+}
+
+static void siblings_become_one_node(void **state)
+{
+    (void)state;
+    rf_value x, w;
+    rf_graph *g = new_graph(&x, &w);
+    const rf_value square = toy1(g, &toy_square, x), reader = toy1(g, &toy_sin, square), scale = toy_scaled(g, x, 3);
+    const rf_value z = toy2(g, &toy_add, reader, scale);
+    const rf_value results[] = { square, z, scale };
+    optimize(g, results, 3);
+    assert_int_equal(1, toy_count(g, &toy_square_scale));
+    assert_int_equal(3, toy_live_nodes(g));
+    assert_int_equal(g->values.items[square].producer, g->values.items[scale].producer);
+    assert_int_equal(1, g->values.items[scale].slot);
+    rf_graph_destroy(&g);
+
+    /* One needs the other: cannot be one node. */
+    g = new_graph(&x, &w);
+    const rf_value s = toy1(g, &toy_square, x);
+    const rf_value m = toy2(g, &toy_mul, s, x);
+    const rf_op *const before = g->nodes.items[g->values.items[s].producer].op;
+    rf_value t;
+    const float three = 3;
+    OK(rf_graph_add(g, &toy_scale, &three, &m, 1, &t));
+    optimize(g, &t, 1);
+    assert_ptr_equal(before, g->nodes.items[g->values.items[s].producer].op);
+    rf_graph_destroy(&g);
+}
+
+static rf_result infer_both(rf_op_call *call)
+{
+    call->out[0] = call->out[1] = call->in[0];
+    return RF_OK;
+}
+static const rf_op both = { .name = "both", .min_in = 2, .max_in = 2, .n_out = 2, .infer = infer_both };
+
+static bool absorbs_anything(const rf_graph *g, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
+{
+    const rf_node_info *s = &g->nodes.items[self], *o = &g->nodes.items[other];
+    if (o->op != &toy_mul) return false;
+    fused->op = &both;
+    fused->n_in = 2;
+    fused->in[0] = s->in[0];
+    fused->in[1] = o->in[1];
+    *other_out = 1;
+    return true;
+}
+
+static void siblings_that_depend_on_each_other_stay(void **state)
+{
+    (void)state;
+    rf_op greedy = toy_sin;
+    greedy.absorb_sibling = absorbs_anything;
+    rf_value x, w;
+    rf_graph *g = new_graph(&x, &w);
+    const rf_value s = toy1(g, &greedy, x);
+    const rf_value m = toy2(g, &toy_mul, x, toy1(g, &toy_cos, s)); /* reads x, and s by way of cos */
+    optimize(g, &m, 1);
+    assert_int_equal(3, toy_live_nodes(g));
+    assert_int_equal(1, toy_count(g, &greedy));
+    rf_graph_destroy(&g);
+
+    /* A reader stands between the two, but the later one can go to the earlier one's place. */
+    g = new_graph(&x, &w);
+    const rf_value between = toy1(g, &toy_cos, toy1(g, &greedy, x)), after = toy2(g, &toy_mul, x, w);
+    const rf_value results[] = { between, after };
+    optimize(g, results, 2);
+    assert_int_equal(1, toy_count(g, &both));
+    assert_int_equal(0, g->values.items[after].producer);
+    rf_graph_destroy(&g);
+}
+
+static void nothing_moves_across_an_update(void **state)
+{
+    (void)state;
+    rf_value x, w;
+    rf_graph *g = new_graph(&x, &w);
+    const rf_value old = toy_scaled(g, w, 2);
+    const rf_value square = toy1(g, &toy_square, toy1(g, &toy_flatten, w));
+    toy_accumulated(g, w, x);
+    const rf_value moved = toy_scaled(g, old, 3); /* would read w after the update */
+    const rf_value late = toy_scaled(g, toy1(g, &toy_flatten, w), 5);
+    const rf_value results[] = { moved, square, late };
+    optimize(g, results, 3);
+    assert_int_equal(3, toy_count(g, &toy_scale));
+    assert_int_equal(0, toy_count(g, &toy_square_scale));
+    rf_graph_destroy(&g);
+}
+
+static bool absorbs_wrongly(const rf_graph *g, rf_node producer, rf_node consumer, rf_fused *fused)
+{
+    (void)consumer;
+    fused->op = &toy_sum; /* a scalar in the place of a matrix */
+    fused->n_in = 1;
+    fused->in[0] = g->nodes.items[producer].in[0];
+    return true;
+}
+
+static bool absorbs_itself(const rf_graph *g, rf_node producer, rf_node consumer, rf_fused *fused)
+{
+    (void)consumer;
+    fused->op = &toy_sin;
+    fused->n_in = 1;
+    fused->in[0] = g->nodes.items[producer].out[0];
+    return true;
+}
+
+static void broken_hooks_are_reported(void **state)
+{
+    (void)state;
+    rf_value x, w;
+    rf_graph *g = new_graph(&x, &w);
+    rf_op broken = toy_sin;
+    broken.name = "broken";
+    broken.absorb_consumer = absorbs_wrongly;
+    const rf_value y = toy1(g, &toy_cos, toy1(g, &broken, x));
+    FAILS(RF_ERROR_INTERNAL, "fusing 'broken' and 'toy_cos'", rf_graph_optimize(g, &(rf_graph_roots){ &y, 1 }));
+    toy_check_order(g);
+    broken.absorb_consumer = absorbs_itself;
+    FAILS(RF_ERROR_INTERNAL, "fusing 'broken' and 'toy_cos'", rf_graph_optimize(g, &(rf_graph_roots){ &y, 1 }));
+    toy_check_order(g);
+    broken.absorb_consumer = NULL;
+    optimize(g, &y, 1);
+    rf_graph_destroy(&g);
+}
+
+static bool same_bytes(const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (a[i] != b[i] && (a[i] == a[i] || b[i] == b[i])) return false;
+    }
+    return true;
+}
+
+/* Random graphs with updates, views and fan-out: the rewritten graph computes the same numbers. */
+static void results_stay_the_same(void **state)
+{
+    (void)state;
+    uint32_t fused = 0, siblings = 0;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        rf_rng rng = { .key = seed };
+        rf_value results[6];
+        const uint32_t nodes = 3 + (uint32_t)rf_rng_below(&rng, 60);
+        rf_graph *g = toy_random(&rng, nodes, 2, results, 6), *h;
+        OK(rf_graph_clone(g, &h));
+        optimize(h, results, 6);
+        fused += toy_count(h, &toy_muladd);
+        siblings += toy_count(h, &toy_square_scale);
+        rf_arena arena = { 0 };
+        void **was = toy_fill_leaves(g, &arena, seed), **is = toy_fill_leaves(h, &arena, seed);
+        OK(rf_graph_interpret(g, &arena, was));
+        OK(rf_graph_interpret(h, &arena, is));
+        for (uint32_t v = 1; v < g->values.count; v++) {
+            bool compare = g->values.items[v].kind == RF_VALUE_STATE;
+            for (uint32_t i = 0; i < 6; i++) compare = compare || results[i] == v;
+            if (compare && !same_bytes(was[v], is[v], (size_t)rf_shape_count(rf_graph_desc(g, v)->shape)))
+                fail_msg("seed %d: value %u differs", (int)seed, v);
+        }
+        rf_arena_free(&arena);
+        rf_graph_destroy(&g);
+        rf_graph_destroy(&h);
+    }
+    print_message("%u + %u fused\n", fused, siblings);
+    assert_true(fused > 50 && siblings > 50); /* the test tests something */
+}
+
+static double seconds(uint64_t since)
+{
+    return (double)(rf_now_ns() - since) * 1e-9;
+}
+
+/* Bounds are generous (a loaded machine, a build with sanitizers); what is quadratic in 10,000 nodes exceeds them. */
+static void ten_thousand_nodes(void **state)
+{
+    (void)state;
+    rf_value x, w;
+    rf_graph *g = new_graph(&x, &w);
+    uint64_t start = rf_now_ns();
+    rf_value v = x;
+    for (uint32_t i = 0; i < 2000; i++) {
+        const rf_value s = toy1(g, &toy_sin, v);
+        v = toy2(g, &toy_add, toy2(g, &toy_mul, s, w), toy_scaled(g, x, (float)i)); /* x and w: thousands of readers */
+        v = toy1(g, &toy_square, v);
+    }
+    const rf_value loss = toy1(g, &toy_sum, v);
+    assert_true(g->nodes.count > 10000);
+    const double build = seconds(start);
+    start = rf_now_ns();
+    const rf_value targets[] = { x, w };
+    rf_value grads[2];
+    OK(rf_graph_differentiate(g, loss, targets, 2, grads));
+    const double differentiation = seconds(start);
+    start = rf_now_ns();
+    const rf_value results[] = { loss, grads[0], grads[1] };
+    optimize(g, results, 3);
+    const double optimization = seconds(start);
+    assert_true(toy_count(g, &toy_muladd) >= 2000);
+    start = rf_now_ns();
+    for (uint32_t i = 0; i < 2; i++) OK(rf_graph_specialize(g, 2));
+    print_message("%u nodes: build %.4f s, differentiate %.4f s, optimize %.4f s, specialize %.4f s\n", g->nodes.count,
+                  build, differentiation, optimization, seconds(start));
+    assert_true(build < 0.5 && differentiation < 0.5 && optimization < 1.0);
+    rf_graph_destroy(&g);
+
+    /* Fusions that only become possible backwards, and one chain of ten thousand. */
+    g = new_graph(&x, &w);
+    v = x;
+    for (uint32_t i = 0; i < 10000; i++) v = toy_scaled(g, v, 1);
+    start = rf_now_ns();
+    optimize(g, &v, 1);
+    assert_int_equal(1, toy_live_nodes(g));
+    assert_true(seconds(start) < 1.0);
+    rf_graph_destroy(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dead_code_goes_and_updates_stay),
+        cmocka_unit_test(consumers_are_absorbed_in_chains),
+        cmocka_unit_test(roots_and_shared_values_are_kept),
+        cmocka_unit_test(siblings_become_one_node),
+        cmocka_unit_test(siblings_that_depend_on_each_other_stay),
+        cmocka_unit_test(nothing_moves_across_an_update),
+        cmocka_unit_test(broken_hooks_are_reported),
+        cmocka_unit_test(results_stay_the_same),
+        cmocka_unit_test(ten_thousand_nodes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
