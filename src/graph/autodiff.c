@@ -15,7 +15,10 @@ typedef struct differentiation {
     rf_value *gradient;             /* of each value; 0: none flowed so far */
 } differentiation;
 
-static bool is_float(rf_dtype dtype) { return dtype == RF_F32 || dtype == RF_F16 || dtype == RF_BF16; }
+static bool is_float(rf_dtype dtype)
+{
+    return dtype == RF_F32 || dtype == RF_F16 || dtype == RF_BF16;
+}
 
 /* A gradient can flow through this input, and has a target to reach there. */
 static bool carries(const differentiation *d, const rf_node_info *node, uint32_t i)
@@ -61,10 +64,11 @@ static rf_result check_not_updated(const differentiation *d, rf_node n)
     for (uint32_t i = 0; i < node->n_in; i++) {
         const rf_value_info *storage = &d->graph->values.items[d->graph->values.items[node->in[i]].storage];
         if (rf_op_reads(node->op, i) && storage->mutated > n + 1)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                           "gradient of '%s': its input, state '%s', is updated in place later in the step; differentiate "
-                           "before the update",
-                           node->op->name, storage->name ? storage->name : "");
+            return RF_FAIL(
+                RF_ERROR_INVALID_ARGUMENT,
+                "gradient of '%s': its input, state '%s', is updated in place later in the step; differentiate "
+                "before the update",
+                node->op->name, storage->name ? storage->name : "");
     }
     return RF_OK;
 }
@@ -91,10 +95,16 @@ static rf_result differentiate_node(differentiation *d, rf_node n)
                        "rf_stop_gradient() before it, or another operation",
                        node.op->name);
     RF_TRY(check_not_updated(d, n));
-    rf_grad_context context = {
-        .graph = d->graph, .node = n, .attr = node.attr, .n_in = node.n_in, .n_out = node.n_out, .in = node.in,
-        .out = node.out, .dout = dout, .needed = needed, .din = din
-    };
+    rf_grad_context context = { .graph = d->graph,
+                                .node = n,
+                                .attr = node.attr,
+                                .n_in = node.n_in,
+                                .n_out = node.n_out,
+                                .in = node.in,
+                                .out = node.out,
+                                .dout = dout,
+                                .needed = needed,
+                                .din = din };
     const rf_result r = node.op->gradient(&context);
     if (r < 0) return rf_error_context(r, "gradient of '%s'", node.op->name);
     for (uint32_t i = 0; i < node.n_in; i++) {
@@ -133,7 +143,8 @@ rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value 
                rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, shape, sizeof(shape)));
     for (uint32_t i = 0; i < num_targets; i++) {
         const rf_dtype dtype = rf_graph_desc(graph, targets[i])->dtype;
-        RF_REQUIRE(dtype == RF_F32, "targets: number %u is %s; only f32 can be differentiated by", i, rf_dtype_name(dtype));
+        RF_REQUIRE(dtype == RF_F32, "targets: number %u is %s; only f32 can be differentiated by", i,
+                   rf_dtype_name(dtype));
     }
 
     differentiation d = { .graph = graph, .num_values = graph->values.count, .num_nodes = graph->nodes.count };

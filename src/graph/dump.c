@@ -38,9 +38,10 @@ static void add_value(text *t, const rf_graph *graph, rf_value v)
 
 char *rf_graph_dump(const rf_graph *graph)
 {
-    static const char *const kinds[] = {
-        [RF_VALUE_INPUT] = "input", [RF_VALUE_STATE] = "state", [RF_VALUE_HOST] = "host", [RF_VALUE_CONSTANT] = "constant"
-    };
+    static const char *const kinds[] = { [RF_VALUE_INPUT] = "input",
+                                         [RF_VALUE_STATE] = "state",
+                                         [RF_VALUE_HOST] = "host",
+                                         [RF_VALUE_CONSTANT] = "constant" };
     text t = { 0 };
     add(&t, "%s", "");
     for (uint32_t v = 1; v < graph->values.count; v++) {
@@ -63,7 +64,10 @@ char *rf_graph_dump(const rf_graph *graph)
         /* "!" marks what is updated in place, "#" what only lends its shape. */
         for (uint32_t i = 0; i < node->n_in; i++)
             add(&t, "%s%s%%%u", i ? ", " : "",
-                node->op->mutates >> i & 1 ? "!" : rf_op_reads(node->op, i) ? "" : "#", node->in[i]);
+                node->op->mutates >> i & 1 ? "!"
+                : rf_op_reads(node->op, i) ? ""
+                                           : "#",
+                node->in[i]);
         add(&t, ")\n");
     }
     if (t.failed) {

@@ -19,19 +19,24 @@ uint64_t rf_tensor_bytes(const rf_tensor_desc *desc)
 /* ---- table of leaves and pure nodes, so that equal ones are found ---- */
 
 /* An entry is 1 + (number << 1 | is node); 0 is empty. Open addressing, at most half full, nothing is ever removed. */
-static uint32_t index_entry(uint32_t number, bool is_node) { return 1 + (number << 1 | (is_node ? 1u : 0u)); }
+static uint32_t index_entry(uint32_t number, bool is_node)
+{
+    return 1 + (number << 1 | (is_node ? 1u : 0u));
+}
 
 static uint64_t hash_leaf(const rf_value_info *leaf)
 {
     const uint64_t kind = (uint64_t)leaf->kind + 1;
     switch (leaf->kind) {
-    case RF_VALUE_INPUT: return rf_hash64(kind, leaf->slot);
+    case RF_VALUE_INPUT:
+        return rf_hash64(kind, leaf->slot);
     case RF_VALUE_CONSTANT: {
         /* A prefix is enough to tell constants apart; equality looks at all of it. */
         const uint64_t size = rf_tensor_bytes(&leaf->desc);
         return rf_hash64(kind + size, rf_hash_bytes(leaf->data, size < 256 ? (size_t)size : 256, 0));
     }
-    default: return rf_hash64(kind, (uint64_t)(uintptr_t)leaf->object);
+    default:
+        return rf_hash64(kind, (uint64_t)(uintptr_t)leaf->object);
     }
 }
 
@@ -46,11 +51,13 @@ static bool same_leaf(const rf_value_info *a, const rf_value_info *b)
 {
     if (a->kind != b->kind) return false;
     switch (a->kind) {
-    case RF_VALUE_INPUT: return a->slot == b->slot;
+    case RF_VALUE_INPUT:
+        return a->slot == b->slot;
     case RF_VALUE_CONSTANT:
         return a->desc.dtype == b->desc.dtype && rf_shape_equal(a->desc.shape, b->desc.shape) &&
                memcmp(a->data, b->data, (size_t)rf_tensor_bytes(&a->desc)) == 0;
-    default: return a->object == b->object;
+    default:
+        return a->object == b->object;
     }
 }
 
@@ -173,13 +180,16 @@ static const void *keep_data(rf_graph *graph, const rf_tensor_desc *desc, const 
 
 static rf_result clone_contents(const rf_graph *from, rf_graph *to)
 {
-    RF_TRY(rf_array_reserve((void **)&to->values.items, &to->values.capacity, from->values.count, sizeof(rf_value_info)));
+    RF_TRY(
+        rf_array_reserve((void **)&to->values.items, &to->values.capacity, from->values.count, sizeof(rf_value_info)));
     RF_TRY(rf_array_reserve((void **)&to->nodes.items, &to->nodes.capacity, from->nodes.count, sizeof(rf_node_info)));
     for (uint32_t v = 1; v < from->values.count; v++) {
         rf_value_info *value = &to->values.items[v];
         *value = from->values.items[v];
-        if (value->name && !(value->name = rf_arena_strdup(&to->arena, value->name))) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        if (value->data && !(value->data = keep_data(to, &value->desc, value->data))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        if (value->name && !(value->name = rf_arena_strdup(&to->arena, value->name)))
+            return RF_ERROR_OUT_OF_HOST_MEMORY;
+        if (value->data && !(value->data = keep_data(to, &value->desc, value->data)))
+            return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
     for (uint32_t n = 0; n < from->nodes.count; n++) {
         rf_node_info *node = &to->nodes.items[n];
@@ -238,8 +248,8 @@ static rf_result add_leaf(rf_graph *graph, const char *what, const rf_value_info
         const rf_tensor_desc *desc = rf_graph_desc(graph, found);
         if (desc->dtype != leaf->desc.dtype || !rf_shape_equal(desc->shape, leaf->desc.shape)) {
             char was[96], is[96];
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s '%s' is in the graph as %s%s, it cannot be %s%s too", what, name,
-                           rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, was, sizeof(was)),
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s '%s' is in the graph as %s%s, it cannot be %s%s too", what,
+                           name, rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, was, sizeof(was)),
                            rf_dtype_name(leaf->desc.dtype), rf_shape_format(leaf->desc.shape, is, sizeof(is)));
         }
         *out = found;
@@ -260,7 +270,8 @@ static rf_result add_leaf(rf_graph *graph, const char *what, const rf_value_info
 rf_result rf_graph_input(rf_graph *graph, uint32_t slot, rf_tensor_desc desc, rf_value *out)
 {
     bool added;
-    RF_TRY(add_leaf(graph, "input", &(rf_value_info){ .kind = RF_VALUE_INPUT, .desc = desc, .slot = slot }, out, &added));
+    RF_TRY(
+        add_leaf(graph, "input", &(rf_value_info){ .kind = RF_VALUE_INPUT, .desc = desc, .slot = slot }, out, &added));
     if (slot >= graph->num_inputs) graph->num_inputs = slot + 1;
     return RF_OK;
 }
@@ -302,8 +313,8 @@ rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *da
 rf_result rf_op_check(const rf_op *op, uint32_t n_in)
 {
     if (op->attr_size > RF_MAX_ATTR || op->n_out > RF_MAX_OUTPUTS || op->max_in > RF_MAX_INPUTS || !op->infer)
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s: the op declares too many outputs, inputs or attribute bytes, or no inference",
-                       op->name);
+        return RF_FAIL(RF_ERROR_INTERNAL,
+                       "%s: the op declares too many outputs, inputs or attribute bytes, or no inference", op->name);
     if (n_in < op->min_in || n_in > op->max_in)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: takes %u to %u inputs, got %u", op->name, op->min_in, op->max_in,
                        n_in);
@@ -329,7 +340,8 @@ rf_result rf_graph_check_values(const rf_graph *graph, const char *what, const r
 {
     for (uint32_t i = 0; i < count; i++) {
         const rf_value v = values[i];
-        RF_REQUIRE(v > 0 && v < graph->values.count, "%s: number %u is value %u, which is not of this graph", what, i, v);
+        RF_REQUIRE(v > 0 && v < graph->values.count, "%s: number %u is value %u, which is not of this graph", what, i,
+                   v);
         const rf_value_info *value = &graph->values.items[v];
         RF_REQUIRE(value->kind != RF_VALUE_NONE &&
                        (value->kind != RF_VALUE_RESULT || !graph->nodes.items[value->producer].dead),
@@ -369,8 +381,8 @@ static rf_result check_mutated(const rf_graph *graph, const rf_node_info *node)
     for (uint32_t i = 0; i < node->n_in; i++) {
         const rf_value storage = graph->values.items[node->in[i]].storage;
         if ((node->op->mutates >> i & 1) && graph->values.items[storage].kind != RF_VALUE_STATE)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u is updated in place, so it must be a state", node->op->name,
-                           i);
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u is updated in place, so it must be a state",
+                           node->op->name, i);
     }
     return RF_OK;
 }
@@ -382,22 +394,21 @@ static void append(rf_graph *graph, rf_node_info *node, const rf_op_call *call)
     node->n_out = call->n_out;
     for (uint32_t i = 0; i < call->n_out; i++) {
         const rf_value v = graph->values.count++;
-        graph->values.items[v] = (rf_value_info){
-            .kind = RF_VALUE_RESULT, .desc = call->out[i], .slot = i, .producer = n, .storage = v
-        };
+        graph->values.items[v] =
+            (rf_value_info){ .kind = RF_VALUE_RESULT, .desc = call->out[i], .slot = i, .producer = n, .storage = v };
         node->out[i] = v;
     }
     if (node->op->flags & RF_OP_VIEW)
         graph->values.items[node->out[0]].storage = graph->values.items[node->in[0]].storage;
     for (uint32_t i = 0; i < node->n_in; i++) {
-        if (node->op->mutates >> i & 1)
-            graph->values.items[graph->values.items[node->in[i]].storage].mutated = n + 1;
+        if (node->op->mutates >> i & 1) graph->values.items[graph->values.items[node->in[i]].storage].mutated = n + 1;
     }
     graph->nodes.items[n] = *node;
     rf_graph_count_uses(graph, node, 1);
 }
 
-rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in, rf_value *out)
+rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
+                       rf_value *out)
 {
     RF_TRY(rf_op_check(op, n_in));
     RF_TRY(rf_graph_check_values(graph, op->name, in, n_in));
@@ -437,4 +448,7 @@ void rf_graph_call(const rf_graph *graph, rf_node node, rf_op_call *call)
     for (uint32_t i = 0; i < info->n_out; i++) call->out[i] = *rf_graph_desc(graph, info->out[i]);
 }
 
-uint32_t rf_graph_num_uses(const rf_graph *graph, rf_value v) { return graph->values.items[v].uses; }
+uint32_t rf_graph_num_uses(const rf_graph *graph, rf_value v)
+{
+    return graph->values.items[v].uses;
+}

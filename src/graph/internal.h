@@ -6,7 +6,10 @@
 #include "graph/graph.h"
 
 /* True when node input i is read for its bytes, not only for its shape. */
-static inline bool rf_op_reads(const rf_op *op, uint32_t i) { return !(op->shape_only >> i & 1); }
+static inline bool rf_op_reads(const rf_op *op, uint32_t i)
+{
+    return !(op->shape_only >> i & 1);
+}
 
 /* Calls op->infer and checks what it made. call->in, attr and op are given. Errors name the op. */
 rf_result rf_op_infer(rf_op_call *call);

@@ -34,7 +34,8 @@ rf_result rf_graph_interpret(const rf_graph *graph, rf_arena *arena, void **valu
 {
     for (uint32_t v = 1; v < graph->values.count; v++) {
         /* Never written: only states may be updated in place. */
-        if (graph->values.items[v].kind == RF_VALUE_CONSTANT) values[v] = (void *)(uintptr_t)graph->values.items[v].data;
+        if (graph->values.items[v].kind == RF_VALUE_CONSTANT)
+            values[v] = (void *)(uintptr_t)graph->values.items[v].data;
     }
     for (uint32_t n = 0; n < graph->nodes.count; n++) {
         if (!graph->nodes.items[n].dead) RF_TRY(run_node(graph, n, arena, values));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which bytes of the slab each intermediate gets. Values that share bytes (views, in-place results) make one block; blocks
- * are laid out twice, by size and in order of time, and the smaller slab wins.
+ * Which bytes of the slab each intermediate gets. Values that share bytes (views, in-place results) make one block;
+ * blocks are laid out twice, by size and in order of time, and the smaller slab wins.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,10 @@ enum { BY_SIZE_LIMIT = 32768 };
 
 /* Values that share bytes are represented by the one that is made first, their owner. */
 typedef struct owner {
-    rf_value merged;  /* != 0: the bytes are those of this other owner (made in-place) */
-    rf_value home;    /* != 0: this external value of the group says where the bytes are */
-    uint32_t last;    /* last node that touches the bytes */
-    bool pinned;      /* must survive the run */
+    rf_value merged; /* != 0: the bytes are those of this other owner (made in-place) */
+    rf_value home;   /* != 0: this external value of the group says where the bytes are */
+    uint32_t last;   /* last node that touches the bytes */
+    bool pinned;     /* must survive the run */
 } owner;
 
 typedef struct block {
@@ -32,17 +32,29 @@ typedef struct planner {
     const uint64_t *workspace_size;
     uint64_t alignment;
     owner *owners; /* per value */
-    struct { block *items; uint32_t count, capacity; } blocks;
+    struct {
+        block *items;
+        uint32_t count, capacity;
+    } blocks;
     rf_memory_plan *plan;
 } planner;
 
-static const rf_value_info *info(const planner *p, rf_value v) { return &p->graph->values.items[v]; }
-static uint64_t bytes(const planner *p, rf_value v) { return rf_tensor_bytes(rf_graph_desc(p->graph, v)); }
+static const rf_value_info *info(const planner *p, rf_value v)
+{
+    return &p->graph->values.items[v];
+}
+static uint64_t bytes(const planner *p, rf_value v)
+{
+    return rf_tensor_bytes(rf_graph_desc(p->graph, v));
+}
 static bool is_live_result(const planner *p, rf_value v)
 {
     return info(p, v)->kind == RF_VALUE_RESULT && !p->graph->nodes.items[info(p, v)->producer].dead;
 }
-static bool is_external(const planner *p, rf_value v) { return p->external && p->external[v]; }
+static bool is_external(const planner *p, rf_value v)
+{
+    return p->external && p->external[v];
+}
 
 static rf_value owner_of(const planner *p, rf_value v)
 {
@@ -65,7 +77,8 @@ static void find_homes(planner *p)
         for (uint32_t v = 1; v < p->graph->values.count; v++) {
             if (!is_external(p, v) || !is_live_result(p, v)) continue;
             const rf_value storage = info(p, v)->storage;
-            if (info(p, storage)->kind == RF_VALUE_RESULT && p->owners[storage].home == 0 && (pass == 1 || storage == v))
+            if (info(p, storage)->kind == RF_VALUE_RESULT && p->owners[storage].home == 0 &&
+                (pass == 1 || storage == v))
                 p->owners[storage].home = v;
         }
     }
@@ -111,7 +124,8 @@ static void merge_in_place(planner *p)
 {
     for (uint32_t n = 0; n < p->graph->nodes.count; n++) {
         const rf_node_info *node = &p->graph->nodes.items[n];
-        if (node->dead || !(node->op->flags & RF_OP_INPLACE) || (node->op->flags & RF_OP_VIEW) || node->n_out == 0) continue;
+        if (node->dead || !(node->op->flags & RF_OP_INPLACE) || (node->op->flags & RF_OP_VIEW) || node->n_out == 0)
+            continue;
         owner *made = &p->owners[node->out[0]];
         for (uint32_t i = 0; i < node->n_in && made->home == 0 && made->merged == 0; i++) {
             if (!can_take_over(p, n, i)) continue;
@@ -125,11 +139,11 @@ static void merge_in_place(planner *p)
 static rf_result add_block(planner *p, uint64_t size, uint32_t first, uint32_t last, rf_value of)
 {
     if (size == 0) return RF_OK;
-    if (size > UINT64_MAX - p->alignment) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "memory plan: a size is beyond 2^64 bytes");
+    if (size > UINT64_MAX - p->alignment)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "memory plan: a size is beyond 2^64 bytes");
     RF_TRY(RF_VEC_GROW(&p->blocks));
-    p->blocks.items[p->blocks.count++] = (block){
-        .size = rf_align_up(size, p->alignment), .first = first, .last = last, .owner = of
-    };
+    p->blocks.items[p->blocks.count++] =
+        (block){ .size = rf_align_up(size, p->alignment), .first = first, .last = last, .owner = of };
     return RF_OK;
 }
 
@@ -145,13 +159,16 @@ static rf_result list_blocks(planner *p)
             const rf_value v = node->out[i];
             const owner *o = &p->owners[v];
             if (info(p, v)->storage != v || o->home) continue;
-            if (o->merged) naive += rf_align_up(bytes(p, v), p->alignment);
-            else RF_TRY(add_block(p, bytes(p, v), n, o->last, v));
+            if (o->merged)
+                naive += rf_align_up(bytes(p, v), p->alignment);
+            else
+                RF_TRY(add_block(p, bytes(p, v), n, o->last, v));
         }
         if (p->workspace_size) RF_TRY(add_block(p, p->workspace_size[n], n, n, 0));
         for (uint32_t b = before; b < p->blocks.count; b++) {
             const uint64_t size = p->blocks.items[b].size;
-            if (naive > UINT64_MAX - size) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "memory plan: more than 2^64 bytes");
+            if (naive > UINT64_MAX - size)
+                return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "memory plan: more than 2^64 bytes");
             naive += size;
         }
     }
@@ -194,8 +211,10 @@ static rf_result lay_out_by_size(block *blocks, uint32_t count, uint64_t *slab)
         uint32_t low = 0, high = b;
         while (low < high) {
             const uint32_t middle = low + (high - low) / 2;
-            if (blocks[placed[middle]].offset <= now->offset) low = middle + 1;
-            else high = middle;
+            if (blocks[placed[middle]].offset <= now->offset)
+                low = middle + 1;
+            else
+                high = middle;
         }
         memmove(placed + low + 1, placed + low, (b - low) * sizeof(*placed));
         placed[low] = b;
@@ -206,7 +225,9 @@ static rf_result lay_out_by_size(block *blocks, uint32_t count, uint64_t *slab)
 
 /* ---- layout over time ---- */
 
-typedef struct gap { uint64_t offset, size; } gap;
+typedef struct gap {
+    uint64_t offset, size;
+} gap;
 typedef struct gap_list {
     gap *items; /* sorted by offset, never touching */
     uint32_t count, capacity;
@@ -226,8 +247,10 @@ static rf_result release(gap_list *gaps, uint64_t offset, uint64_t size)
     uint32_t low = 0, high = gaps->count;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        if (gaps->items[middle].offset < offset) low = middle + 1;
-        else high = middle;
+        if (gaps->items[middle].offset < offset)
+            low = middle + 1;
+        else
+            high = middle;
     }
     gap *at = gaps->items + low;
     const bool joins_left = low > 0 && at[-1].offset + at[-1].size == offset;
@@ -277,7 +300,9 @@ static uint64_t take(gap_list *gaps, uint64_t size)
     return offset;
 }
 
-typedef struct ending { uint32_t last, block; } ending;
+typedef struct ending {
+    uint32_t last, block;
+} ending;
 
 static int ends_first(const void *a, const void *b)
 {
@@ -286,7 +311,8 @@ static int ends_first(const void *a, const void *b)
     return x->block < y->block ? -1 : x->block > y->block;
 }
 
-/* Plays an allocator over the order of nodes: best fit among the gaps; the slab grows when nothing fits. Sorts the blocks. */
+/* Plays an allocator over the order of nodes: best fit among the gaps; the slab grows when nothing fits. Sorts the
+ * blocks. */
 static rf_result lay_out_over_time(block *blocks, uint32_t count, uint64_t *slab)
 {
     ending *endings = RF_NEW_ARRAY(ending, count);
@@ -336,8 +362,10 @@ static void fill_in(planner *p)
     rf_placement *placements = p->plan->placements;
     for (uint32_t b = 0; b < p->blocks.count; b++) {
         const block *at = &p->blocks.items[b];
-        if (at->owner) placements[at->owner].offset = at->offset;
-        else p->plan->workspace_offset[at->first] = at->offset;
+        if (at->owner)
+            placements[at->owner].offset = at->offset;
+        else
+            p->plan->workspace_offset[at->first] = at->offset;
     }
     for (uint32_t v = 1; v < p->graph->values.count; v++) {
         if (!is_live_result(p, v)) continue;

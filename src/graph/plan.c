@@ -47,10 +47,11 @@ rf_result rf_kernel_plan_check(const rf_kernel_plan *plan)
         const rf_dispatch *d = &plan->items[i];
         if (!d->shader) return RF_FAIL(RF_ERROR_INTERNAL, "dispatch %u of a kernel plan has no shader", i);
         if (d->n_spec > RF_MAX_SPEC || d->n_bind > RF_MAX_BINDINGS || d->push_size > RF_MAX_PUSH)
-            return RF_FAIL(RF_ERROR_INTERNAL,
-                           "shader '%s': %u specialization constants, %u bindings, %u push-constant bytes; there is room for "
-                           "%d, %d, %d",
-                           d->shader->name, d->n_spec, d->n_bind, d->push_size, RF_MAX_SPEC, RF_MAX_BINDINGS, RF_MAX_PUSH);
+            return RF_FAIL(
+                RF_ERROR_INTERNAL,
+                "shader '%s': %u specialization constants, %u bindings, %u push-constant bytes; there is room for "
+                "%d, %d, %d",
+                d->shader->name, d->n_spec, d->n_bind, d->push_size, RF_MAX_SPEC, RF_MAX_BINDINGS, RF_MAX_PUSH);
     }
     return RF_OK;
 }

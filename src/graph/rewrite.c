@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dead-code removal and fusion. A fused node takes the place of one of the two nodes it stands for, and the values that stay
- * keep their numbers, so that neither roots nor the order of nodes need fixing afterwards.
+ * Dead-code removal and fusion. A fused node takes the place of one of the two nodes it stands for, and the values that
+ * stay keep their numbers, so that neither roots nor the order of nodes need fixing afterwards.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,28 +37,45 @@ static rf_result remove_dead(rf_graph *graph, const rf_graph_roots *roots)
 /* ---- who reads what, kept up to date while nodes are replaced ---- */
 
 /* A read is numbered node * RF_MAX_INPUTS + input + 1; 0 is none. The reads of a value form a list. */
-typedef struct read_link { uint32_t previous, next; } read_link;
+typedef struct read_link {
+    uint32_t previous, next;
+} read_link;
 typedef struct read_list {
     uint32_t head, tail;
     bool root;
 } read_list;
-typedef struct mutation { rf_value state; rf_node node; } mutation;
+typedef struct mutation {
+    rf_value state;
+    rf_node node;
+} mutation;
 
 typedef struct rewriter {
     rf_graph *graph;
-    struct { read_list *items; uint32_t count, capacity; } values;
+    struct {
+        read_list *items;
+        uint32_t count, capacity;
+    } values;
     read_link *links;
     mutation *mutations; /* sorted */
     uint32_t num_mutations;
-    rf_node *queue;      /* ring of nodes to look at (again); a node stands in it at most once */
+    rf_node *queue; /* ring of nodes to look at (again); a node stands in it at most once */
     bool *queued;
     uint32_t queue_head, queue_count;
-    uint32_t fusions;    /* made so far */
+    uint32_t fusions; /* made so far */
 } rewriter;
 
-static rf_node read_node(uint32_t read) { return (read - 1) / RF_MAX_INPUTS; }
-static uint32_t read_input(uint32_t read) { return (read - 1) % RF_MAX_INPUTS; }
-static uint32_t read_of(rf_node node, uint32_t input) { return node * RF_MAX_INPUTS + input + 1; }
+static rf_node read_node(uint32_t read)
+{
+    return (read - 1) / RF_MAX_INPUTS;
+}
+static uint32_t read_input(uint32_t read)
+{
+    return (read - 1) % RF_MAX_INPUTS;
+}
+static uint32_t read_of(rf_node node, uint32_t input)
+{
+    return node * RF_MAX_INPUTS + input + 1;
+}
 
 static void link_reads(rewriter *rw, rf_node n)
 {
@@ -67,8 +84,10 @@ static void link_reads(rewriter *rw, rf_node n)
         read_list *list = &rw->values.items[node->in[i]];
         const uint32_t read = read_of(n, i);
         rw->links[read] = (read_link){ list->tail, 0 };
-        if (list->tail) rw->links[list->tail].next = read;
-        else list->head = read;
+        if (list->tail)
+            rw->links[list->tail].next = read;
+        else
+            list->head = read;
         list->tail = read;
     }
 }
@@ -79,10 +98,14 @@ static void unlink_reads(rewriter *rw, rf_node n)
     for (uint32_t i = 0; i < node->n_in; i++) {
         read_list *list = &rw->values.items[node->in[i]];
         const read_link link = rw->links[read_of(n, i)];
-        if (link.previous) rw->links[link.previous].next = link.next;
-        else list->head = link.next;
-        if (link.next) rw->links[link.next].previous = link.previous;
-        else list->tail = link.previous;
+        if (link.previous)
+            rw->links[link.previous].next = link.next;
+        else
+            list->head = link.next;
+        if (link.next)
+            rw->links[link.next].previous = link.previous;
+        else
+            list->tail = link.previous;
     }
 }
 
@@ -154,7 +177,8 @@ static void finish(rewriter *rw)
 
 /* ---- what keeps a fusion from being allowed ---- */
 
-/* A state that the node reads is updated strictly between two places: it would read something else at the other place. */
+/* A state that the node reads is updated strictly between two places: it would read something else at the other place.
+ */
 static bool crosses_mutation(const rewriter *rw, rf_node n, rf_node from, rf_node to)
 {
     const rf_node_info *node = &rw->graph->nodes.items[n];
@@ -166,8 +190,10 @@ static bool crosses_mutation(const rewriter *rw, rf_node n, rf_node from, rf_nod
         while (low < high) {
             const uint32_t middle = low + (high - low) / 2;
             const mutation *m = &rw->mutations[middle];
-            if (m->state < state || (m->state == state && m->node <= from)) low = middle + 1;
-            else high = middle;
+            if (m->state < state || (m->state == state && m->node <= from))
+                low = middle + 1;
+            else
+                high = middle;
         }
         if (low < rw->num_mutations && rw->mutations[low].state == state && rw->mutations[low].node < to) return true;
     }
@@ -194,14 +220,17 @@ static bool all_inputs_before(const rewriter *rw, const rf_fused *fused, rf_node
     return true;
 }
 
-static bool is_unused(const rewriter *rw, rf_value v) { return !rw->values.items[v].root && !rw->values.items[v].head; }
+static bool is_unused(const rewriter *rw, rf_value v)
+{
+    return !rw->values.items[v].root && !rw->values.items[v].head;
+}
 
 /* ---- replacing two nodes by one ---- */
 
 typedef struct fusion {
-    rf_node place, gone;            /* the fused node goes to `place`, the other node dies */
+    rf_node place, gone; /* the fused node goes to `place`, the other node dies */
     rf_fused fused;
-    rf_value out[RF_MAX_OUTPUTS];   /* values that the fused node makes from now on; 0: a new one */
+    rf_value out[RF_MAX_OUTPUTS]; /* values that the fused node makes from now on; 0: a new one */
 } fusion;
 
 static rf_result check_fusion(const rewriter *rw, fusion *f, rf_op_call *call)
@@ -216,7 +245,8 @@ static rf_result check_fusion(const rewriter *rw, fusion *f, rf_op_call *call)
         reads_gone = reads_gone || (value->kind == RF_VALUE_RESULT && value->producer == f->gone);
     }
     if (fused->op->mutates || reads_gone || !all_inputs_before(rw, fused, f->place))
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s: a fused node may not mutate, nor read what it replaces or what comes after it",
+        return RF_FAIL(RF_ERROR_INTERNAL,
+                       "%s: a fused node may not mutate, nor read what it replaces or what comes after it",
                        fused->op->name);
     *call = (rf_op_call){ .op = fused->op, .attr = fused->attr, .n_in = fused->n_in };
     for (uint32_t i = 0; i < fused->n_in; i++) call->in[i] = *rf_graph_desc(graph, fused->in[i]);
@@ -309,7 +339,8 @@ static rf_result try_consumer(rewriter *rw, rf_node n)
         if (!is_unused(rw, consumer->out[i])) return RF_OK;
     }
     fusion f = { .place = c, .gone = n };
-    if (!node->op->absorb_consumer(rw->graph, n, c, &f.fused) || !keeps_views(&f.fused, node->op, consumer->op)) return RF_OK;
+    if (!node->op->absorb_consumer(rw->graph, n, c, &f.fused) || !keeps_views(&f.fused, node->op, consumer->op))
+        return RF_OK;
     f.out[0] = consumer->out[0];
     return apply(rw, &f);
 }
@@ -352,7 +383,8 @@ static rf_result try_siblings(rewriter *rw, rf_node n)
             if (backward) backward = rw->links[backward].previous;
             const uint32_t reads[] = { forward, backward };
             for (uint32_t k = 0; k < 2; k++) {
-                if (!reads[k] || !rf_op_reads(rw->graph->nodes.items[read_node(reads[k])].op, read_input(reads[k]))) continue;
+                if (!reads[k] || !rf_op_reads(rw->graph->nodes.items[read_node(reads[k])].op, read_input(reads[k])))
+                    continue;
                 const uint32_t before = rw->fusions;
                 RF_TRY(try_sibling(rw, n, read_node(reads[k])));
                 if (rw->fusions > before) return RF_OK; /* the fused node stands in the queue */

@@ -41,10 +41,11 @@ rf_result rf_graph_specialize(rf_graph *graph, int64_t batch)
     }
     rf_result r = infer_all(graph, descs);
     if (r < 0) {
-        r = rf_error_context(r,
-                             "a step traced with %lld examples does not fit a batch of %lld (a shape in it is fixed to the "
-                             "traced batch; use -1 in rf_reshape(), and no constants of the batch's size)",
-                             (long long)traced, (long long)batch);
+        r = rf_error_context(
+            r,
+            "a step traced with %lld examples does not fit a batch of %lld (a shape in it is fixed to the "
+            "traced batch; use -1 in rf_reshape(), and no constants of the batch's size)",
+            (long long)traced, (long long)batch);
     } else {
         for (uint32_t v = 1; v < graph->values.count; v++) graph->values.items[v].desc = descs[v];
     }
