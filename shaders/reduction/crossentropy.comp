@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cross-entropy of each row, or (GRAD) its gradient; labels are one class number a row or (DENSE) a weight for each class.
+// Predictions are logits, or probabilities, which are normalised and clipped. One invocation a row.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "include/reduction.glsl"
+
+layout(constant_id = 1) const bool FROM_LOGITS = false;
+
+#ifdef DENSE
+layout(std430, binding = 0) readonly buffer Labels { float label[]; };
+#else
+layout(std430, binding = 0) readonly buffer Labels { int label[]; };
+#endif
+layout(std430, binding = 1) readonly buffer X { float x[]; };
+#ifdef GRAD
+layout(std430, binding = 2) readonly buffer Dloss { float dloss[]; };
+layout(std430, binding = 3) writeonly buffer Dx { float dx[]; };
+#else
+layout(std430, binding = 2) writeonly buffer Loss { float loss[]; };
+#endif
+layout(push_constant) uniform Push { uint rows, columns; };
+
+const float LOW = 1e-7, HIGH = 1.0 - 1e-7;
+
+void main()
+{
+    const uint row = rf_thread();
+    if (row >= rows) return;
+    const uint base = row * columns;
+#ifndef DENSE
+    const int wanted = label[row];
+    if (wanted < 0 || wanted >= int(columns)) {
+        const float nan = uintBitsToFloat(0x7fc00000u);
+#ifdef GRAD
+        for (uint c = 0; c < columns; c++) dx[base + c] = nan;
+#else
+        loss[row] = nan;
+#endif
+        return;
+    }
+#endif
+
+    float total = 0.0, shift = 0.0;
+    if (FROM_LOGITS) {
+        shift = x[base];
+        for (uint c = 1; c < columns; c++) shift = max(shift, x[base + c]);
+        for (uint c = 0; c < columns; c++) total += exp(x[base + c] - shift);
+    } else {
+        for (uint c = 0; c < columns; c++) total += x[base + c];
+    }
+    const float scale = 1.0 / total;
+
+#ifdef GRAD
+    const float g = dloss[row];
+#ifdef DENSE
+    float weight = 0.0; // probabilities: of the classes that were not clipped
+    for (uint c = 0; c < columns; c++) {
+        const float q = x[base + c] * scale;
+        if (FROM_LOGITS || (q >= LOW && q <= HIGH)) weight += label[base + c];
+    }
+    for (uint c = 0; c < columns; c++) {
+        const float l = label[base + c], v = x[base + c];
+        if (FROM_LOGITS) {
+            dx[base + c] = g * (exp(v - shift) * scale * weight - l);
+        } else {
+            const float q = v * scale;
+            dx[base + c] = g * scale * (weight - (q >= LOW && q <= HIGH && l != 0.0 ? l / q : 0.0));
+        }
+    }
+#else
+    const float q = x[base + wanted] * scale;
+    const bool counts = FROM_LOGITS || (q >= LOW && q <= HIGH);
+    for (uint c = 0; c < columns; c++) {
+        const bool own = int(c) == wanted;
+        if (FROM_LOGITS)
+            dx[base + c] = g * (exp(x[base + c] - shift) * scale - (own ? 1.0 : 0.0));
+        else
+            dx[base + c] = counts ? g * scale * (1.0 - (own ? 1.0 / q : 0.0)) : 0.0;
+    }
+#endif
+#else
+    const float log_total = FROM_LOGITS ? log(total) : 0.0;
+#ifdef DENSE
+    float result = 0.0;
+    for (uint c = 0; c < columns; c++) {
+        const float l = label[base + c], v = x[base + c];
+        // A class of weight 0 has no part in the loss even where its logarithm is infinite.
+        if (l != 0.0) result -= l * (FROM_LOGITS ? v - shift - log_total : log(clamp(v * scale, LOW, HIGH)));
+    }
+    loss[row] = result;
+#else
+    const float v = x[base + wanted];
+    loss[row] = FROM_LOGITS ? log_total - (v - shift) : -log(clamp(v * scale, LOW, HIGH));
+#endif
+#endif
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "include/reduction.glsl"
+
+layout(std430, binding = 0) readonly buffer X { float x[]; };
+layout(std430, binding = 1) writeonly buffer Y { float y[]; };
+layout(push_constant) uniform Push { uint count; float scale; };
+
+void main()
+{
+    const uint i = rf_thread();
+    if (i < count) y[i] = x[i] * scale;
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the pooling kernels share: sizes, and the place of an invocation in an image of rows x columns x channels. Workgroups
+// run along one image in x and over images in y. VEC4: sizes, channels and elements count in fours.
+#ifndef RF_POOL_GLSL
+#define RF_POOL_GLSL
+
+layout(local_size_x_id = 0) in;
+
+#ifdef VEC4
+#define T vec4
+#define EQ(a, b) equal(a, b)
+#define GT(a, b) greaterThan(a, b)
+#else
+#define T float
+#define EQ(a, b) ((a) == (b))
+#define GT(a, b) ((a) > (b))
+#endif
+
+layout(push_constant) uniform Push {
+    uint images;
+    int height, width, channels, out_height, out_width, window_height, window_width, stride_height, stride_width, pad_top, pad_left;
+    float per_channels, per_out_width, per_width; // reciprocals
+    uint relu_mask;
+};
+
+// n / d. With VEC4 n is below 2^22: then rounding puts the product at most one off, and no slow integer division is needed.
+uint rf_quotient(uint n, uint d, float per_d)
+{
+#ifdef VEC4
+    uint q = uint(float(n) * per_d);
+    if (q * d > n) q--;
+    if (n - q * d >= d) q++;
+    return q;
+#else
+    return n / d;
+#endif
+}
+
+struct Place {
+    bool inside;
+    int row, column, channel;
+};
+
+Place rf_place(int rows, int columns, float per_columns)
+{
+    const uint i = gl_GlobalInvocationID.x;
+    const uint pixel = rf_quotient(i, uint(channels), per_channels);
+    const uint row = rf_quotient(pixel, uint(columns), per_columns);
+    return Place(i < uint(rows * columns * channels), int(row), int(pixel - row * uint(columns)),
+                 int(i - pixel * uint(channels)));
+}
+
+int rf_image()
+{
+    return int(gl_WorkGroupID.y);
+}
+
+// Element of the pooled and of the unpooled tensor.
+int rf_out_at(int row, int column, int channel)
+{
+    return ((rf_image() * out_height + row) * out_width + column) * channels + channel;
+}
+int rf_in_at(int row, int column, int channel)
+{
+    return ((rf_image() * height + row) * width + column) * channels + channel;
+}
+
+// Windows that cover a row or column: first and one past the last.
+ivec2 rf_windows(int at, int window, int stride, int count)
+{
+    return ivec2(max(at - window + stride, 0) / stride, min(at / stride + 1, count));
+}
+
+#endif

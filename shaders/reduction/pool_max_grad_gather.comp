@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradient of maxima over any windows. One invocation per input element looks for the first maximum of every window that
+// covers the element, and adds up the gradients of those where it is the element.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "pool.glsl"
+
+layout(std430, binding = 0) readonly buffer Dy { T dy[]; };
+layout(std430, binding = 1) readonly buffer X { T x[]; };
+layout(std430, binding = 2) writeonly buffer Dx { T dx[]; };
+
+void main()
+{
+    const Place p = rf_place(height, width, per_width);
+    if (!p.inside) return;
+    const ivec2 rows = rf_windows(p.row + pad_top, window_height, stride_height, out_height);
+    const ivec2 columns = rf_windows(p.column + pad_left, window_width, stride_width, out_width);
+    T sum = T(0.0);
+    for (int out_row = rows.x; out_row < rows.y; out_row++) {
+        const int top = out_row * stride_height - pad_top;
+        const int first_row = max(top, 0), end_row = min(top + window_height, height);
+        for (int out_column = columns.x; out_column < columns.y; out_column++) {
+            const int left = out_column * stride_width - pad_left;
+            const int first_column = max(left, 0), end_column = min(left + window_width, width);
+            T best = x[rf_in_at(first_row, first_column, p.channel)];
+            T is_own = T(p.row == first_row && p.column == first_column ? 1.0 : 0.0);
+            for (int row = first_row; row < end_row; row++) {
+                for (int column = first_column; column < end_column; column++) {
+                    const T v = x[rf_in_at(row, column, p.channel)];
+                    is_own = mix(is_own, T(row == p.row && column == p.column ? 1.0 : 0.0), GT(v, best));
+                    best = mix(best, v, GT(v, best));
+                }
+            }
+            T g = mix(T(0.0), dy[rf_out_at(out_row, out_column, p.channel)], EQ(is_own, T(1.0)));
+            if (relu_mask != 0) g = mix(T(0.0), g, GT(best, T(0.0)));
+            sum += g;
+        }
+    }
+    dx[rf_in_at(p.row, p.column, p.channel)] = sum;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reduces the middle of [outer, rows, columns], columns a multiple of 4: one invocation reduces a slice of four columns.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "reduce.glsl"
+
+layout(std430, binding = 0) readonly buffer X { vec4 x[]; };
+layout(std430, binding = 1) writeonly buffer Y { vec4 y[]; };
+
+void main()
+{
+    const uint t = rf_thread();
+    const uint n_out4 = n_out / 4;
+    if (t >= n_out4 * slices) return;
+    const uint o = t % n_out4, s = t / n_out4;
+    const uint columns4 = kept2 / 4;
+    const uint first = s * slice_len, end = min(first + slice_len, total);
+    uint at = o / columns4 * (kept_stride1 / 4) + o % columns4 + first * columns4;
+    vec4 result = vec4(rf_start());
+    for (uint block = first; block < end; block += BLOCK) {
+        const uint block_end = min(block + BLOCK, end);
+        vec4 part = vec4(rf_start());
+        for (uint r = block; r < block_end; r++, at += columns4) part = rf_combine(part, rf_apply(x[at]));
+        result = rf_combine(result, part);
+    }
+    y[first_slice * n_out4 + t] = result * scale;
+}

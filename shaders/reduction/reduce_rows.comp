@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reduces the last dimension: one invocation reduces a slice of a row, four neighbours at a time. Rows are multiples of 4
+// long, except when there is only one; its last few elements come through the second view of the input.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "reduce.glsl"
+
+layout(std430, binding = 0) readonly buffer X { vec4 x[]; };
+layout(std430, binding = 1) writeonly buffer Y { float y[]; };
+layout(std430, binding = 2) readonly buffer XTail { float x_tail[]; };
+
+void main()
+{
+    const uint t = rf_thread();
+    if (t >= n_out * slices) return;
+    const uint o = t % n_out, s = t / n_out;
+    const uint base = o * (total / 4);
+    const uint first = s * slice_len, end = min(first + slice_len, total);
+    vec4 result = vec4(rf_start());
+    for (uint block = first / 4; block < end / 4; block += BLOCK) {
+        const uint block_end = min(block + BLOCK, end / 4);
+        vec4 part = vec4(rf_start());
+        for (uint r = block; r < block_end; r++) part = rf_combine(part, rf_apply(x[base + r]));
+        result = rf_combine(result, part);
+    }
+    float whole = rf_combine(rf_combine(result.x, result.y), rf_combine(result.z, result.w));
+    for (uint r = end / 4 * 4; r < end; r++) whole = rf_combine(whole, rf_apply(x_tail[r]));
+    y[first_slice * n_out + t] = whole * scale;
+}

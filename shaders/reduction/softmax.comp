@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax or (LOG) its logarithm along rows, or (GRAD) the gradient of either from dy and y. One invocation a row; VEC4:
+// four columns at a time; GROUP: one workgroup a row, for GPUs.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "include/reduction.glsl"
+
+#ifdef VEC4
+#define T vec4
+#define WIDTH 4
+#else
+#define T float
+#define WIDTH 1
+#endif
+
+#ifdef GRAD
+layout(std430, binding = 0) readonly buffer Dy { T dy[]; };
+layout(std430, binding = 1) readonly buffer Y { T y[]; };
+layout(std430, binding = 2) writeonly buffer Dx { T dx[]; };
+#else
+layout(std430, binding = 0) readonly buffer X { T x[]; };
+layout(std430, binding = 1) writeonly buffer Y { T y[]; };
+#endif
+layout(push_constant) uniform Push { uint rows, columns; };
+
+#ifdef VEC4
+float whole_sum(vec4 v) { return (v.x + v.y) + (v.z + v.w); }
+float whole_max(vec4 v) { return max(max(v.x, v.y), max(v.z, v.w)); }
+#endif
+
+#ifdef GROUP
+shared float parts[256];
+float tree_sum(float v)
+{
+    const uint lane = gl_LocalInvocationID.x;
+    barrier();
+    parts[lane] = v;
+    barrier();
+    for (uint width = gl_WorkGroupSize.x / 2; width > 0; width /= 2) {
+        if (lane < width) parts[lane] += parts[lane + width];
+        barrier();
+    }
+    return parts[0];
+}
+float tree_max(float v)
+{
+    const uint lane = gl_LocalInvocationID.x;
+    barrier();
+    parts[lane] = v;
+    barrier();
+    for (uint width = gl_WorkGroupSize.x / 2; width > 0; width /= 2) {
+        if (lane < width) parts[lane] = max(parts[lane], parts[lane + width]);
+        barrier();
+    }
+    return parts[0];
+}
+#define FIRST gl_LocalInvocationID.x
+#define STEP gl_WorkGroupSize.x
+#define ALL_SUM(v) tree_sum(v)
+#define ALL_MAX(v) tree_max(v)
+#else
+#define FIRST 0
+#define STEP 1
+#ifdef VEC4
+#define ALL_SUM(v) whole_sum(v)
+#define ALL_MAX(v) whole_max(v)
+#else
+#define ALL_SUM(v) (v)
+#define ALL_MAX(v) (v)
+#endif
+#endif
+
+void main()
+{
+#ifdef GROUP
+    const uint row = rf_group();
+#else
+    const uint row = rf_thread();
+#endif
+    if (row >= rows) return;
+    const uint n = columns / WIDTH, base = row * n;
+    T part = T(0.0);
+#ifdef GRAD
+#ifdef LOG
+    for (uint c = FIRST; c < n; c += STEP) part += dy[base + c];
+    const float total = ALL_SUM(part);
+    for (uint c = FIRST; c < n; c += STEP) dx[base + c] = dy[base + c] - exp(y[base + c]) * total;
+#else
+    for (uint c = FIRST; c < n; c += STEP) part += dy[base + c] * y[base + c];
+    const float total = ALL_SUM(part);
+    for (uint c = FIRST; c < n; c += STEP) dx[base + c] = y[base + c] * (dy[base + c] - total);
+#endif
+#else
+    T top = T(uintBitsToFloat(0xff800000u));
+    for (uint c = FIRST; c < n; c += STEP) top = max(top, x[base + c]);
+    const float shift = ALL_MAX(top);
+#ifdef LOG
+    for (uint c = FIRST; c < n; c += STEP) part += exp(x[base + c] - shift);
+    const float log_total = log(ALL_SUM(part));
+    for (uint c = FIRST; c < n; c += STEP) y[base + c] = x[base + c] - shift - log_total;
+#else
+    for (uint c = FIRST; c < n; c += STEP) part += exp(x[base + c] - shift);
+    const float scale = 1.0 / ALL_SUM(part);
+    for (uint c = FIRST; c < n; c += STEP) y[base + c] = exp(x[base + c] - shift) * scale;
+#endif
+#endif
+}
