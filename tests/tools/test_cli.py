@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command and the examples as a user meets them: help, tables, JSON, and a one-line error for every kind of bad input.
+
+Usage: test_cli.py RINGFIRE EXAMPLES_DIRECTORY"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RINGFIRE, EXAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
+TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot")
+
+
+def run(program, *arguments, env=None, timeout=300):
+    return subprocess.run([str(program), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=timeout, stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
+
+
+def idx(rank, sizes, data):
+    return bytes([0, 0, 8, rank]) + b"".join(s.to_bytes(4, "big") for s in sizes) + data
+
+
+def write_data(folder, images=None, labels=None):
+    """A tiny data set: 70 images of 28 x 28 whose brightness is their class."""
+    pixels = b"".join(bytes([25 * (i % 10)]) * 784 for i in range(70))
+    images = images if images is not None else idx(3, (70, 28, 28), pixels)
+    labels = labels if labels is not None else idx(1, (70,), bytes(i % 10 for i in range(70)))
+    for stem in ("train", "t10k"):
+        pathlib.Path(folder, stem + "-images-idx3-ubyte").write_bytes(images)
+        pathlib.Path(folder, stem + "-labels-idx1-ubyte").write_bytes(labels)
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def fails(self, done, *texts):
+        """One line on stderr that holds the texts, and an exit code that says failure."""
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertGreaterEqual(done.returncode, 0, "ended by a signal: " + done.stderr)
+        lines = done.stderr.strip().splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        for text in texts:
+            self.assertIn(text, lines[0])
+
+    def test_help(self):
+        done = run(RINGFIRE, "--help")
+        self.assertEqual(done.returncode, 0)
+        for command in ("devices", "bench"):
+            self.assertIn(command, done.stdout)
+            self.assertEqual(run(RINGFIRE, command, "--help").returncode, 0)
+        for name in TRAINERS:
+            done = run(EXAMPLES / name, "--help")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("--devices", done.stdout)
+        self.assertRegex(run(RINGFIRE, "--version").stdout, r"^ringfire \d+\.\d+\.\d+\n$")
+        self.fails(run(RINGFIRE, "devises"), "devises", "--help")
+
+    def test_devices(self):
+        table = run(RINGFIRE, "devices")
+        self.assertEqual(table.returncode, 0, table.stderr)
+        devices = json.loads(run(RINGFIRE, "devices", "--json").stdout)
+        self.assertGreaterEqual(len(devices), 1)
+        for i, device in enumerate(devices):
+            self.assertEqual(device["index"], i)
+            self.assertIn(device["name"], table.stdout)
+            self.assertIn(device["type"], ("cpu", "discrete", "integrated", "virtual", "other"))
+            self.assertGreater(device["memory_bytes"], 0)
+        if any(d["type"] == "cpu" for d in devices):
+            self.assertIn("software", table.stdout)
+
+    def test_no_driver(self):
+        env = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
+        self.fails(run(RINGFIRE, "devices", env=env), "Vulkan", "driver")
+        for name in TRAINERS:
+            self.fails(run(EXAMPLES / name, env=env), "Vulkan", "driver")
+
+    def test_unknown_device(self):
+        self.fails(run(EXAMPLES / "custom_loop", "--devices", "voodoo2"), "voodoo2")
+        self.fails(run(EXAMPLES / "custom_loop", "--devices", "99"), "99")
+        self.fails(run(RINGFIRE, "bench", "ops", "--device", "voodoo2"), "voodoo2")
+
+    def test_bad_data(self):
+        folder = self.folder.name
+        self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", folder)
+        write_data(folder, images=idx(3, (70, 28, 28), bytes(100)))
+        self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "truncated")
+        write_data(folder, images=idx(1, (70,), bytes(70)))
+        self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "images")
+        write_data(folder, images=b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03garbage")
+        self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "gzip")
+        write_data(folder, images=idx(3, (70, 20, 20), bytes(70 * 400)))
+        self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "20")
+
+    def test_bad_options(self):
+        for arguments in (("--epochs", "-1"), ("--epochs", "many"), ("--batch-size", "0"), ("--learning-rate", "nan"), ("extra",)):
+            done = run(EXAMPLES / "custom_loop", *arguments)
+            self.assertNotEqual(done.returncode, 0, arguments)
+            self.assertIn(arguments[-1], done.stderr)
+
+    def test_read_only_cache(self):
+        folder = pathlib.Path(self.folder.name)
+        write_data(folder)
+        cache = folder / "file"
+        cache.write_text("a file where a directory should be")
+        done = run(EXAMPLES / "linear_model", "--batch-size", "8", env={"RINGFIRE_CACHE": str(cache / "below")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_examples_learn(self):
+        folder = self.folder.name
+        write_data(folder)
+        for name in ("custom_loop", "fit_callbacks", "mlp_one_hot"):
+            done = run(EXAMPLES / name, "--data", folder, "--epochs", "3", "--batch-size", "16")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr, "")
+            self.assertIn("Number of devices: ", done.stdout)
+            self.assertNotIn("\r", done.stdout)
+            self.assertNotIn("nan", done.stdout)
+        done = run(EXAMPLES / "linear_model")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        losses = [float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("step ")]
+        self.assertEqual(len(losses), 10)
+        self.assertLess(losses[-1], losses[0])
+
+
+if __name__ == "__main__":
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(Cli)
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    sys.exit(0 if result.wasSuccessful() else 1)
