@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the device tests of training share: strategies on the installed drivers, arrays, assertions. */
+#ifndef RF_TESTS_TRAIN_SUPPORT_H
+#define RF_TESTS_TRAIN_SUPPORT_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <ringfire/ringfire.h>
+
+#define OK(expression)                                                                                                 \
+    do {                                                                                                               \
+        const rf_result ok_result_ = (expression);                                                                     \
+        if (ok_result_ != RF_OK) fail_msg("%s: %s: %s", #expression, rf_result_name(ok_result_), rf_error_message());   \
+    } while (0)
+/* The call fails with this code and a one-line message that contains `part`. */
+#define FAILS(expression, code, part)                                                                                  \
+    do {                                                                                                               \
+        const rf_result fails_result_ = (expression);                                                                  \
+        if (fails_result_ != (code)) {                                                                                 \
+            fail_msg("%s gave %s, not %s (%s)", #expression, rf_result_name(fails_result_), #code, rf_error_message()); \
+        }                                                                                                              \
+        if (!strstr(rf_error_message(), (part)) || strchr(rf_error_message(), '\n')) {                                 \
+            fail_msg("%s: '%s' does not say '%s' in one line", #expression, rf_error_message(), (part));               \
+        }                                                                                                              \
+    } while (0)
+
+static inline void assert_near(double is, double expected, double rtol, double atol, const char *what)
+{
+    if (!(fabs(is - expected) <= atol + rtol * fabs(expected))) {
+        fail_msg("%s: %.9g is not %.9g (difference %.3g)", what, is, expected, is - expected);
+    }
+}
+
+/* Strategies that every test of semantics runs on: one device of each driver, two drivers, one driver twice. */
+static const char *const device_lists[] = { "llvmpipe", "SwiftShader", "llvmpipe,SwiftShader", "llvmpipe,llvmpipe" };
+enum { NUM_DEVICE_LISTS = sizeof(device_lists) / sizeof(device_lists[0]) };
+
+/* NULL when a driver of the list is not installed. */
+static inline rf_strategy *open_devices(const char *devices)
+{
+    rf_strategy *strategy = NULL;
+    const rf_result r = rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = devices }, &strategy);
+    if (r == RF_ERROR_NOT_FOUND) {
+        print_message("left out, not installed: %s\n", devices);
+        return NULL;
+    }
+    OK(r);
+    return strategy;
+}
+
+/* Runs `body` on every installed list of devices; at least one must be there. */
+static inline void on_devices(void (*body)(rf_strategy *strategy), uint32_t first, uint32_t count)
+{
+    uint32_t ran = 0;
+    for (uint32_t i = first; i < first + count; i++) {
+        rf_strategy *strategy = open_devices(device_lists[i]);
+        if (!strategy) continue;
+        rf_strategy_set_seed(strategy, 1234);
+        body(strategy);
+        rf_strategy_destroy(&strategy);
+        ran++;
+    }
+    assert_true(ran > 0);
+}
+#define ON_ALL(name)                                                                                                   \
+    static void name##_on_all(void **state)                                                                            \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        on_devices(name, 0, NUM_DEVICE_LISTS);                                                                         \
+    }
+#define ON_FIRST(name)                                                                                                 \
+    static void name##_on_first(void **state)                                                                          \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        on_devices(name, 0, 1);                                                                                        \
+    }
+
+static inline rf_array array_f32(rf_shape shape, float *data) { return (rf_array){ RF_F32, shape, data }; }
+static inline rf_array array_i32(rf_shape shape, int32_t *data) { return (rf_array){ RF_I32, shape, data }; }
+
+/* Numbers in [-1, 1) that are the same everywhere. */
+static inline float noise(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (float)(*seed >> 8) / 8388608.0f - 1.0f;
+}
+static inline void fill_noise(float *values, size_t count, uint32_t seed)
+{
+    for (size_t i = 0; i < count; i++) values[i] = noise(&seed);
+}
+
+/* One run of a step; the per-replica results are summed where `sums` is given. */
+static inline void run_once(rf_strategy *strategy, rf_function *function, const rf_element *batch, float *sums,
+                            uint32_t num_outputs)
+{
+    rf_per_replica *results[RF_MAX_COMPONENTS];
+    OK(rf_strategy_run(strategy, function, batch, results));
+    for (uint32_t i = 0; sums && i < num_outputs; i++) OK(rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[i], &sums[i]));
+}
+
+#endif

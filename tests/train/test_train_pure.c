@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of training that need no device: schedules, the numbers of an update, logs, the summary, the CSV log. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <ringfire/train.h>
+
+#include "train/callback.h"
+#include "train/logs.h"
+#include "train/model.h"
+#include "train/optimizer.h"
+#include "train/schedule.h"
+
+static void assert_close(double is, double expected)
+{
+    if (!(fabs(is - expected) <= 1e-12 * fabs(expected) + 1e-15)) fail_msg("%.17g is not %.17g", is, expected);
+}
+
+static void assert_message(const char *part)
+{
+    if (!strstr(rf_error_message(), part)) fail_msg("'%s' is not in '%s'", part, rf_error_message());
+    assert_null(strchr(rf_error_message(), '\n'));
+}
+
+/* ---- schedules ---- */
+
+static void exponential(void **state)
+{
+    (void)state;
+    rf_schedule s = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 4 };
+    assert_close(rf_schedule_value(&s, 0), 0.1);
+    assert_close(rf_schedule_value(&s, 4), 0.05);
+    assert_close(rf_schedule_value(&s, 2), 0.070710678118654752);
+    s.staircase = true;
+    assert_close(rf_schedule_value(&s, 3), 0.1);
+    assert_close(rf_schedule_value(&s, 11), 0.025);
+}
+
+static void piecewise(void **state)
+{
+    (void)state;
+    const rf_schedule s = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
+                            .num_boundaries = 2,
+                            .boundaries = { 3, 7 },
+                            .values = { 1e-3, 1e-4, 1e-5 } };
+    assert_close(rf_schedule_value(&s, 0), 1e-3);
+    assert_close(rf_schedule_value(&s, 3), 1e-3);
+    assert_close(rf_schedule_value(&s, 4), 1e-4);
+    assert_close(rf_schedule_value(&s, 7), 1e-4);
+    assert_close(rf_schedule_value(&s, 8), 1e-5);
+}
+
+static void cosine(void **state)
+{
+    (void)state;
+    rf_schedule s = { .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 2.0, .alpha = 0.1, .decay_steps = 8, .warmup_steps = 4 };
+    assert_close(rf_schedule_value(&s, 0), 0.0);
+    assert_close(rf_schedule_value(&s, 3), 1.5);
+    assert_close(rf_schedule_value(&s, 4), 2.0);
+    assert_close(rf_schedule_value(&s, 8), 1.1);        /* half way: 2 * (0.9 * 0.5 + 0.1) */
+    assert_close(rf_schedule_value(&s, 12), 0.2);
+    assert_close(rf_schedule_value(&s, 1000000), 0.2);
+    assert_close(rf_schedule_value(&s, 6), 1.7363961030678928); /* 2 * (0.45 * (1 + sqrt(1/2)) + 0.1) */
+}
+
+static void polynomial(void **state)
+{
+    (void)state;
+    rf_schedule s = { .kind = RF_SCHEDULE_POLYNOMIAL_DECAY, .initial = 1.0, .end = 0.2, .decay_steps = 10 };
+    assert_close(rf_schedule_value(&s, 5), 0.6);
+    assert_close(rf_schedule_value(&s, 10), 0.2);
+    assert_close(rf_schedule_value(&s, 11), 0.2);
+    s.power = 2.0;
+    assert_close(rf_schedule_value(&s, 5), 0.4);
+}
+
+static void inverse_time(void **state)
+{
+    (void)state;
+    rf_schedule s = { .kind = RF_SCHEDULE_INVERSE_TIME_DECAY, .initial = 1.0, .rate = 0.5, .decay_steps = 2 };
+    assert_close(rf_schedule_value(&s, 4), 0.5);
+    assert_close(rf_schedule_value(&s, 5), 1.0 / 2.25);
+    s.staircase = true;
+    assert_close(rf_schedule_value(&s, 5), 0.5);
+}
+
+static void bad_schedules(void **state)
+{
+    (void)state;
+    static const struct {
+        rf_schedule schedule;
+        const char *message;
+    } cases[] = {
+        { { .kind = (rf_schedule_kind)99 }, "kind 99" },
+        { { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 1, .rate = 0.5 }, "decay_steps" },
+        { { .kind = RF_SCHEDULE_CONSTANT, .initial = -1 }, "initial" },
+        { { .kind = RF_SCHEDULE_CONSTANT, .initial = 1, .warmup_steps = 3 }, "warmup_steps" },
+        { { .kind = RF_SCHEDULE_CONSTANT, .initial = 1, .staircase = true }, "staircase" },
+        { { .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 1, .decay_steps = 1, .power = 2 }, "power" },
+        { { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT, .num_boundaries = 16 }, "num_boundaries" },
+        { { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT, .num_boundaries = 2, .boundaries = { 5, 5 } }, "boundaries[1]" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(rf_schedule_check(&cases[i].schedule), RF_ERROR_INVALID_ARGUMENT);
+        assert_message(cases[i].message);
+        assert_true(isnan(rf_schedule_value(&cases[i].schedule, 1)));
+    }
+    assert_true(isnan(rf_schedule_value(NULL, 0)));
+}
+
+/* ---- optimizers ---- */
+
+static void defaults(void **state)
+{
+    (void)state;
+    rf_optimizer_config c;
+    assert_int_equal(rf_optimizer_configure(NULL, &c), RF_OK);
+    assert_int_equal(c.params.kind, RF_OPTIMIZER_SGD);
+    assert_close(rf_optimizer_rate(&c, 17), 0.01);
+    assert_int_equal(rf_optimizer_configure(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAMW }, &c), RF_OK);
+    assert_close(rf_optimizer_rate(&c, 0), 0.001);
+    assert_close(c.params.weight_decay, 0.004);
+    assert_close(c.params.epsilon, 1e-7);
+    assert_int_equal(c.params.accumulation_steps, 1);
+    assert_int_equal(rf_optimizer_configure(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_RMSPROP }, &c), RF_OK);
+    assert_close(c.params.rho, 0.9);
+    assert_close(c.params.weight_decay, 0.0);
+}
+
+static void hyper_numbers(void **state)
+{
+    (void)state;
+    rf_optimizer_config c;
+    const rf_schedule schedule = { .kind = RF_SCHEDULE_INVERSE_TIME_DECAY, .initial = 1.0, .rate = 1.0, .decay_steps = 1 };
+    const rf_optimizer_params params = { .kind = RF_OPTIMIZER_ADAMW, .schedule = &schedule, .weight_decay = 0.5,
+                                         .accumulation_steps = 4, .global_clip_norm = 3.0 };
+    assert_int_equal(rf_optimizer_configure(&params, &c), RF_OK);
+    float h[RF_HYPER_COUNT];
+    rf_optimizer_hyper(&c, 1, 6.0, h);
+    assert_close(h[RF_HYPER_RATE], 0.5);
+    assert_close(h[RF_HYPER_GRAD_SCALE], 0.125); /* the mean of 4, halved by the clip */
+    assert_close(h[RF_HYPER_WEIGHT_DECAY], 0.25);
+    assert_true(fabs(h[RF_HYPER_CORRECTION_1] - 1.0 / (1.0 - 0.9 * 0.9)) < 1e-5);
+    assert_true(fabs(h[RF_HYPER_CORRECTION_2] - 1.0 / (1.0 - 0.999 * 0.999)) < 0.02);
+    assert_close(h[RF_HYPER_CLIP_VALUE], 0.0);
+    /* Corrections undo exactly what the kernel's decay did in the first step. */
+    rf_optimizer_hyper(&c, 0, 0.0, h);
+    assert_true(fabs(h[RF_HYPER_CORRECTION_2] * (1.0 - (double)h[RF_HYPER_BETA_2]) - 1.0) < 1e-7);
+    assert_close(h[RF_HYPER_GRAD_SCALE], 0.25);
+    /* Below the limit nothing is scaled; a NaN is not hidden. */
+    rf_optimizer_hyper(&c, 0, 2.9, h);
+    assert_close(h[RF_HYPER_GRAD_SCALE], 0.25);
+    rf_optimizer_hyper(&c, 0, NAN, h);
+    assert_close(h[RF_HYPER_GRAD_SCALE], 0.25);
+}
+
+static void bad_optimizers(void **state)
+{
+    (void)state;
+    static const rf_schedule broken = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 1.0 };
+    static const rf_schedule fine = { .kind = RF_SCHEDULE_CONSTANT, .initial = 1.0 };
+    static const struct {
+        rf_optimizer_params params;
+        const char *message;
+    } cases[] = {
+        { { .kind = (rf_optimizer_kind)-1 }, "kind -1" },
+        { { .learning_rate = -1.0 }, "learning_rate" },
+        { { .learning_rate = NAN }, "learning_rate" },
+        { { .learning_rate = INFINITY }, "learning_rate" },
+        { { .momentum = 1.0 }, "momentum" },
+        { { .nesterov = true }, "nesterov" },
+        { { .kind = RF_OPTIMIZER_ADAM, .momentum = 0.9 }, "momentum" },
+        { { .kind = RF_OPTIMIZER_ADAM, .beta_2 = 1.0 }, "beta_2" },
+        { { .beta_1 = 0.9 }, "beta_1" },
+        { { .epsilon = 1e-8 }, "epsilon" },
+        { { .kind = RF_OPTIMIZER_ADAM, .rho = 0.5 }, "rho" },
+        { { .clip_norm = 1.0, .clip_value = 1.0 }, "clip_value" },
+        { { .learning_rate = 0.1, .schedule = &fine }, "schedule" },
+        { { .schedule = &broken }, "decay_steps" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        rf_optimizer_config c;
+        assert_int_equal(rf_optimizer_configure(&cases[i].params, &c), RF_ERROR_INVALID_ARGUMENT);
+        assert_message(cases[i].message);
+        assert_message("rf_optimizer_create");
+    }
+}
+
+/* ---- logs ---- */
+
+static void logs_and_history(void **state)
+{
+    (void)state;
+    rf_logs logs = { 0 };
+    double value = 5.0;
+    assert_false(rf_logs_get(&logs, "loss", &value));
+    assert_false(rf_logs_get(NULL, "loss", &value));
+    rf_logs_add(&logs, "loss", 0.5);
+    rf_logs_add(&logs, "val_loss", 0.75);
+    assert_true(rf_logs_get(&logs, "val_loss", &value));
+    assert_close(value, 0.75);
+    assert_true(rf_logs_get(&logs, "loss", NULL));
+    assert_false(rf_logs_get(&logs, "val", &value));
+    for (int i = 0; i < 2 * RF_MAX_LOGS; i++) rf_logs_add(&logs, "more", i);
+    assert_int_equal(logs.count, RF_MAX_LOGS);
+
+    rf_history history = { 0 };
+    for (int i = 0; i < 5; i++) {
+        rf_logs epoch = { 0 };
+        rf_logs_add(&epoch, "loss", i);
+        assert_int_equal(rf_history_add(&history, &epoch), RF_OK);
+    }
+    assert_int_equal(history.num_epochs, 5);
+    for (int i = 0; i < 5; i++) assert_close(history.epochs[i].value[0], i);
+    rf_history_free(&history);
+    assert_null(history.epochs);
+    rf_history_free(&history);
+    rf_history_free(NULL);
+}
+
+/* ---- summary ---- */
+
+static void summary(void **state)
+{
+    (void)state;
+    const rf_summary_row rows[] = {
+        { .name = "conv2d", .type = "Conv2D", .has_output = true, .output = RF_SHAPE(7, 26, 26, 32), .params = 320 },
+        { .name = "a_rather_long_layer_name", .type = "Dense", .params = 100 },
+    };
+    char *text;
+    assert_int_equal(rf_summary_format("sequential", rows, 2, &text), RF_OK);
+    assert_string_equal(text, "Model: sequential\n"
+                              "layer (type)                      output shape    parameters\n"
+                              "conv2d (Conv2D)                   [n,26,26,32]           320\n"
+                              "a_rather_long_layer_name (Dense)  ?                      100\n"
+                              "total parameters: 420\n");
+    rf_string_free(text);
+    assert_int_equal(rf_summary_format("custom", NULL, 0, &text), RF_OK);
+    assert_non_null(strstr(text, "total parameters: 0\n"));
+    rf_string_free(text);
+    rf_string_free(NULL);
+}
+
+/* ---- CSV log ---- */
+
+static void run_csv(rf_callback *callback, uint32_t first, uint32_t epochs)
+{
+    rf_fit_state fit = { 0 };
+    assert_int_equal(callback->fns.on_train_begin(callback->user, &fit), RF_OK);
+    for (uint32_t i = first; i < first + epochs; i++) {
+        rf_logs logs = { 0 };
+        rf_logs_add(&logs, "loss", 0.5 / (i + 1));
+        rf_logs_add(&logs, "learning_rate", 1e-3);
+        fit.epoch = i;
+        assert_int_equal(callback->fns.on_epoch_end(callback->user, &fit, &logs), RF_OK);
+    }
+    assert_int_equal(callback->fns.on_train_end(callback->user, &fit, NULL), RF_OK);
+}
+
+static void read_text(const char *path, char *buf, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    buf[fread(buf, 1, size - 1, file)] = 0;
+    fclose(file);
+}
+
+static void csv_log(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/ringfire_csv_XXXXXX", text[512];
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    rf_callback *callback;
+    assert_int_equal(rf_callback_csv_log(path, false, &callback), RF_OK);
+    run_csv(callback, 0, 2);
+    rf_callback_destroy(&callback);
+    assert_null(callback);
+    read_text(path, text, sizeof(text));
+    assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n1,0.25,0.001\n");
+    /* Appending continues below the header that is there. */
+    assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
+    run_csv(callback, 3, 1);
+    rf_callback_destroy(&callback);
+    read_text(path, text, sizeof(text));
+    assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n1,0.25,0.001\n3,0.125,0.001\n");
+    unlink(path);
+}
+
+static void csv_log_errors(void **state)
+{
+    (void)state;
+    rf_callback *callback;
+    rf_fit_state fit = { 0 };
+    assert_int_equal(rf_callback_csv_log("", false, &callback), RF_ERROR_INVALID_ARGUMENT);
+    assert_message("path");
+    assert_int_equal(rf_callback_csv_log("/nonexistent/log.csv", false, &callback), RF_OK);
+    assert_int_equal(callback->fns.on_train_begin(callback->user, &fit), RF_ERROR_IO);
+    assert_message("/nonexistent/log.csv");
+    rf_callback_destroy(&callback);
+    /* A full device: the write is reported, not lost in a buffer. */
+    assert_int_equal(rf_callback_csv_log("/dev/full", false, &callback), RF_OK);
+    assert_int_equal(callback->fns.on_train_begin(callback->user, &fit), RF_OK);
+    rf_logs logs = { 0 };
+    rf_logs_add(&logs, "loss", 1.0);
+    assert_int_equal(callback->fns.on_epoch_end(callback->user, &fit, &logs), RF_ERROR_IO);
+    assert_message("/dev/full");
+    rf_callback_destroy(&callback);
+    rf_callback_destroy(&callback);
+    rf_callback_destroy(NULL);
+}
+
+/* ---- callbacks own their user data ---- */
+
+static void count_destroy(void *user)
+{
+    ++*(int *)user;
+}
+
+static void callback_ownership(void **state)
+{
+    (void)state;
+    int destroyed = 0;
+    rf_callback *callback;
+    assert_int_equal(rf_callback_create(NULL, &destroyed, &callback), RF_ERROR_INVALID_ARGUMENT);
+    assert_message("fns");
+    assert_int_equal(destroyed, 0);
+    assert_int_equal(rf_callback_create(&(rf_callback_fns){ .destroy = count_destroy }, &destroyed, &callback), RF_OK);
+    rf_callback_destroy(&callback);
+    assert_int_equal(destroyed, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exponential),      cmocka_unit_test(piecewise),          cmocka_unit_test(cosine),
+        cmocka_unit_test(polynomial),       cmocka_unit_test(inverse_time),       cmocka_unit_test(bad_schedules),
+        cmocka_unit_test(defaults),         cmocka_unit_test(hyper_numbers),      cmocka_unit_test(bad_optimizers),
+        cmocka_unit_test(logs_and_history), cmocka_unit_test(summary),            cmocka_unit_test(csv_log),
+        cmocka_unit_test(csv_log_errors),   cmocka_unit_test(callback_ownership),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
