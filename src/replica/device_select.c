@@ -114,7 +114,7 @@ static rf_result select_entries(char *text, const rf_device_info *infos, uint32_
             RF_TRY(append_all(chosen, infos, num_infos));
             continue;
         }
-        uint32_t index;
+        uint32_t index = 0;
         RF_TRY(find_entry(entry, infos, num_infos, &index));
         RF_TRY(append(chosen, index));
     }

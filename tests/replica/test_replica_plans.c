@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of the replica layer that are pure functions: splits, shards, buckets, update plans, the exchange in host memory,
+ * device choice, initial values. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "replica/device_select.h"
+#include "replica/exchange.h"
+#include "replica/initializer.h"
+#include "replica/strategy.h"
+#include "replica/update_plan.h"
+
+/* ---- split ---- */
+
+static void check_split(uint64_t examples, const double *shares, uint32_t n, const uint32_t *want)
+{
+    uint32_t counts[8];
+    rf_split_batch(examples, shares, n, counts);
+    for (uint32_t r = 0; r < n; r++)
+        if (counts[r] != want[r]) fail_msg("%u examples, replica %u: %u instead of %u", (unsigned)examples, r, counts[r], want[r]);
+}
+
+static void split_known(void **state)
+{
+    (void)state;
+    check_split(64, NULL, 2, (uint32_t[]){ 32, 32 });
+    check_split(7, NULL, 3, (uint32_t[]){ 3, 2, 2 });
+    check_split(1, NULL, 3, (uint32_t[]){ 1, 0, 0 });
+    check_split(0, NULL, 2, (uint32_t[]){ 0, 0 });
+    check_split(10, (double[]){ 3, 1 }, 2, (uint32_t[]){ 8, 2 }); /* 7.5 and 2.5: the earlier one gets the rest */
+    check_split(10, (double[]){ 0, 1 }, 2, (uint32_t[]){ 0, 10 });
+    check_split(100, (double[]){ 0.1, 0.2, 0.7 }, 3, (uint32_t[]){ 10, 20, 70 });
+    check_split(5, (double[]){ 1, 0, 1 }, 3, (uint32_t[]){ 3, 0, 2 });
+}
+
+static void split_properties(void **state)
+{
+    (void)state;
+    rf_rng rng = { .key = 11 };
+    for (int round = 0; round < 5000; round++) {
+        const uint32_t n = 1 + (uint32_t)rf_rng_below(&rng, 8);
+        const uint64_t examples = rf_rng_below(&rng, 2000);
+        double shares[8], total = 0;
+        for (uint32_t r = 0; r < n; r++) {
+            shares[r] = rf_rng_below(&rng, 4) == 0 ? 0 : (double)rf_rng_uniform(&rng) * 10;
+            total += shares[r];
+        }
+        if (!(total > 0)) continue;
+        uint32_t counts[8];
+        uint64_t sum = 0;
+        rf_split_batch(examples, shares, n, counts);
+        for (uint32_t r = 0; r < n; r++) {
+            const double quota = (double)examples * shares[r] / total;
+            sum += counts[r];
+            if (fabs(counts[r] - quota) >= 1 + 1e-9) fail_msg("replica %u: %u of a quota of %g", r, counts[r], quota);
+            if (shares[r] == 0) assert_int_equal(counts[r], 0);
+        }
+        assert_int_equal(sum, examples);
+    }
+}
+
+/* ---- shards and buckets ---- */
+
+static void shards_cover(void **state)
+{
+    (void)state;
+    rf_rng rng = { .key = 12 };
+    for (int round = 0; round < 5000; round++) {
+        const uint32_t n = 1 + (uint32_t)rf_rng_below(&rng, 8);
+        const uint64_t granularity = 1 + rf_rng_below(&rng, 70), count = rf_rng_below(&rng, 5000);
+        rf_range shards[8];
+        rf_shard_ranges(count, granularity, n, shards);
+        uint64_t at = 0, shortest = UINT64_MAX, longest = 0;
+        for (uint32_t r = 0; r < n; r++) {
+            assert_int_equal(shards[r].begin, at);
+            assert_true(shards[r].end >= at);
+            if (shards[r].end != count) assert_int_equal(shards[r].end % granularity, 0);
+            const uint64_t length = rf_div_up(shards[r].end - shards[r].begin, granularity);
+            if (length < shortest) shortest = length;
+            if (length > longest) longest = length;
+            at = shards[r].end;
+        }
+        assert_int_equal(at, count);
+        assert_true(longest - shortest <= 1);
+    }
+}
+
+static void buckets_cover(void **state)
+{
+    (void)state;
+    rf_rng rng = { .key = 13 };
+    for (int round = 0; round < 2000; round++) {
+        uint64_t counts[20], borders[21] = { 0 };
+        const uint32_t n = (uint32_t)rf_rng_below(&rng, 21);
+        const uint64_t limit = 1 + rf_rng_below(&rng, 500);
+        for (uint32_t i = 0; i < n; i++) {
+            counts[i] = 1 + rf_rng_below(&rng, 300);
+            borders[i + 1] = borders[i] + counts[i];
+        }
+        rf_range *buckets;
+        uint32_t num;
+        assert_int_equal(rf_bucket_plan(counts, n, limit, &buckets, &num), RF_OK);
+        uint64_t at = borders[n];
+        for (uint32_t b = 0; b < num; b++) {
+            assert_int_equal(buckets[b].end, at); /* backward order, no gaps */
+            at = buckets[b].begin;
+            bool border = false, single = false;
+            for (uint32_t i = 0; i < n; i++) {
+                border = border || borders[i] == buckets[b].begin;
+                single = single || (borders[i] == buckets[b].begin && borders[i + 1] == buckets[b].end);
+            }
+            assert_true(border);
+            if (buckets[b].end - buckets[b].begin > limit) assert_true(single);
+            /* Two neighbours that would fit together are together. */
+            if (b > 0 && buckets[b - 1].end - buckets[b].begin <= limit && single) fail_msg("bucket %u could be larger", b - 1);
+        }
+        assert_int_equal(at, 0);
+        rf_free(buckets);
+    }
+}
+
+/* ---- update plans ---- */
+
+#define SPAN_UNIT 16
+#define MAX_ELEMENTS 8192
+
+/* Random variables, some with gaps between them. */
+static uint32_t random_spans(rf_rng *rng, rf_range *spans, uint64_t *total)
+{
+    const uint32_t n = 1 + (uint32_t)rf_rng_below(rng, 10);
+    uint64_t at = 0;
+    *total = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (rf_rng_below(rng, 4) == 0) at += SPAN_UNIT * (1 + rf_rng_below(rng, 3));
+        spans[i] = (rf_range){ at, at + SPAN_UNIT * (1 + rf_rng_below(rng, 40)) };
+        at = spans[i].end;
+        *total += spans[i].end - spans[i].begin;
+    }
+    assert_true(at <= MAX_ELEMENTS);
+    return n;
+}
+
+/* Every element of the spans in exactly one piece, slots of an owner without overlap or holes. */
+static void check_plan(const rf_range *spans, uint32_t n, const rf_piece_list *pieces, uint32_t replicas,
+                       const uint64_t *slot_counts, uint64_t max_piece)
+{
+    static unsigned char seen[MAX_ELEMENTS], slots[8][MAX_ELEMENTS];
+    memset(seen, 0, sizeof(seen));
+    memset(slots, 0, sizeof(slots));
+    for (uint32_t i = 0; i < pieces->count; i++) {
+        const rf_piece *p = &pieces->items[i];
+        assert_true(p->range.begin < p->range.end && p->range.end - p->range.begin <= max_piece);
+        assert_int_equal(p->range.begin % SPAN_UNIT, 0);
+        if (i > 0) assert_true(p->bucket >= pieces->items[i - 1].bucket);
+        for (uint64_t e = p->range.begin; e < p->range.end; e++)
+            seen[e]++;
+        for (uint32_t r = 0; r < replicas; r++)
+            for (uint64_t e = 0; (p->owner == r || p->owner == RF_OWNER_ALL) && e < p->range.end - p->range.begin; e++)
+                slots[r][p->slot_offset + e]++;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint64_t e = spans[i].begin; e < spans[i].end; e++)
+            assert_int_equal(seen[e]++, 1);
+    for (uint64_t e = 0; e < MAX_ELEMENTS; e++)
+        assert_true(seen[e] == 0 || seen[e] == 2);
+    for (uint32_t r = 0; slot_counts && r < replicas; r++)
+        for (uint64_t e = 0; e < MAX_ELEMENTS; e++)
+            assert_int_equal(slots[r][e], e < slot_counts[r]);
+}
+
+static void update_plans(void **state)
+{
+    (void)state;
+    rf_rng rng = { .key = 14 };
+    for (int round = 0; round < 400; round++) {
+        rf_range spans[10], subset[10];
+        uint64_t total, slot_counts[8];
+        const uint32_t n = random_spans(&rng, spans, &total), replicas = 1 + (uint32_t)rf_rng_below(&rng, 5);
+        const rf_update_plan_params params = { .spans = spans,
+                                               .num_spans = n,
+                                               .num_replicas = replicas,
+                                               .sharded = rf_rng_below(&rng, 2) == 0,
+                                               .bucket_elements = 1 + rf_rng_below(&rng, 1000),
+                                               .granularity = SPAN_UNIT,
+                                               .max_piece = SPAN_UNIT * (1 + rf_rng_below(&rng, 100)) };
+        rf_piece_list pieces, part;
+        assert_int_equal(rf_update_plan_make(&params, &pieces, slot_counts), RF_OK);
+        check_plan(spans, n, &pieces, replicas, slot_counts, params.max_piece);
+        uint64_t held = 0;
+        for (uint32_t r = 0; r < replicas; r++)
+            held += slot_counts[r];
+        assert_int_equal(held, params.sharded ? total : total * replicas);
+
+        uint32_t num_subset = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (rf_rng_below(&rng, 3) > 0) subset[num_subset++] = spans[i];
+        const bool by_variable = rf_rng_below(&rng, 2) == 0;
+        assert_int_equal(rf_pieces_restrict(&pieces, subset, num_subset, by_variable, &part), RF_OK);
+        check_plan(subset, num_subset, &part, replicas, NULL, params.max_piece);
+        for (uint32_t i = 0; i < part.count; i++) {
+            const rf_piece *p = &part.items[i];
+            assert_true(by_variable == (p->variable != RF_VARIABLES_ALL));
+            if (by_variable)
+                assert_true(p->range.begin >= subset[p->variable].begin && p->range.end <= subset[p->variable].end);
+            bool inside = false; /* of a piece with the same owner, at the same place of its slots */
+            for (uint32_t k = 0; k < pieces.count; k++) {
+                const rf_piece *whole = &pieces.items[k];
+                inside = inside || (p->range.begin >= whole->range.begin && p->range.end <= whole->range.end &&
+                                    p->owner == whole->owner &&
+                                    p->slot_offset - whole->slot_offset == p->range.begin - whole->range.begin);
+            }
+            assert_true(inside);
+        }
+        rf_piece_list_free(&part);
+        rf_piece_list_free(&pieces);
+    }
+}
+
+static void one_replica_is_one_piece(void **state)
+{
+    (void)state;
+    const rf_range spans[] = { { 0, 64 }, { 64, 128 }, { 128, 6400 } };
+    uint64_t slots;
+    rf_piece_list pieces;
+    const rf_update_plan_params params = { .spans = spans,
+                                           .num_spans = 3,
+                                           .num_replicas = 1,
+                                           .sharded = true,
+                                           .bucket_elements = 100,
+                                           .granularity = 64,
+                                           .max_piece = 1 << 20 };
+    assert_int_equal(rf_update_plan_make(&params, &pieces, &slots), RF_OK);
+    assert_int_equal(pieces.count, 1);
+    assert_int_equal(pieces.items[0].range.end, 6400);
+    assert_int_equal(slots, 6400);
+    rf_piece_list_free(&pieces);
+}
+
+/* ---- exchange ---- */
+
+enum { EXCHANGE_ELEMENTS = 700000 };
+
+static void exchange_sums_in_order(void **state)
+{
+    (void)state;
+    rf_exchange *exchange;
+    assert_int_equal(rf_local_exchange_create(3, &exchange), RF_OK);
+    float *data[3], *before[3];
+    rf_rng rng = { .key = 15 };
+    for (int r = 0; r < 3; r++) {
+        data[r] = RF_NEW_ARRAY(float, EXCHANGE_ELEMENTS);
+        before[r] = RF_NEW_ARRAY(float, EXCHANGE_ELEMENTS);
+        for (int i = 0; i < EXCHANGE_ELEMENTS; i++)
+            before[r][i] = data[r][i] = (float)rf_rng_normal(&rng) * (r == 1 ? 1e6f : 1);
+    }
+    /* A short, an odd and a long piece (which two threads share), one for everybody, and a stretch that nobody owns. */
+    const rf_piece pieces[] = { { .range = { 0, 64 }, .owner = 1 },
+                                { .range = { 64, 5000 }, .owner = 2 },
+                                { .range = { 5000, 650001 }, .owner = 0 },
+                                { .range = { 650064, 690000 }, .owner = RF_OWNER_ALL } };
+    const float *from[3] = { data[0], data[1], data[2] };
+    assert_int_equal(exchange->fns->reduce_scatter(exchange, pieces, 4, from, data), RF_OK);
+    for (int p = 0; p < 4; p++)
+        for (uint64_t i = pieces[p].range.begin; i < pieces[p].range.end; i++)
+            for (uint32_t r = 0; r < 3; r++) {
+                float sum = before[0][i] + before[1][i];
+                sum += before[2][i];
+                const bool has = pieces[p].owner == r || pieces[p].owner == RF_OWNER_ALL;
+                const float want = has ? sum : before[r][i];
+                if (memcmp(&data[r][i], &want, sizeof(want)) != 0) fail_msg("replica %u, element %d", r, (int)i);
+            }
+    for (int i = 650001; i < 650064; i++)
+        assert_memory_equal(&data[0][i], &before[0][i], sizeof(float));
+
+    assert_int_equal(exchange->fns->all_gather(exchange, pieces, 3, from, data), RF_OK);
+    assert_memory_equal(data[0], data[1], 650001 * sizeof(float));
+    assert_memory_equal(data[0], data[2], 650001 * sizeof(float));
+
+    from[0] = from[1] = NULL; /* replicas without examples */
+    memcpy(data[2], before[2], 64 * sizeof(float));
+    assert_int_equal(exchange->fns->reduce_scatter(exchange, pieces, 1, from, data), RF_OK);
+    assert_memory_equal(data[1], before[2], 64 * sizeof(float));
+    from[2] = NULL;
+    assert_int_equal(exchange->fns->reduce_scatter(exchange, pieces, 1, from, data), RF_OK);
+    for (int i = 0; i < 64; i++)
+        assert_true(data[1][i] == 0);
+    for (int r = 0; r < 3; r++) {
+        rf_free(data[r]);
+        rf_free(before[r]);
+    }
+    rf_exchange_destroy(&exchange);
+    assert_null(exchange);
+}
+
+/* ---- device choice ---- */
+
+static const rf_device_info machine[] = {
+    { .name = "llvmpipe (LLVM 15.0.6, 256 bits)", .driver_name = "llvmpipe", .type = RF_DEVICE_TYPE_CPU, .usable = true },
+    { .name = "AMD Radeon RX 6800", .driver_name = "radv", .type = RF_DEVICE_TYPE_DISCRETE_GPU, .usable = true },
+    { .name = "Old Card", .driver_name = "ancient", .type = RF_DEVICE_TYPE_DISCRETE_GPU, .usable = false,
+      .unusable_reason = "offers Vulkan 1.0 only" },
+    { .name = "Intel UHD", .driver_name = "anv", .type = RF_DEVICE_TYPE_INTEGRATED_GPU, .usable = true },
+};
+
+static void check_selection(const char *entries, uint32_t n, const uint32_t *want)
+{
+    uint32_t *got, count;
+    if (rf_device_select(entries, machine, 4, &got, &count) < 0) fail_msg("'%s': %s", entries, rf_error_message());
+    assert_int_equal(count, n);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(got[i], want[i]);
+    rf_free(got);
+}
+
+static void check_refusal(const char *entries, rf_result want, const char *part, const char *other)
+{
+    uint32_t *got, count;
+    assert_int_equal(rf_device_select(entries, machine, 4, &got, &count), want);
+    assert_null(got);
+    if (!strstr(rf_error_message(), part) || !strstr(rf_error_message(), other)) fail_msg("message: %s", rf_error_message());
+}
+
+static void devices_by_entry(void **state)
+{
+    (void)state;
+    check_selection("0", 1, (uint32_t[]){ 0 });
+    check_selection("3,0", 2, (uint32_t[]){ 3, 0 });
+    check_selection(" 1 , 0 ", 2, (uint32_t[]){ 1, 0 });
+    check_selection("llvmpipe,llvmpipe,0", 3, (uint32_t[]){ 0, 0, 0 });
+    check_selection("RADEON", 1, (uint32_t[]){ 1 });
+    check_selection("anv,radv", 2, (uint32_t[]){ 3, 1 });
+    check_selection("all", 3, (uint32_t[]){ 0, 1, 3 });
+    check_selection(NULL, 3, (uint32_t[]){ 0, 1, 3 });
+    check_selection("all,0", 4, (uint32_t[]){ 0, 1, 3, 0 });
+    check_refusal("nvidia", RF_ERROR_NOT_FOUND, "'nvidia'", "1: AMD Radeon RX 6800");
+    check_refusal("0,9", RF_ERROR_NOT_FOUND, "'9'", "2: Old Card (not usable)");
+    check_refusal("99999999999999999999", RF_ERROR_NOT_FOUND, "99999", "llvmpipe");
+    check_refusal("2", RF_ERROR_UNSUPPORTED, "Old Card", "Vulkan 1.0");
+    check_refusal("ancient", RF_ERROR_UNSUPPORTED, "Old Card", "Vulkan 1.0");
+    check_refusal("0,,1", RF_ERROR_INVALID_ARGUMENT, "empty", "llvmpipe");
+    check_refusal("", RF_ERROR_INVALID_ARGUMENT, "empty", "all");
+}
+
+static void one_device_prefers_gpus(void **state)
+{
+    (void)state;
+    uint32_t index;
+    assert_int_equal(rf_device_select_one(NULL, machine, 4, &index), RF_OK);
+    assert_int_equal(index, 1);
+    assert_int_equal(rf_device_select_one("llvmpipe", machine, 4, &index), RF_OK);
+    assert_int_equal(index, 0);
+    assert_int_equal(rf_device_select_one(NULL, machine, 1, &index), RF_OK);
+    assert_int_equal(index, 0);
+    assert_int_equal(rf_device_select_one(NULL, &machine[2], 1, &index), RF_ERROR_UNSUPPORTED);
+    assert_int_equal(rf_device_select_one(NULL, machine, 0, &index), RF_ERROR_NOT_FOUND);
+}
+
+/* ---- initial values ---- */
+
+static void fans(void **state)
+{
+    (void)state;
+    double in, out;
+    rf_initializer_fans(RF_SHAPE(3, 3, 32, 64), &in, &out);
+    assert_true(in == 288 && out == 576);
+    rf_initializer_fans(RF_SHAPE(784, 10), &in, &out);
+    assert_true(in == 784 && out == 10);
+    rf_initializer_fans(RF_SHAPE(7), &in, &out);
+    assert_true(in == 7 && out == 7);
+    rf_initializer_fans(RF_SCALAR_SHAPE, &in, &out);
+    assert_true(in == 1 && out == 1);
+}
+
+
+/* Mean, deviation and extremes of many draws; `limit` 0: unbounded. */
+static void check_distribution(rf_initializer init, rf_shape shape, double mean, double deviation, double limit)
+{
+    float *x = RF_NEW_ARRAY(float, rf_shape_count(shape));
+    assert_int_equal(rf_initializer_fill(&init, shape, 77, x), RF_OK);
+    const int64_t n = rf_shape_count(shape);
+    double sum = 0, squares = 0, farthest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += x[i];
+        squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+        farthest = fmax(farthest, fabs((double)x[i] - mean));
+    }
+    const double tolerance = 5 * deviation / sqrt((double)n);
+    if (fabs(sum / (double)n - mean) > tolerance) fail_msg("kind %d: mean %g", init.kind, sum / (double)n);
+    if (fabs(sqrt(squares / (double)n) - deviation) > tolerance)
+        fail_msg("kind %d: deviation %g instead of %g", init.kind, sqrt(squares / (double)n), deviation);
+    if (limit > 0 && (farthest > limit * (1 + 1e-6) || farthest < 0.98 * limit))
+        fail_msg("kind %d: farthest %g, limit %g", init.kind, farthest, limit);
+    rf_free(x);
+}
+
+static void distributions(void **state)
+{
+    (void)state;
+    const rf_shape shape = RF_SHAPE(400, 500);
+    const double glorot = sqrt(6.0 / 900), he = sqrt(6.0 / 400), cut = 0.87962566103423978;
+    check_distribution((rf_initializer){ RF_INIT_GLOROT_UNIFORM }, shape, 0, glorot / sqrt(3), glorot);
+    check_distribution((rf_initializer){ RF_INIT_HE_UNIFORM }, shape, 0, he / sqrt(3), he);
+    check_distribution((rf_initializer){ RF_INIT_GLOROT_NORMAL }, shape, 0, sqrt(2.0 / 900), 2 * sqrt(2.0 / 900) / cut);
+    check_distribution((rf_initializer){ RF_INIT_HE_NORMAL }, shape, 0, sqrt(2.0 / 400), 2 * sqrt(2.0 / 400) / cut);
+    check_distribution((rf_initializer){ RF_INIT_RANDOM_NORMAL }, shape, 0, 0.05, 0);
+    check_distribution((rf_initializer){ RF_INIT_RANDOM_NORMAL, 3, 2 }, shape, 3, 2, 0);
+    check_distribution((rf_initializer){ RF_INIT_RANDOM_UNIFORM }, shape, 0, 0.05 / sqrt(3), 0.05);
+    check_distribution((rf_initializer){ RF_INIT_RANDOM_UNIFORM, 1, 5 }, shape, 3, 2 / sqrt(3), 2);
+    check_distribution((rf_initializer){ RF_INIT_CONSTANT, 4 }, shape, 4, 0, 0);
+    check_distribution((rf_initializer){ RF_INIT_ONES }, shape, 1, 0, 0);
+    check_distribution((rf_initializer){ RF_INIT_ZEROS }, shape, 0, 0, 0);
+}
+
+static void initializers_depend_on_seed_alone(void **state)
+{
+    (void)state;
+    float a[1000], b[1000], c[1000];
+    const rf_initializer init = { RF_INIT_HE_NORMAL };
+    assert_int_equal(rf_initializer_fill(&init, RF_SHAPE(10, 100), 5, a), RF_OK);
+    assert_int_equal(rf_initializer_fill(&init, RF_SHAPE(10, 100), 5, b), RF_OK);
+    assert_int_equal(rf_initializer_fill(&init, RF_SHAPE(10, 100), 6, c), RF_OK);
+    assert_memory_equal(a, b, sizeof(a));
+    assert_memory_not_equal(a, c, sizeof(a));
+    assert_int_equal(rf_initializer_fill(&(rf_initializer){ .kind = (rf_initializer_kind)99 }, RF_SHAPE(3), 1, a),
+                     RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_initializer_fill(&(rf_initializer){ RF_INIT_CONSTANT, NAN }, RF_SHAPE(3), 1, a),
+                     RF_ERROR_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(split_known),
+        cmocka_unit_test(split_properties),
+        cmocka_unit_test(shards_cover),
+        cmocka_unit_test(buckets_cover),
+        cmocka_unit_test(update_plans),
+        cmocka_unit_test(one_replica_is_one_piece),
+        cmocka_unit_test(exchange_sums_in_order),
+        cmocka_unit_test(devices_by_entry),
+        cmocka_unit_test(one_device_prefers_gpus),
+        cmocka_unit_test(fans),
+        cmocka_unit_test(distributions),
+        cmocka_unit_test(initializers_depend_on_seed_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
