@@ -77,19 +77,22 @@ rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *director
         if (!device->cache_path) return RF_ERROR_OUT_OF_HOST_MEMORY;
         load(device, &data, &size);
     }
+    const size_t body_size = data ? size - sizeof(file_header) : 0;
+    const void *body = data ? (const char *)data + sizeof(file_header) : NULL;
+    if (data) device->cache_hash = rf_hash_bytes(body, body_size, FILE_MAGIC);
+    /* CPU drivers keep nothing behind the header, and SwiftShader puts another one in front with every round trip. */
+    const bool worth_it = body_size > sizeof(VkPipelineCacheHeaderVersionOne);
     VkPipelineCacheCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
-        .initialDataSize = data ? size - sizeof(file_header) : 0,
-        .pInitialData = data ? (const char *)data + sizeof(file_header) : NULL,
+        .initialDataSize = worth_it ? body_size : 0,
+        .pInitialData = worth_it ? body : NULL,
     };
     VkResult r = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);
-    if (r < 0 && data) { /* the driver does not like it after all */
+    if (r < 0 && worth_it) { /* the driver does not like it after all */
         rf_log_message(RF_LOG_WARN, "pipeline cache '%s' ignored: %s", device->cache_path, rf_gpu_vk_result_name(r));
         info.initialDataSize = 0;
         info.pInitialData = NULL;
         r = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);
-    } else if (data) {
-        device->cache_hash = rf_hash_bytes(info.pInitialData, info.initialDataSize, FILE_MAGIC);
     }
     rf_free(data);
     if (r < 0) {

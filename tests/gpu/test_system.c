@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What surrounds a device: the loader, drivers that are there or not, several devices, instances and threads at once, and the
+ * validation layer. */
+#include "gpu_test.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/internal.h"
+
+#define MAX_DEVICES 16
+#define COUNT 256u
+
+/* Stands before libc's for the whole program, so that a machine without Vulkan can be imitated. */
+static bool hide_loader;
+void *dlopen(const char *file, int flags);
+void *dlopen(const char *file, int flags)
+{
+    static void *(*real)(const char *, int);
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "dlopen");
+    if (hide_loader && file && strstr(file, "libvulkan.so")) return NULL;
+    return real(file, flags);
+}
+
+/* Sets variables for one test; pass pairs. Undone by restore_environment. */
+static char *saved[4][2];
+static void change(int slot, const char *name, const char *value)
+{
+    const char *old = getenv(name);
+    saved[slot][0] = strdup(name);
+    saved[slot][1] = old ? strdup(old) : NULL;
+    setenv(name, value, 1);
+}
+
+static int restore_environment(void **state)
+{
+    (void)state;
+    hide_loader = false;
+    for (int i = 0; i < 4; i++) {
+        if (!saved[i][0]) continue;
+        if (saved[i][1])
+            setenv(saved[i][0], saved[i][1], 1);
+        else
+            unsetenv(saved[i][0]);
+        free(saved[i][0]);
+        free(saved[i][1]);
+        saved[i][0] = saved[i][1] = NULL;
+    }
+    return 0;
+}
+
+static bool has_driver(const char *manifest)
+{
+    const char *list = getenv("VK_DRIVER_FILES");
+    return list && strstr(list, manifest);
+}
+
+static uint32_t list_devices(rf_gpu *gpu, rf_device_info *infos)
+{
+    uint32_t count = MAX_DEVICES;
+    CHECK(rf_gpu_list(gpu, infos, &count));
+    return count < MAX_DEVICES ? count : MAX_DEVICES;
+}
+
+/* ---- listing ---- */
+
+static void test_list(void **state)
+{
+    (void)state;
+    uint32_t count = 0, total;
+    CHECK(rf_devices_list(NULL, &count));
+    assert_true(count >= 1);
+    rf_device_info infos[MAX_DEVICES];
+    total = MAX_DEVICES;
+    CHECK(rf_devices_list(infos, &total));
+    assert_int_equal(total, count);
+    bool lavapipe = false, swiftshader = false;
+    for (uint32_t i = 0; i < count && i < MAX_DEVICES; i++) {
+        const rf_device_info *d = &infos[i];
+        assert_int_equal(d->index, i);
+        assert_true(d->name[0] && d->vendor_name[0] && d->api_version != 0 && d->memory_size > 0);
+        assert_true(d->usable == (d->unusable_reason[0] == '\0'));
+        if (strcmp(d->driver_name, "llvmpipe") == 0) {
+            lavapipe = true;
+            assert_string_equal(d->vendor_name, "Mesa");
+            assert_int_equal(d->type, RF_DEVICE_TYPE_CPU);
+            assert_true(d->usable && d->has_external_memory_host);
+        }
+        if (strstr(d->driver_name, "SwiftShader")) {
+            swiftshader = true;
+            assert_string_equal(d->vendor_name, "Google");
+            assert_int_equal(d->subgroup_size, 4);
+        }
+    }
+    assert_true(lavapipe == has_driver("lvp_icd"));
+    assert_true(swiftshader == has_driver("swiftshader"));
+
+    /* Less room than devices: only that much is written, all are counted. */
+    rf_device_info one[2];
+    memset(one, 0x55, sizeof(one));
+    total = 1;
+    CHECK(rf_devices_list(one, &total));
+    assert_int_equal(total, count);
+    assert_int_equal(one[0].index, 0);
+    assert_int_equal(one[1].index, 0x55555555);
+    CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, rf_devices_list(infos, NULL));
+}
+
+static void test_index_out_of_range(void **state)
+{
+    (void)state;
+    rf_gpu *gpu;
+    CHECK(rf_gpu_create(NULL, &gpu));
+    uint32_t count;
+    CHECK(rf_gpu_list(gpu, NULL, &count));
+    rf_gpu_device *device;
+    CHECK_FAILS(RF_ERROR_NOT_FOUND, rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = count }, &device));
+    assert_null(device);
+    char expected[32];
+    snprintf(expected, sizeof(expected), "%s %u,", count == 1 ? "is" : "are", count);
+    assert_non_null(strstr(rf_error_message(), expected));
+    rf_gpu_destroy(&gpu);
+    assert_null(gpu);
+}
+
+static void test_no_driver(void **state)
+{
+    (void)state;
+    change(0, "VK_DRIVER_FILES", "/nonexistent/driver.json");
+    change(1, "VK_ICD_FILENAMES", "/nonexistent/driver.json");
+    uint32_t count = 0;
+    CHECK_FAILS(RF_ERROR_NOT_FOUND, rf_devices_list(NULL, &count));
+    assert_non_null(strstr(rf_error_message(), "mesa-vulkan-drivers"));
+    assert_non_null(strstr(rf_error_message(), "VK_DRIVER_FILES"));
+    rf_gpu *gpu;
+    CHECK_FAILS(RF_ERROR_NOT_FOUND, rf_gpu_create(NULL, &gpu));
+    assert_null(gpu);
+}
+
+static void test_no_loader(void **state)
+{
+    (void)state;
+    hide_loader = true;
+    uint32_t count = 0;
+    CHECK_FAILS(RF_ERROR_UNSUPPORTED, rf_devices_list(NULL, &count));
+    assert_non_null(strstr(rf_error_message(), "install libvulkan1"));
+}
+
+static void test_no_validation_layer(void **state)
+{
+    (void)state;
+    change(0, "VK_LAYER_PATH", "/nonexistent");
+    rf_gpu *gpu;
+    CHECK_FAILS(RF_ERROR_UNSUPPORTED, rf_gpu_create(&(rf_gpu_params){ .validation = true }, &gpu));
+    assert_null(gpu);
+    assert_non_null(strstr(rf_error_message(), "install vulkan-validationlayers"));
+    change(1, "RINGFIRE_VALIDATION", "1");
+    CHECK_FAILS(RF_ERROR_UNSUPPORTED, rf_gpu_create(NULL, &gpu));
+    change(2, "RINGFIRE_VALIDATION", "0");
+    CHECK(rf_gpu_create(NULL, &gpu));
+    rf_gpu_destroy(&gpu);
+}
+
+/* ---- several at once ---- */
+
+typedef struct job {
+    rf_gpu_device *device;
+    rf_gpu_buffer *x, *y;
+    rf_gpu_recording *rec;
+    float bias;
+} job;
+
+static void start(job *j, rf_gpu *gpu, uint32_t index, uint32_t bias)
+{
+    CHECK(rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = index }, &j->device));
+    CHECK(rf_gpu_buffer_create(j->device, RF_GPU_MEMORY_UPLOAD, COUNT * 4, "x", &j->x));
+    CHECK(rf_gpu_buffer_create(j->device, RF_GPU_MEMORY_READBACK, COUNT * 4, "y", &j->y));
+    float *x = rf_gpu_buffer_mapped(j->x);
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = (float)i;
+    j->bias = (float)bias;
+    rf_gpu_pipeline *pipeline;
+    CHECK(rf_gpu_pipeline_get(j->device,
+                              &(rf_gpu_pipeline_params){ .shader = &rf_shader_test_axpy,
+                                                         .spec = &bias,
+                                                         .num_spec = 1,
+                                                         .num_bindings = 2,
+                                                         .push_size = sizeof(axpy_push) },
+                              &pipeline));
+    CHECK(rf_gpu_recording_begin(j->device, "job", &j->rec));
+    CHECK(rf_gpu_record_dispatch(j->rec, pipeline,
+                                 (rf_gpu_binding[]){ { j->x, 0, COUNT * 4, 0 }, { j->y, 0, COUNT * 4, 0 } },
+                                 &(axpy_push){ COUNT, 1.0f, 0 }, (uint32_t[]){ COUNT / 64, 1, 1 }, "axpy"));
+    rf_gpu_record_host_barrier(j->rec);
+    CHECK(rf_gpu_recording_end(j->rec));
+}
+
+static void expect(job *j, int rounds)
+{
+    const float *y = rf_gpu_buffer_mapped(j->y);
+    for (uint32_t i = 0; i < COUNT; i++)
+        if (y[i] != (float)rounds * ((float)i + j->bias)) fail_msg("y[%u] is %g", i, (double)y[i]);
+}
+
+static void finish(job *j)
+{
+    rf_gpu_recording_destroy(&j->rec);
+    rf_gpu_buffer_destroy(&j->x);
+    rf_gpu_buffer_destroy(&j->y);
+    rf_gpu_device_close(&j->device);
+}
+
+/* Every device of the machine, each opened twice, all in flight together: vendors side by side in one instance. */
+static void test_all_devices_twice(void **state)
+{
+    (void)state;
+    rf_gpu *gpu;
+    CHECK(rf_gpu_create(NULL, &gpu));
+    rf_device_info infos[MAX_DEVICES];
+    const uint32_t count = list_devices(gpu, infos);
+    job jobs[2 * MAX_DEVICES] = { 0 };
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < 2 * count; i++) {
+        if (!infos[i / 2].usable) continue;
+        start(&jobs[n], gpu, i / 2, n);
+        n++;
+    }
+    for (int round = 1; round <= 20; round++) {
+        uint64_t tickets[2 * MAX_DEVICES];
+        for (uint32_t i = 0; i < n; i++) CHECK(rf_gpu_submit(jobs[i].device, &jobs[i].rec, 1, &tickets[i]));
+        for (uint32_t i = 0; i < n; i++) CHECK(rf_gpu_wait(jobs[i].device, tickets[i], RF_GPU_TIMEOUT_NS));
+        for (uint32_t i = 0; i < n; i++) expect(&jobs[i], round);
+    }
+    /* One device's things are refused by another. */
+    uint64_t ticket;
+    if (n >= 2) CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, rf_gpu_submit(jobs[0].device, &jobs[1].rec, 1, &ticket));
+    for (uint32_t i = 0; i < n; i++) finish(&jobs[i]);
+    rf_gpu_destroy(&gpu);
+}
+
+typedef struct worker {
+    pthread_t thread;
+    uint32_t index;
+    rf_result result;
+    char message[256];
+} worker;
+
+/* cmocka's checks belong to the main thread; this one reports. */
+static void *run_worker(void *argument)
+{
+    worker *w = argument;
+    rf_gpu *gpu = NULL;
+    rf_gpu_device *device = NULL;
+    rf_gpu_buffer *buffer = NULL;
+    rf_gpu_recording *rec = NULL;
+    uint32_t word = 0, count = 0;
+    rf_result r;
+    RF_TRY_GOTO(rf_devices_list(NULL, &count), done);
+    RF_TRY_GOTO(rf_gpu_create(NULL, &gpu), done);
+    RF_TRY_GOTO(rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = w->index }, &device), done);
+    RF_TRY_GOTO(rf_gpu_buffer_create(device, RF_GPU_MEMORY_DEVICE, 1 << 16, "worker", &buffer), done);
+    for (uint32_t round = 1; round <= 50; round++) {
+        uint64_t ticket;
+        RF_TRY_GOTO(rf_gpu_recording_begin(device, "worker", &rec), done);
+        RF_TRY_GOTO(rf_gpu_record_fill(rec, buffer, 0, 1 << 16, round), done);
+        RF_TRY_GOTO(rf_gpu_recording_end(rec), done);
+        RF_TRY_GOTO(rf_gpu_submit(device, &rec, 1, &ticket), done);
+        RF_TRY_GOTO(rf_gpu_buffer_read(buffer, (1 << 16) - 4, &word, 4), done);
+        if (word != round) r = RF_FAIL(RF_ERROR_INTERNAL, "read %u in round %u", word, round);
+        rf_gpu_recording_destroy(&rec);
+        if (r < 0) goto done;
+    }
+done:
+    w->result = r;
+    if (r < 0) snprintf(w->message, sizeof(w->message), "%s", rf_error_message());
+    rf_gpu_recording_destroy(&rec);
+    rf_gpu_buffer_destroy(&buffer);
+    rf_gpu_device_close(&device);
+    rf_gpu_destroy(&gpu);
+    return NULL;
+}
+
+static void test_instances_in_threads(void **state)
+{
+    (void)state;
+    uint32_t count = 0;
+    CHECK(rf_devices_list(NULL, &count));
+    worker workers[4] = { 0 };
+    for (uint32_t i = 0; i < 4; i++) {
+        workers[i].index = i % count;
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]), 0);
+    }
+    for (uint32_t i = 0; i < 4; i++) pthread_join(workers[i].thread, NULL);
+    for (uint32_t i = 0; i < 4; i++)
+        if (workers[i].result < 0) fail_msg("worker %u: %s", i, workers[i].message);
+}
+
+/* ---- validation ---- */
+
+static bool open_validated(rf_gpu **gpu)
+{
+    const rf_result r = rf_gpu_create(&(rf_gpu_params){ .validation = true }, gpu);
+    if (r == RF_ERROR_UNSUPPORTED) return false;
+    CHECK(r);
+    return true;
+}
+
+static void test_validation_counts_errors(void **state)
+{
+    (void)state;
+    rf_gpu *gpu;
+    if (!open_validated(&gpu)) skip();
+    const char *first;
+    job j = { 0 };
+    start(&j, gpu, 0, 1);
+    assert_int_equal(rf_gpu_validation_messages(gpu, &first), 0);
+    assert_string_equal(first, "");
+    rf_gpu_recording *rec;
+    CHECK(rf_gpu_recording_begin(j.device, "wrong", &rec));
+    j.device->vk.CmdFillBuffer(rec->commands, j.y->buffer, 1, 4, 0); /* not aligned; our own call refuses it */
+    assert_true(rf_gpu_validation_messages(gpu, &first) >= 1);
+    assert_non_null(strstr(first, "VUID-vkCmdFillBuffer-dstOffset"));
+    assert_int_equal(rf_gpu_validation_messages(NULL, NULL), 0);
+    rf_gpu_recording_destroy(&rec);
+    finish(&j);
+    rf_gpu_destroy(&gpu);
+}
+
+/* Two dispatches that touch the same words: without a barrier between them synchronisation validation must speak up. */
+static void test_validation_sees_missing_barrier(void **state)
+{
+    (void)state;
+    for (int with_barrier = 1; with_barrier >= 0; with_barrier--) {
+        rf_gpu *gpu;
+        if (!open_validated(&gpu)) skip();
+        job j = { 0 };
+        start(&j, gpu, 0, 1);
+        rf_gpu_recording *rec;
+        CHECK(rf_gpu_recording_begin(j.device, "hazard", &rec));
+        CHECK(rf_gpu_record_fill(rec, j.y, 0, COUNT * 4, 0));
+        if (with_barrier) rf_gpu_record_barrier(rec);
+        CHECK(rf_gpu_record_copy(rec, j.y, 0, j.x, 0, COUNT * 4));
+        CHECK(rf_gpu_recording_end(rec));
+        const char *first;
+        const uint64_t messages = rf_gpu_validation_messages(gpu, &first);
+        if (with_barrier) {
+            assert_int_equal(messages, 0);
+        } else {
+            assert_true(messages >= 1);
+            assert_non_null(strstr(first, "SYNC-HAZARD-READ-AFTER-WRITE"));
+        }
+        rf_gpu_recording_destroy(&rec);
+        finish(&j);
+        rf_gpu_destroy(&gpu);
+    }
+}
+
+int main(void)
+{
+    if (!getenv("VK_DRIVER_FILES")) {
+        fprintf(stderr, "skipped: no Vulkan driver to test on\n");
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_index_out_of_range),
+        cmocka_unit_test_teardown(test_no_driver, restore_environment),
+        cmocka_unit_test_teardown(test_no_loader, restore_environment),
+        cmocka_unit_test_teardown(test_no_validation_layer, restore_environment),
+        cmocka_unit_test(test_all_devices_twice),
+        cmocka_unit_test(test_instances_in_threads),
+        cmocka_unit_test(test_validation_counts_errors),
+        cmocka_unit_test(test_validation_sees_missing_barrier),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
