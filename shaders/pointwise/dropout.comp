@@ -1,0 +1,51 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0 */
+/* y = x * scale where the element's random number says "keep", else 0. The number is word (position & 3) of the Philox
+ * block (position >> 2), position being the element's place in the global batch. An invocation handles one block of four
+ * elements; ALIGNED says that blocks start at multiples of four elements. */
+#extension GL_GOOGLE_include_directive : require
+#define W 4
+#include "include/wide.glsl"
+#include "include/philox.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint ALIGNED = 0;
+layout(push_constant) uniform Push {
+    uint count, start_low, start_high; /* of this dispatch's elements within the replica's tensor */
+    uint per_example, threshold, stream;
+    float scale;
+    uint seed_low, seed_high; /* both 0: the seed of the host value */
+} p;
+layout(std430, binding = 0) readonly buffer InV { vec4 xv[]; };
+layout(std430, binding = 0) readonly buffer InS { float xs[]; };
+layout(std430, binding = 1) readonly buffer Random { uint random[]; };
+layout(std430, binding = 2) writeonly buffer OutV { vec4 yv[]; };
+layout(std430, binding = 2) writeonly buffer OutS { float ys[]; };
+
+void main()
+{
+    uint t = rf_invocation();
+    /* Position of element 0, 64 bits. */
+    uint high, low, carry;
+    umulExtended(random[4], p.per_example, high, low);
+    low = uaddCarry(low, p.start_low, carry);
+    high += p.start_high + carry;
+    uint ahead = ALIGNED != 0u ? 0u : low & 3u; /* elements of the first block that are not ours */
+    /* Block number, 64 bits. */
+    uint block_high = high >> 2;
+    uint block = uaddCarry(low >> 2 | high << 30, t, carry);
+    block_high += carry;
+
+    uvec2 seed = (p.seed_low | p.seed_high) != 0u ? uvec2(p.seed_low, p.seed_high) : uvec2(random[0], random[1]);
+    uvec4 bits = rf_philox(uvec2(seed.x, seed.y ^ random[3]), uvec4(block, block_high, random[2], p.stream));
+    bvec4 keep = greaterThanEqual(bits >> 8, uvec4(p.threshold));
+    uint at = t * 4 - ahead; /* wraps around below 0: not < count then */
+    if (ALIGNED != 0u) {
+        if (at + 3 < p.count) yv[t] = mix(vec4(0), xv[t] * p.scale, keep);
+    } else {
+        if (at < p.count) ys[at] = keep.x ? xs[at] * p.scale : 0.0;
+        if (at + 1 < p.count) ys[at + 1] = keep.y ? xs[at + 1] * p.scale : 0.0;
+        if (at + 2 < p.count) ys[at + 2] = keep.z ? xs[at + 2] * p.scale : 0.0;
+        if (at + 3 < p.count) ys[at + 3] = keep.w ? xs[at + 3] * p.scale : 0.0;
+    }
+}

@@ -1,0 +1,114 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Optimizer updates, in place: RULE 0 SGD, 1 momentum, 2 Adam, 3 RMSprop, 4 accumulation. `precise` keeps the compiler from
+ * contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. */
+#extension GL_GOOGLE_include_directive : require
+#if W == 8
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#endif
+#include "include/wide.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint HAS_TAIL = 1;
+layout(constant_id = 2) const uint NESTEROV = 0;
+layout(push_constant) uniform Push { uint n_vec, n_tail; } p;
+
+#if RULE == 0 || RULE == 4
+#define SLOTS 0
+#elif RULE == 1
+#define SLOTS 1
+#else
+#define SLOTS 2
+#endif
+#define TENSOR(i, name, access)                                                                                        \
+    layout(std430, binding = i) access buffer name##V { VEC v[]; } name##_v;                                           \
+    layout(std430, binding = i) access buffer name##S { float s[]; } name##_s;
+TENSOR(0, param, )
+TENSOR(1, grad, readonly)
+#if SLOTS >= 1
+TENSOR(2, slot0, )
+#endif
+#if SLOTS >= 2
+TENSOR(3, slot1, )
+#endif
+
+#if RULE != 4
+layout(std430, binding = SLOTS + 2) readonly buffer Hyper {
+    float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2, epsilon, momentum, rho;
+} h;
+#endif
+
+void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
+{
+#if RULE == 4
+    precise vec4 sum = param + grad;
+    param = sum;
+#else
+    precise vec4 g = grad * h.grad_scale;
+    g = mix(g, clamp(g, vec4(-h.clip_value), vec4(h.clip_value)), bvec4(h.clip_value > 0.0));
+    precise vec4 x = param - h.weight_decay * param;
+#if RULE == 0
+    x = x - h.rate * g;
+#elif RULE == 1
+    precise vec4 m = h.momentum * slot0 - h.rate * g;
+    if (NESTEROV != 0u) x = x + (h.momentum * m - h.rate * g);
+    else x = x + m;
+    slot0 = m;
+#elif RULE == 2
+    precise vec4 m = h.beta_1 * slot0 + (1.0 - h.beta_1) * g;
+    precise vec4 v = h.beta_2 * slot1 + (1.0 - h.beta_2) * (g * g);
+    x = x - h.rate * (m * h.correction_1) / (sqrt(v * h.correction_2) + h.epsilon);
+    slot0 = m;
+    slot1 = v;
+#else
+    precise vec4 s = h.rho * slot0 + (1.0 - h.rho) * (g * g);
+    precise vec4 m = h.momentum * slot1 + h.rate * g / sqrt(s + h.epsilon);
+    x = x - m;
+    slot0 = s;
+    slot1 = m;
+#endif
+    param = x;
+#endif
+}
+
+void main()
+{
+    uint t = rf_invocation();
+    if (t < p.n_vec) {
+        Reg x = rf_unpack(param_v.v[t]), g = rf_unpack(grad_v.v[t]), a = rf_splat(0.0), b = rf_splat(0.0);
+#if SLOTS >= 1
+        a = rf_unpack(slot0_v.v[t]);
+#endif
+#if SLOTS >= 2
+        b = rf_unpack(slot1_v.v[t]);
+#endif
+        update(x.lo, g.lo, a.lo, b.lo);
+#if W == 8
+        update(x.hi, g.hi, a.hi, b.hi);
+#endif
+        param_v.v[t] = rf_pack(x);
+#if SLOTS >= 1
+        slot0_v.v[t] = rf_pack(a);
+#endif
+#if SLOTS >= 2
+        slot1_v.v[t] = rf_pack(b);
+#endif
+    } else if (HAS_TAIL != 0u && t - p.n_vec < p.n_tail) {
+        uint at = p.n_vec * W + (t - p.n_vec);
+        vec4 x = vec4(param_s.s[at]), g = vec4(grad_s.s[at]), a = vec4(0), b = vec4(0);
+#if SLOTS >= 1
+        a = vec4(slot0_s.s[at]);
+#endif
+#if SLOTS >= 2
+        b = vec4(slot1_s.s[at]);
+#endif
+        update(x, g, a, b);
+        param_s.s[at] = x.x;
+#if SLOTS >= 1
+        slot0_s.s[at] = a.x;
+#endif
+#if SLOTS >= 2
+        slot1_s.s[at] = b.x;
+#endif
+    }
+}
