@@ -143,8 +143,8 @@ static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4 };
 #define POSITIVE(n) { F32(1, n), RF_FILL_UNIFORM, 0.01f, 1 }
 /* Hyperparameters are random too, within bounds that keep every rule tame. */
 #define HYPER { F32(1, RF_HYPER_COUNT), RF_FILL_UNIFORM, 0.1f, 0.9f }
-#define UPDATE_CASES(name, n_inputs, inputs)                                                                           \
-    static const rf_op_case name##_cases[] = {                                                                         \
+#define UPDATE_CASES(rule, n_inputs, inputs)                                                                           \
+    static const rf_op_case rule##_cases[] = {                                                                         \
         { .name = "1", .n_in = n_inputs, .in = inputs(1), .rtol = 1e-5, .atol = 1e-5 },                                 \
         { .name = "3", .n_in = n_inputs, .in = inputs(3), .rtol = 1e-5, .atol = 1e-5 },                                 \
         { .name = "5", .n_in = n_inputs, .in = inputs(5), .rtol = 1e-5, .atol = 1e-5 },                                 \
