@@ -45,9 +45,13 @@ void main()
     if (FROM_LOGITS) {
         shift = x[base];
         for (uint c = 1; c < columns; c++) shift = max(shift, x[base + c]);
-        for (uint c = 0; c < columns; c++) total += exp(x[base + c] - shift);
-    } else {
-        for (uint c = 0; c < columns; c++) total += x[base + c];
+    }
+    // In blocks: the rounding error of one long sum would show in its logarithm.
+    for (uint block = 0; block < columns; block += 64) {
+        float part = 0.0;
+        for (uint c = block; c < min(block + 64, columns); c++)
+            part += FROM_LOGITS ? exp(x[base + c] - shift) : x[base + c];
+        total += part;
     }
     const float scale = 1.0 / total;
 

@@ -70,6 +70,14 @@ float tree_max(float v)
 #endif
 #endif
 
+// Sums `term`, which depends on the column c, in blocks of 64: the rounding error of one long sum would show in logarithms.
+#define SUM(total, term)                                                                                               \
+    for (uint block = FIRST; block < n; block += 64 * STEP) {                                                          \
+        T part = T(0.0);                                                                                               \
+        for (uint c = block; c < min(block + 64 * STEP, n); c += STEP) part += term;                                   \
+        total += part;                                                                                                 \
+    }
+
 void main()
 {
 #ifdef GROUP
@@ -79,15 +87,15 @@ void main()
 #endif
     if (row >= rows) return;
     const uint n = columns / WIDTH, base = row * n;
-    T part = T(0.0);
+    T sum = T(0.0);
 #ifdef GRAD
 #ifdef LOG
-    for (uint c = FIRST; c < n; c += STEP) part += dy[base + c];
-    const float total = ALL_SUM(part);
+    SUM(sum, dy[base + c])
+    const float total = ALL_SUM(sum);
     for (uint c = FIRST; c < n; c += STEP) dx[base + c] = dy[base + c] - exp(y[base + c]) * total;
 #else
-    for (uint c = FIRST; c < n; c += STEP) part += dy[base + c] * y[base + c];
-    const float total = ALL_SUM(part);
+    SUM(sum, dy[base + c] * y[base + c])
+    const float total = ALL_SUM(sum);
     for (uint c = FIRST; c < n; c += STEP) dx[base + c] = y[base + c] * (dy[base + c] - total);
 #endif
 #else
@@ -95,12 +103,12 @@ void main()
     for (uint c = FIRST; c < n; c += STEP) top = max(top, x[base + c]);
     const float shift = ALL_MAX(top);
 #ifdef LOG
-    for (uint c = FIRST; c < n; c += STEP) part += exp(x[base + c] - shift);
-    const float log_total = log(ALL_SUM(part));
+    SUM(sum, exp(x[base + c] - shift))
+    const float log_total = log(ALL_SUM(sum));
     for (uint c = FIRST; c < n; c += STEP) y[base + c] = x[base + c] - shift - log_total;
 #else
-    for (uint c = FIRST; c < n; c += STEP) part += exp(x[base + c] - shift);
-    const float scale = 1.0 / ALL_SUM(part);
+    SUM(sum, exp(x[base + c] - shift))
+    const float scale = 1.0 / ALL_SUM(sum);
     for (uint c = FIRST; c < n; c += STEP) y[base + c] = exp(x[base + c] - shift) * scale;
 #endif
 #endif
