@@ -6,6 +6,7 @@
 #include "ops/linear.h"
 
 extern const rf_kernel rf_conv2d_naive, rf_conv2d_data_grad_naive, rf_conv2d_filter_grad_naive;
+extern const rf_kernel rf_conv2d_lanes8_texel, rf_conv2d_data_grad_lanes8_texel, rf_conv2d_filter_grad_lanes8_texel;
 
 #define RF_CONV2D_NUM_CASES 29
 #define RF_CONV2D_DATA_GRAD_NUM_CASES 22

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * c[row, :] = activation(sum over taps and channels of a[pixel(row, tap), channel] * b[tap, channel, :] + bias)
+ * for rows that are output pixels: convolution as implicit matrix product, its data gradient (a is dy, b the flipped kernel,
+ * `up` the stride), and the plain product (1 x 1 images, one tap). Channels are multiples of four, padded with zeros.
+ * -DTRANSPOSED_B: b is [tap, :, channel]. -DSCALAR_A: any number of channels, read one by one.
+ */
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "include/linear_lanes.glsl"
+#include "include/linear_epilogue.glsl"
+
+layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
+layout(std430, binding = 3) writeonly buffer C { float c[]; };
+layout(push_constant) uniform P {
+    int total;                     /* workgroups */
+    int row_tiles, column_tiles;
+    int rows, columns;
+    int channels;                  /* per tap, in loads: fours, or ones with SCALAR_A */
+    int taps;                      /* high | width */
+    int h, w;                      /* images that a holds */
+    int pixels, width;             /* of one output image: all, and of a line */
+    int steps;                     /* stride y | stride x | up y | up x, a byte each */
+    int dilation, padding;         /* y | x, 16 bits each, signed */
+    int a_pixel;                   /* stride of a pixel, in loads */
+    int b_base, b_tap, b_row, b_last; /* in fours; b_row: stride of a channel (TRANSPOSED_B: of a column); last row */
+    int c_row;
+    int z_dim_1, z_dim_2;          /* batch dimensions (groups): the two inner ones */
+    int a_z0, a_z1, a_z2, b_z0, b_z1, b_z2, c_z, bias_z; /* their strides: loads of a, fours of b, elements of c and bias */
+    int split, c_split;            /* channels per part when k is split; elements from part to part */
+};
+
+#define ROW_GROUPS (ROWS / LANES)
+
+struct source { int origin_y, origin_x, image; }; /* of one output pixel: where tap 0 falls, first line of its image */
+
+source locate(int row)
+{
+    int image = row / pixels, pixel = row - image * pixels, y = pixel / width, x = pixel - y * width;
+    return source(y * (steps & 255) - (padding << 16 >> 16), x * (steps >> 8 & 255) - (padding >> 16), image * h);
+}
+
+/* First load of the pixel that tap (ky, kx) reads; -1 in the padding or between strides. */
+int address(source s, int ky, int kx)
+{
+    int y = s.origin_y + ky * (dilation << 16 >> 16), x = s.origin_x + kx * (dilation >> 16);
+    int up_y = steps >> 16 & 255, up_x = steps >> 24 & 255;
+    bool inside = true;
+    if (up_y != 1 || up_x != 1) {
+        int ty = y / up_y, tx = x / up_x;
+        inside = y >= 0 && x >= 0 && ty * up_y == y && tx * up_x == x;
+        y = ty;
+        x = tx;
+    }
+    inside = inside && uint(y) < uint(h) && uint(x) < uint(w);
+    return inside ? ((s.image + y) * w + x) * a_pixel : -1;
+}
+
+vec4 accumulator[ROWS][GROUPS];
+
+void main()
+{
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    if (id >= total) return;
+    int first_row = id % row_tiles * ROWS;
+    id /= row_tiles;
+    int first_column = id % column_tiles * (GROUPS * LANES); /* in fours */
+    id /= column_tiles;
+    int parts = (channels + split - 1) / split, part = id % parts, z = id / parts;
+    int z2 = z % z_dim_2, z1 = z / z_dim_2 % z_dim_1, z0 = z / z_dim_2 / z_dim_1;
+    int a_first = z0 * a_z0 + z1 * a_z1 + z2 * a_z2, b_first = b_base + z0 * b_z0 + z1 * b_z1 + z2 * b_z2;
+
+    source sources[ROW_GROUPS];
+    [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) sources[g] = locate(min(first_row + g * LANES + lane, rows - 1));
+    int b_column[GROUPS * 4];
+    [[unroll]] for (int g = 0; g < GROUPS; g++) {
+#ifdef TRANSPOSED_B
+        [[unroll]] for (int i = 0; i < 4; i++)
+            b_column[g * 4 + i] = b_first + min((first_column + g * LANES + lane) * 4 + i, columns - 1) * b_row;
+#else
+        b_column[g] = b_first + min(first_column + g * LANES + lane, (columns + 3) / 4 - 1);
+#endif
+    }
+    [[unroll]] for (int r = 0; r < ROWS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) accumulator[r][g] = vec4(0.0);
+
+    int from = part * split, to = min(from + split, channels);
+    int high = taps & 65535, wide = taps >> 16;
+    for (int ky = 0; ky < high; ky++) for (int kx = 0; kx < wide; kx++) {
+        int at[ROW_GROUPS];
+        bool inside[ROW_GROUPS];
+        [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
+            at[g] = address(sources[g], ky, kx);
+            inside[g] = at[g] >= 0;
+            at[g] = max(at[g], 0) + a_first;
+        }
+        int b_at = (ky * wide + kx) * b_tap;
+        for (int k = from; k < to; k++) {
+            vec4 a[ROW_GROUPS];
+            [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
+                a[g] = LOAD_A(at[g] + k);
+                a[g] = inside[g] ? a[g] : vec4(0.0);
+            }
+            vec4 b[4][GROUPS];
+#ifdef TRANSPOSED_B
+            [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++) {
+                vec4 t = LOAD_B(b_column[g * 4 + i] + b_at + k);
+                [[unroll]] for (int q = 0; q < 4; q++) b[q][g][i] = t[q];
+            }
+#else
+            [[unroll]] for (int q = 0; q < 4; q++) {
+                int line = b_at + min(k * 4 + q, b_last) * b_row;
+                [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = LOAD_B(b_column[g] + line);
+            }
+#endif
+            [[unroll]] for (int r = 0; r < ROWS; r++) {
+                float s[4];
+                [[unroll]] for (int q = 0; q < 4; q++) s[q] = FROM_LANE(a[r / LANES][q], r % LANES);
+                [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
+                    [[unroll]] for (int q = 0; q < 4; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
+            }
+        }
+    }
+
+    int c_first = part * c_split + z * c_z;
+    [[unroll]] for (int g = 0; g < GROUPS; g++) {
+        int column = (first_column + g * LANES + lane) * 4;
+        vec4 add = vec4(0.0);
+        if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[i] = bias[z * bias_z + min(column + i, columns - 1)];
+        [[unroll]] for (int r = 0; r < ROWS; r++) {
+            vec4 v = linear_activate(accumulator[r][g] + add);
+            int at = c_first + (first_row + r) * c_row + column;
+            [[unroll]] for (int i = 0; i < 4; i++)
+                if (first_row + r < rows && column + i < columns) c[at + i] = v[i];
+        }
+    }
+}

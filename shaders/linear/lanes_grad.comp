@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * c[row, :] = sum over pixels of a[pixel shifted by the row's tap, the row's channel] * b[pixel, :]: the filter gradient of a
+ * convolution (b is dy, rows are taps x channels), and the product with a transposed left operand (1 x 1 images, one tap).
+ * Channels are multiples of four, padded with zeros; -DSCALAR_A: any number of them, read one by one.
+ * The pixels are dealt out in parts, one after the other; with more than one part c is a list of partial sums.
+ */
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "include/linear_lanes.glsl"
+#include "include/linear_epilogue.glsl"
+layout(constant_id = 3) const int BIAS_GRADIENT = 0; /* also the sum of b over all pixels */
+
+layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
+layout(std430, binding = 3) writeonly buffer C { float c[]; };
+layout(std430, binding = 4) writeonly buffer BiasGradient { float bias_gradient[]; };
+layout(push_constant) uniform P {
+    int total;                  /* workgroups */
+    int row_tiles, column_tiles, parts;
+    int taps;                   /* high | width */
+    int loads, channels;        /* of a per tap; channels that they hold (the rest is padding) */
+    int columns;
+    int h, w;                   /* images that a holds */
+    int oh, ow, count;          /* pixels of b: lines and columns of an image, all */
+    int stride, dilation, padding; /* y | x, 16 bits each, padding signed */
+    int a_pixel, b_pixel;       /* strides of a pixel: loads of a, fours of b */
+    int c_row;
+    int split;                  /* pixels per part */
+    int z_dim_1, z_dim_2;       /* batch dimensions (groups): the two inner ones */
+    int a_z0, a_z1, a_z2, b_z0, b_z1, b_z2, c_z, bias_z; /* their strides: loads of a, fours of b, elements of c and bias */
+    int c_split, bias_gradient_at; /* elements from part to part; where its sums of b stand */
+};
+
+#ifdef SCALAR_A
+#define ROWS_PER_LOAD 1
+#define A_TYPE float
+#define FETCH_A(i) LOAD_A_SCALAR(i)
+#define A_VALUE(q, r) a[q][(r) / LANES]
+#else
+#define ROWS_PER_LOAD 4
+#define A_TYPE vec4
+#define FETCH_A(i) LOAD_A(i)
+#define A_VALUE(q, r) a[q][(r) / (LANES * 4)][(r) % 4]
+#endif
+#define ROW_LOADS (ROWS / (LANES * ROWS_PER_LOAD))
+
+void main()
+{
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    if (id >= total) return;
+    int row_tile = id % row_tiles;
+    id /= row_tiles;
+    int first_column = id % column_tiles * (GROUPS * LANES); /* in fours */
+    id /= column_tiles;
+    int part = id % parts, z = id / parts;
+    int z2 = z % z_dim_2, z1 = z / z_dim_2 % z_dim_1, z0 = z / z_dim_2 / z_dim_1;
+    int high = taps & 65535, wide = taps >> 16;
+
+    /* Each lane's rows: which tap and channels, hence which offset from a pixel. */
+    int shift_y[ROW_LOADS], shift_x[ROW_LOADS], a_at[ROW_LOADS], row_at[ROW_LOADS], row_count[ROW_LOADS];
+    [[unroll]] for (int g = 0; g < ROW_LOADS; g++) {
+        int load = (row_tile * ROW_LOADS + g) * LANES + lane, tap = load / loads, channel = load - tap * loads;
+        bool real = tap < high * wide;
+        tap = min(tap, high * wide - 1);
+        int ky = tap / wide, kx = tap - ky * wide;
+        shift_y[g] = ky * (dilation & 65535) - (padding << 16 >> 16);
+        shift_x[g] = kx * (dilation >> 16) - (padding >> 16);
+        a_at[g] = (shift_y[g] * w + shift_x[g]) * a_pixel + channel + z0 * a_z0 + z1 * a_z1 + z2 * a_z2;
+        row_at[g] = (tap * channels + channel * ROWS_PER_LOAD) * c_row;
+        row_count[g] = real ? min(channels - channel * ROWS_PER_LOAD, ROWS_PER_LOAD) : 0;
+    }
+    int b_at[GROUPS];
+    [[unroll]] for (int g = 0; g < GROUPS; g++)
+        b_at[g] = z0 * b_z0 + z1 * b_z1 + z2 * b_z2 + min(first_column + g * LANES + lane, (columns + 3) / 4 - 1);
+    vec4 accumulator[ROWS][GROUPS], sums[GROUPS];
+    [[unroll]] for (int g = 0; g < GROUPS; g++) {
+        sums[g] = vec4(0.0);
+        [[unroll]] for (int r = 0; r < ROWS; r++) accumulator[r][g] = vec4(0.0);
+    }
+
+    int pixel = part * split, end = min(pixel + split, count);
+    int line = pixel / ow, x = (pixel - line * ow) * (stride >> 16), image = line / oh;
+    int y = (line - image * oh) * (stride & 65535), image_line = image * h;
+    int x_end = ow * (stride >> 16), y_end = oh * (stride & 65535);
+    for (; pixel < end; pixel += 4) {
+        A_TYPE a[4][ROW_LOADS];
+        vec4 b[4][GROUPS];
+        [[unroll]] for (int q = 0; q < 4; q++) {
+            bool live = pixel + q < end;
+            int base = ((image_line + y) * w + x) * a_pixel;
+            [[unroll]] for (int g = 0; g < ROW_LOADS; g++) {
+                bool inside = live && uint(y + shift_y[g]) < uint(h) && uint(x + shift_x[g]) < uint(w);
+                a[q][g] = FETCH_A(inside ? base + a_at[g] : 0);
+                a[q][g] = inside ? a[q][g] : A_TYPE(0.0);
+            }
+            int b_line = min(pixel + q, end - 1) * b_pixel;
+            [[unroll]] for (int g = 0; g < GROUPS; g++) {
+                b[q][g] = LOAD_B(b_at[g] + b_line);
+                if (BIAS_GRADIENT != 0) sums[g] += live ? b[q][g] : vec4(0.0);
+            }
+            x += stride >> 16;
+            bool wrap_x = x == x_end;
+            x = wrap_x ? 0 : x;
+            y += wrap_x ? stride & 65535 : 0;
+            bool wrap_y = y == y_end;
+            y = wrap_y ? 0 : y;
+            image_line += wrap_y ? h : 0;
+        }
+        [[unroll]] for (int r = 0; r < ROWS; r++) {
+            float s[4];
+            [[unroll]] for (int q = 0; q < 4; q++) s[q] = FROM_LANE(A_VALUE(q, r), r / ROWS_PER_LOAD % LANES);
+            [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
+                [[unroll]] for (int q = 0; q < 4; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
+        }
+    }
+
+    int c_first = part * c_split + z * c_z;
+    [[unroll]] for (int g = 0; g < GROUPS; g++) {
+        int column = (first_column + g * LANES + lane) * 4;
+        vec4 add = vec4(0.0);
+        if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[i] = bias[z * bias_z + min(column + i, columns - 1)];
+        [[unroll]] for (int r = 0; r < ROWS; r++) {
+            vec4 v = linear_activate(accumulator[r][g] + add);
+            int load = r / ROWS_PER_LOAD;
+            bool real = r % ROWS_PER_LOAD < FROM_LANE(row_count[load / LANES], load % LANES);
+            int at = c_first + FROM_LANE(row_at[load / LANES], load % LANES) + r % ROWS_PER_LOAD * c_row + column;
+            [[unroll]] for (int i = 0; i < 4; i++)
+                if (real && column + i < columns) c[at + i] = v[i];
+        }
+        if (BIAS_GRADIENT != 0 && row_tile == 0)
+            [[unroll]] for (int i = 0; i < 4; i++)
+                if (column + i < columns) bias_gradient[part * c_split + bias_gradient_at + z * bias_z + column + i] = sums[g][i];
+    }
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The matrix kernels for drivers that run a subgroup as the lanes of a SIMD register (shaders/linear/lanes_*.comp): two forms
+ * of product that matmul and the convolutions are brought to, and the plans that run them.
+ */
+#ifndef RF_OPS_LANES_H
+#define RF_OPS_LANES_H
+
+#include "ops/linear.h"
+
+/* A shader and the tile it was built for. */
+typedef struct rf_lanes_tile {
+    const rf_shader *shader;
+    uint32_t rows, groups; /* rows; columns are groups * 4 * lanes */
+} rf_lanes_tile;
+
+enum { RF_LANES_WIDE, RF_LANES_NARROW, RF_LANES_WIDTHS };
+
+/* All shaders built for one way of loading and handing round values. */
+typedef struct rf_lanes_set {
+    uint32_t lanes;
+    bool texel, shuffle;
+    rf_driver favourite;  /* where it was measured to be the fastest */
+    rf_lanes_tile gather[RF_LANES_WIDTHS], gather_transposed[RF_LANES_WIDTHS], grad[RF_LANES_WIDTHS];
+    rf_lanes_tile gather_scalar, grad_scalar;
+} rf_lanes_set;
+extern const rf_lanes_set rf_lanes8_texel, rf_lanes8_storage, rf_lanes4_storage, rf_lanes16_texel;
+
+/* An operand: a whole tensor of the call, or what a pack made of one in the workspace. */
+typedef struct rf_lanes_operand {
+    rf_bind_kind kind;
+    uint32_t index;
+    uint64_t offset, bytes;
+} rf_lanes_operand;
+
+/* A plan under construction. */
+typedef struct rf_lanes_plan {
+    const rf_lanes_set *set;
+    const rf_op_call *call;
+    const rf_device_caps *caps;
+    rf_kernel_plan *plan;
+} rf_lanes_plan;
+
+rf_lanes_operand rf_lanes_input(const rf_op_call *call, uint32_t index);
+/* Copies *io to the workspace as [d0][d1][d2][d3 padded with zeros to a multiple of four]; s: strides of *io. */
+rf_result rf_lanes_pack(rf_lanes_plan *p, rf_lanes_operand *io, const int64_t d[4], const int64_t s[4]);
+/* The same for a matrix of rows that only get longer. Nothing to do when columns are a multiple of four. */
+rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_lanes_operand *io, int64_t rows, int64_t columns);
+
+static inline int64_t rf_lanes_fours(int64_t elements) { return (elements + 3) / 4; }
+
+/* Strides over up to three batch dimensions (the inner two sizes; the outermost follows from `batch`). */
+typedef struct rf_lanes_batch {
+    int64_t count, dim_1, dim_2;
+    int64_t a[3], b[3];  /* loads of a, fours of b */
+    int64_t c, bias;     /* elements per item */
+} rf_lanes_batch;
+
+/* Sizes of pixels in a are in loads, of b in fours, of c in elements: the push constants of lanes_gather.comp. */
+typedef struct rf_lanes_gather {
+    int64_t rows, columns, channels /* loads per tap */;
+    int64_t kh, kw, h, w, oh, ow, sy, sx, upy, upx, dy, dx, pt, pl;
+    int64_t a_pixel, b_base, b_tap, b_row, b_last, c_row;
+    bool b_transposed, scalar;
+    rf_lanes_batch z;
+    uint32_t activation;
+    bool bias;               /* input 2 of the call */
+} rf_lanes_gather;
+rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lanes_operand a, rf_lanes_operand b);
+
+/* lanes_grad.comp */
+typedef struct rf_lanes_grad {
+    int64_t kh, kw, loads, channels /* per tap */, columns;
+    int64_t n, h, w, oh, ow, sy, sx, dy, dx, pt, pl;
+    int64_t a_pixel, b_pixel, c_row;
+    bool scalar;
+    rf_lanes_batch z;
+    uint32_t activation;
+    bool bias, bias_gradient; /* input 2 of the call; output 1 of it */
+} rf_lanes_grad;
+rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_operand a, rf_lanes_operand b);
+
+/* The device can run the set's shaders and every tensor of the call fits its descriptors. */
+bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps);
+/* Score of a plan from what it would compute, padding included, and how many dispatches it takes. */
+double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, double padded_flops, double packed_bytes,
+                      uint32_t dispatches);
+/* Tile of two widths that wastes least on this many columns. */
+const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_WIDTHS], int64_t columns);
+
+/* `name`_score and `name`_plan take the set as first argument. */
+#define RF_LANES_KERNEL(prefix, set_name, op_score, op_plan)                                                           \
+    static double prefix##_##set_name##_score(const rf_op_call *call, const rf_device_caps *caps)                      \
+    {                                                                                                                  \
+        return op_score(&rf_##set_name, call, caps);                                                                   \
+    }                                                                                                                  \
+    static rf_result prefix##_##set_name##_plan(const rf_op_call *call, const rf_device_caps *caps,                    \
+                                                rf_kernel_plan *plan)                                                  \
+    {                                                                                                                  \
+        return op_plan(&(rf_lanes_plan){ &rf_##set_name, call, caps, plan });                                          \
+    }                                                                                                                  \
+    const rf_kernel rf_##prefix##_##set_name = { #set_name, prefix##_##set_name##_score, prefix##_##set_name##_plan }
+
+#endif
