@@ -12,8 +12,7 @@ static rf_result load_device_functions(rf_gpu_device *device)
     RF_VK_DEVICE_FUNCTIONS(LOAD_REQUIRED, LOAD_OPTIONAL)
 #undef LOAD_REQUIRED
 #undef LOAD_OPTIONAL
-    if (missing)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the driver lacks %s; update it", device->info.name, missing);
+    if (missing) return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the driver lacks %s; update it", device->info.name, missing);
     device->loaded = true;
     return RF_OK;
 }
@@ -71,8 +70,8 @@ static rf_result create_timeline(rf_gpu_device *device)
         .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
     };
     const VkSemaphoreCreateInfo info = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type };
-    RF_VK_TRY(device, device->vk.CreateSemaphore(device->device, &info, NULL, &device->timeline),
-              "creating the timeline semaphore");
+    RF_VK_CREATE(device, device->timeline, device->vk.CreateSemaphore(device->device, &info, NULL, &device->timeline),
+                 "creating the timeline semaphore");
     return RF_OK;
 }
 
@@ -133,9 +132,15 @@ void rf_gpu_device_close(rf_gpu_device **device_pointer)
     rf_free(device);
 }
 
-const rf_device_caps *rf_gpu_caps(const rf_gpu_device *device) { return &device->plan.caps; }
+const rf_device_caps *rf_gpu_caps(const rf_gpu_device *device)
+{
+    return &device->plan.caps;
+}
 
-const rf_device_info *rf_gpu_info(const rf_gpu_device *device) { return &device->info; }
+const rf_device_info *rf_gpu_info(const rf_gpu_device *device)
+{
+    return &device->info;
+}
 
 void rf_gpu_set_name(rf_gpu_device *device, VkObjectType type, uint64_t handle, const char *name)
 {

@@ -3,13 +3,13 @@
 
 #include "gpu/internal.h"
 
-/* Lists of extension names are short; the drivers' own order is random. */
+/* Which of the extensions that matter the device has. None is required, so a failure leaves them off. */
 static void find_extensions(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_extensions *out)
 {
     uint32_t count = 0;
     if (gpu->vk.EnumerateDeviceExtensionProperties(physical, NULL, &count, NULL) < 0 || count == 0) return;
     VkExtensionProperties *list = RF_NEW_ARRAY(VkExtensionProperties, count);
-    if (!list) return; /* everything looked for is optional */
+    if (!list) return;
     if (gpu->vk.EnumerateDeviceExtensionProperties(physical, NULL, &count, list) < 0) count = 0;
     const struct {
         const char *name;
@@ -117,11 +117,16 @@ rf_result rf_devices_list(rf_device_info *infos, uint32_t *count)
 const char *rf_device_type_name(rf_device_type type)
 {
     switch (type) {
-    case RF_DEVICE_TYPE_INTEGRATED_GPU: return "integrated";
-    case RF_DEVICE_TYPE_DISCRETE_GPU: return "discrete";
-    case RF_DEVICE_TYPE_VIRTUAL_GPU: return "virtual";
-    case RF_DEVICE_TYPE_CPU: return "cpu";
-    case RF_DEVICE_TYPE_OTHER: break;
+    case RF_DEVICE_TYPE_INTEGRATED_GPU:
+        return "integrated";
+    case RF_DEVICE_TYPE_DISCRETE_GPU:
+        return "discrete";
+    case RF_DEVICE_TYPE_VIRTUAL_GPU:
+        return "virtual";
+    case RF_DEVICE_TYPE_CPU:
+        return "cpu";
+    case RF_DEVICE_TYPE_OTHER:
+        break;
     }
     return "other";
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vulkan behind a small interface: no other folder names a Vk type. One rf_gpu per loader instance, one rf_gpu_device per
- * opened device. A device and what belongs to it are used by one thread at a time; different devices by different threads.
+ * Vulkan behind a small interface: no other folder names a Vk type. One rf_gpu per loader instance, one rf_gpu_device
+ * per opened device. A device and what belongs to it are used by one thread at a time; different devices by different
+ * threads.
  */
 #ifndef RF_GPU_GPU_H
 #define RF_GPU_GPU_H
@@ -18,19 +19,20 @@ typedef struct rf_gpu_pipeline rf_gpu_pipeline;
 typedef struct rf_gpu_recording rf_gpu_recording;
 
 typedef struct rf_gpu_params {
-    bool validation;      /* VK_LAYER_KHRONOS_validation with synchronisation validation; an error when not installed */
+    bool validation; /* VK_LAYER_KHRONOS_validation with synchronisation validation; an error when not installed */
 } rf_gpu_params;
 /* Opens the loader (libvulkan.so.1, through dlopen) and creates an instance. */
 rf_result rf_gpu_create(const rf_gpu_params *params, rf_gpu **out);
-void rf_gpu_destroy(rf_gpu **gpu); /* after its devices */
+/* After its devices. */
+void rf_gpu_destroy(rf_gpu **gpu);
 rf_result rf_gpu_list(rf_gpu *gpu, rf_device_info *infos, uint32_t *count); /* as rf_devices_list */
 /* Warnings and errors of the validation layer so far, and the text of the first. Thread-safe. */
 uint64_t rf_gpu_validation_messages(const rf_gpu *gpu, const char **first);
 
 typedef struct rf_gpu_device_params {
     uint32_t index;
-    bool clamp_limits;            /* report and use only Vulkan's guaranteed minimum */
-    const char *cache_directory;  /* NULL: no pipeline cache on disk */
+    bool clamp_limits;           /* report and use only Vulkan's guaranteed minimum */
+    const char *cache_directory; /* NULL: no pipeline cache on disk */
 } rf_gpu_device_params;
 rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf_gpu_device **out);
 /* Waits for idle, writes the pipeline cache (a read-only directory is a logged warning, not a failure), closes. */
@@ -44,13 +46,15 @@ typedef enum rf_gpu_memory {
     RF_GPU_MEMORY_UPLOAD,   /* always mapped, coherent; host writes, device reads */
     RF_GPU_MEMORY_READBACK, /* always mapped, coherent, cached; device writes, host reads */
 } rf_gpu_memory;
-/* A storage + uniform-texel + transfer buffer, zero-filled. */
+/* A storage + uniform-texel + transfer buffer, zero-filled. The last, partly used caps->buffer_alignment bytes belong
+ * to it whole: bindings, copies and fills may reach to their end. */
 rf_result rf_gpu_buffer_create(rf_gpu_device *device, rf_gpu_memory memory, uint64_t size, const char *name,
                                rf_gpu_buffer **out);
 void rf_gpu_buffer_destroy(rf_gpu_buffer **buffer);
 void *rf_gpu_buffer_mapped(const rf_gpu_buffer *buffer); /* NULL when not mapped */
 uint64_t rf_gpu_buffer_size(const rf_gpu_buffer *buffer);
-/* Blocking convenience copies through staging where needed. */
+/* Blocking convenience copies, through staging where needed. Both wait first for everything submitted to the device, so
+ * they see its writes and never disturb its reads. */
 rf_result rf_gpu_buffer_write(rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size);
 rf_result rf_gpu_buffer_read(rf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t size);
 
@@ -65,30 +69,35 @@ typedef struct rf_gpu_pipeline_params {
 rf_result rf_gpu_pipeline_get(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline **out);
 
 /* ---- recordings: built once, submitted many times ---- */
+/* What is bound is as long as `size` says, storage buffers rounded up to whole words. */
 typedef struct rf_gpu_binding {
     rf_gpu_buffer *buffer;
     uint64_t offset, size;
     uint32_t texel_components; /* 0: storage buffer, 1: r32f texel view, 4: rgba32f texel view */
 } rf_gpu_binding;
 rf_result rf_gpu_recording_begin(rf_gpu_device *device, const char *name, rf_gpu_recording **out);
+/* Refuses what the device cannot do or the pipeline does not have. A grid with a zero in it records nothing. */
 rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
                                  const void *push, const uint32_t grid[3], const char *label);
 rf_result rf_gpu_record_copy(rf_gpu_recording *rec, rf_gpu_buffer *from, uint64_t from_offset, rf_gpu_buffer *to,
                              uint64_t to_offset, uint64_t size);
-rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint64_t offset, uint64_t size, uint32_t word);
+rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint64_t offset, uint64_t size,
+                             uint32_t word);
 /* Execution and memory barrier: everything before against everything after (compute and transfer). */
 void rf_gpu_record_barrier(rf_gpu_recording *rec);
 /* Makes device writes visible to the host; the last command of a recording whose results the host reads. */
 void rf_gpu_record_host_barrier(rf_gpu_recording *rec);
-/* GPU clock after the commands so far; *index is its number within the recording. RF_ERROR_UNSUPPORTED where there is none. */
+/* GPU clock after the commands so far; *index is its number within the recording. RF_ERROR_UNSUPPORTED without. */
 rf_result rf_gpu_record_timestamp(rf_gpu_recording *rec, uint32_t *index);
 rf_result rf_gpu_recording_end(rf_gpu_recording *rec);
-void rf_gpu_recording_destroy(rf_gpu_recording **rec); /* not while in flight */
+/* Waits for its last submission. The buffers it names must outlive that. */
+void rf_gpu_recording_destroy(rf_gpu_recording **rec);
 /* After the submission is done. ns[i] relative to the first. */
 rf_result rf_gpu_recording_timestamps(rf_gpu_recording *rec, uint64_t *ns, uint32_t count);
 
 /* ---- execution: one queue, in order, one timeline semaphore per device ---- */
-/* Submits recordings in order (a full barrier stands between them) and gives the timeline value that means "done". */
+/* Submits recordings in order (a full barrier stands between them) and gives the timeline value that means "done". A
+ * recording still in flight is refused. */
 rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket);
 /* RF_ERROR_TIMEOUT after timeout_ns (0: only look). Device loss sticks. */
 rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns);

@@ -88,8 +88,8 @@ struct rf_gpu_buffer {
 /* ---- errors (vk_error.c) ---- */
 const char *rf_gpu_vk_result_name(VkResult result);
 rf_result rf_gpu_map_result(VkResult result);
-/* Fails with the code that fits `result`; the message is "<device>: <text>: VK_ERROR_..." and the fix where there is one.
- * `device` may be NULL. VK_ERROR_DEVICE_LOST makes the device lost for good. */
+/* Fails with the code that fits `result`; the message is "<device>: <text>: VK_ERROR_..." and the fix where there is
+ * one. `device` may be NULL. VK_ERROR_DEVICE_LOST makes the device lost for good. */
 rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, int line, const char *format, ...)
     RF_PRINTF(5, 6);
 #define RF_GPU_FAIL(device, result, ...) rf_gpu_fail((device), (result), __FILE__, __LINE__, __VA_ARGS__)
@@ -97,6 +97,15 @@ rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, 
     do {                                                                                                               \
         const VkResult rf_vk_result_ = (expression);                                                                   \
         if (rf_vk_result_ < 0) return RF_GPU_FAIL((device), rf_vk_result_, __VA_ARGS__);                               \
+    } while (0)
+/* For vkCreate*: `handle` is null after a failure, so that it can be destroyed like any other. */
+#define RF_VK_CREATE(device, handle, expression, ...)                                                                  \
+    do {                                                                                                               \
+        const VkResult rf_vk_result_ = (expression);                                                                   \
+        if (rf_vk_result_ < 0) {                                                                                       \
+            (handle) = VK_NULL_HANDLE;                                                                                 \
+            return RF_GPU_FAIL((device), rf_vk_result_, __VA_ARGS__);                                                  \
+        }                                                                                                              \
     } while (0)
 /* RF_OK, or the failure that lost the device. */
 rf_result rf_gpu_check_lost(const rf_gpu_device *device);

@@ -16,7 +16,8 @@ static rf_result open_library(rf_gpu *gpu)
     gpu->library = dlopen(LOADER_NAME, RTLD_NOW | RTLD_LOCAL);
     if (!gpu->library) {
         const char *why = dlerror();
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "no Vulkan loader: %s; install libvulkan1 (vulkan-loader, vulkan-icd-loader)",
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "no Vulkan loader: %s; install libvulkan1 (vulkan-loader, vulkan-icd-loader)",
                        why ? why : LOADER_NAME);
     }
     *(void **)&gpu->global.GetInstanceProcAddr = dlsym(gpu->library, "vkGetInstanceProcAddr");
@@ -90,7 +91,8 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
 {
     rf_gpu *gpu = user;
     const char *text = data->pMessage ? data->pMessage : "(no text)";
-    rf_log_message(severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT ? RF_LOG_ERROR : RF_LOG_WARN, "vulkan: %s", text);
+    rf_log_message(severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT ? RF_LOG_ERROR : RF_LOG_WARN, "vulkan: %s",
+                   text);
     /* General messages are the loader's remarks on what is installed, not about what this program does. */
     if (!(types & ~(VkDebugUtilsMessageTypeFlagsEXT)VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT)) return VK_FALSE;
     if (atomic_fetch_add(&gpu->num_messages, 1) == 0) {
@@ -132,9 +134,10 @@ static rf_result require_validation_layer(const rf_gpu *gpu)
 static rf_result instance_failure(VkResult result)
 {
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER)
-        return RF_FAIL_NATIVE(RF_ERROR_NOT_FOUND, "vulkan", result,
-                              "no Vulkan driver found; install mesa-vulkan-drivers or the GPU vendor's driver, or correct "
-                              "VK_DRIVER_FILES");
+        return RF_FAIL_NATIVE(
+            RF_ERROR_NOT_FOUND, "vulkan", result,
+            "no Vulkan driver found; install mesa-vulkan-drivers or the GPU vendor's driver, or correct "
+            "VK_DRIVER_FILES");
     return RF_GPU_FAIL(NULL, result, "creating a Vulkan instance");
 }
 
@@ -203,8 +206,9 @@ static rf_result create_instance(rf_gpu *gpu, bool validation)
     if (validation && gpu->debug_utils && gpu->vk.CreateDebugUtilsMessengerEXT) {
         VkDebugUtilsMessengerCreateInfoEXT own = messenger;
         own.pNext = NULL;
-        RF_VK_TRY(NULL, gpu->vk.CreateDebugUtilsMessengerEXT(gpu->instance, &own, NULL, &gpu->messenger),
-                  "creating the validation messenger");
+        RF_VK_CREATE(NULL, gpu->messenger,
+                     gpu->vk.CreateDebugUtilsMessengerEXT(gpu->instance, &own, NULL, &gpu->messenger),
+                     "creating the validation messenger");
     }
     return RF_OK;
 }
@@ -214,9 +218,10 @@ static rf_result enumerate(rf_gpu *gpu)
     uint32_t count = 0;
     VkResult r = gpu->vk.EnumeratePhysicalDevices(gpu->instance, &count, NULL);
     if (r == VK_ERROR_INITIALIZATION_FAILED || (r >= 0 && count == 0))
-        return RF_FAIL_NATIVE(RF_ERROR_NOT_FOUND, "vulkan", r,
-                              "no Vulkan driver offers a device; install mesa-vulkan-drivers or the GPU vendor's driver, or "
-                              "correct VK_DRIVER_FILES");
+        return RF_FAIL_NATIVE(
+            RF_ERROR_NOT_FOUND, "vulkan", r,
+            "no Vulkan driver offers a device; install mesa-vulkan-drivers or the GPU vendor's driver, or "
+            "correct VK_DRIVER_FILES");
     RF_VK_TRY(NULL, r, "listing Vulkan devices");
     gpu->physical_devices = RF_NEW_ARRAY(VkPhysicalDevice, count);
     if (!gpu->physical_devices) return RF_ERROR_OUT_OF_HOST_MEMORY;

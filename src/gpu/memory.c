@@ -5,8 +5,8 @@
 
 #define STAGING_SIZE (4u << 20)
 #define BUFFER_USAGE                                                                                                   \
-    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |  \
-     VK_BUFFER_USAGE_TRANSFER_DST_BIT)
+    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |                                   \
+     VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT)
 
 static rf_result create_vk_buffer(rf_gpu_device *device, uint64_t size, const char *name, VkBuffer *out)
 {
@@ -16,11 +16,8 @@ static rf_result create_vk_buffer(rf_gpu_device *device, uint64_t size, const ch
         .usage = BUFFER_USAGE,
         .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
     };
-    const VkResult r = device->vk.CreateBuffer(device->device, &info, NULL, out);
-    if (r < 0) {
-        *out = VK_NULL_HANDLE;
-        return RF_GPU_FAIL(device, r, "creating buffer '%s' of %llu bytes", name, (unsigned long long)size);
-    }
+    RF_VK_CREATE(device, *out, device->vk.CreateBuffer(device->device, &info, NULL, out),
+                 "creating buffer '%s' of %llu bytes", name, (unsigned long long)size);
     return RF_OK;
 }
 
@@ -63,8 +60,9 @@ static rf_result allocate(rf_gpu_buffer *buffer, rf_gpu_memory kind)
 {
     rf_gpu_device *device = buffer->device;
     if (device->num_allocations >= device->snapshot.properties.limits.maxMemoryAllocationCount)
-        return RF_FAIL(RF_ERROR_OUT_OF_DEVICE_MEMORY, "%s: buffer '%s' would be one more than the driver's %u allocations",
-                       device->info.name, buffer->name, device->num_allocations);
+        return RF_FAIL(RF_ERROR_OUT_OF_DEVICE_MEMORY,
+                       "%s: buffer '%s' would be one more than the driver's %u allocations", device->info.name,
+                       buffer->name, device->num_allocations);
     VkMemoryRequirements need;
     device->vk.GetBufferMemoryRequirements(device->device, buffer->buffer, &need);
     const VkMemoryAllocateInfo info = {
@@ -165,9 +163,15 @@ void rf_gpu_buffer_destroy(rf_gpu_buffer **buffer_pointer)
     rf_free(buffer);
 }
 
-void *rf_gpu_buffer_mapped(const rf_gpu_buffer *buffer) { return buffer->mapped; }
+void *rf_gpu_buffer_mapped(const rf_gpu_buffer *buffer)
+{
+    return buffer->mapped;
+}
 
-uint64_t rf_gpu_buffer_size(const rf_gpu_buffer *buffer) { return buffer->size; }
+uint64_t rf_gpu_buffer_size(const rf_gpu_buffer *buffer)
+{
+    return buffer->size;
+}
 
 static rf_result check_range(const rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size)
 {

@@ -22,8 +22,9 @@ static rf_result create_layout(rf_gpu_device *device, rf_gpu_layout *layout)
         .bindingCount = layout->num_bindings,
         .pBindings = bindings,
     };
-    RF_VK_TRY(device, device->vk.CreateDescriptorSetLayout(device->device, &set, NULL, &layout->set_layout),
-              "creating a descriptor set layout");
+    RF_VK_CREATE(device, layout->set_layout,
+                 device->vk.CreateDescriptorSetLayout(device->device, &set, NULL, &layout->set_layout),
+                 "creating a descriptor set layout");
     const VkPushConstantRange push = { .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = layout->push_size };
     const VkPipelineLayoutCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
@@ -32,8 +33,9 @@ static rf_result create_layout(rf_gpu_device *device, rf_gpu_layout *layout)
         .pushConstantRangeCount = layout->push_size > 0 ? 1 : 0,
         .pPushConstantRanges = &push,
     };
-    RF_VK_TRY(device, device->vk.CreatePipelineLayout(device->device, &info, NULL, &layout->pipeline_layout),
-              "creating a pipeline layout");
+    RF_VK_CREATE(device, layout->pipeline_layout,
+                 device->vk.CreatePipelineLayout(device->device, &info, NULL, &layout->pipeline_layout),
+                 "creating a pipeline layout");
     return RF_OK;
 }
 
@@ -82,7 +84,8 @@ static rf_result check_params(const rf_gpu_device *device, const rf_gpu_pipeline
                "%s: texel_mask names a binding beyond %u", name, p->num_bindings);
     RF_REQUIRE(p->push_size % 4 == 0, "%s: push_size %u is not a multiple of 4", name, p->push_size);
     const uint32_t texels = (uint32_t)__builtin_popcount(p->texel_mask);
-    if (p->push_size > caps->max_push_constants || p->num_bindings - texels > limits->maxPerStageDescriptorStorageBuffers ||
+    if (p->push_size > caps->max_push_constants ||
+        p->num_bindings - texels > limits->maxPerStageDescriptorStorageBuffers ||
         texels > limits->maxPerStageDescriptorSampledImages)
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "%s: %s: %u storage buffers, %u texel buffers and %u bytes of push constants are more than the "

@@ -11,16 +11,22 @@
 static rf_driver driver_of(const rf_gpu_snapshot *s)
 {
     switch ((int)s->properties12.driverID) {
-    case VK_DRIVER_ID_MESA_LLVMPIPE: return RF_DRIVER_LAVAPIPE;
-    case VK_DRIVER_ID_GOOGLE_SWIFTSHADER: return RF_DRIVER_SWIFTSHADER;
+    case VK_DRIVER_ID_MESA_LLVMPIPE:
+        return RF_DRIVER_LAVAPIPE;
+    case VK_DRIVER_ID_GOOGLE_SWIFTSHADER:
+        return RF_DRIVER_SWIFTSHADER;
     case VK_DRIVER_ID_AMD_PROPRIETARY:
     case VK_DRIVER_ID_AMD_OPEN_SOURCE:
-    case VK_DRIVER_ID_MESA_RADV: return RF_DRIVER_AMD;
+    case VK_DRIVER_ID_MESA_RADV:
+        return RF_DRIVER_AMD;
     case VK_DRIVER_ID_NVIDIA_PROPRIETARY:
-    case DRIVER_ID_MESA_NVK: return RF_DRIVER_NVIDIA;
+    case DRIVER_ID_MESA_NVK:
+        return RF_DRIVER_NVIDIA;
     case VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS:
-    case VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA: return RF_DRIVER_INTEL;
-    default: return RF_DRIVER_OTHER;
+    case VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA:
+        return RF_DRIVER_INTEL;
+    default:
+        return RF_DRIVER_OTHER;
     }
 }
 
@@ -31,11 +37,11 @@ static const char *vendor_of(uint32_t id)
         const char *name;
     } vendors[] = {
         /* PCI vendor ids, and from 0x10000 on VkVendorId. */
-        { 0x1002, "AMD" },          { 0x1010, "Imagination" },  { 0x106B, "Apple" },  { 0x10DE, "NVIDIA" },
-        { 0x13B5, "ARM" },          { 0x144D, "Samsung" },      { 0x14E4, "Broadcom" }, { 0x15AD, "VMware" },
-        { 0x1AE0, "Google" },       { 0x1AF4, "Red Hat" },      { 0x19E5, "Huawei" }, { 0x5143, "Qualcomm" },
-        { 0x8086, "Intel" },        { 0x1414, "Microsoft" },    { 0x1ED5, "Moore Threads" }, { 0x10001, "Vivante" },
-        { 0x10002, "VeriSilicon" }, { 0x10003, "Kazan" },       { 0x10004, "Codeplay" }, { 0x10005, "Mesa" },
+        { 0x1002, "AMD" },          { 0x1010, "Imagination" }, { 0x106B, "Apple" },         { 0x10DE, "NVIDIA" },
+        { 0x13B5, "ARM" },          { 0x144D, "Samsung" },     { 0x14E4, "Broadcom" },      { 0x15AD, "VMware" },
+        { 0x1AE0, "Google" },       { 0x1AF4, "Red Hat" },     { 0x19E5, "Huawei" },        { 0x5143, "Qualcomm" },
+        { 0x8086, "Intel" },        { 0x1414, "Microsoft" },   { 0x1ED5, "Moore Threads" }, { 0x10001, "Vivante" },
+        { 0x10002, "VeriSilicon" }, { 0x10003, "Kazan" },      { 0x10004, "Codeplay" },     { 0x10005, "Mesa" },
         { 0x10006, "PoCL" },        { 0x10007, "Mobileye" },
     };
     for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]); i++)
@@ -46,11 +52,16 @@ static const char *vendor_of(uint32_t id)
 static rf_device_type type_of(VkPhysicalDeviceType type)
 {
     switch (type) {
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return RF_DEVICE_TYPE_INTEGRATED_GPU;
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return RF_DEVICE_TYPE_DISCRETE_GPU;
-    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return RF_DEVICE_TYPE_VIRTUAL_GPU;
-    case VK_PHYSICAL_DEVICE_TYPE_CPU: return RF_DEVICE_TYPE_CPU;
-    default: return RF_DEVICE_TYPE_OTHER;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+        return RF_DEVICE_TYPE_INTEGRATED_GPU;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+        return RF_DEVICE_TYPE_DISCRETE_GPU;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+        return RF_DEVICE_TYPE_VIRTUAL_GPU;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+        return RF_DEVICE_TYPE_CPU;
+    default:
+        return RF_DEVICE_TYPE_OTHER;
     }
 }
 
@@ -62,7 +73,7 @@ static uint64_t device_memory_size(const VkPhysicalDeviceMemoryProperties *memor
     return sum;
 }
 
-/* A compute queue that reports time; of those one that does no graphics, so that a desktop does not stand in the way. */
+/* A compute queue that reports time; of those one without graphics, so that a desktop does not stand in the way. */
 static int choose_queue_family(const rf_gpu_snapshot *s)
 {
     int best = -1, best_score = -1;
@@ -94,7 +105,8 @@ static int memory_score(const rf_gpu_snapshot *s, rf_gpu_memory kind, uint32_t t
     const VkMemoryPropertyFlags flags = t->propertyFlags;
     const VkMemoryPropertyFlags mapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     /* Protected, lazily allocated and the vendors' uncached types need features or are slow. */
-    const VkMemoryPropertyFlags plain = mapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    const VkMemoryPropertyFlags plain =
+        mapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
     if (flags & ~plain) return 0;
     const bool local = flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, cached = flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     const bool visible = (flags & mapped) == mapped;
@@ -102,8 +114,8 @@ static int memory_score(const rf_gpu_snapshot *s, rf_gpu_memory kind, uint32_t t
     if (kind == RF_GPU_MEMORY_UPLOAD) return visible ? 1 + (local ? 0 : 2) + (cached ? 0 : 1) : 0;
     if (kind == RF_GPU_MEMORY_READBACK) return visible ? 1 + (cached ? 2 : 0) + (local ? 0 : 1) : 0;
 
-    /* On a discrete GPU a mapped type lies behind the bus window: plain device-local memory is for kernels. Where memory
-     * is shared anyway mapping saves the staging copies, unless the mapped heap is a small window. */
+    /* On a discrete GPU a mapped type lies behind the bus window: plain device-local memory is for kernels. Where
+     * memory is shared anyway mapping saves the staging copies, unless the mapped heap is a small window. */
     const bool unified = s->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ||
                          s->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     const bool big = s->memory.memoryHeaps[t->heapIndex].size >= largest_device_heap(&s->memory) / 2;
@@ -146,7 +158,10 @@ static void choose_features(const rf_gpu_snapshot *s, rf_gpu_plan *plan)
     plan->subgroup_features.computeFullSubgroups = s->subgroup_features.computeFullSubgroups;
 }
 
-static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
 
 static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_device_caps *caps)
 {
@@ -161,10 +176,10 @@ static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_devi
     caps->subgroup_shuffle = ops & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
     caps->subgroup_ballot = ops & VK_SUBGROUP_FEATURE_BALLOT_BIT;
     caps->subgroup_arithmetic = ops & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
-    caps->full_subgroups = plan->subgroup_features.subgroupSizeControl && plan->subgroup_features.computeFullSubgroups &&
-                           (s->subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
-                           s->subgroup.minSubgroupSize <= caps->subgroup_size &&
-                           caps->subgroup_size <= s->subgroup.maxSubgroupSize;
+    caps->full_subgroups =
+        plan->subgroup_features.subgroupSizeControl && plan->subgroup_features.computeFullSubgroups &&
+        (s->subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+        s->subgroup.minSubgroupSize <= caps->subgroup_size && caps->subgroup_size <= s->subgroup.maxSubgroupSize;
     for (int i = 0; i < 3; i++) {
         caps->max_workgroup_size[i] = l->maxComputeWorkGroupSize[i];
         caps->max_grid[i] = l->maxComputeWorkGroupCount[i];
@@ -194,8 +209,9 @@ void rf_gpu_plan_device(const rf_gpu_snapshot *s, bool clamp_limits, rf_gpu_plan
     memset(out, 0, sizeof(*out));
     const uint32_t api = s->properties.apiVersion;
     if (api < MIN_API_VERSION) {
-        snprintf(out->unusable_reason, sizeof(out->unusable_reason), "Vulkan %u.%u, but 1.2 is needed: update the driver",
-                 VK_API_VERSION_MAJOR(api), VK_API_VERSION_MINOR(api));
+        snprintf(out->unusable_reason, sizeof(out->unusable_reason),
+                 "Vulkan %u.%u, but 1.2 is needed: update the driver", VK_API_VERSION_MAJOR(api),
+                 VK_API_VERSION_MINOR(api));
         return;
     }
     const int family = choose_queue_family(s);

@@ -45,7 +45,8 @@ static rf_result submit_commands(rf_gpu_device *device, const VkCommandBuffer *c
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &device->timeline,
     };
-    RF_VK_TRY(device, device->vk.QueueSubmit(device->queue, 1, &info, VK_NULL_HANDLE), "submitting %u recordings", count);
+    RF_VK_TRY(device, device->vk.QueueSubmit(device->queue, 1, &info, VK_NULL_HANDLE), "submitting %u recordings",
+              count);
     device->submitted = value;
     return RF_OK;
 }

@@ -12,8 +12,8 @@
 #define DEVICE_WRITES (VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT)
 #define DEVICE_ACCESS (VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT | DEVICE_WRITES)
 
-static void barrier(rf_gpu_recording *rec, VkPipelineStageFlags from, VkAccessFlags from_access, VkPipelineStageFlags to,
-                    VkAccessFlags to_access)
+static void barrier(rf_gpu_recording *rec, VkPipelineStageFlags from, VkAccessFlags from_access,
+                    VkPipelineStageFlags to, VkAccessFlags to_access)
 {
     const VkMemoryBarrier memory = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -30,8 +30,9 @@ static rf_result start(rf_gpu_recording *rec)
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = device->plan.queue_family,
     };
-    RF_VK_TRY(device, device->vk.CreateCommandPool(device->device, &pool, NULL, &rec->command_pool),
-              "creating a command pool for '%s'", rec->name);
+    RF_VK_CREATE(device, rec->command_pool,
+                 device->vk.CreateCommandPool(device->device, &pool, NULL, &rec->command_pool),
+                 "creating a command pool for '%s'", rec->name);
     const VkCommandBufferAllocateInfo allocate = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
         .commandPool = rec->command_pool,
@@ -74,7 +75,8 @@ void rf_gpu_recording_destroy(rf_gpu_recording **rec_pointer)
     *rec_pointer = NULL;
     rf_gpu_device *device = rec->device;
     const rf_vk_device *vk = &device->vk;
-    if (!rf_gpu_is_done(device, rec->ticket) && rf_gpu_wait(device, rec->ticket, RF_GPU_TIMEOUT_NS) == RF_ERROR_TIMEOUT) {
+    if (!rf_gpu_is_done(device, rec->ticket) && rf_gpu_wait(device, rec->ticket, RF_GPU_TIMEOUT_NS) < 0 &&
+        !device->lost) {
         /* Freeing what the device still reads would be worse than losing it. */
         rf_log_message(RF_LOG_ERROR, "%s: '%s' never finished, its memory is not freed", device->info.name, rec->name);
         return;
@@ -199,7 +201,8 @@ static uint64_t storage_range(const rf_gpu_binding *b)
     return whole <= b->buffer->capacity - b->offset ? whole : b->size;
 }
 
-static rf_result bind_descriptors(rf_gpu_recording *rec, const rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings)
+static rf_result bind_descriptors(rf_gpu_recording *rec, const rf_gpu_pipeline *pipeline,
+                                  const rf_gpu_binding *bindings)
 {
     const rf_gpu_layout *layout = pipeline->layout;
     rf_gpu_device *device = rec->device;
@@ -244,8 +247,8 @@ static rf_result bind_descriptors(rf_gpu_recording *rec, const rf_gpu_pipeline *
     rec->texel_left -= texels;
     for (uint32_t i = 0; i < n; i++) writes[i].dstSet = set;
     device->vk.UpdateDescriptorSets(device->device, n, writes, 0, NULL);
-    device->vk.CmdBindDescriptorSets(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout->pipeline_layout, 0, 1, &set, 0,
-                                     NULL);
+    device->vk.CmdBindDescriptorSets(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout->pipeline_layout, 0, 1, &set,
+                                     0, NULL);
     return RF_OK;
 }
 
@@ -262,8 +265,8 @@ rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipelin
     RF_REQUIRE(bindings || layout->num_bindings == 0, "%s: bindings is NULL", shader);
     RF_REQUIRE(push || layout->push_size == 0, "%s: push is NULL", shader);
     for (int i = 0; i < 3; i++)
-        RF_REQUIRE(grid[i] <= rec->device->plan.caps.max_grid[i], "%s: grid[%d] is %u, the device's limit is %u", shader, i,
-                   grid[i], rec->device->plan.caps.max_grid[i]);
+        RF_REQUIRE(grid[i] <= rec->device->plan.caps.max_grid[i], "%s: grid[%d] is %u, the device's limit is %u",
+                   shader, i, grid[i], rec->device->plan.caps.max_grid[i]);
     for (uint32_t i = 0; i < layout->num_bindings; i++)
         RF_TRY(check_binding(rec, shader, i, &bindings[i], layout->texel_mask >> i & 1));
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return RF_OK;
@@ -277,8 +280,8 @@ rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipelin
     if (layout->push_size > 0)
         vk->CmdPushConstants(rec->commands, layout->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, layout->push_size,
                              push);
-    const bool labelled = label && rec->device->gpu->debug_utils && vk->CmdBeginDebugUtilsLabelEXT &&
-                          vk->CmdEndDebugUtilsLabelEXT;
+    const bool labelled =
+        label && rec->device->gpu->debug_utils && vk->CmdBeginDebugUtilsLabelEXT && vk->CmdEndDebugUtilsLabelEXT;
     if (labelled) {
         const VkDebugUtilsLabelEXT info = { .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, .pLabelName = label };
         vk->CmdBeginDebugUtilsLabelEXT(rec->commands, &info);
@@ -314,12 +317,13 @@ rf_result rf_gpu_record_copy(rf_gpu_recording *rec, rf_gpu_buffer *from, uint64_
     return RF_OK;
 }
 
-rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint64_t offset, uint64_t size, uint32_t word)
+rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint64_t offset, uint64_t size,
+                             uint32_t word)
 {
     RF_TRY(check_open(rec));
     RF_TRY(check_span(rec, "fill", buffer, offset, size));
-    RF_REQUIRE(offset % 4 == 0 && size % 4 == 0, "recording '%s': fill of buffer '%s': offset and size must be multiples of 4",
-               rec->name, buffer->name);
+    RF_REQUIRE(offset % 4 == 0 && size % 4 == 0,
+               "recording '%s': fill of buffer '%s': offset and size must be multiples of 4", rec->name, buffer->name);
     if (size == 0) return RF_OK;
     rec->device->vk.CmdFillBuffer(rec->commands, buffer->buffer, offset, size, word);
     return RF_OK;
@@ -388,10 +392,9 @@ rf_result rf_gpu_recording_timestamps(rf_gpu_recording *rec, uint64_t *ns, uint3
     for (uint32_t first = 0; first < count; first += QUERIES_PER_POOL) {
         const uint32_t n = count - first < QUERIES_PER_POOL ? count - first : QUERIES_PER_POOL;
         RF_VK_TRY(device,
-                  device->vk.GetQueryPoolResults(device->device,
-                                                 (VkQueryPool)rec->query_pools.items[first / QUERIES_PER_POOL], 0, n,
-                                                 n * sizeof(*ns), ns + first, sizeof(*ns),
-                                                 VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+                  device->vk.GetQueryPoolResults(
+                      device->device, (VkQueryPool)rec->query_pools.items[first / QUERIES_PER_POOL], 0, n,
+                      n * sizeof(*ns), ns + first, sizeof(*ns), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
                   "reading the timestamps of '%s'", rec->name);
     }
     const uint32_t bits = device->plan.timestamp_bits;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every Vulkan entry point the library calls, once. Each list becomes a struct of function pointers: global ones belong to
- * the loader, instance ones to an rf_gpu, device ones to an rf_gpu_device. OPTIONAL ones come from extensions and may be NULL.
+ * Every Vulkan entry point the library calls, once. Each list becomes a struct of function pointers: global ones belong
+ * to the loader, instance ones to an rf_gpu, device ones to an rf_gpu_device. OPTIONAL ones come from extensions and
+ * may be NULL.
  */
 #ifndef RF_GPU_VK_TABLE_H
 #define RF_GPU_VK_TABLE_H

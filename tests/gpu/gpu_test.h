@@ -27,7 +27,7 @@ typedef struct axpy_push {
 #define CHECK(expression)                                                                                              \
     do {                                                                                                               \
         const rf_result check_result_ = (expression);                                                                  \
-        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                   \
+        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                    \
     } while (0)
 #define CHECK_FAILS(code, expression) assert_int_equal((expression), (code))
 

@@ -262,8 +262,8 @@ int main(void)
     CHECK(rf_gpu_list(shared_gpu, NULL, &num_devices));
 #define CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CACHE_TEST(test_written_and_reused), CACHE_TEST(test_directory_is_made),
-        CACHE_TEST(test_damaged_files),      CACHE_TEST(test_other_drivers_file),
+        CACHE_TEST(test_written_and_reused),   CACHE_TEST(test_directory_is_made),
+        CACHE_TEST(test_damaged_files),        CACHE_TEST(test_other_drivers_file),
         CACHE_TEST(test_unwritable_directory), CACHE_TEST(test_directory_in_the_files_place),
     };
     int failed = 0;

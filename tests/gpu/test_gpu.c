@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory, pipelines, recordings and submission. Every test runs on every usable device; with RINGFIRE_VALIDATION=1 the whole
- * run must not draw a single message from the validation layer. */
+/* Memory, pipelines, recordings and submission. Every test runs on every usable device; with RINGFIRE_VALIDATION=1 the
+ * whole run must not draw a single message from the validation layer. */
 #include "gpu_test.h"
 
 #include <math.h>
@@ -119,7 +119,8 @@ static void test_caps(void **state)
     if (strstr(info->driver_name, "SwiftShader")) assert_int_equal(c->driver, RF_DRIVER_SWIFTSHADER);
 
     rf_gpu_device *clamped;
-    CHECK(rf_gpu_device_open(shared_gpu, &(rf_gpu_device_params){ .index = device_index, .clamp_limits = true }, &clamped));
+    CHECK(rf_gpu_device_open(shared_gpu, &(rf_gpu_device_params){ .index = device_index, .clamp_limits = true },
+                             &clamped));
     assert_int_equal(rf_gpu_caps(clamped)->max_workgroup_invocations, 128);
     assert_int_equal(rf_gpu_caps(clamped)->max_push_constants, 128);
     rf_gpu_device_close(&clamped);
@@ -252,9 +253,9 @@ static void test_pipelines_are_cached(void **state)
     assert_ptr_equal(a, axpy(f, &rf_shader_test_axpy, 1, false));
     assert_ptr_not_equal(a, axpy(f, &rf_shader_test_axpy, 2, false));
     rf_gpu_pipeline *wider;
-    CHECK(rf_gpu_pipeline_get(f->device,
-                              &(rf_gpu_pipeline_params){ .shader = &rf_shader_test_axpy, .num_bindings = 3, .push_size = 16 },
-                              &wider));
+    CHECK(rf_gpu_pipeline_get(
+        f->device, &(rf_gpu_pipeline_params){ .shader = &rf_shader_test_axpy, .num_bindings = 3, .push_size = 16 },
+        &wider));
     assert_ptr_not_equal(a, wider);
     rf_gpu_pipeline *none;
     CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT,
@@ -375,9 +376,10 @@ static void test_misuse(void **state)
         rf_gpu_binding x;
         rf_gpu_pipeline *pipeline;
     } wrong[] = {
-        { { NULL, 0, 4, 0 }, pipeline },        { { f->x, 0, COUNT * 4, 1 }, pipeline }, { { f->x, 0, COUNT * 4, 0 }, texel },
-        { { f->x, 0, 1u << 20, 0 }, pipeline }, { { f->x, 1, 4, 0 }, pipeline },         { { f->x, 0, 0, 0 }, pipeline },
-        { { f->x, 0, 7, 1 }, texel },           { { f->x, UINT64_MAX, 4, 0 }, pipeline },
+        { { NULL, 0, 4, 0 }, pipeline },      { { f->x, 0, COUNT * 4, 1 }, pipeline },
+        { { f->x, 0, COUNT * 4, 0 }, texel }, { { f->x, 0, 1u << 20, 0 }, pipeline },
+        { { f->x, 1, 4, 0 }, pipeline },      { { f->x, 0, 0, 0 }, pipeline },
+        { { f->x, 0, 7, 1 }, texel },         { { f->x, UINT64_MAX, 4, 0 }, pipeline },
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         const rf_gpu_binding bindings[] = { wrong[i].x, y };
@@ -388,8 +390,8 @@ static void test_misuse(void **state)
     CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, rf_gpu_record_dispatch(f->rec, pipeline, good, NULL, grid, NULL));
     const uint64_t too_many = (uint64_t)rf_gpu_caps(f->device)->max_grid[1] + 1;
     if (too_many <= UINT32_MAX)
-        CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT,
-                    rf_gpu_record_dispatch(f->rec, pipeline, good, &push, (uint32_t[]){ 1, (uint32_t)too_many, 1 }, NULL));
+        CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, rf_gpu_record_dispatch(f->rec, pipeline, good, &push,
+                                                                      (uint32_t[]){ 1, (uint32_t)too_many, 1 }, NULL));
     CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, rf_gpu_record_copy(f->rec, f->x, 0, f->x, 4, 8));
     CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, rf_gpu_record_fill(f->rec, f->x, 2, 4, 0));
     uint64_t ticket;
@@ -445,7 +447,8 @@ static void test_no_timestamps(void **state)
 static void test_timeout(void **state)
 {
     fixture *f = *state;
-    const axpy_push push = { COUNT, 1.0f, rf_gpu_caps(f->device)->is_cpu ? 100000 : 4000000 }; /* tens of milliseconds */
+    const axpy_push push = { COUNT, 1.0f,
+                             rf_gpu_caps(f->device)->is_cpu ? 100000 : 4000000 }; /* tens of milliseconds */
     record_axpy(f, f->rec, axpy(f, &rf_shader_test_axpy, 0, false), 0, push, 64);
     CHECK(rf_gpu_recording_end(f->rec));
     uint64_t ticket, again;
@@ -471,8 +474,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL fail_allocate(VkDevice device, const VkMem
     return VK_ERROR_OUT_OF_DEVICE_MEMORY;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL fail_map(VkDevice device, VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize size,
-                                               VkMemoryMapFlags flags, void **out)
+static VKAPI_ATTR VkResult VKAPI_CALL fail_map(VkDevice device, VkDeviceMemory memory, VkDeviceSize offset,
+                                               VkDeviceSize size, VkMemoryMapFlags flags, void **out)
 {
     (void)device, (void)memory, (void)offset, (void)size, (void)flags, (void)out;
     return VK_ERROR_MEMORY_MAP_FAILED;
@@ -486,7 +489,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL fail_compile(VkDevice device, VkPipelineCa
     return VK_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL lose_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence)
+static VKAPI_ATTR VkResult VKAPI_CALL lose_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos,
+                                                  VkFence fence)
 {
     (void)queue, (void)count, (void)infos, (void)fence;
     return VK_ERROR_DEVICE_LOST;
@@ -507,7 +511,8 @@ static void test_out_of_memory(void **state)
     assert_non_null(strstr(rf_error_message(), "'weights'"));
     f->device->vk = vk;
     f->device->vk.MapMemory = fail_map;
-    CHECK_FAILS(RF_ERROR_OUT_OF_DEVICE_MEMORY, rf_gpu_buffer_create(f->device, RF_GPU_MEMORY_UPLOAD, 64, "up", &buffer));
+    CHECK_FAILS(RF_ERROR_OUT_OF_DEVICE_MEMORY,
+                rf_gpu_buffer_create(f->device, RF_GPU_MEMORY_UPLOAD, 64, "up", &buffer));
     f->device->vk = vk;
     f->device->vk.CreateComputePipelines = fail_compile;
     const uint32_t bias = 77;
@@ -548,6 +553,94 @@ static void test_device_lost_sticks(void **state)
     CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, rf_gpu_pipeline_get(f->device, &params, NULL));
     CHECK_FAILS(RF_ERROR_DEVICE_LOST, rf_gpu_pipeline_get(f->device, &params, &pipeline));
     assert_memory_equal(rf_error_message(), first, strlen(first)); /* the cause, not the latest symptom */
+}
+
+/* Entry points that can fail, each made to fail for good from the start: whatever needs it must say so and clean up. */
+static const char *failing, *missing;
+static PFN_vkGetDeviceProcAddr real_proc_addr;
+
+static VKAPI_ATTR VkResult VKAPI_CALL fail_any(void)
+{
+    return VK_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL faulty_proc_addr(VkDevice device, const char *name)
+{
+    if (missing && strcmp(name, missing) == 0) return NULL;
+    if (failing && strcmp(name, failing) == 0) return (PFN_vkVoidFunction)fail_any;
+    return real_proc_addr(device, name);
+}
+
+/* A bit of everything; passes on the first failure. */
+static rf_result do_everything(void)
+{
+    rf_gpu_device *device = NULL;
+    rf_gpu_buffer *x = NULL;
+    rf_gpu_recording *rec = NULL;
+    rf_gpu_pipeline *pipeline;
+    const uint32_t bias = 0;
+    const rf_gpu_pipeline_params params = axpy_params(&rf_shader_test_axpy_r32, &bias, true);
+    uint32_t index;
+    uint64_t ticket;
+    rf_result r;
+    RF_TRY_GOTO(rf_gpu_device_open(shared_gpu, &(rf_gpu_device_params){ .index = device_index }, &device), done);
+    RF_TRY_GOTO(rf_gpu_buffer_create(device, RF_GPU_MEMORY_UPLOAD, 512, "x", &x), done);
+    RF_TRY_GOTO(rf_gpu_pipeline_get(device, &params, &pipeline), done);
+    RF_TRY_GOTO(rf_gpu_recording_begin(device, "everything", &rec), done);
+    if (device->plan.timestamp_bits > 0) RF_TRY_GOTO(rf_gpu_record_timestamp(rec, &index), done);
+    RF_TRY_GOTO(rf_gpu_record_dispatch(rec, pipeline, (rf_gpu_binding[]){ { x, 0, 256, 1 }, { x, 256, 256, 0 } },
+                                       &(axpy_push){ 64, 1.0f, 0 }, (uint32_t[]){ 1, 1, 1 }, NULL),
+                done);
+    RF_TRY_GOTO(rf_gpu_recording_end(rec), done);
+    RF_TRY_GOTO(rf_gpu_submit(device, &rec, 1, &ticket), done);
+    r = rf_gpu_wait(device, ticket, RF_GPU_TIMEOUT_NS);
+done:
+    rf_gpu_recording_destroy(&rec);
+    rf_gpu_buffer_destroy(&x);
+    rf_gpu_device_close(&device);
+    return r;
+}
+
+static void test_every_failure(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "vkCreateSemaphore",
+        "vkCreateBuffer",
+        "vkAllocateMemory",
+        "vkBindBufferMemory",
+        "vkMapMemory",
+        "vkCreateBufferView",
+        "vkCreateShaderModule",
+        "vkCreateDescriptorSetLayout",
+        "vkCreatePipelineLayout",
+        "vkCreateComputePipelines",
+        "vkCreatePipelineCache",
+        "vkCreateDescriptorPool",
+        "vkAllocateDescriptorSets",
+        "vkCreateCommandPool",
+        "vkAllocateCommandBuffers",
+        "vkBeginCommandBuffer",
+        "vkEndCommandBuffer",
+        "vkCreateQueryPool",
+        "vkQueueSubmit",
+    };
+    real_proc_addr = shared_gpu->vk.GetDeviceProcAddr;
+    shared_gpu->vk.GetDeviceProcAddr = faulty_proc_addr;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        failing = names[i];
+        const rf_result r = do_everything();
+        const bool not_needed = r == RF_OK && strcmp(failing, "vkCreateQueryPool") == 0; /* no timestamps here */
+        if (r != RF_ERROR_OUT_OF_HOST_MEMORY && !not_needed)
+            fail_msg("%s failed, but the result is %s", failing, rf_result_name(r));
+        failing = NULL;
+        missing = names[i];
+        CHECK_FAILS(RF_ERROR_UNSUPPORTED, do_everything());
+        assert_non_null(strstr(rf_error_message(), missing));
+        missing = NULL;
+    }
+    CHECK(do_everything());
+    shared_gpu->vk.GetDeviceProcAddr = real_proc_addr;
 }
 
 static void test_nulls(void **state)
@@ -599,6 +692,7 @@ int main(void)
         DEVICE_TEST(test_timeout),
         DEVICE_TEST(test_out_of_memory),
         DEVICE_TEST(test_device_lost_sticks),
+        cmocka_unit_test(test_every_failure),
         cmocka_unit_test(test_nulls),
     };
     int failed = 0;

@@ -88,7 +88,10 @@ static rf_gpu_snapshot integrated(void)
     return s;
 }
 
-static int memory_type(const rf_gpu_snapshot *s, rf_gpu_memory kind) { return rf_gpu_plan_memory(s, kind, UINT32_MAX); }
+static int memory_type(const rf_gpu_snapshot *s, rf_gpu_memory kind)
+{
+    return rf_gpu_plan_memory(s, kind, UINT32_MAX);
+}
 
 static void test_discrete(void **state)
 {
@@ -237,8 +240,8 @@ static void test_describe(void **state)
     static const struct {
         uint32_t id;
         const char *name;
-    } vendors[] = { { 0x1002, "AMD" },    { 0x10DE, "NVIDIA" },  { 0x8086, "Intel" },  { 0x10005, "Mesa" },
-                    { 0x1AE0, "Google" }, { 0x13B5, "ARM" },     { 0x5143, "Qualcomm" }, { 0x1010, "Imagination" },
+    } vendors[] = { { 0x1002, "AMD" },    { 0x10DE, "NVIDIA" }, { 0x8086, "Intel" },    { 0x10005, "Mesa" },
+                    { 0x1AE0, "Google" }, { 0x13B5, "ARM" },    { 0x5143, "Qualcomm" }, { 0x1010, "Imagination" },
                     { 0x106B, "Apple" },  { 0xABCD, "0xABCD" } };
     rf_device_info info;
     rf_gpu_snapshot s = discrete();
@@ -259,10 +262,10 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_discrete),     cmocka_unit_test(test_discrete_resizable_bar),
-        cmocka_unit_test(test_integrated),   cmocka_unit_test(test_queue_family),
-        cmocka_unit_test(test_unusable),     cmocka_unit_test(test_subgroups),
-        cmocka_unit_test(test_alignment),    cmocka_unit_test(test_clamp),
+        cmocka_unit_test(test_discrete),   cmocka_unit_test(test_discrete_resizable_bar),
+        cmocka_unit_test(test_integrated), cmocka_unit_test(test_queue_family),
+        cmocka_unit_test(test_unusable),   cmocka_unit_test(test_subgroups),
+        cmocka_unit_test(test_alignment),  cmocka_unit_test(test_clamp),
         cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
