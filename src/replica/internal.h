@@ -79,6 +79,7 @@ struct rf_updater {
     uint32_t references;
     rf_strategy *strategy;
     rf_updater_params params;
+    bool destroyed;       /* by its user; what `params` points to is gone */
     uint64_t iterations;
     uint32_t accumulated; /* steps since the last update */
     struct { rf_variable **items; uint32_t count, capacity; } variables; /* all it has met, by offset; references */

@@ -61,6 +61,7 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
 void rf_updater_destroy(rf_updater **updater)
 {
     if (!updater || !*updater) return;
+    (*updater)->destroyed = true;
     rf_updater_release(*updater);
     *updater = NULL;
 }
