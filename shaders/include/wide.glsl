@@ -6,6 +6,9 @@
 #ifndef RF_WIDE_GLSL
 #define RF_WIDE_GLSL
 
+/* Before any mention of gl_WorkGroupSize, which is 1 until then. */
+layout(local_size_x_id = 0) in;
+
 #if W == 8
 #define VEC u64vec4
 struct Reg { vec4 lo, hi; };

@@ -9,7 +9,6 @@
 #define W 1
 #include "include/wide.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint FROM = 1;
 layout(constant_id = 2) const uint TO = 1;
 #define F32 1u

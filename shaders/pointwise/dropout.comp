@@ -8,7 +8,6 @@
 #include "include/wide.glsl"
 #include "include/philox.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint ALIGNED = 0;
 layout(push_constant) uniform Push {
     uint count, start_low, start_high; /* of this dispatch's elements within the replica's tensor */

@@ -17,7 +17,6 @@
 #include "include/scalar_math.glsl"
 #include "include/scalar_fns.h"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint MODES = 0;    /* four bits an input, see below; STRIDED: bit i for input i is used */
 layout(constant_id = 2) const uint HAS_TAIL = 1; /* the element count is not a multiple of W */
 /* Steps: function | a << 8 | b << 16 */

@@ -5,7 +5,6 @@
 #define W 4
 #include "include/wide.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint HAS_TAIL = 1;
 layout(push_constant) uniform Push { uint n_vec, n_tail; float value; } p;
 layout(std430, binding = 0) writeonly buffer OutV { vec4 v[]; };

@@ -4,7 +4,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Push { uint rows, columns /* in vectors of W */, rows_per_slice, slices; } p;
 layout(std430, binding = 0) readonly buffer In { VEC x[]; };
 layout(std430, binding = 1) writeonly buffer Out { VEC y[]; };

@@ -6,7 +6,6 @@
 #define W 1
 #include "include/wide.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Push {
     uint outputs, elements, slices;
     uint kept_size[3], kept_stride[3];     /* innermost first */

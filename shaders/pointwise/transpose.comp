@@ -5,7 +5,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Push {
     uint count, in_offset, out_offset; /* in units of W elements, as the strides */
     uint size[6], in_stride[6], out_stride[6]; /* innermost first */

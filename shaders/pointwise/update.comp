@@ -8,7 +8,6 @@
 #endif
 #include "include/wide.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint HAS_TAIL = 1;
 layout(constant_id = 2) const uint NESTEROV = 0;
 layout(push_constant) uniform Push { uint n_vec, n_tail; } p;
