@@ -420,10 +420,8 @@ rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const
     uint32_t *slot = op->mutates ? NULL : index_find(graph, NULL, &node);
     if (slot && *slot && is_current(graph, (*slot - 1) >> 1)) {
         const rf_node_info *found = &graph->nodes.items[(*slot - 1) >> 1];
-        if (!found->dead) {
-            if (op->n_out > 0) memcpy(out, found->out, op->n_out * sizeof(*out));
-            return RF_OK;
-        }
+        if (op->n_out > 0) memcpy(out, found->out, op->n_out * sizeof(*out));
+        return RF_OK;
     }
 
     rf_op_call call = { .op = op, .attr = node.attr, .n_in = n_in };

@@ -15,9 +15,8 @@ enum { BY_SIZE_LIMIT = 32768 };
 /* Values that share bytes are represented by the one that is made first, their owner. */
 typedef struct owner {
     rf_value merged; /* != 0: the bytes are those of this other owner (made in-place) */
-    rf_value home;   /* != 0: this external value of the group says where the bytes are */
-    uint32_t last;   /* last node that touches the bytes */
-    bool pinned;     /* must survive the run */
+    bool elsewhere;  /* the caller has a place for it, outside of the slab */
+    uint32_t last;   /* last node that touches the bytes; the number of nodes for what must survive the run */
 } owner;
 
 typedef struct block {
@@ -70,20 +69,6 @@ static bool kernel_reads(const rf_node_info *node, uint32_t i)
 
 /* ---- lifetimes ---- */
 
-static void find_homes(planner *p)
-{
-    /* A result that is external itself decides before views of it do. */
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t v = 1; v < p->graph->values.count; v++) {
-            if (!is_external(p, v) || !is_live_result(p, v)) continue;
-            const rf_value storage = info(p, v)->storage;
-            if (info(p, storage)->kind == RF_VALUE_RESULT && p->owners[storage].home == 0 &&
-                (pass == 1 || storage == v))
-                p->owners[storage].home = v;
-        }
-    }
-}
-
 static void find_lifetimes(planner *p, const rf_graph_roots *roots)
 {
     const rf_graph *graph = p->graph;
@@ -91,17 +76,16 @@ static void find_lifetimes(planner *p, const rf_graph_roots *roots)
         const rf_node_info *node = &graph->nodes.items[n];
         if (node->dead) continue;
         for (uint32_t i = 0; i < node->n_out; i++) {
-            owner *o = &p->owners[info(p, node->out[i])->storage];
-            if (o->last < n) o->last = n;
+            if (info(p, node->out[i])->storage != node->out[i]) continue;
+            p->owners[node->out[i]].last = n;
+            p->owners[node->out[i]].elsewhere = is_external(p, node->out[i]);
         }
         for (uint32_t i = 0; i < node->n_in; i++) {
             if (kernel_reads(node, i)) p->owners[info(p, node->in[i])->storage].last = n;
         }
     }
     for (uint32_t i = 0; i < roots->num_results; i++) {
-        owner *o = &p->owners[info(p, roots->results[i])->storage];
-        o->pinned = true;
-        o->last = graph->nodes.count;
+        p->owners[info(p, roots->results[i])->storage].last = graph->nodes.count;
     }
 }
 
@@ -111,7 +95,7 @@ static bool can_take_over(const planner *p, rf_node n, uint32_t i)
     const rf_node_info *node = &p->graph->nodes.items[n];
     const rf_value from = owner_of(p, node->in[i]);
     const owner *o = &p->owners[from];
-    if (!kernel_reads(node, i) || !is_live_result(p, from) || o->home || o->pinned || o->last != n) return false;
+    if (!kernel_reads(node, i) || !is_live_result(p, from) || o->elsewhere || o->last != n) return false;
     if (bytes(p, from) != bytes(p, node->out[0])) return false;
     /* Another input with the same bytes could be read at other places than those just written. */
     for (uint32_t j = 0; j < node->n_in; j++) {
@@ -127,11 +111,10 @@ static void merge_in_place(planner *p)
         if (node->dead || !(node->op->flags & RF_OP_INPLACE) || (node->op->flags & RF_OP_VIEW) || node->n_out == 0)
             continue;
         owner *made = &p->owners[node->out[0]];
-        for (uint32_t i = 0; i < node->n_in && made->home == 0 && made->merged == 0; i++) {
+        for (uint32_t i = 0; i < node->n_in && !made->elsewhere && !made->merged; i++) {
             if (!can_take_over(p, n, i)) continue;
             made->merged = owner_of(p, node->in[i]);
             p->owners[made->merged].last = made->last;
-            p->owners[made->merged].pinned = made->pinned;
         }
     }
 }
@@ -158,7 +141,7 @@ static rf_result list_blocks(planner *p)
         for (uint32_t i = 0; i < node->n_out; i++) {
             const rf_value v = node->out[i];
             const owner *o = &p->owners[v];
-            if (info(p, v)->storage != v || o->home) continue;
+            if (info(p, v)->storage != v || o->elsewhere) continue;
             if (o->merged)
                 naive += rf_align_up(bytes(p, v), p->alignment);
             else
@@ -311,9 +294,9 @@ static int ends_first(const void *a, const void *b)
     return x->block < y->block ? -1 : x->block > y->block;
 }
 
-/* Plays an allocator over the order of nodes: best fit among the gaps; the slab grows when nothing fits. Sorts the
- * blocks. */
-static rf_result lay_out_over_time(block *blocks, uint32_t count, uint64_t *slab)
+/* Plays an allocator over the order of nodes: best fit among the gaps; the slab grows when nothing fits. *peak is what
+ * lives at once at most: no layout needs less. Sorts the blocks. */
+static rf_result lay_out_over_time(block *blocks, uint32_t count, uint64_t *slab, uint64_t *peak)
 {
     ending *endings = RF_NEW_ARRAY(ending, count);
     if (!endings) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -323,12 +306,17 @@ static rf_result lay_out_over_time(block *blocks, uint32_t count, uint64_t *slab
     gap_list gaps = { 0 };
     rf_result r = RF_OK;
     uint32_t ended = 0;
+    uint64_t live = 0;
+    *peak = 0;
     for (uint32_t b = 0; b < count && r >= 0; b++) {
         for (; r >= 0 && endings[ended].last < blocks[b].first; ended++) {
             const block *dead = &blocks[endings[ended].block];
             r = release(&gaps, dead->offset, dead->size);
+            live -= dead->size;
         }
         blocks[b].offset = take(&gaps, blocks[b].size);
+        live += blocks[b].size;
+        if (live > *peak) *peak = live;
     }
     *slab = gaps.end;
     rf_free(gaps.items);
@@ -339,10 +327,10 @@ static rf_result lay_out_over_time(block *blocks, uint32_t count, uint64_t *slab
 static rf_result lay_out(planner *p)
 {
     const uint32_t count = p->blocks.count;
-    uint64_t slab = 0;
-    if (count > 0) RF_TRY(lay_out_over_time(p->blocks.items, count, &slab));
+    uint64_t slab = 0, peak = 0;
+    if (count > 0) RF_TRY(lay_out_over_time(p->blocks.items, count, &slab, &peak));
     p->plan->slab_size = slab;
-    if (count == 0 || count > BY_SIZE_LIMIT) return RF_OK;
+    if (slab - peak <= peak / 64 || count > BY_SIZE_LIMIT) return RF_OK; /* little is left to gain, or it takes long */
     block *other = RF_NEW_ARRAY(block, count);
     if (!other) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memcpy(other, p->blocks.items, count * sizeof(*other));
@@ -370,10 +358,9 @@ static void fill_in(planner *p)
     for (uint32_t v = 1; v < p->graph->values.count; v++) {
         if (!is_live_result(p, v)) continue;
         const rf_value from = owner_of(p, v);
-        const rf_value home = p->owners[from].home ? p->owners[from].home : from;
         placements[v].size = bytes(p, v);
-        placements[v].alias_of = home == v ? 0 : home;
-        placements[v].planned = !p->owners[from].home && is_live_result(p, from) && !is_external(p, v);
+        placements[v].alias_of = from == v ? 0 : from;
+        placements[v].planned = !p->owners[from].elsewhere && is_live_result(p, from) && !is_external(p, v);
         if (placements[v].planned) placements[v].offset = placements[from].offset;
     }
 }
@@ -385,7 +372,6 @@ static rf_result make(planner *p, const rf_graph_roots *roots)
     p->plan->placements = RF_NEW_ARRAY(rf_placement, graph->values.count);
     p->plan->workspace_offset = RF_NEW_ARRAY(uint64_t, graph->nodes.count);
     if (!p->owners || !p->plan->placements || !p->plan->workspace_offset) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    find_homes(p);
     find_lifetimes(p, roots);
     merge_in_place(p);
     RF_TRY(list_blocks(p));

@@ -114,6 +114,21 @@ static void no_influence_gives_zeros(void **state)
     rf_graph_destroy(&g);
 }
 
+static void shapes_carry_no_gradient(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, grad;
+    OK(rf_graph_input(g, 0, F32(2, 2), &x));
+    rf_op ones = toy_fill_like; /* without a gradient, and without saying that it stops */
+    ones.flags = 0;
+    const rf_value loss = toy1(g, &toy_sum, toy1(g, &ones, x));
+    OK(rf_graph_differentiate(g, loss, &x, 1, &grad));
+    assert_ptr_equal(&toy_fill_like, g->nodes.items[g->values.items[grad].producer].op); /* zeros */
+    rf_graph_destroy(&g);
+}
+
 static void intermediate_targets(void **state)
 {
     (void)state;
@@ -196,6 +211,7 @@ int main(void)
         cmocka_unit_test(nested_with_fan_out),
         cmocka_unit_test(one_output_of_several),
         cmocka_unit_test(no_influence_gives_zeros),
+        cmocka_unit_test(shapes_carry_no_gradient),
         cmocka_unit_test(intermediate_targets),
         cmocka_unit_test(missing_gradient_is_an_error_only_on_the_way),
         cmocka_unit_test(bad_requests),

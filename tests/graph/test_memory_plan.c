@@ -2,8 +2,8 @@
 /* Memory plans: single cases, properties over random graphs, and a run inside the planned slab against the interpreter.
  */
 #include <stdlib.h>
+#include <time.h>
 
-#include "base/platform.h"
 #include "toy.h"
 
 static const char object;
@@ -77,21 +77,24 @@ static void external_places(void **state)
     external[view] = true;
     rf_memory_plan plan;
     OK(rf_memory_plan_make(g, &(rf_graph_roots){ results, 3 }, external, NULL, 64, &plan));
-    /* The kernel of `a` writes to where the caller wants its view. */
-    assert_false(plan.placements[a].planned || plan.placements[view].planned);
-    assert_int_equal(view, plan.placements[a].alias_of);
-    assert_int_equal(0, plan.placements[view].alias_of);
+    /* A view is made by no kernel: the plan says what to copy to its place. */
+    assert_true(plan.placements[a].planned && plan.placements[a].alias_of == 0);
+    assert_false(plan.placements[view].planned);
+    assert_int_equal(a, plan.placements[view].alias_of);
     assert_true(plan.placements[scaled].planned && plan.placements[scaled].alias_of == 0);
     assert_false(plan.placements[leaf_view].planned);
     assert_int_equal(w, plan.placements[leaf_view].alias_of);
-    assert_int_equal(256, plan.slab_size);
+    assert_int_equal(512, plan.slab_size);
     rf_memory_plan_free(&plan);
-    /* Two places for the same bytes, and a place for a leaf's bytes: the plan says what to copy. */
-    external[a] = external[leaf_view] = true;
-    OK(rf_memory_plan_make(g, &(rf_graph_roots){ results, 3 }, external, NULL, 64, &plan));
+    /* What a kernel makes in the caller's place, views see there, and nothing is made in-place over it. */
+    memset(external, 0, g->values.count);
+    external[a] = true;
+    OK(rf_memory_plan_make(g, &(rf_graph_roots){ &scaled, 1 }, external, NULL, 64, &plan));
+    assert_false(plan.placements[a].planned || plan.placements[view].planned);
     assert_int_equal(0, plan.placements[a].alias_of);
     assert_int_equal(a, plan.placements[view].alias_of);
-    assert_int_equal(w, plan.placements[leaf_view].alias_of);
+    assert_true(plan.placements[scaled].planned && plan.placements[scaled].alias_of == 0);
+    assert_int_equal(256, plan.slab_size);
     rf_memory_plan_free(&plan);
     test_free(external);
     FAILS(RF_ERROR_INVALID_ARGUMENT, "alignment", rf_memory_plan_make(g, NULL, NULL, NULL, 0, &plan));
@@ -130,21 +133,22 @@ static rf_value group_of(const rf_memory_plan *plan, rf_value v)
     return plan->placements[v].alias_of ? plan->placements[v].alias_of : v;
 }
 
-/* Lifetimes here are found per value in the plainest way, not per group as the planner does. */
-static void check_no_overlap(const rf_graph *g, const rf_memory_plan *plan, const rf_value *results,
-                             uint32_t num_results, const uint64_t *workspace, uint64_t alignment)
+/* Lifetimes here are found per value in the plainest way, not per group as the planner does. Returns what lives at once
+ * at most, which no plan can do with less. */
+static uint64_t check_no_overlap(const rf_graph *g, const rf_memory_plan *plan, const rf_value *results,
+                                 uint32_t num_results, const uint64_t *workspace, uint64_t alignment)
 {
     interval *all = test_calloc(g->values.count + g->nodes.count, sizeof(*all));
     uint32_t count = 0;
     for (uint32_t v = 1; v < g->values.count; v++) {
         const rf_placement *place = &plan->placements[v];
         if (!place->planned) continue;
-        interval now = { place->offset, place->offset + place->size, g->values.items[v].producer, 0,
-                         group_of(plan, v) };
-        now.last = now.first;
+        /* The bytes of a view are there since what it looks at was made; who reads the view reads them. */
+        const uint32_t made = g->values.items[g->values.items[v].storage].producer;
+        interval now = { place->offset, place->offset + place->size, made, made, group_of(plan, v) };
         for (uint32_t n = now.first + 1; n < g->nodes.count; n++) {
             const rf_node_info *node = &g->nodes.items[n];
-            for (uint32_t i = 0; !node->dead && i < node->n_in; i++) {
+            for (uint32_t i = 0; !node->dead && !(node->op->flags & RF_OP_VIEW) && i < node->n_in; i++) {
                 if (node->in[i] == v && !(node->op->shape_only >> i & 1)) now.last = n;
             }
         }
@@ -171,7 +175,20 @@ static void check_no_overlap(const rf_graph *g, const rf_memory_plan *plan, cons
                          (unsigned)b->end);
         }
     }
+    uint64_t peak = 0;
+    for (uint32_t n = 0; n < g->nodes.count; n++) {
+        uint64_t live = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            bool counted = all[i].first > n || all[i].last < n;
+            for (uint32_t j = 0; j < i && all[i].group; j++)
+                counted = counted || (all[j].group == all[i].group && all[j].first <= n && all[j].last >= n);
+            if (!counted) live += rf_align_up(all[i].end - all[i].begin, alignment);
+        }
+        if (live > peak) peak = live;
+    }
+    assert_true(plan->slab_size >= peak);
     test_free(all);
+    return peak;
 }
 
 static void *address(const rf_memory_plan *plan, char *slab, void **elsewhere, rf_value v)
@@ -206,7 +223,12 @@ static bool same_bytes(const float *a, const float *b, size_t n)
     return true;
 }
 
-static void check_random(uint64_t seed, uint64_t *slab_total, uint64_t *naive_total, uint32_t *in_place)
+typedef struct totals {
+    uint64_t slab, naive, peak;
+    uint32_t in_place, optimal;
+} totals;
+
+static void check_random(uint64_t seed, totals *t)
 {
     rf_rng rng = { .key = seed };
     rf_value results[5];
@@ -220,16 +242,21 @@ static void check_random(uint64_t seed, uint64_t *slab_total, uint64_t *naive_to
     rf_arena arena = { 0 };
     void **expected = toy_fill_leaves(g, &arena, seed), **elsewhere = toy_fill_leaves(g, &arena, seed);
     for (uint32_t i = 0; i < 2; i++) {
-        external[results[i]] = g->values.items[results[i]].kind == RF_VALUE_RESULT;
+        /* Not a view: who wants one in a place of its own copies it there. */
+        external[results[i]] =
+            g->values.items[results[i]].kind == RF_VALUE_RESULT && g->values.items[results[i]].storage == results[i];
         if (external[results[i]] && !elsewhere[results[i]])
             elsewhere[results[i]] = rf_arena_alloc(&arena, rf_tensor_bytes(rf_graph_desc(g, results[i])));
     }
     rf_memory_plan plan;
     OK(rf_memory_plan_make(g, &(rf_graph_roots){ results, 5 }, external, workspace, alignment, &plan));
     assert_true(plan.slab_size <= plan.naive_size);
-    *slab_total += plan.slab_size;
-    *naive_total += plan.naive_size;
-    check_no_overlap(g, &plan, results, 5, workspace, alignment);
+    const uint64_t peak = check_no_overlap(g, &plan, results, 5, workspace, alignment);
+
+    t->slab += plan.slab_size;
+    t->naive += plan.naive_size;
+    t->peak += peak;
+    t->optimal += plan.slab_size == peak;
 
     OK(rf_graph_interpret(g, &arena, expected));
     char *slab = aligned_alloc(64, (size_t)rf_align_up(plan.slab_size + 1, 64));
@@ -239,7 +266,7 @@ static void check_random(uint64_t seed, uint64_t *slab_total, uint64_t *naive_to
         const rf_value_info *value = &g->values.items[v];
         const rf_placement *place = &plan.placements[v];
         if (place->alias_of) assert_int_equal(0, plan.placements[place->alias_of].alias_of);
-        *in_place += place->alias_of && value->storage == v;
+        t->in_place += place->alias_of && value->storage == v;
         bool wanted = value->kind == RF_VALUE_STATE;
         for (uint32_t i = 0; i < 5; i++) wanted = wanted || results[i] == v;
         if (wanted && alignment != 1 &&
@@ -254,16 +281,25 @@ static void check_random(uint64_t seed, uint64_t *slab_total, uint64_t *naive_to
     rf_graph_destroy(&g);
 }
 
+/* Of this process: tests run beside each other. */
+static double cpu_seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
 static void random_graphs(void **state)
 {
     (void)state;
-    uint64_t slab = 0, naive = 0;
-    uint32_t in_place = 0;
-    for (uint64_t seed = 0; seed < 300; seed++) check_random(seed, &slab, &naive, &in_place);
-    print_message("slabs are %.0f %% of the sum of sizes, %u results in place\n", 100.0 * (double)slab / (double)naive,
-                  in_place);
-    assert_true(in_place > 300);
-    assert_true(slab * 10 < naive * 8);
+    totals t = { 0 };
+    for (uint64_t seed = 0; seed < 300; seed++) check_random(seed, &t);
+    print_message(
+        "slabs: %.1f %% of the sum of sizes, %.2f %% of the most that lives at once, %u of 300 optimal; %u results in "
+        "place\n",
+        100.0 * (double)t.slab / (double)t.naive, 100.0 * (double)t.slab / (double)t.peak, t.optimal, t.in_place);
+    assert_true(t.in_place > 300);
+    assert_true(t.slab * 10 < t.naive * 8);
+    /* 3.5 %; either layout alone takes 4 % or more. */
+    assert_true(t.slab * 1000 < t.peak * 1037);
 }
 
 /* A training step's shape of memory: all activations live until their backward node. */
@@ -283,9 +319,9 @@ static void ten_thousand_nodes(void **state)
     uint64_t *workspace = test_calloc(g->nodes.count, sizeof(*workspace));
     for (uint32_t n = 0; n < g->nodes.count; n++) workspace[n] = n % 7 * 100;
     rf_memory_plan plan;
-    const uint64_t start = rf_now_ns();
+    const double start = cpu_seconds();
     OK(rf_memory_plan_make(g, &(rf_graph_roots){ results, 3 }, NULL, workspace, 64, &plan));
-    const double seconds = (double)(rf_now_ns() - start) * 1e-9;
+    const double seconds = cpu_seconds() - start;
     print_message("%u nodes: plan %.4f s, slab %.2f MB of %.2f MB\n", g->nodes.count, seconds,
                   (double)plan.slab_size * 1e-6, (double)plan.naive_size * 1e-6);
     assert_true(seconds < 2.0);
