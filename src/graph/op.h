@@ -158,8 +158,8 @@ struct rf_op {
     /* Plain C, obviously right, slow. Accumulate in double. Mutated inputs are written through in[]. */
     rf_result (*reference)(const rf_op_call *call, void *const *in, void *const *out);
     rf_cost (*cost)(const rf_op_call *call);
-    /* Fusion: node `producer` of this op has one output with one use, by node `consumer`. True when *fused, whose output 0
-     * has the consumer's output 0 shape, replaces both. NULL: never. Not asked for nodes that mutate. */
+    /* Fusion: node `producer` of this op has one output, which is read once, by node `consumer`. True when *fused, whose
+     * output 0 has the consumer's output 0 shape, replaces both. NULL: never. Not asked for nodes that mutate. */
     bool (*absorb_consumer)(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
     /* Fusion of two readers of one value: node `self` is of this op, `other` comes to be its output number *other_out. */
     bool (*absorb_sibling)(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);

@@ -324,7 +324,7 @@ static void ten_thousand_nodes(void **state)
     const double seconds = cpu_seconds() - start;
     print_message("%u nodes: plan %.4f s, slab %.2f MB of %.2f MB\n", g->nodes.count, seconds,
                   (double)plan.slab_size * 1e-6, (double)plan.naive_size * 1e-6);
-    assert_true(seconds < 2.0);
+    assert_true(seconds < 4.0);
     assert_true(plan.slab_size < plan.naive_size);
     rf_memory_plan_free(&plan);
     test_free(workspace);
