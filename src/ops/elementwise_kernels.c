@@ -3,6 +3,7 @@
  * Kernels of the element-wise op. Two forms of one shader (shaders/pointwise/elementwise.comp): "wide" ones for inputs of the
  * output's size, single elements and x[(i / inner) % period] (bias rows, per-row factors), and "strided" for any broadcasting.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -12,6 +13,7 @@
 #include "rf_shaders.h"
 
 enum { MODE_UNUSED, MODE_FULL, MODE_ONE, MODE_WINDOW_VECTOR, MODE_WINDOW_SPLAT, MODE_WINDOW_ANY, MODE_SECOND = 8 };
+#define MODES_ANY (1u << 24) /* some input has MODE_WINDOW_ANY with the first window; << 1: with the second */
 typedef struct window { uint64_t inner, period; } window;
 typedef struct layout {
     uint32_t n_windows;
@@ -64,6 +66,7 @@ static uint32_t modes(const layout *l, uint32_t n_in, uint32_t width)
             const window *w = &l->windows[l->which[i]];
             if (w->inner == 1 && w->period % width == 0) mode = MODE_WINDOW_VECTOR;
             else if (w->inner % width == 0) mode = MODE_WINDOW_SPLAT;
+            else word |= MODES_ANY << l->which[i];
             mode += l->which[i] * MODE_SECOND;
         }
         word |= mode << (4 * i);
@@ -71,12 +74,34 @@ static uint32_t modes(const layout *l, uint32_t n_in, uint32_t width)
     return word;
 }
 
-/* Steps in the shader's numbering (inputs 0-5, steps 6 and on), filled up with copies of the last. */
-static void push_steps(rf_dispatch *d, const rf_elementwise_attr *attr, uint32_t n_in, float imm[RF_MAX_STEPS])
+/* The shaders for programs of at most `steps` steps and `inputs` inputs, smallest first: what a driver has to fold is what a
+ * pipeline costs. */
+typedef struct variant {
+    uint32_t steps, inputs;
+    const rf_shader *u64x8, *vec4, *strided;
+} variant;
+static const variant variants[] = {
+    { 1, 2, &rf_shader_elementwise_1_w8, &rf_shader_elementwise_1_w4, &rf_shader_elementwise_1_strided },
+    { 3, 4, &rf_shader_elementwise_3_w8, &rf_shader_elementwise_3_w4, &rf_shader_elementwise_3_strided },
+    { RF_MAX_STEPS, RF_ELEMENTWISE_INPUTS, &rf_shader_elementwise_8_w8, &rf_shader_elementwise_8_w4,
+      &rf_shader_elementwise_8_strided },
+};
+
+static const variant *find_variant(const rf_op_call *call)
 {
-    const uint32_t shift = RF_ELEMENTWISE_INPUTS - n_in;
-    for (uint32_t i = 0; i < RF_MAX_STEPS; i++) {
-        rf_scalar_step s = { .fn = RF_FN_COPY, .a = (uint8_t)(n_in + i - 1), .b = (uint8_t)(n_in + i - 1) };
+    const rf_elementwise_attr *attr = call->attr;
+    const variant *v = variants;
+    while (attr->n_steps > v->steps || call->n_in > v->inputs) v++;
+    return v;
+}
+
+/* Steps in the variant's numbering (steps follow its number of inputs), filled up with copies of the last. */
+static void push_steps(rf_dispatch *d, const variant *v, const rf_op_call *call, float *imm)
+{
+    const rf_elementwise_attr *attr = call->attr;
+    const uint32_t n_in = call->n_in, shift = v->inputs - n_in;
+    for (uint32_t i = 0; i < v->steps; i++) {
+        rf_scalar_step s = { .fn = RF_FN_COPY, .a = (uint8_t)(n_in + i - 1) };
         if (i < attr->n_steps) s = attr->steps[i];
         if (rf_scalar_table[s.fn].arity == 1) s.b = s.a;
         const uint32_t a = s.a >= n_in ? s.a + shift : s.a, b = s.b >= n_in ? s.b + shift : s.b;
@@ -105,25 +130,26 @@ static void push_windows(wide_push *push, const layout *l, uint64_t start)
 }
 
 static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan,
-                           const rf_shader *shader, uint32_t width)
+                           uint32_t width)
 {
+    const variant *v = find_variant(call);
     layout l;
     if (!find_layout(call, caps, &l)) return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: kernel is not eligible");
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_pointwise_chunk(caps, sizeof(float));
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = count - start < chunk ? count - start : chunk;
-        rf_dispatch *d = rf_kernel_plan_add(plan, shader);
+        rf_dispatch *d = rf_kernel_plan_add(plan, width == 8 ? v->u64x8 : v->vec4);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         wide_push push = { (uint32_t)(n / width), (uint32_t)(n % width), { { 0 } }, { 0 } };
         rf_dispatch_spec(d, rf_pointwise_local_size(caps));
         rf_dispatch_spec(d, modes(&l, call->n_in, width));
         rf_dispatch_spec(d, push.n_tail != 0);
-        push_steps(d, call->attr, call->n_in, push.imm);
+        push_steps(d, v, call, push.imm);
         push_windows(&push, &l, start);
-        rf_dispatch_push(d, &push, sizeof(push));
-        for (uint32_t i = 0; i < RF_ELEMENTWISE_INPUTS; i++) {
-            const uint32_t k = i < call->n_in ? i : 0; /* the shader names all six: the rest repeat the first */
+        rf_dispatch_push(d, &push, (uint32_t)offsetof(wide_push, imm) + v->steps * 4);
+        for (uint32_t i = 0; i < v->inputs; i++) {
+            const uint32_t k = i < call->n_in ? i : 0; /* the shader names them all: the rest repeat the first */
             if (l.kind[k] == MODE_FULL) rf_pointwise_bind(d, RF_BIND_INPUT, k, false, start * 4, n * 4);
             else rf_dispatch_bind(d, RF_BIND_INPUT, k, RF_VIEW_STORAGE, false);
         }
@@ -142,7 +168,7 @@ static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    return plan_wide(call, caps, plan, &rf_shader_elementwise_w8, 8);
+    return plan_wide(call, caps, plan, 8);
 }
 
 static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
@@ -153,7 +179,7 @@ static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    return plan_wide(call, caps, plan, &rf_shader_elementwise_w4, 4);
+    return plan_wide(call, caps, plan, 4);
 }
 
 /* ---- any broadcasting ---- */
@@ -209,6 +235,7 @@ static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
+    const variant *v = find_variant(call);
     rf_collapsed c;
     rf_broadcast_collapse(call->out[0].shape, call->in, call->n_in, &c);
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape);
@@ -217,7 +244,7 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
     if (!chunk) return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: kernel is not eligible");
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = count - start < chunk ? count - start : chunk;
-        rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_elementwise_strided);
+        rf_dispatch *d = rf_kernel_plan_add(plan, v->strided);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         strided_push push = { .count = (uint32_t)n, .start = (uint32_t)start };
@@ -226,8 +253,8 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
         rf_dispatch_spec(d, rf_pointwise_local_size(caps));
         rf_dispatch_spec(d, (1u << call->n_in) - 1);
         rf_dispatch_spec(d, 0);
-        push_steps(d, call->attr, call->n_in, push.imm);
-        for (uint32_t i = 0; i < RF_ELEMENTWISE_INPUTS; i++) {
+        push_steps(d, v, call, push.imm);
+        for (uint32_t i = 0; i < v->inputs; i++) {
             const uint32_t k = i < call->n_in ? i : 0;
             uint64_t first, end;
             input_range(&c, c.present[k], start, n, &first, &end);
@@ -236,7 +263,7 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
             push.present[i / 4] |= (c.present[k] << (6 - c.rank)) << (8 * (i & 3));
             push.offset[i] = 0u - (uint32_t)(from / 4);
         }
-        rf_dispatch_push(d, &push, sizeof(push));
+        rf_dispatch_push(d, &push, (uint32_t)offsetof(strided_push, imm) + v->steps * 4);
         rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * 4, n * 4);
         RF_TRY(rf_pointwise_grid(caps, n, d->grid));
     }
