@@ -185,9 +185,11 @@ static void compare(rf_strategy *strategy, const char *name, const rf_optimizer_
         const double expected = oracle_gradient(&o, x, y, gradient);
         assert_near(train_step(&r, i), expected, 2e-5, 0.0, name);
         float g[PARAMS];
-        OK(rf_variable_read_gradient(r.kernel, g));
-        OK(rf_variable_read_gradient(r.bias, g + WEIGHTS));
-        for (int k = 0; k < PARAMS; k++) assert_near(g[k], gradient[k], 1e-4, 1e-5, name);
+        if (params->accumulation_steps < 2) {
+            OK(rf_variable_read_gradient(r.kernel, g));
+            OK(rf_variable_read_gradient(r.bias, g + WEIGHTS));
+            for (int k = 0; k < PARAMS; k++) assert_near(g[k], gradient[k], 1e-4, 1e-5, name);
+        }
         oracle_update(&o, params, gradient);
     }
     assert_int_equal(rf_optimizer_iterations(r.optimizer), o.iteration);
@@ -342,18 +344,18 @@ static void bad_arguments(rf_strategy *strategy)
     rf_strategy_destroy(&other);
 }
 
-ON_ALL(all_kinds)
+ON_ONE(all_kinds)
+ON_MIXED(all_kinds)
 ON_ALL(accumulation_is_a_big_batch)
-ON_FIRST(rate_between_steps)
-ON_FIRST(bad_arguments)
+ON_ONE(rate_between_steps)
+ON_ONE(bad_arguments)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_kinds_on_all),
-        cmocka_unit_test(accumulation_is_a_big_batch_on_all),
-        cmocka_unit_test(rate_between_steps_on_first),
-        cmocka_unit_test(bad_arguments_on_first),
+        cmocka_unit_test(all_kinds_on_one),          cmocka_unit_test(all_kinds_on_mixed),
+        cmocka_unit_test(accumulation_is_a_big_batch_on_all), cmocka_unit_test(rate_between_steps_on_one),
+        cmocka_unit_test(bad_arguments_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
