@@ -19,7 +19,7 @@ layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Push {
     uint images;
     int height, width, channels, out_height, out_width, window_height, window_width, stride_height, stride_width, pad_top, pad_left;
-    float per_channels, per_out_width, per_width; // reciprocals
+    float per_channels, per_columns; // 1 / channels, 1 / columns of what invocations stand for
     uint relu_mask;
 };
 
@@ -41,7 +41,8 @@ struct Place {
     int row, column, channel;
 };
 
-Place rf_place(int rows, int columns, float per_columns)
+// Invocations stand for rows x columns x channels of an image.
+Place rf_place(int rows, int columns)
 {
     const uint i = gl_GlobalInvocationID.x;
     const uint pixel = rf_quotient(i, uint(channels), per_channels);

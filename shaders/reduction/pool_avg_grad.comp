@@ -9,7 +9,7 @@ layout(std430, binding = 1) writeonly buffer Dx { T dx[]; };
 
 void main()
 {
-    const Place p = rf_place(height, width, per_width);
+    const Place p = rf_place(height, width);
     if (!p.inside) return;
     const ivec2 rows = rf_windows(p.row + pad_top, window_height, stride_height, out_height);
     const ivec2 columns = rf_windows(p.column + pad_left, window_width, stride_width, out_width);

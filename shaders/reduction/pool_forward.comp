@@ -9,7 +9,7 @@ layout(std430, binding = 1) writeonly buffer Y { T y[]; };
 
 void main()
 {
-    const Place p = rf_place(out_height, out_width, per_out_width);
+    const Place p = rf_place(out_height, out_width);
     if (!p.inside) return;
     const int top = p.row * stride_height - pad_top, left = p.column * stride_width - pad_left;
     const int first_row = max(top, 0), end_row = min(top + window_height, height);

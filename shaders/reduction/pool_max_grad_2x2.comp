@@ -1,41 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient of pool_max_2x2: one invocation per window fills the window in, and the odd last row and column with zeros.
+// Gradient of pool_max_2x2: one invocation per 2 x 2 elements, among them the odd last row and column that no window covers.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define VEC4
 #include "pool.glsl"
 
+#ifdef TEXEL
+layout(binding = 0) uniform samplerBuffer dy;
+layout(binding = 1) uniform samplerBuffer x;
+#define DY(i) texelFetch(dy, i)
+#define X(i) texelFetch(x, i)
+#else
 layout(std430, binding = 0) readonly buffer Dy { vec4 dy[]; };
-layout(std430, binding = 1) readonly buffer X { vec4 x[]; };
+layout(std430, binding = 1) readonly buffer Images { vec4 x[]; };
+#define DY(i) dy[i]
+#define X(i) x[i]
+#endif
 layout(std430, binding = 2) writeonly buffer Dx { vec4 dx[]; };
 
 void main()
 {
-    const Place p = rf_place(out_height, out_width, per_out_width);
+    const Place p = rf_place((height + 1) / 2, (width + 1) / 2);
     if (!p.inside) return;
-    const int upper = rf_in_at(2 * p.row, 2 * p.column, p.channel), lower = upper + width * channels;
-    const vec4 v0 = x[upper], v1 = x[upper + channels], v2 = x[lower], v3 = x[lower + channels];
-    vec4 top = v0, at = vec4(0.0);
-    at = mix(at, vec4(1.0), GT(v1, top));
-    top = mix(top, v1, GT(v1, top));
-    at = mix(at, vec4(2.0), GT(v2, top));
-    top = mix(top, v2, GT(v2, top));
-    at = mix(at, vec4(3.0), GT(v3, top));
-    top = mix(top, v3, GT(v3, top));
+    // Software drivers execute both sides of every branch: so no branch but round the stores, and valid addresses for all.
+    const bool right = 2 * p.column + 1 < width, below = 2 * p.row + 1 < height;
+    const int to_right = right ? channels : 0, to_below = below ? width * channels : 0;
+    const int at = rf_in_at(2 * p.row, 2 * p.column, p.channel);
+    const vec4 v0 = X(at), v1 = X(at + to_right), v2 = X(at + to_below), v3 = X(at + to_below + to_right);
     const vec4 zero = vec4(0.0);
-    vec4 g = dy[rf_out_at(p.row, p.column, p.channel)];
-    if (relu_mask != 0) g = mix(zero, g, GT(top, zero));
-    dx[upper] = mix(zero, g, EQ(at, zero));
-    dx[upper + channels] = mix(zero, g, EQ(at, vec4(1.0)));
-    dx[lower] = mix(zero, g, EQ(at, vec4(2.0)));
-    dx[lower + channels] = mix(zero, g, EQ(at, vec4(3.0)));
+    vec4 g = DY(rf_out_at(min(p.row, out_height - 1), min(p.column, out_width - 1), p.channel));
+    if (!(right && below)) g = zero;
 
-    const bool odd_column = p.column == out_width - 1 && 2 * out_width < width;
-    const bool odd_row = p.row == out_height - 1 && 2 * out_height < height;
-    if (odd_column) dx[upper + 2 * channels] = dx[lower + 2 * channels] = zero;
-    if (odd_row) {
-        const int last = lower + width * channels;
-        dx[last] = dx[last + channels] = zero;
-        if (odd_column) dx[last + 2 * channels] = zero;
-    }
+    // The first that equals the maximum gets g, the others zero.
+    const vec4 top = max(max(v0, v1), max(v2, v3));
+    if (relu_mask != 0) g = mix(zero, g, GT(top, zero));
+    dx[at] = mix(zero, g, EQ(v0, top));
+    g = mix(g, zero, EQ(v0, top));
+    if (right) dx[at + to_right] = mix(zero, g, EQ(v1, top));
+    g = mix(g, zero, EQ(v1, top));
+    if (below) dx[at + to_below] = mix(zero, g, EQ(v2, top));
+    g = mix(g, zero, EQ(v2, top));
+    if (right && below) dx[at + to_below + to_right] = g;
 }

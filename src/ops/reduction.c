@@ -125,7 +125,10 @@ uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps)
         /* The alignment is a power of two, so the largest step is a multiple of the others. */
         const uint64_t own_step = caps->buffer_alignment / gcd(caps->buffer_alignment, bytes);
         if (own_step > step) step = own_step;
-        if (chunk > caps->max_storage_range / bytes) chunk = caps->max_storage_range / bytes;
+        uint64_t range = caps->max_storage_range;
+        if (job->tensors[i].view == RF_VIEW_TEXEL_RGBA32F && range > 16ull * caps->max_texel_elements)
+            range = 16ull * caps->max_texel_elements;
+        if (chunk > range / bytes) chunk = range / bytes;
     }
     uint32_t grid[3];
     if (job->grid == RF_GRID_IMAGES && chunk > caps->max_grid[1]) chunk = caps->max_grid[1];
@@ -150,7 +153,7 @@ rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_
         rf_dispatch_push(d, push, job->n_push * (uint32_t)sizeof(uint32_t));
         for (uint32_t i = 0; i < job->n_tensors; i++) {
             const rf_row_tensor *t = &job->tensors[i];
-            rf_dispatch_bind(d, t->kind, t->index, RF_VIEW_STORAGE, t->write);
+            rf_dispatch_bind(d, t->kind, t->index, t->view, t->write);
             d->bind[i].offset = first * t->row_bytes;
             d->bind[i].size = rows * t->row_bytes;
         }

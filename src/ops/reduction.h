@@ -43,6 +43,7 @@ typedef struct rf_row_tensor {
     rf_bind_kind kind;
     uint32_t index;
     bool write;
+    rf_bind_view view;
     uint64_t row_bytes;
 } rf_row_tensor;
 typedef struct rf_row_job {
