@@ -634,6 +634,7 @@ static void test_every_failure(void **state)
         if (r != RF_ERROR_OUT_OF_HOST_MEMORY && !not_needed)
             fail_msg("%s failed, but the result is %s", failing, rf_result_name(r));
         failing = NULL;
+        if (i % 6 > 0) continue;
         missing = names[i];
         CHECK_FAILS(RF_ERROR_UNSUPPORTED, do_everything());
         assert_non_null(strstr(rf_error_message(), missing));

@@ -95,8 +95,10 @@ static void test_list(void **state)
             assert_int_equal(d->subgroup_size, 4);
         }
     }
-    assert_true(lavapipe == has_driver("lvp_icd"));
-    assert_true(swiftshader == has_driver("swiftshader"));
+    if (getenv("VK_DRIVER_FILES")) {
+        assert_true(lavapipe == has_driver("lvp_icd"));
+        assert_true(swiftshader == has_driver("swiftshader"));
+    }
 
     /* Less room than devices: only that much is written, all are counted. */
     rf_device_info one[2];
@@ -285,11 +287,14 @@ done:
 static void test_instances_in_threads(void **state)
 {
     (void)state;
-    uint32_t count = 0;
-    CHECK(rf_devices_list(NULL, &count));
+    rf_device_info infos[MAX_DEVICES];
+    uint32_t count = MAX_DEVICES, next = 0;
+    CHECK(rf_devices_list(infos, &count));
+    if (count > MAX_DEVICES) count = MAX_DEVICES;
     worker workers[4] = { 0 };
     for (uint32_t i = 0; i < 4; i++) {
-        workers[i].index = i % count;
+        for (uint32_t tried = 0; tried < count && !infos[next % count].usable; tried++) next++;
+        workers[i].index = next++ % count;
         assert_int_equal(pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]), 0);
     }
     for (uint32_t i = 0; i < 4; i++) pthread_join(workers[i].thread, NULL);
@@ -359,8 +364,9 @@ static void test_validation_sees_missing_barrier(void **state)
 
 int main(void)
 {
-    if (!getenv("VK_DRIVER_FILES")) {
-        fprintf(stderr, "skipped: no Vulkan driver to test on\n");
+    uint32_t count = 0;
+    if (rf_devices_list(NULL, &count) < 0) {
+        fprintf(stderr, "skipped: %s\n", rf_error_message());
         return 77;
     }
     const struct CMUnitTest tests[] = {
