@@ -28,16 +28,15 @@ rf_strategy *open_devices(const char *devices, const rf_mirrored_params *params)
 
 /* ---- data ---- */
 
-static float images[MAX_BATCH][IN], labels[MAX_BATCH][OUT];
+static float points[MAX_BATCH][IN], targets[MAX_BATCH];
 
 static void make_data(void)
 {
     rf_rng rng = { .key = 2024 };
     for (int n = 0; n < MAX_BATCH; n++) {
         for (int i = 0; i < IN; i++)
-            images[n][i] = (float)rf_rng_normal(&rng);
-        for (int o = 0; o < OUT; o++)
-            labels[n][o] = images[n][o] - 0.5f * images[n][o + 1] + 0.25f + 0.1f * (float)rf_rng_normal(&rng);
+            points[n][i] = 0.3f * (float)rf_rng_normal(&rng);
+        targets[n] = 2 * points[n][0] - points[n][1] + 0.25f + 0.1f * (float)rf_rng_normal(&rng);
     }
 }
 
@@ -45,39 +44,40 @@ rf_element linear_batch(uint32_t first, uint32_t count)
 {
     make_data();
     return (rf_element){ 2,
-                         { { RF_F32, RF_SHAPE((int64_t)count, IN), images[first] },
-                           { RF_F32, RF_SHAPE((int64_t)count, OUT), labels[first] } } };
+                         { { RF_F32, RF_SHAPE((int64_t)count, IN), points[first] },
+                           { RF_F32, RF_SHAPE((int64_t)count), &targets[first] } } };
 }
 
 void linear_initial(float *w, float *b)
 {
-    for (int i = 0; i < IN * OUT; i++)
+    for (int i = 0; i < IN; i++)
         w[i] = 0.1f * (float)(i % 7) - 0.3f;
-    for (int o = 0; o < OUT; o++)
-        b[o] = 0.05f * (float)o;
+    *b = 0.5f;
+}
+
+double linear_predict(const double *w, double b, uint32_t n)
+{
+    for (int i = 0; i < IN; i++)
+        b += points[n][i] * w[i];
+    return b;
 }
 
 void linear_reference(double *w, double *b, float rate, uint32_t steps, uint32_t count, double *losses)
 {
     make_data();
     for (uint32_t s = 0; s < steps; s++) {
-        double dw[IN * OUT] = { 0 }, db[OUT] = { 0 };
+        double dw[IN] = { 0 }, db = 0;
         losses[s] = 0;
         for (uint32_t n = 0; n < count; n++) {
-            for (int o = 0; o < OUT; o++) {
-                double d = b[o] - labels[n][o];
-                for (int i = 0; i < IN; i++)
-                    d += images[n][i] * w[i * OUT + o];
-                losses[s] += d * d / count;
-                db[o] += 2 * d / count;
-                for (int i = 0; i < IN; i++)
-                    dw[i * OUT + o] += 2 * d * images[n][i] / count;
-            }
+            const double d = linear_predict(w, *b, n) - targets[n];
+            losses[s] += d * d / count;
+            db += 2 * d / count;
+            for (int i = 0; i < IN; i++)
+                dw[i] += 2 * d * points[n][i] / count;
         }
-        for (int i = 0; i < IN * OUT; i++)
+        for (int i = 0; i < IN; i++)
             w[i] -= (double)rate * dw[i];
-        for (int o = 0; o < OUT; o++)
-            b[o] -= (double)rate * db[o];
+        *b -= (double)rate * db;
     }
 }
 
@@ -125,8 +125,9 @@ static rf_result forward(rf_trace *t, const linear *m, rf_value x, rf_value *w, 
     *w = rf_trace_variable(t, m->w);
     *b = rf_trace_variable(t, m->b);
     RF_TRY(rf_trace_status(t));
-    RF_TRY(rf_emit_matmul(rf_trace_graph(t), x, *w, false, false, out));
-    return rf_emit_bias_add(rf_trace_graph(t), *out, *b, out);
+    RF_TRY(rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, x, *w, out));
+    RF_TRY(rf_emit_reduce(rf_trace_graph(t), RF_REDUCE_KIND_SUM, *out, (int32_t[]){ 1 }, 1, false, out));
+    return rf_emit_binary(rf_trace_graph(t), RF_FN_ADD, 0, *out, *b, out);
 }
 
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -156,15 +157,15 @@ static rf_result predict_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
 
 void linear_create(linear *m, rf_strategy *strategy, const linear_params *params)
 {
-    float w[IN * OUT], b[OUT];
-    linear_initial(w, b);
+    float w[IN], b;
+    linear_initial(w, &b);
     *m = (linear){ .strategy = strategy,
                    .adam = params->adam,
                    .rate = params->adam ? 0.01f : 0.1f,
                    .clip_norm = params->clip_norm,
                    .accumulation_steps = params->accumulation_steps ? params->accumulation_steps : 1 };
-    CHECK(rf_variable_create(strategy, &(rf_variable_params){ .name = "w", .shape = RF_SHAPE(IN, OUT), .value = w }, &m->w));
-    CHECK(rf_variable_create(strategy, &(rf_variable_params){ .name = "b", .shape = RF_SHAPE(OUT), .value = b }, &m->b));
+    CHECK(rf_variable_create(strategy, &(rf_variable_params){ .name = "w", .shape = RF_SHAPE(IN), .value = w }, &m->w));
+    CHECK(rf_variable_create(strategy, &(rf_variable_params){ .name = "b", .shape = RF_SHAPE(1), .value = &b }, &m->b));
     const rf_updater_params updater = { .user = m,
                                         .num_slots = params->adam ? 2 : 0,
                                         .accumulation_steps = m->accumulation_steps,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A linear model trained with the inside functions alone: what the tests of strategies run. */
+/* Linear regression with the inside functions alone: what the tests of strategies train. Made of operations whose kernels
+ * every driver compiles quickly. */
 #ifndef RF_TESTS_REPLICA_LINEAR_H
 #define RF_TESTS_REPLICA_LINEAR_H
 
@@ -14,7 +15,7 @@
 #include "ops/ops.h"
 #include "replica/internal.h"
 
-enum { IN = 6, OUT = 3, MAX_BATCH = 64 };
+enum { IN = 150, MAX_BATCH = 64 }; /* w [IN] takes three units of the store, b [1] one */
 
 #define CHECK(expression)                                                                                              \
     do {                                                                                                               \
@@ -51,6 +52,7 @@ float linear_step(linear *m, uint32_t first, uint32_t count);
 rf_element linear_batch(uint32_t first, uint32_t count);
 /* The same in double precision on the host: SGD over `steps` batches of `count` examples. */
 void linear_reference(double *w, double *b, float rate, uint32_t steps, uint32_t count, double *losses);
+double linear_predict(const double *w, double b, uint32_t n); /* example n of the data */
 void linear_initial(float *w, float *b);
 
 #endif

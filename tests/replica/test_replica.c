@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What strategies, functions and variables promise: the tutorial's figures, traces and their reuse, late variables, results,
+ * local state, seeds, lifetimes, and messages that name what is wrong. */
+#include "linear.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const char *const one = "llvmpipe", *const twin = "llvmpipe,llvmpipe";
+
+/* ---- the tutorial's example ---- */
+
+/* in[0]: per-example losses. out[0]: their sum divided by the global batch. out[1]: the losses themselves. */
+static rf_result average_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    rf_value sum;
+    RF_TRY(rf_emit_reduce(rf_trace_graph(t), RF_REDUCE_KIND_SUM, rf_trace_value(t, in[0], "losses"), NULL, 0, false, &sum));
+    const rf_value batch = rf_trace_value(t, rf_global_batch_size(t), "batch");
+    RF_TRY(rf_emit_binary(rf_trace_graph(t), RF_FN_DIVIDE, 0, sum, batch, &sum));
+    out[0] = rf_trace_wrap(t, sum);
+    out[1] = in[0];
+    return rf_trace_status(t);
+}
+
+static void tutorial_losses(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices(twin, NULL);
+    assert_int_equal(rf_strategy_num_replicas_in_sync(s), 2);
+    assert_non_null(strstr(rf_strategy_device_name(s, 1), "llvmpipe"));
+    assert_string_equal(rf_strategy_device_name(s, 2), "");
+    rf_function *f;
+    CHECK(rf_function_create(s, &(rf_function_params){ average_step, NULL, 2, "average", false }, &f));
+    float losses[] = { 2, 3, 4, 5 }, total, mean;
+    rf_per_replica *results[2];
+    CHECK(rf_strategy_run(s, f, &(rf_element){ 1, { { RF_F32, RF_SHAPE(4), losses } } }, results));
+    rf_array local;
+    CHECK(rf_per_replica_local(results[0], 0, &local));
+    assert_true(local.shape.rank == 0 && *(float *)local.data == 1.25f);
+    CHECK(rf_per_replica_local(results[0], 1, &local));
+    assert_true(*(float *)local.data == 2.25f);
+    CHECK(rf_strategy_reduce(s, RF_REDUCE_SUM, results[0], &total));
+    CHECK(rf_strategy_reduce(s, RF_REDUCE_MEAN, results[0], &mean));
+    assert_true(total == 3.5f && mean == 1.75f);
+    assert_int_equal(rf_per_replica_examples(results[0], 0), 2);
+    CHECK(rf_per_replica_local(results[1], 1, &local));
+    assert_true(rf_shape_equal(local.shape, RF_SHAPE(2)) && ((float *)local.data)[1] == 5);
+    rf_array joined;
+    CHECK(rf_strategy_gather(s, results[1], &joined));
+    assert_true(rf_shape_equal(joined.shape, RF_SHAPE(4)));
+    assert_memory_equal(joined.data, losses, sizeof(losses));
+    rf_free(joined.data);
+    CHECK_FAILS(rf_strategy_reduce(s, RF_REDUCE_SUM, results[1], &total), RF_ERROR_INVALID_ARGUMENT, "average", "[2]",
+                "gather");
+    CHECK_FAILS(rf_strategy_gather(s, results[0], &joined), RF_ERROR_INVALID_ARGUMENT, "average", "scalar");
+    CHECK_FAILS(rf_per_replica_local(results[0], 2, &local), RF_ERROR_INVALID_ARGUMENT, "replica 2");
+
+    /* A replica without examples: left out of sums and means, empty where there is a batch dimension. */
+    CHECK(rf_strategy_run(s, f, &(rf_element){ 1, { { RF_F32, RF_SHAPE(1), losses } } }, results));
+    CHECK(rf_per_replica_local(results[0], 1, &local));
+    assert_null(local.data);
+    CHECK(rf_per_replica_local(results[1], 1, &local));
+    assert_true(local.shape.rank == 1 && local.shape.dim[0] == 0);
+    CHECK(rf_strategy_reduce(s, RF_REDUCE_MEAN, results[0], &mean));
+    assert_true(mean == 2);
+    CHECK(rf_strategy_gather(s, results[1], &joined));
+    assert_true(rf_shape_equal(joined.shape, RF_SHAPE(1)) && *(float *)joined.data == 2);
+    rf_free(joined.data);
+    assert_int_equal(rf_function_num_traces(f), 1);
+    rf_function_destroy(&f);
+    rf_strategy_destroy(&s);
+}
+
+/* ---- signatures ---- */
+
+static void traces_once_per_signature(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices(one, NULL);
+    rf_function *f;
+    CHECK(rf_function_create(s, &(rf_function_params){ average_step, NULL, 2, NULL, false }, &f));
+    float data[64] = { 1, 2, 3, 4, 5, 6 };
+    const rf_shape shapes[] = { RF_SHAPE(6), RF_SHAPE(3, 2), RF_SHAPE(5), RF_SHAPE(2, 3), RF_SHAPE(1, 2), RF_SHAPE(6) };
+    const uint32_t traces[] = { 1, 2, 2, 3, 3, 3 };
+    const float sums[] = { 21.0f / 6, 7, 3, 10.5f, 3, 3.5f };
+    for (int i = 0; i < 6; i++) {
+        rf_per_replica *results[2];
+        float sum;
+        CHECK(rf_strategy_run(s, f, &(rf_element){ 1, { { RF_F32, shapes[i], data } } }, results));
+        CHECK(rf_strategy_reduce(s, RF_REDUCE_SUM, results[0], &sum));
+        if (fabsf(sum - sums[i]) > 1e-6f) fail_msg("run %d: %g instead of %g", i, (double)sum, (double)sums[i]);
+        assert_int_equal(rf_function_num_traces(f), traces[i]);
+    }
+    rf_function_destroy(&f);
+    rf_strategy_destroy(&s);
+}
+
+/* ---- variables that come late ---- */
+
+typedef struct late {
+    rf_strategy *strategy;
+    rf_variable *first, *built; /* `built` is made by the step */
+    uint64_t built_count;
+} late;
+
+/* out[0] = sum(x) * first[0] + built[0] */
+static rf_result late_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    late *l = user;
+    rf_graph *g = rf_trace_graph(t);
+    if (!l->built)
+        RF_TRY(rf_variable_create(l->strategy, &(rf_variable_params){ .name = "built", .shape = RF_SHAPE((int64_t)l->built_count),
+                                  .initializer = { RF_INIT_CONSTANT, 7 } }, &l->built));
+    rf_value sum, built;
+    RF_TRY(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, rf_trace_value(t, in[0], "x"), NULL, 0, false, &sum));
+    RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, sum, rf_trace_variable(t, l->first), &sum));
+    RF_TRY(rf_emit_reduce(g, RF_REDUCE_KIND_MEAN, rf_trace_variable(t, l->built), NULL, 0, false, &built));
+    RF_TRY(rf_emit_binary(g, RF_FN_ADD, 0, sum, built, &sum));
+    RF_TRY(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, sum, NULL, 0, false, &sum));
+    out[0] = rf_trace_wrap(t, sum);
+    return rf_trace_status(t);
+}
+
+static void check_late(rf_strategy *s, rf_function *f, float want, rf_per_replica **result)
+{
+    float x[] = { 1, 2 }, sum;
+    rf_per_replica *unused;
+    if (!result) result = &unused;
+    CHECK(rf_strategy_run(s, f, &(rf_element){ 1, { { RF_F32, RF_SHAPE(2), x } } }, result));
+    CHECK(rf_strategy_reduce(s, RF_REDUCE_SUM, *result, &sum));
+    if (sum != want) fail_msg("%g instead of %g", (double)sum, (double)want);
+}
+
+static void variables_may_come_late(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices(one, NULL);
+    /* Large enough that the arrays move while the step is traced. */
+    late l = { .strategy = s, .built_count = 40000 };
+    CHECK(rf_variable_create(s, &(rf_variable_params){ .name = "first", .shape = RF_SHAPE(1), .initializer = { RF_INIT_CONSTANT, 2 } },
+                             &l.first));
+    rf_function *f;
+    rf_per_replica *before;
+    CHECK(rf_function_create(s, &(rf_function_params){ late_step, &l, 1, "late", false }, &f));
+    check_late(s, f, 13, &before);
+    check_late(s, f, 13, NULL);
+    /* More variables: everything moves again, contents, programs and earlier results survive. */
+    rf_variable *more;
+    const uint64_t generation = s->generation;
+    CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(200, 1000) }, &more));
+    assert_true(s->generation > generation);
+    check_late(s, f, 13, &before);
+    rf_variable *even_more;
+    CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(1000, 1000) }, &even_more));
+    check_late(s, f, 13, NULL);
+    float old;
+    CHECK(rf_strategy_reduce(s, RF_REDUCE_SUM, before, &old));
+    assert_true(old == 13);
+    CHECK(rf_variable_assign(l.first, (float[]){ 3 }));
+    check_late(s, f, 16, NULL);
+    assert_int_equal(rf_function_num_traces(f), 1);
+
+    /* The space of variables that are gone from the end is used again, and is zero around smaller ones. */
+    const uint64_t used = s->trainable.used;
+    rf_variable_destroy(&even_more);
+    rf_variable_destroy(&more);
+    assert_true(s->trainable.used < used);
+    CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(3), .initializer = { RF_INIT_ONES } }, &more));
+    float values[64];
+    CHECK(rf_flat_read(&s->trainable.values, 0, more->offset, 64, values));
+    for (int i = 0; i < 64; i++)
+        assert_true(values[i] == (i < 3 ? 1 : 0));
+    rf_variable_destroy(&more);
+    rf_function_destroy(&f);
+    rf_variable_destroy(&l.built);
+    rf_variable_destroy(&l.first);
+    rf_strategy_destroy(&s);
+}
+
+/* Training goes on while the arrays move and the optimizer meets further variables: as if nothing had happened. */
+static void training_survives_growth(void **state)
+{
+    (void)state;
+    float plain[IN], grown[IN];
+    for (int k = 0; k < 2; k++) {
+        rf_strategy *s = open_devices(twin, NULL);
+        linear m;
+        linear_create(&m, s, &(linear_params){ .adam = true });
+        for (int i = 0; i < 3; i++) linear_step(&m, 0, 32);
+        rf_variable *big = NULL;
+        if (k == 1) {
+            float gradient[IN];
+            CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(300, 100) }, &big));
+            CHECK(rf_variable_read_gradient(m.w, gradient)); /* moved with the rest */
+            CHECK(rf_updater_learn(m.updater, &big, 1));     /* other owners for everything */
+        }
+        for (int i = 0; i < 3; i++) linear_step(&m, 0, 32);
+        CHECK(rf_variable_read(m.w, k ? grown : plain));
+        CHECK(rf_strategy_check_identical(s, NULL, NULL));
+        assert_int_equal(rf_function_num_traces(m.train), 1);
+        rf_variable_destroy(&big);
+        linear_destroy(&m);
+        rf_strategy_destroy(&s);
+    }
+    assert_memory_equal(plain, grown, sizeof(plain));
+}
+
+/* Optimizer state read from two replicas and written to one continues the same way, as from a checkpoint. */
+static void state_moves_between_strategies(void **state)
+{
+    (void)state;
+    float w[2][IN], b, slots[2][2][IN];
+    linear m;
+    rf_strategy *s = open_devices(twin, NULL);
+    linear_create(&m, s, &(linear_params){ .adam = true });
+    for (int i = 0; i < 3; i++) linear_step(&m, 0, 32);
+    CHECK(rf_variable_read(m.w, w[0]));
+    CHECK(rf_variable_read(m.b, &b));
+    for (uint32_t k = 0; k < 2; k++) {
+        CHECK(rf_updater_read_slot(m.updater, k, m.w, slots[k][0]));
+        CHECK(rf_updater_read_slot(m.updater, k, m.b, slots[k][1]));
+    }
+    rf_strategy *other = open_devices(one, NULL);
+    linear restored;
+    linear_create(&restored, other, &(linear_params){ .adam = true });
+    CHECK(rf_variable_assign(restored.w, w[0]));
+    CHECK(rf_variable_assign(restored.b, &b));
+    for (uint32_t k = 0; k < 2; k++) {
+        CHECK(rf_updater_write_slot(restored.updater, k, restored.w, slots[k][0]));
+        CHECK(rf_updater_write_slot(restored.updater, k, restored.b, slots[k][1]));
+    }
+    rf_updater_set_iterations(restored.updater, rf_updater_iterations(m.updater));
+    for (int i = 0; i < 3; i++) {
+        linear_step(&m, 0, 32);
+        linear_step(&restored, 0, 32);
+    }
+    CHECK(rf_variable_read(m.w, w[0]));
+    CHECK(rf_variable_read(restored.w, w[1]));
+    for (int i = 0; i < IN; i++)
+        if (fabsf(w[0][i] - w[1][i]) > 1e-5f) fail_msg("w[%d]: %g and %g", i, (double)w[0][i], (double)w[1][i]);
+    linear_destroy(&m);
+    linear_destroy(&restored);
+    rf_strategy_destroy(&s);
+    rf_strategy_destroy(&other);
+}
+
+/* ---- initial values ---- */
+
+static void initial_values_do_not_depend_on_replicas(void **state)
+{
+    (void)state;
+    float want[2][200], got[200];
+    const char *const lists[] = { one, "llvmpipe,llvmpipe,llvmpipe" };
+    for (int k = 0; k < 2; k++) {
+        rf_strategy *s = open_devices(lists[k], NULL);
+        rf_strategy_set_seed(s, 42);
+        rf_variable *v[3];
+        for (int i = 0; i < 3; i++) {
+            CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(10, 20), .not_trainable = i == 1 }, &v[i]));
+            for (uint32_t r = 0; r < s->num_replicas; r++) {
+                CHECK(rf_variable_read_replica(v[i], r, got));
+                if (k == 0 && i < 2) memcpy(want[i], got, sizeof(got));
+                if (i < 2)
+                    assert_memory_equal(got, want[i], sizeof(got));
+                else
+                    assert_memory_not_equal(got, want[0], sizeof(got)); /* each variable has a seed of its own */
+            }
+        }
+        assert_string_equal(rf_variable_name(v[2]), "variable_2");
+        assert_false(rf_variable_trainable(v[1]));
+        for (int i = 0; i < 3; i++) rf_variable_destroy(&v[i]);
+        rf_strategy_destroy(&s);
+    }
+}
+
+/* ---- random numbers, counters, local state ---- */
+
+typedef struct counters {
+    rf_local_state *state;
+} counters;
+
+/* out[0]: the HOST values. The state grows by x summed over the share. */
+static rf_result counters_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const counters *c = user;
+    rf_value inverse, total, sum;
+    out[0] = rf_trace_wrap(t, rf_trace_random(t));
+    RF_TRY(rf_emit_unary(rf_trace_graph(t), RF_FN_COPY, 0, rf_trace_inverse_active(t), &inverse));
+    out[1] = rf_trace_wrap(t, inverse);
+    total = rf_trace_local_state(t, c->state);
+    RF_TRY(rf_emit_reduce(rf_trace_graph(t), RF_REDUCE_KIND_SUM, rf_trace_value(t, in[0], "x"), (int32_t[]){ 0 }, 1, true, &sum));
+    RF_TRY(rf_emit_update(rf_trace_graph(t), &rf_op_accumulate, NULL, (rf_value[]){ total, sum }, 2));
+    assert_int_equal(rf_trace_next_stream(t), 0);
+    assert_int_equal(rf_trace_next_stream(t), 1);
+    assert_int_equal(rf_trace_num_replicas(t), 3);
+    assert_true(rf_trace_training(t));
+    return rf_trace_status(t);
+}
+
+static void host_values_and_local_state(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices("llvmpipe,llvmpipe,llvmpipe", NULL);
+    rf_strategy_set_seed(s, 0x123456789abcdef0u);
+    counters c;
+    CHECK(rf_local_state_create(s, 1, "count", &c.state));
+    rf_function *f;
+    CHECK(rf_function_create(s, &(rf_function_params){ counters_step, &c, 2, "counters", true }, &f));
+    rf_function_set_step(f, 0x500000000u);
+    float x[] = { 1, 2, 4, 8, 16, 32, 64, 128 };
+    const uint32_t sizes[] = { 8, 2 };
+    const uint32_t firsts[2][3] = { { 0, 3, 6 }, { 0, 1, 2 } };
+    for (uint32_t run = 0; run < 2; run++) {
+        rf_per_replica *results[2];
+        CHECK(rf_strategy_run(s, f, &(rf_element){ 1, { { RF_F32, RF_SHAPE((int64_t)sizes[run]), x } } }, results));
+        for (uint32_t r = 0; r < (run == 0 ? 3 : 2); r++) {
+            rf_array local;
+            CHECK(rf_per_replica_local(results[0], r, &local));
+            const uint32_t want[6] = { 0x9abcdef0u, 0x12345678u, run, 5, firsts[run][r], 0 };
+            assert_memory_equal(local.data, want, sizeof(want));
+            CHECK(rf_per_replica_local(results[1], r, &local));
+            assert_true(*(float *)local.data == (run == 0 ? 1.0f / 3 : 0.5f));
+        }
+    }
+    float values[3];
+    CHECK(rf_local_state_read(c.state, values));
+    assert_true(values[0] == 1 + 2 + 4 + 1 && values[1] == 8 + 16 + 32 + 2 && values[2] == 64 + 128);
+    CHECK(rf_local_state_reset(c.state));
+    CHECK(rf_local_state_read(c.state, values));
+    assert_true(values[0] == 0 && values[1] == 0 && values[2] == 0);
+    rf_local_state_destroy(&c.state); /* the function keeps what it needs */
+    CHECK(rf_strategy_run(s, f, &(rf_element){ 1, { { RF_F32, RF_SHAPE(8), x } } }, NULL));
+    CHECK(rf_strategy_synchronize(s));
+    rf_function_destroy(&f);
+    rf_strategy_destroy(&s);
+}
+
+/* ---- gradients by hand ---- */
+
+static rf_result gradients_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    rf_variable **v = user;
+    rf_tensor targets[] = { rf_variable_tensor(t, v[0]), rf_variable_tensor(t, v[1]) }, grads[2];
+    rf_value loss;
+    float weights[] = { 1, 2, 3 };
+    const rf_tensor constant = rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(3), weights });
+    weights[0] = 100; /* copied before */
+    RF_TRY(rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, rf_trace_value(t, targets[0], "v"),
+                          rf_trace_value(t, constant, "c"), &loss));
+    RF_TRY(rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, loss, rf_trace_value(t, rf_constant(t, 10), "c"), &loss));
+    RF_TRY(rf_emit_reduce(rf_trace_graph(t), RF_REDUCE_KIND_SUM, loss, NULL, 0, false, &loss));
+    RF_TRY(rf_gradients(t, rf_trace_wrap(t, loss), targets, 2, grads));
+    assert_true(rf_shape_equal(rf_tensor_shape(t, grads[0]), RF_SHAPE(3)));
+    assert_int_equal(rf_tensor_dtype(t, grads[1]), RF_F32);
+    assert_int_equal(rf_tensor_dtype(t, (rf_tensor){ 0 }), RF_DTYPE_INVALID);
+    assert_int_equal(rf_tensor_shape(t, in[0]).dim[1], 4);
+    out[0] = grads[0];
+    out[1] = grads[1];
+    return RF_OK;
+}
+
+static void gradients_in_a_step(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices(one, NULL);
+    rf_variable *v[2];
+    CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(3) }, &v[0]));
+    CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(2) }, &v[1]));
+    rf_function *f;
+    rf_per_replica *results[2];
+    CHECK(rf_function_create(s, &(rf_function_params){ gradients_step, v, 2, "gradients", false }, &f));
+    float x[4] = { 0 };
+    CHECK(rf_strategy_run(s, f, &(rf_element){ 1, { { RF_F32, RF_SHAPE(1, 4), x } } }, results));
+    rf_array local;
+    CHECK(rf_per_replica_local(results[0], 0, &local));
+    assert_memory_equal(local.data, ((float[]){ 10, 20, 30 }), 3 * sizeof(float));
+    CHECK(rf_per_replica_local(results[1], 0, &local));
+    assert_memory_equal(local.data, ((float[]){ 0, 0 }), 2 * sizeof(float));
+    rf_function_destroy(&f);
+    rf_variable_destroy(&v[0]);
+    rf_variable_destroy(&v[1]);
+    rf_strategy_destroy(&s);
+}
+
+/* ---- errors ---- */
+
+typedef struct bad {
+    int what;
+    rf_tensor kept;
+    rf_variable *foreign, *own, *fixed;
+    rf_updater *updater;
+} bad;
+
+static rf_result bad_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    bad *b = user;
+    rf_value x = rf_trace_value(t, in[0], "x");
+    out[0] = in[0];
+    rf_variable *twice[2] = { b->own, b->own };
+    switch (b->what) {
+    case 0: b->kept = in[0]; break;
+    case 1: out[0] = b->kept; break;
+    case 2: out[0] = (rf_tensor){ 0 }; break;
+    case 3: rf_variable_tensor(t, b->foreign); break;
+    case 4: return RF_ERROR_IO;
+    case 5: return rf_trace_fail(t, RF_ERROR_CANCELLED, "layer %d is tired", 7);
+    case 6: rf_trace_fail(t, RF_ERROR_UNSUPPORTED, "first"); rf_trace_fail(t, RF_ERROR_IO, "second"); return RF_OK;
+    case 7: return RF_END;
+    case 8: return rf_variable_create(rf_trace_strategy(t), &(rf_variable_params){ .name = "hole", .shape = RF_SHAPE(0) }, &b->own);
+    case 9: return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 });
+    case 10: return rf_trace_update(t, b->updater, (rf_value[]){ rf_trace_variable(t, b->fixed) }, (rf_variable_list){ &b->fixed, 1 });
+    case 11:
+        x = rf_trace_variable(t, b->own);
+        return rf_trace_update(t, b->updater, (rf_value[]){ x, x }, (rf_variable_list){ twice, 2 });
+    case 12: return rf_trace_update(t, b->updater, &x, (rf_variable_list){ 0 });
+    case 13:
+        x = rf_trace_variable(t, b->own);
+        RF_TRY(rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 }));
+        return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 });
+    case 14: return rf_gradients(t, in[0], in, 1, out);
+    default: break;
+    }
+    return RF_OK;
+}
+
+static rf_result emit_nothing(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots, rf_value hyper)
+{
+    (void)user, (void)g, (void)param, (void)grad, (void)slots, (void)hyper;
+    return RF_OK;
+}
+
+static void no_hyper(void *user, uint64_t iteration, double norm, float *values)
+{
+    (void)user, (void)iteration, (void)norm;
+    values[0] = 0;
+}
+
+static void steps_that_fail(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices(one, NULL), *other = open_devices(twin, NULL);
+    bad b = { 0 };
+    CHECK(rf_variable_create(other, &(rf_variable_params){ .name = "stranger", .shape = RF_SHAPE(2) }, &b.foreign));
+    CHECK(rf_variable_create(s, &(rf_variable_params){ .name = "own", .shape = RF_SHAPE(5) }, &b.own));
+    CHECK(rf_variable_create(s, &(rf_variable_params){ .name = "frozen", .shape = RF_SHAPE(5), .not_trainable = true }, &b.fixed));
+    CHECK(rf_updater_create(s, &(rf_updater_params){ .accumulation_steps = 1, .emit = emit_nothing, .hyper = no_hyper, .hyper_count = 1 },
+                            &b.updater));
+    static const struct { rf_result result; const char *parts[3]; } want[] = {
+        { RF_OK, { "" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "out[0]", "another trace" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "out[0]", "invalid tensor" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "'stranger'", "function 'bad'", "another strategy (2 replicas" } },
+        { RF_ERROR_IO, { "function 'bad'", "the step returned RF_ERROR_IO", "" } },
+        { RF_ERROR_CANCELLED, { "function 'bad'", "layer 7 is tired", "" } },
+        { RF_ERROR_UNSUPPORTED, { "function 'bad'", "first", "" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "RF_END", "rf_trace_status" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "'hole'", "[0]" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "gradient of 'own'", "f32 [5]" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "'frozen'", "not trainable" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "'own' stands twice", "" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "empty", "model" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "twice in one step", "" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "", "" } },
+    };
+    float x[8] = { 0 };
+    const rf_element batch = { 1, { { RF_F32, RF_SHAPE(4, 2), x } } };
+    for (b.what = 0; b.what < 15; b.what++) {
+        rf_function *f;
+        rf_variable *own = b.own;
+        CHECK(rf_function_create(s, &(rf_function_params){ bad_step, &b, 1, "bad", false }, &f));
+        rf_per_replica *result;
+        const rf_result r = rf_strategy_run(s, f, &batch, &result);
+        if (b.what > 0) {
+            check_failure(r, want[b.what].result, "step", (const char *const[]){ want[b.what].parts[0], want[b.what].parts[1],
+                                                                                  want[b.what].parts[2], NULL });
+            assert_null(result);
+            assert_int_equal(rf_strategy_run(s, f, &batch, &result), want[b.what].result); /* tried again, fails again */
+            assert_int_equal(rf_function_num_traces(f), 2);
+        } else {
+            CHECK(r);
+        }
+        b.own = own;
+        rf_function_destroy(&f);
+    }
+    rf_updater_destroy(&b.updater);
+    rf_variable_destroy(&b.own);
+    rf_variable_destroy(&b.fixed);
+    rf_variable_destroy(&b.foreign);
+    rf_strategy_destroy(&s);
+    rf_strategy_destroy(&other);
+}
+
+static void bad_arguments(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices(twin, NULL), *other = open_devices(one, NULL), *none;
+    rf_function *f;
+    rf_variable *v;
+    float x[8] = { 0 }, total;
+    CHECK(rf_function_create(s, &(rf_function_params){ average_step, NULL, 2, "average", false }, &f));
+    rf_element good = { 1, { { RF_F32, RF_SHAPE(4), x } } }, batch = good;
+    CHECK_FAILS(rf_strategy_run(other, f, &good, NULL), RF_ERROR_INVALID_ARGUMENT, "'average'", "another strategy", "2 replicas");
+    CHECK_FAILS(rf_strategy_run(NULL, f, &good, NULL), RF_ERROR_INVALID_ARGUMENT, "strategy is NULL");
+    CHECK_FAILS(rf_strategy_run(s, NULL, &good, NULL), RF_ERROR_INVALID_ARGUMENT, "function is NULL");
+    CHECK_FAILS(rf_strategy_run(s, f, NULL, NULL), RF_ERROR_INVALID_ARGUMENT, "'average'", "batch is NULL");
+    batch.num_components = 0;
+    CHECK_FAILS(rf_strategy_run(s, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "0 components");
+    batch = (rf_element){ 1, { { RF_F32, RF_SCALAR_SHAPE, x } } };
+    CHECK_FAILS(rf_strategy_run(s, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "component 0", "scalar");
+    batch = (rf_element){ 1, { { RF_F32, RF_SHAPE(0, 3), x } } };
+    CHECK_FAILS(rf_strategy_run(s, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "component 0", "[0,3]");
+    batch = (rf_element){ 1, { { RF_DTYPE_INVALID, RF_SHAPE(4), x } } };
+    CHECK_FAILS(rf_strategy_run(s, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "component 0", "type");
+    batch = (rf_element){ 1, { { RF_F32, RF_SHAPE(4), NULL } } };
+    CHECK_FAILS(rf_strategy_run(s, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "component 0", "no data");
+    batch = (rf_element){ 2, { { RF_F32, RF_SHAPE(4), x }, { RF_F32, RF_SHAPE(3), x } } };
+    CHECK_FAILS(rf_strategy_run(s, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "0 and 1", "4 and 3");
+    rf_per_replica *results[2];
+    CHECK(rf_strategy_run(s, f, &good, results)); /* none of these did any harm */
+    CHECK_FAILS(rf_strategy_reduce(other, RF_REDUCE_SUM, results[0], &total), RF_ERROR_INVALID_ARGUMENT, "'average'", "another strategy");
+    CHECK_FAILS(rf_strategy_reduce(s, (rf_reduce_op)9, results[0], &total), RF_ERROR_INVALID_ARGUMENT, "op 9");
+    CHECK_FAILS(rf_variable_create(s, NULL, &v), RF_ERROR_INVALID_ARGUMENT, "params");
+    CHECK_FAILS(rf_variable_create(s, &(rf_variable_params){ .name = "n", .shape = { 9, { 1 } } }, &v), RF_ERROR_INVALID_ARGUMENT, "'n'");
+    CHECK_FAILS(rf_function_create(s, &(rf_function_params){ 0 }, &f), RF_ERROR_INVALID_ARGUMENT, "step");
+    rf_function_destroy(&f);
+
+    const double shares[] = { 1, 2, 3 };
+    CHECK_FAILS(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = twin, .shares = shares, .num_shares = 3 }, &none),
+                RF_ERROR_INVALID_ARGUMENT, "3 shares", "2 replicas");
+    assert_null(none);
+    CHECK_FAILS(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = twin, .shares = (double[]){ 1, NAN }, .num_shares = 2 }, &none),
+                RF_ERROR_INVALID_ARGUMENT, "share 1");
+    CHECK_FAILS(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = "llvmpipe,warp core" }, &none), RF_ERROR_NOT_FOUND,
+                "'warp core'", "llvmpipe");
+    CHECK_FAILS(rf_strategy_create_one_device(&(rf_one_device_params){ .device = twin }, &none), RF_ERROR_INVALID_ARGUMENT, "list");
+    rf_strategy_destroy(&s);
+    rf_strategy_destroy(&other);
+}
+
+static void local_updates_want_one_driver(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices("llvmpipe,SwiftShader", NULL);
+    rf_strategy_destroy(&s);
+    CHECK_FAILS(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = "llvmpipe,SwiftShader", .update_mode = RF_UPDATE_LOCAL }, &s),
+                RF_ERROR_INVALID_ARGUMENT, "llvmpipe", "SwiftShader", "RF_UPDATE_SHARDED");
+}
+
+static void devices_from_the_environment(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices(twin, NULL);
+    rf_strategy_destroy(&s);
+    setenv("RINGFIRE_DEVICES", "llvmpipe,llvmpipe,llvmpipe", 1);
+    s = open_devices(NULL, NULL);
+    assert_int_equal(rf_strategy_num_replicas_in_sync(s), 3);
+    rf_strategy_destroy(&s);
+    CHECK(rf_strategy_create_one_device(NULL, &s));
+    assert_int_equal(rf_strategy_num_replicas_in_sync(s), 1);
+    assert_non_null(strstr(rf_strategy_device_name(s, 0), "llvmpipe"));
+    rf_strategy_destroy(&s);
+    unsetenv("RINGFIRE_DEVICES");
+}
+
+/* ---- lifetime ---- */
+
+static void any_order_of_destruction(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices(twin, NULL);
+    linear m;
+    linear_create(&m, s, &(linear_params){ .adam = true });
+    linear_step(&m, 0, 32);
+    rf_strategy_destroy(&s); /* lives on inside until its children are gone */
+    assert_null(s);
+    rf_variable_destroy(&m.w);
+    rf_updater_destroy(&m.updater);
+    const rf_element batch = linear_batch(0, 32);
+    CHECK_FAILS(rf_strategy_run(m.strategy, m.train, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "'train'", "destroyed");
+    rf_variable_destroy(&m.b);
+    rf_function_destroy(&m.predict);
+    rf_function_destroy(&m.train);
+    rf_strategy_destroy(&s);
+    rf_strategy_destroy(NULL);
+    rf_variable_destroy(NULL);
+    rf_function_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tutorial_losses),
+        cmocka_unit_test(traces_once_per_signature),
+        cmocka_unit_test(variables_may_come_late),
+        cmocka_unit_test(training_survives_growth),
+        cmocka_unit_test(state_moves_between_strategies),
+        cmocka_unit_test(initial_values_do_not_depend_on_replicas),
+        cmocka_unit_test(host_values_and_local_state),
+        cmocka_unit_test(gradients_in_a_step),
+        cmocka_unit_test(steps_that_fail),
+        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(local_updates_want_one_driver),
+        cmocka_unit_test(devices_from_the_environment),
+        cmocka_unit_test(any_order_of_destruction),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
