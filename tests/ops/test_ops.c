@@ -3,14 +3,16 @@
  * Walks the op table: every eligible kernel of every op at every case on every Vulkan device found, against the op's reference,
  * between guard zones, twice for determinism, in place where the op allows it; then gradients (gradient.c).
  *
- *   test_ops [--quick] [--clamp] [--validation] [--all-shaders] [--verbose] [--op NAME] [--case NAME] [--kernel NAME]
- *            [--device NAME]            (names match when they contain NAME)
+ *   test_ops [--quick] [--sample N] [--clamp] [--validation] [--all-shaders] [--verbose] [--op NAME] [--case NAME] [--kernel NAME]
+ *            [--device NAME]
+ * Names match when they contain NAME. --quick leaves out large cases, --sample takes N cases of each op, spread over its table.
  *
  * One line per op; the exit status is 1 when anything failed.
  */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -269,12 +271,13 @@ static void run_op(walk *w, const rf_op *op)
     if (op->num_kernels == 0 && !(op->flags & RF_OP_VIEW))
         walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no kernel");
     if (!op->reference) walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no reference");
-    for (uint32_t i = 0; op->reference && i < op->num_cases; i++)
+    const uint32_t sample = w->options.sample;
+    const uint32_t step = sample > 0 && sample < op->num_cases ? (op->num_cases + sample - 1) / sample : 1;
+    for (uint32_t i = 0; op->reference && i < op->num_cases; i += step)
         if (matches(w->options.case_name, op->cases[i].name)) run_case(w, &counts, op, &op->cases[i]);
     printf("%-6s %-24s %3u cases %5u kernel runs %3u gradients (%u on devices) %6.2f s\n", counts.failures ? "FAILED" : "ok",
            op->name, counts.cases, counts.runs, counts.gradients, counts.device_gradients,
            seconds_now() - start);
-    fflush(stdout);
 }
 
 /* ---- set-up ---- */
@@ -322,6 +325,11 @@ static bool parse(int argc, char **argv, walk_options *o)
                             : strcmp(a, "--kernel") == 0 ? &o->kernel
                             : strcmp(a, "--device") == 0 ? &o->device
                                                          : NULL;
+        if (strcmp(a, "--sample") == 0 && value) {
+            o->sample = (uint32_t)strtoul(value, NULL, 10);
+            i++;
+            continue;
+        }
         bool *flag = strcmp(a, "--quick") == 0         ? &o->quick
                      : strcmp(a, "--clamp") == 0       ? &o->clamp
                      : strcmp(a, "--validation") == 0  ? &o->validation
@@ -351,6 +359,7 @@ int main(int argc, char **argv)
 {
     static walk w;
     if (!parse(argc, argv, &w.options)) return 2;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* progress shows in a pipe too */
     rf_log_set(print_log, NULL, RF_LOG_WARN);
     if (open_devices(&w) < 0) {
         printf("FAIL %s\n", rf_error_message());

@@ -13,6 +13,7 @@
 
 typedef struct walk_options {
     bool quick;            /* leave out large and benchmark-size cases */
+    uint32_t sample;       /* at most so many cases of each op; 0: all */
     bool clamp, validation;
     bool all_shaders;      /* fail when a shader is in no kernel's plan */
     bool verbose;          /* a line for every kernel run */
