@@ -53,7 +53,9 @@ static rf_result create_device(rf_gpu_device *device)
         .ppEnabledExtensionNames = extensions,
         .pEnabledFeatures = &plan->features,
     };
+    rf_gpu_lock_drivers();
     const VkResult created = device->gpu->vk.CreateDevice(device->physical, &info, NULL, &device->device);
+    rf_gpu_unlock_drivers();
     if (created < 0) {
         device->device = VK_NULL_HANDLE;
         return RF_GPU_FAIL(device, created, "opening the device");
@@ -127,7 +129,11 @@ void rf_gpu_device_close(rf_gpu_device **device_pointer)
         rf_gpu_memory_teardown(device);
         device->vk.DestroySemaphore(device->device, device->timeline, NULL);
     }
-    if (device->device && device->vk.DestroyDevice) device->vk.DestroyDevice(device->device, NULL);
+    if (device->device && device->vk.DestroyDevice) {
+        rf_gpu_lock_drivers();
+        device->vk.DestroyDevice(device->device, NULL);
+        rf_gpu_unlock_drivers();
+    }
     rf_free(device->cache_path);
     rf_free(device);
 }

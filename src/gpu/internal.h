@@ -110,6 +110,13 @@ rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, 
 /* RF_OK, or the failure that lost the device. */
 rf_result rf_gpu_check_lost(const rf_gpu_device *device);
 
+/* ---- loader.c ---- */
+/* Drivers set up process-wide state when they are loaded or open a device (LLVM's options, for one), and nothing
+ * promises that two instances may make them do so at once: loading, opening, closing and unloading happen one at a
+ * time. */
+void rf_gpu_lock_drivers(void);
+void rf_gpu_unlock_drivers(void);
+
 /* ---- device_list.c ---- */
 void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_snapshot *out);
 

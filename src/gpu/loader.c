@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,18 @@
 #define LOADER_NAME "libvulkan.so.1"
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
 #define PORTABILITY_ENUMERATION "VK_KHR_portability_enumeration"
+
+static pthread_mutex_t driver_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void rf_gpu_lock_drivers(void)
+{
+    pthread_mutex_lock(&driver_mutex);
+}
+
+void rf_gpu_unlock_drivers(void)
+{
+    pthread_mutex_unlock(&driver_mutex);
+}
 
 /* ---- entry points ---- */
 
@@ -237,14 +250,15 @@ rf_result rf_gpu_create(const rf_gpu_params *params, rf_gpu **out)
     *out = NULL;
     rf_gpu *gpu = RF_NEW(rf_gpu);
     if (!gpu) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result r;
-    RF_TRY_GOTO(open_library(gpu), error);
-    RF_TRY_GOTO(create_instance(gpu, validation_wanted(params)), error);
-    RF_TRY_GOTO(enumerate(gpu), error);
-    *out = gpu;
-    return RF_OK;
-error:
-    rf_gpu_destroy(&gpu);
+    rf_gpu_lock_drivers();
+    rf_result r = open_library(gpu);
+    if (r == RF_OK) r = create_instance(gpu, validation_wanted(params));
+    if (r == RF_OK) r = enumerate(gpu);
+    rf_gpu_unlock_drivers();
+    if (r < 0)
+        rf_gpu_destroy(&gpu);
+    else
+        *out = gpu;
     return r;
 }
 
@@ -253,10 +267,12 @@ void rf_gpu_destroy(rf_gpu **gpu_pointer)
     rf_gpu *gpu = gpu_pointer ? *gpu_pointer : NULL;
     if (!gpu) return;
     *gpu_pointer = NULL;
+    rf_gpu_lock_drivers();
     if (gpu->messenger && gpu->vk.DestroyDebugUtilsMessengerEXT)
         gpu->vk.DestroyDebugUtilsMessengerEXT(gpu->instance, gpu->messenger, NULL);
     if (gpu->instance && gpu->vk.DestroyInstance) gpu->vk.DestroyInstance(gpu->instance, NULL);
-    rf_free(gpu->physical_devices);
     if (gpu->library) dlclose(gpu->library);
+    rf_gpu_unlock_drivers();
+    rf_free(gpu->physical_devices);
     rf_free(gpu);
 }
