@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduces the middle of [outer, rows, columns], columns a multiple of 4: one invocation reduces a slice of four columns.
+// TEXEL: reads through a texel buffer.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "reduce.glsl"
 
-layout(std430, binding = 0) readonly buffer X { vec4 x[]; };
+#ifdef TEXEL
+layout(binding = 0) uniform samplerBuffer x;
+#define X(i) texelFetch(x, int(i))
+#else
+layout(std430, binding = 0) readonly buffer Input { vec4 x[]; };
+#define X(i) x[i]
+#endif
 layout(std430, binding = 1) writeonly buffer Y { vec4 y[]; };
 
 void main()
@@ -20,7 +27,7 @@ void main()
     for (uint block = first; block < end; block += BLOCK) {
         const uint block_end = min(block + BLOCK, end);
         vec4 part = vec4(rf_start());
-        for (uint r = block; r < block_end; r++, at += columns4) part = rf_combine(part, rf_apply(x[at]));
+        for (uint r = block; r < block_end; r++, at += columns4) part = rf_combine(part, rf_apply(X(at)));
         result = rf_combine(result, part);
     }
     y[first_slice * n_out4 + t] = result * scale;

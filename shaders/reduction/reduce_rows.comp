@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduces the last dimension: one invocation reduces a slice of a row, four neighbours at a time. Rows are multiples of 4
 // long, except when there is only one; its last few elements come through the second view of the input.
+// TEXEL: reads through a texel buffer.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "reduce.glsl"
 
-layout(std430, binding = 0) readonly buffer X { vec4 x[]; };
+#ifdef TEXEL
+layout(binding = 0) uniform samplerBuffer x;
+#define X(i) texelFetch(x, int(i))
+#else
+layout(std430, binding = 0) readonly buffer Input { vec4 x[]; };
+#define X(i) x[i]
+#endif
 layout(std430, binding = 1) writeonly buffer Y { float y[]; };
 layout(std430, binding = 2) readonly buffer XTail { float x_tail[]; };
 
@@ -20,7 +27,7 @@ void main()
     for (uint block = first / 4; block < end / 4; block += BLOCK) {
         const uint block_end = min(block + BLOCK, end / 4);
         vec4 part = vec4(rf_start());
-        for (uint r = block; r < block_end; r++) part = rf_combine(part, rf_apply(x[base + r]));
+        for (uint r = block; r < block_end; r++) part = rf_combine(part, rf_apply(X(base + r)));
         result = rf_combine(result, part);
     }
     float whole = rf_combine(rf_combine(result.x, result.y), rf_combine(result.z, result.w));

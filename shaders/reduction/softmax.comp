@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax or (LOG) its logarithm along rows, or (GRAD) the gradient of either from dy and y. One invocation a row; VEC4:
-// four columns at a time; GROUP: one workgroup a row, for GPUs.
+// four columns at a time, with TEXEL through texel buffers; GROUP: one workgroup a row, for GPUs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
@@ -14,12 +14,27 @@
 #endif
 
 #ifdef GRAD
-layout(std430, binding = 0) readonly buffer Dy { T dy[]; };
-layout(std430, binding = 1) readonly buffer Y { T y[]; };
+#ifdef TEXEL
+layout(binding = 0) uniform samplerBuffer dy;
+layout(binding = 1) uniform samplerBuffer y;
+#define DY(i) texelFetch(dy, int(i))
+#define Y(i) texelFetch(y, int(i))
+#else
+layout(std430, binding = 0) readonly buffer InputDy { T dy[]; };
+layout(std430, binding = 1) readonly buffer InputY { T y[]; };
+#define DY(i) dy[i]
+#define Y(i) y[i]
+#endif
 layout(std430, binding = 2) writeonly buffer Dx { T dx[]; };
 #else
-layout(std430, binding = 0) readonly buffer X { T x[]; };
-layout(std430, binding = 1) writeonly buffer Y { T y[]; };
+#ifdef TEXEL
+layout(binding = 0) uniform samplerBuffer x;
+#define X(i) texelFetch(x, int(i))
+#else
+layout(std430, binding = 0) readonly buffer InputX { T x[]; };
+#define X(i) x[i]
+#endif
+layout(std430, binding = 1) writeonly buffer OutputY { T y[]; };
 #endif
 layout(push_constant) uniform Push { uint rows, columns; };
 
@@ -90,26 +105,26 @@ void main()
     T sum = T(0.0);
 #ifdef GRAD
 #ifdef LOG
-    SUM(sum, dy[base + c])
+    SUM(sum, DY(base + c))
     const float total = ALL_SUM(sum);
-    for (uint c = FIRST; c < n; c += STEP) dx[base + c] = dy[base + c] - exp(y[base + c]) * total;
+    for (uint c = FIRST; c < n; c += STEP) dx[base + c] = DY(base + c) - exp(Y(base + c)) * total;
 #else
-    SUM(sum, dy[base + c] * y[base + c])
+    SUM(sum, DY(base + c) * Y(base + c))
     const float total = ALL_SUM(sum);
-    for (uint c = FIRST; c < n; c += STEP) dx[base + c] = y[base + c] * (dy[base + c] - total);
+    for (uint c = FIRST; c < n; c += STEP) dx[base + c] = Y(base + c) * (DY(base + c) - total);
 #endif
 #else
     T top = T(uintBitsToFloat(0xff800000u));
-    for (uint c = FIRST; c < n; c += STEP) top = max(top, x[base + c]);
+    for (uint c = FIRST; c < n; c += STEP) top = max(top, X(base + c));
     const float shift = ALL_MAX(top);
 #ifdef LOG
-    SUM(sum, exp(x[base + c] - shift))
+    SUM(sum, exp(X(base + c) - shift))
     const float log_total = log(ALL_SUM(sum));
-    for (uint c = FIRST; c < n; c += STEP) y[base + c] = x[base + c] - shift - log_total;
+    for (uint c = FIRST; c < n; c += STEP) y[base + c] = X(base + c) - shift - log_total;
 #else
-    SUM(sum, exp(x[base + c] - shift))
+    SUM(sum, exp(X(base + c) - shift))
     const float scale = 1.0 / ALL_SUM(sum);
-    for (uint c = FIRST; c < n; c += STEP) y[base + c] = exp(x[base + c] - shift) * scale;
+    for (uint c = FIRST; c < n; c += STEP) y[base + c] = exp(X(base + c) - shift) * scale;
 #endif
 #endif
 }

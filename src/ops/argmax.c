@@ -88,6 +88,8 @@ static const rf_op_case argmax_cases[] = {
     { .name = "equal_31x4", .n_in = 1, .in = { X(RF_FILL_ZERO, 0, 0, 2, 31, 4) } },
     { .name = "64x10", .n_in = 1, .in = { NORMAL(2, 64, 10) }, .benchmark = true },
     { .name = "1024x1009", .n_in = 1, .in = { NORMAL(2, 1024, 1009) }, .benchmark = true },
+    /* more than one descriptor spans at the smallest limits: several dispatches */
+    { .name = "34000x1024", .n_in = 1, .in = { TIES(2, 34000, 1024) }, .large = true },
 };
 
 const rf_op rf_op_argmax = {

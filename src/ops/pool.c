@@ -314,14 +314,8 @@ static rf_cost pool_cost(const rf_op_call *call)
       .benchmark = true },                                                                                             \
     { .name = "64x56x56x64_3x3_s2", ATTR(3, 3, 2, 2, SAME), .n_in = 1, .in = { fill(64, 56, 56, 64) }, __VA_ARGS__,    \
       .benchmark = true, .large = true }
-/* More than one descriptor spans at the smallest limits. */
-#define BEYOND(fill, ...)                                                                                              \
-    { .name = "700x64x64x16", ATTR(2, 2, 2, 2, VALID), .n_in = 1, .in = { fill(700, 64, 64, 16) }, __VA_ARGS__,        \
-      .large = true }
-
 static const rf_op_case max_pool_cases[] = {
     FORWARD_CASES(DISTINCT, .rtol = 0),
-    BEYOND(NORMAL, .rtol = 0),
     { .name = "ties_2x2_3x8x9x4", ATTR(2, 2, 2, 2, VALID), .n_in = 1, .in = { TIES(3, 8, 9, 4) } },
 };
 static const rf_op_case avg_pool_cases[] = {
@@ -361,8 +355,6 @@ static const rf_op_case max_pool_grad_cases[] = {
     { .name = "64x56x56x64_3x3_s2", ATTR(3, 3, 2, 2, SAME), .n_in = 3,
       .in = { NORMAL(64, 28, 28, 64), NORMAL(64, 56, 56, 64), NORMAL(64, 28, 28, 64) }, .rtol = 2e-6, .atol = 1e-6,
       .benchmark = true, .large = true },
-    { .name = "700x64x64x16", ATTR(2, 2, 2, 2, VALID), .n_in = 3,
-      .in = { NORMAL(700, 32, 32, 16), NORMAL(700, 64, 64, 16), NORMAL(700, 32, 32, 16) }, .large = true },
 };
 static const rf_op_case avg_pool_grad_cases[] = {
     GRAD_CASES(AVG_GRAD),

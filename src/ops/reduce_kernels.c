@@ -6,8 +6,6 @@
  */
 #include "ops/reduce.h"
 
-#include <string.h>
-
 /* As in shaders/reduction/reduce.glsl. */
 enum { KIND_SUM, KIND_MAX, KIND_SQUARES, KIND_ABS };
 typedef struct reduce_push {
@@ -32,13 +30,17 @@ typedef struct reduce_variant {
     uint32_t vector;       /* results of one invocation */
     uint32_t slice_multiple, min_slice;
     uint32_t cpu_target, gpu_target; /* slice until so many invocations (workgroups) are busy */
-    uint32_t tail_binding; /* 1: the shader has a second view of the input at binding 2 */
+    bool tail;             /* the shader has a second view of the input at binding 2 */
+    bool texel;            /* binding 0 is a texel buffer */
 } reduce_variant;
 
-static const reduce_variant variant_any = { &rf_shader_reduce_any, false, 1, 1, 64, 512, 16384, 0 };
-static const reduce_variant variant_columns = { &rf_shader_reduce_columns, false, 4, 1, 32, 512, 16384, 0 };
-static const reduce_variant variant_rows = { &rf_shader_reduce_rows, false, 1, 4, 1024, 64, 16384, 1 };
-static const reduce_variant variant_tree = { &rf_shader_reduce_tree, true, 1, 1, 1024, 64, 512, 0 };
+static const reduce_variant variant_any = { &rf_shader_reduce_any, false, 1, 1, 64, 512, 16384, false, false };
+static const reduce_variant variant_columns = { &rf_shader_reduce_columns, false, 4, 1, 32, 512, 16384, false, false };
+static const reduce_variant variant_columns_texel = { &rf_shader_reduce_columns_texel, false, 4, 1, 32, 512, 16384, false,
+                                                      true };
+static const reduce_variant variant_rows = { &rf_shader_reduce_rows, false, 1, 4, 1024, 128, 16384, true, false };
+static const reduce_variant variant_rows_texel = { &rf_shader_reduce_rows_texel, false, 1, 4, 1024, 128, 16384, true, true };
+static const reduce_variant variant_tree = { &rf_shader_reduce_tree, true, 1, 1, 1024, 64, 512, false, false };
 
 static void reduce_form_make(const rf_op_call *call, reduce_form *f)
 {
@@ -89,11 +91,15 @@ static bool reduce_layout_make(const rf_op_call *call, const rf_device_caps *cap
     reduce_form_make(call, f);
     const uint64_t in_bytes = rf_tensor_bytes(&call->in[0]), out_bytes = rf_tensor_bytes(&call->out[0]);
     const uint64_t in_unit = in_bytes / f->lead, out_unit = f->lead_reduced ? 0 : out_bytes / f->lead;
+    uint64_t in_range = caps->max_storage_range;
+    if (v->texel && in_range > 16ull * caps->max_texel_elements) in_range = 16ull * caps->max_texel_elements;
     l->part = f->lead;
-    if (in_bytes > caps->max_storage_range || out_bytes > caps->max_storage_range) {
+    if (in_bytes > in_range || out_bytes > caps->max_storage_range) {
         uint64_t step = aligned_step(caps, in_unit);
         if (out_unit != 0 && aligned_step(caps, out_unit) > step) step = aligned_step(caps, out_unit);
-        l->part = caps->max_storage_range / in_unit / step * step;
+        l->part = in_range / in_unit;
+        if (out_unit != 0 && l->part > caps->max_storage_range / out_unit) l->part = caps->max_storage_range / out_unit;
+        l->part = l->part / step * step;
         if (l->part == 0 || l->part > f->lead || (f->lead_reduced && out_bytes > caps->max_storage_range)) return false;
     }
     const uint64_t total = f->lead_reduced ? f->total / f->lead * l->part : f->total;
@@ -126,7 +132,8 @@ static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, 
     rf_dispatch_bind(d, out->kind, 0, RF_VIEW_STORAGE, true);
     d->bind[0] = *in;
     d->bind[1] = *out;
-    if (v->tail_binding) {
+    if (v->texel) d->bind[0].view = RF_VIEW_TEXEL_RGBA32F;
+    if (v->tail) {
         rf_dispatch_bind(d, in->kind, 0, RF_VIEW_STORAGE, false);
         d->bind[2] = *in;
     }
@@ -198,64 +205,62 @@ static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_cap
 
 /* ---- the kernels ---- */
 
-static double any_score(const rf_op_call *call, const rf_device_caps *caps)
+static double any_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
 {
     reduce_layout l;
-    return reduce_layout_make(call, caps, &variant_any, &l) ? 1 : 0;
+    return reduce_layout_make(call, caps, v, &l) ? 1 : 0;
 }
 
-static rf_result any_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+/* Texel views gain where the driver makes single loads of vectors only, not when a call becomes many dispatches. */
+static double texel_score(const reduce_layout *l, const rf_device_caps *caps, double score)
 {
-    return reduce_plan_variant(call, caps, &variant_any, plan);
+    return caps->driver == RF_DRIVER_LAVAPIPE && l->part == l->form.lead ? score : 0.5;
 }
 
-static double columns_score(const rf_op_call *call, const rf_device_caps *caps)
+static double columns_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
 {
     reduce_layout l;
-    if (!reduce_layout_make(call, caps, &variant_columns, &l)) return 0;
+    if (!reduce_layout_make(call, caps, v, &l)) return 0;
     const bool fits = l.form.n_red == 1 && l.form.n_kept >= 1 && l.form.kept_stride[2] == 1 && l.form.kept[2] % 4 == 0;
-    return fits ? 4 : 0;
-}
-
-static rf_result columns_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    return reduce_plan_variant(call, caps, &variant_columns, plan);
+    return !fits ? 0 : v->texel ? texel_score(&l, caps, 5) : 4;
 }
 
 /* The last dimension, or all of them, is what is reduced. */
 static bool is_rows(const reduce_form *f) { return f->n_red == 1 && f->n_kept <= 1 && f->red_stride[2] == 1; }
 
-static double rows_score(const rf_op_call *call, const rf_device_caps *caps)
+static double rows_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
 {
     reduce_layout l;
-    if (!reduce_layout_make(call, caps, &variant_rows, &l) || !is_rows(&l.form)) return 0;
-    /* A single row may have a tail, but not in the middle of it. */
-    const bool whole = l.part == l.form.lead || l.part % 4 == 0;
-    if (l.form.total % 4 != 0 && (l.form.n_out > 1 || !whole)) return 0;
-    return caps->is_cpu ? 3 : 0.5; /* strided reads: a GPU would not coalesce them */
+    if (!reduce_layout_make(call, caps, v, &l) || !is_rows(&l.form)) return 0;
+    if (l.form.total % 4 != 0 && l.form.n_out > 1) return 0; /* only a single row may have a tail */
+    if (!caps->is_cpu) return 0.5;                           /* strided reads: a GPU would not coalesce them */
+    return v->texel ? texel_score(&l, caps, 4) : 3;
 }
 
-static rf_result rows_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    return reduce_plan_variant(call, caps, &variant_rows, plan);
-}
-
-static double tree_score(const rf_op_call *call, const rf_device_caps *caps)
+static double tree_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
 {
     reduce_layout l;
-    if (!reduce_layout_make(call, caps, &variant_tree, &l) || l.form.n_red != 1) return 0;
+    if (!reduce_layout_make(call, caps, v, &l) || l.form.n_red != 1) return 0;
     if (caps->is_cpu) return 0.5;
     return l.form.red_stride[2] == 1 && l.form.total >= 64 ? 3 : 0.6;
 }
 
-static rf_result tree_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    return reduce_plan_variant(call, caps, &variant_tree, plan);
-}
-
-static const rf_kernel kernel_any = { "any", any_score, any_plan };
-static const rf_kernel kernel_columns = { "columns_vec4", columns_score, columns_plan };
-static const rf_kernel kernel_rows = { "rows_vec4", rows_score, rows_plan };
-static const rf_kernel kernel_tree = { "tree", tree_score, tree_plan };
-const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = { &kernel_any, &kernel_columns, &kernel_rows,
-                                                                    &kernel_tree };
+#define KERNEL(id, text, score_of)                                                                              \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    {                                                                                                                  \
+        return score_of(call, caps, &variant_##id);                                                                    \
+    }                                                                                                                  \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    {                                                                                                                  \
+        return reduce_plan_variant(call, caps, &variant_##id, plan);                                                   \
+    }                                                                                                                  \
+    static const rf_kernel kernel_##id = { text, id##_score, id##_plan };
+KERNEL(any, "any", any_score_of)
+KERNEL(columns, "columns_vec4", columns_score_of)
+KERNEL(columns_texel, "columns_texel", columns_score_of)
+KERNEL(rows, "rows_vec4", rows_score_of)
+KERNEL(rows_texel, "rows_texel", rows_score_of)
+KERNEL(tree, "tree", tree_score_of)
+const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = {
+    &kernel_any, &kernel_columns, &kernel_columns_texel, &kernel_rows, &kernel_rows_texel, &kernel_tree
+};
