@@ -25,10 +25,12 @@ layout(constant_id = 2) const uint HAS_TAIL = 1; /* the element count is not a m
 CODE(0)
 #if STEPS > 1
 CODE(1)
-CODE(2)
 #endif
-#if STEPS > 3
+#if STEPS > 2
+CODE(2)
 CODE(3)
+#endif
+#if STEPS > 4
 CODE(4)
 CODE(5)
 CODE(6)
@@ -57,8 +59,10 @@ layout(push_constant) uniform Push {
     layout(std430, binding = i) readonly buffer InS##i { float s[]; } in_s##i;
 #if INPUTS == 2
 #define FOR_INPUTS(X) X(0) X(1)
-#elif INPUTS == 4
-#define FOR_INPUTS(X) X(0) X(1) X(2) X(3)
+#elif INPUTS == 3
+#define FOR_INPUTS(X) X(0) X(1) X(2)
+#elif INPUTS == 5
+#define FOR_INPUTS(X) X(0) X(1) X(2) X(3) X(4)
 #else
 #define FOR_INPUTS(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #endif
@@ -75,50 +79,25 @@ vec4 run_step(uint code, float imm, vec4 a, vec4 b)
     return r;
 }
 
-/* The register numbered k (a constant) of the first 2, 3, ... */
-#define PICK2(k) ((k) == 0u ? r0 : r1)
-#define PICK3(k) ((k) == 2u ? r2 : PICK2(k))
-#define PICK4(k) ((k) == 3u ? r3 : PICK3(k))
-#define PICK5(k) ((k) == 4u ? r4 : PICK4(k))
-#define PICK6(k) ((k) == 5u ? r5 : PICK5(k))
-#define PICK7(k) ((k) == 6u ? r6 : PICK6(k))
-#define PICK8(k) ((k) == 7u ? r7 : PICK7(k))
-#define PICK9(k) ((k) == 8u ? r8 : PICK8(k))
-#define PICK10(k) ((k) == 9u ? r9 : PICK9(k))
-#define PICK11(k) ((k) == 10u ? r10 : PICK10(k))
-#define PICK12(k) ((k) == 11u ? r11 : PICK11(k))
-#define PICK13(k) ((k) == 12u ? r12 : PICK12(k))
-#define STEP(i, pick) run_step(S##i, p.imm[i], pick((S##i >> 8) & 255u), pick(S##i >> 16))
-
-#if STEPS == 1
-vec4 run_program(vec4 r0, vec4 r1) { return STEP(0, PICK2); }
-#elif STEPS == 3
-vec4 run_program(vec4 r0, vec4 r1, vec4 r2, vec4 r3)
+#define STEP(i) r[INPUTS + i] = run_step(S##i, p.imm[i], r[(S##i >> 8) & 255u], r[S##i >> 16]);
+vec4 run_program(vec4 r[INPUTS + STEPS])
 {
-    vec4 r4 = STEP(0, PICK4);
-    vec4 r5 = STEP(1, PICK5);
-    return STEP(2, PICK6);
-}
-#else
-vec4 run_program(vec4 r0, vec4 r1, vec4 r2, vec4 r3, vec4 r4, vec4 r5)
-{
-    vec4 r6 = STEP(0, PICK6);
-    vec4 r7 = STEP(1, PICK7);
-    vec4 r8 = STEP(2, PICK8);
-    vec4 r9 = STEP(3, PICK9);
-    vec4 r10 = STEP(4, PICK10);
-    vec4 r11 = STEP(5, PICK11);
-    vec4 r12 = STEP(6, PICK12);
-    return STEP(7, PICK13);
-}
+    STEP(0)
+#if STEPS > 1
+    STEP(1)
 #endif
-#if INPUTS == 2
-#define RUN(part) run_program(r0 part, r1 part)
-#elif INPUTS == 4
-#define RUN(part) run_program(r0 part, r1 part, r2 part, r3 part)
-#else
-#define RUN(part) run_program(r0 part, r1 part, r2 part, r3 part, r4 part, r5 part)
+#if STEPS > 2
+    STEP(2)
+    STEP(3)
 #endif
+#if STEPS > 4
+    STEP(4)
+    STEP(5)
+    STEP(6)
+    STEP(7)
+#endif
+    return r[INPUTS + STEPS - 1];
+}
 
 #if STRIDED
 void main()
@@ -140,9 +119,10 @@ void main()
         FOR_INPUTS(ADVANCE)                                                                                            \
     }
     DIMENSION(5) DIMENSION(4) DIMENSION(3) DIMENSION(2) DIMENSION(1) DIMENSION(0)
-#define FETCH(i) vec4 r##i = vec4(0); if ((MODES & (1u << i)) != 0u) r##i = vec4(in_s##i.s[index[i]]);
+    vec4 r[INPUTS + STEPS];
+#define FETCH(i) r[i] = vec4(0); if ((MODES & (1u << i)) != 0u) r[i] = vec4(in_s##i.s[index[i]]);
     FOR_INPUTS(FETCH)
-    out_s.s[t] = RUN(.xyzw).x;
+    out_s.s[t] = run_program(r).x;
 }
 #else
 /* Modes: 0 not used, 1 the output's size, 2 one element, 3 window of whole vectors (inner 1, period a multiple of W), 4 window with
@@ -196,9 +176,14 @@ void main()
         FOR_INPUTS(LOAD_TAIL)
     }
     Reg y;
-    y.lo = RUN(.lo);
+    vec4 r[INPUTS + STEPS];
+#define LOW(i) r[i] = r##i.lo;
+    FOR_INPUTS(LOW)
+    y.lo = run_program(r);
 #if W == 8
-    y.hi = RUN(.hi);
+#define HIGH(i) r[i] = r##i.hi;
+    FOR_INPUTS(HIGH)
+    y.hi = run_program(r);
 #endif
     if (whole) out_v.v[t] = rf_pack(y);
     if (tail) out_s.s[first] = y.lo.x;

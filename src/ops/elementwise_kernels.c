@@ -82,7 +82,8 @@ typedef struct variant {
 } variant;
 static const variant variants[] = {
     { 1, 2, &rf_shader_elementwise_1_w8, &rf_shader_elementwise_1_w4, &rf_shader_elementwise_1_strided },
-    { 3, 4, &rf_shader_elementwise_3_w8, &rf_shader_elementwise_3_w4, &rf_shader_elementwise_3_strided },
+    { 2, 3, &rf_shader_elementwise_2_w8, &rf_shader_elementwise_2_w4, &rf_shader_elementwise_2_strided },
+    { 4, 5, &rf_shader_elementwise_4_w8, &rf_shader_elementwise_4_w4, &rf_shader_elementwise_4_strided },
     { RF_MAX_STEPS, RF_ELEMENTWISE_INPUTS, &rf_shader_elementwise_8_w8, &rf_shader_elementwise_8_w4,
       &rf_shader_elementwise_8_strided },
 };
