@@ -522,8 +522,9 @@ static void bad_arguments(void **state)
     CHECK_FAILS(rf_strategy_reduce(s, (rf_reduce_op)9, results[0], &total), RF_ERROR_INVALID_ARGUMENT, "op 9");
     CHECK_FAILS(rf_variable_create(s, NULL, &v), RF_ERROR_INVALID_ARGUMENT, "params");
     CHECK_FAILS(rf_variable_create(s, &(rf_variable_params){ .name = "n", .shape = { 9, { 1 } } }, &v), RF_ERROR_INVALID_ARGUMENT, "'n'");
-    CHECK_FAILS(rf_function_create(s, &(rf_function_params){ 0 }, &f), RF_ERROR_INVALID_ARGUMENT, "step");
     rf_function_destroy(&f);
+    CHECK_FAILS(rf_function_create(s, &(rf_function_params){ 0 }, &f), RF_ERROR_INVALID_ARGUMENT, "step");
+    assert_null(f);
 
     const double shares[] = { 1, 2, 3 };
     CHECK_FAILS(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = twin, .shares = shares, .num_shares = 3 }, &none),
