@@ -94,6 +94,22 @@ void main()
             at[g] = max(at[g], 0) + a_first;
         }
         int b_at = (ky * wide + kx) * b_tap;
+#ifdef SCALAR_A
+        for (int k = from; k < to; k++) {
+            float a[ROW_GROUPS];
+            vec4 b[GROUPS];
+            [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
+                a[g] = LOAD_A_SCALAR(at[g] + k);
+                a[g] = inside[g] ? a[g] : 0.0;
+            }
+            [[unroll]] for (int g = 0; g < GROUPS; g++) b[g] = LOAD_B(b_column[g] + b_at + k * b_row);
+            [[unroll]] for (int r = 0; r < ROWS; r++) {
+                float s = FROM_LANE(a[r / LANES], r % LANES);
+                [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
+                    accumulator[r][g][i] += s * b[g][i];
+            }
+        }
+#else
         for (int k = from; k < to; k++) {
             vec4 a[ROW_GROUPS];
             [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
@@ -119,6 +135,7 @@ void main()
                     [[unroll]] for (int q = 0; q < 4; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
             }
         }
+#endif
     }
 
     int c_first = part * c_split + z * c_z;

@@ -77,7 +77,7 @@ rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv
     return rf_graph_add(g, &rf_op_conv2d, &attr, (const rf_value[]){ x, kernel }, 2, out);
 }
 
-static const rf_kernel *const kernels[] = { &rf_conv2d_naive, &rf_conv2d_lanes8_texel };
+static const rf_kernel *const kernels[] = { &rf_conv2d_naive, RF_LANES_LIST(conv2d, ), RF_LANES_LIST(conv2d, _scalar) };
 
 const rf_op rf_op_conv2d = {
     .name = "conv2d",

@@ -3,10 +3,14 @@
 #ifndef RF_OPS_CONV2D_H
 #define RF_OPS_CONV2D_H
 
-#include "ops/linear.h"
+#include "ops/lanes.h"
 
 extern const rf_kernel rf_conv2d_naive, rf_conv2d_data_grad_naive, rf_conv2d_filter_grad_naive;
-extern const rf_kernel rf_conv2d_lanes8_texel, rf_conv2d_data_grad_lanes8_texel, rf_conv2d_filter_grad_lanes8_texel;
+RF_LANES_DECLARE(conv2d, );
+RF_LANES_DECLARE(conv2d, _scalar);
+RF_LANES_DECLARE(conv2d_data_grad, );
+RF_LANES_DECLARE(conv2d_filter_grad, );
+RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
 
 #define RF_CONV2D_NUM_CASES 29
 #define RF_CONV2D_DATA_GRAD_NUM_CASES 22

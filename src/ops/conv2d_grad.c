@@ -76,7 +76,7 @@ static rf_result data_reference(const rf_op_call *call, void *const *in, void *c
     return RF_OK;
 }
 
-static const rf_kernel *const data_kernels[] = { &rf_conv2d_data_grad_naive, &rf_conv2d_data_grad_lanes8_texel };
+static const rf_kernel *const data_kernels[] = { &rf_conv2d_data_grad_naive, RF_LANES_LIST(conv2d_data_grad, ) };
 
 const rf_op rf_op_conv2d_data_grad = {
     .name = "conv2d_data_grad",
@@ -172,7 +172,8 @@ static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node o
     return true;
 }
 
-static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive, &rf_conv2d_filter_grad_lanes8_texel };
+static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive, RF_LANES_LIST(conv2d_filter_grad, ),
+                                                  RF_LANES_LIST(conv2d_filter_grad, _scalar) };
 
 const rf_op rf_op_conv2d_filter_grad = {
     .name = "conv2d_filter_grad",

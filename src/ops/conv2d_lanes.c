@@ -39,6 +39,23 @@ static rf_result plan_forward(rf_lanes_plan *p)
     return rf_lanes_add_gather(p, &product, x, kernel);
 }
 
+/* Few channels: a's are read one by one, so that nothing is padded. */
+static rf_result plan_forward_scalar(rf_lanes_plan *p)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    const rf_conv2d_attr *attr = p->call->attr;
+    rf_lanes_operand x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
+    const int64_t out = rf_lanes_fours(g.cog);
+    const rf_lanes_gather product = {
+        .rows = g.n * g.oh * g.ow, .columns = g.cog, .channels = g.cig, .kh = g.kh, .kw = g.kw, .h = g.h, .w = g.w,
+        .oh = g.oh, .ow = g.ow, .sy = g.sy, .sx = g.sx, .upy = 1, .upx = 1, .dy = g.dy, .dx = g.dx, .pt = g.pt,
+        .pl = g.pl, .a_pixel = g.cin, .b_tap = g.cig * g.groups * out, .b_row = g.groups * out, .b_last = g.cig - 1,
+        .c_row = g.cout, .scalar = true, .z = group_strides(&g, g.cig, out, g.cog, g.cog),
+        .activation = attr->activation, .bias = p->call->n_in == 3 };
+    return rf_lanes_add_gather(p, &product, x, kernel);
+}
+
 /* A convolution of dy, spread out by the strides, with the kernel turned by 180 degrees and its channels exchanged. */
 static rf_result plan_data(rf_lanes_plan *p)
 {
@@ -68,6 +85,20 @@ static rf_result plan_filter(rf_lanes_plan *p)
         .oh = g.oh, .ow = g.ow, .sy = g.sy, .sx = g.sx, .dy = g.dy, .dx = g.dx, .pt = g.pt, .pl = g.pl,
         .a_pixel = g.groups * in, .b_pixel = g.groups * out, .c_row = g.cout,
         .z = group_strides(&g, in, out, g.cog, g.cog), .bias_gradient = p->call->n_out > 1 };
+    return rf_lanes_add_grad(p, &product, x, dy);
+}
+
+static rf_result plan_filter_scalar(rf_lanes_plan *p)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    rf_lanes_operand x = rf_lanes_input(p->call, 0), dy = rf_lanes_input(p->call, 1);
+    RF_TRY(pad_groups(p, &dy, g.n * g.oh * g.ow, g.groups, g.cog));
+    const int64_t out = rf_lanes_fours(g.cog);
+    const rf_lanes_grad product = {
+        .kh = g.kh, .kw = g.kw, .loads = g.cig, .channels = g.cig, .columns = g.cog, .n = g.n, .h = g.h, .w = g.w,
+        .oh = g.oh, .ow = g.ow, .sy = g.sy, .sx = g.sx, .dy = g.dy, .dx = g.dx, .pt = g.pt, .pl = g.pl,
+        .a_pixel = g.cin, .b_pixel = g.groups * out, .c_row = g.cout, .scalar = true,
+        .z = group_strides(&g, g.cig, out, g.cog, g.cog), .bias_gradient = p->call->n_out > 1 };
     return rf_lanes_add_grad(p, &product, x, dy);
 }
 
@@ -103,6 +134,38 @@ static double score_filter(const rf_lanes_set *set, const rf_op_call *call, cons
     return score(set, call, caps, set->grad, g.cig, g.cog, g.cog % 4 != 0);
 }
 
-RF_LANES_KERNEL(conv2d, lanes8_texel, score_forward, plan_forward);
-RF_LANES_KERNEL(conv2d_data_grad, lanes8_texel, score_data, plan_data);
-RF_LANES_KERNEL(conv2d_filter_grad, lanes8_texel, score_filter, plan_filter);
+/* Without padding, but loads cost four times as much. */
+static double score_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps, uint64_t rows,
+                           uint32_t rows_per_tile)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    if (!travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
+    const double waste = (double)rf_align_up((uint64_t)g.cog, set->lanes * 4) / (double)g.cog *
+                         (double)rf_align_up(rows, rows_per_tile) / (double)rows;
+    const double packed = g.cog % 4 ? (double)rf_tensor_bytes(&call->in[1]) : 0;
+    return rf_lanes_score(set, caps, call->op->cost(call).flops * waste * 2.5, packed, 1u + (g.cog % 4 != 0));
+}
+
+static double score_forward_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    return score_scalar(set, call, caps, (uint64_t)(g.n * g.oh * g.ow), set->gather_scalar.rows);
+}
+
+static double score_filter_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    return score_scalar(set, call, caps, (uint64_t)(g.kh * g.kw * g.cig), set->grad_scalar.rows);
+}
+
+#define CONV_KERNELS(set)                                                                                              \
+    RF_LANES_KERNEL(conv2d, set, , score_forward, plan_forward);                                                       \
+    RF_LANES_KERNEL(conv2d, set, _scalar, score_forward_scalar, plan_forward_scalar);                                  \
+    RF_LANES_KERNEL(conv2d_data_grad, set, , score_data, plan_data);                                                   \
+    RF_LANES_KERNEL(conv2d_filter_grad, set, , score_filter, plan_filter);                                             \
+    RF_LANES_KERNEL(conv2d_filter_grad, set, _scalar, score_filter_scalar, plan_filter_scalar)
+
+CONV_KERNELS(lanes8_texel);
+CONV_KERNELS(lanes8_storage);
+CONV_KERNELS(lanes4_storage);
+CONV_KERNELS(lanes16_texel);

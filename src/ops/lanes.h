@@ -88,17 +88,26 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
 /* Tile of two widths that wastes least on this many columns. */
 const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_WIDTHS], int64_t columns);
 
-/* `name`_score and `name`_plan take the set as first argument. */
-#define RF_LANES_KERNEL(prefix, set_name, op_score, op_plan)                                                           \
-    static double prefix##_##set_name##_score(const rf_op_call *call, const rf_device_caps *caps)                      \
+/* Defines the kernel rf_<op>_<set><suffix>, whose functions take the set as well. */
+#define RF_LANES_KERNEL(op, set_name, suffix, op_score, op_plan)                                                       \
+    static double op##_##set_name##suffix##_score(const rf_op_call *call, const rf_device_caps *caps)                  \
     {                                                                                                                  \
         return op_score(&rf_##set_name, call, caps);                                                                   \
     }                                                                                                                  \
-    static rf_result prefix##_##set_name##_plan(const rf_op_call *call, const rf_device_caps *caps,                    \
-                                                rf_kernel_plan *plan)                                                  \
+    static rf_result op##_##set_name##suffix##_plan(const rf_op_call *call, const rf_device_caps *caps,                \
+                                                    rf_kernel_plan *plan)                                              \
     {                                                                                                                  \
         return op_plan(&(rf_lanes_plan){ &rf_##set_name, call, caps, plan });                                          \
     }                                                                                                                  \
-    const rf_kernel rf_##prefix##_##set_name = { #set_name, prefix##_##set_name##_score, prefix##_##set_name##_plan }
+    const rf_kernel rf_##op##_##set_name##suffix = { #set_name #suffix, op##_##set_name##suffix##_score,               \
+                                                     op##_##set_name##suffix##_plan }
+
+/* For tables: declarations and addresses of an op's kernels of every set. */
+#define RF_LANES_DECLARE(op, suffix)                                                                                   \
+    extern const rf_kernel rf_##op##_lanes8_texel##suffix, rf_##op##_lanes8_storage##suffix,                           \
+        rf_##op##_lanes4_storage##suffix, rf_##op##_lanes16_texel##suffix
+#define RF_LANES_LIST(op, suffix)                                                                                      \
+    &rf_##op##_lanes8_texel##suffix, &rf_##op##_lanes8_storage##suffix, &rf_##op##_lanes4_storage##suffix,             \
+        &rf_##op##_lanes16_texel##suffix
 
 #endif

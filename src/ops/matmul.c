@@ -196,7 +196,7 @@ rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, 
     return rf_graph_add(g, &rf_op_matmul, &attr, (const rf_value[]){ a, b }, 2, out);
 }
 
-static const rf_kernel *const kernels[] = { &rf_matmul_naive, &rf_matmul_lanes8_texel };
+static const rf_kernel *const kernels[] = { &rf_matmul_naive, RF_LANES_LIST(matmul, ) };
 
 const rf_op rf_op_matmul = {
     .name = "matmul",

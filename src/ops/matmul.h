@@ -3,7 +3,7 @@
 #ifndef RF_OPS_MATMUL_H
 #define RF_OPS_MATMUL_H
 
-#include "ops/linear.h"
+#include "ops/lanes.h"
 
 #define RF_MATMUL_BATCH_DIMS (RF_MAX_RANK - 2)
 
@@ -23,6 +23,7 @@ void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, 
 
 #define RF_MATMUL_NUM_CASES 50
 extern const rf_op_case rf_matmul_cases[RF_MATMUL_NUM_CASES];
-extern const rf_kernel rf_matmul_naive, rf_matmul_lanes8_texel;
+extern const rf_kernel rf_matmul_naive;
+RF_LANES_DECLARE(matmul, );
 
 #endif

@@ -76,4 +76,7 @@ static rf_result plan_any(rf_lanes_plan *p)
     return g.ta && !g.tb ? plan_summands(p, &g) : plan_rows(p, &g);
 }
 
-RF_LANES_KERNEL(matmul, lanes8_texel, score, plan_any);
+RF_LANES_KERNEL(matmul, lanes8_texel, , score, plan_any);
+RF_LANES_KERNEL(matmul, lanes8_storage, , score, plan_any);
+RF_LANES_KERNEL(matmul, lanes4_storage, , score, plan_any);
+RF_LANES_KERNEL(matmul, lanes16_texel, , score, plan_any);
