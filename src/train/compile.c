@@ -75,9 +75,11 @@ static rf_result check_params(const rf_model *model, const rf_compile_params *pa
                params->num_metrics);
     for (uint32_t i = 0; i < params->num_metrics; i++) {
         RF_REQUIRE(rf_metric_compares(params->metrics[i]),
-                   "rf_model_compile: metrics[%u] compares no labels with predictions; use it in a step of your own", i);
+                   "rf_model_compile: metrics[%u] compares no labels with predictions; use it in a step of your own",
+                   i);
         for (uint32_t j = 0; j < i; j++) {
-            RF_REQUIRE(params->metrics[i] != params->metrics[j], "rf_model_compile: metrics[%u] repeats metrics[%u]", i, j);
+            RF_REQUIRE(params->metrics[i] != params->metrics[j], "rf_model_compile: metrics[%u] repeats metrics[%u]", i,
+                       j);
         }
     }
     return RF_OK;
@@ -137,7 +139,8 @@ rf_result rf_check_dataset(const rf_dataset *data, bool labels, const char *argu
     rf_dataset_spec(data, &spec);
     if (labels) {
         RF_REQUIRE(spec.num_components == 2 || spec.num_components == 3,
-                   "%s has elements of %u components, not (input, label[, sample weight])", argument, spec.num_components);
+                   "%s has elements of %u components, not (input, label[, sample weight])", argument,
+                   spec.num_components);
     } else {
         RF_REQUIRE(spec.num_components >= 1, "%s has elements without components", argument);
     }

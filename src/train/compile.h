@@ -16,8 +16,8 @@ struct rf_compiled {
     const char *names[1 + RF_MAX_COMPILED_METRICS];     /* "loss", metrics; in the model's arena */
     const char *val_names[1 + RF_MAX_COMPILED_METRICS]; /* the same with "val_" */
     rf_function *train, *evaluate;
-    /* Components of the batches of the dataset in use. A change of it is a change of the input signature, so the steps, which
-     * look at it, are traced anew. */
+    /* Components of the batches of the dataset in use. A change of it is a change of the input signature, so the steps,
+     * which look at it, are traced anew. */
     uint32_t num_components;
 };
 void rf_compiled_destroy(rf_compiled **compiled);

@@ -10,7 +10,7 @@
 typedef struct csv_log {
     char *path;
     bool append;
-    FILE *file;        /* open while fit runs */
+    FILE *file; /* open while fit runs */
     bool needs_header;
 } csv_log;
 

@@ -14,7 +14,7 @@ typedef struct early_stopping {
     uint32_t patience;
     bool maximize, restore;
     double best;
-    uint32_t wait; /* epochs since the best one */
+    uint32_t wait;  /* epochs since the best one */
     float *weights; /* of the best epoch, all variables one after the other; NULL: none yet */
     uint64_t num_weights;
 } early_stopping;
@@ -61,7 +61,8 @@ static rf_result missing_value(const early_stopping *s, const rf_logs *logs)
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "", logs->name[i]);
     }
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                   "early stopping: no value '%s' among %s; set monitor, or give fit validation_data", s->monitor, names);
+                   "early stopping: no value '%s' among %s; set monitor, or give fit validation_data", s->monitor,
+                   names);
 }
 
 static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *logs)
@@ -108,8 +109,8 @@ rf_result rf_callback_early_stopping(const rf_early_stopping_params *params, rf_
     RF_REQUIRE(out, "rf_callback_early_stopping: out is NULL");
     *out = NULL;
     const rf_early_stopping_params p = params ? *params : (rf_early_stopping_params){ 0 };
-    RF_REQUIRE(p.min_delta >= 0.0 && isfinite(p.min_delta), "rf_callback_early_stopping: min_delta %g is not in [0, inf)",
-               p.min_delta);
+    RF_REQUIRE(p.min_delta >= 0.0 && isfinite(p.min_delta),
+               "rf_callback_early_stopping: min_delta %g is not in [0, inf)", p.min_delta);
     early_stopping *s = RF_NEW(early_stopping);
     if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
     s->min_delta = p.min_delta;

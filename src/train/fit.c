@@ -13,10 +13,10 @@ typedef struct fit_run {
     const rf_fit_params *params;
     rf_fit_state state;
     rf_iterator *iterator;
-    uint64_t pass;          /* of the iterator: selects its shuffle */
-    bool reads_batches;     /* somebody looks at values after batches */
+    uint64_t pass;      /* of the iterator: selects its shuffle */
+    bool reads_batches; /* somebody looks at values after batches */
     uint64_t epoch_start_ns;
-    rf_logs logs;           /* of the latest epoch */
+    rf_logs logs; /* of the latest epoch */
 } fit_run;
 
 /* ---- callbacks ---- */
@@ -31,12 +31,24 @@ static rf_result call_one(const rf_callback *callback, fit_event event, rf_fit_s
     rf_result (*begin)(void *, rf_fit_state *) = NULL;
     rf_result (*end)(void *, rf_fit_state *, const rf_logs *) = NULL;
     switch (event) {
-    case TRAIN_BEGIN: begin = callback->fns.on_train_begin; break;
-    case TRAIN_END: end = callback->fns.on_train_end; break;
-    case EPOCH_BEGIN: begin = callback->fns.on_epoch_begin; break;
-    case EPOCH_END: end = callback->fns.on_epoch_end; break;
-    case BATCH_BEGIN: begin = callback->fns.on_batch_begin; break;
-    case BATCH_END: end = callback->fns.on_batch_end; break;
+    case TRAIN_BEGIN:
+        begin = callback->fns.on_train_begin;
+        break;
+    case TRAIN_END:
+        end = callback->fns.on_train_end;
+        break;
+    case EPOCH_BEGIN:
+        begin = callback->fns.on_epoch_begin;
+        break;
+    case EPOCH_END:
+        end = callback->fns.on_epoch_end;
+        break;
+    case BATCH_BEGIN:
+        begin = callback->fns.on_batch_begin;
+        break;
+    case BATCH_END:
+        end = callback->fns.on_batch_end;
+        break;
     }
     if (begin) return begin(callback->user, state);
     return end ? end(callback->user, state, logs) : RF_OK;
@@ -65,8 +77,8 @@ static rf_result next_pass(fit_run *run)
     return rf_iterator_create(run->params->data, run->pass++, &run->iterator);
 }
 
-/* The next batch; RF_END at the end of the epoch. With steps_per_epoch the epochs follow each other through the dataset, and
- * passes through the dataset follow each other within an epoch. */
+/* The next batch; RF_END at the end of the epoch. With steps_per_epoch the epochs follow each other through the
+ * dataset, and passes through the dataset follow each other within an epoch. */
 static rf_result next_batch(fit_run *run, uint64_t batches_so_far, const rf_element **batch)
 {
     const uint64_t steps = run->params->steps_per_epoch;
@@ -157,11 +169,12 @@ static rf_result check_params(const rf_model *model, const rf_fit_params *params
     RF_REQUIRE(params, "rf_model_fit: params is NULL; data is needed");
     RF_REQUIRE(model->compiled, "rf_model_fit: model is not compiled; call rf_model_compile() first");
     RF_TRY(rf_check_dataset(params->data, true, "rf_model_fit: data"));
-    if (params->validation_data) RF_TRY(rf_check_dataset(params->validation_data, true, "rf_model_fit: validation_data"));
+    if (params->validation_data)
+        RF_TRY(rf_check_dataset(params->validation_data, true, "rf_model_fit: validation_data"));
     RF_REQUIRE(params->steps_per_epoch > 0 || rf_dataset_cardinality(params->data) != -2,
                "rf_model_fit: data is infinite; set steps_per_epoch");
-    RF_REQUIRE(params->num_callbacks == 0 || params->callbacks, "rf_model_fit: callbacks is NULL but num_callbacks is %u",
-               params->num_callbacks);
+    RF_REQUIRE(params->num_callbacks == 0 || params->callbacks,
+               "rf_model_fit: callbacks is NULL but num_callbacks is %u", params->num_callbacks);
     for (uint32_t i = 0; i < params->num_callbacks; i++) {
         RF_REQUIRE(params->callbacks[i], "rf_model_fit: callbacks[%u] is NULL", i);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers: one struct for all, behaviour in a table per kind. A layer is a description until its first call, which creates
- * its variables for the shape it sees. */
+/* Layers: one struct for all, behaviour in a table per kind. A layer is a description until its first call, which
+ * creates its variables for the shape it sees. */
 #ifndef RF_TRAIN_LAYER_H
 #define RF_TRAIN_LAYER_H
 
@@ -25,11 +25,11 @@ enum { RF_MAX_LAYER_VARIABLES = 2 };
 
 struct rf_layer {
     const rf_layer_kind *kind;
-    char *name;              /* NULL until the caller or the model gives one */
-    rf_model *model;         /* owner; NULL: the caller's */
+    char *name;      /* NULL until the caller or the model gives one */
+    rf_model *model; /* owner; NULL: the caller's */
     bool built;
-    bool called;             /* `output` is known */
-    rf_shape input, output;  /* of the latest call, batch included */
+    bool called;                                    /* `output` is known */
+    rf_shape input, output;                         /* of the latest call, batch included */
     rf_variable *variables[RF_MAX_LAYER_VARIABLES]; /* kernel, bias */
     uint32_t num_variables;
     rf_regularizer regularizer; /* of variables[0] */

@@ -15,7 +15,8 @@ static rf_result dense_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dt
     if (layer->built) {
         RF_REQUIRE(features == rf_variable_shape(layer->variables[0]).dim[0],
                    "layer '%s' was built for %lld features, got %s", layer->name,
-                   (long long)rf_variable_shape(layer->variables[0]).dim[0], rf_shape_format(input, text, sizeof(text)));
+                   (long long)rf_variable_shape(layer->variables[0]).dim[0],
+                   rf_shape_format(input, text, sizeof(text)));
         return RF_OK;
     }
     const int64_t units = layer->u.dense.units;

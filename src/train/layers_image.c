@@ -129,7 +129,8 @@ static const rf_layer_kind global_avg_pool_kind = { .base_name = "global_average
                                                     .build = pool_build,
                                                     .call = global_avg_pool_call };
 
-static rf_result new_pool(const rf_layer_kind *kind, const char *function, const rf_pool2d_params *params, rf_layer **out)
+static rf_result new_pool(const rf_layer_kind *kind, const char *function, const rf_pool2d_params *params,
+                          rf_layer **out)
 {
     RF_REQUIRE(out, "%s: out is NULL", function);
     *out = NULL;

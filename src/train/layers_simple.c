@@ -73,7 +73,8 @@ rf_result rf_layer_reshape(rf_shape shape, rf_layer **out)
     RF_REQUIRE(out, "rf_layer_reshape: out is NULL");
     *out = NULL;
     RF_REQUIRE(shape.rank >= 0 && shape.rank < RF_MAX_RANK,
-               "rf_layer_reshape: shape has %d dimensions; without the batch at most %d", (int)shape.rank, RF_MAX_RANK - 1);
+               "rf_layer_reshape: shape has %d dimensions; without the batch at most %d", (int)shape.rank,
+               RF_MAX_RANK - 1);
     uint32_t open = 0;
     rf_shape known = shape;
     for (int32_t i = 0; i < shape.rank; i++) {
@@ -99,9 +100,9 @@ static rf_tensor activation_call(rf_trace *t, const rf_layer *layer, rf_tensor x
     return rf_activate(t, x, layer->u.activation);
 }
 
-static const rf_layer_kind activation_kind = {
-    .base_name = "activation", .type_name = "Activation", .call = activation_call
-};
+static const rf_layer_kind activation_kind = { .base_name = "activation",
+                                               .type_name = "Activation",
+                                               .call = activation_call };
 
 rf_result rf_layer_activation(rf_activation activation, rf_layer **out)
 {

@@ -7,7 +7,8 @@
 
 rf_result rf_loss_check(const rf_loss *loss, const char *function)
 {
-    RF_REQUIRE((int)loss->kind >= RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && (int)loss->kind <= RF_LOSS_MEAN_SQUARED_ERROR,
+    RF_REQUIRE((int)loss->kind >= RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY &&
+                   (int)loss->kind <= RF_LOSS_MEAN_SQUARED_ERROR,
                "%s: loss.kind %d does not exist", function, (int)loss->kind);
     RF_REQUIRE((int)loss->reduction >= RF_REDUCTION_AUTO && (int)loss->reduction <= RF_REDUCTION_SUM_OVER_BATCH_SIZE,
                "%s: loss.reduction %d does not exist", function, (int)loss->reduction);
@@ -72,17 +73,19 @@ rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_te
         loss ? rf_loss_check(loss, "rf_loss_call") : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_loss_call: loss is NULL");
     if (r < 0) return rf_trace_emit(t, r, 0);
     if (loss->reduction == RF_REDUCTION_AUTO) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                            "rf_loss_call: loss.reduction AUTO is refused in a custom step, where only you know how losses of "
-                            "several replicas add up; take RF_REDUCTION_NONE with rf_compute_average_loss(), or "
-                            "RF_REDUCTION_SUM");
+        (void)rf_trace_fail(
+            t, RF_ERROR_INVALID_ARGUMENT,
+            "rf_loss_call: loss.reduction AUTO is refused in a custom step, where only you know how losses of "
+            "several replicas add up; take RF_REDUCTION_NONE with rf_compute_average_loss(), or "
+            "RF_REDUCTION_SUM");
         return RF_NO_TENSOR;
     }
     if (loss->reduction == RF_REDUCTION_SUM_OVER_BATCH_SIZE) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                            "rf_loss_call: loss.reduction SUM_OVER_BATCH_SIZE is refused in a custom step: it would divide by "
-                            "this replica's share of the batch, but gradients are summed over replicas, so each must divide "
-                            "by the global batch; take RF_REDUCTION_NONE with rf_compute_average_loss()");
+        (void)rf_trace_fail(
+            t, RF_ERROR_INVALID_ARGUMENT,
+            "rf_loss_call: loss.reduction SUM_OVER_BATCH_SIZE is refused in a custom step: it would divide by "
+            "this replica's share of the batch, but gradients are summed over replicas, so each must divide "
+            "by the global batch; take RF_REDUCTION_NONE with rf_compute_average_loss()");
         return RF_NO_TENSOR;
     }
     const rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
@@ -124,8 +127,7 @@ rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const
     const rf_average_loss_params p = params ? *params : (rf_average_loss_params){ 0 };
     if (p.sample_weight.id != 0) per_example_loss = weigh(t, per_example_loss, p.sample_weight);
     const rf_tensor sum = rf_reduce_sum(t, per_example_loss, NULL, 0, false);
-    const rf_tensor batch =
-        p.global_batch_size ? rf_constant(t, (float)p.global_batch_size) : rf_global_batch_size(t);
+    const rf_tensor batch = p.global_batch_size ? rf_constant(t, (float)p.global_batch_size) : rf_global_batch_size(t);
     return rf_divide(t, sum, batch);
 }
 
@@ -141,7 +143,8 @@ rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss)
     return inverse ? rf_multiply(t, loss, rf_trace_wrap(t, inverse)) : RF_NO_TENSOR;
 }
 
-rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions, rf_tensor sample_weight)
+rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
+                        rf_tensor sample_weight)
 {
     rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
     if (sample_weight.id != 0) losses = weigh(t, losses, sample_weight);

@@ -10,10 +10,12 @@ rf_result rf_loss_check(const rf_loss *loss, const char *function);
 rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions);
 /* Class numbers for predictions [n..., c]: [n..., 1] becomes [n...] and u8 or f32 becomes i32, as Keras does. */
 rf_tensor rf_class_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions);
-/* Weights [n] or [n, ...] as f32 with the rank of `values` [n, ...], so that they broadcast: missing dimensions are appended. */
+/* Weights [n] or [n, ...] as f32 with the rank of `values` [n, ...], so that they broadcast: missing dimensions are
+ * appended. */
 rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values);
 /* What fit minimises, this replica's part: the mean of the losses of an example, averaged over the global batch with
  * weights (or the plain sum, if the reduction says so). */
-rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions, rf_tensor sample_weight);
+rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
+                        rf_tensor sample_weight);
 
 #endif

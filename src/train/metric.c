@@ -20,10 +20,14 @@ struct rf_metric {
 const char *rf_metric_kind_name(rf_metric_kind kind)
 {
     switch (kind) {
-    case RF_METRIC_MEAN: return "mean";
-    case RF_METRIC_SUM: return "sum";
-    case RF_METRIC_SPARSE_CATEGORICAL_ACCURACY: return "sparse_categorical_accuracy";
-    case RF_METRIC_CATEGORICAL_ACCURACY: return "categorical_accuracy";
+    case RF_METRIC_MEAN:
+        return "mean";
+    case RF_METRIC_SUM:
+        return "sum";
+    case RF_METRIC_SPARSE_CATEGORICAL_ACCURACY:
+        return "sparse_categorical_accuracy";
+    case RF_METRIC_CATEGORICAL_ACCURACY:
+        return "categorical_accuracy";
     }
     return NULL;
 }
@@ -80,7 +84,7 @@ rf_result rf_metric_result(rf_metric *metric, double *out)
     *out = 0.0;
     RF_REQUIRE(metric, "rf_metric_result: metric is NULL");
     const uint32_t num_replicas = rf_strategy_num_replicas_in_sync(metric->strategy);
-    float *values = RF_NEW_ARRAY(float, (size_t)num_replicas * STATE_COUNT);
+    float *values = RF_NEW_ARRAY(float, (size_t)num_replicas *STATE_COUNT);
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_result r = rf_local_state_read(metric->state, values);
     if (r == RF_OK) {
@@ -148,9 +152,10 @@ rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_
     RF_TRY(rf_trace_status(t));
     if (!metric) return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_metric_update: metric is NULL");
     if (metric->strategy != rf_trace_strategy(t)) {
-        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                             "rf_metric_update: metric '%s' was created on another strategy than the function being traced",
-                             metric->name);
+        return rf_trace_fail(
+            t, RF_ERROR_INVALID_ARGUMENT,
+            "rf_metric_update: metric '%s' was created on another strategy than the function being traced",
+            metric->name);
     }
     if (!rf_metric_compares(metric->kind) && labels.id != 0) {
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,

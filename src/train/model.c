@@ -42,8 +42,8 @@ static rf_result adopt(rf_model *model, rf_layer *layer, const char *function)
                layer->model == model ? "this" : "another");
     rf_result r = RF_OK;
     if (layer->name && name_taken(model, layer->name)) {
-        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: two layers are called '%s'; names are unique within a model", function,
-                    layer->name);
+        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: two layers are called '%s'; names are unique within a model",
+                    function, layer->name);
     }
     if (r == RF_OK) r = RF_VEC_GROW(&model->layers);
     if (r == RF_OK) r = name_layer(model, layer);
@@ -84,8 +84,9 @@ rf_tensor rf_layer_call(rf_trace *t, rf_model *model, rf_layer *layer, rf_tensor
     rf_tensor_desc desc;
     if (!rf_operand_desc(t, x, "rf_layer_call: x", &desc)) return RF_NO_TENSOR;
     if (!model || !layer || layer->model != model) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_layer_call: layer is not one of this model; add it with "
-                                                          "rf_model_add_layer()");
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "rf_layer_call: layer is not one of this model; add it with "
+                            "rf_model_add_layer()");
         return RF_NO_TENSOR;
     }
     const rf_result r = build_layer(model, layer, &desc);
@@ -204,7 +205,8 @@ rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
         return RF_NO_TENSOR;
     }
     if (desc.shape.rank < 1) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_model_call: x is a scalar; dimension 0 must be the batch");
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "rf_model_call: x is a scalar; dimension 0 must be the batch");
         return RF_NO_TENSOR;
     }
     const rf_tensor y = model->call ? model->call(t, model, x, mode, model->user) : call_sequence(t, model, x, mode);
@@ -240,9 +242,9 @@ rf_result rf_model_build(rf_model *model, rf_shape input_shape)
                "rf_model_build: input_shape %s is not the shape of an example",
                rf_shape_format(input_shape, wanted, sizeof(wanted)));
     if (model->built) {
-        RF_REQUIRE(rf_shape_equal(model->input_shape, input_shape), "rf_model_build: the model was built for %s, not %s",
-                   rf_shape_format(model->input_shape, is, sizeof(is)),
-                   rf_shape_format(input_shape, wanted, sizeof(wanted)));
+        RF_REQUIRE(
+            rf_shape_equal(model->input_shape, input_shape), "rf_model_build: the model was built for %s, not %s",
+            rf_shape_format(model->input_shape, is, sizeof(is)), rf_shape_format(input_shape, wanted, sizeof(wanted)));
         return RF_OK;
     }
     /* One example per replica, so that none of them is left out of the trace. */

@@ -14,18 +14,18 @@ struct rf_model {
     struct {
         rf_layer **items;
         uint32_t count, capacity;
-    } layers; /* owned */
+    } layers;              /* owned */
     rf_model_call_fn call; /* NULL: the layers in sequence */
     void *user;
-    bool built;            /* a call has gone through */
-    rf_shape input_shape;  /* of an example, where `built` */
+    bool built;           /* a call has gone through */
+    rf_shape input_shape; /* of an example, where `built` */
     struct {
         rf_variable **items;
         uint32_t count, capacity;
-    } variables; /* of the built layers, in creation order; owned by the layers */
-    rf_compiled *compiled;        /* NULL before rf_model_compile() */
-    rf_function *predict;         /* made by the first rf_model_predict() */
-    rf_arena names;               /* of logs: histories refer to them as long as the model lives */
+    } variables;           /* of the built layers, in creation order; owned by the layers */
+    rf_compiled *compiled; /* NULL before rf_model_compile() */
+    rf_function *predict;  /* made by the first rf_model_predict() */
+    rf_arena names;        /* of logs: histories refer to them as long as the model lives */
 };
 
 /* One line of a summary. */

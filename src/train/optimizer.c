@@ -18,10 +18,12 @@ struct rf_optimizer {
 static uint32_t num_slots(const rf_optimizer_params *p)
 {
     switch (p->kind) {
-    case RF_OPTIMIZER_SGD: return p->momentum > 0.0 ? 1 : 0;
+    case RF_OPTIMIZER_SGD:
+        return p->momentum > 0.0 ? 1 : 0;
     case RF_OPTIMIZER_ADAM:
     case RF_OPTIMIZER_ADAMW:
-    case RF_OPTIMIZER_RMSPROP: return 2;
+    case RF_OPTIMIZER_RMSPROP:
+        return 2;
     }
     return 0;
 }
@@ -29,15 +31,19 @@ static uint32_t num_slots(const rf_optimizer_params *p)
 static const rf_op *update_op(const rf_optimizer_params *p)
 {
     switch (p->kind) {
-    case RF_OPTIMIZER_SGD: return p->momentum > 0.0 ? &rf_op_momentum_update : &rf_op_sgd_update;
+    case RF_OPTIMIZER_SGD:
+        return p->momentum > 0.0 ? &rf_op_momentum_update : &rf_op_sgd_update;
     case RF_OPTIMIZER_ADAM:
-    case RF_OPTIMIZER_ADAMW: return &rf_op_adam_update;
-    case RF_OPTIMIZER_RMSPROP: return &rf_op_rmsprop_update;
+    case RF_OPTIMIZER_ADAMW:
+        return &rf_op_adam_update;
+    case RF_OPTIMIZER_RMSPROP:
+        return &rf_op_rmsprop_update;
     }
     return NULL;
 }
 
-static rf_result emit_update(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots, rf_value hyper)
+static rf_result emit_update(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
+                             rf_value hyper)
 {
     const rf_optimizer *optimizer = user;
     const rf_op *op = update_op(&optimizer->config.params);
@@ -120,7 +126,8 @@ rf_strategy *rf_optimizer_strategy(const rf_optimizer *optimizer)
 }
 
 /* What both ways to update have in common; the trace carries the failure too. */
-static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_variable_list variables, const char *function)
+static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_variable_list variables,
+                              const char *function)
 {
     RF_REQUIRE(t, "%s: the trace is NULL", function);
     RF_TRY(rf_trace_status(t));
@@ -142,8 +149,8 @@ static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_var
     return RF_OK;
 }
 
-static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, rf_value loss, rf_variable_list variables,
-                                          rf_value *values)
+static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, rf_value loss,
+                                          rf_variable_list variables, rf_value *values)
 {
     for (uint32_t i = 0; i < variables.count; i++) {
         values[i] = rf_trace_variable(t, variables.items[i]);
@@ -183,7 +190,8 @@ rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor 
 static rf_result gather_gradients(rf_trace *t, const rf_tensor *gradients, rf_variable_list variables, rf_value *values)
 {
     for (uint32_t i = 0; i < variables.count; i++) {
-        if (!rf_operand(t, gradients[i], "rf_optimizer_apply_gradients: gradients", &values[i])) return rf_trace_status(t);
+        if (!rf_operand(t, gradients[i], "rf_optimizer_apply_gradients: gradients", &values[i]))
+            return rf_trace_status(t);
         const rf_shape is = rf_graph_desc(rf_trace_graph(t), values[i])->shape;
         const rf_shape wanted = rf_variable_shape(variables.items[i]);
         if (!rf_shape_equal(is, wanted)) {

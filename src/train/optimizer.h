@@ -16,8 +16,8 @@ typedef struct rf_optimizer_config {
 rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer_config *out);
 /* Learning rate of update number `iteration` (from 0). */
 double rf_optimizer_rate(const rf_optimizer_config *config, uint64_t iteration);
-/* What the update kernels read for update number `iteration`; `norm` is that of the mean gradient (0 without clipping by
- * norm). `values` has RF_HYPER_COUNT entries. */
+/* What the update kernels read for update number `iteration`; `norm` is that of the mean gradient (0 without clipping
+ * by norm). `values` has RF_HYPER_COUNT entries. */
 void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, double norm, float *values);
 
 /* For checkpoints: slots and counters are the updater's. */

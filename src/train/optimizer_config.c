@@ -19,7 +19,8 @@ static rf_result check_unused(const rf_optimizer_params *p)
 {
     const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
     const bool sgd = p->kind == RF_OPTIMIZER_SGD, rmsprop = p->kind == RF_OPTIMIZER_RMSPROP;
-    RF_REQUIRE(p->momentum == 0.0 || sgd || rmsprop, "rf_optimizer_create: momentum is for SGD and RMSprop; use beta_1");
+    RF_REQUIRE(p->momentum == 0.0 || sgd || rmsprop,
+               "rf_optimizer_create: momentum is for SGD and RMSprop; use beta_1");
     RF_REQUIRE(!p->nesterov || (sgd && p->momentum > 0.0), "rf_optimizer_create: nesterov needs SGD with a momentum");
     RF_REQUIRE(p->beta_1 == 0.0 || adam, "rf_optimizer_create: beta_1 is for Adam and AdamW");
     RF_REQUIRE(p->beta_2 == 0.0 || adam, "rf_optimizer_create: beta_2 is for Adam and AdamW");
@@ -71,8 +72,8 @@ rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer
     p.rho = or_default(p.rho, 0.9);
     if (p.kind == RF_OPTIMIZER_ADAMW) p.weight_decay = or_default(p.weight_decay, 0.004);
     if (p.accumulation_steps == 0) p.accumulation_steps = 1;
-    out->schedule = p.schedule ? *p.schedule
-                               : (rf_schedule){ .kind = RF_SCHEDULE_CONSTANT, .initial = p.learning_rate };
+    out->schedule =
+        p.schedule ? *p.schedule : (rf_schedule){ .kind = RF_SCHEDULE_CONSTANT, .initial = p.learning_rate };
     p.schedule = NULL;
     out->params = p;
     return RF_OK;

@@ -22,8 +22,8 @@ static double piecewise(const rf_schedule *s, uint64_t step)
     return s->values[s->num_boundaries];
 }
 
-/* Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017, without the restarts; linear warm-up
- * from 0 before it. */
+/* Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017, without the restarts; linear
+ * warm-up from 0 before it. */
 static double cosine(const rf_schedule *s, uint64_t step)
 {
     if (step < s->warmup_steps) return s->initial * (double)step / (double)s->warmup_steps;
@@ -43,12 +43,18 @@ double rf_schedule_value(const rf_schedule *schedule, uint64_t step)
 {
     if (!schedule || rf_schedule_check(schedule) < 0) return NAN;
     switch (schedule->kind) {
-    case RF_SCHEDULE_CONSTANT: return schedule->initial;
-    case RF_SCHEDULE_EXPONENTIAL_DECAY: return schedule->initial * pow(schedule->rate, passes(schedule, step));
-    case RF_SCHEDULE_PIECEWISE_CONSTANT: return piecewise(schedule, step);
-    case RF_SCHEDULE_COSINE_DECAY: return cosine(schedule, step);
-    case RF_SCHEDULE_POLYNOMIAL_DECAY: return polynomial(schedule, step);
-    case RF_SCHEDULE_INVERSE_TIME_DECAY: return schedule->initial / (1.0 + schedule->rate * passes(schedule, step));
+    case RF_SCHEDULE_CONSTANT:
+        return schedule->initial;
+    case RF_SCHEDULE_EXPONENTIAL_DECAY:
+        return schedule->initial * pow(schedule->rate, passes(schedule, step));
+    case RF_SCHEDULE_PIECEWISE_CONSTANT:
+        return piecewise(schedule, step);
+    case RF_SCHEDULE_COSINE_DECAY:
+        return cosine(schedule, step);
+    case RF_SCHEDULE_POLYNOMIAL_DECAY:
+        return polynomial(schedule, step);
+    case RF_SCHEDULE_INVERSE_TIME_DECAY:
+        return schedule->initial / (1.0 + schedule->rate * passes(schedule, step));
     }
     return NAN;
 }
@@ -57,10 +63,12 @@ static rf_result check_piecewise(const rf_schedule *s)
 {
     RF_REQUIRE(s->num_boundaries <= 15, "schedule: num_boundaries %u is over 15", s->num_boundaries);
     for (uint32_t i = 0; i <= s->num_boundaries; i++) {
-        RF_REQUIRE(isfinite(s->values[i]) && s->values[i] >= 0.0, "schedule: values[%u] %g is not a rate", i, s->values[i]);
+        RF_REQUIRE(isfinite(s->values[i]) && s->values[i] >= 0.0, "schedule: values[%u] %g is not a rate", i,
+                   s->values[i]);
     }
     for (uint32_t i = 1; i < s->num_boundaries; i++) {
-        RF_REQUIRE(s->boundaries[i] > s->boundaries[i - 1], "schedule: boundaries[%u] is not larger than the one before", i);
+        RF_REQUIRE(s->boundaries[i] > s->boundaries[i - 1],
+                   "schedule: boundaries[%u] is not larger than the one before", i);
     }
     RF_REQUIRE(s->initial == 0.0, "schedule: initial has no meaning for piecewise constant; set values[0]");
     return RF_OK;
@@ -85,7 +93,8 @@ rf_result rf_schedule_check(const rf_schedule *s)
     RF_REQUIRE(s->power == 0.0 || polynomial_kind, "schedule: power is for polynomial decay only");
     RF_REQUIRE(s->power >= 0.0, "schedule: power %g is negative", s->power);
     RF_REQUIRE(s->warmup_steps == 0 || cosine_kind, "schedule: warmup_steps is for cosine decay only");
-    RF_REQUIRE(!s->staircase || exponential || inverse, "schedule: staircase is for exponential and inverse time decay only");
+    RF_REQUIRE(!s->staircase || exponential || inverse,
+               "schedule: staircase is for exponential and inverse time decay only");
     RF_REQUIRE(s->num_boundaries == 0 || piecewise_kind, "schedule: num_boundaries is for piecewise constant only");
     if (exponential || inverse || cosine_kind || polynomial_kind) {
         RF_REQUIRE(s->decay_steps > 0, "schedule: decay_steps must be positive");

@@ -69,9 +69,15 @@ static rf_tensor binary(rf_trace *t, rf_scalar_fn fn, rf_tensor a, const char *n
 /* ---- element-wise ---- */
 
 #define BINARY(name, fn)                                                                                               \
-    rf_tensor name(rf_trace *t, rf_tensor a, rf_tensor b) { return binary(t, fn, a, #name ": a", b, #name ": b"); }
+    rf_tensor name(rf_trace *t, rf_tensor a, rf_tensor b)                                                              \
+    {                                                                                                                  \
+        return binary(t, fn, a, #name ": a", b, #name ": b");                                                          \
+    }
 #define UNARY(name, fn)                                                                                                \
-    rf_tensor name(rf_trace *t, rf_tensor x) { return unary(t, fn, 0.0f, x, #name ": x"); }
+    rf_tensor name(rf_trace *t, rf_tensor x)                                                                           \
+    {                                                                                                                  \
+        return unary(t, fn, 0.0f, x, #name ": x");                                                                     \
+    }
 
 BINARY(rf_add, RF_FN_ADD)
 BINARY(rf_subtract, RF_FN_SUBTRACT)
@@ -107,12 +113,18 @@ rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
         rf_value v;
         return rf_operand(t, x, "rf_activate: x", &v) ? x : RF_NO_TENSOR;
     }
-    case RF_ACTIVATION_RELU: return rf_relu(t, x);
-    case RF_ACTIVATION_LEAKY_RELU: return rf_leaky_relu(t, x, 0.2f);
-    case RF_ACTIVATION_SIGMOID: return rf_sigmoid(t, x);
-    case RF_ACTIVATION_TANH: return rf_tanh(t, x);
-    case RF_ACTIVATION_GELU: return rf_gelu(t, x, false);
-    case RF_ACTIVATION_SOFTMAX: return rf_softmax(t, x);
+    case RF_ACTIVATION_RELU:
+        return rf_relu(t, x);
+    case RF_ACTIVATION_LEAKY_RELU:
+        return rf_leaky_relu(t, x, 0.2f);
+    case RF_ACTIVATION_SIGMOID:
+        return rf_sigmoid(t, x);
+    case RF_ACTIVATION_TANH:
+        return rf_tanh(t, x);
+    case RF_ACTIVATION_GELU:
+        return rf_gelu(t, x, false);
+    case RF_ACTIVATION_SOFTMAX:
+        return rf_softmax(t, x);
     }
     if (t) {
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_activate: activation %d does not exist", (int)activation);
@@ -178,7 +190,10 @@ static rf_tensor emit_one(rf_trace *t, emit_fn emit, rf_tensor x, const char *ar
 }
 
 #define EMIT_ONE(name)                                                                                                 \
-    rf_tensor rf_##name(rf_trace *t, rf_tensor x) { return emit_one(t, rf_emit_##name, x, "rf_" #name ": x"); }
+    rf_tensor rf_##name(rf_trace *t, rf_tensor x)                                                                      \
+    {                                                                                                                  \
+        return emit_one(t, rf_emit_##name, x, "rf_" #name ": x");                                                      \
+    }
 
 EMIT_ONE(global_avg_pool2d)
 EMIT_ONE(flatten)
@@ -269,7 +284,8 @@ rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor p
 rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
     rf_value v[2], out = 0;
-    if (!two_operands(t, labels, "rf_mean_squared_error: labels", predictions, "rf_mean_squared_error: predictions", v)) {
+    if (!two_operands(t, labels, "rf_mean_squared_error: labels", predictions, "rf_mean_squared_error: predictions",
+                      v)) {
         return RF_NO_TENSOR;
     }
     const rf_result r = rf_emit_mean_squared_error(rf_trace_graph(t), v[0], v[1], &out);

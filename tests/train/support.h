@@ -16,14 +16,15 @@
 #define OK(expression)                                                                                                 \
     do {                                                                                                               \
         const rf_result ok_result_ = (expression);                                                                     \
-        if (ok_result_ != RF_OK) fail_msg("%s: %s: %s", #expression, rf_result_name(ok_result_), rf_error_message());   \
+        if (ok_result_ != RF_OK) fail_msg("%s: %s: %s", #expression, rf_result_name(ok_result_), rf_error_message());  \
     } while (0)
 /* The call fails with this code and a one-line message that contains `part`. */
 #define FAILS(expression, code, part)                                                                                  \
     do {                                                                                                               \
         const rf_result fails_result_ = (expression);                                                                  \
         if (fails_result_ != (code)) {                                                                                 \
-            fail_msg("%s gave %s, not %s (%s)", #expression, rf_result_name(fails_result_), #code, rf_error_message()); \
+            fail_msg("%s gave %s, not %s (%s)", #expression, rf_result_name(fails_result_), #code,                     \
+                     rf_error_message());                                                                              \
         }                                                                                                              \
         if (!strstr(rf_error_message(), (part)) || strchr(rf_error_message(), '\n')) {                                 \
             fail_msg("%s: '%s' does not say '%s' in one line", #expression, rf_error_message(), (part));               \
@@ -79,8 +80,14 @@ static inline void on_devices(void (*body)(rf_strategy *strategy), uint32_t firs
 #define ON_ONE(name) ON_LISTS(name, _on_one, 0, 1)
 #define ON_MIXED(name) ON_LISTS(name, _on_mixed, 2, 1)
 
-static inline rf_array array_f32(rf_shape shape, float *data) { return (rf_array){ RF_F32, shape, data }; }
-static inline rf_array array_i32(rf_shape shape, int32_t *data) { return (rf_array){ RF_I32, shape, data }; }
+static inline rf_array array_f32(rf_shape shape, float *data)
+{
+    return (rf_array){ RF_F32, shape, data };
+}
+static inline rf_array array_i32(rf_shape shape, int32_t *data)
+{
+    return (rf_array){ RF_I32, shape, data };
+}
 
 /* Numbers in [-1, 1) that are the same everywhere. */
 static inline float noise(uint32_t *seed)
@@ -99,7 +106,8 @@ static inline void run_once(rf_strategy *strategy, rf_function *function, const 
 {
     rf_per_replica *results[RF_MAX_COMPONENTS];
     OK(rf_strategy_run(strategy, function, batch, results));
-    for (uint32_t i = 0; sums && i < num_outputs; i++) OK(rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[i], &sums[i]));
+    for (uint32_t i = 0; sums && i < num_outputs; i++)
+        OK(rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[i], &sums[i]));
 }
 
 #endif

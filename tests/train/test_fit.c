@@ -61,10 +61,13 @@ static void open_trainer(rf_strategy *strategy, trainer *t, float l2, double rat
 {
     open_problem(&t->problem);
     rf_layer *l[2];
-    OK(rf_layer_dense(&(rf_dense_params){ .units = 16, .activation = RF_ACTIVATION_RELU, .kernel_regularizer = { .l2 = l2 } }, &l[0]));
+    OK(rf_layer_dense(
+        &(rf_dense_params){ .units = 16, .activation = RF_ACTIVATION_RELU, .kernel_regularizer = { .l2 = l2 } },
+        &l[0]));
     OK(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &l[1]));
     OK(rf_model_create_sequential(strategy, l, 2, NULL, &t->model));
-    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = rate }, &t->optimizer));
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = rate },
+                           &t->optimizer));
     compile(t, 0, RF_REDUCTION_AUTO);
 }
 
@@ -89,11 +92,12 @@ static void learns(rf_strategy *strategy)
     trainer t;
     open_trainer(strategy, &t, 0.0f, 0.02);
     rf_history history;
-    OK(rf_model_fit(t.model, &(rf_fit_params){ .data = t.problem.data, .validation_data = t.problem.data, .epochs = 6 }, &history));
+    OK(rf_model_fit(t.model, &(rf_fit_params){ .data = t.problem.data, .validation_data = t.problem.data, .epochs = 6 },
+                    &history));
     assert_int_equal(history.num_epochs, 6);
     const rf_logs *last = &history.epochs[5];
-    static const char *const names[] = { "loss", "sparse_categorical_accuracy", "val_loss", "val_sparse_categorical_accuracy",
-                                         "learning_rate" };
+    static const char *const names[] = { "loss", "sparse_categorical_accuracy", "val_loss",
+                                         "val_sparse_categorical_accuracy", "learning_rate" };
     assert_int_equal(last->count, 5);
     for (uint32_t i = 0; i < 5; i++) assert_string_equal(last->name[i], names[i]);
     assert_true(get(last, "loss") < get(&history.epochs[0], "loss"));
@@ -130,8 +134,8 @@ static void learns(rf_strategy *strategy)
     close_trainer(&t);
 }
 
-/* With a rate of zero every batch sees the same weights, so that the reported loss can be computed by hand: weighted losses
- * over the number of examples, plus the penalty. */
+/* With a rate of zero every batch sees the same weights, so that the reported loss can be computed by hand: weighted
+ * losses over the number of examples, plus the penalty. */
 static void reported_loss(rf_strategy *strategy)
 {
     trainer t;
@@ -155,7 +159,8 @@ static void reported_loss(rf_strategy *strategy)
         const double loss = log(total) - (double)row[t.problem.y[i]];
         sum += loss;
         weighted_sum += loss * (double)t.problem.weight[i];
-        of_sums += loss * (i < EXAMPLES / BATCH * BATCH ? BATCH : EXAMPLES % BATCH); /* a batch's sum, weighed by its size */
+        of_sums +=
+            loss * (i < EXAMPLES / BATCH * BATCH ? BATCH : EXAMPLES % BATCH); /* a batch's sum, weighed by its size */
     }
     assert_near(get(&plain.epochs[0], "loss"), sum / EXAMPLES + penalty, 1e-5, 0.0, "plain");
     assert_near(get(&weighted.epochs[0], "loss"), weighted_sum / EXAMPLES + penalty, 1e-5, 0.0, "weighted");
@@ -184,8 +189,10 @@ static void from_probabilities(rf_strategy *strategy)
     rf_optimizer *optimizer;
     OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .learning_rate = 0.5, .momentum = 0.9 }, &optimizer));
     const rf_metric_kind metric = RF_METRIC_CATEGORICAL_ACCURACY;
-    OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer, .loss = { .kind = RF_LOSS_CATEGORICAL_CROSSENTROPY },
-                                                     .metrics = &metric, .num_metrics = 1 }));
+    OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer,
+                                                     .loss = { .kind = RF_LOSS_CATEGORICAL_CROSSENTROPY },
+                                                     .metrics = &metric,
+                                                     .num_metrics = 1 }));
     rf_history history;
     OK(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = 5 }, &history));
     assert_true(get(&history.epochs[4], "categorical_accuracy") > 0.97);
@@ -220,16 +227,28 @@ static rf_result note(diary *d, const char *event, const rf_fit_state *state, co
     return d->fail_in && strcmp(d->fail_in, event) == 0 ? RF_ERROR_CANCELLED : RF_OK;
 }
 
-static rf_result note_train_begin(void *d, rf_fit_state *s) { return note(d, "T<", s, NULL); }
-static rf_result note_train_end(void *d, rf_fit_state *s, const rf_logs *logs) { return note(d, "T>", s, logs); }
-static rf_result note_epoch_begin(void *d, rf_fit_state *s) { return note(d, "E<", s, NULL); }
+static rf_result note_train_begin(void *d, rf_fit_state *s)
+{
+    return note(d, "T<", s, NULL);
+}
+static rf_result note_train_end(void *d, rf_fit_state *s, const rf_logs *logs)
+{
+    return note(d, "T>", s, logs);
+}
+static rf_result note_epoch_begin(void *d, rf_fit_state *s)
+{
+    return note(d, "E<", s, NULL);
+}
 static rf_result note_epoch_end(void *user, rf_fit_state *s, const rf_logs *logs)
 {
     diary *d = user;
     if (s->epoch + 1 == d->stop_after) s->stop_training = true;
     return note(d, "E>", s, logs);
 }
-static rf_result note_batch_begin(void *d, rf_fit_state *s) { return note(d, "b<", s, NULL); }
+static rf_result note_batch_begin(void *d, rf_fit_state *s)
+{
+    return note(d, "b<", s, NULL);
+}
 static rf_result note_batch_end(void *user, rf_fit_state *s, const rf_logs *logs)
 {
     diary *d = user;
@@ -237,7 +256,10 @@ static rf_result note_batch_end(void *user, rf_fit_state *s, const rf_logs *logs
     assert_true(s->seconds >= 0.0);
     return note(d, "b>", s, logs);
 }
-static void note_destroy(void *d) { ((diary *)d)->destroyed++; }
+static void note_destroy(void *d)
+{
+    ((diary *)d)->destroyed++;
+}
 
 static rf_callback *diary_callback(diary *d)
 {
@@ -254,7 +276,9 @@ static void callback_order(rf_strategy *strategy)
     open_trainer(strategy, &t, 0.0f, 0.01);
     diary d = { .stop_after = 2 };
     rf_callback *callback = diary_callback(&d);
-    rf_fit_params params = { .data = t.problem.data, .epochs = 9, .steps_per_epoch = 3, .callbacks = &callback, .num_callbacks = 1 };
+    rf_fit_params params = {
+        .data = t.problem.data, .epochs = 9, .steps_per_epoch = 3, .callbacks = &callback, .num_callbacks = 1
+    };
     OK(rf_model_fit(t.model, &params, NULL));
     assert_string_equal(d.text, "T<-E<-b<-0b>0b<-1b>1b<-2b>2E>E<-b<-0b>0b<-1b>1b<-2b>2E>T>");
     assert_int_equal(d.examples, 6 * BATCH);
@@ -269,8 +293,8 @@ static void callback_order(rf_strategy *strategy)
 
     /* A failing callback ends fit with its code and says which one it was. */
     static const char *const events[] = { "T<", "T>", "E<", "E>", "b<", "b>" };
-    static const char *const names[] = { "on_train_begin", "on_train_end", "on_epoch_begin", "on_epoch_end", "on_batch_begin",
-                                         "on_batch_end" };
+    static const char *const names[] = { "on_train_begin", "on_train_end",   "on_epoch_begin",
+                                         "on_epoch_end",   "on_batch_begin", "on_batch_end" };
     for (int i = 0; i < 6; i++) {
         memset(d.text, 0, sizeof(d.text));
         d.fail_in = events[i];
@@ -299,7 +323,8 @@ static void rate_scheduler(rf_strategy *strategy)
     rf_fit_params params = { .data = t.problem.data, .epochs = 3, .callbacks = &callback, .num_callbacks = 1 };
     rf_history history;
     OK(rf_model_fit(t.model, &params, &history));
-    for (int i = 0; i < 3; i++) assert_near(get(&history.epochs[i], "learning_rate"), pow(10.0, -2 - i), 1e-12, 0.0, "rate");
+    for (int i = 0; i < 3; i++)
+        assert_near(get(&history.epochs[i], "learning_rate"), pow(10.0, -2 - i), 1e-12, 0.0, "rate");
     rf_history_free(&history);
     params.initial_epoch = 3;
     params.epochs = 4;
@@ -325,10 +350,14 @@ static void early_stopping(rf_strategy *strategy)
         trainer t;
         open_trainer(strategy, &t, 0.0f, 0.01);
         rf_callback *callbacks[2];
-        OK(rf_callback_early_stopping(&(rf_early_stopping_params){ .patience = 2, .restore_best_weights = restore }, &callbacks[0]));
+        OK(rf_callback_early_stopping(&(rf_early_stopping_params){ .patience = 2, .restore_best_weights = restore },
+                                      &callbacks[0]));
         OK(rf_callback_create(&(rf_callback_fns){ .on_epoch_begin = spoil }, &t, &callbacks[1]));
-        rf_fit_params params = { .data = t.problem.data, .validation_data = t.problem.data, .epochs = 20,
-                                 .callbacks = callbacks, .num_callbacks = 2 };
+        rf_fit_params params = { .data = t.problem.data,
+                                 .validation_data = t.problem.data,
+                                 .epochs = 20,
+                                 .callbacks = callbacks,
+                                 .num_callbacks = 2 };
         rf_history history;
         OK(rf_model_fit(t.model, &params, &history));
         assert_int_equal(history.num_epochs, 4); /* 0 and 1 get better, 2 and 3 do not */
@@ -342,8 +371,8 @@ static void early_stopping(rf_strategy *strategy)
         close_trainer(&t);
     }
     rf_callback *callback;
-    FAILS(rf_callback_early_stopping(&(rf_early_stopping_params){ .min_delta = -1.0 }, &callback), RF_ERROR_INVALID_ARGUMENT,
-          "min_delta");
+    FAILS(rf_callback_early_stopping(&(rf_early_stopping_params){ .min_delta = -1.0 }, &callback),
+          RF_ERROR_INVALID_ARGUMENT, "min_delta");
 }
 
 static void csv_log(rf_strategy *strategy)
@@ -356,7 +385,9 @@ static void csv_log(rf_strategy *strategy)
     close(fd);
     rf_callback *callback;
     OK(rf_callback_csv_log(path, false, &callback));
-    OK(rf_model_fit(t.model, &(rf_fit_params){ .data = t.problem.data, .epochs = 2, .callbacks = &callback, .num_callbacks = 1 }, NULL));
+    OK(rf_model_fit(t.model,
+                    &(rf_fit_params){ .data = t.problem.data, .epochs = 2, .callbacks = &callback, .num_callbacks = 1 },
+                    NULL));
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     assert_non_null(fgets(line, sizeof(line), file));
@@ -399,22 +430,26 @@ static void lengths(rf_strategy *strategy)
     open_trainer(strategy, &t, 0.0f, 0.01);
     /* Unknown: counted in the first epoch. */
     rf_dataset *generated, *batched, *endless, *empty;
-    const rf_dataset_generator_params params = { .generate = generate, .user = &t.problem,
-                                                 .spec = { 2, { RF_F32, RF_I32 }, { RF_SHAPE(FEATURES), RF_SCALAR_SHAPE } } };
+    const rf_dataset_generator_params params = { .generate = generate,
+                                                 .user = &t.problem,
+                                                 .spec = {
+                                                     2, { RF_F32, RF_I32 }, { RF_SHAPE(FEATURES), RF_SCALAR_SHAPE } } };
     OK(rf_dataset_from_generator(&params, &generated));
     OK(rf_dataset_batch(generated, 16, false, &batched));
     assert_int_equal(rf_dataset_cardinality(batched), -1);
     int64_t seen[2] = { 0 };
     rf_callback *callback;
     OK(rf_callback_create(&(rf_callback_fns){ .on_epoch_begin = remember_batches }, seen, &callback));
-    OK(rf_model_fit(t.model, &(rf_fit_params){ .data = batched, .epochs = 2, .callbacks = &callback, .num_callbacks = 1 }, NULL));
+    OK(rf_model_fit(
+        t.model, &(rf_fit_params){ .data = batched, .epochs = 2, .callbacks = &callback, .num_callbacks = 1 }, NULL));
     assert_int_equal(seen[0], -1);
     assert_int_equal(seen[1], 3);
     assert_int_equal(rf_optimizer_iterations(t.optimizer), 6);
     rf_callback_destroy(&callback);
     /* Endless: needs steps_per_epoch. Shorter than an epoch: begins again. */
     OK(rf_dataset_repeat(t.problem.data, 0, &endless));
-    FAILS(rf_model_fit(t.model, &(rf_fit_params){ .data = endless }, NULL), RF_ERROR_INVALID_ARGUMENT, "steps_per_epoch");
+    FAILS(rf_model_fit(t.model, &(rf_fit_params){ .data = endless }, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "steps_per_epoch");
     OK(rf_model_fit(t.model, &(rf_fit_params){ .data = endless, .steps_per_epoch = 10 }, NULL));
     OK(rf_model_fit(t.model, &(rf_fit_params){ .data = t.problem.data, .steps_per_epoch = 10 }, NULL));
     assert_int_equal(rf_optimizer_iterations(t.optimizer), 26);
@@ -425,8 +460,8 @@ static void lengths(rf_strategy *strategy)
     /* Empty and not batched. */
     OK(rf_dataset_skip(t.problem.data, 100, &empty));
     FAILS(rf_model_fit(t.model, &(rf_fit_params){ .data = empty }, NULL), RF_ERROR_INVALID_ARGUMENT, "no elements");
-    FAILS(rf_model_fit(t.model, &(rf_fit_params){ .data = empty, .steps_per_epoch = 2 }, NULL), RF_ERROR_INVALID_ARGUMENT,
-          "no elements");
+    FAILS(rf_model_fit(t.model, &(rf_fit_params){ .data = empty, .steps_per_epoch = 2 }, NULL),
+          RF_ERROR_INVALID_ARGUMENT, "no elements");
     FAILS(rf_model_evaluate(t.model, empty, &logs), RF_ERROR_INVALID_ARGUMENT, "no elements");
     FAILS(rf_model_predict(t.model, empty, &out), RF_ERROR_INVALID_ARGUMENT, "no elements");
     FAILS(rf_model_fit(t.model, &(rf_fit_params){ .data = generated }, NULL), RF_ERROR_INVALID_ARGUMENT, "not batched");
@@ -462,8 +497,11 @@ static void bad_arguments(rf_strategy *strategy)
     FAILS(rf_model_fit(t.model, NULL, NULL), RF_ERROR_INVALID_ARGUMENT, "params");
     FAILS(rf_model_fit(t.model, &(rf_fit_params){ 0 }, NULL), RF_ERROR_INVALID_ARGUMENT, "data");
     FAILS(rf_model_fit(NULL, &(rf_fit_params){ 0 }, NULL), RF_ERROR_INVALID_ARGUMENT, "model");
-    FAILS(rf_model_fit(t.model, &(rf_fit_params){ .data = t.problem.data, .callbacks = (rf_callback *[]){ NULL },
-                                                  .num_callbacks = 1 }, NULL), RF_ERROR_INVALID_ARGUMENT, "callbacks[0]");
+    FAILS(rf_model_fit(
+              t.model,
+              &(rf_fit_params){ .data = t.problem.data, .callbacks = (rf_callback *[]){ NULL }, .num_callbacks = 1 },
+              NULL),
+          RF_ERROR_INVALID_ARGUMENT, "callbacks[0]");
     rf_logs logs;
     FAILS(rf_model_evaluate(t.model, NULL, &logs), RF_ERROR_INVALID_ARGUMENT, "data");
     FAILS(rf_model_evaluate(t.model, t.problem.data, NULL), RF_ERROR_INVALID_ARGUMENT, "out");
@@ -472,10 +510,12 @@ static void bad_arguments(rf_strategy *strategy)
     rf_model *fresh;
     OK(rf_layer_flatten(&l));
     OK(rf_model_create_sequential(strategy, &l, 1, NULL, &fresh));
-    FAILS(rf_model_fit(fresh, &(rf_fit_params){ .data = t.problem.data }, NULL), RF_ERROR_INVALID_ARGUMENT, "rf_model_compile()");
+    FAILS(rf_model_fit(fresh, &(rf_fit_params){ .data = t.problem.data }, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "rf_model_compile()");
     FAILS(rf_model_evaluate(fresh, t.problem.data, &logs), RF_ERROR_INVALID_ARGUMENT, "rf_model_compile()");
     OK(rf_model_compile(fresh, &(rf_compile_params){ .optimizer = t.optimizer, .loss = { .from_logits = true } }));
-    FAILS(rf_model_fit(fresh, &(rf_fit_params){ .data = t.problem.data }, NULL), RF_ERROR_INVALID_ARGUMENT, "variables");
+    FAILS(rf_model_fit(fresh, &(rf_fit_params){ .data = t.problem.data }, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "variables");
     rf_model_destroy(&fresh);
     close_trainer(&t);
 }
@@ -493,10 +533,14 @@ ON_ONE(bad_arguments)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learns_on_all),           cmocka_unit_test(reported_loss_on_all),
-        cmocka_unit_test(from_probabilities_on_one), cmocka_unit_test(callback_order_on_mixed),
-        cmocka_unit_test(rate_scheduler_on_one),   cmocka_unit_test(early_stopping_on_mixed),
-        cmocka_unit_test(csv_log_on_one),          cmocka_unit_test(lengths_on_one),
+        cmocka_unit_test(learns_on_all),
+        cmocka_unit_test(reported_loss_on_all),
+        cmocka_unit_test(from_probabilities_on_one),
+        cmocka_unit_test(callback_order_on_mixed),
+        cmocka_unit_test(rate_scheduler_on_one),
+        cmocka_unit_test(early_stopping_on_mixed),
+        cmocka_unit_test(csv_log_on_one),
+        cmocka_unit_test(lengths_on_one),
         cmocka_unit_test(bad_arguments_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,8 @@ static void run_step(app *a, rf_step_fn step, uint32_t num_outputs, float *sums)
     inputs in;
     fill_inputs(&in);
     rf_function *function;
-    OK(rf_function_create(a->strategy, &(rf_function_params){ .step = step, .user = a, .num_outputs = num_outputs }, &function));
+    OK(rf_function_create(a->strategy, &(rf_function_params){ .step = step, .user = a, .num_outputs = num_outputs },
+                          &function));
     run_once(a->strategy, function, &in.batch, sums, num_outputs);
     rf_function_destroy(&function);
 }
@@ -109,11 +110,13 @@ static void loss_values(rf_strategy *strategy)
     fill_inputs(&in);
     for (int variant = 0; variant < 5; variant++) {
         app a = { .strategy = strategy };
-        a.loss = (rf_loss){ .kind = (rf_loss_kind)(variant / 2), .from_logits = variant & 1,
+        a.loss = (rf_loss){ .kind = (rf_loss_kind)(variant / 2),
+                            .from_logits = variant & 1,
                             .reduction = RF_REDUCTION_NONE };
         double plain = 0.0, weighted = 0.0;
         for (int i = 0; i < N; i++) {
-            const double loss = a.loss.kind == RF_LOSS_MEAN_SQUARED_ERROR ? squared_error(&in, i) : crossentropy(&in, i);
+            const double loss =
+                a.loss.kind == RF_LOSS_MEAN_SQUARED_ERROR ? squared_error(&in, i) : crossentropy(&in, i);
             plain += loss;
             weighted += loss * (double)weights_data[i];
         }
@@ -372,10 +375,10 @@ ON_ALL(regularization)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_values_on_one),        cmocka_unit_test(loss_values_on_mixed),
-        cmocka_unit_test(label_forms_on_one),        cmocka_unit_test(refused_reductions_on_one),
+        cmocka_unit_test(loss_values_on_one),          cmocka_unit_test(loss_values_on_mixed),
+        cmocka_unit_test(label_forms_on_one),          cmocka_unit_test(refused_reductions_on_one),
         cmocka_unit_test(refused_reductions_on_mixed), cmocka_unit_test(losses_of_any_rank_on_mixed),
-        cmocka_unit_test(bad_arguments_on_one),      cmocka_unit_test(metrics_on_all),
+        cmocka_unit_test(bad_arguments_on_one),        cmocka_unit_test(metrics_on_all),
         cmocka_unit_test(regularization_on_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

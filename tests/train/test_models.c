@@ -7,13 +7,17 @@
 static void seed_cnn(rf_strategy *strategy, const rf_shape *input, rf_model **model)
 {
     rf_layer *l[8];
-    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU }, &l[0]));
+    OK(rf_layer_conv2d(
+        &(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU }, &l[0]));
     OK(rf_layer_max_pool2d(NULL, &l[1]));
-    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 64, .kernel_size = { 3, 2 }, .no_bias = true, .name = "second" }, &l[2]));
+    OK(rf_layer_conv2d(
+        &(rf_conv2d_layer_params){ .filters = 64, .kernel_size = { 3, 2 }, .no_bias = true, .name = "second" }, &l[2]));
     OK(rf_layer_avg_pool2d(&(rf_pool2d_params){ .window = { 3, 2 } }, &l[3]));
     OK(rf_layer_flatten(&l[4]));
     OK(rf_layer_dropout(0.25f, 0, &l[5]));
-    OK(rf_layer_dense(&(rf_dense_params){ .units = 16, .bias_initializer = &(rf_initializer){ RF_INIT_CONSTANT, 0.5f, 0, 0 } }, &l[6]));
+    OK(rf_layer_dense(
+        &(rf_dense_params){ .units = 16, .bias_initializer = &(rf_initializer){ RF_INIT_CONSTANT, 0.5f, 0, 0 } },
+        &l[6]));
     OK(rf_layer_dense(&(rf_dense_params){ .units = 10 }, &l[7]));
     OK(rf_model_create_sequential(strategy, l, 8, input, model));
 }
@@ -24,10 +28,12 @@ static void names_and_shapes(rf_strategy *strategy)
     seed_cnn(strategy, &RF_SHAPE(28, 28, 1), &model);
     const rf_variable_list list = rf_model_variables(model);
     /* 13 x 13 after the first pooling, 11 x 12 after the second convolution, 3 x 6 after the second pooling. */
-    static const char *const names[] = { "conv2d/kernel", "conv2d/bias", "second/kernel", "dense/kernel",
+    static const char *const names[] = { "conv2d/kernel", "conv2d/bias",    "second/kernel", "dense/kernel",
                                          "dense/bias",    "dense_1/kernel", "dense_1/bias" };
-    const rf_shape shapes[] = { RF_SHAPE(3, 3, 1, 32),   RF_SHAPE(32), RF_SHAPE(3, 2, 32, 64), RF_SHAPE(3 * 6 * 64, 16),
-                                RF_SHAPE(16),            RF_SHAPE(16, 10), RF_SHAPE(10) };
+    const rf_shape shapes[] = {
+        RF_SHAPE(3, 3, 1, 32), RF_SHAPE(32), RF_SHAPE(3, 2, 32, 64), RF_SHAPE(3 * 6 * 64, 16), RF_SHAPE(16),
+        RF_SHAPE(16, 10),      RF_SHAPE(10)
+    };
     assert_int_equal(list.count, 7);
     uint64_t total = 0;
     for (int i = 0; i < 7; i++) {
@@ -50,9 +56,19 @@ static void names_and_shapes(rf_strategy *strategy)
 
     char *text;
     OK(rf_model_summary(model, &text));
-    static const char *const parts[] = { "conv2d (Conv2D)", "[n,26,26,32]", "max_pooling2d (MaxPooling2D)", "[n,13,13,32]",
-                                         "second (Conv2D)", "[n,11,12,64]", "average_pooling2d (AveragePooling2D)", "[n,3,6,64]",
-                                         "flatten (Flatten)", "[n,1152]", "dropout (Dropout)", "dense_1 (Dense)", "[n,10]",
+    static const char *const parts[] = { "conv2d (Conv2D)",
+                                         "[n,26,26,32]",
+                                         "max_pooling2d (MaxPooling2D)",
+                                         "[n,13,13,32]",
+                                         "second (Conv2D)",
+                                         "[n,11,12,64]",
+                                         "average_pooling2d (AveragePooling2D)",
+                                         "[n,3,6,64]",
+                                         "flatten (Flatten)",
+                                         "[n,1152]",
+                                         "dropout (Dropout)",
+                                         "dense_1 (Dense)",
+                                         "[n,10]",
                                          "total parameters: 31226\n" };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         if (!strstr(text, parts[i])) fail_msg("'%s' is not in\n%s", parts[i], text);
@@ -95,7 +111,8 @@ static void refuse_call(rf_strategy *strategy, rf_model *model, rf_array x, cons
 {
     caller c = { model, RF_INFERENCE };
     rf_function *function;
-    OK(rf_function_create(strategy, &(rf_function_params){ .step = call_step, .user = &c, .num_outputs = 1 }, &function));
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = call_step, .user = &c, .num_outputs = 1 },
+                          &function));
     FAILS(rf_strategy_run(strategy, function, &(rf_element){ 1, { x } }, NULL), RF_ERROR_INVALID_ARGUMENT, part);
     rf_function_destroy(&function);
 }
@@ -171,7 +188,8 @@ static void custom_model(rf_strategy *strategy)
         for (int j = 0; j < F; j++) {
             g[j] = 0.0;
             for (int i = 0; i < F; i++) g[j] += h[i] * (double)w[i * F + j];
-            assert_near(((float *)y.data)[n * F + j], 2.0 * ((double)x[n * F + j] + tanh(g[j])), 1e-5, 1e-6, "residual");
+            assert_near(((float *)y.data)[n * F + j], 2.0 * ((double)x[n * F + j] + tanh(g[j])), 1e-5, 1e-6,
+                        "residual");
         }
     }
     rf_array_free(&y);
@@ -254,7 +272,8 @@ static void dropout(rf_strategy *strategy)
     /* Another step, another mask. */
     caller c = { model, RF_TRAINING };
     rf_function *function;
-    OK(rf_function_create(strategy, &(rf_function_params){ .step = call_step, .user = &c, .num_outputs = 1, .training = true },
+    OK(rf_function_create(strategy,
+                          &(rf_function_params){ .step = call_step, .user = &c, .num_outputs = 1, .training = true },
                           &function));
     for (int step = 0; step < 2; step++) {
         rf_per_replica *result;
@@ -277,24 +296,28 @@ static void bad_layers(void **state)
     rf_layer *l;
     FAILS(rf_layer_dense(NULL, &l), RF_ERROR_INVALID_ARGUMENT, "params");
     FAILS(rf_layer_dense(&(rf_dense_params){ .units = 0 }, &l), RF_ERROR_INVALID_ARGUMENT, "units");
-    FAILS(rf_layer_dense(&(rf_dense_params){ .units = 1, .activation = (rf_activation)77 }, &l), RF_ERROR_INVALID_ARGUMENT,
-          "activation 77");
+    FAILS(rf_layer_dense(&(rf_dense_params){ .units = 1, .activation = (rf_activation)77 }, &l),
+          RF_ERROR_INVALID_ARGUMENT, "activation 77");
     FAILS(rf_layer_dense(&(rf_dense_params){ .units = 1, .kernel_regularizer = { -1.0f, 0.0f } }, &l),
           RF_ERROR_INVALID_ARGUMENT, "kernel_regularizer");
-    FAILS(rf_layer_dense(&(rf_dense_params){ .units = 1, .no_bias = true, .bias_initializer = &(rf_initializer){ 0 } }, &l),
+    FAILS(rf_layer_dense(&(rf_dense_params){ .units = 1, .no_bias = true, .bias_initializer = &(rf_initializer){ 0 } },
+                         &l),
           RF_ERROR_INVALID_ARGUMENT, "bias_initializer");
-    FAILS(rf_layer_dense(&(rf_dense_params){ .units = 1, .kernel_initializer = { .kind = (rf_initializer_kind)50 } }, &l),
-          RF_ERROR_INVALID_ARGUMENT, "kernel_initializer");
+    FAILS(
+        rf_layer_dense(&(rf_dense_params){ .units = 1, .kernel_initializer = { .kind = (rf_initializer_kind)50 } }, &l),
+        RF_ERROR_INVALID_ARGUMENT, "kernel_initializer");
     FAILS(rf_layer_dense(&(rf_dense_params){ .units = 1 }, NULL), RF_ERROR_INVALID_ARGUMENT, "out");
     FAILS(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 1 }, &l), RF_ERROR_INVALID_ARGUMENT, "kernel_size");
     FAILS(rf_layer_conv2d(&(rf_conv2d_layer_params){ .kernel_size = { 3 } }, &l), RF_ERROR_INVALID_ARGUMENT, "filters");
     FAILS(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 3, .kernel_size = { 3 }, .conv = { .groups = 2 } }, &l),
           RF_ERROR_INVALID_ARGUMENT, "groups");
-    FAILS(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 3, .kernel_size = { 3 }, .conv = { .stride = { -1 } } }, &l),
+    FAILS(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 3, .kernel_size = { 3 }, .conv = { .stride = { -1 } } },
+                          &l),
           RF_ERROR_INVALID_ARGUMENT, "stride");
-    FAILS(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 3, .kernel_size = { 3 },
-                                                     .conv = { .explicit_padding = { 1 } } }, &l),
-          RF_ERROR_INVALID_ARGUMENT, "explicit_padding");
+    FAILS(
+        rf_layer_conv2d(
+            &(rf_conv2d_layer_params){ .filters = 3, .kernel_size = { 3 }, .conv = { .explicit_padding = { 1 } } }, &l),
+        RF_ERROR_INVALID_ARGUMENT, "explicit_padding");
     FAILS(rf_layer_max_pool2d(&(rf_pool2d_params){ .window = { -2, 2 } }, &l), RF_ERROR_INVALID_ARGUMENT, "window");
     FAILS(rf_layer_reshape(RF_SHAPE(-1, -1), &l), RF_ERROR_INVALID_ARGUMENT, "shape");
     FAILS(rf_layer_reshape(RF_SHAPE(0), &l), RF_ERROR_INVALID_ARGUMENT, "shape");
@@ -323,14 +346,16 @@ static void bad_models(rf_strategy *strategy)
     assert_null(model);
     l[0] = l[1] = dense_named("b");
     FAILS(rf_model_create_sequential(strategy, l, 2, NULL, &model), RF_ERROR_INVALID_ARGUMENT, "belongs to this model");
-    FAILS(rf_model_create_sequential(strategy, (rf_layer *[]){ NULL }, 1, NULL, &model), RF_ERROR_INVALID_ARGUMENT, "layer 0");
+    FAILS(rf_model_create_sequential(strategy, (rf_layer *[]){ NULL }, 1, NULL, &model), RF_ERROR_INVALID_ARGUMENT,
+          "layer 0");
     FAILS(rf_model_create_sequential(strategy, NULL, 0, NULL, &model), RF_ERROR_INVALID_ARGUMENT, "layers");
     l[0] = dense_named(NULL);
     FAILS(rf_model_create_sequential(NULL, l, 1, NULL, &model), RF_ERROR_INVALID_ARGUMENT, "strategy");
     l[0] = dense_named(NULL);
     FAILS(rf_model_create_sequential(strategy, l, 1, &RF_SHAPE(0), &model), RF_ERROR_INVALID_ARGUMENT, "input_shape");
     OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 2, .kernel_size = { 3 } }, &l[0]));
-    FAILS(rf_model_create_sequential(strategy, l, 1, &RF_SHAPE(7), &model), RF_ERROR_INVALID_ARGUMENT, "'conv2d' needs images");
+    FAILS(rf_model_create_sequential(strategy, l, 1, &RF_SHAPE(7), &model), RF_ERROR_INVALID_ARGUMENT,
+          "'conv2d' needs images");
     FAILS(rf_model_create_custom(strategy, NULL, NULL, &model), RF_ERROR_INVALID_ARGUMENT, "call");
     l[0] = dense_named(NULL);
     FAILS(rf_model_add_layer(NULL, l[0]), RF_ERROR_INVALID_ARGUMENT, "model");
@@ -363,9 +388,12 @@ ON_ONE(bad_models)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_layers),           cmocka_unit_test(names_and_shapes_on_one),
-        cmocka_unit_test(built_by_the_first_call_on_one), cmocka_unit_test(custom_model_on_mixed),
-        cmocka_unit_test(small_layers_on_one),  cmocka_unit_test(dropout_on_all),
+        cmocka_unit_test(bad_layers),
+        cmocka_unit_test(names_and_shapes_on_one),
+        cmocka_unit_test(built_by_the_first_call_on_one),
+        cmocka_unit_test(custom_model_on_mixed),
+        cmocka_unit_test(small_layers_on_one),
+        cmocka_unit_test(dropout_on_all),
         cmocka_unit_test(bad_models_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

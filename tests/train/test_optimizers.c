@@ -60,7 +60,10 @@ static void oracle_clip(const rf_optimizer_params *p, double *g)
     }
 }
 
-static double pick(double value, double fallback) { return value == 0.0 ? fallback : value; }
+static double pick(double value, double fallback)
+{
+    return value == 0.0 ? fallback : value;
+}
 
 static void oracle_update(oracle *o, const rf_optimizer_params *p, const double *gradient)
 {
@@ -199,7 +202,9 @@ static void compare(rf_strategy *strategy, const char *name, const rf_optimizer_
 
 static void all_kinds(rf_strategy *strategy)
 {
-    static const rf_schedule schedule = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 3 };
+    static const rf_schedule schedule = {
+        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 3
+    };
     static const struct {
         const char *name;
         rf_optimizer_params params;
@@ -210,7 +215,8 @@ static void all_kinds(rf_strategy *strategy)
         { "sgd weight decay", { .learning_rate = 0.1, .weight_decay = 0.1 } },
         { "sgd schedule", { .schedule = &schedule } },
         { "adam", { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 } },
-        { "adam betas", { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 0.01 } },
+        { "adam betas",
+          { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 0.01 } },
         { "adamw", { .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 0.01, .weight_decay = 0.1 } },
         { "rmsprop", { .kind = RF_OPTIMIZER_RMSPROP, .learning_rate = 0.01 } },
         { "rmsprop momentum", { .kind = RF_OPTIMIZER_RMSPROP, .learning_rate = 0.01, .momentum = 0.5, .rho = 0.8 } },
@@ -238,7 +244,9 @@ static void accumulation_is_a_big_batch(rf_strategy *strategy)
     for (uint32_t i = 0; i < 6; i++) {
         data_of_step(2 * i, x, y);
         data_of_step(2 * i + 1, x + EXAMPLES * IN, y + EXAMPLES * OUT);
-        const rf_element batch = { 2, { array_f32(RF_SHAPE(2 * EXAMPLES, IN), x), array_f32(RF_SHAPE(2 * EXAMPLES, OUT), y) } };
+        const rf_element batch = {
+            2, { array_f32(RF_SHAPE(2 * EXAMPLES, IN), x), array_f32(RF_SHAPE(2 * EXAMPLES, OUT), y) }
+        };
         OK(rf_strategy_run(strategy, big.function, &batch, NULL));
         (void)train_step(&small, 2 * i);
         assert_int_equal(rf_optimizer_iterations(small.optimizer), i);
@@ -258,8 +266,9 @@ static void rate_between_steps(rf_strategy *strategy)
     double gradient[PARAMS];
     fill_noise(initial, PARAMS, 5);
     for (int i = 0; i < PARAMS; i++) o.w[i] = (double)initial[i];
-    const rf_schedule schedule = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT, .num_boundaries = 1, .boundaries = { 0 },
-                                   .values = { 0.1, 0.2 } };
+    const rf_schedule schedule = {
+        .kind = RF_SCHEDULE_PIECEWISE_CONSTANT, .num_boundaries = 1, .boundaries = { 0 }, .values = { 0.1, 0.2 }
+    };
     regression r;
     open_regression(strategy, &(rf_optimizer_params){ .schedule = &schedule }, false, initial, &r);
     const double rates[] = { 0.1, 0.2, 0.03, 0.0 };
@@ -327,8 +336,8 @@ static void bad_arguments(rf_strategy *strategy)
     FAILS(rf_optimizer_create(strategy, &(rf_optimizer_params){ .beta_1 = 2.0 }, &optimizer), RF_ERROR_INVALID_ARGUMENT,
           "beta_1");
     assert_null(optimizer);
-    FAILS(rf_optimizer_minimize(NULL, r.optimizer, (rf_tensor){ 0 }, (rf_variable_list){ 0 }), RF_ERROR_INVALID_ARGUMENT,
-          "trace");
+    FAILS(rf_optimizer_minimize(NULL, r.optimizer, (rf_tensor){ 0 }, (rf_variable_list){ 0 }),
+          RF_ERROR_INVALID_ARGUMENT, "trace");
     rf_optimizer_destroy(NULL);
     close_regression(&r);
 
@@ -353,8 +362,10 @@ ON_ONE(bad_arguments)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_kinds_on_one),          cmocka_unit_test(all_kinds_on_mixed),
-        cmocka_unit_test(accumulation_is_a_big_batch_on_all), cmocka_unit_test(rate_between_steps_on_one),
+        cmocka_unit_test(all_kinds_on_one),
+        cmocka_unit_test(all_kinds_on_mixed),
+        cmocka_unit_test(accumulation_is_a_big_batch_on_all),
+        cmocka_unit_test(rate_between_steps_on_one),
         cmocka_unit_test(bad_arguments_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,11 +59,13 @@ static void piecewise(void **state)
 static void cosine(void **state)
 {
     (void)state;
-    rf_schedule s = { .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 2.0, .alpha = 0.1, .decay_steps = 8, .warmup_steps = 4 };
+    rf_schedule s = {
+        .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 2.0, .alpha = 0.1, .decay_steps = 8, .warmup_steps = 4
+    };
     assert_close(rf_schedule_value(&s, 0), 0.0);
     assert_close(rf_schedule_value(&s, 3), 1.5);
     assert_close(rf_schedule_value(&s, 4), 2.0);
-    assert_close(rf_schedule_value(&s, 8), 1.1);        /* half way: 2 * (0.9 * 0.5 + 0.1) */
+    assert_close(rf_schedule_value(&s, 8), 1.1); /* half way: 2 * (0.9 * 0.5 + 0.1) */
     assert_close(rf_schedule_value(&s, 12), 0.2);
     assert_close(rf_schedule_value(&s, 1000000), 0.2);
     assert_close(rf_schedule_value(&s, 6), 1.7363961030678928); /* 2 * (0.45 * (1 + sqrt(1/2)) + 0.1) */
@@ -137,9 +139,14 @@ static void hyper_numbers(void **state)
 {
     (void)state;
     rf_optimizer_config c;
-    const rf_schedule schedule = { .kind = RF_SCHEDULE_INVERSE_TIME_DECAY, .initial = 1.0, .rate = 1.0, .decay_steps = 1 };
-    const rf_optimizer_params params = { .kind = RF_OPTIMIZER_ADAMW, .schedule = &schedule, .weight_decay = 0.5,
-                                         .accumulation_steps = 4, .global_clip_norm = 3.0 };
+    const rf_schedule schedule = {
+        .kind = RF_SCHEDULE_INVERSE_TIME_DECAY, .initial = 1.0, .rate = 1.0, .decay_steps = 1
+    };
+    const rf_optimizer_params params = { .kind = RF_OPTIMIZER_ADAMW,
+                                         .schedule = &schedule,
+                                         .weight_decay = 0.5,
+                                         .accumulation_steps = 4,
+                                         .global_clip_norm = 3.0 };
     assert_int_equal(rf_optimizer_configure(&params, &c), RF_OK);
     float h[RF_HYPER_COUNT];
     rf_optimizer_hyper(&c, 1, 6.0, h);
@@ -340,11 +347,13 @@ static void callback_ownership(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponential),      cmocka_unit_test(piecewise),          cmocka_unit_test(cosine),
-        cmocka_unit_test(polynomial),       cmocka_unit_test(inverse_time),       cmocka_unit_test(bad_schedules),
-        cmocka_unit_test(defaults),         cmocka_unit_test(hyper_numbers),      cmocka_unit_test(bad_optimizers),
-        cmocka_unit_test(logs_and_history), cmocka_unit_test(summary),            cmocka_unit_test(csv_log),
-        cmocka_unit_test(csv_log_errors),   cmocka_unit_test(callback_ownership),
+        cmocka_unit_test(exponential),    cmocka_unit_test(piecewise),
+        cmocka_unit_test(cosine),         cmocka_unit_test(polynomial),
+        cmocka_unit_test(inverse_time),   cmocka_unit_test(bad_schedules),
+        cmocka_unit_test(defaults),       cmocka_unit_test(hyper_numbers),
+        cmocka_unit_test(bad_optimizers), cmocka_unit_test(logs_and_history),
+        cmocka_unit_test(summary),        cmocka_unit_test(csv_log),
+        cmocka_unit_test(csv_log_errors), cmocka_unit_test(callback_ownership),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
