@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One step on all replicas. */
+#include <pthread.h>
 #include <string.h>
 
 #include "replica/internal.h"
@@ -52,7 +53,7 @@ static uint32_t batch_to_trace(const uint32_t *examples, uint32_t num_replicas)
     return largest;
 }
 
-/* ---- frames ---- */
+/* ---- what a replica reads ---- */
 
 static void *host_memory(const run *x, rf_frame *frame, uint32_t which)
 {
@@ -74,13 +75,8 @@ static void fill_hosts(const run *x, rf_frame *frame, uint64_t first)
     if (number) *number = 1.0f / (float)x->active;
 }
 
-static rf_result fill_frame(const run *x, uint32_t replica, uint64_t first)
+static void fill_inputs(const run *x, rf_frame *frame, uint64_t first, uint64_t examples)
 {
-    const uint32_t examples = x->function->examples[replica];
-    rf_program *program;
-    rf_frame *frame;
-    RF_TRY(rf_signature_program(x->function, x->signature, replica, &program));
-    RF_TRY(rf_program_acquire(program, examples, &frame));
     for (uint32_t i = 0; i < x->batch->num_components; i++) {
         const rf_array *array = &x->batch->component[i];
         char *input = rf_frame_input(frame, i);
@@ -89,20 +85,67 @@ static rf_result fill_frame(const run *x, uint32_t replica, uint64_t first)
         memcpy(input, (const char *)array->data + first * row, examples * row);
     }
     fill_hosts(x, frame, first);
-    x->function->frames[replica] = frame;
-    return RF_OK;
 }
 
-static rf_result fill_frames(const run *x)
+/* ---- frames, which is where compilation happens ---- */
+
+typedef struct acquisition {
+    const run *run;
+    uint32_t replica;
+    rf_result result;
+    rf_error_record error;
+    pthread_t thread;
+    bool threaded;
+} acquisition;
+
+static rf_result acquire(const run *x, uint32_t replica)
 {
-    uint64_t first = 0;
-    for (uint32_t r = 0; r < x->strategy->num_replicas; r++) {
-        const uint32_t examples = x->function->examples[r];
-        x->function->frames[r] = NULL;
-        if (examples > 0)
-            RF_TRY(rf_error_context(fill_frame(x, r, first), "replica %u (%s)", r, rf_strategy_device_name(x->strategy, r)));
-        first += examples;
+    rf_program *program;
+    rf_result r = rf_signature_program(x->function, x->signature, replica, &program);
+    if (r >= 0) r = rf_program_acquire(program, x->function->examples[replica], &x->function->frames[replica]);
+    return rf_error_context(r, "replica %u (%s)", replica, rf_strategy_device_name(x->strategy, replica));
+}
+
+static void *acquire_in_thread(void *argument)
+{
+    acquisition *a = argument;
+    a->result = acquire(a->run, a->replica);
+    if (a->result < 0) rf_error_save(&a->error);
+    return NULL;
+}
+
+/* The first time, every device compiles its kernels: side by side, each in a thread of its own. */
+static rf_result acquire_first(const run *x)
+{
+    const uint32_t count = x->strategy->num_replicas;
+    acquisition *list = RF_NEW_ARRAY(acquisition, count);
+    if (!list) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t r = 0; r < count; r++) {
+        if (x->function->examples[r] == 0) continue;
+        list[r].run = x;
+        list[r].replica = r;
+        list[r].threaded = pthread_create(&list[r].thread, NULL, acquire_in_thread, &list[r]) == 0;
+        if (!list[r].threaded) acquire_in_thread(&list[r]);
     }
+    for (uint32_t r = 0; r < count; r++)
+        if (list[r].threaded) pthread_join(list[r].thread, NULL);
+    rf_result result = RF_OK;
+    for (uint32_t r = 0; result >= 0 && r < count; r++)
+        if (list[r].result < 0) result = rf_error_restore(&list[r].error);
+    rf_free(list);
+    return result;
+}
+
+static rf_result acquire_frames(const run *x)
+{
+    uint32_t to_compile = 0;
+    for (uint32_t r = 0; r < x->strategy->num_replicas; r++) {
+        x->function->frames[r] = NULL;
+        to_compile += x->function->examples[r] > 0 && !x->signature->programs[r];
+    }
+    if (to_compile > 1) return acquire_first(x);
+    for (uint32_t r = 0; r < x->strategy->num_replicas; r++)
+        if (x->function->examples[r] > 0) RF_TRY(acquire(x, r));
     return RF_OK;
 }
 
@@ -128,22 +171,27 @@ static void set_results(const run *x, rf_per_replica **results)
     f->parity ^= 1;
 }
 
-static rf_result submit_replica(const run *x, uint32_t replica)
+static rf_result submit_replica(const run *x, uint32_t replica, uint64_t first)
 {
     rf_signature *sig = x->signature;
     uint32_t count = 0;
+    fill_inputs(x, x->function->frames[replica], first, x->function->examples[replica]);
     sig->submission[count++] = x->function->frames[replica];
     for (uint32_t u = 0; u < sig->updates.count; u++)
         RF_TRY(rf_update_join_submission(&sig->updates.items[u], replica, sig->submission, &count));
     return rf_replica_submit_frames(&x->strategy->replicas[replica], sig->submission, count);
 }
 
-/* All replicas get their work before any is waited for. */
+/* All replicas get their work before any is waited for; one computes while the inputs of the next are copied. */
 static rf_result submit(const run *x, rf_per_replica **results)
 {
-    for (uint32_t r = 0; r < x->strategy->num_replicas; r++)
-        if (x->function->frames[r])
-            RF_TRY(rf_error_context(submit_replica(x, r), "replica %u (%s)", r, rf_strategy_device_name(x->strategy, r)));
+    uint64_t first = 0;
+    for (uint32_t r = 0; r < x->strategy->num_replicas; r++) {
+        if (x->function->examples[r] == 0) continue;
+        RF_TRY(rf_error_context(submit_replica(x, r, first), "replica %u (%s)", r,
+                                rf_strategy_device_name(x->strategy, r)));
+        first += x->function->examples[r];
+    }
     set_results(x, results);
     for (uint32_t u = 0; u < x->signature->updates.count; u++)
         RF_TRY(rf_update_finish(&x->signature->updates.items[u], x->function->examples));
@@ -162,7 +210,7 @@ static rf_result run_function(run *x, rf_per_replica **results)
         x->active += examples[r] > 0;
     RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(examples, s->num_replicas), &x->signature));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
-    RF_TRY(fill_frames(x));
+    RF_TRY(acquire_frames(x));
     /* From here on some replicas may have taken the step and others not: such a strategy must not go on. */
     return rf_strategy_stick(s, submit(x, results));
 }
