@@ -18,7 +18,7 @@
 #include "include/scalar_math.glsl"
 #include "include/scalar_fns.h"
 
-layout(constant_id = 1) const uint MODES = 0;    /* four bits an input, see below; STRIDED: bit i for input i is used */
+layout(constant_id = 1) const uint MODES = 0;    /* four bits an input, see below; STRIDED: bit i for input i is used, rank << 8 */
 layout(constant_id = 2) const uint HAS_TAIL = 1; /* the element count is not a multiple of W */
 /* Steps: function | a << 8 | b << 16 */
 #define CODE(i) layout(constant_id = 3 + i) const uint S##i = 0;
@@ -40,9 +40,10 @@ CODE(7)
 #if STRIDED
 layout(push_constant) uniform Push {
     uint count, start;
-    uint size[6];      /* of the output, outermost first */
-    uint present[2];   /* four inputs a word, a byte each: bit d says that the input has dimension d */
-    uint offset[6];    /* of each input's first element within its binding; wraps around */
+    uint size[6], magic[6]; /* of the output's dimensions, innermost first */
+    uint shifts;            /* of the divisions by size, five bits each */
+    uint present[2];        /* four inputs a word, a byte each: bit d says that the input has dimension d */
+    uint offset[6];         /* of each input's first element within its binding; wraps around */
     float imm[STEPS];
 } p;
 #else
@@ -100,6 +101,8 @@ vec4 run_program(vec4 r[INPUTS + STEPS])
 }
 
 #if STRIDED
+const uint RANK = MODES >> 8;
+
 void main()
 {
     uint t = rf_invocation();
@@ -108,17 +111,21 @@ void main()
     uint index[6] = uint[6](p.offset[0], p.offset[1], p.offset[2], p.offset[3], p.offset[4], p.offset[5]);
     uint stride[6] = uint[6](1u, 1u, 1u, 1u, 1u, 1u);
 #define ADVANCE(i)                                                                                                     \
-    if ((MODES & (1u << i)) != 0u && (p.present[i / 4] >> (8 * (i & 3)) & bit) != 0u) {                                \
-        index[i] += stride[i] * at;                                                                                    \
-        stride[i] *= size;                                                                                             \
+    if ((MODES & (1u << i)) != 0u) {                                                                                   \
+        bool has = (p.present[i / 4] >> (8 * (i & 3)) & bit) != 0u;                                                    \
+        index[i] += has ? stride[i] * at : 0u;                                                                         \
+        stride[i] *= has ? p.size[dimension] : 1u;                                                                     \
     }
 #define DIMENSION(d)                                                                                                   \
-    if (p.size[d] > 1u) {                                                                                              \
-        uint size = p.size[d], bit = 1u << d, above = rest / size, at = rest - above * size;                           \
+    if (RANK > d) {                                                                                                    \
+        const uint dimension = d, bit = 1u << d;                                                                       \
+        uint above = 0u;                                                                                               \
+        if (RANK > d + 1) above = rf_divide(rest, p.magic[d], p.shifts >> (5 * d) & 31u);                              \
+        uint at = rest - above * p.size[d];                                                                            \
         rest = above;                                                                                                  \
         FOR_INPUTS(ADVANCE)                                                                                            \
     }
-    DIMENSION(5) DIMENSION(4) DIMENSION(3) DIMENSION(2) DIMENSION(1) DIMENSION(0)
+    DIMENSION(0) DIMENSION(1) DIMENSION(2) DIMENSION(3) DIMENSION(4) DIMENSION(5)
     vec4 r[INPUTS + STEPS];
 #define FETCH(i) r[i] = vec4(0); if ((MODES & (1u << i)) != 0u) r[i] = vec4(in_s##i.s[index[i]]);
     FOR_INPUTS(FETCH)

@@ -4,10 +4,13 @@
  * an invocation, in the output's order. */
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
+#include "include/division.glsl"
 
+layout(constant_id = 1) const uint RANK = 6;
 layout(push_constant) uniform Push {
     uint count, in_offset, out_offset; /* in units of W elements, as the strides */
-    uint size[6], in_stride[6], out_stride[6]; /* innermost first */
+    uint shifts;                       /* of the divisions by size, five bits each */
+    uint size[6], magic[6], in_stride[6], out_stride[6]; /* innermost first */
 } p;
 layout(std430, binding = 0) readonly buffer In { VEC x[]; };
 layout(std430, binding = 1) writeonly buffer Out { VEC y[]; };
@@ -18,8 +21,10 @@ void main()
     if (t >= p.count) return;
     uint rest = t, from = p.in_offset, to = p.out_offset;
 #define DIMENSION(d)                                                                                                   \
-    if (p.size[d] > 1u) {                                                                                              \
-        uint above = rest / p.size[d], at = rest - above * p.size[d];                                                  \
+    if (RANK > d) {                                                                                                    \
+        uint above = 0u;                                                                                               \
+        if (RANK > d + 1) above = rf_divide(rest, p.magic[d], p.shifts >> (5 * d) & 31u);                              \
+        uint at = rest - above * p.size[d];                                                                            \
         rest = above;                                                                                                  \
         from += at * p.in_stride[d];                                                                                   \
         to += at * p.out_stride[d];                                                                                    \

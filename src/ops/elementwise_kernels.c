@@ -186,7 +186,7 @@ static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, r
 /* ---- any broadcasting ---- */
 
 typedef struct strided_push {
-    uint32_t count, start, size[6], present[2], offset[RF_ELEMENTWISE_INPUTS];
+    uint32_t count, start, size[6], magic[6], shifts, present[2], offset[RF_ELEMENTWISE_INPUTS];
     float imm[RF_MAX_STEPS];
 } strided_push;
 
@@ -212,7 +212,7 @@ static void input_range(const rf_collapsed *c, uint32_t present, uint64_t start,
 static uint64_t strided_chunk(const rf_op_call *call, const rf_device_caps *caps, const rf_collapsed *c)
 {
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), least = rf_pointwise_chunk(caps, 1 << 22);
-    if (count >= 1ull << 32) return 0;
+    if (count >= 1ull << 31) return 0; /* the shader divides indices by multiplication */
     for (uint64_t chunk = rf_pointwise_chunk(caps, sizeof(float)); chunk >= least; chunk = rf_align_up(chunk / 2, least)) {
         bool fits = true;
         for (uint64_t start = 0; start < count && fits; start += chunk)
@@ -249,10 +249,14 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         strided_push push = { .count = (uint32_t)n, .start = (uint32_t)start };
-        /* The innermost dimension is size[5]: the shader starts there. */
-        for (uint32_t k = 0; k < 6; k++) push.size[k] = k + c.rank >= 6 ? (uint32_t)c.size[k + c.rank - 6] : 1;
+        for (uint32_t k = 0; k < c.rank; k++) {
+            const rf_magic m = rf_magic_make((uint32_t)c.size[c.rank - 1 - k]);
+            push.size[k] = (uint32_t)c.size[c.rank - 1 - k];
+            push.magic[k] = m.magic;
+            push.shifts |= m.shift << (5 * k);
+        }
         rf_dispatch_spec(d, rf_pointwise_local_size(caps));
-        rf_dispatch_spec(d, (1u << call->n_in) - 1);
+        rf_dispatch_spec(d, ((1u << call->n_in) - 1) | c.rank << 8);
         rf_dispatch_spec(d, 0);
         push_steps(d, v, call, push.imm);
         for (uint32_t i = 0; i < v->inputs; i++) {
@@ -261,7 +265,8 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
             input_range(&c, c.present[k], start, n, &first, &end);
             const uint64_t from = first * 4 / caps->buffer_alignment * caps->buffer_alignment;
             rf_pointwise_bind(d, RF_BIND_INPUT, k, false, from, end * 4 - from);
-            push.present[i / 4] |= (c.present[k] << (6 - c.rank)) << (8 * (i & 3));
+            for (uint32_t b = 0; b < c.rank; b++)
+                push.present[i / 4] |= (c.present[k] >> (c.rank - 1 - b) & 1) << b << (8 * (i & 3));
             push.offset[i] = 0u - (uint32_t)(from / 4);
         }
         rf_dispatch_push(d, &push, (uint32_t)offsetof(strided_push, imm) + v->steps * 4);

@@ -357,25 +357,28 @@ static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps,
     const uint64_t in_first = a0 * l->in_stride[in], out_first = b0 * l->out_stride[out];
     const uint64_t in_from = in_first * 4 / caps->buffer_alignment * caps->buffer_alignment;
     const uint64_t out_from = out_first * 4 / caps->buffer_alignment * caps->buffer_alignment;
-    struct { uint32_t count, in_offset, out_offset, size[6], in_stride[6], out_stride[6]; } push = { 0 };
+    struct { uint32_t count, in_offset, out_offset, shifts, size[6], magic[6], in_stride[6], out_stride[6]; } push = { 0 };
     uint64_t count = 1, in_offset = in_first - in_from / 4, out_offset = out_first - out_from / 4;
-    for (uint32_t i = 0; i < 6; i++) {
-        uint64_t size = i < l->rank ? l->size[i] : 1;
+    for (uint32_t i = 0; i < l->rank; i++) {
+        uint64_t size = l->size[i];
         if (i == in) size = a1 - a0;
         if (i == out) size = b1 - b0;
         if (i == in && in != out) out_offset += a0 * l->out_stride[in];
         if (i == out && in != out) in_offset += b0 * l->in_stride[out];
-        push.size[i] = (uint32_t)(i == 0 ? size / width : size);
-        if (i < l->rank) {
-            push.in_stride[i] = (uint32_t)(i == 0 ? l->in_stride[i] : l->in_stride[i] / width);
-            push.out_stride[i] = (uint32_t)(i == 0 ? 1 : l->out_stride[i] / width);
-        }
-        count *= push.size[i];
+        if (i == 0) size /= width;
+        const rf_magic m = rf_magic_make((uint32_t)size);
+        push.size[i] = (uint32_t)size;
+        push.magic[i] = m.magic;
+        push.shifts |= m.shift << (5 * i);
+        push.in_stride[i] = (uint32_t)(i == 0 ? l->in_stride[i] : l->in_stride[i] / width);
+        push.out_stride[i] = (uint32_t)(i == 0 ? 1 : l->out_stride[i] / width);
+        count *= size;
     }
     push.count = (uint32_t)count;
     push.in_offset = (uint32_t)(in_offset / width);
     push.out_offset = (uint32_t)(out_offset / width);
     rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+    rf_dispatch_spec(d, l->rank);
     rf_dispatch_push(d, &push, sizeof(push));
     rf_pointwise_bind(d, RF_BIND_INPUT, 0, false, in_from, (in_first + (a1 - a0) * l->in_stride[in]) * 4 - in_from);
     rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, out_from, (out_first + (b1 - b0) * l->out_stride[out]) * 4 - out_from);
