@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-extern const rf_shader rf_shader_exec_test;
+extern const rf_shader rf_shader_exec_test, rf_shader_exec_test_scribble;
 
 typedef struct push {
     uint32_t mode, count, columns, rows;
@@ -89,7 +89,7 @@ static rf_cost cost(const rf_op_call *call)
 
 static rf_dispatch *add(rf_kernel_plan *plan, const rf_op_call *call, uint32_t mode, uint32_t count)
 {
-    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_exec_test);
+    rf_dispatch *d = rf_kernel_plan_add(plan, mode == 5 ? &rf_shader_exec_test_scribble : &rf_shader_exec_test);
     if (!d) return NULL;
     push p = { .mode = mode, .count = count, .factor = factor_of(call) };
     if (call->in[0].shape.rank == 2) {

@@ -3,8 +3,12 @@
 #version 450
 
 layout(local_size_x_id = 0) in;
+#ifdef SCRIBBLE
 layout(std430, binding = 0) buffer A { float a[]; };
-layout(std430, binding = 1) buffer B { float b[]; };
+#else
+layout(std430, binding = 0) readonly buffer A { float a[]; };
+#endif
+layout(std430, binding = 1) readonly buffer B { float b[]; };
 layout(std430, binding = 2) buffer C { float c[]; };
 layout(push_constant) uniform Push { uint mode, count, columns, rows; float factor; };
 
@@ -24,9 +28,11 @@ void main()
     case 4: /* forgets the last element */
         if (i != count - 1) c[i] = factor * a[i] + b[i];
         break;
+#ifdef SCRIBBLE
     case 5: /* writes what it only may read */
         c[i] = factor * a[i] + b[i];
         a[i] = 0.0;
         break;
+#endif
     }
 }

@@ -38,7 +38,7 @@ static int open_all(void **state)
     (void)state;
     rf_device_info infos[MAX_DEVICES];
     uint32_t count = MAX_DEVICES;
-    if (rf_gpu_create(&(rf_gpu_params){ 0 }, &gpu) < 0 || rf_gpu_list(gpu, infos, &count) < 0) {
+    if (rf_gpu_create(&(rf_gpu_params){ .validation = getenv("RINGFIRE_VALIDATION") != NULL }, &gpu) < 0 || rf_gpu_list(gpu, infos, &count) < 0) {
         print_error("%s\n", rf_error_message());
         return -1;
     }
@@ -54,8 +54,11 @@ static int close_all(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < num_devices; i++) rf_gpu_device_close(&devices[i]);
+    const char *first = "";
+    const uint64_t messages = rf_gpu_validation_messages(gpu, &first);
+    if (messages > 0) print_error("validation: %s\n", first);
     rf_gpu_destroy(&gpu);
-    return 0;
+    return messages > 0 ? -1 : 0;
 }
 
 /* Runs a test body on each device, mapped and staged. */
