@@ -104,7 +104,8 @@ typedef enum rf_loss_kind {
     RF_LOSS_MEAN_SQUARED_ERROR,
 } rf_loss_kind;
 typedef enum rf_reduction {
-    RF_REDUCTION_AUTO, /**< SUM_OVER_BATCH_SIZE in fit; an error in a custom step of a strategy with several replicas */
+    RF_REDUCTION_AUTO, /**< SUM_OVER_BATCH_SIZE in fit; an error in a custom step, on one replica too: a step that worked
+                            there would be wrong on two */
     RF_REDUCTION_NONE,
     RF_REDUCTION_SUM,
     RF_REDUCTION_SUM_OVER_BATCH_SIZE,
@@ -114,15 +115,16 @@ typedef struct rf_loss {
     bool from_logits;
     rf_reduction reduction;
 } rf_loss;
-/** Applies a loss in a custom step. AUTO and SUM_OVER_BATCH_SIZE are refused: they would divide by the replica's share of
- *  the batch; use NONE with rf_compute_average_loss(), or SUM. */
+/** Applies a loss in a custom step: per-example losses (NONE) or a scalar (SUM). AUTO and SUM_OVER_BATCH_SIZE are refused:
+ *  they would divide by the replica's share of the batch; use NONE with rf_compute_average_loss(), or SUM.
+ *  Labels of the sparse crossentropy may be [n...] or [n..., 1] of any type; targets [n] go with predictions [n, 1]. */
 RF_API rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions);
 
 typedef struct rf_average_loss_params {
-    rf_tensor sample_weight;    /**< per-example weights; zeroed: none */
+    rf_tensor sample_weight;    /**< per-example weights [n], or as many dimensions as the losses; zeroed: none */
     uint32_t global_batch_size; /**< fixed divisor; 0: the number of examples of the step being run, over all replicas */
 } rf_average_loss_params;
-/** Sum of per-example losses divided by the global batch size. */
+/** Sum of all losses, of any rank, divided by the global batch size: what gradients that are summed over replicas need. */
 RF_API rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const rf_average_loss_params *params);
 /** Regularisation loss divided by the number of replicas that have examples in this step. */
 RF_API rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss);
@@ -133,9 +135,10 @@ typedef enum rf_schedule_kind {
     RF_SCHEDULE_CONSTANT,
     RF_SCHEDULE_EXPONENTIAL_DECAY,   /**< initial * rate^(step / decay_steps), floor of the exponent if staircase */
     RF_SCHEDULE_PIECEWISE_CONSTANT,  /**< values[i] while step <= boundaries[i] */
-    RF_SCHEDULE_COSINE_DECAY,        /**< with `alpha` as the floor, after `warmup_steps` of linear warm-up */
-    RF_SCHEDULE_POLYNOMIAL_DECAY,
-    RF_SCHEDULE_INVERSE_TIME_DECAY,
+    RF_SCHEDULE_COSINE_DECAY,        /**< from `initial` to alpha * initial in `decay_steps`, after a linear rise from 0
+                                          during `warmup_steps` */
+    RF_SCHEDULE_POLYNOMIAL_DECAY,    /**< (initial - end) * (1 - step / decay_steps)^power + end; power 0: 1 */
+    RF_SCHEDULE_INVERSE_TIME_DECAY,  /**< initial / (1 + rate * step / decay_steps), floor of the quotient if staircase */
 } rf_schedule_kind;
 typedef struct rf_schedule {
     rf_schedule_kind kind;
@@ -146,7 +149,8 @@ typedef struct rf_schedule {
     uint64_t boundaries[15];
     double values[16];
 } rf_schedule;
-/** The rate at a step; a pure function. */
+/** The rate at a step; a pure function. NaN for a schedule that is wrong, e.g. with a field set that its kind does not use;
+ *  rf_optimizer_create() refuses such a schedule and says why. */
 RF_API double rf_schedule_value(const rf_schedule *schedule, uint64_t step);
 
 /* ---- optimizers ---- */
@@ -167,7 +171,8 @@ typedef struct rf_optimizer_params {
     double global_clip_norm;     /**< limits the norm of all gradients together; 0: off */
     uint32_t accumulation_steps; /**< update every n-th step with the mean of n gradients; 0: 1 */
 } rf_optimizer_params;
-/** Adam after Kingma & Ba 2015, in Keras' form: epsilon outside the bias-corrected root. */
+/** Adam after Kingma & Ba 2015, in Keras' form: epsilon outside the bias-corrected root. Fields that the kind does not use
+ *  must be zero, and at most one of the three clips may be set. Clipping sees the reduced (and accumulated) gradient. */
 RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *params, rf_optimizer **out);
 RF_API void rf_optimizer_destroy(rf_optimizer **optimizer);
 /** In a step: differentiates `loss` with respect to the variables, sums gradients over replicas, clips, updates. At most
@@ -209,12 +214,14 @@ typedef struct rf_compile_params {
     rf_loss loss;
     const rf_metric_kind *metrics;
     uint32_t num_metrics;
-    uint32_t steps_per_execution;    /**< callbacks and progress see every n-th batch; 0: 1 */
+    uint32_t steps_per_execution;    /**< on_batch_begin and on_batch_end are called once for n batches; 0: 1 */
 } rf_compile_params;
+/** Prepares fit and evaluate; may be called again. `metrics` are accuracies, each at most once. */
 RF_API RF_MUST_USE rf_result rf_model_compile(rf_model *model, const rf_compile_params *params);
 
 #define RF_MAX_LOGS 16
-/** Values at a callback: "loss", metrics, "val_loss", ..., "learning_rate". */
+/** Values at a callback: "loss", metrics, "val_loss", ..., "learning_rate". After a batch: "loss" and metrics of the epoch
+ *  so far; reading them waits for the devices, so they are read only when some callback has on_batch_end. */
 typedef struct rf_logs {
     uint32_t count;
     const char *name[RF_MAX_LOGS];
@@ -228,9 +235,9 @@ typedef struct rf_fit_state {
     rf_model *model;
     rf_optimizer *optimizer;
     uint32_t epoch, num_epochs;      /**< epoch counts from 0 */
-    uint64_t batch;                  /**< within the epoch, from 0 */
+    uint64_t batch;                  /**< within the epoch, from 0; the latest one */
     int64_t batches_per_epoch;       /**< -1 while unknown */
-    uint32_t batch_examples;         /**< examples of the batch that just ended */
+    uint32_t batch_examples;         /**< examples of the batch (or batches, steps_per_execution) that just ended */
     double seconds;                  /**< since the epoch began */
     bool stop_training;              /**< set to end after the current epoch's end callbacks */
 } rf_fit_state;
@@ -242,8 +249,9 @@ typedef struct rf_callback_fns {
     rf_result (*on_epoch_end)(void *user, rf_fit_state *state, const rf_logs *logs);
     rf_result (*on_batch_begin)(void *user, rf_fit_state *state);
     rf_result (*on_batch_end)(void *user, rf_fit_state *state, const rf_logs *logs);
-    void (*destroy)(void *user);
+    void (*destroy)(void *user);     /**< by rf_callback_destroy() */
 } rf_callback_fns;
+/** Owns `user` from here on, when it succeeds. */
 RF_API RF_MUST_USE rf_result rf_callback_create(const rf_callback_fns *fns, void *user, rf_callback **out);
 /** Rate for the epoch that begins, given the current one. */
 typedef double (*rf_epoch_rate_fn)(void *user, uint32_t epoch, double rate);
@@ -255,8 +263,11 @@ typedef struct rf_early_stopping_params {
     bool maximize;
     bool restore_best_weights;
 } rf_early_stopping_params;
+/** Stops when the value has not improved by more than min_delta for `patience` epochs (0 and 1: the first such epoch). With
+ *  restore_best_weights the weights of the best epoch are put back when training ends. A monitored value that is not in the
+ *  logs is an error. */
 RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_params *params, rf_callback **out);
-/** One line per epoch; the header is written first. */
+/** One line per epoch; the header is written first, unless `append` finds a file with contents. Opened when fit begins. */
 RF_API RF_MUST_USE rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out);
 RF_API void rf_callback_destroy(rf_callback **callback);
 
@@ -272,13 +283,15 @@ typedef struct rf_fit_params {
     const rf_dataset *validation_data; /**< NULL: none */
     uint32_t epochs;                   /**< 0: 1 */
     uint32_t initial_epoch;
-    uint64_t steps_per_epoch;          /**< 0: the whole dataset */
+    uint64_t steps_per_epoch;          /**< 0: the whole dataset. Else epochs follow each other through the dataset,
+                                            which begins again where it ends */
     rf_callback *const *callbacks;     /**< borrowed */
     uint32_t num_callbacks;
 } rf_fit_params;
-/** Trains. The loss is the mean over the global batch (with regularisation). @param history may be NULL. */
+/** Trains. The loss is the mean over the global batch (with regularisation); sample weights scale losses, not metrics.
+ *  Blocking. @param history may be NULL; rf_history_free() it, also after a failure: it then holds the epochs before. */
 RF_API RF_MUST_USE rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history *history);
-/** Loss and metrics over a dataset. */
+/** Loss and metrics over a dataset. Blocking. */
 RF_API RF_MUST_USE rf_result rf_model_evaluate(rf_model *model, const rf_dataset *data, rf_logs *out);
 /** Predictions for all elements of a batched dataset (component 0), joined. `out->data`: rf_array_free(). */
 RF_API RF_MUST_USE rf_result rf_model_predict(rf_model *model, const rf_dataset *data, rf_array *out);
