@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Element-wise, broadcasting and shape ops without a device: inference, references, fusion, gradients, plans on made-up devices. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "ops/elementwise.h"
+#include "ops/pointwise.h"
+
+static rf_tensor_desc f32(rf_shape shape) { return (rf_tensor_desc){ RF_F32, shape }; }
+
+/* Limits of a roomy GPU; clamped, Vulkan's minimum. */
+static rf_device_caps make_caps(bool clamped)
+{
+    rf_device_caps caps = {
+        .driver = RF_DRIVER_OTHER,
+        .subgroup_size = 32,
+        .max_workgroup_size = { 1024, 1024, 64 },
+        .max_workgroup_invocations = 1024,
+        .max_grid = { 0x7fffffff, 65535, 65535 },
+        .max_shared_memory = 49152,
+        .max_push_constants = 256,
+        .max_storage_range = 0xffffffffu,
+        .max_texel_elements = 1u << 27,
+        .buffer_alignment = 256,
+        .int64 = true,
+    };
+    if (clamped) rf_device_caps_clamp(&caps);
+    return caps;
+}
+
+static rf_op_call make_call(const rf_op *op, const void *attr, uint32_t n, const rf_tensor_desc *in)
+{
+    rf_op_call call = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out };
+    memcpy(call.in, in, n * sizeof(*in));
+    return call;
+}
+
+static rf_elementwise_attr one(rf_scalar_fn fn)
+{
+    return (rf_elementwise_attr){ 1, { { (uint8_t)fn, 0, (uint8_t)(rf_scalar_table[fn].arity - 1), 0, 0 } } };
+}
+
+/* ---- registry ---- */
+
+static void registry_finds_every_op_by_its_unique_name(void **state)
+{
+    (void)state;
+    uint32_t count;
+    const rf_op *const *all = rf_ops_all(&count);
+    assert_true(count >= 35);
+    for (uint32_t i = 0; i < count; i++) assert_ptr_equal(rf_ops_find(all[i]->name), all[i]);
+    assert_null(rf_ops_find("no such op"));
+    assert_non_null(rf_ops_core()->add);
+}
+
+/* ---- inference ---- */
+
+static void check_error(const rf_op *op, const void *attr, uint32_t n, const rf_tensor_desc *in, const char *part)
+{
+    rf_op_call call = make_call(op, attr, n, in);
+    assert_int_equal(op->infer(&call) < 0, 1);
+    if (!strstr(rf_error_message(), part)) fail_msg("'%s' lacks '%s'", rf_error_message(), part);
+}
+
+static void errors_name_the_op_and_the_shapes(void **state)
+{
+    (void)state;
+    const rf_elementwise_attr add = one(RF_FN_ADD);
+    const rf_tensor_desc odd[2] = { f32(RF_SHAPE(3, 4)), f32(RF_SHAPE(3)) };
+    check_error(&rf_op_elementwise, &add, 2, odd, "add: shapes [3,4] and [3]");
+    const rf_tensor_desc typed[2] = { f32(RF_SHAPE(3)), { RF_I32, RF_SHAPE(3) } };
+    check_error(&rf_op_elementwise, &add, 2, typed, "operand 1 is i32");
+    rf_elementwise_attr early = { 2, { { RF_FN_ADD, 0, 3, 0, 0 }, { RF_FN_EXP, 2, 0, 0, 0 } } };
+    check_error(&rf_op_elementwise, &early, 2, odd, "step 0 (add) reads a register");
+    early.n_steps = 9;
+    check_error(&rf_op_elementwise, &early, 2, odd, "1 to 8 steps");
+    check_error(&rf_op_sum_to_like, NULL, 2, odd, "sum_to_like: shape [3] does not broadcast to [3,4]");
+    check_error(&rf_op_reshape_like, NULL, 2, odd, "reshape_like: [3,4] and [3]");
+    const rf_shape five = { 2, { 5, -1 } };
+    check_error(&rf_op_reshape, &five, 1, odd, "reshape: [3,4] does not divide into [5,-1]");
+    const int32_t twice[RF_MAX_RANK] = { 1, 1 };
+    check_error(&rf_op_transpose, twice, 1, odd, "transpose: entry 1 of the permutation is 1");
+    const rf_dropout_attr all = { 1, 0, 0 };
+    const rf_tensor_desc drop[2] = { f32(RF_SHAPE(3)), { RF_I32, RF_SHAPE(6) } };
+    check_error(&rf_op_dropout, &all, 2, drop, "dropout: rate is 1");
+    const rf_tensor_desc adam[5] = { f32(RF_SHAPE(4)), f32(RF_SHAPE(5)), f32(RF_SHAPE(4)), f32(RF_SHAPE(4)),
+                                     f32(RF_SHAPE(RF_HYPER_COUNT)) };
+    check_error(&rf_op_adam_update, NULL, 5, adam, "adam_update: input 1 has shape [5]");
+}
+
+static void dimensions_collapse(void **state)
+{
+    (void)state;
+    const rf_tensor_desc in[3] = { f32(RF_SHAPE(2, 3, 4, 5)), f32(RF_SHAPE(4, 5)), f32(RF_SHAPE(2, 1, 1, 1)) };
+    rf_collapsed c;
+    rf_broadcast_collapse(RF_SHAPE(2, 3, 4, 5), in, 3, &c);
+    assert_int_equal(c.rank, 3);
+    assert_int_equal(c.size[0], 2);
+    assert_int_equal(c.size[1], 3);
+    assert_int_equal(c.size[2], 20);
+    assert_int_equal(c.present[0], 7);
+    assert_int_equal(c.present[1], 4);
+    assert_int_equal(c.present[2], 1);
+}
+
+/* ---- references ---- */
+
+static void references_agree_with_known_values(void **state)
+{
+    (void)state;
+    static const struct { rf_scalar_fn fn; double a, b, imm, expected; } rows[] = {
+        { RF_FN_GELU_ERF, 1, 0, 0, 0.8413447460685429 },   { RF_FN_GELU_TANH, 1, 0, 0, 0.8411919906082768 },
+        { RF_FN_SIGMOID, 0, 0, 0, 0.5 },                   { RF_FN_SIGMOID, -1000, 0, 0, 0 },
+        { RF_FN_TANH, 1000, 0, 0, 1 },                     { RF_FN_RELU, -2, 0, 0, 0 },
+        { RF_FN_LEAKY_RELU, -2, 0, 0.25, -0.5 },           { RF_FN_POW, -2, 3, 0, -8 },
+        { RF_FN_MAXIMUM, 2, 5, 0, 5 },                     { RF_FN_GREATER_EQUAL, 2, 2, 0, 1 },
+        { RF_FN_RELU_GRAD, 3, 0, 0, 0 },                   { RF_FN_SQRT_GRAD, 3, 2, 0, 0.75 },
+        { RF_FN_GELU_ERF_SLOPE, 0, 0, 0, 0.5 },            { RF_FN_GELU_TANH_SLOPE, 0, 0, 0, 0.5 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const double got = rf_scalar_table[rows[i].fn].reference(rows[i].a, rows[i].b, rows[i].imm);
+        if (fabs(got - rows[i].expected) > 1e-12) fail_msg("%s: %.17g", rf_scalar_table[rows[i].fn].name, got);
+    }
+    assert_true(isnan(rf_scalar_table[RF_FN_RELU].reference(NAN, 0, 0)));
+}
+
+static void slopes_are_the_derivatives_of_gelu(void **state)
+{
+    (void)state;
+    const rf_scalar_fn pairs[2][2] = { { RF_FN_GELU_ERF, RF_FN_GELU_ERF_SLOPE }, { RF_FN_GELU_TANH, RF_FN_GELU_TANH_SLOPE } };
+    for (int p = 0; p < 2; p++)
+        for (double x = -4; x <= 4; x += 0.37) {
+            const double h = 1e-5;
+            const double numeric = (rf_scalar_table[pairs[p][0]].reference(x + h, 0, 0) -
+                                    rf_scalar_table[pairs[p][0]].reference(x - h, 0, 0)) / (2 * h);
+            assert_true(fabs(numeric - rf_scalar_table[pairs[p][1]].reference(x, 0, 0)) < 1e-8);
+        }
+}
+
+static void dropout_depends_on_the_global_position_only(void **state)
+{
+    (void)state;
+    enum { N = 12, PER = 7 };
+    const rf_dropout_attr attr = { 0.5f, 3, 0 };
+    float x[N * PER], whole[N * PER], part[N * PER];
+    for (int i = 0; i < N * PER; i++) x[i] = 1;
+    int32_t random[6] = { 11, 22, 33, 0, 0, 0 };
+    const rf_tensor_desc in[2] = { f32(RF_SHAPE(N, PER)), { RF_I32, RF_SHAPE(6) } };
+    rf_op_call call = make_call(&rf_op_dropout, &attr, 2, in);
+    assert_int_equal(rf_op_dropout.infer(&call), RF_OK);
+    assert_int_equal(rf_op_dropout.reference(&call, (void *[]){ x, random }, (void *[]){ whole }), RF_OK);
+    /* A replica that has examples 5 to 11. */
+    call.in[0].shape.dim[0] = call.out[0].shape.dim[0] = N - 5;
+    random[4] = 5;
+    assert_int_equal(rf_op_dropout.reference(&call, (void *[]){ x, random }, (void *[]){ part }), RF_OK);
+    assert_memory_equal(part, whole + 5 * PER, (N - 5) * PER * sizeof(float));
+    int kept = 0;
+    for (int i = 0; i < N * PER; i++) {
+        assert_true(whole[i] == 0 || whole[i] == 2);
+        kept += whole[i] != 0;
+    }
+    assert_in_range(kept, N * PER / 4, N * PER * 3 / 4);
+}
+
+/* ---- fusion ---- */
+
+typedef struct fixture { rf_graph *graph; rf_value x, y, row; } fixture;
+
+static fixture make_graph(void)
+{
+    fixture f = { 0 };
+    assert_int_equal(rf_graph_create(rf_ops_core(), &f.graph), RF_OK);
+    assert_int_equal(rf_graph_input(f.graph, 0, f32(RF_SHAPE(4, 3)), &f.x), RF_OK);
+    assert_int_equal(rf_graph_input(f.graph, 1, f32(RF_SHAPE(4, 3)), &f.y), RF_OK);
+    assert_int_equal(rf_graph_state(f.graph, &f, f32(RF_SHAPE(3)), "row", &f.row), RF_OK);
+    return f;
+}
+
+static rf_node producer(const rf_graph *g, rf_value v) { return g->values.items[v].producer; }
+
+static void chains_join_and_share_inputs_and_steps(void **state)
+{
+    (void)state;
+    fixture f = make_graph();
+    rf_value sum, product;
+    /* x + row, then (x + row) * x: three reads become two inputs. */
+    assert_int_equal(rf_emit_binary(f.graph, RF_FN_ADD, 0, f.x, f.row, &sum), RF_OK);
+    assert_int_equal(rf_emit_binary(f.graph, RF_FN_MULTIPLY, 0, sum, f.x, &product), RF_OK);
+    rf_fused fused;
+    assert_true(rf_op_elementwise.absorb_consumer(f.graph, producer(f.graph, sum), producer(f.graph, product), &fused));
+    const rf_elementwise_attr *attr = (const void *)fused.attr;
+    assert_int_equal(fused.n_in, 2);
+    assert_int_equal(attr->n_steps, 2);
+    const rf_tensor_desc in[2] = { f32(RF_SHAPE(4, 3)), f32(RF_SHAPE(3)) };
+    rf_op_call call = make_call(&rf_op_elementwise, attr, 2, in);
+    assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
+    float x[12], row[3] = { 1, 2, 3 }, y[12];
+    for (int i = 0; i < 12; i++) x[i] = (float)i;
+    assert_int_equal(rf_op_elementwise.reference(&call, (void *[]){ x, row }, (void *[]){ y }), RF_OK);
+    for (int i = 0; i < 12; i++) assert_float_equal(y[i], (x[i] + row[i % 3]) * x[i], 0);
+    rf_graph_destroy(&f.graph);
+}
+
+static void common_subexpressions_are_computed_once(void **state)
+{
+    (void)state;
+    fixture f = make_graph();
+    /* exp(x), then a program that has exp(x) of its own: exp(x) - (exp(x)), whose steps come to be two. */
+    rf_value e, out;
+    assert_int_equal(rf_emit_unary(f.graph, RF_FN_EXP, 0, f.x, &e), RF_OK);
+    const rf_elementwise_attr again = { 2, { { RF_FN_EXP, 1, 0, 0, 0 }, { RF_FN_SUBTRACT, 0, 2, 0, 0 } } };
+    assert_int_equal(rf_graph_add(f.graph, &rf_op_elementwise, &again, (rf_value[]){ e, f.x }, 2, &out), RF_OK);
+    rf_fused fused;
+    assert_true(rf_op_elementwise.absorb_consumer(f.graph, producer(f.graph, e), producer(f.graph, out), &fused));
+    const rf_elementwise_attr *attr = (const void *)fused.attr;
+    assert_int_equal(fused.n_in, 1);
+    assert_int_equal(attr->n_steps, 2);
+    assert_int_equal(attr->steps[1].a, attr->steps[1].b);
+    rf_graph_destroy(&f.graph);
+}
+
+static void fusion_stops_at_its_limits(void **state)
+{
+    (void)state;
+    fixture f = make_graph();
+    rf_value row2, out;
+    rf_fused fused;
+    /* A producer smaller than the result would be computed again for every row. */
+    assert_int_equal(rf_emit_unary(f.graph, RF_FN_EXP, 0, f.row, &row2), RF_OK);
+    assert_int_equal(rf_emit_binary(f.graph, RF_FN_ADD, 0, f.x, row2, &out), RF_OK);
+    assert_false(rf_op_elementwise.absorb_consumer(f.graph, producer(f.graph, row2), producer(f.graph, out), &fused));
+    /* Nine steps are too many. */
+    rf_elementwise_attr eight = { .n_steps = RF_MAX_STEPS };
+    for (uint32_t i = 0; i < RF_MAX_STEPS; i++) eight.steps[i] = (rf_scalar_step){ .fn = RF_FN_SQUARE, .a = (uint8_t)i };
+    rf_value deep;
+    assert_int_equal(rf_graph_add(f.graph, &rf_op_elementwise, &eight, &f.x, 1, &deep), RF_OK);
+    assert_int_equal(rf_emit_unary(f.graph, RF_FN_EXP, 0, deep, &out), RF_OK);
+    assert_false(rf_op_elementwise.absorb_consumer(f.graph, producer(f.graph, deep), producer(f.graph, out), &fused));
+    rf_graph_destroy(&f.graph);
+}
+
+static void equal_shapes_need_no_sum(void **state)
+{
+    (void)state;
+    fixture f = make_graph();
+    rf_value out;
+    assert_int_equal(rf_emit_sum_to_like(f.graph, f.x, f.y, &out), RF_OK);
+    assert_int_equal(out, f.x);
+    assert_int_equal(rf_emit_sum_to_like(f.graph, f.x, f.row, &out), RF_OK);
+    assert_true(rf_shape_equal(rf_graph_desc(f.graph, out)->shape, RF_SHAPE(3)));
+    rf_graph_destroy(&f.graph);
+}
+
+/* ---- plans ---- */
+
+/* Every dispatch within the limits, and the ranges written to the output together exactly the output. */
+static rf_kernel_plan check_plan(const rf_op_call *call, const rf_kernel *kernel, const rf_device_caps *caps)
+{
+    rf_kernel_plan plan = { 0 };
+    assert_true(kernel->score(call, caps) > 0);
+    assert_int_equal(kernel->plan(call, caps, &plan), RF_OK);
+    uint64_t written = 0;
+    for (uint32_t i = 0; i < plan.count; i++) {
+        const rf_dispatch *d = &plan.items[i];
+        for (int k = 0; k < 3; k++) assert_in_range(d->grid[k], 1, caps->max_grid[k]);
+        assert_in_range(d->spec[0], 1, caps->max_workgroup_invocations);
+        assert_in_range(d->push_size, 0, 128);
+        for (uint32_t b = 0; b < d->n_bind; b++) {
+            const rf_binding *bind = &d->bind[b];
+            const rf_tensor_desc *t = bind->kind == RF_BIND_OUTPUT ? &call->out[bind->index] : &call->in[bind->index];
+            const uint64_t size = bind->size ? bind->size : rf_tensor_bytes(t) - bind->offset;
+            assert_int_equal(bind->offset % caps->buffer_alignment, 0);
+            assert_in_range(size, 1, caps->max_storage_range);
+            assert_true(bind->offset + size <= rf_align_up(rf_tensor_bytes(t), 4));
+            if (bind->kind == RF_BIND_OUTPUT) written += size;
+        }
+    }
+    if (call->op->n_out) assert_int_equal(written, rf_align_up(rf_tensor_bytes(&call->out[0]), 4));
+    return plan;
+}
+
+static void large_tensors_are_cut_into_chunks(void **state)
+{
+    (void)state;
+    const rf_device_caps caps = make_caps(true);
+    const rf_elementwise_attr add = one(RF_FN_ADD);
+    const rf_tensor_desc in[2] = { f32(RF_SHAPE(1000003, 100)), f32(RF_SHAPE(100)) };
+    rf_op_call call = make_call(&rf_op_elementwise, &add, 2, in);
+    assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
+    const uint64_t bytes = rf_tensor_bytes(&call.out[0]);
+    for (uint32_t k = 0; k < rf_op_elementwise.num_kernels; k++) {
+        if (rf_op_elementwise.kernels[k]->score(&call, &caps) <= 0) continue;
+        rf_kernel_plan plan = check_plan(&call, rf_op_elementwise.kernels[k], &caps);
+        assert_true(plan.count >= rf_div_up(bytes, caps.max_storage_range));
+        rf_kernel_plan_free(&plan);
+    }
+    const uint32_t to = RF_U8;
+    rf_op_call cast = make_call(&rf_op_cast, &to, 1, in);
+    assert_int_equal(rf_op_cast.infer(&cast), RF_OK);
+    rf_kernel_plan plan = check_plan(&cast, rf_op_cast.kernels[0], &caps);
+    assert_true(plan.count > 1);
+    rf_kernel_plan_free(&plan);
+
+    const float zero = 0;
+    rf_op_call fill = make_call(&rf_op_fill_like, &zero, 1, in);
+    assert_int_equal(rf_op_fill_like.infer(&fill), RF_OK);
+    fill.n_in = 0; /* shape only */
+    plan = check_plan(&fill, rf_op_fill_like.kernels[0], &caps);
+    assert_true(plan.count > 1);
+    rf_kernel_plan_free(&plan);
+}
+
+static void any_broadcasting_of_large_tensors_is_cut(void **state)
+{
+    (void)state;
+    const rf_device_caps caps = make_caps(true);
+    const rf_elementwise_attr add = one(RF_FN_ADD);
+    const rf_tensor_desc in[2] = { f32(RF_SHAPE(4096, 7, 4001)), f32(RF_SHAPE(4096, 1, 4001)) };
+    rf_op_call call = make_call(&rf_op_elementwise, &add, 2, in);
+    assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
+    uint32_t eligible = 0;
+    for (uint32_t k = 0; k < rf_op_elementwise.num_kernels; k++) {
+        if (rf_op_elementwise.kernels[k]->score(&call, &caps) <= 0) continue;
+        rf_kernel_plan plan = check_plan(&call, rf_op_elementwise.kernels[k], &caps);
+        assert_true(plan.count > 1);
+        rf_kernel_plan_free(&plan);
+        eligible++;
+    }
+    assert_int_equal(eligible, 1);
+}
+
+static void large_transposes_are_cut_into_boxes(void **state)
+{
+    (void)state;
+    const rf_device_caps caps = make_caps(true);
+    const int32_t perm[RF_MAX_RANK] = { 1, 0 };
+    const rf_tensor_desc in = f32(RF_SHAPE(9001, 8009));
+    rf_op_call call = make_call(&rf_op_transpose, perm, 1, &in);
+    assert_int_equal(rf_op_transpose.infer(&call), RF_OK);
+    const rf_kernel *strided = rf_op_transpose.kernels[rf_op_transpose.num_kernels - 1];
+    rf_kernel_plan plan = { 0 };
+    assert_int_equal(strided->plan(&call, &caps, &plan), RF_OK);
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < plan.count; i++) {
+        for (uint32_t b = 0; b < plan.items[i].n_bind; b++) {
+            assert_int_equal(plan.items[i].bind[b].offset % caps.buffer_alignment, 0);
+            assert_true(plan.items[i].bind[b].size <= caps.max_storage_range);
+        }
+        elements += plan.items[i].push[0];
+    }
+    assert_int_equal(elements, 9001ull * 8009);
+    rf_kernel_plan_free(&plan);
+}
+
+static void wide_grids_fold_into_rows(void **state)
+{
+    (void)state;
+    rf_device_caps caps = make_caps(true);
+    uint32_t grid[3];
+    const uint64_t n = 50ull * 1000 * 1000;
+    assert_int_equal(rf_pointwise_grid(&caps, n, grid), RF_OK);
+    assert_true(grid[0] <= caps.max_grid[0] && grid[1] > 1);
+    assert_true((uint64_t)grid[0] * grid[1] * rf_pointwise_local_size(&caps) >= n);
+}
+
+static void small_programs_take_small_shaders(void **state)
+{
+    (void)state;
+    const rf_device_caps caps = make_caps(false);
+    const rf_elementwise_attr relu = one(RF_FN_RELU);
+    const rf_tensor_desc in = f32(RF_SHAPE(64, 100));
+    rf_op_call call = make_call(&rf_op_elementwise, &relu, 1, &in);
+    assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
+    rf_kernel_plan plan = check_plan(&call, rf_op_elementwise.kernels[1], &caps);
+    assert_string_equal(plan.items[0].shader->name, "elementwise_1_w4");
+    /* Another batch: other push constants, the same pipeline. */
+    call.in[0].shape.dim[0] = call.out[0].shape.dim[0] = 48;
+    rf_kernel_plan other = check_plan(&call, rf_op_elementwise.kernels[1], &caps);
+    assert_int_equal(plan.items[0].n_spec, other.items[0].n_spec);
+    assert_memory_equal(plan.items[0].spec, other.items[0].spec, sizeof(other.items[0].spec));
+    rf_kernel_plan_free(&plan);
+    rf_kernel_plan_free(&other);
+}
+
+static void magic_division_is_exact(void **state)
+{
+    (void)state;
+    const uint32_t divisors[] = { 1, 2, 3, 5, 7, 13, 64, 255, 641, 65535, 65537, 1000003, 0x3fffffff, 0x40000001, 0x7fffffff };
+    for (size_t i = 0; i < sizeof(divisors) / sizeof(divisors[0]); i++) {
+        const uint32_t d = divisors[i];
+        const rf_magic m = rf_magic_make(d);
+        uint32_t n = 0;
+        for (int k = 0; k < 200000; k++) {
+            const uint32_t q = m.magic == 0 ? n : (uint32_t)(((uint64_t)n * m.magic) >> 32) >> m.shift;
+            assert_int_equal(q, n / d);
+            n = k % 3 == 0 ? (n / d) * d + d - 1 : k % 3 == 1 ? n + 1 : n * 1664525u + 1013904223u;
+            n &= 0x7fffffffu;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(registry_finds_every_op_by_its_unique_name),
+        cmocka_unit_test(errors_name_the_op_and_the_shapes),
+        cmocka_unit_test(dimensions_collapse),
+        cmocka_unit_test(references_agree_with_known_values),
+        cmocka_unit_test(slopes_are_the_derivatives_of_gelu),
+        cmocka_unit_test(dropout_depends_on_the_global_position_only),
+        cmocka_unit_test(chains_join_and_share_inputs_and_steps),
+        cmocka_unit_test(common_subexpressions_are_computed_once),
+        cmocka_unit_test(fusion_stops_at_its_limits),
+        cmocka_unit_test(equal_shapes_need_no_sum),
+        cmocka_unit_test(large_tensors_are_cut_into_chunks),
+        cmocka_unit_test(any_broadcasting_of_large_tensors_is_cut),
+        cmocka_unit_test(large_transposes_are_cut_into_boxes),
+        cmocka_unit_test(wide_grids_fold_into_rows),
+        cmocka_unit_test(small_programs_take_small_shaders),
+        cmocka_unit_test(magic_division_is_exact),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
