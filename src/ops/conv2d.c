@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two-dimensional cross-correlation, NHWC images, kernels [kh, kw, cin / groups, cout]. */
 #include "ops/conv2d.h"
+#include "ops/tiles.h"
 
 static rf_result infer(rf_op_call *call)
 {
@@ -77,7 +78,8 @@ rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv
     return rf_graph_add(g, &rf_op_conv2d, &attr, (const rf_value[]){ x, kernel }, 2, out);
 }
 
-static const rf_kernel *const kernels[] = { &rf_conv2d_naive, RF_LANES_LIST(conv2d, ), RF_LANES_LIST(conv2d, _scalar) };
+static const rf_kernel *const kernels[] = { &rf_conv2d_naive, RF_LANES_LIST(conv2d, ), RF_LANES_LIST(conv2d, _scalar),
+                                           &rf_conv2d_tile128, &rf_conv2d_tile256 };
 
 const rf_op rf_op_conv2d = {
     .name = "conv2d",

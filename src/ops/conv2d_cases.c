@@ -67,6 +67,7 @@ static const rf_conv2d_attr groups_bias = { .padding = RF_PADDING_SAME, .stride 
 #define DEPTHWISE        (2, 6, 7, 8, 3, 3, 1, 8, 6, 7)
 #define ONE_CHANNEL      (5, 9, 10, 1, 3, 3, 1, 8, 7, 8)
 #define RGB              (2, 12, 11, 3, 5, 5, 3, 16, 8, 7)
+#define DEEP             (1, 4, 5, 68, 3, 3, 68, 24, 2, 3)
 #define CONV2            (64, 13, 13, 32, 3, 3, 32, 64, 11, 11)
 #define CONV2_ODD        (61, 13, 13, 31, 3, 3, 31, 61, 11, 11)
 #define CONV1            (64, 28, 28, 1, 3, 3, 1, 32, 26, 26)
@@ -94,6 +95,7 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "depthwise", .attr = &depthwise, FORWARD(DEPTHWISE), TOLERANCE(9) },
     { .name = "one_channel", .attr = &valid, FORWARD(ONE_CHANNEL), TOLERANCE(9) },
     { .name = "rgb", .attr = &valid, FORWARD(RGB), TOLERANCE(75) },
+    { .name = "deep", .attr = &valid_relu, FORWARD_BIAS(DEEP, 24), TOLERANCE(612) },
     { .name = "bias", .attr = &valid, FORWARD_BIAS(ODD_CHANNELS, 17), TOLERANCE(117) },
     { .name = "bias_relu", .attr = &same_relu, FORWARD_BIAS(SAME_PADDED, 12),
       TOLERANCE(120) },
@@ -129,6 +131,7 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "depthwise", .attr = &depthwise, DATA(DEPTHWISE), TOLERANCE(9) },
     { .name = "one_channel", .attr = &valid, DATA(ONE_CHANNEL), TOLERANCE(72) },
     { .name = "rgb", .attr = &valid, DATA(RGB), TOLERANCE(400) },
+    { .name = "deep", .attr = &valid, DATA(DEEP), TOLERANCE(216) },
     { .name = "conv2_b64", .attr = &valid, DATA(CONV2), .benchmark = true, .large = true, TOLERANCE(576) },
     { .name = "conv2_odd", .attr = &valid, DATA(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(549) },
     { .name = "conv1_b64", .attr = &valid, DATA(CONV1), .benchmark = true, .large = true, TOLERANCE(288) },
@@ -154,6 +157,7 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "depthwise", .attr = &depthwise, FILTER(DEPTHWISE), TOLERANCE(84) },
     { .name = "one_channel", .attr = &valid_bias, FILTER(ONE_CHANNEL), TOLERANCE(280) },
     { .name = "rgb", .attr = &valid, FILTER(RGB), TOLERANCE(112) },
+    { .name = "deep", .attr = &valid_bias, FILTER(DEEP), TOLERANCE(6) },
     { .name = "conv2_b64", .attr = &valid_bias, FILTER(CONV2), .benchmark = true, .large = true, TOLERANCE(7744) },
     { .name = "conv2_odd", .attr = &valid_bias, FILTER(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(7381) },
     { .name = "conv1_b64", .attr = &valid_bias, FILTER(CONV1), .benchmark = true, .large = true, TOLERANCE(43264) },

@@ -2,6 +2,7 @@
 /* Gradients of conv2d with respect to its image and its kernel. Both are linear in both operands, so each one's gradient is
  * made of the other two. */
 #include "ops/conv2d.h"
+#include "ops/tiles.h"
 
 #include <string.h>
 
@@ -76,7 +77,8 @@ static rf_result data_reference(const rf_op_call *call, void *const *in, void *c
     return RF_OK;
 }
 
-static const rf_kernel *const data_kernels[] = { &rf_conv2d_data_grad_naive, RF_LANES_LIST(conv2d_data_grad, ) };
+static const rf_kernel *const data_kernels[] = { &rf_conv2d_data_grad_naive, RF_LANES_LIST(conv2d_data_grad, ),
+                                                &rf_conv2d_data_grad_tile128, &rf_conv2d_data_grad_tile256 };
 
 const rf_op rf_op_conv2d_data_grad = {
     .name = "conv2d_data_grad",
@@ -173,7 +175,8 @@ static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node o
 }
 
 static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive, RF_LANES_LIST(conv2d_filter_grad, ),
-                                                  RF_LANES_LIST(conv2d_filter_grad, _scalar) };
+                                                  RF_LANES_LIST(conv2d_filter_grad, _scalar), &rf_conv2d_filter_grad_tile128,
+                                                  &rf_conv2d_filter_grad_tile256 };
 
 const rf_op rf_op_conv2d_filter_grad = {
     .name = "conv2d_filter_grad",

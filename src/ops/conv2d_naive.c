@@ -30,7 +30,7 @@ static uint64_t images_per_dispatch(const rf_conv_geometry *g, const rf_device_c
 static double score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return images_per_dispatch(&g, caps) > 0 ? 1 : 0;
+    return images_per_dispatch(&g, caps) > 0 ? rf_linear_naive_score(call, caps) : 0;
 }
 
 /* A dispatch for images [first, first + count) with spans of x and y made. */

@@ -25,14 +25,14 @@ rf_lanes_operand rf_lanes_input(const rf_op_call *call, uint32_t index)
     return (rf_lanes_operand){ RF_BIND_INPUT, index, 0, rf_tensor_bytes(&call->in[index]) };
 }
 
-static rf_lanes_operand workspace(rf_lanes_plan *p, uint64_t bytes)
+rf_lanes_operand rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes)
 {
     const rf_lanes_operand o = { RF_BIND_WORKSPACE, 0, rf_align_up(p->plan->workspace, p->caps->buffer_alignment), bytes };
     p->plan->workspace = o.offset + bytes;
     return o;
 }
 
-static void bind(rf_dispatch *d, rf_lanes_operand o, rf_bind_view view, bool write)
+void rf_lanes_bind(rf_dispatch *d, rf_lanes_operand o, rf_bind_view view, bool write)
 {
     const uint32_t i = d->n_bind;
     rf_dispatch_bind(d, o.kind, o.index, view, write);
@@ -52,12 +52,12 @@ rf_result rf_lanes_pack(rf_lanes_plan *p, rf_lanes_operand *io, const int64_t di
     const uint64_t total = (uint64_t)(dim[0] * dim[1] * dim[2] * fours);
     const int32_t push[] = { (int32_t)total, (int32_t)dim[1], (int32_t)dim[2], (int32_t)fours,   (int32_t)s[0],
                              (int32_t)s[1],  (int32_t)s[2],   (int32_t)s[3],   (int32_t)dim[3] };
-    const rf_lanes_operand to = workspace(p, total * 16);
+    const rf_lanes_operand to = rf_lanes_workspace(p, total * 16);
     rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_linear_pack);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_linear_local_size(p->caps));
-    bind(d, *io, RF_VIEW_STORAGE, false);
-    bind(d, to, RF_VIEW_STORAGE, true);
+    rf_lanes_bind(d, *io, RF_VIEW_STORAGE, false);
+    rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
     rf_dispatch_push(d, push, sizeof(push));
     rf_linear_grid(d, p->caps, rf_div_up(total, d->spec[0]));
     d->concurrent = p->plan->count > 1; /* packs stand first and touch nothing in common */
@@ -73,17 +73,15 @@ rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_lanes_operand *io, int64_t rows
 
 /* ---- the products ---- */
 
-/* Parts that a long sum is cut into so that there is enough to do side by side. */
-static int64_t choose_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest)
+int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest)
 {
     if (tiles >= wanted) return 1;
     const int64_t most = length / shortest, parts = (int64_t)rf_div_up(wanted, tiles);
     return most < 1 ? 1 : parts < most ? parts : most;
 }
 
-/* Sums `parts` partial results of `count` elements, `extra` of which belong to output 1, into the outputs. */
-static rf_result add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t parts, uint64_t stride, uint64_t count,
-                         uint64_t extra, int64_t columns, uint32_t activation, bool bias)
+rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t parts, uint64_t stride, uint64_t count,
+                           uint64_t extra, int64_t columns, uint32_t activation, bool bias)
 {
     const uint64_t total = rf_div_up(count, 4);
     const int32_t push[] = { (int32_t)total, (int32_t)count, (int32_t)columns, (int32_t)parts, (int32_t)(stride / 4),
@@ -93,9 +91,9 @@ static rf_result add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t par
     rf_dispatch_spec(d, rf_linear_local_size(p->caps));
     rf_dispatch_spec(d, activation);
     rf_dispatch_spec(d, bias);
-    bind(d, partial, RF_VIEW_STORAGE, false);
-    if (bias) bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
-    else bind(d, partial, RF_VIEW_STORAGE, false);
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
+    if (bias) rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
+    else rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
     rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
     rf_dispatch_bind(d, RF_BIND_OUTPUT, extra ? 1 : 0, RF_VIEW_STORAGE, true);
     rf_dispatch_push(d, push, sizeof(push));
@@ -122,7 +120,7 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
     const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->groups * 4 * set->lanes);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
     const uint64_t count = (uint64_t)(g->z.count * g->z.c), stride = rf_align_up(count, 4);
-    int64_t parts = g->kh * g->kw == 1 && !g->scalar ? choose_parts(tiles, 8, g->channels, 64) : 1;
+    int64_t parts = g->kh * g->kw == 1 && !g->scalar ? rf_lanes_parts(tiles, 8, g->channels, 64) : 1;
     const int64_t split = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)parts);
     parts = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)split);
 
@@ -140,17 +138,17 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
         (int32_t)split, (int32_t)stride };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_linear_grid(d, p->caps, total);
-    bind(d, a, view_of(set, g->scalar), false);
-    bind(d, b, view_of(set, false), false);
-    if (g->bias) bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
-    else bind(d, b, RF_VIEW_STORAGE, false);
+    rf_lanes_bind(d, a, view_of(set, g->scalar), false);
+    rf_lanes_bind(d, b, view_of(set, false), false);
+    if (g->bias) rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
+    else rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
     if (parts == 1) {
         rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
         return RF_OK;
     }
-    const rf_lanes_operand partial = workspace(p, (uint64_t)parts * stride * sizeof(float));
-    bind(d, partial, RF_VIEW_STORAGE, true);
-    return add_sum(p, partial, parts, stride, count, 0, g->columns, g->activation, g->bias);
+    const rf_lanes_operand partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    return rf_lanes_add_sum(p, partial, parts, stride, count, 0, g->columns, g->activation, g->bias);
 }
 
 rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_operand a, rf_lanes_operand b)
@@ -164,7 +162,7 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
     const uint64_t extra = g->bias_gradient ? rf_tensor_bytes(&p->call->out[1]) / sizeof(float) : 0;
     const uint64_t main_count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float);
     const uint64_t stride = rf_align_up(main_count + extra, 4);
-    int64_t parts = choose_parts(tiles, 32, pixels, 128);
+    int64_t parts = rf_lanes_parts(tiles, 32, pixels, 128);
     const int64_t split = (int64_t)rf_div_up(rf_div_up((uint64_t)pixels, (uint64_t)parts), 4) * 4;
     parts = (int64_t)rf_div_up((uint64_t)pixels, (uint64_t)split);
 
@@ -182,19 +180,19 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
         (int32_t)stride, parts > 1 ? (int32_t)main_count : 0 };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_linear_grid(d, p->caps, total);
-    bind(d, a, view_of(set, g->scalar), false);
-    bind(d, b, view_of(set, false), false);
-    if (g->bias) bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
-    else bind(d, b, RF_VIEW_STORAGE, false);
+    rf_lanes_bind(d, a, view_of(set, g->scalar), false);
+    rf_lanes_bind(d, b, view_of(set, false), false);
+    if (g->bias) rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
+    else rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
     if (parts == 1) {
         rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
         rf_dispatch_bind(d, RF_BIND_OUTPUT, g->bias_gradient ? 1 : 0, RF_VIEW_STORAGE, true);
         return RF_OK;
     }
-    const rf_lanes_operand partial = workspace(p, (uint64_t)parts * stride * sizeof(float));
-    bind(d, partial, RF_VIEW_STORAGE, true);
-    bind(d, partial, RF_VIEW_STORAGE, true);
-    return add_sum(p, partial, parts, stride, main_count + extra, extra, g->columns, g->activation, g->bias);
+    const rf_lanes_operand partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    return rf_lanes_add_sum(p, partial, parts, stride, main_count + extra, extra, g->columns, g->activation, g->bias);
 }
 
 /* ---- choice ---- */
@@ -228,7 +226,7 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
 {
     const double rate = caps->driver == set->favourite ? 60e9 : 30e9;
     const double seconds = padded_flops / rate + packed_bytes / 4e9 + 30e-6 * dispatches;
-    return caps->is_cpu ? 1e-3 / seconds : 1e-6 / seconds;
+    return caps->is_cpu ? rf_linear_score(seconds) : 1e-6 * rf_linear_score(seconds);
 }
 
 #define TILE(name, height, width) { &rf_shader_##name, height, width }

@@ -35,7 +35,7 @@ typedef struct rf_lanes_operand {
 
 /* A plan under construction. */
 typedef struct rf_lanes_plan {
-    const rf_lanes_set *set;
+    const rf_lanes_set *set; /* NULL for kernels without lanes */
     const rf_op_call *call;
     const rf_device_caps *caps;
     rf_kernel_plan *plan;
@@ -46,6 +46,15 @@ rf_lanes_operand rf_lanes_input(const rf_op_call *call, uint32_t index);
 rf_result rf_lanes_pack(rf_lanes_plan *p, rf_lanes_operand *io, const int64_t d[4], const int64_t s[4]);
 /* The same for a matrix of rows that only get longer. Nothing to do when columns are a multiple of four. */
 rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_lanes_operand *io, int64_t rows, int64_t columns);
+
+rf_lanes_operand rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes);
+void rf_lanes_bind(rf_dispatch *d, rf_lanes_operand o, rf_bind_view view, bool write);
+/* Appends the dispatch that adds `parts` lists of `count` partial sums, `stride` elements apart, into output 0, the last
+ * `extra` of them into output 1, and finishes with bias (input 2) and activation. */
+rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t parts, uint64_t stride, uint64_t count,
+                           uint64_t extra, int64_t columns, uint32_t activation, bool bias);
+/* Parts that a long sum is cut into so that there is enough to do side by side. */
+int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest);
 
 static inline int64_t rf_lanes_fours(int64_t elements) { return (elements + 3) / 4; }
 

@@ -187,6 +187,11 @@ uint32_t rf_linear_local_size(const rf_device_caps *caps)
     return (uint32_t)rf_linear_min(128, rf_linear_min(caps->max_workgroup_size[0], caps->max_workgroup_invocations));
 }
 
+double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_linear_score(caps->is_cpu ? call->op->cost(call).flops / 1e9 + 30e-6 : call->op->cost(call).flops / 1e11 + 5e-6);
+}
+
 rf_linear_span rf_linear_part(const rf_device_caps *caps, uint64_t first, uint64_t count)
 {
     const uint64_t start = first * sizeof(float), offset = start / caps->buffer_alignment * caps->buffer_alignment;

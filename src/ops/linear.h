@@ -41,6 +41,11 @@ bool rf_linear_fits_storage(const rf_op_call *call, const rf_device_caps *caps);
 /* Workgroup size for one-lane-per-element shaders. */
 uint32_t rf_linear_local_size(const rf_device_caps *caps);
 
+/* Score of a kernel that would take this long: every kernel of this family scores that way, so that scores compare. */
+static inline double rf_linear_score(double seconds) { return 1e-3 / seconds; }
+/* The same for one-lane-per-element kernels: what drivers reach without reuse of what they load. */
+double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps);
+
 /* A part of a tensor: binding offsets must be aligned, so the shader gets the odd elements before it as `base`. */
 typedef struct rf_linear_span {
     uint64_t offset, size; /* bytes, for rf_binding */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* c = activation(op(a) op(b) + bias), op(x) = x or its transpose, over batches that broadcast. */
 #include "ops/matmul.h"
+#include "ops/tiles.h"
 
 #include <string.h>
 
@@ -196,7 +197,8 @@ rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, 
     return rf_graph_add(g, &rf_op_matmul, &attr, (const rf_value[]){ a, b }, 2, out);
 }
 
-static const rf_kernel *const kernels[] = { &rf_matmul_naive, RF_LANES_LIST(matmul, ) };
+static const rf_kernel *const kernels[] = { &rf_matmul_naive, RF_LANES_LIST(matmul, ), &rf_matmul_tile128,
+                                           &rf_matmul_tile256 };
 
 const rf_op rf_op_matmul = {
     .name = "matmul",

@@ -33,7 +33,7 @@ static double score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     steps s;
-    return steps_make(&g, caps, &s) ? 1 : 0;
+    return steps_make(&g, caps, &s) ? rf_linear_naive_score(call, caps) : 0;
 }
 
 static rf_dispatch *add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const rf_device_caps *caps, uint64_t total)
