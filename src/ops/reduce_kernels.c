@@ -28,19 +28,36 @@ typedef struct reduce_variant {
     const rf_shader *shader;
     bool per_group;        /* a workgroup, not an invocation, makes a result */
     uint32_t vector;       /* results of one invocation */
-    uint32_t slice_multiple, min_slice;
+    uint32_t slice_multiple, min_slice; /* slice lengths: multiples of the one, about the other or more */
     uint32_t cpu_target, gpu_target; /* slice until so many invocations (workgroups) are busy */
     bool tail;             /* the shader has a second view of the input at binding 2 */
     bool texel;            /* binding 0 is a texel buffer */
 } reduce_variant;
 
-static const reduce_variant variant_any = { &rf_shader_reduce_any, false, 1, 1, 64, 512, 16384, false, false };
-static const reduce_variant variant_columns = { &rf_shader_reduce_columns, false, 4, 1, 32, 512, 16384, false, false };
-static const reduce_variant variant_columns_texel = { &rf_shader_reduce_columns_texel, false, 4, 1, 32, 512, 16384, false,
-                                                      true };
-static const reduce_variant variant_rows = { &rf_shader_reduce_rows, false, 1, 4, 1024, 128, 16384, true, false };
-static const reduce_variant variant_rows_texel = { &rf_shader_reduce_rows_texel, false, 1, 4, 1024, 128, 16384, true, true };
-static const reduce_variant variant_tree = { &rf_shader_reduce_tree, true, 1, 1, 1024, 64, 512, false, false };
+static const reduce_variant variant_any = {
+    .shader = &rf_shader_reduce_any, .vector = 1, .slice_multiple = 1, .min_slice = 64, .cpu_target = 512,
+    .gpu_target = 16384
+};
+static const reduce_variant variant_columns = {
+    .shader = &rf_shader_reduce_columns, .vector = 4, .slice_multiple = 1, .min_slice = 32, .cpu_target = 512,
+    .gpu_target = 16384
+};
+static const reduce_variant variant_columns_texel = {
+    .shader = &rf_shader_reduce_columns_texel, .vector = 4, .slice_multiple = 1, .min_slice = 32,
+    .cpu_target = 512, .gpu_target = 16384, .texel = true
+};
+static const reduce_variant variant_rows = {
+    .shader = &rf_shader_reduce_rows, .vector = 1, .slice_multiple = 4, .min_slice = 1024, .cpu_target = 128,
+    .gpu_target = 16384, .tail = true
+};
+static const reduce_variant variant_rows_texel = {
+    .shader = &rf_shader_reduce_rows_texel, .vector = 1, .slice_multiple = 4, .min_slice = 1024, .cpu_target = 128,
+    .gpu_target = 16384, .tail = true, .texel = true
+};
+static const reduce_variant variant_tree = {
+    .shader = &rf_shader_reduce_tree, .per_group = true, .vector = 1, .slice_multiple = 1, .min_slice = 1024,
+    .cpu_target = 64, .gpu_target = 512
+};
 
 static void reduce_form_make(const rf_op_call *call, reduce_form *f)
 {
