@@ -10,6 +10,7 @@ layout(push_constant) uniform Push {
     uint outputs, elements, slices;
     uint kept_size[3], kept_stride[3];     /* innermost first */
     uint summed_size[3], summed_stride[3];
+    uint in_offset, out_offset, out_stride; /* out_stride: from slice to slice */
 } p;
 layout(std430, binding = 0) readonly buffer In { float x[]; };
 layout(std430, binding = 1) writeonly buffer Out { float y[]; };
@@ -19,7 +20,7 @@ void main()
     uint t = rf_invocation();
     uint slice = t / p.outputs, rest = t - slice * p.outputs;
     if (slice >= p.slices) return;
-    uint base = rest % p.kept_size[0] * p.kept_stride[0];
+    uint output_index = rest, base = p.in_offset + rest % p.kept_size[0] * p.kept_stride[0];
     rest /= p.kept_size[0];
     base += rest % p.kept_size[1] * p.kept_stride[1] + rest / p.kept_size[1] * p.kept_stride[2];
 
@@ -34,5 +35,5 @@ void main()
             sum += x[at];
         }
     }
-    y[t] = sum;
+    y[p.out_offset + slice * p.out_stride + output_index] = sum;
 }

@@ -118,6 +118,8 @@ static rf_result sum_reference(const rf_op_call *call, void *const *in, void *co
 typedef struct sum_layout {
     uint64_t outputs, elements; /* kept, and summed for each */
     bool columns;               /* a matrix whose rows are added up */
+    bool leading_summed;
+    uint64_t leading, row;      /* the outermost run: its size, and elements of each step of it */
     uint32_t kept, summed;
     uint64_t kept_size[3], kept_stride[3], summed_size[3], summed_stride[3]; /* innermost first */
 } sum_layout;
@@ -126,7 +128,8 @@ static void sum_layout_of(const rf_op_call *call, sum_layout *l)
 {
     rf_collapsed c;
     rf_broadcast_collapse(call->in[0].shape, &call->out[0], 1, &c);
-    *l = (sum_layout){ 1, 1, c.rank == 2 && c.present[0] == 2, 0, 0, { 1, 1, 1 }, { 0 }, { 1, 1, 1 }, { 0 } };
+    *l = (sum_layout){ .outputs = 1, .elements = 1, .columns = c.rank == 2 && c.present[0] == 2, .leading = 1, .row = 1,
+                       .kept_size = { 1, 1, 1 }, .summed_size = { 1, 1, 1 } };
     uint64_t stride = 1;
     for (uint32_t d = c.rank; d-- > 0;) {
         if (c.present[0] >> d & 1) {
@@ -138,73 +141,127 @@ static void sum_layout_of(const rf_op_call *call, sum_layout *l)
             l->summed_stride[l->summed++] = stride;
             l->elements *= c.size[d];
         }
+        l->leading = c.size[d];
+        l->leading_summed = !(c.present[0] >> d & 1);
+        l->row = stride;
         stride *= c.size[d];
     }
 }
 
-/* Sums `rows` rows of `columns` floats into `slices` rows. */
-static rf_result plan_columns(const rf_device_caps *caps, rf_kernel_plan *plan, uint64_t rows, uint64_t columns,
-                              uint64_t slices, rf_binding from, rf_binding to)
+/* `n` steps of the outermost run from step `first` on, as a layout of its own. */
+static sum_layout sum_part(const sum_layout *l, uint64_t n)
 {
-    const uint32_t width = columns % 4 == 0 ? 4 : 1;
+    sum_layout part = *l;
+    if (l->leading_summed) {
+        part.summed_size[l->summed - 1] = n;
+        part.elements = l->elements / l->leading * n;
+    } else if (l->kept) {
+        part.kept_size[l->kept - 1] = n;
+        part.outputs = l->outputs / l->leading * n;
+    }
+    return part;
+}
+
+/* Steps of the outermost run that one descriptor takes, 0 when not even one fits. */
+static uint64_t sum_steps(const sum_layout *l, const rf_device_caps *caps)
+{
+    if (l->leading * l->row * 4 <= caps->max_storage_range) return l->leading;
+    return (caps->max_storage_range - caps->buffer_alignment) / (l->row * 4);
+}
+
+/* Into how many slices the sums are cut: enough to occupy the device, few enough to add up quickly afterwards. */
+static uint64_t sum_slices(const rf_device_caps *caps, const sum_layout *l)
+{
+    const uint64_t lanes = l->columns && l->outputs % 4 == 0 ? l->outputs / 4 : l->outputs;
+    const uint64_t wanted = rf_div_up(caps->is_cpu ? 4096 : 32768, lanes), most = rf_div_up(l->elements, 16);
+    const uint64_t slices = wanted < most ? wanted : most;
+    return slices < 4 ? 1 : rf_div_up(l->elements, rf_div_up(l->elements, slices)); /* no empty slice */
+}
+
+/* Partial sums over the whole tensor: one row of outputs for each slice of each part. */
+static uint64_t sum_total_slices(const rf_device_caps *caps, const sum_layout *l, uint64_t steps)
+{
+    const sum_layout whole = sum_part(l, steps), rest = sum_part(l, l->leading % steps);
+    if (!l->leading_summed) return sum_slices(caps, l);
+    return l->leading / steps * sum_slices(caps, &whole) + (l->leading % steps ? sum_slices(caps, &rest) : 0);
+}
+
+/* Sums l's rows into `slices` rows. in_offset and out_offset count elements. */
+static rf_result plan_columns(const rf_device_caps *caps, rf_kernel_plan *plan, const sum_layout *l, uint64_t slices,
+                              rf_binding from, uint64_t in_offset, rf_binding to, uint64_t out_offset)
+{
+    const uint32_t width = l->outputs % 4 == 0 ? 4 : 1;
     rf_dispatch *d = rf_kernel_plan_add(plan, width == 4 ? &rf_shader_sum_columns_w4 : &rf_shader_sum_columns_w1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_pointwise_local_size(caps));
-    const uint32_t push[4] = { (uint32_t)rows, (uint32_t)(columns / width), (uint32_t)rf_div_up(rows, slices),
-                               (uint32_t)slices };
+    const uint32_t push[6] = { (uint32_t)l->elements, (uint32_t)(l->outputs / width),
+                               (uint32_t)rf_div_up(l->elements, slices), (uint32_t)slices,
+                               (uint32_t)(in_offset / width), (uint32_t)(out_offset / width) };
     rf_dispatch_push(d, push, sizeof(push));
-    rf_pointwise_bind(d, from.kind, from.index, false, from.offset, from.size);
-    rf_pointwise_bind(d, to.kind, to.index, true, to.offset, to.size);
+    rf_pointwise_bind(d, from.kind, 0, false, from.offset, from.size);
+    rf_pointwise_bind(d, to.kind, 0, true, to.offset, to.size);
     return rf_pointwise_grid(caps, slices * push[1], d->grid);
 }
 
-/* Into how many slices sums of `elements` are cut when `lanes` invocations make one slice: enough to occupy the device, few enough
- * to add up quickly afterwards. */
-static uint64_t sum_slices(const rf_device_caps *caps, uint64_t elements, uint64_t lanes)
+static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, const sum_layout *l, uint64_t slices,
+                              rf_binding from, uint64_t in_offset, rf_binding to, uint64_t out_offset, uint64_t out_stride)
 {
-    const uint64_t wanted = rf_div_up(caps->is_cpu ? 4096 : 32768, lanes), most = rf_div_up(elements, 16);
-    const uint64_t slices = wanted < most ? wanted : most;
-    return slices < 4 ? 1 : rf_div_up(elements, rf_div_up(elements, slices)); /* no empty slice */
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sum_strided);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+    uint32_t push[18] = { (uint32_t)l->outputs, (uint32_t)l->elements, (uint32_t)slices };
+    for (uint32_t i = 0; i < 3; i++) {
+        push[3 + i] = (uint32_t)l->kept_size[i];
+        push[6 + i] = (uint32_t)l->kept_stride[i];
+        push[9 + i] = (uint32_t)l->summed_size[i];
+        push[12 + i] = (uint32_t)l->summed_stride[i];
+    }
+    push[15] = (uint32_t)in_offset;
+    push[16] = (uint32_t)out_offset;
+    push[17] = (uint32_t)out_stride;
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_pointwise_bind(d, from.kind, 0, false, from.offset, from.size);
+    rf_pointwise_bind(d, to.kind, 0, true, to.offset, to.size);
+    return rf_pointwise_grid(caps, slices * l->outputs, d->grid);
 }
 
-static bool sum_fits(const rf_op_call *call, const rf_device_caps *caps)
+static double sum_score(const rf_op_call *call, const rf_device_caps *caps)
 {
-    return rf_tensor_bytes(&call->in[0]) <= caps->max_storage_range;
+    sum_layout l;
+    sum_layout_of(call, &l);
+    const uint64_t steps = sum_steps(&l, caps);
+    return steps > 0 && sum_total_slices(caps, &l, steps) * l.outputs * 4 <= caps->max_storage_range ? 1 : 0;
 }
-
-static double sum_score(const rf_op_call *call, const rf_device_caps *caps) { return sum_fits(call, caps) ? 1 : 0; }
 
 static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     sum_layout l;
     sum_layout_of(call, &l);
-    if (l.outputs == 0) return RF_OK;
-    const uint64_t lanes = l.columns && l.outputs % 4 == 0 ? l.outputs / 4 : l.outputs;
-    const uint64_t slices = sum_slices(caps, l.elements, lanes);
-    const rf_binding input = { RF_BIND_INPUT, RF_VIEW_STORAGE, 0, false, 0, 0 };
+    const uint64_t steps = sum_steps(&l, caps);
+    if (steps == 0) return RF_FAIL(RF_ERROR_INTERNAL, "sum_to_like: kernel is not eligible");
+    const uint64_t total = sum_total_slices(caps, &l, steps);
     const rf_binding output = { RF_BIND_OUTPUT, RF_VIEW_STORAGE, 0, true, 0, 0 };
-    const rf_binding partial = { RF_BIND_WORKSPACE, RF_VIEW_STORAGE, 0, true, 0, slices * l.outputs * 4 };
-    if (slices > 1) plan->workspace = partial.size;
-    const rf_binding first = slices > 1 ? partial : output;
-    if (l.columns) {
-        RF_TRY(plan_columns(caps, plan, l.elements, l.outputs, slices, input, first));
-    } else {
-        rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sum_strided);
-        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        rf_dispatch_spec(d, rf_pointwise_local_size(caps));
-        uint32_t push[15] = { (uint32_t)l.outputs, (uint32_t)l.elements, (uint32_t)slices };
-        for (uint32_t i = 0; i < 3; i++) {
-            push[3 + i] = (uint32_t)l.kept_size[i];
-            push[6 + i] = (uint32_t)l.kept_stride[i];
-            push[9 + i] = (uint32_t)l.summed_size[i];
-            push[12 + i] = (uint32_t)l.summed_stride[i];
-        }
-        rf_dispatch_push(d, push, sizeof(push));
-        rf_pointwise_bind(d, RF_BIND_INPUT, 0, false, 0, 0);
-        rf_pointwise_bind(d, first.kind, 0, true, 0, first.size);
-        RF_TRY(rf_pointwise_grid(caps, slices * l.outputs, d->grid));
+    const rf_binding partial = { RF_BIND_WORKSPACE, RF_VIEW_STORAGE, 0, true, 0, total * l.outputs * 4 };
+    const rf_binding to = total > 1 ? partial : output;
+    if (total > 1) plan->workspace = partial.size;
+    uint64_t slice = 0;
+    for (uint64_t first = 0; first < l.leading; first += steps) {
+        const uint64_t n = l.leading - first < steps ? l.leading - first : steps;
+        const sum_layout part = sum_part(&l, n);
+        const uint64_t slices = sum_slices(caps, l.leading_summed ? &part : &l);
+        const uint64_t begin = first * l.row, offset = begin * 4 / caps->buffer_alignment * caps->buffer_alignment;
+        const rf_binding from = { RF_BIND_INPUT, RF_VIEW_STORAGE, 0, false, offset, (begin + n * l.row) * 4 - offset };
+        /* Parts of summed runs make rows of their own; parts of kept runs fill their place in every row. */
+        const uint64_t out_offset = l.leading_summed ? slice * l.outputs : first * (l.outputs / l.leading);
+        if (l.columns)
+            RF_TRY(plan_columns(caps, plan, &part, slices, from, begin - offset / 4, to, out_offset));
+        else
+            RF_TRY(plan_strided(caps, plan, &part, slices, from, begin - offset / 4, to, out_offset, l.outputs));
+        plan->items[plan->count - 1].concurrent = first > 0;
+        slice += slices;
     }
-    return slices > 1 ? plan_columns(caps, plan, slices, l.outputs, 1, partial, output) : RF_OK;
+    sum_layout last = { .outputs = l.outputs, .elements = total };
+    return total > 1 ? plan_columns(caps, plan, &last, 1, partial, 0, output, 0) : RF_OK;
 }
 
 #define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
