@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs kernels that were planned for a device whose descriptors span only a few KiB and whose grids are a few workgroups wide:
+ * the paths that otherwise only tensors of hundreds of MiB take. Compared with the references on every device.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/philox.h"
+#include "exec/exec.h"
+#include "ops/ops.h"
+
+static const rf_kernel *planned;
+
+static rf_device_caps shrink(const rf_device_caps *caps)
+{
+    rf_device_caps small = *caps;
+    small.max_storage_range = 8192;
+    small.max_grid[0] = 2;
+    return small;
+}
+
+static double small_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)call, (void)caps;
+    return 1;
+}
+
+static rf_result small_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_device_caps small = shrink(caps);
+    return planned->plan(call, &small, plan);
+}
+
+static void *make_input(const rf_tensor_desc *desc, uint64_t seed)
+{
+    rf_rng rng = { seed, 0 };
+    const int64_t count = rf_shape_count(desc->shape);
+    float *x = rf_aligned_calloc((size_t)rf_tensor_bytes(desc) + 64);
+    assert_non_null(x);
+    if (desc->dtype == RF_F32)
+        for (int64_t i = 0; i < count; i++) x[i] = 0.25f + rf_rng_uniform(&rng);
+    return x;
+}
+
+static void compare(const rf_op_call *call, const char *kernel, const float *got, const float *expected, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabsf(got[i] - expected[i]) <= 2e-5f + 2e-5f * fabsf(expected[i])))
+            fail_msg("%s/%s: element %lld is %.9g, not %.9g", call->op->name, kernel, (long long)i, (double)got[i],
+                     (double)expected[i]);
+}
+
+/* All kernels of one call; gives the number of dispatches of the plans. */
+static uint32_t run_call(rf_exec *exec, rf_op_call *call)
+{
+    void *in[RF_MAX_INPUTS] = { 0 }, *copy[RF_MAX_INPUTS] = { 0 }, *out[1] = { 0 }, *expected[1] = { 0 };
+    uint32_t dispatches = 0;
+    assert_int_equal(call->op->infer(call), RF_OK);
+    for (uint32_t k = 0; k < call->op->num_kernels; k++) {
+        const rf_device_caps small = shrink(rf_gpu_caps(rf_exec_device(exec)));
+        planned = call->op->kernels[k];
+        if (planned->score(call, &small) <= 0) continue;
+        for (uint32_t i = 0; i < call->n_in; i++) {
+            in[i] = make_input(&call->in[i], i + 1);
+            copy[i] = make_input(&call->in[i], i + 1);
+        }
+        if (call->n_out) {
+            out[0] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->out[0]) + 64);
+            expected[0] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->out[0]) + 64);
+        }
+        rf_kernel_plan plan = { 0 };
+        assert_int_equal(planned->plan(call, &small, &plan), RF_OK);
+        dispatches += plan.count;
+        rf_kernel_plan_free(&plan);
+        const rf_kernel kernel = { planned->name, small_score, small_plan };
+        rf_kernel_run run = { .call = call, .kernel = &kernel, .in = in, .out = out, .guard = true };
+        if (rf_kernel_execute(exec, &run) < 0) fail_msg("%s/%s: %s", call->op->name, kernel.name, rf_error_message());
+        assert_int_equal(call->op->reference(call, copy, expected), RF_OK);
+        if (call->n_out) compare(call, kernel.name, out[0], expected[0], rf_shape_count(call->out[0].shape));
+        for (uint32_t i = 0; i < call->n_in; i++) {
+            if (call->op->mutates >> i & 1) compare(call, kernel.name, in[i], copy[i], rf_shape_count(call->in[i].shape));
+            rf_free(in[i]);
+            rf_free(copy[i]);
+        }
+        rf_free(out[0]);
+        rf_free(expected[0]);
+    }
+    return dispatches;
+}
+
+static void check(rf_exec *exec, const rf_op *op, const void *attr, uint32_t n, const rf_shape *shapes)
+{
+    rf_op_call call = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out };
+    for (uint32_t i = 0; i < n; i++) call.in[i] = (rf_tensor_desc){ RF_F32, shapes[i] };
+    assert_true(run_call(exec, &call) > 1);
+}
+
+static void check_all(rf_exec *exec)
+{
+    const rf_elementwise_attr program = { 2, { { RF_FN_MULTIPLY, 0, 1, 0, 0 }, { RF_FN_SUBTRACT, 2, 1, 0, 0 } } };
+    check(exec, &rf_op_elementwise, &program, 2, (rf_shape[]){ RF_SHAPE(4099), RF_SHAPE(4099) });
+    check(exec, &rf_op_elementwise, &program, 2, (rf_shape[]){ RF_SHAPE(101, 52), RF_SHAPE(52) });
+    check(exec, &rf_op_elementwise, &program, 2, (rf_shape[]){ RF_SHAPE(101, 13, 4), RF_SHAPE(13, 1) });
+    check(exec, &rf_op_elementwise, &program, 2, (rf_shape[]){ RF_SHAPE(99, 7, 33), RF_SHAPE(99, 1, 33) });
+    check(exec, &rf_op_elementwise, &program, 2, (rf_shape[]){ RF_SHAPE(33, 1, 45, 1), RF_SHAPE(7, 1, 3) });
+    const rf_shape row = RF_SHAPE(64);
+    check(exec, &rf_op_broadcast_like, NULL, 2, (rf_shape[]){ row, RF_SHAPE(77, 64) });
+    check(exec, &rf_op_sum_to_like, NULL, 2, (rf_shape[]){ RF_SHAPE(301, 12), RF_SHAPE(12) });
+    check(exec, &rf_op_sum_to_like, NULL, 2, (rf_shape[]){ RF_SHAPE(301, 13), RF_SHAPE(13) });
+    check(exec, &rf_op_sum_to_like, NULL, 2, (rf_shape[]){ RF_SHAPE(301, 13), RF_SHAPE(301, 1) });
+    check(exec, &rf_op_sum_to_like, NULL, 2, (rf_shape[]){ RF_SHAPE(5001), RF_SCALAR_SHAPE });
+    check(exec, &rf_op_sum_to_like, NULL, 2, (rf_shape[]){ RF_SHAPE(31, 9, 17), RF_SHAPE(9, 1) });
+    const float value = 3;
+    check(exec, &rf_op_fill_like, &value, 1, (rf_shape[]){ RF_SHAPE(5003) });
+    const int32_t swap[RF_MAX_RANK] = { 1, 0 }, rotate[RF_MAX_RANK] = { 2, 0, 1 }, outer[RF_MAX_RANK] = { 1, 0, 2 },
+                  batch[RF_MAX_RANK] = { 0, 2, 1 };
+    check(exec, &rf_op_transpose, swap, 1, (rf_shape[]){ RF_SHAPE(67, 83) });
+    check(exec, &rf_op_transpose, rotate, 1, (rf_shape[]){ RF_SHAPE(23, 7, 31) });
+    check(exec, &rf_op_transpose, outer, 1, (rf_shape[]){ RF_SHAPE(23, 31, 8) });
+    check(exec, &rf_op_transpose, batch, 1, (rf_shape[]){ RF_SHAPE(43, 7, 19) });
+    const rf_shape n = RF_SHAPE(4101), hyper = RF_SHAPE(RF_HYPER_COUNT);
+    check(exec, &rf_op_sgd_update, NULL, 3, (rf_shape[]){ n, n, hyper });
+    check(exec, &rf_op_adam_update, NULL, 5, (rf_shape[]){ n, n, n, n, hyper });
+    check(exec, &rf_op_accumulate, NULL, 2, (rf_shape[]){ n, n });
+
+    const rf_dropout_attr dropout = { 0.4f, 5, 77 };
+    rf_op_call call = { .op = &rf_op_dropout, .attr = &dropout, .n_in = 2, .n_out = 1,
+                        .in = { { RF_F32, RF_SHAPE(71, 61) }, { RF_I32, RF_SHAPE(6) } } };
+    assert_true(run_call(exec, &call) > 1);
+}
+
+static void kernels_keep_to_small_limits(void **state)
+{
+    (void)state;
+    rf_gpu *gpu = NULL;
+    if (rf_gpu_create(NULL, &gpu) < 0) skip();
+    rf_device_info infos[8];
+    uint32_t count = 8;
+    assert_int_equal(rf_gpu_list(gpu, infos, &count), RF_OK);
+    for (uint32_t i = 0; i < count && i < 8; i++) {
+        rf_gpu_device *device;
+        rf_exec *exec;
+        assert_int_equal(rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = i }, &device), RF_OK);
+        assert_int_equal(rf_exec_create(&(rf_exec_params){ .device = device }, &exec), RF_OK);
+        check_all(exec);
+        rf_exec_destroy(&exec);
+        rf_gpu_device_close(&device);
+    }
+    rf_gpu_destroy(&gpu);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_keep_to_small_limits) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
