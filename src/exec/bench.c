@@ -51,8 +51,8 @@ static rf_result pick_device(const char *entry, const rf_device_info *infos, uin
         if (!best || (any && best->type == RF_DEVICE_TYPE_CPU && infos[i].type != RF_DEVICE_TYPE_CPU)) best = &infos[i];
     }
     if (!best)
-        return RF_FAIL(RF_ERROR_NOT_FOUND, "device '%.*s' matches no usable device; `ringfire devices` lists them", (int)length,
-                       entry ? entry : "");
+        return RF_FAIL(RF_ERROR_NOT_FOUND, "device '%.*s' matches no usable device; `ringfire devices` lists them",
+                       (int)length, entry ? entry : "");
     *index = best->index;
     return RF_OK;
 }
@@ -73,7 +73,9 @@ static rf_result open_device(op_bench *b)
     rf_free(infos);
     RF_TRY(r);
     b->cache = options->no_cache ? NULL : rf_cache_directory(options->cache_directory);
-    const rf_gpu_device_params params = { .index = index, .clamp_limits = options->clamp_limits, .cache_directory = b->cache };
+    const rf_gpu_device_params params = { .index = index,
+                                          .clamp_limits = options->clamp_limits,
+                                          .cache_directory = b->cache };
     RF_TRY(rf_gpu_device_open(b->gpu, &params, &b->device));
     return rf_exec_create(&(rf_exec_params){ .device = b->device, .cache_directory = b->cache }, &b->exec);
 }
@@ -100,8 +102,8 @@ static rf_result measure(op_bench *b, rf_case_data *data, const rf_kernel *kerne
     return RF_OK;
 }
 
-static rf_result report(op_bench *b, const rf_op_case *c, const rf_op_call *call, const rf_kernel *kernel, double seconds,
-                        bool chosen)
+static rf_result report(op_bench *b, const rf_op_case *c, const rf_op_call *call, const rf_kernel *kernel,
+                        double seconds, bool chosen)
 {
     const rf_cost cost = call->op->cost ? call->op->cost(call) : (rf_cost){ 0 };
     const rf_bench_row row = {

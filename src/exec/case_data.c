@@ -10,27 +10,41 @@
 static void store(rf_dtype dtype, void *bytes, int64_t i, double value)
 {
     switch (dtype) {
-    case RF_F32: ((float *)bytes)[i] = (float)value; break;
-    case RF_F16: ((uint16_t *)bytes)[i] = rf_f32_to_f16((float)value); break;
-    case RF_BF16: ((uint16_t *)bytes)[i] = rf_f32_to_bf16((float)value); break;
-    case RF_I32: ((int32_t *)bytes)[i] = (int32_t)value; break;
-    case RF_U8: ((uint8_t *)bytes)[i] = (uint8_t)value; break;
+    case RF_F32:
+        ((float *)bytes)[i] = (float)value;
+        break;
+    case RF_F16:
+        ((uint16_t *)bytes)[i] = rf_f32_to_f16((float)value);
+        break;
+    case RF_BF16:
+        ((uint16_t *)bytes)[i] = rf_f32_to_bf16((float)value);
+        break;
+    case RF_I32:
+        ((int32_t *)bytes)[i] = (int32_t)value;
+        break;
+    case RF_U8:
+        ((uint8_t *)bytes)[i] = (uint8_t)value;
+        break;
     case RF_DTYPE_INVALID:
-    case RF_DTYPE_COUNT: break;
+    case RF_DTYPE_COUNT:
+        break;
     }
 }
 
 static double independent(const rf_case_input *input, rf_rng *rng)
 {
     switch (input->fill) {
-    case RF_FILL_NORMAL: return rf_rng_normal(rng) * (input->b != 0 ? input->b : 1) + input->a;
-    case RF_FILL_UNIFORM: return input->a + (double)rf_rng_uniform(rng) * (input->b - input->a);
+    case RF_FILL_NORMAL:
+        return rf_rng_normal(rng) * (input->b != 0 ? input->b : 1) + input->a;
+    case RF_FILL_UNIFORM:
+        return input->a + (double)rf_rng_uniform(rng) * (input->b - input->a);
     case RF_FILL_INTEGER:
         if (!(input->b > input->a)) return input->a;
         return input->a + (double)rf_rng_below(rng, (uint64_t)(input->b - input->a));
     case RF_FILL_DISTINCT:
     case RF_FILL_PROBABILITY:
-    case RF_FILL_ZERO: break;
+    case RF_FILL_ZERO:
+        break;
     }
     return 0;
 }
@@ -75,12 +89,21 @@ static rf_result fill(const rf_case_input *input, uint64_t key, void *bytes)
     return RF_OK;
 }
 
+static rf_result make_outputs(rf_case_data *data)
+{
+    for (uint32_t i = 0; i < data->call.n_out; i++) {
+        data->out[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&data->call.out[i]) + 4);
+        if (!data->out[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    return RF_OK;
+}
+
 static rf_result make(const rf_op *op, const rf_op_case *c, uint64_t seed, rf_case_data *data)
 {
     rf_op_call *call = &data->call;
     if (op->attr_size > sizeof(data->attr) || c->n_in > RF_MAX_INPUTS || c->n_in < op->min_in || c->n_in > op->max_in)
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s: case %s has %u inputs or attributes of %u bytes", op->name, c->name, c->n_in,
-                       op->attr_size);
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s: case %s has %u inputs or attributes of %u bytes", op->name, c->name,
+                       c->n_in, op->attr_size);
     if (c->attr) memcpy(data->attr, c->attr, op->attr_size);
     *call = (rf_op_call){ .op = op, .attr = data->attr, .n_in = c->n_in, .n_out = op->n_out };
     const uint64_t key = rf_hash_bytes(c->name, strlen(c->name), rf_hash_bytes(op->name, strlen(op->name), seed));
@@ -91,17 +114,27 @@ static rf_result make(const rf_op *op, const rf_op_case *c, uint64_t seed, rf_ca
         RF_TRY(fill(&c->in[i], rf_hash64(key, i), data->in[i]));
     }
     RF_TRY(rf_error_context(op->infer(call), "%s: case %s", op->name, c->name));
-    for (uint32_t i = 0; i < call->n_out; i++) {
-        data->out[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->out[i]) + 4);
-        if (!data->out[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    return RF_OK;
+    return make_outputs(data);
 }
 
 rf_result rf_case_data_make(const rf_op *op, const rf_op_case *c, uint64_t seed, rf_case_data *data)
 {
     *data = (rf_case_data){ 0 };
     return make(op, c, seed, data);
+}
+
+rf_result rf_case_data_copy(const rf_case_data *from, rf_case_data *to)
+{
+    *to = (rf_case_data){ .call = from->call };
+    memcpy(to->attr, from->attr, sizeof(to->attr));
+    to->call.attr = to->attr;
+    for (uint32_t i = 0; i < from->call.n_in; i++) {
+        const size_t size = (size_t)rf_tensor_bytes(&from->call.in[i]);
+        to->in[i] = rf_aligned_calloc(size + 4);
+        if (!to->in[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        memcpy(to->in[i], from->in[i], size);
+    }
+    return make_outputs(to);
 }
 
 void rf_case_data_free(rf_case_data *data)

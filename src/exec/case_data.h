@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An op's test case with bytes: the call, inputs filled as the case says, and room for outputs. For tests and benchmarks. */
+/* An op's test case with bytes: the call, inputs filled as the case says, and room for outputs. For tests and
+ * benchmarks. */
 #ifndef RF_EXEC_CASE_DATA_H
 #define RF_EXEC_CASE_DATA_H
 
@@ -9,13 +10,15 @@
 typedef struct rf_case_data {
     rf_op_call call;
     _Alignas(16) unsigned char attr[RF_MAX_ATTR]; /* call.attr */
-    void *in[RF_MAX_INPUTS];                     /* shape-only inputs have bytes too */
-    void *out[RF_MAX_OUTPUTS];                   /* zeroed */
+    void *in[RF_MAX_INPUTS];                      /* shape-only inputs have bytes too */
+    void *out[RF_MAX_OUTPUTS];                    /* zeroed */
 } rf_case_data;
 
 /* The same case and seed give the same bytes. `data` must stay where it is: the call points into it. Free also after a
  * failure. */
 rf_result rf_case_data_make(const rf_op *op, const rf_op_case *c, uint64_t seed, rf_case_data *data);
+/* Inputs with their bytes, outputs zeroed: cheaper than making the numbers again. */
+rf_result rf_case_data_copy(const rf_case_data *from, rf_case_data *to);
 void rf_case_data_free(rf_case_data *data);
 
 #endif

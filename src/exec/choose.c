@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which kernel runs a call: the measured choice where there is one, else the kernel that rates itself best. */
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/philox.h"
@@ -15,10 +15,11 @@ static rf_result fail_no_kernel(const rf_exec *exec, const rf_op_call *call)
         char text[64];
         const size_t used = strlen(shapes);
         rf_shape_format(call->in[i].shape, text, sizeof(text));
-        snprintf(shapes + used, sizeof(shapes) - used, "%s%s %s", i ? ", " : "", rf_dtype_name(call->in[i].dtype), text);
+        snprintf(shapes + used, sizeof(shapes) - used, "%s%s %s", i ? ", " : "", rf_dtype_name(call->in[i].dtype),
+                 text);
     }
-    return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s(%s): no kernel of this operation can run these shapes on %s", call->op->name,
-                   shapes, rf_gpu_info(exec->device)->name);
+    return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s(%s): no kernel of this operation can run these shapes on %s",
+                   call->op->name, shapes, rf_gpu_info(exec->device)->name);
 }
 
 static const rf_kernel *best_by_score(const rf_exec *exec, const rf_op_call *call)
@@ -69,8 +70,8 @@ static void *measurement_bytes(const rf_tensor_desc *desc)
     return bytes;
 }
 
-static rf_result measure_all(rf_exec *exec, const rf_op_call *call, void *const *in, void *const *out, const rf_kernel **best,
-                             double *best_seconds)
+static rf_result measure_all(rf_exec *exec, const rf_op_call *call, void *const *in, void *const *out,
+                             const rf_kernel **best, double *best_seconds)
 {
     *best = NULL;
     for (uint32_t i = 0; i < call->op->num_kernels; i++) {

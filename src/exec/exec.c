@@ -51,7 +51,9 @@ rf_result rf_exec_reserve_slab(rf_exec *exec, uint64_t size)
     exec->slab_size = 0;
     exec->slab_generation++;
     const rf_result r = rf_gpu_buffer_create(exec->device, RF_GPU_MEMORY_DEVICE, size, "slab", &exec->slab);
-    if (r < 0) return rf_error_context(r, "memory for intermediate results (%" PRIu64 " bytes; a smaller batch needs less)", size);
+    if (r < 0)
+        return rf_error_context(r, "memory for intermediate results (%" PRIu64 " bytes; a smaller batch needs less)",
+                                size);
     exec->slab_size = size;
     return RF_OK;
 }

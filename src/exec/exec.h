@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From graph to replayed command buffers. A context holds one device's slab, kernel choices and pipelines; a program is a
- * compiled graph; per batch size it keeps an instance (shapes, memory plan, recording), so that a run is: copy inputs,
- * submit. Programs of one context run in submission order and share the slab.
+ * From graph to replayed command buffers. A context holds one device's slab, kernel choices and pipelines; a program is
+ * a compiled graph; per batch size it keeps an instance (shapes, memory plan, recording), so that a run is: copy
+ * inputs, submit. Programs of one context run in submission order and share the slab.
  */
 #ifndef RF_EXEC_EXEC_H
 #define RF_EXEC_EXEC_H
@@ -41,21 +41,21 @@ typedef struct rf_program_placement {
 
 typedef struct rf_program_params {
     const char *name;
-    const rf_graph *graph;             /* cloned; optimised by the program */
-    const rf_value *results;           /* read back after a run, in this order */
+    const rf_graph *graph;   /* cloned; optimised by the program */
+    const rf_value *results; /* read back after a run, in this order */
     uint32_t num_results;
-    const rf_location *states;         /* [graph->num_states] by slot */
+    const rf_location *states;              /* [graph->num_states] by slot */
     const rf_program_placement *placements; /* results that go to fixed places instead of the slab */
     uint32_t num_placements;
 } rf_program_params;
 rf_result rf_program_create(rf_exec *exec, const rf_program_params *params, rf_program **out);
 void rf_program_destroy(rf_program **program); /* waits for its runs */
 
-/* A run in flight. Frames alternate (two per instance), so inputs of the next run can be written while one executes. Instances
- * of the eight most recent batch sizes are kept; a frame and its results are gone with its instance. */
+/* A run in flight. Frames alternate (two per instance), so inputs of the next run can be written while one executes.
+ * Instances of the eight most recent batch sizes are kept; a frame and its results are gone with its instance. */
 typedef struct rf_frame rf_frame;
-/* Prepares the instance for this batch (compiles at first use), waits until its older frame is free. Graphs without inputs
- * take batch 0. */
+/* Prepares the instance for this batch (compiles at first use), waits until its older frame is free. Graphs without
+ * inputs take batch 0. */
 rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out);
 /* Host memory to fill before submitting: input component / host value by slot. Sizes as rf_tensor_bytes of the shapes.
  * NULL when the (optimised) graph does not use it. */
@@ -75,22 +75,26 @@ typedef struct rf_program_stats {
     uint64_t slab_size, naive_size;
 } rf_program_stats;
 rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_stats *out);
-/* Best device time per node over `runs` runs with barriers between nodes (wall-clock time of a submission each where the
- * device has no timestamps), in order of execution. Works on the inputs of the latest run with this batch size; states are
- * put back afterwards, placements are overwritten. *times is freed with rf_free. Blocking. */
-typedef struct rf_node_time { const char *op, *kernel; uint64_t ns; rf_cost cost; } rf_node_time;
+/* Best device time per node over `runs` runs with barriers between nodes (wall-clock time of a submission each where
+ * the device has no timestamps), in order of execution. Works on the inputs of the latest run with this batch size;
+ * states are put back afterwards, placements are overwritten. *times is freed with rf_free. Blocking. */
+typedef struct rf_node_time {
+    const char *op, *kernel;
+    uint64_t ns;
+    rf_cost cost;
+} rf_node_time;
 rf_result rf_program_profile(rf_program *program, int64_t batch, uint32_t runs, rf_node_time **times, uint32_t *count);
 
 /* ---- one op alone: tests, tuning and benchmarks ---- */
 typedef struct rf_kernel_run {
     const rf_op_call *call;
     const rf_kernel *kernel;
-    void *const *in;         /* host bytes; mutated inputs are written back */
-    void *const *out;        /* host bytes, filled in */
-    bool guard;              /* surround and prefill outputs and workspace with NaN patterns; damage is RF_ERROR_INTERNAL */
-    uint32_t inplace_input;  /* i + 1: output 0 takes the place of input i (RF_OP_INPLACE); 0: a place of its own */
-    uint32_t repeat;         /* > 0: time that many extra runs */
-    double seconds;          /* out: best time of one run */
+    void *const *in;  /* host bytes; mutated inputs are written back */
+    void *const *out; /* host bytes, filled in */
+    bool guard;       /* surround and prefill outputs and workspace with NaN patterns; damage is RF_ERROR_INTERNAL */
+    uint32_t inplace_input; /* i + 1: output 0 takes the place of input i (RF_OP_INPLACE); 0: a place of its own */
+    uint32_t repeat;        /* > 0: time that many extra runs */
+    double seconds;         /* out: best time of one run */
 } rf_kernel_run;
 rf_result rf_kernel_execute(rf_exec *exec, rf_kernel_run *run);
 

@@ -86,7 +86,8 @@ static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool
     for (uint32_t i = 0; i < in->copies.count; i++)
         RF_TRY(rf_record_copy(recorder, rf_instance_span(in, frame, in->copies.items[i].value),
                               rf_instance_copy_target(in, frame, i)));
-    rf_gpu_record_host_barrier(recorder->rec); /* for results, and for states and placements that are read while mapped */
+    rf_gpu_record_host_barrier(
+        recorder->rec); /* for results, and for states and placements that are read while mapped */
     return rf_gpu_recording_end(recorder->rec);
 }
 
@@ -185,7 +186,8 @@ rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t coun
     for (uint32_t i = 0; i < count; i++) {
         RF_REQUIRE(frames[i]->instance->program->exec == exec, "rf_frames_submit: frame %u is of another context", i);
         RF_REQUIRE(frames[i]->acquired, "rf_frames_submit: frame %u is not acquired", i);
-        for (uint32_t k = 0; k < i; k++) RF_REQUIRE(frames[i] != frames[k], "rf_frames_submit: frame %u comes twice", i);
+        for (uint32_t k = 0; k < i; k++)
+            RF_REQUIRE(frames[i] != frames[k], "rf_frames_submit: frame %u comes twice", i);
     }
     /* Another program may have moved the slab since the frame was acquired. */
     for (uint32_t i = 0; i < count; i++) RF_TRY(rf_frame_record(frames[i]));

@@ -84,9 +84,10 @@ static rf_result place_wanted(rf_instance *in)
         const uint64_t size = rf_tensor_bytes(rf_graph_desc(in->graph, v));
         in->result_offset[i] = in->result_size;
         in->result_size = rf_align_up(in->result_size + size, p->exec->caps.buffer_alignment);
-        /* Memory that the host reads is slow to read for a GPU: a value that other nodes read goes to the slab there. */
-        const bool in_place = p->exec->caps.host_visible &&
-                              (p->exec->caps.is_cpu || rf_graph_num_uses(in->graph, v) == 0);
+        /* Memory that the host reads is slow to read for a GPU: a value that other nodes read goes to the slab there.
+         */
+        const bool in_place =
+            p->exec->caps.host_visible && (p->exec->caps.is_cpu || rf_graph_num_uses(in->graph, v) == 0);
         RF_TRY(place_or_copy(in, v, (rf_residence){ RF_HOME_RESULT, NULL, in->result_offset[i], size }, in_place));
     }
     return RF_OK;
@@ -133,8 +134,8 @@ static rf_result plan_memory(rf_instance *in, bool *external, uint64_t *workspac
     const rf_graph *g = in->graph;
     for (rf_value v = 1; v < g->values.count; v++) {
         const rf_value_info *info = &g->values.items[v];
-        external[v] = in->residence[v].home != RF_HOME_NONE ||
-                      (info->kind == RF_VALUE_RESULT && !p->runs[info->producer]);
+        external[v] =
+            in->residence[v].home != RF_HOME_NONE || (info->kind == RF_VALUE_RESULT && !p->runs[info->producer]);
     }
     for (uint32_t i = 0; i < in->num_nodes; i++) workspace[in->nodes[i].node] = in->nodes[i].plan.workspace;
     for (uint32_t i = 0; i < p->num_results; i++) roots[i] = p->results[i];
@@ -149,8 +150,8 @@ static rf_result place_rest(rf_instance *in)
     bool *external = RF_NEW_ARRAY(bool, g->values.count);
     uint64_t *workspace = RF_NEW_ARRAY(uint64_t, g->nodes.count);
     rf_value *roots = RF_NEW_ARRAY(rf_value, in->program->num_results + in->program->num_placements);
-    const rf_result r = external && workspace && roots ? plan_memory(in, external, workspace, roots)
-                                                       : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r =
+        external && workspace && roots ? plan_memory(in, external, workspace, roots) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_free(external);
     rf_free(workspace);
     rf_free(roots);
@@ -227,11 +228,20 @@ static rf_span residence_span(const rf_instance *in, const rf_frame *frame, cons
 {
     rf_span span = { .offset = at->offset, .size = at->size };
     switch (at->home) {
-    case RF_HOME_NONE: break;
-    case RF_HOME_SLAB: span.buffer = in->program->exec->slab; break;
-    case RF_HOME_INPUT: span.buffer = frame->inputs; break;
-    case RF_HOME_RESULT: span.buffer = frame->results; break;
-    case RF_HOME_FIXED: span.buffer = at->buffer; break;
+    case RF_HOME_NONE:
+        break;
+    case RF_HOME_SLAB:
+        span.buffer = in->program->exec->slab;
+        break;
+    case RF_HOME_INPUT:
+        span.buffer = frame->inputs;
+        break;
+    case RF_HOME_RESULT:
+        span.buffer = frame->results;
+        break;
+    case RF_HOME_FIXED:
+        span.buffer = at->buffer;
+        break;
     }
     return span;
 }
@@ -246,13 +256,13 @@ rf_span rf_instance_copy_target(const rf_instance *in, const rf_frame *frame, ui
     return residence_span(in, frame, &in->copies.items[index].to);
 }
 
-void rf_instance_node_spans(const rf_instance *instance, const rf_frame *frame, uint32_t index, rf_span *in, rf_span *out,
-                            rf_span *workspace)
+void rf_instance_node_spans(const rf_instance *instance, const rf_frame *frame, uint32_t index, rf_span *in,
+                            rf_span *out, rf_span *workspace)
 {
     const rf_node_plan *plan = &instance->nodes[index];
     const rf_node_info *node = &instance->graph->nodes.items[plan->node];
     for (uint32_t i = 0; i < node->n_in; i++) in[i] = rf_instance_span(instance, frame, node->in[i]);
     for (uint32_t i = 0; i < node->n_out; i++) out[i] = rf_instance_span(instance, frame, node->out[i]);
-    *workspace = (rf_span){ instance->program->exec->slab, instance->memory.workspace_offset[plan->node],
-                            plan->plan.workspace };
+    *workspace =
+        (rf_span){ instance->program->exec->slab, instance->memory.workspace_offset[plan->node], plan->plan.workspace };
 }

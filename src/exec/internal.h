@@ -36,8 +36,8 @@ void rf_tuning_destroy(rf_tuning **tuning);
 const char *rf_tuning_find(const rf_tuning *tuning, const rf_op_call *call);
 /* Remembers and, with a cache directory, saves. A file that cannot be written is a logged warning. */
 rf_result rf_tuning_put(rf_tuning *tuning, const rf_op_call *call, const char *kernel, double seconds);
-/* Text that calls share when a measured choice for one holds for the other: op, attributes, types, shapes with dimension 0
- * rounded up to a power of two. */
+/* Text that calls share when a measured choice for one holds for the other: op, attributes, types, shapes with
+ * dimension 0 rounded up to a power of two. */
 char *rf_tuning_key(const rf_op_call *call);
 
 /* ---- recording one node after the other with as few barriers as the accesses need (record.c) ---- */
@@ -47,7 +47,10 @@ typedef struct rf_access {
     bool write;
 } rf_access;
 typedef struct rf_hazards {
-    struct { rf_access *items; uint32_t count, capacity; } pending; /* since the last barrier */
+    struct {
+        rf_access *items;
+        uint32_t count, capacity;
+    } pending; /* since the last barrier */
 } rf_hazards;
 /* True when one of `accesses` reads or writes what a pending access wrote, or writes what one read. */
 bool rf_hazards_conflict(const rf_hazards *hazards, const rf_access *accesses, uint32_t count);
@@ -83,11 +86,14 @@ rf_result rf_record_copy(rf_recorder *recorder, rf_span from, rf_span to);
 void rf_record_barrier(rf_recorder *recorder);
 
 /* Bytes that a tensor's place takes: whole 32-bit words, because shaders address words. */
-static inline uint64_t rf_padded_bytes(const rf_tensor_desc *desc) { return rf_align_up(rf_tensor_bytes(desc), 4); }
+static inline uint64_t rf_padded_bytes(const rf_tensor_desc *desc)
+{
+    return rf_align_up(rf_tensor_bytes(desc), 4);
+}
 
 /* ---- programs ---- */
 typedef enum rf_home {
-    RF_HOME_NONE,   /* not part of the run, or only its shape is */
+    RF_HOME_NONE, /* not part of the run, or only its shape is */
     RF_HOME_SLAB,
     RF_HOME_INPUT,  /* the frame's input area */
     RF_HOME_RESULT, /* the frame's readback area */
@@ -125,7 +131,10 @@ struct rf_instance {
     uint32_t num_nodes;
     rf_memory_plan memory;
     rf_residence *residence; /* per value */
-    struct { rf_final_copy *items; uint32_t count, capacity; } copies;
+    struct {
+        rf_final_copy *items;
+        uint32_t count, capacity;
+    } copies;
     uint64_t *input_offset, *host_offset; /* by slot; UINT64_MAX: unused */
     uint64_t input_size;
     uint64_t *result_offset;
@@ -145,14 +154,17 @@ struct rf_program {
     rf_location *states;
     rf_program_placement *placements;
     uint32_t num_placements;
-    bool *runs;               /* per node: something that is wanted depends on its bytes */
-    bool *reads;              /* per value: a node that runs, a result or a placement needs its bytes */
-    rf_gpu_buffer *constants; /* NULL without constants */
+    bool *runs;                /* per node: something that is wanted depends on its bytes */
+    bool *reads;               /* per value: a node that runs, a result or a placement needs its bytes */
+    rf_gpu_buffer *constants;  /* NULL without constants */
     uint64_t *constant_offset; /* per value */
     rf_instance *instances[RF_MAX_INSTANCES];
     uint32_t num_instances;
     uint64_t clock;
-    struct { rf_gpu_pipeline **items; uint32_t count, capacity; } pipelines; /* distinct */
+    struct {
+        rf_gpu_pipeline **items;
+        uint32_t count, capacity;
+    } pipelines; /* distinct */
 };
 
 rf_result rf_program_instance(rf_program *program, int64_t batch, rf_instance **out);
@@ -163,8 +175,8 @@ rf_span rf_instance_span(const rf_instance *instance, const rf_frame *frame, rf_
 /* Where final copy `index` goes. */
 rf_span rf_instance_copy_target(const rf_instance *instance, const rf_frame *frame, uint32_t index);
 /* Spans of a planned node's tensors, for rf_record_node(). */
-void rf_instance_node_spans(const rf_instance *instance, const rf_frame *frame, uint32_t index, rf_span *in, rf_span *out,
-                            rf_span *workspace);
+void rf_instance_node_spans(const rf_instance *instance, const rf_frame *frame, uint32_t index, rf_span *in,
+                            rf_span *out, rf_span *workspace);
 
 rf_result rf_frame_init(rf_instance *instance, rf_frame *frame); /* buffers */
 void rf_frame_finish(rf_frame *frame);

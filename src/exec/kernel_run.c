@@ -94,7 +94,8 @@ static rf_result check_unchanged(const kernel_image *image, uint32_t input)
 {
     const rf_op_call *call = image->run->call;
     if ((call->op->mutates >> input & 1) || image->run->inplace_input == input + 1) return RF_OK;
-    if (memcmp(image->bytes + image->in[input].offset, image->run->in[input], (size_t)image->in[input].size) == 0) return RF_OK;
+    if (memcmp(image->bytes + image->in[input].offset, image->run->in[input], (size_t)image->in[input].size) == 0)
+        return RF_OK;
     return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) wrote to input %u, which it only may read", call->op->name,
                    image->run->kernel->name, input);
 }
@@ -118,7 +119,8 @@ static rf_result check_guards(const kernel_image *image)
         snprintf(name, sizeof(name), "output %u", i);
     }
     RF_TRY(check_gap(image, end, image->workspace.offset, name));
-    return check_gap(image, rf_align_up(image->workspace.offset + image->workspace.size, 4), image->size, "the workspace");
+    return check_gap(image, rf_align_up(image->workspace.offset + image->workspace.size, 4), image->size,
+                     "the workspace");
 }
 
 static rf_result download(kernel_image *image)

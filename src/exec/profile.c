@@ -11,8 +11,8 @@ typedef struct profile {
     rf_gpu_recording **recs; /* one with timestamps, or one per node without */
     uint32_t num_recs;
     bool timestamps;
-    uint64_t *ns;     /* num_nodes + 1 of one run */
-    uint64_t *best;   /* per node */
+    uint64_t *ns;          /* num_nodes + 1 of one run */
+    uint64_t *best;        /* per node */
     unsigned char **saved; /* per value: bytes of a state that the run changes */
 } profile;
 

@@ -58,13 +58,13 @@ static rf_result upload_constants(rf_program *p)
 
 /* ---- creation ---- */
 
-static rf_result check_location(const rf_program *p, const rf_location *at, const rf_tensor_desc *desc, const char *what,
-                                uint32_t number)
+static rf_result check_location(const rf_program *p, const rf_location *at, const rf_tensor_desc *desc,
+                                const char *what, uint32_t number)
 {
     RF_REQUIRE(at->buffer, "rf_program_create: %s: %s %u has no buffer", p->name, what, number);
     RF_REQUIRE(at->offset % p->exec->caps.buffer_alignment == 0,
-               "rf_program_create: %s: %s %u lies at byte %" PRIu64 ", not a multiple of the device's %u", p->name, what,
-               number, at->offset, p->exec->caps.buffer_alignment);
+               "rf_program_create: %s: %s %u lies at byte %" PRIu64 ", not a multiple of the device's %u", p->name,
+               what, number, at->offset, p->exec->caps.buffer_alignment);
     const uint64_t size = rf_gpu_buffer_size(at->buffer);
     RF_REQUIRE(at->offset <= size && rf_padded_bytes(desc) <= size - at->offset,
                "rf_program_create: %s: %s %u does not fit into its buffer", p->name, what, number);
@@ -138,7 +138,7 @@ rf_result rf_program_create(rf_exec *exec, const rf_program_params *params, rf_p
     *out = NULL;
     RF_REQUIRE(params && params->graph, "rf_program_create: params->graph is missing");
     RF_REQUIRE(params->graph->num_states == 0 || params->states, "rf_program_create: the graph has states but "
-               "params->states is NULL");
+                                                                 "params->states is NULL");
     rf_program *p = RF_NEW(rf_program);
     if (!p) return RF_ERROR_OUT_OF_HOST_MEMORY;
     p->exec = exec;
@@ -189,8 +189,9 @@ static rf_result evict(rf_program *p)
             (oldest == UINT32_MAX || p->instances[i]->last_use < p->instances[oldest]->last_use))
             oldest = i;
     if (oldest == UINT32_MAX)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: frames of %d batch sizes are acquired and not submitted; submit some",
-                       p->name, RF_MAX_INSTANCES);
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "%s: frames of %d batch sizes are acquired and not submitted; submit some", p->name,
+                       RF_MAX_INSTANCES);
     rf_instance_destroy(&p->instances[oldest]);
     p->instances[oldest] = p->instances[--p->num_instances];
     return RF_OK;
@@ -200,8 +201,8 @@ rf_result rf_program_instance(rf_program *p, int64_t batch, rf_instance **out)
 {
     *out = NULL;
     if (p->graph->num_inputs == 0) batch = 0;
-    RF_REQUIRE(p->graph->num_inputs == 0 || batch > 0, "%s: a batch of %" PRId64 "; skip replicas without examples", p->name,
-               batch);
+    RF_REQUIRE(p->graph->num_inputs == 0 || batch > 0, "%s: a batch of %" PRId64 "; skip replicas without examples",
+               p->name, batch);
     for (uint32_t i = 0; i < p->num_instances && !*out; i++)
         if (p->instances[i]->batch == batch) *out = p->instances[i];
     if (!*out) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planned nodes into commands. On software drivers a barrier and the dispatch after it cost tens of microseconds, so a barrier
- * is recorded only in front of a dispatch whose byte ranges meet those of an earlier one that no barrier separates from it.
+ * Planned nodes into commands. On software drivers a barrier and the dispatch after it cost tens of microseconds, so a
+ * barrier is recorded only in front of a dispatch whose byte ranges meet those of an earlier one that no barrier
+ * separates from it.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -16,7 +17,8 @@ bool rf_hazards_conflict(const rf_hazards *hazards, const rf_access *accesses, u
         const rf_access *old = &hazards->pending.items[i];
         for (uint32_t k = 0; k < count; k++) {
             const rf_access *new = &accesses[k];
-            if (old->buffer == new->buffer && (old->write || new->write) && old->begin < new->end && new->begin < old->end)
+            if (old->buffer == new->buffer && (old->write || new->write) &&
+                old->begin < new->end &&new->begin < old->end)
                 return true;
         }
     }
@@ -78,41 +80,44 @@ static rf_result check_binding(const rf_exec *exec, const rf_op_call *call, cons
 {
     const rf_tensor_desc *desc = bound_tensor(call, b);
     if (!desc && b->kind != RF_BIND_WORKSPACE)
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds tensor %u, which the call does not have", call->op->name,
-                       kernel, b->index);
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds tensor %u, which the call does not have",
+                       call->op->name, kernel, b->index);
     if (b->kind == RF_BIND_INPUT && (call->op->shape_only >> b->index & 1))
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds input %u, of which only the shape exists", call->op->name,
-                       kernel, b->index);
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds input %u, of which only the shape exists",
+                       call->op->name, kernel, b->index);
     if (b->kind == RF_BIND_INPUT && b->write && !(call->op->mutates >> b->index & 1))
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) writes input %u, which the op does not mutate", call->op->name,
-                       kernel, b->index);
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) writes input %u, which the op does not mutate",
+                       call->op->name, kernel, b->index);
     const uint64_t whole = desc ? rf_padded_bytes(desc) : workspace;
     if (b->offset % exec->caps.buffer_alignment != 0 || b->offset >= whole || b->size > whole - b->offset)
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds bytes %" PRIu64 " + %" PRIu64 " of %" PRIu64, call->op->name,
-                       kernel, b->offset, b->size, whole);
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds bytes %" PRIu64 " + %" PRIu64 " of %" PRIu64,
+                       call->op->name, kernel, b->offset, b->size, whole);
     const uint64_t size = b->size ? b->size : whole - b->offset;
     if (b->view != RF_VIEW_STORAGE) {
         const uint64_t elements = size / (b->view == RF_VIEW_TEXEL_RGBA32F ? 16 : 4);
         if (elements > exec->caps.max_texel_elements)
-            return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds %" PRIu64 " texels; the device allows %u", call->op->name,
-                           kernel, elements, exec->caps.max_texel_elements);
+            return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds %" PRIu64 " texels; the device allows %u",
+                           call->op->name, kernel, elements, exec->caps.max_texel_elements);
         return RF_OK;
     }
     return rf_exec_check_range(exec, call->op->name, kernel, size);
 }
 
-static rf_result check_dispatches(const rf_exec *exec, const rf_op_call *call, const char *kernel, const rf_kernel_plan *plan)
+static rf_result check_dispatches(const rf_exec *exec, const rf_op_call *call, const char *kernel,
+                                  const rf_kernel_plan *plan)
 {
-    if (plan->count == 0)
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) plans no dispatch", call->op->name, kernel);
+    if (plan->count == 0) return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) plans no dispatch", call->op->name, kernel);
     for (uint32_t i = 0; i < plan->count; i++) {
         const rf_dispatch *d = &plan->items[i];
         for (uint32_t k = 0; k < 3; k++)
             if (d->grid[k] == 0 || d->grid[k] > exec->caps.max_grid[k])
-                return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s (kernel %s): a grid of %u x %u x %u workgroups; the device allows "
-                               "1 to %u x %u x %u: use a smaller batch", call->op->name, kernel, d->grid[0], d->grid[1],
-                               d->grid[2], exec->caps.max_grid[0], exec->caps.max_grid[1], exec->caps.max_grid[2]);
-        for (uint32_t b = 0; b < d->n_bind; b++) RF_TRY(check_binding(exec, call, kernel, plan->workspace, &d->bind[b]));
+                return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                               "%s (kernel %s): a grid of %u x %u x %u workgroups; the device allows "
+                               "1 to %u x %u x %u: use a smaller batch",
+                               call->op->name, kernel, d->grid[0], d->grid[1], d->grid[2], exec->caps.max_grid[0],
+                               exec->caps.max_grid[1], exec->caps.max_grid[2]);
+        for (uint32_t b = 0; b < d->n_bind; b++)
+            RF_TRY(check_binding(exec, call, kernel, plan->workspace, &d->bind[b]));
     }
     return RF_OK;
 }
@@ -157,10 +162,12 @@ static uint64_t whole_texels(const rf_gpu_binding *binding)
     return binding->offset + size <= rf_gpu_buffer_size(binding->buffer) ? size : binding->size;
 }
 
-static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, rf_span workspace, rf_gpu_binding *binding,
-                    rf_access *access)
+static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, rf_span workspace,
+                    rf_gpu_binding *binding, rf_access *access)
 {
-    const rf_span span = b->kind == RF_BIND_INPUT ? in[b->index] : b->kind == RF_BIND_OUTPUT ? out[b->index] : workspace;
+    const rf_span span = b->kind == RF_BIND_INPUT    ? in[b->index]
+                         : b->kind == RF_BIND_OUTPUT ? out[b->index]
+                                                     : workspace;
     const uint64_t whole = rf_align_up(span.size, 4);
     *binding = (rf_gpu_binding){ .buffer = span.buffer,
                                  .offset = span.offset + b->offset,
@@ -179,15 +186,17 @@ rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const 
         rf_gpu_binding bindings[RF_MAX_BINDINGS];
         rf_access accesses[RF_MAX_BINDINGS];
         for (uint32_t b = 0; b < d->n_bind; b++) resolve(&d->bind[b], in, out, workspace, &bindings[b], &accesses[b]);
-        /* Within a plan the plan says what depends; against earlier nodes the bytes do. A dispatch that joins a concurrent
-         * group starts where the group did, so all of the group's accesses are held against earlier nodes first. */
+        /* Within a plan the plan says what depends; against earlier nodes the bytes do. A dispatch that joins a
+         * concurrent group starts where the group did, so all of the group's accesses are held against earlier nodes
+         * first. */
         if (i == 0) {
             bool conflict = rf_hazards_conflict(&recorder->hazards, accesses, d->n_bind);
             for (uint32_t k = 1; !conflict && k < plan->plan.count && plan->plan.items[k].concurrent; k++) {
                 const rf_dispatch *next = &plan->plan.items[k];
                 rf_gpu_binding unused;
                 rf_access later[RF_MAX_BINDINGS];
-                for (uint32_t b = 0; b < next->n_bind; b++) resolve(&next->bind[b], in, out, workspace, &unused, &later[b]);
+                for (uint32_t b = 0; b < next->n_bind; b++)
+                    resolve(&next->bind[b], in, out, workspace, &unused, &later[b]);
                 conflict = rf_hazards_conflict(&recorder->hazards, later, next->n_bind);
             }
             if (conflict) rf_record_barrier(recorder);
@@ -220,7 +229,8 @@ void rf_record_barrier(rf_recorder *recorder)
 
 uint32_t rf_split_run(const rf_cost *costs, uint32_t count, double seconds_limit, bool *cut)
 {
-    /* What a slow integrated GPU makes of middling kernels; faster devices get submissions that are shorter than need be. */
+    /* What a slow integrated GPU makes of middling kernels; faster devices get submissions that are shorter than need
+     * be. */
     const double flops_per_second = 20e9, bytes_per_second = 5e9;
     double seconds = 0;
     uint32_t parts = count > 0;

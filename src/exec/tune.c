@@ -2,9 +2,9 @@
 /*
  * Measured kernel choices, and the file that remembers them:
  *   <cache directory>/tuning-<device uuid>-<hash>.json
- *   { "format": 1, "library": "0.1.0", "device": "llvmpipe ...", "choices": { "<key>": { "kernel": "...", "seconds": 1e-3 } } }
- * The hash covers whatever makes measurements void: driver version, library version, and the limits kernels are chosen by
- * (the same driver may run with other vector widths or clamped limits).
+ *   { "format": 1, "library": "0.1.0", "device": "llvmpipe ...", "choices": { "<key>": { "kernel": "...", "seconds":
+ * 1e-3 } } } The hash covers whatever makes measurements void: driver version, library version, and the limits kernels
+ * are chosen by (the same driver may run with other vector widths or clamped limits).
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -25,7 +25,10 @@ typedef struct choice {
 
 struct rf_tuning {
     char *directory, *path, *device; /* directory and path: NULL without a cache */
-    struct { choice *items; uint32_t count, capacity; } choices;
+    struct {
+        choice *items;
+        uint32_t count, capacity;
+    } choices;
 };
 
 static rf_result append_desc(char *text, size_t size, const rf_tensor_desc *desc)
@@ -92,7 +95,8 @@ static const char *merge(rf_tuning *tuning, const json_t *root)
     if (!json_is_object(choices)) return "\"choices\" is not an object";
     const char *key;
     json_t *value;
-    json_object_foreach(choices, key, value) {
+    json_object_foreach(choices, key, value)
+    {
         const char *kernel = json_string_value(json_object_get(value, "kernel"));
         if (!kernel) return "a choice without a kernel name";
         if (find(tuning, key)) continue;
@@ -159,9 +163,16 @@ static char *file_path(const rf_exec *exec, const char *directory)
     char uuid[33];
     for (int i = 0; i < 16; i++) snprintf(uuid + 2 * i, 3, "%02x", info->uuid[i]);
     const uint64_t facts[] = {
-        info->driver_version, caps->subgroup_size, caps->full_subgroups, caps->subgroup_shuffle,
-        caps->max_workgroup_invocations, caps->max_shared_memory, caps->max_texel_elements, caps->max_storage_range,
-        caps->fp16, caps->int64,
+        info->driver_version,
+        caps->subgroup_size,
+        caps->full_subgroups,
+        caps->subgroup_shuffle,
+        caps->max_workgroup_invocations,
+        caps->max_shared_memory,
+        caps->max_texel_elements,
+        caps->max_storage_range,
+        caps->fp16,
+        caps->int64,
     };
     uint64_t hash = rf_hash_bytes(facts, sizeof(facts), 0);
     hash = rf_hash_bytes(info->driver_info, strlen(info->driver_info), hash);

@@ -26,7 +26,8 @@ static uint32_t count_of(const rf_tensor_desc *desc)
 
 static rf_result infer_same(rf_op_call *call)
 {
-    if (!rf_shape_equal(call->in[0].shape, call->in[1].shape)) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "test op: shapes differ");
+    if (!rf_shape_equal(call->in[0].shape, call->in[1].shape))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "test op: shapes differ");
     call->out[0] = call->in[0];
     return RF_OK;
 }
@@ -200,14 +201,34 @@ const rf_op op_axpy = { AXPY_LIKE("axpy", kernels_axpy, 3), .flags = RF_OP_INPLA
 const rf_op op_forgetful = { AXPY_LIKE("forgetful", kernels_forgetful, 1) };
 const rf_op op_scribble = { AXPY_LIKE("scribble", kernels_scribble, 1) };
 const rf_op op_nowhere = { AXPY_LIKE("nowhere", kernels_never, 1) };
-const rf_op op_update = { .name = "update", .attr_size = sizeof(test_attr), .min_in = 2, .max_in = 2, .mutates = 1,
-                          .infer = infer_none, .reference = reference_update, .cost = cost, .kernels = kernels_update,
+const rf_op op_update = { .name = "update",
+                          .attr_size = sizeof(test_attr),
+                          .min_in = 2,
+                          .max_in = 2,
+                          .mutates = 1,
+                          .infer = infer_none,
+                          .reference = reference_update,
+                          .cost = cost,
+                          .kernels = kernels_update,
                           .num_kernels = 1 };
-const rf_op op_column_sums = { .name = "column_sums", .attr_size = sizeof(test_attr), .min_in = 1, .max_in = 1, .n_out = 1,
-                               .infer = infer_columns, .reference = reference_columns, .cost = cost,
-                               .kernels = kernels_columns, .num_kernels = 1 };
-const rf_op op_flat = { .name = "flat", .attr_size = sizeof(test_attr), .min_in = 1, .max_in = 1, .n_out = 1,
-                        .flags = RF_OP_VIEW, .infer = infer_flat, .reference = reference_flat };
+const rf_op op_column_sums = { .name = "column_sums",
+                               .attr_size = sizeof(test_attr),
+                               .min_in = 1,
+                               .max_in = 1,
+                               .n_out = 1,
+                               .infer = infer_columns,
+                               .reference = reference_columns,
+                               .cost = cost,
+                               .kernels = kernels_columns,
+                               .num_kernels = 1 };
+const rf_op op_flat = { .name = "flat",
+                        .attr_size = sizeof(test_attr),
+                        .min_in = 1,
+                        .max_in = 1,
+                        .n_out = 1,
+                        .flags = RF_OP_VIEW,
+                        .infer = infer_flat,
+                        .reference = reference_flat };
 
 rf_result emit(rf_graph *g, const rf_op *op, float factor, rf_value a, rf_value b, rf_value *out)
 {

@@ -10,12 +10,12 @@ typedef struct test_attr {
     float cost; /* flops that the op claims */
 } test_attr;
 
-extern const rf_op op_axpy;        /* factor * a + b, shapes alike; may work in place */
-extern const rf_op op_update;      /* a (mutated) += factor * b; no output */
-extern const rf_op op_column_sums; /* [n, c] -> [c], times factor, through a workspace */
-extern const rf_op op_flat;        /* view as [n * c] */
+extern const rf_op op_axpy;                   /* factor * a + b, shapes alike; may work in place */
+extern const rf_op op_update;                 /* a (mutated) += factor * b; no output */
+extern const rf_op op_column_sums;            /* [n, c] -> [c], times factor, through a workspace */
+extern const rf_op op_flat;                   /* view as [n * c] */
 extern const rf_op op_forgetful, op_scribble; /* axpy with a defect */
-extern const rf_op op_nowhere;     /* axpy whose only kernel is never eligible */
+extern const rf_op op_nowhere;                /* axpy whose only kernel is never eligible */
 
 rf_result emit(rf_graph *g, const rf_op *op, float factor, rf_value a, rf_value b, rf_value *out);
 

@@ -19,7 +19,7 @@
 #define CHECK(expression)                                                                                              \
     do {                                                                                                               \
         const rf_result check_result_ = (expression);                                                                  \
-        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                   \
+        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                    \
     } while (0)
 #define CHECK_FAILS(code, text, expression)                                                                            \
     do {                                                                                                               \
@@ -38,13 +38,15 @@ static int open_all(void **state)
     (void)state;
     rf_device_info infos[MAX_DEVICES];
     uint32_t count = MAX_DEVICES;
-    if (rf_gpu_create(&(rf_gpu_params){ .validation = getenv("RINGFIRE_VALIDATION") != NULL }, &gpu) < 0 || rf_gpu_list(gpu, infos, &count) < 0) {
+    if (rf_gpu_create(&(rf_gpu_params){ .validation = getenv("RINGFIRE_VALIDATION") != NULL }, &gpu) < 0 ||
+        rf_gpu_list(gpu, infos, &count) < 0) {
         print_error("%s\n", rf_error_message());
         return -1;
     }
     for (uint32_t i = 0; i < count && i < MAX_DEVICES; i++) {
         if (!infos[i].usable) continue;
-        if (rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = infos[i].index }, &devices[num_devices]) < 0) return -1;
+        if (rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = infos[i].index }, &devices[num_devices]) < 0)
+            return -1;
         num_devices++;
     }
     return num_devices > 0 ? 0 : -1;
@@ -90,7 +92,8 @@ static void run(rf_exec *exec, rf_frame *frame)
 static rf_gpu_buffer *state_buffer(rf_exec *exec, size_t count)
 {
     rf_gpu_buffer *buffer;
-    CHECK(rf_gpu_buffer_create(rf_exec_device(exec), RF_GPU_MEMORY_DEVICE, count * sizeof(float), "test state", &buffer));
+    CHECK(
+        rf_gpu_buffer_create(rf_exec_device(exec), RF_GPU_MEMORY_DEVICE, count * sizeof(float), "test state", &buffer));
     return buffer;
 }
 
@@ -155,8 +158,10 @@ static void body_batches(rf_exec *exec)
     rf_location total = { state_buffer(exec, COLUMNS), 0 };
     const rf_value results[] = { n.sums, n.y, n.flat, n.x, n.y };
     rf_program *program;
-    CHECK(rf_program_create(exec, &(rf_program_params){ .name = "net", .graph = n.graph, .results = results, .num_results = 5,
-                                                        .states = &total }, &program));
+    CHECK(rf_program_create(
+        exec,
+        &(rf_program_params){ .name = "net", .graph = n.graph, .results = results, .num_results = 5, .states = &total },
+        &program));
     float expected_total[COLUMNS] = { 0 }, got_total[COLUMNS];
     uint32_t pipelines = 0;
     for (uint32_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
@@ -202,8 +207,8 @@ static void body_frames(rf_exec *exec)
     net n = net_make(4);
     rf_location total = { state_buffer(exec, COLUMNS), 0 };
     rf_program *program;
-    CHECK(rf_program_create(exec, &(rf_program_params){ .graph = n.graph, .results = &n.y, .num_results = 1, .states = &total },
-                            &program));
+    CHECK(rf_program_create(
+        exec, &(rf_program_params){ .graph = n.graph, .results = &n.y, .num_results = 1, .states = &total }, &program));
     rf_frame *frames[2], *third;
     uint64_t tickets[2];
     float expected_total[COLUMNS] = { 0 };
@@ -267,12 +272,15 @@ static void body_placements(rf_exec *exec)
     rf_gpu_buffer *buffer;
     CHECK(rf_gpu_buffer_create(rf_exec_device(exec), RF_GPU_MEMORY_DEVICE, 5 * stride, "places", &buffer));
     const rf_program_placement placements[] = {
-        { a, { buffer, 0 } }, { view, { buffer, stride } }, { x, { buffer, 2 * stride } }, { a, { buffer, 3 * stride } },
-        { k, { buffer, 4 * stride } },
+        { a, { buffer, 0 } },          { view, { buffer, stride } },  { x, { buffer, 2 * stride } },
+        { a, { buffer, 3 * stride } }, { k, { buffer, 4 * stride } },
     };
     rf_program *program;
-    CHECK(rf_program_create(exec, &(rf_program_params){ .graph = g, .results = &a, .num_results = 1, .placements = placements,
-                                                        .num_placements = 5 }, &program));
+    CHECK(rf_program_create(
+        exec,
+        &(rf_program_params){
+            .graph = g, .results = &a, .num_results = 1, .placements = placements, .num_placements = 5 },
+        &program));
     for (uint32_t seed = 0; seed < 3; seed++) {
         rf_frame *frame;
         CHECK(rf_program_acquire(program, 6, &frame));
@@ -376,7 +384,8 @@ static void body_cut(rf_exec *exec)
     for (uint32_t f = 0; f < 2; f++) {
         float in[3 * COLUMNS];
         fill(in, 3 * COLUMNS, f);
-        for (uint32_t i = 0; i < 3 * COLUMNS; i++) assert_true(((const float *)rf_frame_result(frames[f], 0))[i] == 7 * in[i]);
+        for (uint32_t i = 0; i < 3 * COLUMNS; i++)
+            assert_true(((const float *)rf_frame_result(frames[f], 0))[i] == 7 * in[i]);
     }
     rf_program_destroy(&program);
     rf_graph_destroy(&g);
@@ -463,8 +472,9 @@ static void test_two_devices(void **state)
     for (uint32_t d = 0; d < 2; d++) {
         CHECK(rf_exec_create(&(rf_exec_params){ .device = devices[d] }, &execs[d]));
         totals[d] = (rf_location){ state_buffer(execs[d], COLUMNS), 0 };
-        CHECK(rf_program_create(execs[d], &(rf_program_params){ .graph = n.graph, .results = &n.z, .num_results = 1,
-                                                                .states = &totals[d] }, &programs[d]));
+        CHECK(rf_program_create(
+            execs[d], &(rf_program_params){ .graph = n.graph, .results = &n.z, .num_results = 1, .states = &totals[d] },
+            &programs[d]));
     }
     assert_int_not_equal(rf_gpu_info(devices[0])->vendor_id, rf_gpu_info(devices[1])->vendor_id);
     for (uint32_t step = 0; step < 4; step++) {
@@ -500,8 +510,8 @@ static void body_profile(rf_exec *exec)
     net n = net_make(16);
     rf_location total = { state_buffer(exec, COLUMNS), 0 };
     rf_program *program;
-    CHECK(rf_program_create(exec, &(rf_program_params){ .graph = n.graph, .results = &n.z, .num_results = 1, .states = &total },
-                            &program));
+    CHECK(rf_program_create(
+        exec, &(rf_program_params){ .graph = n.graph, .results = &n.z, .num_results = 1, .states = &total }, &program));
     rf_frame *frame;
     CHECK(rf_program_acquire(program, 16, &frame));
     net_fill(frame, 16, 1);
@@ -593,8 +603,12 @@ static void body_kernel(rf_exec *exec)
     fill(a, count, 1);
     fill(b, count, 2);
     for (uint32_t i = 0; i < count; i++) expected[i] = 2 * a[i] + b[i];
-    rf_kernel_run r = { .call = &call, .kernel = op_axpy.kernels[1], .in = (void *[]){ a, b }, .out = (void *[]){ c },
-                        .guard = true, .repeat = 2 };
+    rf_kernel_run r = { .call = &call,
+                        .kernel = op_axpy.kernels[1],
+                        .in = (void *[]){ a, b },
+                        .out = (void *[]){ c },
+                        .guard = true,
+                        .repeat = 2 };
     for (r.inplace_input = 0; r.inplace_input < 3; r.inplace_input++) {
         memset(c, 0, sizeof(c));
         CHECK(rf_kernel_execute(exec, &r));
@@ -688,7 +702,8 @@ static void test_tuning(void **state)
     rf_exec_destroy(&exec);
 
     char *path = find_cache_file(nested);
-    static const char *const bad[] = { "{ \"format\": 1, \"choices\": { \"x\"", "[]", "{\"format\": 2, \"choices\": {}}", "",
+    static const char *const bad[] = { "{ \"format\": 1, \"choices\": { \"x\"", "[]",
+                                       "{\"format\": 2, \"choices\": {}}", "",
                                        "{\"format\": 1, \"choices\": {\"k\": 3}}" };
     rf_log_set(count_warnings, NULL, RF_LOG_WARN);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -730,10 +745,10 @@ static void test_tune_on_the_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batches),    cmocka_unit_test(test_frames),      cmocka_unit_test(test_placements),
-        cmocka_unit_test(test_slab_moves), cmocka_unit_test(test_cut),         cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_two_devices), cmocka_unit_test(test_profile),    cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_kernel),     cmocka_unit_test(test_tuning),      cmocka_unit_test(test_tune_on_the_way),
+        cmocka_unit_test(test_batches),     cmocka_unit_test(test_frames),  cmocka_unit_test(test_placements),
+        cmocka_unit_test(test_slab_moves),  cmocka_unit_test(test_cut),     cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_two_devices), cmocka_unit_test(test_profile), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_kernel),      cmocka_unit_test(test_tuning),  cmocka_unit_test(test_tune_on_the_way),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

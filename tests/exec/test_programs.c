@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Real ops through the whole path: a small convolutional network with loss, gradients and Adam, optimised (fused) and run on
- * every device, against the interpreted graph as it was built.
+ * Real ops through the whole path: a small convolutional network with loss, gradients and Adam, optimised (fused) and
+ * run on every device, against the interpreted graph as it was built.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #define CHECK(expression)                                                                                              \
     do {                                                                                                               \
         const rf_result check_result_ = (expression);                                                                  \
-        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                   \
+        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                    \
     } while (0)
 
 enum { NUM_PARAMETERS = 6, NUM_STATES = 3 * NUM_PARAMETERS /* value, m, v */, IMAGE = 8, CLASSES = 5, MAX_BATCH = 16 };
@@ -68,14 +68,14 @@ static void make_network(network *n, int64_t batch, bool updates)
 {
     CHECK(rf_graph_create(rf_ops_core(), &n->graph));
     for (uint32_t i = 0; i < NUM_STATES; i++)
-        CHECK(rf_graph_state(n->graph, &n->objects[i], (rf_tensor_desc){ RF_F32, parameter_shapes[i % NUM_PARAMETERS] }, "state",
-                             &n->states[i]));
+        CHECK(rf_graph_state(n->graph, &n->objects[i], (rf_tensor_desc){ RF_F32, parameter_shapes[i % NUM_PARAMETERS] },
+                             "state", &n->states[i]));
     CHECK(rf_graph_host(n->graph, n, (rf_tensor_desc){ RF_F32, RF_SHAPE(RF_HYPER_COUNT) }, "hyper", &n->hyper));
     forward(n, batch);
     CHECK(rf_graph_differentiate(n->graph, n->loss, n->states, NUM_PARAMETERS, n->grads));
     for (uint32_t i = 0; updates && i < NUM_PARAMETERS; i++) {
-        const rf_value in[] = { n->states[i], n->grads[i], n->states[NUM_PARAMETERS + i], n->states[2 * NUM_PARAMETERS + i],
-                                n->hyper };
+        const rf_value in[] = { n->states[i], n->grads[i], n->states[NUM_PARAMETERS + i],
+                                n->states[2 * NUM_PARAMETERS + i], n->hyper };
         CHECK(rf_emit_update(n->graph, &rf_op_adam_update, NULL, in, 5));
     }
 }
@@ -83,8 +83,9 @@ static void make_network(network *n, int64_t batch, bool updates)
 /* ---- data ---- */
 
 static const float hyper[RF_HYPER_COUNT] = {
-    [RF_HYPER_RATE] = 0.01f,        [RF_HYPER_GRAD_SCALE] = 1,       [RF_HYPER_BETA_1] = 0.9f,   [RF_HYPER_BETA_2] = 0.999f,
-    [RF_HYPER_CORRECTION_1] = 10,   [RF_HYPER_CORRECTION_2] = 1000,  [RF_HYPER_EPSILON] = 1e-3f,
+    [RF_HYPER_RATE] = 0.01f,    [RF_HYPER_GRAD_SCALE] = 1,    [RF_HYPER_BETA_1] = 0.9f,
+    [RF_HYPER_BETA_2] = 0.999f, [RF_HYPER_CORRECTION_1] = 10, [RF_HYPER_CORRECTION_2] = 1000,
+    [RF_HYPER_EPSILON] = 1e-3f,
 };
 
 static void random_floats(float *x, size_t count, uint64_t key, float scale)
@@ -151,7 +152,8 @@ static void compare(const char *what, uint32_t number, const float *got, const f
     for (size_t i = 0; i < count; i++) scale = fmax(scale, fabs((double)expected[i]));
     for (size_t i = 0; i < count; i++)
         if (!(fabs((double)got[i] - (double)expected[i]) <= 2e-4 * scale + 1e-6))
-            fail_msg("%s %u element %zu: got %.9g, expected %.9g", what, number, i, (double)got[i], (double)expected[i]);
+            fail_msg("%s %u element %zu: got %.9g, expected %.9g", what, number, i, (double)got[i],
+                     (double)expected[i]);
 }
 
 /* ---- the device's side ---- */
@@ -179,8 +181,12 @@ static void side_init(device_side *s, rf_gpu_device *device, bool staging, const
     }
     rf_value results[2 + NUM_PARAMETERS] = { n->losses, n->logits };
     memcpy(results + 2, n->grads, sizeof(n->grads));
-    CHECK(rf_program_create(s->exec, &(rf_program_params){ .name = "network", .graph = n->graph, .results = results,
-                                                           .num_results = 2 + NUM_PARAMETERS, .states = s->states },
+    CHECK(rf_program_create(s->exec,
+                            &(rf_program_params){ .name = "network",
+                                                  .graph = n->graph,
+                                                  .results = results,
+                                                  .num_results = 2 + NUM_PARAMETERS,
+                                                  .states = s->states },
                             &s->program));
 }
 
@@ -231,7 +237,8 @@ static void on_device(rf_gpu_device *device, bool staging)
             pipelines = stats.num_pipelines;
             print_message("%s: %u nodes, %u dispatches, %u pipelines, %u barriers, slab %llu of %llu bytes\n",
                           rf_gpu_info(device)->name, stats.num_nodes, stats.num_dispatches, stats.num_pipelines,
-                          stats.num_barriers, (unsigned long long)stats.slab_size, (unsigned long long)stats.naive_size);
+                          stats.num_barriers, (unsigned long long)stats.slab_size,
+                          (unsigned long long)stats.naive_size);
         }
         /* Kernels may be chosen by size, but not all of them anew. */
         assert_true(stats.num_pipelines < 2 * pipelines);

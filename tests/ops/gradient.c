@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients. The scalar L = sum over outputs of sum(output * R), R random and fixed, is differentiated by the graph and, for
- * some elements of every input, by central differences of the op's reference. Then the gradient graph runs on every device.
+ * Gradients. The scalar L = sum over outputs of sum(output * R), R random and fixed, is differentiated by the graph
+ * and, for some elements of every input, by central differences of the op's reference. Then the gradient graph runs on
+ * every device.
  *
- * The reference returns floats, so a difference over 2h carries a rounding error of about 1e-7 |L terms| / h and a truncation
- * error of h^2 f'''/6: h = 0.01 balances both at about 1e-5. Two step sizes that disagree mean a kink between x - h and x + h
- * (max, relu): such elements are left out, but not too many of them.
+ * The reference returns floats, so a difference over 2h carries a rounding error of about 1e-7 |L terms| / h and a
+ * truncation error of h^2 f'''/6: h = 0.01 balances both at about 1e-5. Two step sizes that disagree mean a kink
+ * between x - h and x + h (max, relu): such elements are left out, but not too many of them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +42,8 @@ static rf_result evaluate(gradient_case *g, double *loss)
     *loss = 0;
     for (uint32_t o = 0; o < call->n_out; o++) {
         const int64_t count = rf_shape_count(call->out[o].shape);
-        for (int64_t i = 0; g->r[o] && i < count; i++) *loss += (double)((float *)g->data.out[o])[i] * (double)g->r[o][i];
+        for (int64_t i = 0; g->r[o] && i < count; i++)
+            *loss += (double)((float *)g->data.out[o])[i] * (double)g->r[o][i];
     }
     return RF_OK;
 }
@@ -172,13 +174,14 @@ static bool check_input(walk *w, walk_counts *counts, gradient_case *g, const rf
             kinks++;
             continue;
         }
-        walk_fail(w, counts, op, c->name, "gradient", NULL, "input %u element %lld: got %.7g, differences give %.7g (h %g)",
-                  input, (long long)i, got, fine, h);
+        walk_fail(w, counts, op, c->name, "gradient", NULL,
+                  "input %u element %lld: got %.7g, differences give %.7g (h %g)", input, (long long)i, got, fine, h);
         return true;
     }
     if (kinks * 4 > probes)
-        walk_fail(w, counts, op, c->name, "gradient", NULL, "input %u: %lld of %lld elements stand on kinks; choose other inputs",
-                  input, (long long)kinks, (long long)probes);
+        walk_fail(w, counts, op, c->name, "gradient", NULL,
+                  "input %u: %lld of %lld elements stand on kinks; choose other inputs", input, (long long)kinks,
+                  (long long)probes);
     return true;
 }
 
@@ -214,10 +217,12 @@ static rf_result run_program(gradient_case *g, const walk_device *d, rf_program 
         const rf_tensor_desc *desc = rf_graph_desc(g->graph, g->target_grads[t]);
         const float *expected = g->values[g->target_grads[t]], *got = rf_frame_result(frame, t);
         const double scale = largest(expected, rf_shape_count(desc->shape));
-        const int64_t bad = walk_first_bad(desc, got, expected, fmax(1e-3, c->rtol), fmax(1e-4 * scale, c->atol) + 1e-6);
+        const int64_t bad =
+            walk_first_bad(desc, got, expected, fmax(1e-3, c->rtol), fmax(1e-4 * scale, c->atol) + 1e-6);
         if (bad >= 0)
-            walk_fail(w, counts, g->data.call.op, c->name, "gradient", d->name, "target %u element %lld: got %.9g, expected %.9g",
-                      t, (long long)bad, (double)got[bad], (double)expected[bad]);
+            walk_fail(w, counts, g->data.call.op, c->name, "gradient", d->name,
+                      "target %u element %lld: got %.9g, expected %.9g", t, (long long)bad, (double)got[bad],
+                      (double)expected[bad]);
     }
     return RF_OK;
 }
@@ -228,8 +233,11 @@ static rf_result check_device(gradient_case *g, const walk_device *d, walk *w, w
     rf_gpu_buffer *buffer = NULL;
     rf_program *program = NULL;
     rf_result r = create_states(g, d, &buffer, states);
-    const rf_program_params params = { .name = "gradient", .graph = g->graph, .results = g->target_grads,
-                                       .num_results = g->num_targets, .states = states };
+    const rf_program_params params = { .name = "gradient",
+                                       .graph = g->graph,
+                                       .results = g->target_grads,
+                                       .num_results = g->num_targets,
+                                       .states = states };
     if (r >= 0) r = rf_program_create(d->exec, &params, &program);
     if (r >= 0) r = run_program(g, d, program, w, counts, c);
     rf_program_destroy(&program);

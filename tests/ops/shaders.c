@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which embedded shaders some kernel plans: one that no kernel plans is dead weight, or a kernel lost its eligibility. */
+/* Which embedded shaders some kernel plans: one that no kernel plans is dead weight, or a kernel lost its eligibility.
+ */
 #include <stdio.h>
 
 #include "rf_shaders.h"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the op table: every eligible kernel of every op at every case on every Vulkan device found, against the op's reference,
- * between guard zones, twice for determinism, in place where the op allows it; then gradients (gradient.c).
+ * Walks the op table: every eligible kernel of every op at every case on every Vulkan device found, against the op's
+ * reference, between guard zones, twice for determinism, in place where the op allows it; then gradients (gradient.c).
  *
- *   test_ops [--quick] [--sample N] [--clamp] [--validation] [--all-shaders] [--verbose] [--op NAME] [--case NAME] [--kernel NAME]
+ *   test_ops [--quick] [--sample N] [--clamp] [--validation] [--all-shaders] [--verbose] [--op NAME] [--case NAME]
+ * [--kernel NAME]
  *            [--device NAME]
- * Names match when they contain NAME. --quick leaves out large cases, --sample takes N cases of each op, spread over its table.
+ * Names match when they contain NAME. --quick leaves out large cases, --sample takes N cases of each op, spread over
+ * its table.
  *
  * One line per op; the exit status is 1 when anything failed.
  */
@@ -19,8 +21,8 @@
 #include "base/half.h"
 #include "walk.h"
 
-void walk_fail(walk *w, walk_counts *counts, const rf_op *op, const char *case_name, const char *kernel, const char *device,
-               const char *format, ...)
+void walk_fail(walk *w, walk_counts *counts, const rf_op *op, const char *case_name, const char *kernel,
+               const char *device, const char *format, ...)
 {
     va_list args;
     printf("FAIL %s/%s%s%s%s%s: ", op->name, case_name, kernel ? "/" : "", kernel ? kernel : "", device ? " on " : "",
@@ -38,13 +40,19 @@ void walk_fail(walk *w, walk_counts *counts, const rf_op *op, const char *case_n
 double walk_element(rf_dtype dtype, const void *bytes, int64_t i)
 {
     switch (dtype) {
-    case RF_F32: return (double)((const float *)bytes)[i];
-    case RF_F16: return (double)rf_f16_to_f32(((const uint16_t *)bytes)[i]);
-    case RF_BF16: return (double)rf_bf16_to_f32(((const uint16_t *)bytes)[i]);
-    case RF_I32: return ((const int32_t *)bytes)[i];
-    case RF_U8: return ((const uint8_t *)bytes)[i];
+    case RF_F32:
+        return (double)((const float *)bytes)[i];
+    case RF_F16:
+        return (double)rf_f16_to_f32(((const uint16_t *)bytes)[i]);
+    case RF_BF16:
+        return (double)rf_bf16_to_f32(((const uint16_t *)bytes)[i]);
+    case RF_I32:
+        return ((const int32_t *)bytes)[i];
+    case RF_U8:
+        return ((const uint8_t *)bytes)[i];
     case RF_DTYPE_INVALID:
-    case RF_DTYPE_COUNT: break;
+    case RF_DTYPE_COUNT:
+        break;
     }
     return NAN;
 }
@@ -62,11 +70,13 @@ int64_t walk_first_bad(const rf_tensor_desc *desc, const void *got, const void *
     if (rtol == 0 && atol == 0) {
         const size_t size = rf_dtype_size(desc->dtype);
         for (int64_t i = 0; i < count; i++)
-            if (memcmp((const char *)got + (size_t)i * size, (const char *)expected + (size_t)i * size, size) != 0) return i;
+            if (memcmp((const char *)got + (size_t)i * size, (const char *)expected + (size_t)i * size, size) != 0)
+                return i;
         return -1;
     }
     for (int64_t i = 0; i < count; i++)
-        if (!close_enough(walk_element(desc->dtype, got, i), walk_element(desc->dtype, expected, i), rtol, atol)) return i;
+        if (!close_enough(walk_element(desc->dtype, got, i), walk_element(desc->dtype, expected, i), rtol, atol))
+            return i;
     return -1;
 }
 
@@ -88,7 +98,8 @@ static bool matches(const char *filter, const char *name)
 
 static void copy_inputs(const rf_case_data *from, rf_case_data *to)
 {
-    for (uint32_t i = 0; i < from->call.n_in; i++) memcpy(to->in[i], from->in[i], (size_t)rf_tensor_bytes(&from->call.in[i]));
+    for (uint32_t i = 0; i < from->call.n_in; i++)
+        memcpy(to->in[i], from->in[i], (size_t)rf_tensor_bytes(&from->call.in[i]));
 }
 
 static bool compare(case_run *run, const rf_kernel *kernel, const walk_device *d, const char *variant)
@@ -104,8 +115,8 @@ static bool compare(case_run *run, const rf_kernel *kernel, const walk_device *d
         const int64_t bad = walk_first_bad(desc, got, expected, run->c->rtol, run->c->atol);
         if (bad < 0) continue;
         walk_fail(run->w, run->counts, run->op, run->c->name, kernel->name, d->name,
-                  "%s%s %u element %lld: got %.9g, expected %.9g", variant, is_out ? "output" : "input", i, (long long)bad,
-                  walk_element(desc->dtype, got, bad), walk_element(desc->dtype, expected, bad));
+                  "%s%s %u element %lld: got %.9g, expected %.9g", variant, is_out ? "output" : "input", i,
+                  (long long)bad, walk_element(desc->dtype, got, bad), walk_element(desc->dtype, expected, bad));
         return false;
     }
     return true;
@@ -119,12 +130,14 @@ static bool same_bits(case_run *run, const rf_kernel *kernel, const walk_device 
         if (bad < 0) continue;
         walk_fail(run->w, run->counts, run->op, run->c->name, kernel->name, d->name,
                   "output %u element %lld differs between two runs: %.9g, then %.9g", i, (long long)bad,
-                  walk_element(call->out[i].dtype, run->got.out[i], bad), walk_element(call->out[i].dtype, run->again.out[i], bad));
+                  walk_element(call->out[i].dtype, run->got.out[i], bad),
+                  walk_element(call->out[i].dtype, run->again.out[i], bad));
         return false;
     }
     for (uint32_t i = 0; i < call->n_in; i++)
         if ((call->op->mutates >> i & 1) && walk_first_bad(&call->in[i], run->again.in[i], run->got.in[i], 0, 0) >= 0) {
-            walk_fail(run->w, run->counts, run->op, run->c->name, kernel->name, d->name, "mutated input %u differs between two runs", i);
+            walk_fail(run->w, run->counts, run->op, run->c->name, kernel->name, d->name,
+                      "mutated input %u differs between two runs", i);
             return false;
         }
     return true;
@@ -133,8 +146,9 @@ static bool same_bits(case_run *run, const rf_kernel *kernel, const walk_device 
 static bool execute(case_run *run, const rf_kernel *kernel, const walk_device *d, rf_case_data *data, uint32_t inplace)
 {
     copy_inputs(&run->start, data);
-    rf_kernel_run kernel_run = { .call = &data->call, .kernel = kernel, .in = data->in, .out = data->out, .guard = true,
-                                 .inplace_input = inplace };
+    rf_kernel_run kernel_run = {
+        .call = &data->call, .kernel = kernel, .in = data->in, .out = data->out, .guard = true, .inplace_input = inplace
+    };
     run->counts->runs++;
     if (run->w->options.verbose) {
         printf("  %s/%s/%s on %s%s\n", run->op->name, run->c->name, kernel->name, d->name, inplace ? " in place" : "");
@@ -175,8 +189,8 @@ static void run_device(case_run *run, const walk_device *d)
 static void plan_elsewhere(const rf_op_call *call)
 {
     static const uint32_t sizes[] = { 4, 8, 16, 32, 64 };
-    static const rf_driver drivers[] = { RF_DRIVER_OTHER, RF_DRIVER_LAVAPIPE, RF_DRIVER_SWIFTSHADER, RF_DRIVER_AMD,
-                                         RF_DRIVER_NVIDIA, RF_DRIVER_INTEL };
+    static const rf_driver drivers[] = { RF_DRIVER_OTHER, RF_DRIVER_LAVAPIPE, RF_DRIVER_SWIFTSHADER,
+                                         RF_DRIVER_AMD,   RF_DRIVER_NVIDIA,   RF_DRIVER_INTEL };
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
         for (size_t d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
             const rf_device_caps caps = {
@@ -205,11 +219,12 @@ static void plan_elsewhere(const rf_op_call *call)
         }
 }
 
-static bool make_all(case_run *run)
+/* `start` is made already. */
+static bool make_others(case_run *run)
 {
-    rf_case_data *all[] = { &run->start, &run->expected, &run->got, &run->again };
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (rf_case_data_make(run->op, run->c, 1, all[i]) < 0) return false;
+    rf_case_data *others[] = { &run->expected, &run->got, &run->again };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (rf_case_data_copy(&run->start, others[i]) < 0) return false;
     return run->op->reference(&run->expected.call, run->expected.in, run->expected.out) >= 0;
 }
 
@@ -241,9 +256,8 @@ static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_
         free_all(&run);
         return;
     }
-    rf_case_data_free(&run.start);
     counts->cases++;
-    if (!make_all(&run)) {
+    if (!make_others(&run)) {
         walk_fail(w, counts, op, c->name, "reference", NULL, "%s", rf_error_message());
     } else if (op->flags & RF_OP_VIEW) {
         if (memcmp(run.expected.out[0], run.start.in[0], (size_t)rf_tensor_bytes(&run.start.call.out[0])) != 0)
@@ -275,9 +289,9 @@ static void run_op(walk *w, const rf_op *op)
     const uint32_t step = sample > 0 && sample < op->num_cases ? (op->num_cases + sample - 1) / sample : 1;
     for (uint32_t i = 0; op->reference && i < op->num_cases; i += step)
         if (matches(w->options.case_name, op->cases[i].name)) run_case(w, &counts, op, &op->cases[i]);
-    printf("%-6s %-24s %3u cases %5u kernel runs %3u gradients (%u on devices) %6.2f s\n", counts.failures ? "FAILED" : "ok",
-           op->name, counts.cases, counts.runs, counts.gradients, counts.device_gradients,
-           seconds_now() - start);
+    printf("%-6s %-24s %3u cases %5u kernel runs %3u gradients (%u on devices) %6.2f s\n",
+           counts.failures ? "FAILED" : "ok", op->name, counts.cases, counts.runs, counts.gradients,
+           counts.device_gradients, seconds_now() - start);
 }
 
 /* ---- set-up ---- */
@@ -342,7 +356,8 @@ static bool parse(int argc, char **argv, walk_options *o)
         } else if (flag) {
             *flag = true;
         } else {
-            fprintf(stderr, "test_ops: %s is unknown or lacks its value; the head of test_ops.c lists the options\n", a);
+            fprintf(stderr, "test_ops: %s is unknown or lacks its value; the head of test_ops.c lists the options\n",
+                    a);
             return false;
         }
     }

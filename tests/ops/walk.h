@@ -12,11 +12,11 @@
 #define MAX_DEVICES 16
 
 typedef struct walk_options {
-    bool quick;            /* leave out large and benchmark-size cases */
-    uint32_t sample;       /* at most so many cases of each op; 0: all */
+    bool quick;      /* leave out large and benchmark-size cases */
+    uint32_t sample; /* at most so many cases of each op; 0: all */
     bool clamp, validation;
-    bool all_shaders;      /* fail when a shader is in no kernel's plan */
-    bool verbose;          /* a line for every kernel run */
+    bool all_shaders;                             /* fail when a shader is in no kernel's plan */
+    bool verbose;                                 /* a line for every kernel run */
     const char *op, *case_name, *kernel, *device; /* only names that contain this; NULL: all */
 } walk_options;
 
@@ -39,12 +39,13 @@ typedef struct walk_counts {
 } walk_counts;
 
 /* Prints "FAIL op/case[/kernel][ on device]: ..." and counts. Kernel and device may be NULL. */
-void walk_fail(walk *w, walk_counts *counts, const rf_op *op, const char *case_name, const char *kernel, const char *device,
-               const char *format, ...) RF_PRINTF(7, 8);
+void walk_fail(walk *w, walk_counts *counts, const rf_op *op, const char *case_name, const char *kernel,
+               const char *device, const char *format, ...) RF_PRINTF(7, 8);
 
 /* An element as a number, whatever its type. */
 double walk_element(rf_dtype dtype, const void *bytes, int64_t i);
-/* Index of the first element with |got - expected| > atol + rtol * |expected|, or NaN where the other is none; -1: none. */
+/* Index of the first element with |got - expected| > atol + rtol * |expected|, or NaN where the other is none; -1:
+ * none. */
 int64_t walk_first_bad(const rf_tensor_desc *desc, const void *got, const void *expected, double rtol, double atol);
 
 /* Gradient of one case against finite differences of the reference, then on every device (gradient.c). */
