@@ -5,7 +5,8 @@
  *
  * Synchronous data parallelism, after tf.distribute.MirroredStrategy: every replica holds the same variables, takes its
  * share of the global batch, and gradients are *summed* over replicas before one update is applied everywhere.
- * Lifetime: destroy what was created on a strategy (functions, models, optimizers, metrics, variables) before it.
+ * Lifetime: destroy what was created on a strategy (functions, models, optimizers, metrics, variables) before it. Variables
+ * and functions destroyed after it do no harm: devices are closed with the last of them.
  */
 #ifndef RINGFIRE_STRATEGY_H
 #define RINGFIRE_STRATEGY_H
@@ -41,7 +42,8 @@ typedef struct rf_device_options {
 } rf_device_options;
 
 typedef struct rf_mirrored_params {
-    /** Comma-separated list of indices ("0,2"), of names or parts of names ("llvmpipe", "radeon"), or "all". Repeating an
+    /** Comma-separated list of indices ("0,2"), of names or parts of names ("llvmpipe", "radeon"; letter case does not
+     *  matter), or "all". A name stands for the first usable device whose device or driver name contains it. Repeating an
      *  entry opens the device again as a further logical replica. NULL: RINGFIRE_DEVICES, else all usable devices. */
     const char *devices;
     rf_update_mode update_mode;
@@ -114,8 +116,8 @@ RF_API RF_MUST_USE rf_result rf_variable_read(const rf_variable *variable, float
 RF_API RF_MUST_USE rf_result rf_variable_read_replica(const rf_variable *variable, uint32_t replica, float *values);
 /** Sets the value on all replicas. Blocking. */
 RF_API RF_MUST_USE rf_result rf_variable_assign(rf_variable *variable, const float *values);
-/** Gradient of the last step after the sum over replicas (before clipping). Blocking.
- *  @return RF_ERROR_NOT_FOUND when no optimizer step has run for this variable. */
+/** Gradient of the last update after the sum over replicas (and over accumulated steps), before clipping. Blocking.
+ *  @return RF_ERROR_NOT_FOUND when no optimizer step has run for this variable, or when gradients are being accumulated. */
 RF_API RF_MUST_USE rf_result rf_variable_read_gradient(const rf_variable *variable, float *values);
 
 /** A list of variables, borrowed. */
@@ -135,7 +137,8 @@ struct rf_tensor;
 
 /**
  * A step. Called once per input signature to trace a graph (never again after that); must only call tracing functions.
- * `in` are the components of the batch, `out` takes up to RF_MAX_COMPONENTS results.
+ * `in` are the components of the batch, `out` takes up to RF_MAX_COMPONENTS results. A signature is the number, types and
+ * shapes of the components without dimension 0. Variables may be created inside. After a failure the next run traces again.
  * @return rf_trace_status(t), or an error of its own, which aborts tracing.
  */
 typedef rf_result (*rf_step_fn)(rf_trace *t, const struct rf_tensor *in, struct rf_tensor *out, void *user);
@@ -145,7 +148,7 @@ typedef struct rf_function_params {
     void *user;            /**< passed to `step`; must live as long as the function */
     uint32_t num_outputs;  /**< how many entries of `out` the step sets */
     const char *name;      /**< for error messages and traces; NULL: "function" */
-    bool training;         /**< what rf_trace_training() says inside; dropout acts only when set */
+    bool training;         /**< what rf_trace_training() says inside; dropout acts only when set, and draws anew each run */
 } rf_function_params;
 RF_API RF_MUST_USE rf_result rf_function_create(rf_strategy *strategy, const rf_function_params *params, rf_function **out);
 RF_API void rf_function_destroy(rf_function **function);
@@ -154,7 +157,10 @@ RF_API uint32_t rf_function_num_traces(const rf_function *function);
 
 /**
  * Runs a function on every replica. The batch is split along dimension 0 of every component; a replica may get fewer
- * examples than others, or none. Returns when the work is submitted; reading a result waits for it.
+ * examples than others, or none. Returns when the work is submitted; reading a result waits for it. With several replicas
+ * and an optimizer it returns when the replicas' parameters are the same again.
+ * A failure after work was submitted (a lost device, say) may leave replicas with different values: from then on every call
+ * that needs them returns that failure. Failures before that, in tracing or for want of memory, change nothing.
  * @param batch         global batch in host memory; its bytes are copied before the call returns.
  * @param[out] results  `num_outputs` pointers, each a value per replica. Owned by the function and valid until its
  *                      next-but-one run. May be NULL.

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/platform.h"
 #include "replica/device_select.h"
 #include "replica/internal.h"
-#include "replica/settings.h"
 
 #define DEFAULT_BUCKET_BYTES (4ull << 20)
 #define VARIABLE_ALIGNMENT 256 /* bytes, at least: whole cache lines and vectors on every device */
@@ -164,7 +164,7 @@ static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t
     s->replicas = RF_NEW_ARRAY(rf_replica, count);
     if (!s->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
     s->num_replicas = count;
-    char *cache = rf_settings_cache(options);
+    char *cache = options->no_cache ? NULL : rf_cache_directory(options->cache_directory);
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < count; i++)
         r = open_replica(s, &s->replicas[i], indices[i], options, cache);
@@ -189,7 +189,11 @@ static rf_result create_gpu(const rf_device_options *options, rf_strategy **out)
     s->download.name = "download";
     s->upload.name = "upload";
     *out = s;
-    return rf_gpu_create(&(rf_gpu_params){ .validation = rf_settings_validation(options) }, &s->gpu);
+    const char *validation = rf_env("RINGFIRE_VALIDATION");
+    const rf_gpu_params params = {
+        .validation = options->validation || (validation && strcmp(validation, "0") != 0)
+    };
+    return rf_gpu_create(&params, &s->gpu);
 }
 
 static rf_result check_shares(const rf_strategy *s, const double *shares, uint32_t num_shares)
@@ -233,7 +237,7 @@ static rf_result create_mirrored(const rf_mirrored_params *p, rf_strategy **out)
     uint32_t num_infos, *indices = NULL, count = 0;
     rf_result r = list_devices(s->gpu, &infos, &num_infos);
     if (r >= 0)
-        r = rf_device_select(rf_settings_devices(p->devices), infos, num_infos, &indices, &count);
+        r = rf_device_select(p->devices ? p->devices : rf_env("RINGFIRE_DEVICES"), infos, num_infos, &indices, &count);
     rf_free(infos);
     if (r >= 0) r = open_replicas(s, indices, count, &p->device);
     rf_free(indices);
@@ -278,7 +282,7 @@ static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **
                "rf_strategy_create_one_device: device '%s' is a list; name one, or use rf_strategy_create_mirrored()",
                p->device);
     RF_TRY(create_gpu(&p->options, out));
-    const char *wanted = rf_settings_devices(p->device);
+    const char *wanted = p->device ? p->device : rf_env("RINGFIRE_DEVICES");
     char *entry = NULL;
     if (wanted) {
         entry = first_entry(wanted);

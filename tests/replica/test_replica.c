@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <ringfire/bench.h>
+
 static const char *const one = "llvmpipe", *const twin = "llvmpipe,llvmpipe";
 
 /* ---- the tutorial's example ---- */
@@ -564,6 +566,34 @@ static void devices_from_the_environment(void **state)
     unsetenv("RINGFIRE_DEVICES");
 }
 
+/* ---- profile ---- */
+
+static void profile_names_nodes(void **state)
+{
+    (void)state;
+    rf_strategy *s = open_devices(twin, NULL);
+    linear m;
+    linear_create(&m, s, &(linear_params){ 0 });
+    rf_bench_node *rows;
+    uint32_t count;
+    CHECK_FAILS(rf_bench_function(m.train, 16, &rows, &count), RF_ERROR_INVALID_ARGUMENT, "'train'", "16 examples");
+    linear_step(&m, 0, 32);
+    float before[IN], after[IN];
+    CHECK(rf_variable_read(m.w, before));
+    CHECK(rf_bench_function(m.train, 16, &rows, &count));
+    CHECK(rf_variable_read(m.w, after));
+    assert_memory_equal(before, after, sizeof(before));
+    assert_true(count > 0);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_non_null(rows[i].op);
+        assert_non_null(rows[i].kernel);
+        assert_true(rows[i].seconds > 0 && rows[i].gbytes > 0);
+    }
+    rf_bench_nodes_free(rows);
+    linear_destroy(&m);
+    rf_strategy_destroy(&s);
+}
+
 /* ---- lifetime ---- */
 
 static void any_order_of_destruction(void **state)
@@ -603,6 +633,7 @@ int main(void)
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(local_updates_want_one_driver),
         cmocka_unit_test(devices_from_the_environment),
+        cmocka_unit_test(profile_names_nodes),
         cmocka_unit_test(any_order_of_destruction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,6 +184,28 @@ static void check_accumulation(const char *devices, const rf_mirrored_params *pa
     rf_strategy_destroy(&s);
 }
 
+/* Replicas that have examples in some of the accumulated steps only: what they had counts, what they had before does not. */
+static void accumulation_with_empty_replicas(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = { 1, 3, 1 };
+    float w[IN], single[IN];
+    const char *const lists[] = { one, trio, trio };
+    for (int k = 0; k < 3; k++) {
+        rf_strategy *s = open_devices(lists[k], NULL);
+        for (uint32_t r = 0; k == 2 && r < s->num_replicas; r++)
+            s->replicas[r].staged = true;
+        linear m;
+        linear_create(&m, s, &(linear_params){ .accumulation_steps = 3 });
+        for (uint32_t i = 0; i < 9; i++) linear_step(&m, 3 * i, sizes[i % 3]);
+        CHECK(rf_variable_read(m.w, k ? w : single));
+        for (int i = 0; k && i < IN; i++) check_near(w[i], single[i], 1e-5, "w");
+        check_identical(s);
+        linear_destroy(&m);
+        rf_strategy_destroy(&s);
+    }
+}
+
 static void accumulation(void **state)
 {
     (void)state;
@@ -322,6 +344,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(adam_like_one_device),
         cmocka_unit_test(dynamic_batch),
         cmocka_unit_test(accumulation),
+        cmocka_unit_test(accumulation_with_empty_replicas),
         cmocka_unit_test(norms),
         cmocka_unit_test(deterministic),
     };
