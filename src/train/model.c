@@ -195,6 +195,20 @@ static rf_tensor call_sequence(rf_trace *t, rf_model *model, rf_tensor x, rf_mod
     return x;
 }
 
+/* Takes back the variables that a call made which then failed: the next one may bring another shape. */
+static void unbuild_from(rf_model *model, uint32_t first_variable)
+{
+    for (uint32_t i = 0; i < model->layers.count; i++) {
+        rf_layer *layer = model->layers.items[i];
+        for (uint32_t v = first_variable; v < model->variables.count && layer->num_variables > 0; v++) {
+            if (model->variables.items[v] != layer->variables[0]) continue;
+            rf_layer_drop_variables(layer);
+            layer->built = false;
+        }
+    }
+    model->variables.count = first_variable;
+}
+
 rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
 {
     rf_tensor_desc desc;
@@ -209,9 +223,13 @@ rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
                             "rf_model_call: x is a scalar; dimension 0 must be the batch");
         return RF_NO_TENSOR;
     }
+    const uint32_t variables_before = model->variables.count;
     const rf_tensor y = model->call ? model->call(t, model, x, mode, model->user) : call_sequence(t, model, x, mode);
     rf_value v;
-    if (!rf_operand(t, y, "rf_model_call: result of the model", &v)) return RF_NO_TENSOR;
+    if (!rf_operand(t, y, "rf_model_call: result of the model", &v)) {
+        unbuild_from(model, variables_before);
+        return RF_NO_TENSOR;
+    }
     if (!model->built) {
         model->built = true;
         model->input_shape = rf_example_shape(desc.shape);

@@ -520,12 +520,13 @@ static void bad_arguments(rf_strategy *strategy)
     close_trainer(&t);
 }
 
-ON_ALL(learns)
-ON_ALL(reported_loss)
+ON_ONE(learns)
+ON_TWO(learns)
+ON_TWO(reported_loss)
 ON_ONE(from_probabilities)
-ON_MIXED(callback_order)
+ON_TWO(callback_order)
 ON_ONE(rate_scheduler)
-ON_MIXED(early_stopping)
+ON_TWO(early_stopping)
 ON_ONE(csv_log)
 ON_ONE(lengths)
 ON_ONE(bad_arguments)
@@ -533,15 +534,11 @@ ON_ONE(bad_arguments)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learns_on_all),
-        cmocka_unit_test(reported_loss_on_all),
-        cmocka_unit_test(from_probabilities_on_one),
-        cmocka_unit_test(callback_order_on_mixed),
-        cmocka_unit_test(rate_scheduler_on_one),
-        cmocka_unit_test(early_stopping_on_mixed),
-        cmocka_unit_test(csv_log_on_one),
-        cmocka_unit_test(lengths_on_one),
-        cmocka_unit_test(bad_arguments_on_one),
+        cmocka_unit_test(learns_on_one),         cmocka_unit_test(learns_on_two),
+        cmocka_unit_test(reported_loss_on_two),  cmocka_unit_test(from_probabilities_on_one),
+        cmocka_unit_test(callback_order_on_two), cmocka_unit_test(rate_scheduler_on_one),
+        cmocka_unit_test(early_stopping_on_two), cmocka_unit_test(csv_log_on_one),
+        cmocka_unit_test(lengths_on_one),        cmocka_unit_test(bad_arguments_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

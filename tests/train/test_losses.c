@@ -363,23 +363,23 @@ static void regularization(rf_strategy *strategy)
 }
 
 ON_ONE(loss_values)
-ON_MIXED(loss_values)
+ON_TWO(loss_values)
 ON_ONE(label_forms)
 ON_ONE(refused_reductions)
-ON_MIXED(refused_reductions)
-ON_MIXED(losses_of_any_rank)
+ON_TWO(refused_reductions)
+ON_TWO(losses_of_any_rank)
 ON_ONE(bad_arguments)
 ON_ALL(metrics)
-ON_ALL(regularization)
+ON_TWO(regularization)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_values_on_one),          cmocka_unit_test(loss_values_on_mixed),
-        cmocka_unit_test(label_forms_on_one),          cmocka_unit_test(refused_reductions_on_one),
-        cmocka_unit_test(refused_reductions_on_mixed), cmocka_unit_test(losses_of_any_rank_on_mixed),
-        cmocka_unit_test(bad_arguments_on_one),        cmocka_unit_test(metrics_on_all),
-        cmocka_unit_test(regularization_on_all),
+        cmocka_unit_test(loss_values_on_one),        cmocka_unit_test(loss_values_on_two),
+        cmocka_unit_test(label_forms_on_one),        cmocka_unit_test(refused_reductions_on_one),
+        cmocka_unit_test(refused_reductions_on_two), cmocka_unit_test(losses_of_any_rank_on_two),
+        cmocka_unit_test(bad_arguments_on_one),      cmocka_unit_test(metrics_on_all),
+        cmocka_unit_test(regularization_on_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

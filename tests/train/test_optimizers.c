@@ -343,7 +343,7 @@ static void bad_arguments(rf_strategy *strategy)
 
     /* An optimizer of another strategy. */
     rf_strategy *other;
-    OK(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &other));
+    OK(rf_strategy_create_one_device(NULL, &other));
     regression mixed;
     open_regression(strategy, NULL, false, initial, &mixed);
     rf_optimizer_destroy(&mixed.optimizer);
@@ -354,7 +354,7 @@ static void bad_arguments(rf_strategy *strategy)
 }
 
 ON_ONE(all_kinds)
-ON_MIXED(all_kinds)
+ON_TWO(all_kinds)
 ON_ALL(accumulation_is_a_big_batch)
 ON_ONE(rate_between_steps)
 ON_ONE(bad_arguments)
@@ -363,7 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_kinds_on_one),
-        cmocka_unit_test(all_kinds_on_mixed),
+        cmocka_unit_test(all_kinds_on_two),
         cmocka_unit_test(accumulation_is_a_big_batch_on_all),
         cmocka_unit_test(rate_between_steps_on_one),
         cmocka_unit_test(bad_arguments_on_one),

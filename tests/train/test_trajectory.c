@@ -177,13 +177,13 @@ static void follow(rf_strategy *strategy)
 static void on_lavapipe(void **state)
 {
     (void)state;
-    on_devices(follow, 0, 1);
+    on_devices(follow, 0, 1, 1);
 }
 
 static void on_swiftshader(void **state)
 {
     (void)state;
-    on_devices(follow, 1, 1);
+    on_devices(follow, 1, 1, 1);
 }
 
 /* ---- replicas against one device ---- */
