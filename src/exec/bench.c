@@ -33,8 +33,7 @@ static bool contains(const char *text, const char *part, size_t length)
 
 static bool matches(const rf_device_info *info, const char *entry, size_t length)
 {
-    if (entry[strspn(entry, "0123456789")] == '\0' || strspn(entry, "0123456789") >= length)
-        return strtoul(entry, NULL, 10) == info->index;
+    if (strspn(entry, "0123456789") >= length) return strtoul(entry, NULL, 10) == info->index;
     return contains(info->name, entry, length) || contains(info->driver_name, entry, length);
 }
 

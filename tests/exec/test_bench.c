@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public benchmark functions: what they report, not how fast anything is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ringfire/bench.h>
+
+typedef struct tally {
+    uint32_t rows, chosen;
+    char last_case[64];
+    uint32_t chosen_of_case;
+    rf_result answer;
+} tally;
+
+static rf_result count(void *user, const rf_bench_row *row)
+{
+    tally *t = user;
+    assert_string_equal(row->op, "sum_to_like");
+    assert_true(row->seconds > 0 && row->gbytes > 0 && row->gflops >= 0);
+    assert_true(strlen(row->device) > 0 && strlen(row->kernel) > 0);
+    if (strcmp(t->last_case, row->case_name) != 0) {
+        if (t->rows > 0) assert_int_equal(t->chosen_of_case, 1);
+        snprintf(t->last_case, sizeof(t->last_case), "%s", row->case_name);
+        t->chosen_of_case = 0;
+    }
+    t->rows++;
+    t->chosen += row->chosen;
+    t->chosen_of_case += row->chosen;
+    return t->answer;
+}
+
+static void test_ops(void **state)
+{
+    (void)state;
+    rf_bench_ops_params params = { .op = "sum_to_like", .min_seconds = 1e-3, .options = { .no_cache = true } };
+    tally some = { 0 }, all = { 0 }, stopped = { .answer = RF_ERROR_CANCELLED };
+    assert_int_equal(rf_bench_ops(&params, count, &some), RF_OK);
+    assert_true(some.rows > 0);
+    assert_int_equal(some.chosen, some.rows); /* only the chosen kernel of each case */
+    params.all_kernels = true;
+    params.device = "0";
+    assert_int_equal(rf_bench_ops(&params, count, &all), RF_OK);
+    assert_int_equal(all.chosen, some.rows);
+    assert_true(all.rows >= some.rows);
+    assert_int_equal(rf_bench_ops(&params, count, &stopped), RF_ERROR_CANCELLED);
+    assert_int_equal(stopped.rows, 1);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    tally none = { 0 };
+    assert_int_equal(rf_bench_ops(&(rf_bench_ops_params){ .device = "no such thing" }, count, &none),
+                     RF_ERROR_NOT_FOUND);
+    assert_non_null(strstr(rf_error_message(), "no such thing"));
+    assert_int_equal(rf_bench_ops(&(rf_bench_ops_params){ .device = "99" }, count, &none), RF_ERROR_NOT_FOUND);
+    assert_int_equal(rf_bench_ops(NULL, NULL, NULL), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(none.rows, 0);
+}
+
+static void test_memcpy(void **state)
+{
+    (void)state;
+    const double rate = rf_bench_memcpy(1u << 20);
+    assert_true(rate > 0.05 && rate < 10000);
+    assert_true(rf_bench_memcpy(1) > 0);
+    assert_true(rf_bench_memcpy(0) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_memcpy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
