@@ -9,9 +9,14 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
+/* Strides of a data gradient: kept out of the other products because some drivers run both sides of a branch. */
+layout(constant_id = 3) const int SPREAD = 0;
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
+/* c once more, for rows that are multiples of four. */
+layout(constant_id = 4) const int WIDE_ROWS = 0;
+layout(std430, binding = 4) writeonly buffer WideC { vec4 wide_c[]; };
 layout(push_constant) uniform P {
     int total;                     /* workgroups */
     int row_tiles, column_tiles;
@@ -46,7 +51,7 @@ int address(source s, int ky, int kx)
     int y = s.origin_y + ky * (dilation << 16 >> 16), x = s.origin_x + kx * (dilation >> 16);
     int up_y = steps >> 16 & 255, up_x = steps >> 24 & 255;
     bool inside = true;
-    if (up_y != 1 || up_x != 1) {
+    if (SPREAD != 0) {
         int ty = y / up_y, tx = x / up_x;
         inside = y >= 0 && x >= 0 && ty * up_y == y && tx * up_x == x;
         y = ty;
@@ -85,6 +90,36 @@ void main()
 
     int from = part * split, to = min(from + split, channels);
     int high = taps & 65535, wide = taps >> 16;
+#ifdef SCALAR_A
+    /* Three summands at a time: kernels of 3 x 3 divide evenly, and sums stay in registers for longer. */
+    int ky = 0, kx = 0, channel = 0, summands = high * wide * channels;
+    for (int k = 0; k < summands; k += 3) {
+        float a[3][ROW_GROUPS];
+        vec4 b[3][GROUPS];
+        [[unroll]] for (int q = 0; q < 3; q++) {
+            bool live = k + q < summands;
+            [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
+                int at = live ? address(sources[g], ky, kx) : -1;
+                a[q][g] = LOAD_A_SCALAR(max(at, 0) + a_first + channel);
+                a[q][g] = at >= 0 ? a[q][g] : 0.0;
+            }
+            int line = live ? (ky * wide + kx) * b_tap + channel * b_row : 0;
+            [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = LOAD_B(b_column[g] + line);
+            bool next_tap = ++channel == channels;
+            channel = next_tap ? 0 : channel;
+            kx += next_tap ? 1 : 0;
+            bool next_line = kx == wide;
+            kx = next_line ? 0 : kx;
+            ky += next_line ? 1 : 0;
+        }
+        [[unroll]] for (int r = 0; r < ROWS; r++) {
+            float s[3];
+            [[unroll]] for (int q = 0; q < 3; q++) s[q] = FROM_LANE(a[q][r / LANES], r % LANES);
+            [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
+                [[unroll]] for (int q = 0; q < 3; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
+        }
+    }
+#else
     for (int ky = 0; ky < high; ky++) for (int kx = 0; kx < wide; kx++) {
         int at[ROW_GROUPS];
         bool inside[ROW_GROUPS];
@@ -94,22 +129,6 @@ void main()
             at[g] = max(at[g], 0) + a_first;
         }
         int b_at = (ky * wide + kx) * b_tap;
-#ifdef SCALAR_A
-        for (int k = from; k < to; k++) {
-            float a[ROW_GROUPS];
-            vec4 b[GROUPS];
-            [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
-                a[g] = LOAD_A_SCALAR(at[g] + k);
-                a[g] = inside[g] ? a[g] : 0.0;
-            }
-            [[unroll]] for (int g = 0; g < GROUPS; g++) b[g] = LOAD_B(b_column[g] + b_at + k * b_row);
-            [[unroll]] for (int r = 0; r < ROWS; r++) {
-                float s = FROM_LANE(a[r / LANES], r % LANES);
-                [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
-                    accumulator[r][g][i] += s * b[g][i];
-            }
-        }
-#else
         for (int k = from; k < to; k++) {
             vec4 a[ROW_GROUPS];
             [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
@@ -135,8 +154,8 @@ void main()
                     [[unroll]] for (int q = 0; q < 4; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
             }
         }
-#endif
     }
+#endif
 
     int c_first = part * c_split + z * c_z;
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
@@ -146,7 +165,9 @@ void main()
         [[unroll]] for (int r = 0; r < ROWS; r++) {
             vec4 v = linear_activate(accumulator[r][g] + add);
             int at = c_first + (first_row + r) * c_row + column;
-            [[unroll]] for (int i = 0; i < 4; i++)
+            if (WIDE_ROWS != 0) {
+                if (first_row + r < rows && column < columns) wide_c[at >> 2] = v;
+            } else [[unroll]] for (int i = 0; i < 4; i++)
                 if (first_row + r < rows && column + i < columns) c[at + i] = v[i];
         }
     }

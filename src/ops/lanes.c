@@ -126,6 +126,8 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
 
     rf_dispatch *d = add_product(p, tile->shader, parts > 1 ? 0 : g->activation, parts == 1 && g->bias);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, g->upy > 1 || g->upx > 1);
+    rf_dispatch_spec(d, g->columns % 4 == 0 && g->c_row % 4 == 0 && g->z.c % 4 == 0);
     const uint64_t total = tiles * (uint64_t)parts;
     const gather_push push = {
         (int32_t)total, (int32_t)row_tiles, (int32_t)column_tiles, (int32_t)g->rows, (int32_t)g->columns,
@@ -144,9 +146,11 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
     else rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
     if (parts == 1) {
         rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+        rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
         return RF_OK;
     }
     const rf_lanes_operand partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     return rf_lanes_add_sum(p, partial, parts, stride, count, 0, g->columns, g->activation, g->bias);
 }
@@ -205,16 +209,29 @@ const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_til
     return in_wide * 4 > in_narrow * 5 ? &tiles[RF_LANES_NARROW] : &tiles[RF_LANES_WIDE];
 }
 
+/* How many times its size an operand may come to when its rows, of whichever axis, are padded to multiples of four. */
+static uint64_t growth(const rf_op_call *call, uint32_t input)
+{
+    const rf_shape *shape = &call->in[input].shape;
+    uint64_t worst = 1;
+    for (int32_t i = shape->rank > 2 ? shape->rank - 2 : 0; i < shape->rank; i++) {
+        const uint64_t factor = shape->dim[i] % 4 == 0 ? 1 : shape->dim[i] < 4 ? 4 : 2;
+        if (factor > worst) worst = factor;
+    }
+    /* The channels of a group are padded one group at a time. */
+    if (call->op != &rf_op_matmul && ((const rf_conv2d_attr *)call->attr)->groups > 1) worst = 4;
+    return worst;
+}
+
 bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     if (caps->subgroup_size != set->lanes || !caps->full_subgroups) return false;
     if (set->shuffle ? !caps->subgroup_shuffle : !caps->subgroup_ballot) return false;
-    /* Padding to multiples of four at worst quadruples a tensor; then a texel is one of its elements. */
     for (uint32_t i = 0; i < call->n_in; i++) {
-        const uint64_t bytes = rf_tensor_bytes(&call->in[i]);
         if (call->op->shape_only >> i & 1) continue;
-        if (bytes > caps->max_storage_range / 4) return false;
-        if (set->texel && bytes / 4 > caps->max_texel_elements) return false;
+        const uint64_t bytes = rf_tensor_bytes(&call->in[i]) * growth(call, i);
+        if (bytes > caps->max_storage_range) return false;
+        if (set->texel && bytes / 4 > caps->max_texel_elements) return false; /* a texel of the scalar kernels is a float */
     }
     for (uint32_t i = 0; i < call->n_out; i++)
         if (rf_tensor_bytes(&call->out[i]) > caps->max_storage_range) return false;
