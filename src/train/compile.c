@@ -8,43 +8,44 @@
 #include "train/optimizer.h"
 #include "train/trace_util.h"
 
-static rf_tensor sample_weight(const rf_compiled *c, const rf_tensor *in)
+static bool regularized(const rf_model *model)
 {
-    return c->num_components > 2 ? in[2] : RF_NO_TENSOR;
+    for (uint32_t i = 0; i < model->layers.count; i++) {
+        const rf_regularizer reg = model->layers.items[i]->regularizer;
+        if (reg.l1 != 0.0f || reg.l2 != 0.0f) return true;
+    }
+    return false;
 }
 
-/* This replica's part of the loss of the global batch, regularisation included. */
-static rf_tensor total_loss(rf_trace *t, rf_compiled *c, rf_tensor labels, rf_tensor predictions, rf_tensor weight)
+/* Applies the model, updates the meters and returns this replica's part of the loss of the global batch, regularisation
+ * included. */
+static rf_tensor forward(rf_trace *t, rf_compiled *c, const rf_tensor *in, rf_mode mode, rf_meters *meters)
 {
-    const rf_tensor loss = rf_loss_total(t, &c->loss, labels, predictions, weight);
-    bool regularized = false;
-    for (uint32_t i = 0; i < c->model->layers.count; i++) {
-        const rf_regularizer reg = c->model->layers.items[i]->regularizer;
-        regularized = regularized || reg.l1 != 0.0f || reg.l2 != 0.0f;
+    const rf_tensor weight = c->num_components > 2 ? in[2] : RF_NO_TENSOR;
+    const rf_tensor predictions = rf_model_call(t, c->model, in[0], mode);
+    rf_tensor measured, loss = rf_loss_total(t, &c->loss, in[1], predictions, weight, &measured);
+    (void)rf_meters_update(t, meters, measured, in[1], predictions);
+    if (regularized(c->model)) {
+        const rf_tensor penalty = rf_scale_regularization_loss(t, rf_model_regularization_loss(t, c->model));
+        (void)rf_meters_add_loss(t, meters, rf_multiply(t, penalty, rf_global_batch_size(t)));
+        loss = rf_add(t, loss, penalty);
     }
-    if (!regularized) return loss;
-    const rf_tensor penalty = rf_model_regularization_loss(t, c->model);
-    return rf_add(t, loss, rf_scale_regularization_loss(t, penalty));
+    return loss;
 }
 
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     rf_compiled *c = user;
     (void)out;
-    const rf_tensor predictions = rf_model_call(t, c->model, in[0], RF_TRAINING);
-    const rf_tensor loss = total_loss(t, c, in[1], predictions, sample_weight(c, in));
-    RF_TRY(rf_optimizer_minimize(t, c->optimizer, loss, rf_model_variables(c->model)));
-    RF_TRY(rf_meters_update(t, &c->train_meters, loss, in[1], predictions));
-    return rf_trace_status(t);
+    const rf_tensor loss = forward(t, c, in, RF_TRAINING, &c->train_meters);
+    return rf_optimizer_minimize(t, c->optimizer, loss, rf_model_variables(c->model));
 }
 
 static rf_result evaluate_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     rf_compiled *c = user;
     (void)out;
-    const rf_tensor predictions = rf_model_call(t, c->model, in[0], RF_INFERENCE);
-    const rf_tensor loss = total_loss(t, c, in[1], predictions, sample_weight(c, in));
-    RF_TRY(rf_meters_update(t, &c->evaluate_meters, loss, in[1], predictions));
+    (void)forward(t, c, in, RF_INFERENCE, &c->evaluate_meters);
     return rf_trace_status(t);
 }
 

@@ -14,8 +14,9 @@ rf_tensor rf_class_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions);
  * appended. */
 rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values);
 /* What fit minimises, this replica's part: the mean of the losses of an example, averaged over the global batch with
- * weights (or the plain sum, if the reduction says so). */
+ * weights (or the plain sum, if the reduction says so). The elements of `measured` add up to that times the global
+ * batch; they need no reduction of their own, so a step that only measures does not compute the scalar. */
 rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
-                        rf_tensor sample_weight);
+                        rf_tensor sample_weight, rf_tensor *measured);
 
 #endif

@@ -196,13 +196,14 @@ rf_result rf_meters_reset(rf_meters *meters)
     return RF_OK;
 }
 
-rf_result rf_meters_update(rf_trace *t, rf_meters *meters, rf_tensor loss, rf_tensor labels, rf_tensor predictions)
+rf_result rf_meters_add_loss(rf_trace *t, rf_meters *meters, rf_tensor losses)
 {
-    /* Weighing each step's loss by its examples makes the epoch's value the mean over examples, short batches included.
-     * The parts of the replicas add up to the loss of the global batch. */
-    const rf_tensor weighed = rf_multiply(t, loss, rf_global_batch_size(t));
-    RF_TRY(rf_trace_status(t));
-    RF_TRY(rf_metric_update(t, meters->loss, RF_NO_TENSOR, weighed, RF_NO_TENSOR));
+    return rf_metric_update(t, meters->loss, RF_NO_TENSOR, losses, RF_NO_TENSOR);
+}
+
+rf_result rf_meters_update(rf_trace *t, rf_meters *meters, rf_tensor losses, rf_tensor labels, rf_tensor predictions)
+{
+    RF_TRY(rf_meters_add_loss(t, meters, losses));
     for (uint32_t i = 0; i < meters->num_metrics; i++) {
         RF_TRY(rf_metric_update(t, meters->metrics[i], labels, predictions, RF_NO_TENSOR));
     }

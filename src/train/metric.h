@@ -23,8 +23,12 @@ typedef struct rf_meters {
 rf_result rf_meters_create(rf_strategy *strategy, const rf_metric_kind *kinds, uint32_t num_metrics, rf_meters *out);
 void rf_meters_destroy(rf_meters *meters);
 rf_result rf_meters_reset(rf_meters *meters);
-/* In a step: `loss` is this replica's part of the global batch's loss. */
-rf_result rf_meters_update(rf_trace *t, rf_meters *meters, rf_tensor loss, rf_tensor labels, rf_tensor predictions);
+/* In a step, once: the elements of `losses` over all replicas add up to the loss of the global batch times its
+ * examples. Weighing each step's loss by its examples makes an epoch's value the mean over examples, short batches
+ * included. */
+rf_result rf_meters_update(rf_trace *t, rf_meters *meters, rf_tensor losses, rf_tensor labels, rf_tensor predictions);
+/* Further terms of the loss, in the same measure. */
+rf_result rf_meters_add_loss(rf_trace *t, rf_meters *meters, rf_tensor losses);
 /* Appends the values under `names` (1 + num_metrics of them). Blocking. */
 rf_result rf_meters_read(rf_meters *meters, const char *const *names, rf_logs *logs);
 
