@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles one GLSL compute shader variant to optimised, validated SPIR-V inside a C file."""
+"""Compiles one GLSL compute shader variant to optimised, validated SPIR-V inside a C file.
+
+Optimising a fully unrolled kernel takes seconds. Where RINGFIRE_SHADER_CACHE names a directory, results are kept there under
+a hash of the unoptimised module and the optimiser's version, so that several build directories share the work."""
 import argparse
+import hashlib
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -16,6 +21,26 @@ def run(command):
     if done.returncode != 0:
         sys.stderr.write(" ".join(command) + "\n" + done.stdout)
         sys.exit(1)
+
+
+def optimise(args, raw, optimised):
+    """Optimises and validates `raw` into `optimised`, or takes the result of an earlier time."""
+    cache = os.environ.get("RINGFIRE_SHADER_CACHE")
+    kept = None
+    if cache:
+        version = subprocess.run([args.opt, "--version"], stdout=subprocess.PIPE, check=True).stdout
+        with open(raw, "rb") as f:
+            kept = os.path.join(cache, hashlib.sha256(version + TARGET.encode() + f.read()).hexdigest() + ".spv")
+        if os.path.exists(kept):
+            shutil.copyfile(kept, optimised)
+            return
+    run([args.opt, "--target-env=" + TARGET, "-O", raw, "-o", optimised])
+    run([args.val, "--target-env", TARGET, optimised])
+    if kept:
+        os.makedirs(cache, exist_ok=True)
+        temporary = "%s.%d" % (kept, os.getpid())
+        shutil.copyfile(optimised, temporary)
+        os.replace(temporary, kept)
 
 
 def main():
@@ -36,8 +61,7 @@ def main():
         optimised = os.path.join(folder, "optimised.spv")
         run([args.glslang, "-V", "--target-env", TARGET, "-I" + args.include, "--depfile", args.depfile,
              *args.defines, "-o", raw, args.source])
-        run([args.opt, "--target-env=" + TARGET, "-O", raw, "-o", optimised])
-        run([args.val, "--target-env", TARGET, optimised])
+        optimise(args, raw, optimised)
         with open(optimised, "rb") as f:
             data = f.read()
     # The depfile must name the file that the build knows, not the temporary one.
