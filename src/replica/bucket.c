@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/strategy.h"
 
-/* The backward pass finishes the gradients of late variables first, so buckets are filled from the end: the first bucket can
- * be on its way while the gradients of earlier layers are still computed. */
+/* The backward pass finishes the gradients of late variables first, so buckets are filled from the end: the first
+ * bucket can be on its way while the gradients of earlier layers are still computed. */
 rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables, uint64_t bucket_elements,
                          rf_range **buckets, uint32_t *num_buckets)
 {
@@ -10,8 +10,7 @@ rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables
     *buckets = RF_NEW_ARRAY(rf_range, num_variables);
     if (!*buckets) return RF_ERROR_OUT_OF_HOST_MEMORY;
     uint64_t end = 0;
-    for (uint32_t i = 0; i < num_variables; i++)
-        end += variable_counts[i];
+    for (uint32_t i = 0; i < num_variables; i++) end += variable_counts[i];
     rf_range *open = NULL;
     for (uint32_t i = num_variables; i-- > 0;) {
         const uint64_t begin = end - variable_counts[i];

@@ -10,13 +10,12 @@ static rf_result compare(const rf_store *store, const rf_variable *v, uint32_t r
     RF_TRY(rf_flat_read(&store->values, replica, v->offset, v->count, other));
     if (memcmp(first, other, v->count * sizeof(float)) == 0) return RF_OK;
     uint64_t at = 0;
-    while (memcmp(&first[at], &other[at], sizeof(float)) == 0)
-        at++;
+    while (memcmp(&first[at], &other[at], sizeof(float)) == 0) at++;
     const rf_strategy *s = v->strategy;
     return RF_FAIL(RF_ERROR_INTERNAL,
-                   "variable '%s' differs between replica 0 (%s) and replica %u (%s): element %llu is %.9g and %.9g", v->name,
-                   rf_strategy_device_name(s, 0), replica, rf_strategy_device_name(s, replica), (unsigned long long)at,
-                   (double)first[at], (double)other[at]);
+                   "variable '%s' differs between replica 0 (%s) and replica %u (%s): element %llu is %.9g and %.9g",
+                   v->name, rf_strategy_device_name(s, 0), replica, rf_strategy_device_name(s, replica),
+                   (unsigned long long)at, (double)first[at], (double)other[at]);
 }
 
 static rf_result compare_all(const rf_strategy *s, const rf_store *store, float *scratch, uint64_t longest,

@@ -52,8 +52,7 @@ static rf_result find_entry(const char *entry, const rf_device_info *infos, uint
 {
     if (entry[strspn(entry, "0123456789")] == '\0') {
         uint64_t number = 0;
-        for (const char *c = entry; *c && number <= UINT32_MAX; c++)
-            number = number * 10 + (uint64_t)(*c - '0');
+        for (const char *c = entry; *c && number <= UINT32_MAX; c++) number = number * 10 + (uint64_t)(*c - '0');
         if (number >= num_infos) return not_found(entry, infos, num_infos);
         if (!infos[number].usable) return not_usable(entry, &infos[number]);
         *index = (uint32_t)number;
@@ -93,11 +92,9 @@ static rf_result append_all(selection *chosen, const rf_device_info *infos, uint
 
 static char *trim(char *text)
 {
-    while (isspace((unsigned char)*text))
-        text++;
+    while (isspace((unsigned char)*text)) text++;
     size_t length = strlen(text);
-    while (length > 0 && isspace((unsigned char)text[length - 1]))
-        text[--length] = '\0';
+    while (length > 0 && isspace((unsigned char)text[length - 1])) text[--length] = '\0';
     return text;
 }
 
@@ -143,11 +140,16 @@ rf_result rf_device_select(const char *entries, const rf_device_info *infos, uin
 static int preference(rf_device_type type)
 {
     switch (type) {
-    case RF_DEVICE_TYPE_DISCRETE_GPU: return 4;
-    case RF_DEVICE_TYPE_INTEGRATED_GPU: return 3;
-    case RF_DEVICE_TYPE_VIRTUAL_GPU: return 2;
-    case RF_DEVICE_TYPE_OTHER: return 1;
-    case RF_DEVICE_TYPE_CPU: return 0;
+    case RF_DEVICE_TYPE_DISCRETE_GPU:
+        return 4;
+    case RF_DEVICE_TYPE_INTEGRATED_GPU:
+        return 3;
+    case RF_DEVICE_TYPE_VIRTUAL_GPU:
+        return 2;
+    case RF_DEVICE_TYPE_OTHER:
+        return 1;
+    case RF_DEVICE_TYPE_CPU:
+        return 0;
     }
     return 0;
 }

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 
-/* Entries are positions in the list, "all" (every usable device), or parts of a device's or driver's name (letter case does
- * not matter), which stand for the first usable device that matches. NULL means "all". A repeated entry gives the device
- * again. `*indices` is freed with rf_free. */
+/* Entries are positions in the list, "all" (every usable device), or parts of a device's or driver's name (letter case
+ * does not matter), which stand for the first usable device that matches. NULL means "all". A repeated entry gives the
+ * device again. `*indices` is freed with rf_free. */
 rf_result rf_device_select(const char *entries, const rf_device_info *infos, uint32_t num_infos, uint32_t **indices,
                            uint32_t *count);
 /* One device: the first of `entries`, or when that is NULL the first usable one, GPUs before software. */

@@ -4,8 +4,7 @@
 
 static void free_buffers(rf_gpu_buffer **buffers, uint32_t count)
 {
-    for (uint32_t r = 0; buffers && r < count; r++)
-        rf_gpu_buffer_destroy(&buffers[r]);
+    for (uint32_t r = 0; buffers && r < count; r++) rf_gpu_buffer_destroy(&buffers[r]);
     rf_free(buffers);
 }
 

@@ -23,12 +23,10 @@ static rf_result allocate(rf_function *f, const rf_function_params *params)
 static void free_function(rf_function *f)
 {
     const uint32_t replicas = f->strategy->num_replicas;
-    for (uint32_t i = 0; i < f->signatures.count; i++)
-        rf_signature_free(f->signatures.items[i], replicas);
+    for (uint32_t i = 0; i < f->signatures.count; i++) rf_signature_free(f->signatures.items[i], replicas);
     rf_free(f->signatures.items);
     for (uint32_t half = 0; half < 2; half++)
-        for (uint32_t i = 0; i < RF_MAX_COMPONENTS; i++)
-            rf_per_replica_free(&f->results[half][i], replicas);
+        for (uint32_t i = 0; i < RF_MAX_COMPONENTS; i++) rf_per_replica_free(&f->results[half][i], replicas);
     rf_free(f->examples);
     rf_free(f->frames);
     rf_free(f->name);
@@ -42,8 +40,8 @@ RF_API rf_result rf_function_create(rf_strategy *strategy, const rf_function_par
     *out = NULL;
     RF_REQUIRE(strategy, "rf_function_create: strategy is NULL");
     RF_REQUIRE(params && params->step, "rf_function_create: params->step is missing");
-    RF_REQUIRE(params->num_outputs <= RF_MAX_COMPONENTS, "rf_function_create: %u outputs; at most %d", params->num_outputs,
-               RF_MAX_COMPONENTS);
+    RF_REQUIRE(params->num_outputs <= RF_MAX_COMPONENTS, "rf_function_create: %u outputs; at most %d",
+               params->num_outputs, RF_MAX_COMPONENTS);
     rf_function *f = RF_NEW(rf_function);
     if (!f) return RF_ERROR_OUT_OF_HOST_MEMORY;
     f->strategy = rf_strategy_retain(strategy);
@@ -66,7 +64,16 @@ RF_API void rf_function_destroy(rf_function **function)
     *function = NULL;
 }
 
-RF_API uint32_t rf_function_num_traces(const rf_function *function) { return function ? function->num_traces : 0; }
+RF_API uint32_t rf_function_num_traces(const rf_function *function)
+{
+    return function ? function->num_traces : 0;
+}
 
-uint64_t rf_function_step(const rf_function *function) { return function->step; }
-void rf_function_set_step(rf_function *function, uint64_t step) { function->step = step; }
+uint64_t rf_function_step(const rf_function *function)
+{
+    return function->step;
+}
+void rf_function_set_step(rf_function *function, uint64_t step)
+{
+    function->step = step;
+}

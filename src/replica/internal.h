@@ -2,9 +2,9 @@
 /*
  * What the files of this folder share.
  *
- * Ownership: objects are counted. The strategy's inside lives until the last of its children is gone, so destroying in the
- * wrong order is harmless. A function's signatures hold the variables, updaters and local states that they use; an updater
- * holds its variables; variables, updaters, local states and functions hold the strategy.
+ * Ownership: objects are counted. The strategy's inside lives until the last of its children is gone, so destroying in
+ * the wrong order is harmless. A function's signatures hold the variables, updaters and local states that they use; an
+ * updater holds its variables; variables, updaters, local states and functions hold the strategy.
  */
 #ifndef RF_REPLICA_INTERNAL_H
 #define RF_REPLICA_INTERNAL_H
@@ -33,7 +33,10 @@ typedef struct rf_flat {
 typedef struct rf_store {
     rf_flat values;
     uint64_t used; /* elements */
-    struct { rf_variable **items; uint32_t count, capacity; } variables; /* by offset; not counted references */
+    struct {
+        rf_variable **items;
+        uint32_t count, capacity;
+    } variables; /* by offset; not counted references */
 } rf_store;
 
 struct rf_strategy {
@@ -43,7 +46,7 @@ struct rf_strategy {
     uint32_t num_replicas;
     double *shares; /* NULL: equal */
     rf_update_mode update_mode;
-    uint64_t alignment;       /* of variables in their store, in elements */
+    uint64_t alignment; /* of variables in their store, in elements */
     uint64_t bucket_elements, max_piece;
     uint64_t seed;
     uint64_t variables_created;
@@ -64,7 +67,7 @@ struct rf_variable {
     rf_shape shape;
     uint64_t count, offset; /* elements */
     bool trainable;
-    rf_updater *updater;    /* the last one that updated it; not a counted reference: an updater that goes clears it */
+    rf_updater *updater; /* the last one that updated it; not a counted reference: an updater that goes clears it */
 };
 
 struct rf_local_state {
@@ -79,14 +82,17 @@ struct rf_updater {
     uint32_t references;
     rf_strategy *strategy;
     rf_updater_params params;
-    bool destroyed;       /* by its user; what `params` points to is gone */
+    bool destroyed; /* by its user; what `params` points to is gone */
     uint64_t iterations;
     uint32_t accumulated; /* steps since the last update */
-    struct { rf_variable **items; uint32_t count, capacity; } variables; /* all it has met, by offset; references */
-    rf_piece_list plan;   /* of all of them */
-    uint64_t generation;  /* raised with the plan */
+    struct {
+        rf_variable **items;
+        uint32_t count, capacity;
+    } variables;                         /* all it has met, by offset; references */
+    rf_piece_list plan;                  /* of all of them */
+    uint64_t generation;                 /* raised with the plan */
     rf_gpu_buffer **slots[RF_MAX_SLOTS]; /* [num_replicas]: the owner's part only, by rf_piece::slot_offset */
-    rf_flat totals;       /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */
+    rf_flat totals; /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */
 };
 
 /* One rf_trace_update() of a signature. */
@@ -96,27 +102,27 @@ typedef struct rf_update {
     rf_value *gradients;     /* in the signature's graph */
     uint32_t count;
     /* made for the generations of the signature: */
-    rf_variable **sorted;    /* `variables` by offset: what rf_piece::variable counts */
-    rf_range *spans;         /* of `sorted` */
-    rf_range *runs;          /* of gradients without gaps */
+    rf_variable **sorted; /* `variables` by offset: what rf_piece::variable counts */
+    rf_range *spans;      /* of `sorted` */
+    rf_range *runs;       /* of gradients without gaps */
     uint32_t num_runs;
     rf_piece_list pieces;
-    uint32_t num_hypers;     /* 1, or one per variable; HOST slot i of `apply` is hyper i */
+    uint32_t num_hypers;                /* 1, or one per variable; HOST slot i of `apply` is hyper i */
     struct rf_update_replica *replicas; /* [num_replicas] */
     /* room that a step needs: */
-    float *hypers;           /* [num_hypers][hyper_count] */
-    double *squares;         /* [num_hypers]: sums of squares, then norms */
-    float *partials;         /* [pieces.count] */
-    rf_frame **frames;       /* [num_replicas] */
-    const float **from;      /* [num_replicas] */
-    float **to;              /* [num_replicas] */
+    float *hypers;      /* [num_hypers][hyper_count] */
+    double *squares;    /* [num_hypers]: sums of squares, then norms */
+    float *partials;    /* [pieces.count] */
+    rf_frame **frames;  /* [num_replicas] */
+    const float **from; /* [num_replicas] */
+    float **to;         /* [num_replicas] */
 } rf_update;
 
 typedef struct rf_update_replica {
     rf_program *accumulate, *norms, *apply; /* NULL where there is nothing to do */
     uint32_t *norm_pieces;                  /* piece of each result of `norms` */
     uint32_t num_norms;
-    rf_gpu_recording *first, *clear;        /* totals = gradients; totals = 0 */
+    rf_gpu_recording *first, *clear;                                           /* totals = gradients; totals = 0 */
     rf_gpu_recording *gradients_down, *gradients_up, *values_down, *values_up; /* staging */
 } rf_update_replica;
 
@@ -133,8 +139,14 @@ typedef struct rf_signature {
     rf_element_spec spec; /* dim[0] of each component is that of the trace and not part of the signature */
     rf_graph *graph;
     rf_value outputs[RF_MAX_COMPONENTS];
-    struct { rf_state_ref *items; uint32_t count, capacity; } states; /* by slot; references */
-    struct { rf_update *items; uint32_t count, capacity; } updates;
+    struct {
+        rf_state_ref *items;
+        uint32_t count, capacity;
+    } states; /* by slot; references */
+    struct {
+        rf_update *items;
+        uint32_t count, capacity;
+    } updates;
     rf_value hosts[RF_HOST_COUNT]; /* 0: not used */
     rf_program **programs;         /* [num_replicas], made when first needed */
     rf_frame **submission;         /* room for the frames of one replica's submission */
@@ -174,9 +186,12 @@ struct rf_function {
     char *name;
     uint64_t step; /* runs so far, counted when training */
     uint32_t num_traces;
-    struct { rf_signature **items; uint32_t count, capacity; } signatures;
+    struct {
+        rf_signature **items;
+        uint32_t count, capacity;
+    } signatures;
     rf_per_replica results[2][RF_MAX_COMPONENTS];
-    uint32_t parity;   /* which half the next run fills */
+    uint32_t parity;    /* which half the next run fills */
     uint32_t *examples; /* [num_replicas], of the run being made */
     rf_frame **frames;  /* [num_replicas] */
 };

@@ -25,8 +25,7 @@ typedef struct job {
 
 static void add(float *restrict total, const float *restrict x, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++)
-        total[i] += x[i];
+    for (uint64_t i = 0; i < count; i++) total[i] += x[i];
 }
 
 /* Sums go through a buffer of their own because a destination is one of the sources. */
@@ -63,15 +62,15 @@ static void *helper(void *argument)
     return NULL;
 }
 
-/* A large piece is shared with one more thread; without it (or without one to be had) this one does everything. Each element
- * is computed the same way in either case. */
+/* A large piece is shared with one more thread; without it (or without one to be had) this one does everything. Each
+ * element is computed the same way in either case. */
 static void run_job(job *j)
 {
     pthread_t thread;
     job other = *j;
     other.begin = j->begin + (j->end - j->begin) / 2;
-    const bool split = j->end - j->begin >= 2 * (uint64_t)ELEMENTS_PER_THREAD &&
-                       pthread_create(&thread, NULL, helper, &other) == 0;
+    const bool split =
+        j->end - j->begin >= 2 * (uint64_t)ELEMENTS_PER_THREAD && pthread_create(&thread, NULL, helper, &other) == 0;
     j->work(j, j->begin, split ? other.begin : j->end);
     if (split) pthread_join(thread, NULL);
 }

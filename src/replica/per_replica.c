@@ -29,8 +29,7 @@ rf_result rf_per_replica_detach(rf_per_replica *value)
 
 void rf_per_replica_free(rf_per_replica *value, uint32_t num_replicas)
 {
-    for (uint32_t r = 0; value->values && r < num_replicas; r++)
-        rf_free(value->values[r].copy);
+    for (uint32_t r = 0; value->values && r < num_replicas; r++) rf_free(value->values[r].copy);
     rf_free(value->values);
     value->values = NULL;
 }
@@ -46,7 +45,9 @@ static rf_result get(const rf_per_replica *value, uint32_t replica, rf_array *ou
     }
     rf_strategy *s = value->function->strategy;
     const rf_result r = rf_gpu_wait(s->replicas[replica].device, v->ticket, RF_GPU_TIMEOUT_NS);
-    if (r < 0) return rf_strategy_stick(s, rf_error_context(r, "replica %u (%s)", replica, rf_strategy_device_name(s, replica)));
+    if (r < 0)
+        return rf_strategy_stick(s,
+                                 rf_error_context(r, "replica %u (%s)", replica, rf_strategy_device_name(s, replica)));
     out->data = (void *)value_bytes(v, value->output);
     return RF_OK;
 }
@@ -82,12 +83,22 @@ static double scalar(const rf_array *array)
     float f;
     int32_t i;
     switch (array->dtype) {
-    case RF_F32: memcpy(&f, array->data, sizeof(f)); return f;
-    case RF_F16: memcpy(&half, array->data, sizeof(half)); return rf_f16_to_f32(half);
-    case RF_BF16: memcpy(&half, array->data, sizeof(half)); return rf_bf16_to_f32(half);
-    case RF_I32: memcpy(&i, array->data, sizeof(i)); return i;
-    case RF_U8: return *(const unsigned char *)array->data;
-    default: return 0;
+    case RF_F32:
+        memcpy(&f, array->data, sizeof(f));
+        return f;
+    case RF_F16:
+        memcpy(&half, array->data, sizeof(half));
+        return rf_f16_to_f32(half);
+    case RF_BF16:
+        memcpy(&half, array->data, sizeof(half));
+        return rf_bf16_to_f32(half);
+    case RF_I32:
+        memcpy(&i, array->data, sizeof(i));
+        return i;
+    case RF_U8:
+        return *(const unsigned char *)array->data;
+    default:
+        return 0;
     }
 }
 
@@ -112,8 +123,10 @@ RF_API rf_result rf_strategy_reduce(rf_strategy *strategy, rf_reduce_op op, cons
         rf_array array;
         char shape[96];
         const rf_shape *s = &value->values[r].desc.shape;
-        RF_REQUIRE(s->rank == 0, "rf_strategy_reduce: output %u of '%s' has shape %s, not a scalar; reduce it in the step or "
-                   "use rf_strategy_gather()", value->output, value->function->name, rf_shape_format(*s, shape, sizeof(shape)));
+        RF_REQUIRE(s->rank == 0,
+                   "rf_strategy_reduce: output %u of '%s' has shape %s, not a scalar; reduce it in the step or "
+                   "use rf_strategy_gather()",
+                   value->output, value->function->name, rf_shape_format(*s, shape, sizeof(shape)));
         RF_TRY(get(value, r, &array));
         if (!array.data) continue;
         total += scalar(&array);
@@ -145,9 +158,10 @@ RF_API rf_result rf_strategy_gather(rf_strategy *strategy, const rf_per_replica 
     *out = (rf_array){ 0 };
     RF_TRY(check_owner("rf_strategy_gather", strategy, value));
     rf_array joined = { .dtype = value->values[0].desc.dtype, .shape = value->values[0].desc.shape };
-    RF_REQUIRE(joined.shape.rank > 0,
-               "rf_strategy_gather: output %u of '%s' is a scalar and has no dimension to join; use rf_strategy_reduce()",
-               value->output, value->function->name);
+    RF_REQUIRE(
+        joined.shape.rank > 0,
+        "rf_strategy_gather: output %u of '%s' is a scalar and has no dimension to join; use rf_strategy_reduce()",
+        value->output, value->function->name);
     joined.shape.dim[0] = 0;
     for (uint32_t r = 0; r < strategy->num_replicas; r++)
         if (value->values[r].examples > 0) joined.shape.dim[0] += value->values[r].desc.shape.dim[0];

@@ -30,8 +30,8 @@ RF_API rf_result rf_bench_function(rf_function *function, uint32_t examples, rf_
     rf_program *program = NULL;
     for (uint32_t i = function->signatures.count; !program && i-- > 0;)
         if (function->signatures.items[i]->prepared) program = function->signatures.items[i]->programs[0];
-    RF_REQUIRE(program && examples > 0, "rf_bench_function: run '%s' with %u examples on replica 0 first", function->name,
-               examples > 0 ? examples : 1);
+    RF_REQUIRE(program && examples > 0, "rf_bench_function: run '%s' with %u examples on replica 0 first",
+               function->name, examples > 0 ? examples : 1);
     RF_TRY(rf_strategy_wait(function->strategy));
     rf_node_time *times;
     uint32_t found;

@@ -29,8 +29,8 @@ static rf_result check_component(const rf_element *batch, uint32_t i)
     RF_REQUIRE(array->shape.dim[0] == batch->component[0].shape.dim[0],
                "components 0 and %u of the batch have %lld and %lld examples", i,
                (long long)batch->component[0].shape.dim[0], (long long)array->shape.dim[0]);
-    RF_REQUIRE(array->shape.dim[0] <= INT32_MAX, "the batch has %lld examples; at most %d", (long long)array->shape.dim[0],
-               INT32_MAX);
+    RF_REQUIRE(array->shape.dim[0] <= INT32_MAX, "the batch has %lld examples; at most %d",
+               (long long)array->shape.dim[0], INT32_MAX);
     return RF_OK;
 }
 
@@ -39,12 +39,12 @@ static rf_result check_batch(const rf_element *batch)
     RF_REQUIRE(batch, "the batch is NULL");
     RF_REQUIRE(batch->num_components >= 1 && batch->num_components <= RF_MAX_COMPONENTS,
                "the batch has %u components; give 1 to %d", batch->num_components, RF_MAX_COMPONENTS);
-    for (uint32_t i = 0; i < batch->num_components; i++)
-        RF_TRY(check_component(batch, i));
+    for (uint32_t i = 0; i < batch->num_components; i++) RF_TRY(check_component(batch, i));
     return RF_OK;
 }
 
-/* The batch size to trace with: what the first run needs most, but never 1, which broadcasts where other sizes do not. */
+/* The batch size to trace with: what the first run needs most, but never 1, which broadcasts where other sizes do not.
+ */
 static uint32_t batch_to_trace(const uint32_t *examples, uint32_t num_replicas)
 {
     uint32_t largest = 2;
@@ -65,8 +65,12 @@ static void fill_hosts(const run *x, rf_frame *frame, uint64_t first)
 {
     int32_t *random = host_memory(x, frame, RF_HOST_RANDOM);
     if (random) {
-        const uint32_t words[6] = { (uint32_t)x->strategy->seed, (uint32_t)(x->strategy->seed >> 32),
-                                    (uint32_t)x->function->step, (uint32_t)(x->function->step >> 32), (uint32_t)first, 0 };
+        const uint32_t words[6] = { (uint32_t)x->strategy->seed,
+                                    (uint32_t)(x->strategy->seed >> 32),
+                                    (uint32_t)x->function->step,
+                                    (uint32_t)(x->function->step >> 32),
+                                    (uint32_t)first,
+                                    0 };
         memcpy(random, words, sizeof(words));
     }
     float *number = host_memory(x, frame, RF_HOST_GLOBAL_BATCH);
@@ -206,8 +210,7 @@ static rf_result run_function(run *x, rf_per_replica **results)
     RF_TRY(check_batch(x->batch));
     x->total = (uint64_t)x->batch->component[0].shape.dim[0];
     rf_split_batch(x->total, s->shares, s->num_replicas, examples);
-    for (uint32_t r = 0; r < s->num_replicas; r++)
-        x->active += examples[r] > 0;
+    for (uint32_t r = 0; r < s->num_replicas; r++) x->active += examples[r] > 0;
     RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(examples, s->num_replicas), &x->signature));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     RF_TRY(acquire_frames(x));
@@ -220,11 +223,11 @@ RF_API rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, c
 {
     RF_REQUIRE(strategy, "rf_strategy_run: strategy is NULL");
     RF_REQUIRE(function, "rf_strategy_run: function is NULL");
-    for (uint32_t i = 0; results && i < function->params.num_outputs; i++)
-        results[i] = NULL;
-    RF_REQUIRE(function->strategy == strategy, "rf_strategy_run: function '%s' was created on another strategy (%u replicas, "
-               "first on %s)", function->name, function->strategy->num_replicas,
-               rf_strategy_device_name(function->strategy, 0));
+    for (uint32_t i = 0; results && i < function->params.num_outputs; i++) results[i] = NULL;
+    RF_REQUIRE(function->strategy == strategy,
+               "rf_strategy_run: function '%s' was created on another strategy (%u replicas, "
+               "first on %s)",
+               function->name, function->strategy->num_replicas, rf_strategy_device_name(function->strategy, 0));
     RF_TRY(rf_strategy_status(strategy));
     run x = { .strategy = strategy, .function = function, .batch = batch };
     return rf_error_context(run_function(&x, results), "function '%s'", function->name);

@@ -54,10 +54,8 @@ rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t tr
 
 static void drop_programs(rf_signature *sig, uint32_t num_replicas)
 {
-    for (uint32_t r = 0; sig->programs && r < num_replicas; r++)
-        rf_program_destroy(&sig->programs[r]);
-    for (uint32_t u = 0; u < sig->updates.count; u++)
-        rf_update_unprepare(&sig->updates.items[u]);
+    for (uint32_t r = 0; sig->programs && r < num_replicas; r++) rf_program_destroy(&sig->programs[r]);
+    for (uint32_t u = 0; u < sig->updates.count; u++) rf_update_unprepare(&sig->updates.items[u]);
     sig->prepared = false;
 }
 
@@ -65,8 +63,7 @@ void rf_signature_free(rf_signature *sig, uint32_t num_replicas)
 {
     if (!sig) return;
     drop_programs(sig, num_replicas);
-    for (uint32_t u = 0; u < sig->updates.count; u++)
-        rf_update_free(&sig->updates.items[u]);
+    for (uint32_t u = 0; u < sig->updates.count; u++) rf_update_free(&sig->updates.items[u]);
     for (uint32_t i = 0; i < sig->states.count; i++) {
         rf_variable_release(sig->states.items[i].variable);
         rf_local_state_release(sig->states.items[i].local);
@@ -83,8 +80,7 @@ void rf_signature_free(rf_signature *sig, uint32_t num_replicas)
 static uint64_t generation(const rf_strategy *s, const rf_signature *sig)
 {
     uint64_t sum = s->generation;
-    for (uint32_t u = 0; u < sig->updates.count; u++)
-        sum += sig->updates.items[u].updater->generation;
+    for (uint32_t u = 0; u < sig->updates.count; u++) sum += sig->updates.items[u].updater->generation;
     return sum;
 }
 
@@ -104,14 +100,12 @@ static rf_result rebuild(rf_function *f, rf_signature *sig)
     rf_strategy *s = f->strategy;
     RF_TRY(rf_strategy_wait(s));
     for (uint32_t half = 0; half < 2; half++)
-        for (uint32_t i = 0; i < f->params.num_outputs; i++)
-            RF_TRY(rf_per_replica_detach(&f->results[half][i]));
+        for (uint32_t i = 0; i < f->params.num_outputs; i++) RF_TRY(rf_per_replica_detach(&f->results[half][i]));
     drop_programs(sig, s->num_replicas);
     if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_replicas);
     if (!sig->submission) sig->submission = RF_NEW_ARRAY(rf_frame *, 1 + RF_UPDATE_FRAMES * (size_t)sig->updates.count);
     if (!sig->programs || !sig->submission) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t u = 0; u < sig->updates.count; u++)
-        RF_TRY(rf_update_prepare(&sig->updates.items[u]));
+    for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_prepare(&sig->updates.items[u]));
     return RF_OK;
 }
 
@@ -155,14 +149,12 @@ rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t repli
     if (*out) return RF_OK;
     const rf_strategy *s = f->strategy;
     uint32_t num_placements = 0;
-    for (uint32_t u = 0; u < sig->updates.count; u++)
-        num_placements += sig->updates.items[u].count;
+    for (uint32_t u = 0; u < sig->updates.count; u++) num_placements += sig->updates.items[u].count;
     rf_location *states = RF_NEW_ARRAY(rf_location, sig->states.count);
     rf_program_placement *placements = RF_NEW_ARRAY(rf_program_placement, num_placements);
     rf_result r = states && placements ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) {
-        for (uint32_t i = 0; i < sig->states.count; i++)
-            states[i] = state_location(&sig->states.items[i], replica);
+        for (uint32_t i = 0; i < sig->states.count; i++) states[i] = state_location(&sig->states.items[i], replica);
         place_gradients(s, sig, replica, placements);
         const rf_program_params params = { .name = f->name,
                                            .graph = sig->graph,

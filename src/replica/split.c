@@ -6,8 +6,7 @@
 static double total_share(const double *shares, uint32_t num_replicas)
 {
     double total = 0;
-    for (uint32_t r = 0; r < num_replicas; r++)
-        total += shares[r];
+    for (uint32_t r = 0; r < num_replicas; r++) total += shares[r];
     return total;
 }
 
@@ -25,7 +24,8 @@ void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replic
         given += whole;
     }
     for (; given < examples; given++) {
-        /* A replica that has got its extra example has a negative remainder and is not chosen again before the others. */
+        /* A replica that has got its extra example has a negative remainder and is not chosen again before the others.
+         */
         uint32_t best = 0;
         double best_rest = -INFINITY;
         for (uint32_t r = 0; r < num_replicas; r++) {

@@ -125,9 +125,9 @@ static rf_result list_devices(rf_gpu *gpu, rf_device_info **infos, uint32_t *cou
 static rf_result open_replica(rf_strategy *s, rf_replica *replica, uint32_t index, const rf_device_options *options,
                               const char *cache)
 {
-    const rf_gpu_device_params device = {
-        .index = index, .clamp_limits = options->clamp_limits, .cache_directory = cache
-    };
+    const rf_gpu_device_params device = { .index = index,
+                                          .clamp_limits = options->clamp_limits,
+                                          .cache_directory = cache };
     RF_TRY(rf_gpu_device_open(s->gpu, &device, &replica->device));
     const rf_exec_params exec = { .device = replica->device, .cache_directory = cache };
     RF_TRY(rf_exec_create(&exec, &replica->exec));
@@ -159,15 +159,15 @@ static void agree_on_limits(rf_strategy *s)
     if (s->max_piece == 0) s->max_piece = s->alignment;
 }
 
-static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t count, const rf_device_options *options)
+static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t count,
+                               const rf_device_options *options)
 {
     s->replicas = RF_NEW_ARRAY(rf_replica, count);
     if (!s->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
     s->num_replicas = count;
     char *cache = options->no_cache ? NULL : rf_cache_directory(options->cache_directory);
     rf_result r = RF_OK;
-    for (uint32_t i = 0; r >= 0 && i < count; i++)
-        r = open_replica(s, &s->replicas[i], indices[i], options, cache);
+    for (uint32_t i = 0; r >= 0 && i < count; i++) r = open_replica(s, &s->replicas[i], indices[i], options, cache);
     rf_free(cache);
     RF_TRY(r);
     agree_on_limits(s);
@@ -190,15 +190,14 @@ static rf_result create_gpu(const rf_device_options *options, rf_strategy **out)
     s->upload.name = "upload";
     *out = s;
     const char *validation = rf_env("RINGFIRE_VALIDATION");
-    const rf_gpu_params params = {
-        .validation = options->validation || (validation && strcmp(validation, "0") != 0)
-    };
+    const rf_gpu_params params = { .validation = options->validation || (validation && strcmp(validation, "0") != 0) };
     return rf_gpu_create(&params, &s->gpu);
 }
 
 static rf_result check_shares(const rf_strategy *s, const double *shares, uint32_t num_shares)
 {
-    RF_REQUIRE(shares || num_shares == 0, "rf_strategy_create_mirrored: num_shares is %u but shares is NULL", num_shares);
+    RF_REQUIRE(shares || num_shares == 0, "rf_strategy_create_mirrored: num_shares is %u but shares is NULL",
+               num_shares);
     if (!shares) return RF_OK;
     RF_REQUIRE(num_shares == s->num_replicas,
                "rf_strategy_create_mirrored: %u shares for %u replicas; give one share per replica", num_shares,
@@ -219,10 +218,12 @@ static rf_result check_same_driver(const rf_strategy *s)
     const rf_device_info *first = rf_gpu_info(s->replicas[0].device);
     for (uint32_t r = 1; r < s->num_replicas; r++) {
         const rf_device_info *info = rf_gpu_info(s->replicas[r].device);
-        RF_REQUIRE(strcmp(first->name, info->name) == 0 && strcmp(first->driver_name, info->driver_name) == 0 &&
-                       first->driver_version == info->driver_version,
-                   "rf_strategy_create_mirrored: RF_UPDATE_LOCAL needs one kind of device, but replica 0 is %s and replica "
-                   "%u is %s; use RF_UPDATE_SHARDED", first->name, r, info->name);
+        RF_REQUIRE(
+            strcmp(first->name, info->name) == 0 && strcmp(first->driver_name, info->driver_name) == 0 &&
+                first->driver_version == info->driver_version,
+            "rf_strategy_create_mirrored: RF_UPDATE_LOCAL needs one kind of device, but replica 0 is %s and replica "
+            "%u is %s; use RF_UPDATE_SHARDED",
+            first->name, r, info->name);
     }
     return RF_OK;
 }

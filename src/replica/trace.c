@@ -41,11 +41,26 @@ RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format
 
 /* ---- what the trace is ---- */
 
-rf_graph *rf_trace_graph(rf_trace *t) { return t->signature->graph; }
-rf_strategy *rf_trace_strategy(const rf_trace *t) { return t->strategy; }
-RF_API bool rf_trace_training(const rf_trace *t) { return t && t->function->params.training; }
-RF_API uint32_t rf_trace_num_replicas(const rf_trace *t) { return t ? t->strategy->num_replicas : 0; }
-uint32_t rf_trace_next_stream(rf_trace *t) { return t->streams++; }
+rf_graph *rf_trace_graph(rf_trace *t)
+{
+    return t->signature->graph;
+}
+rf_strategy *rf_trace_strategy(const rf_trace *t)
+{
+    return t->strategy;
+}
+RF_API bool rf_trace_training(const rf_trace *t)
+{
+    return t && t->function->params.training;
+}
+RF_API uint32_t rf_trace_num_replicas(const rf_trace *t)
+{
+    return t ? t->strategy->num_replicas : 0;
+}
+uint32_t rf_trace_next_stream(rf_trace *t)
+{
+    return t->streams++;
+}
 
 /* ---- handles ---- */
 
@@ -136,10 +151,12 @@ static rf_value state_value(rf_trace *t, const void *object, rf_shape shape, con
 static rf_result check_home(const rf_trace *t, const rf_strategy *home, const char *kind, const char *name)
 {
     if (home == t->strategy) return RF_OK;
-    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                   "%s '%s' belongs to another strategy (%u replicas, first on %s) than function '%s' (%u replicas, first on "
-                   "%s); create both on the same one", kind, name, home->num_replicas, rf_strategy_device_name(home, 0),
-                   t->function->name, t->strategy->num_replicas, rf_strategy_device_name(t->strategy, 0));
+    return RF_FAIL(
+        RF_ERROR_INVALID_ARGUMENT,
+        "%s '%s' belongs to another strategy (%u replicas, first on %s) than function '%s' (%u replicas, first on "
+        "%s); create both on the same one",
+        kind, name, home->num_replicas, rf_strategy_device_name(home, 0), t->function->name, t->strategy->num_replicas,
+        rf_strategy_device_name(t->strategy, 0));
 }
 
 rf_value rf_trace_variable(rf_trace *t, rf_variable *variable)
@@ -177,7 +194,8 @@ RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values)
 {
     if (!t || t->status < 0) return invalid_tensor;
     if (!values || !values->data || rf_dtype_size(values->dtype) == 0 || rf_shape_count(values->shape) < 1) {
-        rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_constant_array: values needs a type, a shape without zeros, and data");
+        rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                      "rf_constant_array: values needs a type, a shape without zeros, and data");
         return invalid_tensor;
     }
     rf_value v = 0;
@@ -198,12 +216,10 @@ static rf_result differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *tar
 {
     rf_value *wanted = values, *found = values + count;
     const rf_value at = rf_trace_value(t, loss, "rf_gradients: loss");
-    for (uint32_t i = 0; i < count; i++)
-        wanted[i] = rf_trace_value(t, targets[i], "rf_gradients: a target");
+    for (uint32_t i = 0; i < count; i++) wanted[i] = rf_trace_value(t, targets[i], "rf_gradients: a target");
     RF_TRY(rf_trace_status(t));
     RF_TRY(stick(t, rf_graph_differentiate(t->signature->graph, at, wanted, count, found)));
-    for (uint32_t i = 0; i < count; i++)
-        grads[i] = rf_trace_wrap(t, found[i]);
+    for (uint32_t i = 0; i < count; i++) grads[i] = rf_trace_wrap(t, found[i]);
     return RF_OK;
 }
 
@@ -211,8 +227,7 @@ RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targ
                               rf_tensor *grads)
 {
     RF_REQUIRE(t, "rf_gradients: the trace is NULL");
-    for (uint32_t i = 0; grads && i < num_targets; i++)
-        grads[i] = invalid_tensor;
+    for (uint32_t i = 0; grads && i < num_targets; i++) grads[i] = invalid_tensor;
     RF_TRY(rf_trace_status(t));
     if (num_targets > 0 && (!targets || !grads))
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_gradients: targets or grads is NULL");
@@ -248,8 +263,10 @@ static rf_result check_update(const rf_trace *t, const rf_updater *updater, cons
         RF_REQUIRE(v->trainable, "variable '%s' is not trainable and cannot be updated by an optimizer", v->name);
         RF_REQUIRE(!updated_before(sig, v), "variable '%s' is updated twice in one step", v->name);
         for (uint32_t k = 0; k < i; k++)
-            RF_REQUIRE(variables.items[k] != v, "variable '%s' stands twice in the list of variables to update", v->name);
-        RF_REQUIRE(gradients[i] > 0 && gradients[i] < sig->graph->values.count, "the gradient of '%s' is missing", v->name);
+            RF_REQUIRE(variables.items[k] != v, "variable '%s' stands twice in the list of variables to update",
+                       v->name);
+        RF_REQUIRE(gradients[i] > 0 && gradients[i] < sig->graph->values.count, "the gradient of '%s' is missing",
+                   v->name);
         const rf_tensor_desc *desc = rf_graph_desc(sig->graph, gradients[i]);
         char want[96], got[96];
         RF_REQUIRE(desc->dtype == RF_F32 && rf_shape_equal(desc->shape, v->shape),
@@ -311,9 +328,9 @@ static rf_result step_result(rf_trace *t, rf_result returned, const rf_error_rec
                        rf_result_name(returned));
     rf_error_record after;
     rf_error_save(&after);
-    const bool recorded = after.info.result == returned && (after.info.line != before->info.line ||
-                                                            after.info.file != before->info.file ||
-                                                            strcmp(after.message, before->message) != 0);
+    const bool recorded = after.info.result == returned &&
+                          (after.info.line != before->info.line || after.info.file != before->info.file ||
+                           strcmp(after.message, before->message) != 0);
     return recorded ? returned : RF_FAIL(returned, "the step returned %s", rf_result_name(returned));
 }
 

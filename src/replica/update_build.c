@@ -9,7 +9,10 @@
 /* A graph under construction whose STATE values are parts of flat arrays. */
 typedef struct range_graph {
     rf_graph *graph;
-    struct { rf_location *items; uint32_t count, capacity; } states;
+    struct {
+        rf_location *items;
+        uint32_t count, capacity;
+    } states;
 } range_graph;
 
 static rf_result range_state(range_graph *g, const void *object, rf_gpu_buffer *buffer, uint64_t offset, uint64_t count,
@@ -23,7 +26,10 @@ static rf_result range_state(range_graph *g, const void *object, rf_gpu_buffer *
 }
 
 /* Places in a graph are told apart by address: byte `k` of the piece stands for its k-th array. */
-static const void *identity(const void *piece, uint32_t k) { return (const char *)piece + k; }
+static const void *identity(const void *piece, uint32_t k)
+{
+    return (const char *)piece + k;
+}
 
 typedef struct build {
     rf_update *update;
@@ -68,7 +74,8 @@ static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
         rf_value param, grad, slots[RF_MAX_SLOTS] = { 0 }, hyper;
         RF_TRY(range_state(g, identity(piece, 0), u->strategy->trainable.values.buffers[r], piece->range.begin, count,
                            &param));
-        RF_TRY(range_state(g, identity(piece, 1), rf_updater_gradients(u)->buffers[r], piece->range.begin, count, &grad));
+        RF_TRY(
+            range_state(g, identity(piece, 1), rf_updater_gradients(u)->buffers[r], piece->range.begin, count, &grad));
         for (uint32_t k = 0; k < u->params.num_slots; k++)
             RF_TRY(range_state(g, identity(piece, 2 + k), u->slots[k][r], piece->slot_offset, count, &slots[k]));
         const uint32_t which = piece->variable == RF_VARIABLES_ALL ? 0 : piece->variable;
@@ -123,8 +130,8 @@ typedef struct transfer {
     const char *name;
     const rf_flat *from; /* NULL: zeros */
     const rf_flat *to;
-    bool runs;           /* everything, else pieces: */
-    bool mine;           /* those that the replica owns, else the others */
+    bool runs; /* everything, else pieces: */
+    bool mine; /* those that the replica owns, else the others */
 } transfer;
 
 static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recording *rec)
@@ -154,7 +161,8 @@ static rf_result make_staging(const build *b, rf_update_replica *at)
 {
     rf_strategy *s = b->updater->strategy;
     const rf_flat *gradients = rf_updater_gradients(b->updater), *values = &s->trainable.values;
-    RF_TRY(make_recording(b, &(transfer){ "gradients down", gradients, &s->download, true, false }, &at->gradients_down));
+    RF_TRY(
+        make_recording(b, &(transfer){ "gradients down", gradients, &s->download, true, false }, &at->gradients_down));
     RF_TRY(make_recording(b, &(transfer){ "gradients up", &s->upload, gradients, false, true }, &at->gradients_up));
     if (s->update_mode == RF_UPDATE_LOCAL) return RF_OK;
     RF_TRY(make_recording(b, &(transfer){ "values down", values, &s->download, false, true }, &at->values_down));
@@ -210,8 +218,7 @@ static rf_result list_ranges(rf_update *update, uint64_t max_piece)
     if (!update->runs) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < update->count;) {
         rf_range run = update->spans[i];
-        for (i++; i < update->count && update->spans[i].begin == run.end; i++)
-            run.end = update->spans[i].end;
+        for (i++; i < update->count && update->spans[i].begin == run.end; i++) run.end = update->spans[i].end;
         for (; run.begin < run.end; run.begin += max_piece) {
             const uint64_t end = run.end - run.begin > max_piece ? run.begin + max_piece : run.end;
             update->runs[update->num_runs++] = (rf_range){ run.begin, end };
@@ -240,9 +247,10 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
 static rf_result prepare(rf_update *update)
 {
     rf_updater *u = update->updater;
-    RF_REQUIRE(u->params.accumulation_steps == 1 || u->variables.count == update->count,
-               "an optimizer that accumulates gradients must update the same variables in every function: %u here, %u in all",
-               update->count, u->variables.count);
+    RF_REQUIRE(
+        u->params.accumulation_steps == 1 || u->variables.count == update->count,
+        "an optimizer that accumulates gradients must update the same variables in every function: %u here, %u in all",
+        update->count, u->variables.count);
     update->sorted = RF_NEW_ARRAY(rf_variable *, update->count);
     update->spans = RF_NEW_ARRAY(rf_range, update->count);
     if (!update->sorted || !update->spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -270,8 +278,7 @@ static void free_replica(rf_update_replica *at)
     rf_program_destroy(&at->apply);
     rf_gpu_recording *recs[] = { at->first,        at->clear,       at->gradients_down,
                                  at->gradients_up, at->values_down, at->values_up };
-    for (size_t i = 0; i < sizeof(recs) / sizeof(recs[0]); i++)
-        rf_gpu_recording_destroy(&recs[i]);
+    for (size_t i = 0; i < sizeof(recs) / sizeof(recs[0]); i++) rf_gpu_recording_destroy(&recs[i]);
     rf_free(at->norm_pieces);
 }
 
@@ -300,8 +307,7 @@ void rf_update_unprepare(rf_update *update)
 void rf_update_free(rf_update *update)
 {
     rf_update_unprepare(update);
-    for (uint32_t i = 0; i < update->count; i++)
-        rf_variable_release(update->variables[i]);
+    for (uint32_t i = 0; i < update->count; i++) rf_variable_release(update->variables[i]);
     rf_free(update->variables);
     rf_free(update->gradients);
     rf_updater_release(update->updater);

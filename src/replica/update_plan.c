@@ -28,8 +28,7 @@ static rf_result give(const rf_update_plan_params *p, rf_range range, uint32_t o
         RF_TRY(add_piece(pieces, (rf_range){ range.begin, range.begin + length }, owner, bucket, RF_VARIABLES_ALL,
                          slot_counts[first]));
         if (owner == RF_OWNER_ALL)
-            for (uint32_t r = 0; r < p->num_replicas; r++)
-                slot_counts[r] += length;
+            for (uint32_t r = 0; r < p->num_replicas; r++) slot_counts[r] += length;
         else
             slot_counts[owner] += length;
         range.begin += length;
@@ -41,8 +40,7 @@ static rf_result give(const rf_update_plan_params *p, rf_range range, uint32_t o
 static rf_result shard_run(const rf_update_plan_params *p, uint32_t first, uint32_t count, uint64_t *counts,
                            rf_range *shards, uint32_t *bucket, rf_piece_list *pieces, uint64_t *slot_counts)
 {
-    for (uint32_t i = 0; i < count; i++)
-        counts[i] = p->spans[first + i].end - p->spans[first + i].begin;
+    for (uint32_t i = 0; i < count; i++) counts[i] = p->spans[first + i].end - p->spans[first + i].begin;
     rf_range *buckets;
     uint32_t num_buckets;
     RF_TRY(rf_bucket_plan(counts, count, p->bucket_elements, &buckets, &num_buckets));
@@ -60,16 +58,14 @@ static rf_result shard_run(const rf_update_plan_params *p, uint32_t first, uint3
 rf_result rf_update_plan_make(const rf_update_plan_params *p, rf_piece_list *pieces, uint64_t *slot_counts)
 {
     *pieces = (rf_piece_list){ 0 };
-    for (uint32_t r = 0; r < p->num_replicas; r++)
-        slot_counts[r] = 0;
+    for (uint32_t r = 0; r < p->num_replicas; r++) slot_counts[r] = 0;
     uint64_t *counts = RF_NEW_ARRAY(uint64_t, p->num_spans);
     rf_range *shards = RF_NEW_ARRAY(rf_range, p->num_replicas);
     rf_result r = counts && shards ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     uint32_t bucket = 0;
     for (uint32_t end = p->num_spans; r >= 0 && end > 0;) {
         uint32_t first = end - 1;
-        while (first > 0 && p->spans[first - 1].end == p->spans[first].begin)
-            first--;
+        while (first > 0 && p->spans[first - 1].end == p->spans[first].begin) first--;
         const rf_range run = { p->spans[first].begin, p->spans[end - 1].end };
         if (p->num_replicas == 1)
             r = give(p, run, 0, bucket++, pieces, slot_counts);
@@ -94,8 +90,7 @@ rf_result rf_pieces_restrict(const rf_piece_list *pieces, const rf_range *spans,
         for (uint32_t s = 0; s < num_spans;) {
             /* A run of adjacent spans counts as one unless variables are kept apart. */
             uint32_t last = s;
-            while (!by_variable && last + 1 < num_spans && spans[last + 1].begin == spans[last].end)
-                last++;
+            while (!by_variable && last + 1 < num_spans && spans[last + 1].begin == spans[last].end) last++;
             rf_range part = { spans[s].begin, spans[last].end };
             if (part.begin < piece->range.begin) part.begin = piece->range.begin;
             if (part.end > piece->range.end) part.end = piece->range.end;

@@ -5,7 +5,7 @@
 
 #include "replica/strategy.h"
 
-#define RF_OWNER_ALL UINT32_MAX    /* every replica updates it */
+#define RF_OWNER_ALL UINT32_MAX     /* every replica updates it */
 #define RF_VARIABLES_ALL UINT32_MAX /* the piece may span several variables */
 
 typedef struct rf_piece {
@@ -21,19 +21,19 @@ typedef struct rf_piece_list {
 } rf_piece_list;
 
 typedef struct rf_update_plan_params {
-    const rf_range *spans;    /* one per variable, ascending, not overlapping, borders at multiples of `granularity` */
+    const rf_range *spans; /* one per variable, ascending, not overlapping, borders at multiples of `granularity` */
     uint32_t num_spans;
     uint32_t num_replicas;
-    bool sharded;             /* cut into buckets and shards; else pieces are owned by all */
+    bool sharded; /* cut into buckets and shards; else pieces are owned by all */
     uint64_t bucket_elements, granularity;
-    uint64_t max_piece;       /* longest piece in elements (a descriptor's reach), a multiple of `granularity` */
+    uint64_t max_piece; /* longest piece in elements (a descriptor's reach), a multiple of `granularity` */
 } rf_update_plan_params;
 
 /* Pieces that together cover the spans exactly, buckets in backward order. slot_counts[r]: elements of replica r's slot
  * arrays. With one replica, it owns everything in as few pieces as possible. */
 rf_result rf_update_plan_make(const rf_update_plan_params *params, rf_piece_list *pieces, uint64_t *slot_counts);
-/* The parts of `pieces` that lie within `spans` (as above; a subset of those planned). `by_variable` cuts at their borders and
- * sets rf_piece::variable. */
+/* The parts of `pieces` that lie within `spans` (as above; a subset of those planned). `by_variable` cuts at their
+ * borders and sets rf_piece::variable. */
 rf_result rf_pieces_restrict(const rf_piece_list *pieces, const rf_range *spans, uint32_t num_spans, bool by_variable,
                              rf_piece_list *out);
 void rf_piece_list_free(rf_piece_list *pieces);

@@ -5,10 +5,16 @@
 
 #include "replica/internal.h"
 
-static bool wants_norms(const rf_updater *u) { return u->params.variable_norms || u->params.global_norm; }
+static bool wants_norms(const rf_updater *u)
+{
+    return u->params.variable_norms || u->params.global_norm;
+}
 
 /* The step being made is the one after which variables change. */
-static bool is_due(const rf_updater *u) { return u->accumulated + 1 == u->params.accumulation_steps; }
+static bool is_due(const rf_updater *u)
+{
+    return u->accumulated + 1 == u->params.accumulation_steps;
+}
 
 /* ---- numbers of the update ---- */
 
@@ -76,8 +82,7 @@ static rf_result reduce_gradients(rf_update *update, const uint32_t *examples)
     RF_TRY(rf_strategy_wait(s));
     RF_TRY(s->exchange->fns->reduce_scatter(s->exchange, update->pieces.items, update->pieces.count, update->from,
                                             update->to));
-    for (uint32_t r = 0; r < s->num_replicas; r++)
-        RF_TRY(submit_one(s, r, update->replicas[r].gradients_up));
+    for (uint32_t r = 0; r < s->num_replicas; r++) RF_TRY(submit_one(s, r, update->replicas[r].gradients_up));
     return RF_OK;
 }
 
@@ -100,8 +105,7 @@ static rf_result reduce_norms(rf_update *update)
         for (uint32_t i = 0; i < at->num_norms; i++)
             memcpy(&update->partials[at->norm_pieces[i]], rf_frame_result(update->frames[r], i), sizeof(float));
     }
-    for (uint32_t i = 0; i < update->num_hypers; i++)
-        update->squares[i] = 0;
+    for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = 0;
     for (uint32_t i = 0; i < update->pieces.count; i++) {
         const uint32_t variable = update->pieces.items[i].variable;
         update->squares[variable == RF_VARIABLES_ALL ? 0 : variable] += update->partials[i];
@@ -137,8 +141,7 @@ static rf_result gather_values(rf_update *update)
     RF_TRY(rf_strategy_wait(s));
     RF_TRY(s->exchange->fns->all_gather(s->exchange, update->pieces.items, update->pieces.count, update->from,
                                         update->to));
-    for (uint32_t r = 0; r < s->num_replicas; r++)
-        RF_TRY(submit_one(s, r, update->replicas[r].values_up));
+    for (uint32_t r = 0; r < s->num_replicas; r++) RF_TRY(submit_one(s, r, update->replicas[r].values_up));
     return RF_OK;
 }
 
@@ -175,7 +178,6 @@ rf_result rf_update_finish(rf_update *update, const uint32_t *examples)
     } else {
         u->accumulated++;
     }
-    for (uint32_t i = 0; i < update->count; i++)
-        update->variables[i]->updater = u;
+    for (uint32_t i = 0; i < update->count; i++) update->variables[i]->updater = u;
     return RF_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State that updates keep between steps: optimizer slots with the owners of their parts, sums of accumulated gradients. */
+/* State that updates keep between steps: optimizer slots with the owners of their parts, sums of accumulated gradients.
+ */
 #include <string.h>
 
 #include "replica/internal.h"
@@ -9,8 +10,7 @@
 static void free_slots(const rf_strategy *s, rf_gpu_buffer **slots[RF_MAX_SLOTS])
 {
     for (uint32_t k = 0; k < RF_MAX_SLOTS; k++) {
-        for (uint32_t r = 0; slots[k] && r < s->num_replicas; r++)
-            rf_gpu_buffer_destroy(&slots[k][r]);
+        for (uint32_t r = 0; slots[k] && r < s->num_replicas; r++) rf_gpu_buffer_destroy(&slots[k][r]);
         rf_free(slots[k]);
         slots[k] = NULL;
     }
@@ -41,10 +41,12 @@ void rf_updater_release(rf_updater *u)
 rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *params, rf_updater **out)
 {
     *out = NULL;
-    RF_REQUIRE(params->emit && params->hyper && params->hyper_count > 0, "updater: emit, hyper and hyper_count are needed");
+    RF_REQUIRE(params->emit && params->hyper && params->hyper_count > 0,
+               "updater: emit, hyper and hyper_count are needed");
     RF_REQUIRE(params->num_slots <= RF_MAX_SLOTS, "updater: %u slots; at most %d", params->num_slots, RF_MAX_SLOTS);
     RF_REQUIRE(params->accumulation_steps >= 1, "updater: accumulation_steps must be at least 1");
-    RF_REQUIRE(params->accumulation_steps == 1 || params->emit_accumulate, "updater: accumulation needs emit_accumulate");
+    RF_REQUIRE(params->accumulation_steps == 1 || params->emit_accumulate,
+               "updater: accumulation needs emit_accumulate");
     RF_REQUIRE(!params->variable_norms || !params->global_norm, "updater: norms are per variable or global, not both");
     RF_REQUIRE(!(params->variable_norms || params->global_norm) || params->emit_sum_squares,
                "updater: norms need emit_sum_squares");
@@ -66,9 +68,15 @@ void rf_updater_destroy(rf_updater **updater)
     *updater = NULL;
 }
 
-uint64_t rf_updater_iterations(const rf_updater *updater) { return updater->iterations; }
+uint64_t rf_updater_iterations(const rf_updater *updater)
+{
+    return updater->iterations;
+}
 
-void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations) { updater->iterations = iterations; }
+void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations)
+{
+    updater->iterations = iterations;
+}
 
 /* ---- plans and the move of state between owners ---- */
 
@@ -140,8 +148,7 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
     const rf_strategy *s = u->strategy;
     rf_range *spans = RF_NEW_ARRAY(rf_range, count);
     if (!spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < count; i++)
-        spans[i] = rf_variable_span(variables[i]);
+    for (uint32_t i = 0; i < count; i++) spans[i] = rf_variable_span(variables[i]);
     const rf_update_plan_params params = { .spans = spans,
                                            .num_spans = count,
                                            .num_replicas = s->num_replicas,
@@ -193,8 +200,7 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
 {
     const uint32_t known = u->variables.count;
     uint32_t news = 0;
-    for (uint32_t i = 0; i < count; i++)
-        news += !knows(u, variables[i]);
+    for (uint32_t i = 0; i < count; i++) news += !knows(u, variables[i]);
     if (news == 0) return RF_OK;
     RF_TRY(rf_strategy_wait(u->strategy));
     rf_variable **all = RF_NEW_ARRAY(rf_variable *, known + news);

@@ -36,7 +36,8 @@ static rf_result write_all(const rf_variable *v, const float *values, uint64_t c
     return RF_OK;
 }
 
-/* `values` has the length of the span: what follows the variable's own elements is zero, also where an older variable was. */
+/* `values` has the length of the span: what follows the variable's own elements is zero, also where an older variable
+ * was. */
 static rf_result place(rf_variable *v, const float *values)
 {
     rf_strategy *s = v->strategy;
@@ -99,8 +100,8 @@ static rf_result initial_values(const rf_variable *v, const rf_variable_params *
         memcpy(values, p->value, v->count * sizeof(float));
         return RF_OK;
     }
-    const uint64_t seed = p->initializer.seed ? p->initializer.seed
-                                              : rf_hash64(v->strategy->seed, v->strategy->variables_created);
+    const uint64_t seed =
+        p->initializer.seed ? p->initializer.seed : rf_hash64(v->strategy->seed, v->strategy->variables_created);
     return rf_initializer_fill(&p->initializer, v->shape, seed, values);
 }
 
@@ -110,8 +111,8 @@ static rf_result set_up(rf_variable *v, const rf_variable_params *p)
     if (!v->name) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const int64_t count = rf_shape_count(v->shape);
     char shape[96];
-    RF_REQUIRE(count > 0, "rf_variable_create: '%s' has shape %s; give %d dimensions or less, each of at least 1", v->name,
-               rf_shape_format(v->shape, shape, sizeof(shape)), RF_MAX_RANK);
+    RF_REQUIRE(count > 0, "rf_variable_create: '%s' has shape %s; give %d dimensions or less, each of at least 1",
+               v->name, rf_shape_format(v->shape, shape, sizeof(shape)), RF_MAX_RANK);
     v->count = (uint64_t)count;
     float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->alignment));
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -155,14 +156,20 @@ RF_API void rf_variable_destroy(rf_variable **variable)
 
 /* ---- questions ---- */
 
-RF_API const char *rf_variable_name(const rf_variable *variable) { return variable ? variable->name : ""; }
+RF_API const char *rf_variable_name(const rf_variable *variable)
+{
+    return variable ? variable->name : "";
+}
 
 RF_API rf_shape rf_variable_shape(const rf_variable *variable)
 {
     return variable ? variable->shape : (rf_shape){ 0 };
 }
 
-RF_API bool rf_variable_trainable(const rf_variable *variable) { return variable && variable->trainable; }
+RF_API bool rf_variable_trainable(const rf_variable *variable)
+{
+    return variable && variable->trainable;
+}
 
 /* ---- values ---- */
 
@@ -199,8 +206,10 @@ RF_API rf_result rf_variable_read_gradient(const rf_variable *variable, float *v
     rf_updater *u = variable->updater;
     if (!u) return RF_FAIL(RF_ERROR_NOT_FOUND, "no optimizer step has run for variable '%s' yet", variable->name);
     if (u->accumulated > 0)
-        return RF_FAIL(RF_ERROR_NOT_FOUND, "the gradient of '%s' is being accumulated: %u of %u steps are done; read it after "
-                       "the step that updates", variable->name, u->accumulated, u->params.accumulation_steps);
+        return RF_FAIL(RF_ERROR_NOT_FOUND,
+                       "the gradient of '%s' is being accumulated: %u of %u steps are done; read it after "
+                       "the step that updates",
+                       variable->name, u->accumulated, u->params.accumulation_steps);
     RF_TRY(rf_strategy_wait(variable->strategy));
     RF_TRY(rf_strategy_status(variable->strategy));
     const uint64_t begin = variable->offset, end = begin + variable->count;
@@ -221,8 +230,7 @@ void rf_variables_sort(rf_variable **variables, uint32_t count)
     for (uint32_t i = 1; i < count; i++) {
         rf_variable *v = variables[i];
         uint32_t k = i;
-        for (; k > 0 && variables[k - 1]->offset > v->offset; k--)
-            variables[k] = variables[k - 1];
+        for (; k > 0 && variables[k - 1]->offset > v->offset; k--) variables[k] = variables[k - 1];
         variables[k] = v;
     }
 }

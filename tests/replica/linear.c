@@ -9,7 +9,8 @@ void check_failure(rf_result got, rf_result want, const char *expression, const 
 {
     if (got != want) fail_msg("%s: %s instead of %s", expression, rf_result_name(got), rf_result_name(want));
     for (; *parts; parts++)
-        if (!strstr(rf_error_message(), *parts)) fail_msg("%s: '%s' is not in: %s", expression, *parts, rf_error_message());
+        if (!strstr(rf_error_message(), *parts))
+            fail_msg("%s: '%s' is not in: %s", expression, *parts, rf_error_message());
 }
 
 rf_strategy *open_devices(const char *devices, const rf_mirrored_params *params)
@@ -34,8 +35,7 @@ static void make_data(void)
 {
     rf_rng rng = { .key = 2024 };
     for (int n = 0; n < MAX_BATCH; n++) {
-        for (int i = 0; i < IN; i++)
-            points[n][i] = 0.3f * (float)rf_rng_normal(&rng);
+        for (int i = 0; i < IN; i++) points[n][i] = 0.3f * (float)rf_rng_normal(&rng);
         targets[n] = 2 * points[n][0] - points[n][1] + 0.25f + 0.1f * (float)rf_rng_normal(&rng);
     }
 }
@@ -50,15 +50,13 @@ rf_element linear_batch(uint32_t first, uint32_t count)
 
 void linear_initial(float *w, float *b)
 {
-    for (int i = 0; i < IN; i++)
-        w[i] = 0.1f * (float)(i % 7) - 0.3f;
+    for (int i = 0; i < IN; i++) w[i] = 0.1f * (float)(i % 7) - 0.3f;
     *b = 0.5f;
 }
 
 double linear_predict(const double *w, double b, uint32_t n)
 {
-    for (int i = 0; i < IN; i++)
-        b += points[n][i] * w[i];
+    for (int i = 0; i < IN; i++) b += points[n][i] * w[i];
     return b;
 }
 
@@ -72,18 +70,17 @@ void linear_reference(double *w, double *b, float rate, uint32_t steps, uint32_t
             const double d = linear_predict(w, *b, n) - targets[n];
             losses[s] += d * d / count;
             db += 2 * d / count;
-            for (int i = 0; i < IN; i++)
-                dw[i] += 2 * d * points[n][i] / count;
+            for (int i = 0; i < IN; i++) dw[i] += 2 * d * points[n][i] / count;
         }
-        for (int i = 0; i < IN; i++)
-            w[i] -= (double)rate * dw[i];
+        for (int i = 0; i < IN; i++) w[i] -= (double)rate * dw[i];
         *b -= (double)rate * db;
     }
 }
 
 /* ---- updates ---- */
 
-static rf_result emit_update(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots, rf_value hyper)
+static rf_result emit_update(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
+                             rf_value hyper)
 {
     const linear *m = user;
     if (!m->adam) return rf_emit_update(g, &rf_op_sgd_update, NULL, (rf_value[]){ param, grad, hyper }, 3);
@@ -105,8 +102,7 @@ static void hyper(void *user, uint64_t iteration, double norm, float *values)
     linear *m = user;
     m->last_norm = norm;
     m->num_hypers++;
-    for (int i = 0; i < RF_HYPER_COUNT; i++)
-        values[i] = 0;
+    for (int i = 0; i < RF_HYPER_COUNT; i++) values[i] = 0;
     values[RF_HYPER_RATE] = m->rate;
     double scale = 1.0 / m->accumulation_steps;
     if (m->clip_norm > 0 && norm > m->clip_norm) scale *= m->clip_norm / norm;

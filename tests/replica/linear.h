@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linear regression with the inside functions alone: what the tests of strategies train. Made of operations whose kernels
- * every driver compiles quickly. */
+/* Linear regression with the inside functions alone: what the tests of strategies train. Made of operations whose
+ * kernels every driver compiles quickly. */
 #ifndef RF_TESTS_REPLICA_LINEAR_H
 #define RF_TESTS_REPLICA_LINEAR_H
 

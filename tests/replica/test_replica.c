@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What strategies, functions and variables promise: the tutorial's figures, traces and their reuse, late variables, results,
- * local state, seeds, lifetimes, and messages that name what is wrong. */
+/* What strategies, functions and variables promise: the tutorial's figures, traces and their reuse, late variables,
+ * results, local state, seeds, lifetimes, and messages that name what is wrong. */
 #include "linear.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ static rf_result average_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
 {
     (void)user;
     rf_value sum;
-    RF_TRY(rf_emit_reduce(rf_trace_graph(t), RF_REDUCE_KIND_SUM, rf_trace_value(t, in[0], "losses"), NULL, 0, false, &sum));
+    RF_TRY(rf_emit_reduce(rf_trace_graph(t), RF_REDUCE_KIND_SUM, rf_trace_value(t, in[0], "losses"), NULL, 0, false,
+                          &sum));
     const rf_value batch = rf_trace_value(t, rf_global_batch_size(t), "batch");
     RF_TRY(rf_emit_binary(rf_trace_graph(t), RF_FN_DIVIDE, 0, sum, batch, &sum));
     out[0] = rf_trace_wrap(t, sum);
@@ -112,8 +113,11 @@ static rf_result late_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     late *l = user;
     rf_graph *g = rf_trace_graph(t);
     if (!l->built)
-        RF_TRY(rf_variable_create(l->strategy, &(rf_variable_params){ .name = "built", .shape = RF_SHAPE((int64_t)l->built_count),
-                                  .initializer = { RF_INIT_CONSTANT, 7 } }, &l->built));
+        RF_TRY(rf_variable_create(l->strategy,
+                                  &(rf_variable_params){ .name = "built",
+                                                         .shape = RF_SHAPE((int64_t)l->built_count),
+                                                         .initializer = { RF_INIT_CONSTANT, 7 } },
+                                  &l->built));
     rf_value sum, built;
     RF_TRY(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, rf_trace_value(t, in[0], "x"), NULL, 0, false, &sum));
     RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, sum, rf_trace_variable(t, l->first), &sum));
@@ -140,8 +144,9 @@ static void variables_may_come_late(void **state)
     rf_strategy *s = open_devices(one, NULL);
     /* Large enough that the arrays move while the step is traced. */
     late l = { .strategy = s, .built_count = 40000 };
-    CHECK(rf_variable_create(s, &(rf_variable_params){ .name = "first", .shape = RF_SHAPE(1), .initializer = { RF_INIT_CONSTANT, 2 } },
-                             &l.first));
+    CHECK(rf_variable_create(
+        s, &(rf_variable_params){ .name = "first", .shape = RF_SHAPE(1), .initializer = { RF_INIT_CONSTANT, 2 } },
+        &l.first));
     rf_function *f;
     rf_per_replica *before;
     CHECK(rf_function_create(s, &(rf_function_params){ late_step, &l, 1, "late", false }, &f));
@@ -171,8 +176,7 @@ static void variables_may_come_late(void **state)
     CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(3), .initializer = { RF_INIT_ONES } }, &more));
     float values[64];
     CHECK(rf_flat_read(&s->trainable.values, 0, more->offset, 64, values));
-    for (int i = 0; i < 64; i++)
-        assert_true(values[i] == (i < 3 ? 1 : 0));
+    for (int i = 0; i < 64; i++) assert_true(values[i] == (i < 3 ? 1 : 0));
     rf_variable_destroy(&more);
     rf_function_destroy(&f);
     rf_variable_destroy(&l.built);
@@ -259,7 +263,8 @@ static void initial_values_do_not_depend_on_replicas(void **state)
         rf_strategy_set_seed(s, 42);
         rf_variable *v[3];
         for (int i = 0; i < 3; i++) {
-            CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(10, 20), .not_trainable = i == 1 }, &v[i]));
+            CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(10, 20), .not_trainable = i == 1 },
+                                     &v[i]));
             for (uint32_t r = 0; r < s->num_replicas; r++) {
                 CHECK(rf_variable_read_replica(v[i], r, got));
                 if (k == 0 && i < 2) memcpy(want[i], got, sizeof(got));
@@ -291,7 +296,8 @@ static rf_result counters_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     RF_TRY(rf_emit_unary(rf_trace_graph(t), RF_FN_COPY, 0, rf_trace_inverse_active(t), &inverse));
     out[1] = rf_trace_wrap(t, inverse);
     total = rf_trace_local_state(t, c->state);
-    RF_TRY(rf_emit_reduce(rf_trace_graph(t), RF_REDUCE_KIND_SUM, rf_trace_value(t, in[0], "x"), (int32_t[]){ 0 }, 1, true, &sum));
+    RF_TRY(rf_emit_reduce(rf_trace_graph(t), RF_REDUCE_KIND_SUM, rf_trace_value(t, in[0], "x"), (int32_t[]){ 0 }, 1,
+                          true, &sum));
     RF_TRY(rf_emit_update(rf_trace_graph(t), &rf_op_accumulate, NULL, (rf_value[]){ total, sum }, 2));
     assert_int_equal(rf_trace_next_stream(t), 0);
     assert_int_equal(rf_trace_next_stream(t), 1);
@@ -350,7 +356,8 @@ static rf_result gradients_step(rf_trace *t, const rf_tensor *in, rf_tensor *out
     weights[0] = 100; /* copied before */
     RF_TRY(rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, rf_trace_value(t, targets[0], "v"),
                           rf_trace_value(t, constant, "c"), &loss));
-    RF_TRY(rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, loss, rf_trace_value(t, rf_constant(t, 10), "c"), &loss));
+    RF_TRY(
+        rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, loss, rf_trace_value(t, rf_constant(t, 10), "c"), &loss));
     RF_TRY(rf_emit_reduce(rf_trace_graph(t), RF_REDUCE_KIND_SUM, loss, NULL, 0, false, &loss));
     RF_TRY(rf_gradients(t, rf_trace_wrap(t, loss), targets, 2, grads));
     assert_true(rf_shape_equal(rf_tensor_shape(t, grads[0]), RF_SHAPE(3)));
@@ -401,32 +408,55 @@ static rf_result bad_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void
     out[0] = in[0];
     rf_variable *twice[2] = { b->own, b->own };
     switch (b->what) {
-    case 0: b->kept = in[0]; break;
-    case 1: out[0] = b->kept; break;
-    case 2: out[0] = (rf_tensor){ 0 }; break;
-    case 3: rf_variable_tensor(t, b->foreign); break;
-    case 4: return RF_ERROR_IO;
-    case 5: return rf_trace_fail(t, RF_ERROR_CANCELLED, "layer %d is tired", 7);
-    case 6: rf_trace_fail(t, RF_ERROR_UNSUPPORTED, "first"); rf_trace_fail(t, RF_ERROR_IO, "second"); return RF_OK;
-    case 7: return RF_END;
-    case 8: return rf_variable_create(rf_trace_strategy(t), &(rf_variable_params){ .name = "hole", .shape = RF_SHAPE(0) }, &b->own);
-    case 9: return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 });
-    case 10: return rf_trace_update(t, b->updater, (rf_value[]){ rf_trace_variable(t, b->fixed) }, (rf_variable_list){ &b->fixed, 1 });
+    case 0:
+        b->kept = in[0];
+        break;
+    case 1:
+        out[0] = b->kept;
+        break;
+    case 2:
+        out[0] = (rf_tensor){ 0 };
+        break;
+    case 3:
+        rf_variable_tensor(t, b->foreign);
+        break;
+    case 4:
+        return RF_ERROR_IO;
+    case 5:
+        return rf_trace_fail(t, RF_ERROR_CANCELLED, "layer %d is tired", 7);
+    case 6:
+        rf_trace_fail(t, RF_ERROR_UNSUPPORTED, "first");
+        rf_trace_fail(t, RF_ERROR_IO, "second");
+        return RF_OK;
+    case 7:
+        return RF_END;
+    case 8:
+        return rf_variable_create(rf_trace_strategy(t), &(rf_variable_params){ .name = "hole", .shape = RF_SHAPE(0) },
+                                  &b->own);
+    case 9:
+        return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 });
+    case 10:
+        return rf_trace_update(t, b->updater, (rf_value[]){ rf_trace_variable(t, b->fixed) },
+                               (rf_variable_list){ &b->fixed, 1 });
     case 11:
         x = rf_trace_variable(t, b->own);
         return rf_trace_update(t, b->updater, (rf_value[]){ x, x }, (rf_variable_list){ twice, 2 });
-    case 12: return rf_trace_update(t, b->updater, &x, (rf_variable_list){ 0 });
+    case 12:
+        return rf_trace_update(t, b->updater, &x, (rf_variable_list){ 0 });
     case 13:
         x = rf_trace_variable(t, b->own);
         RF_TRY(rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 }));
         return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 });
-    case 14: return rf_gradients(t, in[0], in, 1, out);
-    default: break;
+    case 14:
+        return rf_gradients(t, in[0], in, 1, out);
+    default:
+        break;
     }
     return RF_OK;
 }
 
-static rf_result emit_nothing(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots, rf_value hyper)
+static rf_result emit_nothing(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
+                              rf_value hyper)
 {
     (void)user, (void)g, (void)param, (void)grad, (void)slots, (void)hyper;
     return RF_OK;
@@ -445,10 +475,15 @@ static void steps_that_fail(void **state)
     bad b = { 0 };
     CHECK(rf_variable_create(other, &(rf_variable_params){ .name = "stranger", .shape = RF_SHAPE(2) }, &b.foreign));
     CHECK(rf_variable_create(s, &(rf_variable_params){ .name = "own", .shape = RF_SHAPE(5) }, &b.own));
-    CHECK(rf_variable_create(s, &(rf_variable_params){ .name = "frozen", .shape = RF_SHAPE(5), .not_trainable = true }, &b.fixed));
-    CHECK(rf_updater_create(s, &(rf_updater_params){ .accumulation_steps = 1, .emit = emit_nothing, .hyper = no_hyper, .hyper_count = 1 },
-                            &b.updater));
-    static const struct { rf_result result; const char *parts[3]; } want[] = {
+    CHECK(rf_variable_create(s, &(rf_variable_params){ .name = "frozen", .shape = RF_SHAPE(5), .not_trainable = true },
+                             &b.fixed));
+    CHECK(rf_updater_create(
+        s, &(rf_updater_params){ .accumulation_steps = 1, .emit = emit_nothing, .hyper = no_hyper, .hyper_count = 1 },
+        &b.updater));
+    static const struct {
+        rf_result result;
+        const char *parts[3];
+    } want[] = {
         { RF_OK, { "" } },
         { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "out[0]", "another trace" } },
         { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "out[0]", "invalid tensor" } },
@@ -474,10 +509,12 @@ static void steps_that_fail(void **state)
         rf_per_replica *result;
         const rf_result r = rf_strategy_run(s, f, &batch, &result);
         if (b.what > 0) {
-            check_failure(r, want[b.what].result, "step", (const char *const[]){ want[b.what].parts[0], want[b.what].parts[1],
-                                                                                  want[b.what].parts[2], NULL });
+            check_failure(
+                r, want[b.what].result, "step",
+                (const char *const[]){ want[b.what].parts[0], want[b.what].parts[1], want[b.what].parts[2], NULL });
             assert_null(result);
-            assert_int_equal(rf_strategy_run(s, f, &batch, &result), want[b.what].result); /* tried again, fails again */
+            assert_int_equal(rf_strategy_run(s, f, &batch, &result),
+                             want[b.what].result); /* tried again, fails again */
             assert_int_equal(rf_function_num_traces(f), 2);
         } else {
             CHECK(r);
@@ -502,7 +539,8 @@ static void bad_arguments(void **state)
     float x[8] = { 0 }, total;
     CHECK(rf_function_create(s, &(rf_function_params){ average_step, NULL, 2, "average", false }, &f));
     rf_element good = { 1, { { RF_F32, RF_SHAPE(4), x } } }, batch = good;
-    CHECK_FAILS(rf_strategy_run(other, f, &good, NULL), RF_ERROR_INVALID_ARGUMENT, "'average'", "another strategy", "2 replicas");
+    CHECK_FAILS(rf_strategy_run(other, f, &good, NULL), RF_ERROR_INVALID_ARGUMENT, "'average'", "another strategy",
+                "2 replicas");
     CHECK_FAILS(rf_strategy_run(NULL, f, &good, NULL), RF_ERROR_INVALID_ARGUMENT, "strategy is NULL");
     CHECK_FAILS(rf_strategy_run(s, NULL, &good, NULL), RF_ERROR_INVALID_ARGUMENT, "function is NULL");
     CHECK_FAILS(rf_strategy_run(s, f, NULL, NULL), RF_ERROR_INVALID_ARGUMENT, "'average'", "batch is NULL");
@@ -520,23 +558,28 @@ static void bad_arguments(void **state)
     CHECK_FAILS(rf_strategy_run(s, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "0 and 1", "4 and 3");
     rf_per_replica *results[2];
     CHECK(rf_strategy_run(s, f, &good, results)); /* none of these did any harm */
-    CHECK_FAILS(rf_strategy_reduce(other, RF_REDUCE_SUM, results[0], &total), RF_ERROR_INVALID_ARGUMENT, "'average'", "another strategy");
+    CHECK_FAILS(rf_strategy_reduce(other, RF_REDUCE_SUM, results[0], &total), RF_ERROR_INVALID_ARGUMENT, "'average'",
+                "another strategy");
     CHECK_FAILS(rf_strategy_reduce(s, (rf_reduce_op)9, results[0], &total), RF_ERROR_INVALID_ARGUMENT, "op 9");
     CHECK_FAILS(rf_variable_create(s, NULL, &v), RF_ERROR_INVALID_ARGUMENT, "params");
-    CHECK_FAILS(rf_variable_create(s, &(rf_variable_params){ .name = "n", .shape = { 9, { 1 } } }, &v), RF_ERROR_INVALID_ARGUMENT, "'n'");
+    CHECK_FAILS(rf_variable_create(s, &(rf_variable_params){ .name = "n", .shape = { 9, { 1 } } }, &v),
+                RF_ERROR_INVALID_ARGUMENT, "'n'");
     rf_function_destroy(&f);
     CHECK_FAILS(rf_function_create(s, &(rf_function_params){ 0 }, &f), RF_ERROR_INVALID_ARGUMENT, "step");
     assert_null(f);
 
     const double shares[] = { 1, 2, 3 };
-    CHECK_FAILS(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = twin, .shares = shares, .num_shares = 3 }, &none),
-                RF_ERROR_INVALID_ARGUMENT, "3 shares", "2 replicas");
+    CHECK_FAILS(
+        rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = twin, .shares = shares, .num_shares = 3 }, &none),
+        RF_ERROR_INVALID_ARGUMENT, "3 shares", "2 replicas");
     assert_null(none);
-    CHECK_FAILS(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = twin, .shares = (double[]){ 1, NAN }, .num_shares = 2 }, &none),
+    CHECK_FAILS(rf_strategy_create_mirrored(
+                    &(rf_mirrored_params){ .devices = twin, .shares = (double[]){ 1, NAN }, .num_shares = 2 }, &none),
                 RF_ERROR_INVALID_ARGUMENT, "share 1");
-    CHECK_FAILS(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = "llvmpipe,warp core" }, &none), RF_ERROR_NOT_FOUND,
-                "'warp core'", "llvmpipe");
-    CHECK_FAILS(rf_strategy_create_one_device(&(rf_one_device_params){ .device = twin }, &none), RF_ERROR_INVALID_ARGUMENT, "list");
+    CHECK_FAILS(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = "llvmpipe,warp core" }, &none),
+                RF_ERROR_NOT_FOUND, "'warp core'", "llvmpipe");
+    CHECK_FAILS(rf_strategy_create_one_device(&(rf_one_device_params){ .device = twin }, &none),
+                RF_ERROR_INVALID_ARGUMENT, "list");
     rf_strategy_destroy(&s);
     rf_strategy_destroy(&other);
 }
@@ -546,7 +589,8 @@ static void local_updates_want_one_driver(void **state)
     (void)state;
     rf_strategy *s = open_devices("llvmpipe,SwiftShader", NULL);
     rf_strategy_destroy(&s);
-    CHECK_FAILS(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = "llvmpipe,SwiftShader", .update_mode = RF_UPDATE_LOCAL }, &s),
+    CHECK_FAILS(rf_strategy_create_mirrored(
+                    &(rf_mirrored_params){ .devices = "llvmpipe,SwiftShader", .update_mode = RF_UPDATE_LOCAL }, &s),
                 RF_ERROR_INVALID_ARGUMENT, "llvmpipe", "SwiftShader", "RF_UPDATE_SHARDED");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the replica layer that are pure functions: splits, shards, buckets, update plans, the exchange in host memory,
- * device choice, initial values. */
+/* The parts of the replica layer that are pure functions: splits, shards, buckets, update plans, the exchange in host
+ * memory, device choice, initial values. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,8 @@ static void check_split(uint64_t examples, const double *shares, uint32_t n, con
     uint32_t counts[8];
     rf_split_batch(examples, shares, n, counts);
     for (uint32_t r = 0; r < n; r++)
-        if (counts[r] != want[r]) fail_msg("%u examples, replica %u: %u instead of %u", (unsigned)examples, r, counts[r], want[r]);
+        if (counts[r] != want[r])
+            fail_msg("%u examples, replica %u: %u instead of %u", (unsigned)examples, r, counts[r], want[r]);
 }
 
 static void split_known(void **state)
@@ -119,7 +120,8 @@ static void buckets_cover(void **state)
             assert_true(border);
             if (buckets[b].end - buckets[b].begin > limit) assert_true(single);
             /* Two neighbours that would fit together are together. */
-            if (b > 0 && buckets[b - 1].end - buckets[b].begin <= limit && single) fail_msg("bucket %u could be larger", b - 1);
+            if (b > 0 && buckets[b - 1].end - buckets[b].begin <= limit && single)
+                fail_msg("bucket %u could be larger", b - 1);
         }
         assert_int_equal(at, 0);
         rf_free(buckets);
@@ -159,20 +161,16 @@ static void check_plan(const rf_range *spans, uint32_t n, const rf_piece_list *p
         assert_true(p->range.begin < p->range.end && p->range.end - p->range.begin <= max_piece);
         assert_int_equal(p->range.begin % SPAN_UNIT, 0);
         if (i > 0) assert_true(p->bucket >= pieces->items[i - 1].bucket);
-        for (uint64_t e = p->range.begin; e < p->range.end; e++)
-            seen[e]++;
+        for (uint64_t e = p->range.begin; e < p->range.end; e++) seen[e]++;
         for (uint32_t r = 0; r < replicas; r++)
             for (uint64_t e = 0; (p->owner == r || p->owner == RF_OWNER_ALL) && e < p->range.end - p->range.begin; e++)
                 slots[r][p->slot_offset + e]++;
     }
     for (uint32_t i = 0; i < n; i++)
-        for (uint64_t e = spans[i].begin; e < spans[i].end; e++)
-            assert_int_equal(seen[e]++, 1);
-    for (uint64_t e = 0; e < MAX_ELEMENTS; e++)
-        assert_true(seen[e] == 0 || seen[e] == 2);
+        for (uint64_t e = spans[i].begin; e < spans[i].end; e++) assert_int_equal(seen[e]++, 1);
+    for (uint64_t e = 0; e < MAX_ELEMENTS; e++) assert_true(seen[e] == 0 || seen[e] == 2);
     for (uint32_t r = 0; slot_counts && r < replicas; r++)
-        for (uint64_t e = 0; e < MAX_ELEMENTS; e++)
-            assert_int_equal(slots[r][e], e < slot_counts[r]);
+        for (uint64_t e = 0; e < MAX_ELEMENTS; e++) assert_int_equal(slots[r][e], e < slot_counts[r]);
 }
 
 static void update_plans(void **state)
@@ -194,8 +192,7 @@ static void update_plans(void **state)
         assert_int_equal(rf_update_plan_make(&params, &pieces, slot_counts), RF_OK);
         check_plan(spans, n, &pieces, replicas, slot_counts, params.max_piece);
         uint64_t held = 0;
-        for (uint32_t r = 0; r < replicas; r++)
-            held += slot_counts[r];
+        for (uint32_t r = 0; r < replicas; r++) held += slot_counts[r];
         assert_int_equal(held, params.sharded ? total : total * replicas);
 
         uint32_t num_subset = 0;
@@ -276,8 +273,7 @@ static void exchange_sums_in_order(void **state)
                 const float want = has ? sum : before[r][i];
                 if (memcmp(&data[r][i], &want, sizeof(want)) != 0) fail_msg("replica %u, element %d", r, (int)i);
             }
-    for (int i = 650001; i < 650064; i++)
-        assert_memory_equal(&data[0][i], &before[0][i], sizeof(float));
+    for (int i = 650001; i < 650064; i++) assert_memory_equal(&data[0][i], &before[0][i], sizeof(float));
 
     assert_int_equal(exchange->fns->all_gather(exchange, pieces, 3, from, data), RF_OK);
     assert_memory_equal(data[0], data[1], 650001 * sizeof(float));
@@ -289,8 +285,7 @@ static void exchange_sums_in_order(void **state)
     assert_memory_equal(data[1], before[2], 64 * sizeof(float));
     from[2] = NULL;
     assert_int_equal(exchange->fns->reduce_scatter(exchange, pieces, 1, from, data), RF_OK);
-    for (int i = 0; i < 64; i++)
-        assert_true(data[1][i] == 0);
+    for (int i = 0; i < 64; i++) assert_true(data[1][i] == 0);
     for (int r = 0; r < 3; r++) {
         rf_free(data[r]);
         rf_free(before[r]);
@@ -302,9 +297,15 @@ static void exchange_sums_in_order(void **state)
 /* ---- device choice ---- */
 
 static const rf_device_info machine[] = {
-    { .name = "llvmpipe (LLVM 15.0.6, 256 bits)", .driver_name = "llvmpipe", .type = RF_DEVICE_TYPE_CPU, .usable = true },
+    { .name = "llvmpipe (LLVM 15.0.6, 256 bits)",
+      .driver_name = "llvmpipe",
+      .type = RF_DEVICE_TYPE_CPU,
+      .usable = true },
     { .name = "AMD Radeon RX 6800", .driver_name = "radv", .type = RF_DEVICE_TYPE_DISCRETE_GPU, .usable = true },
-    { .name = "Old Card", .driver_name = "ancient", .type = RF_DEVICE_TYPE_DISCRETE_GPU, .usable = false,
+    { .name = "Old Card",
+      .driver_name = "ancient",
+      .type = RF_DEVICE_TYPE_DISCRETE_GPU,
+      .usable = false,
       .unusable_reason = "offers Vulkan 1.0 only" },
     { .name = "Intel UHD", .driver_name = "anv", .type = RF_DEVICE_TYPE_INTEGRATED_GPU, .usable = true },
 };
@@ -314,8 +315,7 @@ static void check_selection(const char *entries, uint32_t n, const uint32_t *wan
     uint32_t *got, count;
     if (rf_device_select(entries, machine, 4, &got, &count) < 0) fail_msg("'%s': %s", entries, rf_error_message());
     assert_int_equal(count, n);
-    for (uint32_t i = 0; i < n; i++)
-        assert_int_equal(got[i], want[i]);
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(got[i], want[i]);
     rf_free(got);
 }
 
@@ -324,7 +324,8 @@ static void check_refusal(const char *entries, rf_result want, const char *part,
     uint32_t *got, count;
     assert_int_equal(rf_device_select(entries, machine, 4, &got, &count), want);
     assert_null(got);
-    if (!strstr(rf_error_message(), part) || !strstr(rf_error_message(), other)) fail_msg("message: %s", rf_error_message());
+    if (!strstr(rf_error_message(), part) || !strstr(rf_error_message(), other))
+        fail_msg("message: %s", rf_error_message());
 }
 
 static void devices_by_entry(void **state)
@@ -377,7 +378,6 @@ static void fans(void **state)
     rf_initializer_fans(RF_SCALAR_SHAPE, &in, &out);
     assert_true(in == 1 && out == 1);
 }
-
 
 /* Mean, deviation and extremes of many draws; `limit` 0: unbounded. */
 static void check_distribution(rf_initializer init, rf_shape shape, double mean, double deviation, double limit)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training on one and several replicas of the same and of different drivers: the losses of a single device, variables that
- * are the same bit for bit, for both ways to update. */
+/* Training on one and several replicas of the same and of different drivers: the losses of a single device, variables
+ * that are the same bit for bit, for both ways to update. */
 #include "linear.h"
 
 #include <math.h>
 
 enum { STEPS = 12, BATCH = 32 };
 static const char *const one = "llvmpipe", *const twin = "llvmpipe,llvmpipe", *const mixed = "llvmpipe,SwiftShader",
-                  *const trio = "SwiftShader,llvmpipe,llvmpipe";
+                         *const trio = "SwiftShader,llvmpipe,llvmpipe";
 
 static void check_near(double got, double want, double tolerance, const char *what)
 {
@@ -23,8 +23,7 @@ static void check_identical(rf_strategy *s)
 static void check_sgd(const char *devices, const rf_mirrored_params *params, uint32_t batch, bool staged)
 {
     rf_strategy *s = open_devices(devices, params);
-    for (uint32_t r = 0; staged && r < s->num_replicas; r++)
-        s->replicas[r].staged = true;
+    for (uint32_t r = 0; staged && r < s->num_replicas; r++) s->replicas[r].staged = true;
     linear m;
     linear_create(&m, s, &(linear_params){ 0 });
     float w[IN], b;
@@ -49,11 +48,31 @@ static void check_sgd(const char *devices, const rf_mirrored_params *params, uin
     rf_strategy_destroy(&s);
 }
 
-static void sgd_one(void **state) { (void)state; check_sgd(one, NULL, BATCH, false); }
-static void sgd_twin(void **state) { (void)state; check_sgd(twin, NULL, BATCH, false); }
-static void sgd_mixed(void **state) { (void)state; check_sgd(mixed, NULL, BATCH, false); }
-static void sgd_trio(void **state) { (void)state; check_sgd(trio, NULL, BATCH, false); }
-static void sgd_staged(void **state) { (void)state; check_sgd(trio, NULL, BATCH, true); }
+static void sgd_one(void **state)
+{
+    (void)state;
+    check_sgd(one, NULL, BATCH, false);
+}
+static void sgd_twin(void **state)
+{
+    (void)state;
+    check_sgd(twin, NULL, BATCH, false);
+}
+static void sgd_mixed(void **state)
+{
+    (void)state;
+    check_sgd(mixed, NULL, BATCH, false);
+}
+static void sgd_trio(void **state)
+{
+    (void)state;
+    check_sgd(trio, NULL, BATCH, false);
+}
+static void sgd_staged(void **state)
+{
+    (void)state;
+    check_sgd(trio, NULL, BATCH, true);
+}
 static void sgd_small_buckets(void **state)
 {
     (void)state;
@@ -152,12 +171,12 @@ static void dynamic_batch(void **state)
     rf_strategy_destroy(&s);
 }
 
-/* Three steps of 8 examples give the update of one step of 24: the loss there is a mean, so the sum is scaled by 1/3. */
+/* Three steps of 8 examples give the update of one step of 24: the loss there is a mean, so the sum is scaled by 1/3.
+ */
 static void check_accumulation(const char *devices, const rf_mirrored_params *params, bool staged, uint32_t part)
 {
     rf_strategy *s = open_devices(devices, params);
-    for (uint32_t r = 0; staged && r < s->num_replicas; r++)
-        s->replicas[r].staged = true;
+    for (uint32_t r = 0; staged && r < s->num_replicas; r++) s->replicas[r].staged = true;
     linear whole, parts;
     linear_create(&whole, s, &(linear_params){ 0 });
     linear_create(&parts, s, &(linear_params){ .accumulation_steps = 3 });
@@ -184,7 +203,8 @@ static void check_accumulation(const char *devices, const rf_mirrored_params *pa
     rf_strategy_destroy(&s);
 }
 
-/* Replicas that have examples in some of the accumulated steps only: what they had counts, what they had before does not. */
+/* Replicas that have examples in some of the accumulated steps only: what they had counts, what they had before does
+ * not. */
 static void accumulation_with_empty_replicas(void **state)
 {
     (void)state;
@@ -193,8 +213,7 @@ static void accumulation_with_empty_replicas(void **state)
     const char *const lists[] = { one, trio, trio };
     for (int k = 0; k < 3; k++) {
         rf_strategy *s = open_devices(lists[k], NULL);
-        for (uint32_t r = 0; k == 2 && r < s->num_replicas; r++)
-            s->replicas[r].staged = true;
+        for (uint32_t r = 0; k == 2 && r < s->num_replicas; r++) s->replicas[r].staged = true;
         linear m;
         linear_create(&m, s, &(linear_params){ .accumulation_steps = 3 });
         for (uint32_t i = 0; i < 9; i++) linear_step(&m, 3 * i, sizes[i % 3]);
@@ -221,13 +240,15 @@ static void check_norms(const char *devices, const rf_mirrored_params *params, u
     rf_strategy *s = open_devices(devices, params);
     for (int by_variable = 0; by_variable < 2; by_variable++) {
         linear m;
-        linear_create(&m, s, &(linear_params){ .variable_norms = by_variable, .global_norm = !by_variable, .clip_norm = 0.5f,
-                                               .accumulation_steps = accumulation_steps });
+        linear_create(&m, s,
+                      &(linear_params){ .variable_norms = by_variable,
+                                        .global_norm = !by_variable,
+                                        .clip_norm = 0.5f,
+                                        .accumulation_steps = accumulation_steps });
         float before_w[IN], before_b, after_w[IN], after_b, dw[IN], db;
         CHECK(rf_variable_read(m.w, before_w));
         CHECK(rf_variable_read(m.b, &before_b));
-        for (uint32_t i = 0; i < accumulation_steps; i++)
-            linear_step(&m, 0, BATCH);
+        for (uint32_t i = 0; i < accumulation_steps; i++) linear_step(&m, 0, BATCH);
         CHECK(rf_variable_read(m.w, after_w));
         CHECK(rf_variable_read(m.b, &after_b));
         CHECK(rf_variable_read_gradient(m.w, dw));
@@ -316,8 +337,8 @@ static void differences_are_named(void **state)
     CHECK(rf_flat_write(&s->trainable.values, 1, m.w->offset, IN, w));
     uint32_t replica;
     const rf_variable *variable;
-    CHECK_FAILS(rf_strategy_check_identical(s, &replica, &variable), RF_ERROR_INTERNAL, "'w'", "replica 1", "element 100",
-                "SwiftShader");
+    CHECK_FAILS(rf_strategy_check_identical(s, &replica, &variable), RF_ERROR_INTERNAL, "'w'", "replica 1",
+                "element 100", "SwiftShader");
     assert_int_equal(replica, 1);
     assert_ptr_equal(variable, m.w);
     linear_destroy(&m);
