@@ -26,10 +26,18 @@ typedef struct rf_device_caps {
     uint64_t max_storage_range;  /* bytes that one descriptor may span */
     uint32_t max_texel_elements; /* elements of one uniform texel buffer */
     uint32_t buffer_alignment;   /* every tensor offset is a multiple; >= storage, texel and copy alignments, >= 64 */
+    uint32_t max_loop_iterations; /* of all loops of an invocation together, and of invocations that share a SIMD register
+                                     and branch apart; 0: no limit. lavapipe leaves loops silently after 65535 by its own
+                                     count, which nested loops reach early: half of that is what plans rely on. */
     bool fp16, int8, int64;      /* shader arithmetic */
     bool host_visible;           /* device memory can be mapped: no staging copies */
     uint64_t memory_size;
 } rf_device_caps;
+
+static inline uint64_t rf_loop_limit(const rf_device_caps *caps)
+{
+    return caps->max_loop_iterations ? caps->max_loop_iterations : UINT64_MAX;
+}
 
 /* Vulkan's guaranteed minimum for the fields that have one; the others stay. Used by clamp_limits and by tests. */
 void rf_device_caps_clamp(rf_device_caps *caps);

@@ -25,7 +25,8 @@ static rf_cost compare_cost(const rf_op_call *call)
 
 static double score_of(const rf_row_job *job, const rf_device_caps *caps)
 {
-    return rf_row_job_chunk(job, caps) > 0 ? 1 : 0;
+    const bool short_enough = 2 * (uint64_t)job->push[1] <= rf_loop_limit(caps);
+    return short_enough && rf_row_job_chunk(job, caps) > 0 ? 1 : 0;
 }
 
 /* ---- argmax ---- */

@@ -174,8 +174,9 @@ static uint64_t sum_slices(const rf_device_caps *caps, const sum_layout *l)
 {
     const uint64_t lanes = l->columns && l->outputs % 4 == 0 ? l->outputs / 4 : l->outputs;
     const uint64_t wanted = rf_div_up(caps->is_cpu ? 4096 : 32768, lanes), most = rf_div_up(l->elements, 16);
-    const uint64_t slices = wanted < most ? wanted : most;
-    return slices < 4 ? 1 : rf_div_up(l->elements, rf_div_up(l->elements, slices)); /* no empty slice */
+    const uint64_t fewest = rf_div_up(l->elements, rf_loop_limit(caps) / 2);
+    const uint64_t useful = wanted < most ? wanted : most, slices = useful < fewest ? fewest : useful;
+    return slices < 4 && fewest == 1 ? 1 : rf_div_up(l->elements, rf_div_up(l->elements, slices)); /* no empty slice */
 }
 
 /* Partial sums over the whole tensor: one row of outputs for each slice of each part. */

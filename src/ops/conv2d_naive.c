@@ -30,7 +30,23 @@ static uint64_t images_per_dispatch(const rf_conv_geometry *g, const rf_device_c
 static double score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return images_per_dispatch(&g, caps) > 0 ? rf_linear_naive_score(call, caps) : 0;
+    const uint64_t taps = (uint64_t)(g.kh * g.kw), channels = (uint64_t)(g.cig > g.cog ? g.cig : g.cog);
+    const bool short_enough = taps * (channels + 2) <= rf_loop_limit(caps);
+    return short_enough && images_per_dispatch(&g, caps) > 0 ? rf_linear_naive_score(call, caps) : 0;
+}
+
+/* The filter gradient's loops run over pixels: once for the kernel and, in neighbours that may share a SIMD register, once
+ * for the bias. */
+static uint64_t filter_images_per_dispatch(const rf_conv_geometry *g, const rf_device_caps *caps)
+{
+    const uint64_t loops = 2 * (uint64_t)(g->oh * (g->ow + 2));
+    return rf_linear_min(images_per_dispatch(g, caps), rf_loop_limit(caps) / loops);
+}
+
+static double filter_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    return filter_images_per_dispatch(&g, caps) > 0 ? rf_linear_naive_score(call, caps) : 0;
 }
 
 /* A dispatch for images [first, first + count) with spans of x and y made. */
@@ -101,7 +117,7 @@ static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, r
 static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
+    const uint64_t step = filter_images_per_dispatch(&g, caps), n = (uint64_t)g.n;
     const uint64_t weights = (uint64_t)(g.kh * g.kw * g.cig * g.cout);
     for (uint64_t at = 0; at < n; at += step) {
         push p;
@@ -121,4 +137,4 @@ static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps,
 
 const rf_kernel rf_conv2d_naive = { "naive", score, plan_forward };
 const rf_kernel rf_conv2d_data_grad_naive = { "naive", score, plan_data };
-const rf_kernel rf_conv2d_filter_grad_naive = { "naive", score, plan_filter };
+const rf_kernel rf_conv2d_filter_grad_naive = { "naive", filter_score, plan_filter };

@@ -73,11 +73,12 @@ rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_lanes_operand *io, int64_t rows
 
 /* ---- the products ---- */
 
-int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest)
+int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest, uint64_t longest)
 {
-    if (tiles >= wanted) return 1;
-    const int64_t most = length / shortest, parts = (int64_t)rf_div_up(wanted, tiles);
-    return most < 1 ? 1 : parts < most ? parts : most;
+    const int64_t fewest = (int64_t)rf_div_up((uint64_t)length, longest);
+    const int64_t most = length / shortest, parts = tiles >= wanted ? 1 : (int64_t)rf_div_up(wanted, tiles);
+    const int64_t useful = most < 1 ? 1 : parts < most ? parts : most;
+    return useful < fewest ? fewest : useful;
 }
 
 rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t parts, uint64_t stride, uint64_t count,
@@ -120,7 +121,8 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
     const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->groups * 4 * set->lanes);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
     const uint64_t count = (uint64_t)(g->z.count * g->z.c), stride = rf_align_up(count, 4);
-    int64_t parts = g->kh * g->kw == 1 && !g->scalar ? rf_lanes_parts(tiles, 8, g->channels, 64) : 1;
+    const uint64_t longest = rf_loop_limit(p->caps) / 2; /* half: there are a few loops beside the long one */
+    int64_t parts = g->kh * g->kw == 1 && !g->scalar ? rf_lanes_parts(tiles, 8, g->channels, 64, longest) : 1;
     const int64_t split = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)parts);
     parts = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)split);
 
@@ -166,7 +168,7 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
     const uint64_t extra = g->bias_gradient ? rf_tensor_bytes(&p->call->out[1]) / sizeof(float) : 0;
     const uint64_t main_count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float);
     const uint64_t stride = rf_align_up(main_count + extra, 4);
-    int64_t parts = rf_lanes_parts(tiles, 32, pixels, 128);
+    int64_t parts = rf_lanes_parts(tiles, 32, pixels, 128, rf_loop_limit(p->caps) / 2 * 4);
     const int64_t split = (int64_t)rf_div_up(rf_div_up((uint64_t)pixels, (uint64_t)parts), 4) * 4;
     parts = (int64_t)rf_div_up((uint64_t)pixels, (uint64_t)split);
 

@@ -53,8 +53,8 @@ void rf_lanes_bind(rf_dispatch *d, rf_lanes_operand o, rf_bind_view view, bool w
  * `extra` of them into output 1, and finishes with bias (input 2) and activation. */
 rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t parts, uint64_t stride, uint64_t count,
                            uint64_t extra, int64_t columns, uint32_t activation, bool bias);
-/* Parts that a long sum is cut into so that there is enough to do side by side. */
-int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest);
+/* Parts that a long sum is cut into so that there is enough to do side by side, and no more than `longest` in one. */
+int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest, uint64_t longest);
 
 static inline int64_t rf_lanes_fours(int64_t elements) { return (elements + 3) / 4; }
 

@@ -212,7 +212,8 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps)
 static double loss_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_row_job job = loss_job(call, caps);
-    return rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
+    const bool short_enough = 5 * rf_desc_columns(&call->in[1]) <= rf_loop_limit(caps);
+    return short_enough && rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
 }
 
 static rf_result loss_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)

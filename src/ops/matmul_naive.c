@@ -26,6 +26,7 @@ static bool steps_make(const rf_matmul_geometry *g, const rf_device_caps *caps, 
     else out->m = rf_linear_min(out->m, limit / k);
     if (g->tb) out->n = rf_linear_min(out->n, limit / k);
     else out->k = rf_linear_min(out->k, limit / n);
+    out->k = rf_linear_min(out->k, rf_loop_limit(caps));
     return out->m > 0 && out->n > 0 && out->k > 0 && n <= limit;
 }
 

@@ -37,9 +37,17 @@ static rf_result metric_reference(const rf_op_call *call, void *const *in, void 
 
 static rf_cost metric_cost(const rf_op_call *call) { return rf_cost_of(call, 6.0 * (double)rf_desc_count(&call->in[1])); }
 
+/* The last step adds one total an invocation: on a CPU, few are best for what a batch is. */
+static uint32_t metric_lanes(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_local_size(caps, caps->is_cpu && rf_desc_count(&call->in[1]) < 65536 ? 8 : 64);
+}
+
 static double metric_score(const rf_op_call *call, const rf_device_caps *caps)
 {
-    return rf_tensor_bytes(&call->in[1]) <= caps->max_storage_range && rf_local_size(caps, 64) > 0 ? 1 : 0;
+    const uint64_t lanes = metric_lanes(call, caps), count = rf_desc_count(&call->in[1]);
+    if (lanes == 0 || rf_tensor_bytes(&call->in[1]) > caps->max_storage_range) return 0;
+    return count / lanes <= rf_loop_limit(caps) / 2 ? 1 : 0;
 }
 
 static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -47,8 +55,7 @@ static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps,
     const uint32_t count = (uint32_t)rf_desc_count(&call->in[1]);
     rf_dispatch *d = rf_kernel_plan_add(plan, call->n_in > 2 ? &rf_shader_metric_weighted : &rf_shader_metric);
     if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    /* The last step adds one total an invocation: on a CPU, few are best for what a batch is. */
-    rf_dispatch_spec(d, rf_local_size(caps, caps->is_cpu ? 8 : 64));
+    rf_dispatch_spec(d, metric_lanes(call, caps));
     rf_dispatch_push(d, &count, sizeof(count));
     rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, true);
     for (uint32_t i = 1; i < call->n_in; i++) rf_dispatch_bind(d, RF_BIND_INPUT, i, RF_VIEW_STORAGE, false);

@@ -123,7 +123,10 @@ static bool reduce_layout_make(const rf_op_call *call, const rf_device_caps *cap
     const uint64_t n_out = f->lead_reduced ? f->n_out : f->n_out / f->lead * l->part;
     const uint64_t wanted = (caps->is_cpu ? v->cpu_target : v->gpu_target) / rf_div_up(n_out, v->vector);
     const uint64_t most = rf_div_up(total, v->min_slice);
-    const uint64_t slices = wanted < 1 ? 1 : wanted > most ? most : wanted;
+    /* Half of the limit: blocks are loops of their own. */
+    const uint64_t fewest = rf_div_up(total, rf_loop_limit(caps) / 2);
+    const uint64_t useful = wanted < 1 ? 1 : wanted > most ? most : wanted;
+    const uint64_t slices = useful < fewest ? fewest : useful;
     l->slice_len = rf_align_up(rf_div_up(total, slices), v->slice_multiple);
     l->slices_per_part = rf_div_up(total, l->slice_len);
     l->total_slices = l->slices_per_part * (f->lead_reduced ? rf_div_up(f->lead, l->part) : 1);

@@ -128,7 +128,8 @@ static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, 
     const rf_row_job job = softmax_job(call, caps, way);
     const uint64_t columns = rf_desc_columns(&call->in[0]);
     const uint64_t chunk = rf_row_job_chunk(&job, caps);
-    if (chunk == 0) return 0;
+    /* At most four passes over a row, and their blocks. */
+    if (chunk == 0 || (way != WAY_GROUP && 5 * columns > rf_loop_limit(caps))) return 0;
     switch (way) {
     case WAY_ROW: return 1;
     case WAY_ROW_VEC4: return columns % 4 == 0 ? 2 : 0;

@@ -28,7 +28,7 @@ rf_tile_grid rf_tile_grid_make(uint32_t threads, int64_t rows, int64_t columns, 
     rf_tile_grid t = { .row_tiles = (int32_t)rf_div_up((uint64_t)rows, RF_TILE_ROWS),
                        .column_tiles = (int32_t)rf_div_up((uint64_t)columns, rf_tile_columns(threads)) };
     const uint64_t tiles = (uint64_t)t.row_tiles * (uint64_t)t.column_tiles * (uint64_t)batch;
-    const int64_t parts = rf_lanes_parts(tiles, 128, length, 16 * RF_TILE_K);
+    const int64_t parts = rf_lanes_parts(tiles, 128, length, 16 * RF_TILE_K, 16384 * RF_TILE_K);
     t.split = (int32_t)rf_align_up(rf_div_up((uint64_t)length, (uint64_t)parts), RF_TILE_K);
     t.parts = (int32_t)rf_div_up((uint64_t)length, (uint64_t)t.split);
     t.total = (int32_t)(tiles * (uint64_t)t.parts);
