@@ -125,6 +125,11 @@ RF_API rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, ui
 /** Index (i32) of the first maximum along the last axis. No gradient. */
 RF_API rf_tensor rf_argmax(rf_trace *t, rf_tensor x);
 
+/* ---- scans ---- */
+/** Cumulative sums along the last axis. `exclusive` leaves each element out of its own sum, so that the first is 0;
+ *  `reverse` adds from the last element backwards. */
+RF_API rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
+
 /* ---- classification and regression ---- */
 /** Along the last axis. */
 RF_API rf_tensor rf_softmax(rf_trace *t, rf_tensor x);

@@ -90,6 +90,11 @@ rf_result rf_emit_reduce(rf_graph *g, rf_reduce_kind kind, rf_value x, const int
                          bool keep_dims, rf_value *out);
 rf_result rf_emit_argmax(rf_graph *g, rf_value x, rf_value *out);
 
+/* ---- cumsum.c ---- */
+typedef struct rf_cumsum_attr { uint32_t exclusive, reverse; } rf_cumsum_attr;
+extern const rf_op rf_op_cumsum; /* along the last axis */
+rf_result rf_emit_cumsum(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
+
 /* ---- softmax.c, loss.c ---- */
 extern const rf_op rf_op_softmax, rf_op_softmax_grad, rf_op_log_softmax, rf_op_log_softmax_grad, rf_op_one_hot;
 extern const rf_op rf_op_sparse_crossentropy, rf_op_sparse_crossentropy_grad;

@@ -30,6 +30,7 @@ static const rf_op *const all[] = {
     &rf_op_reduce,
     &rf_op_mean_scale,
     &rf_op_argmax,
+    &rf_op_cumsum,
     &rf_op_softmax,
     &rf_op_softmax_grad,
     &rf_op_log_softmax,

@@ -249,6 +249,16 @@ rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t 
     return reduce(t, RF_REDUCE_KIND_MAX, "rf_reduce_max: x", x, axes, num_axes, keep_dims);
 }
 
+/* ---- scans ---- */
+
+rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_cumsum: x", &v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_cumsum(rf_trace_graph(t), v, exclusive, reverse, &out);
+    return rf_trace_emit(t, r, out);
+}
+
 /* ---- classification and regression ---- */
 
 rf_tensor rf_one_hot(rf_trace *t, rf_tensor indices, int32_t depth)

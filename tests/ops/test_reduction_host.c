@@ -79,6 +79,12 @@ static void test_row_references(void **state)
     float log_y[] = { logf(0.25f), logf(0.25f), logf(0.5f) };
     void *log_grad_in[] = { dy, log_y };
     EXPECT(log_softmax_grad, NULL, row, log_grad_in, 1 - 1.5f, 2 - 1.5f, 3 - 3.0f);
+    float addends[] = { 1, 2, 4, -1, 0, 5 };
+    void *sum_in[] = { addends };
+    EXPECT(cumsum, (&(rf_cumsum_attr){ 0, 0 }), desc, sum_in, 1, 3, 7, -1, -1, 4);
+    EXPECT(cumsum, (&(rf_cumsum_attr){ .exclusive = 1 }), desc, sum_in, 0, 1, 3, 0, -1, -1);
+    EXPECT(cumsum, (&(rf_cumsum_attr){ .reverse = 1 }), desc, sum_in, 7, 6, 4, 4, 5, 5);
+    EXPECT(cumsum, (&(rf_cumsum_attr){ 1, 1 }), desc, sum_in, 6, 4, 0, 5, 5, 0);
 }
 
 static void test_loss_references(void **state)
@@ -280,7 +286,7 @@ static void test_pool_absorbs_relu_gradient(void **state)
 static const rf_op *const ops[] = {
     &rf_op_reduce, &rf_op_mean_scale, &rf_op_argmax, &rf_op_accuracy, &rf_op_one_hot, &rf_op_softmax, &rf_op_softmax_grad,
     &rf_op_log_softmax, &rf_op_log_softmax_grad, &rf_op_sparse_crossentropy, &rf_op_sparse_crossentropy_grad,
-    &rf_op_crossentropy, &rf_op_crossentropy_grad, &rf_op_max_pool2d, &rf_op_max_pool2d_grad, &rf_op_avg_pool2d,
+    &rf_op_cumsum, &rf_op_crossentropy, &rf_op_crossentropy_grad, &rf_op_max_pool2d, &rf_op_max_pool2d_grad, &rf_op_avg_pool2d,
     &rf_op_avg_pool2d_grad, &rf_op_metric_accumulate,
 };
 
@@ -369,6 +375,29 @@ static void test_plans(void **state)
     assert_true(cut > 20);
 }
 
+/* Rows that no single loop may walk on some device are left to the kernel that cuts them. */
+static void test_cumsum_of_long_rows(void **state)
+{
+    (void)state;
+    rf_device_caps caps = devices[0];
+    const rf_cumsum_attr attr = { 0 };
+    for (int limited = 0; limited < 2; limited++) {
+        caps.max_loop_iterations = limited ? 1000 : 0;
+        for (int32_t columns = 1000; columns <= 250001; columns += columns == 1000 ? 1 : 249000) {
+            rf_op_call call = { .op = &rf_op_cumsum, .attr = &attr, .n_in = 1, .n_out = 1, .in = { F32(2, 3) } };
+            call.in[0].shape.dim[1] = columns;
+            OK(rf_op_cumsum.infer(&call));
+            for (uint32_t k = 0; k < rf_op_cumsum.num_kernels; k++) {
+                const rf_kernel *kernel = rf_op_cumsum.kernels[k];
+                const bool whole_row = strcmp(kernel->name, "row") == 0;
+                const bool expected = !limited || columns <= (whole_row ? 1000 : 250000);
+                if ((kernel->score(&call, &caps) > 0) != expected)
+                    fail_msg("%s, %d columns, limit %u", kernel->name, (int)columns, caps.max_loop_iterations);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_mean_gradient_follows_batch),
         cmocka_unit_test(test_pool_absorbs_relu_gradient),
         cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_cumsum_of_long_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses and their scaling to the global batch, regularisation, metrics. */
+/* Losses and their scaling to the global batch, regularisation, metrics; cumulative sums in a step. */
 #include "support.h"
 
 enum { N = 5, C = 4 };
@@ -362,6 +362,53 @@ static void regularization(rf_strategy *strategy)
     rf_model_destroy(&a.model);
 }
 
+/* ---- cumulative sums: linear, so <gradient, x> is the loss again ---- */
+
+static rf_result cumsum_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    for (int i = 0; i < 4; i++) {
+        const rf_tensor sums = rf_cumsum(t, in[2], i & 1, i & 2);
+        out[i] = rf_reduce_sum(t, rf_multiply(t, sums, in[1]), NULL, 0, false);
+        rf_tensor gradient;
+        const rf_result r = rf_gradients(t, out[i], &in[2], 1, &gradient);
+        if (r < 0) return r;
+        out[4 + i] = rf_reduce_sum(t, rf_multiply(t, gradient, in[2]), NULL, 0, false);
+    }
+    return rf_trace_status(t);
+}
+
+static rf_result scalar_cumsum_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    (void)in;
+    out[0] = rf_cumsum(t, rf_constant(t, 1.0f), false, false);
+    return rf_trace_status(t);
+}
+
+static void cumulative_sums(rf_strategy *strategy)
+{
+    inputs in;
+    fill_inputs(&in);
+    app a = { .strategy = strategy };
+    float is[8];
+    run_step(&a, cumsum_step, 8, is);
+    for (int form = 0; form < 4; form++) {
+        const bool exclusive = form & 1, reverse = form & 2;
+        double expected = 0.0;
+        for (int i = 0; i < N; i++) {
+            for (int c = 0; c < C; c++) {
+                const int at = in.labels[i]; /* the one sum that counts */
+                const bool added = (reverse ? c >= at : c <= at) && !(exclusive && c == at);
+                if (added) expected += (double)in.logits[i * C + c];
+            }
+        }
+        assert_near(is[form], expected, 1e-5, 1e-5, "cumulative sum");
+        assert_near(is[4 + form], expected, 1e-5, 1e-5, "gradient of a cumulative sum");
+    }
+    refuse_step(&a, scalar_cumsum_step, "cumsum: input 0 is a scalar");
+}
+
 ON_ONE(loss_values)
 ON_TWO(loss_values)
 ON_ONE(label_forms)
@@ -371,6 +418,7 @@ ON_TWO(losses_of_any_rank)
 ON_ONE(bad_arguments)
 ON_ALL(metrics)
 ON_TWO(regularization)
+ON_TWO(cumulative_sums)
 
 int main(void)
 {
@@ -379,7 +427,7 @@ int main(void)
         cmocka_unit_test(label_forms_on_one),        cmocka_unit_test(refused_reductions_on_one),
         cmocka_unit_test(refused_reductions_on_two), cmocka_unit_test(losses_of_any_rank_on_two),
         cmocka_unit_test(bad_arguments_on_one),      cmocka_unit_test(metrics_on_all),
-        cmocka_unit_test(regularization_on_two),
+        cmocka_unit_test(regularization_on_two),     cmocka_unit_test(cumulative_sums_on_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
