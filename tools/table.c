@@ -25,7 +25,7 @@ bool table_row(table *t, const char *const *cells)
         t->rows = rows;
         t->capacity = capacity;
     }
-    char **row = calloc(t->num_columns, sizeof(*row));
+    char **row = calloc(t->num_columns + 1, sizeof(*row));
     if (!row) return false;
     t->rows[t->num_rows++] = row;
     for (uint32_t i = 0; i < t->num_columns; i++)

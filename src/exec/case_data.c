@@ -59,7 +59,8 @@ static rf_result fill_distinct(const rf_case_input *input, rf_rng *rng, void *by
         order[i] = order[k];
         order[k] = i;
     }
-    for (int64_t i = 0; i < count; i++) store(input->desc.dtype, bytes, i, 0.01 * (double)(order[i] - count / 2));
+    const int64_t middle = count / 2;
+    for (int64_t i = 0; i < count; i++) store(input->desc.dtype, bytes, i, 0.01 * (double)(order[i] - middle));
     rf_free(order);
     return RF_OK;
 }

@@ -95,10 +95,10 @@ rf_result rf_exec_tune(rf_exec *exec, const rf_op_call *call)
         if (!(in[i] = measurement_bytes(&call->in[i]))) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < call->n_out; i++)
         if (!(out[i] = rf_aligned_calloc((size_t)rf_padded_bytes(&call->out[i])))) r = RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_kernel *best;
+    const rf_kernel *best = NULL;
     double seconds = 0;
     if (r >= 0) r = measure_all(exec, call, in, out, &best, &seconds);
-    if (r >= 0) r = rf_tuning_put(exec->tuning, call, best->name, seconds);
+    if (r >= 0 && best) r = rf_tuning_put(exec->tuning, call, best->name, seconds);
     for (uint32_t i = 0; i < call->n_in; i++) rf_free(in[i]);
     for (uint32_t i = 0; i < call->n_out; i++) rf_free(out[i]);
     return rf_error_context(r, "measuring kernels of %s", call->op->name);

@@ -300,7 +300,7 @@ static rf_result apply(rewriter *rw, fusion *f)
     }
     *node = (rf_node_info){ .op = f->fused.op, .attr = attr, .n_in = f->fused.n_in, .n_out = call.n_out };
     memcpy(node->in, f->fused.in, sizeof(node->in));
-    for (uint32_t i = 0; i < call.n_out; i++) {
+    for (uint32_t i = 0; i < node->n_out; i++) {
         rf_value v = f->out[i];
         if (v == 0) {
             v = graph->values.count++;

@@ -55,6 +55,8 @@ BINARY(TANH_GRAD);
 BINARY(SIGMOID_GRAD);
 BINARY(SQRT_GRAD);
 PROGRAM(p_LEAKY_RELU_GRAD, 1, { RF_FN_LEAKY_RELU_GRAD, 0, 1, 0, 0.2f });
+/* a * b + c */
+PROGRAM(chain2, 2, { RF_FN_MULTIPLY, 0, 1, 0, 0 }, { RF_FN_ADD, 3, 2, 0, 0 });
 /* relu(a * b + c) - a */
 PROGRAM(chain4, 4, { RF_FN_MULTIPLY, 0, 1, 0, 0 }, { RF_FN_ADD, 3, 2, 0, 0 }, { RF_FN_RELU, 4, 0, 0, 0 },
         { RF_FN_SUBTRACT, 5, 0, 0, 0 });
@@ -159,6 +161,11 @@ static const rf_op_case rf_elementwise_cases[] = {
     TWO("alternating_rank6", p_SUBTRACT, NORMAL(6, 2, 1, 3, 1, 2, 1), NORMAL(6, 1, 3, 1, 4, 1, 5), EXACT),
 
     /* programs */
+    { .name = "chain2_1021", .attr = &chain2, .n_in = 3, .in = { NORMAL(1, 1021), NORMAL(1, 1021), NORMAL(1, 1021) }, LOOSE },
+    { .name = "chain2_row", .attr = &chain2, .n_in = 3, .in = { NORMAL(2, 3, 4), NORMAL(1, 4), NORMAL(0, 0) }, LOOSE,
+      GRADIENT },
+    { .name = "chain2_gap", .attr = &chain2, .n_in = 3, .in = { NORMAL(3, 3, 1, 5), NORMAL(3, 1, 7, 1), NORMAL(3, 3, 7, 5) },
+      LOOSE },
     { .name = "chain4_1021", .attr = &chain4, .n_in = 3, .in = { NORMAL(1, 1021), NORMAL(1, 1021), NORMAL(1, 1021) }, LOOSE },
     { .name = "chain4_row", .attr = &chain4, .n_in = 3, .in = { NORMAL(2, 3, 4), NORMAL(1, 4), NORMAL(0, 0) }, LOOSE,
       GRADIENT },

@@ -62,7 +62,7 @@ static void reference_grad_rows(const rf_op_call *call, const float *dy, const f
         double total = 0;
         for (uint64_t c = 0; c < columns; c++) total += logarithm ? dy[c] : (double)dy[c] * y[c];
         for (uint64_t c = 0; c < columns; c++)
-            dx[c] = (float)(logarithm ? dy[c] - exp(y[c]) * total : y[c] * (dy[c] - total));
+            dx[c] = (float)(logarithm ? dy[c] - exp((double)y[c]) * total : y[c] * (dy[c] - total));
     }
 }
 

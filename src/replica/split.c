@@ -14,9 +14,10 @@ static double total_share(const double *shares, uint32_t num_replicas)
 void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replicas, uint32_t *counts)
 {
     const double total = shares ? total_share(shares, num_replicas) : 0;
+    const uint64_t equal = examples / num_replicas;
     uint64_t given = 0;
     for (uint32_t r = 0; r < num_replicas; r++) {
-        const double quota = total > 0 ? (double)examples * (shares[r] / total) : (double)(examples / num_replicas);
+        const double quota = total > 0 ? (double)examples * (shares[r] / total) : (double)equal;
         uint64_t whole = (uint64_t)floor(quota);
         /* Rounding of the quotas must not hand out more than there is. */
         if (whole > examples - given) whole = examples - given;
