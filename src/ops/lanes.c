@@ -249,21 +249,21 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
 }
 
 #define TILE(name, height, width) { &rf_shader_##name, height, width }
-#define SHADERS(set, height, narrow, wide)                                                                             \
-    .gather = { TILE(set##_gather_##wide, height, wide), TILE(set##_gather_##narrow, height, narrow) },                \
-    .gather_transposed = { TILE(set##_gather_t_##wide, height, wide), TILE(set##_gather_t_##narrow, height, narrow) }, \
-    .grad = { TILE(set##_grad_##wide, height, wide), TILE(set##_grad_##narrow, height, narrow) },                      \
-    .gather_scalar = TILE(set##_gather_s, height, narrow), .grad_scalar = TILE(set##_grad_s, 16, narrow)
+#define SHADERS(set, height)                                                                                           \
+    .gather = { TILE(set##_gather_2, height, 2), TILE(set##_gather_1, height, 1) },                                    \
+    .gather_transposed = { TILE(set##_gather_t_2, height, 2), TILE(set##_gather_t_1, height, 1) },                     \
+    .grad = { TILE(set##_grad_2, height, 2), TILE(set##_grad_1, height, 1) },                                          \
+    .gather_scalar = TILE(set##_gather_s, height, 1), .grad_scalar = TILE(set##_grad_s, 16, 1)
 
 const rf_lanes_set rf_lanes8_texel = {
-    .lanes = 8, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE, SHADERS(lanes8_texel, 32, 1, 2),
+    .lanes = 8, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE, SHADERS(lanes8_texel, 32),
 };
 const rf_lanes_set rf_lanes8_storage = {
-    .lanes = 8, .favourite = RF_DRIVER_OTHER, SHADERS(lanes8_storage, 32, 1, 2),
+    .lanes = 8, .favourite = RF_DRIVER_OTHER, SHADERS(lanes8_storage, 32),
 };
 const rf_lanes_set rf_lanes4_storage = {
-    .lanes = 4, .favourite = RF_DRIVER_SWIFTSHADER, SHADERS(lanes4_storage, 32, 2, 4),
+    .lanes = 4, .favourite = RF_DRIVER_SWIFTSHADER, SHADERS(lanes4_storage, 16),
 };
 const rf_lanes_set rf_lanes16_texel = {
-    .lanes = 16, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE, SHADERS(lanes16_texel, 64, 1, 2),
+    .lanes = 16, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE, SHADERS(lanes16_texel, 64),
 };
