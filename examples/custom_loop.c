@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Custom training loop under a mirrored strategy: a small CNN on Fashion-MNIST. The user writes the step; the strategy runs it on
- * every device, sums gradients and keeps the variables identical.
+ * Custom training loop under a mirrored strategy: a small CNN on Fashion-MNIST. The user writes the step; the strategy
+ * runs it on every device, sums gradients and keeps the variables identical.
  */
 #include <stdlib.h>
 
@@ -46,11 +46,13 @@ static rf_result test_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
 static int create_model(rf_strategy *strategy, app *a)
 {
     rf_layer *layers[7] = { NULL };
-    TRY(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
-                        &layers[0]));
+    TRY(rf_layer_conv2d(
+        &(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
+        &layers[0]));
     TRY(rf_layer_max_pool2d(NULL, &layers[1]));
-    TRY(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 64, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
-                        &layers[2]));
+    TRY(rf_layer_conv2d(
+        &(rf_conv2d_layer_params){ .filters = 64, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
+        &layers[2]));
     TRY(rf_layer_max_pool2d(NULL, &layers[3]));
     TRY(rf_layer_flatten(&layers[4]));
     TRY(rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &layers[5]));
@@ -61,8 +63,8 @@ static int create_model(rf_strategy *strategy, app *a)
 }
 
 /* One pass over the training set; *loss is the mean of the steps' losses. */
-static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset *data, uint32_t epoch, app *a, double *loss,
-                       double *rate)
+static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset *data, uint32_t epoch, app *a,
+                       double *loss, double *rate)
 {
     rf_iterator *it;
     TRY(rf_iterator_create(data, epoch, &it));
@@ -88,7 +90,8 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
         if (progress_due(&bar)) {
             double accuracy;
             if ((r = rf_metric_result(a->train_accuracy, &accuracy)) < 0) break;
-            snprintf(status, sizeof(status), "loss %.4f  accuracy %.2f %%", total / (double)num_batches, 100 * accuracy);
+            snprintf(status, sizeof(status), "loss %.4f  accuracy %.2f %%", total / (double)num_batches,
+                     100 * accuracy);
         }
         progress_update(&bar, seen, status);
     }
@@ -116,9 +119,11 @@ static int train(const example_options *options, rf_strategy *strategy, app *a, 
                  const rf_dataset *test_data)
 {
     rf_function *train_function = NULL, *test_function = NULL;
-    TRY(rf_function_create(strategy,
-                           &(rf_function_params){ .step = train_step, .user = a, .num_outputs = 1, .name = "train_step",
-                                                  .training = true }, &train_function));
+    TRY(rf_function_create(
+        strategy,
+        &(rf_function_params){
+            .step = train_step, .user = a, .num_outputs = 1, .name = "train_step", .training = true },
+        &train_function));
     TRY(rf_function_create(strategy, &(rf_function_params){ .step = test_step, .user = a, .name = "test_step" },
                            &test_function));
     for (uint32_t epoch = 0; epoch < options->epochs; epoch++) {
@@ -128,8 +133,8 @@ static int train(const example_options *options, rf_strategy *strategy, app *a, 
         TRY(rf_metric_result(a->train_accuracy, &accuracy));
         TRY(rf_metric_result(a->test_accuracy, &test_accuracy));
         TRY(rf_metric_result(a->test_loss, &test_loss));
-        printf("Epoch %u, Loss: %.4f, Accuracy: %.2f, Test Loss: %.4f, Test Accuracy: %.2f  (%.0f images/s)\n", epoch + 1, loss,
-               100 * accuracy, test_loss, 100 * test_accuracy, rate);
+        printf("Epoch %u, Loss: %.4f, Accuracy: %.2f, Test Loss: %.4f, Test Accuracy: %.2f  (%.0f images/s)\n",
+               epoch + 1, loss, 100 * accuracy, test_loss, 100 * test_accuracy, rate);
         fflush(stdout);
         TRY(rf_metric_reset(a->train_accuracy));
         if (epoch + 1 < options->epochs) {
@@ -174,8 +179,9 @@ static int run(const example_options *options)
     if (batched(&train_data, global_batch, options->seed, true) < 0) return -1;
     if (batched(&test_data, global_batch, 0, false) < 0) return -1;
     if (create_model(strategy, &a) < 0) return -1;
-    TRY(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
-                            &a.optimizer));
+    TRY(rf_optimizer_create(
+        strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
+        &a.optimizer));
     TRY(rf_metric_create(strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "train_accuracy", &a.train_accuracy));
     TRY(rf_metric_create(strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "test_accuracy", &a.test_accuracy));
     TRY(rf_metric_create(strategy, RF_METRIC_MEAN, "test_loss", &a.test_loss));
@@ -195,7 +201,8 @@ static int run(const example_options *options)
 int main(int argc, char **argv)
 {
     example_options options = { .epochs = 10 };
-    example_parse(argc, argv, "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.",
-                  "dDebsrn", &options);
+    example_parse(argc, argv,
+                  "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.", "dDebsrn",
+                  &options);
     return run(&options) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

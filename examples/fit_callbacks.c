@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compile and fit: a CNN with a learning rate that falls in steps, a callback of our own, validation, and evaluation. */
+/* compile and fit: a CNN with a learning rate that falls in steps, a callback of our own, validation, and evaluation.
+ */
 #include <stdlib.h>
 
 #include "common/common.h"
@@ -61,8 +62,9 @@ static rf_result end_bar(void *user, rf_fit_state *state, const rf_logs *logs)
 static int create_model(rf_strategy *strategy, rf_model **model)
 {
     rf_layer *layers[5] = { NULL };
-    TRY(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
-                        &layers[0]));
+    TRY(rf_layer_conv2d(
+        &(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
+        &layers[0]));
     TRY(rf_layer_max_pool2d(NULL, &layers[1]));
     TRY(rf_layer_flatten(&layers[2]));
     TRY(rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &layers[3]));
@@ -92,18 +94,24 @@ static int prepare(rf_dataset **data, uint32_t batch_size, uint64_t seed)
     return 0;
 }
 
-static int fit(const example_options *options, rf_model *model, const rf_dataset *train_data, const rf_dataset *test_data,
-               int64_t num_examples)
+static int fit(const example_options *options, rf_model *model, const rf_dataset *train_data,
+               const rf_dataset *test_data, int64_t num_examples)
 {
     double initial_rate = options->learning_rate;
     epoch_bar bar = { .total = num_examples };
     rf_callback *callbacks[3];
     TRY(rf_callback_learning_rate_scheduler(decay, &initial_rate, &callbacks[0]));
-    TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_begin = begin_bar, .on_batch_end = advance_bar,
-                                               .on_epoch_end = end_bar }, &bar, &callbacks[1]));
+    TRY(rf_callback_create(
+        &(rf_callback_fns){ .on_epoch_begin = begin_bar, .on_batch_end = advance_bar, .on_epoch_end = end_bar }, &bar,
+        &callbacks[1]));
     TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = print_rate }, NULL, &callbacks[2]));
-    TRY(rf_model_fit(model, &(rf_fit_params){ .data = train_data, .validation_data = test_data, .epochs = options->epochs,
-                                              .callbacks = callbacks, .num_callbacks = 3 }, NULL));
+    TRY(rf_model_fit(model,
+                     &(rf_fit_params){ .data = train_data,
+                                       .validation_data = test_data,
+                                       .epochs = options->epochs,
+                                       .callbacks = callbacks,
+                                       .num_callbacks = 3 },
+                     NULL));
     for (int i = 0; i < 3; i++) rf_callback_destroy(&callbacks[i]);
     rf_logs logs;
     TRY(rf_model_evaluate(model, test_data, &logs));
@@ -130,9 +138,12 @@ static int run(const example_options *options)
     TRY(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &optimizer));
     const rf_metric_kind metrics[] = { RF_METRIC_SPARSE_CATEGORICAL_ACCURACY };
     /* Callbacks see every 20th batch: looking at the loss makes the host wait for the devices. */
-    TRY(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer,
-                                                      .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO },
-                                                      .metrics = metrics, .num_metrics = 1, .steps_per_execution = 20 }));
+    TRY(rf_model_compile(
+        model, &(rf_compile_params){ .optimizer = optimizer,
+                                     .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO },
+                                     .metrics = metrics,
+                                     .num_metrics = 1,
+                                     .steps_per_execution = 20 }));
     const int result = fit(options, model, train_data, test_batches, num_examples);
     rf_model_destroy(&model);
     rf_optimizer_destroy(&optimizer);

@@ -35,18 +35,25 @@ static void fill_batch(float *images, float *labels, uint32_t batch, uint64_t se
 {
     for (uint32_t i = 0; i < batch; i++) {
         for (int j = 0; j < FEATURES; j++)
-            images[i * FEATURES + j] = (float)(sqrt(-2 * log(uniform(&seed))) * cos(6.283185307179586 * uniform(&seed)));
+            images[i * FEATURES + j] =
+                (float)(sqrt(-2 * log(uniform(&seed))) * cos(6.283185307179586 * uniform(&seed)));
         labels[i * CLASSES + (int)(uniform(&seed) * CLASSES)] = 1;
     }
 }
 
-static int train(const example_options *options, rf_strategy *strategy, app *a, float *images, float *labels, uint32_t batch)
+static int train(const example_options *options, rf_strategy *strategy, app *a, float *images, float *labels,
+                 uint32_t batch)
 {
     fill_batch(images, labels, batch, options->seed);
-    const rf_element data = { 2, { { RF_F32, RF_SHAPE(batch, FEATURES), images }, { RF_F32, RF_SHAPE(batch, CLASSES), labels } } };
+    const rf_element data = {
+        2, { { RF_F32, RF_SHAPE(batch, FEATURES), images }, { RF_F32, RF_SHAPE(batch, CLASSES), labels } }
+    };
     rf_function *step;
-    TRY(rf_function_create(strategy, &(rf_function_params){ .step = train_step, .user = a, .num_outputs = 1, .training = true,
-                                                            .name = "train_step" }, &step));
+    TRY(rf_function_create(
+        strategy,
+        &(rf_function_params){
+            .step = train_step, .user = a, .num_outputs = 1, .training = true, .name = "train_step" },
+        &step));
     for (int i = 0; i < STEPS; i++) {
         rf_per_replica *results[1];
         float loss;
@@ -63,14 +70,21 @@ static int run(const example_options *options)
     rf_strategy *strategy = NULL;
     app a = { 0 };
     if (example_create_strategy(options, &strategy) < 0) return -1;
-    TRY(rf_variable_create(strategy, &(rf_variable_params){ .name = "weights", .shape = RF_SHAPE(FEATURES, CLASSES),
-                                                            .initializer = { RF_INIT_RANDOM_NORMAL, 0, 1, 0 } }, &a.weights));
-    TRY(rf_variable_create(strategy, &(rf_variable_params){ .name = "biases", .shape = RF_SHAPE(CLASSES),
-                                                            .initializer = { .kind = RF_INIT_ZEROS } }, &a.biases));
-    TRY(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
-                            &a.optimizer));
+    TRY(rf_variable_create(strategy,
+                           &(rf_variable_params){ .name = "weights",
+                                                  .shape = RF_SHAPE(FEATURES, CLASSES),
+                                                  .initializer = { RF_INIT_RANDOM_NORMAL, 0, 1, 0 } },
+                           &a.weights));
+    TRY(rf_variable_create(
+        strategy,
+        &(rf_variable_params){ .name = "biases", .shape = RF_SHAPE(CLASSES), .initializer = { .kind = RF_INIT_ZEROS } },
+        &a.biases));
+    TRY(rf_optimizer_create(
+        strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
+        &a.optimizer));
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(strategy);
-    float *images = calloc((size_t)batch * FEATURES, sizeof(float)), *labels = calloc((size_t)batch * CLASSES, sizeof(float));
+    float *images = calloc((size_t)batch * FEATURES, sizeof(float)),
+          *labels = calloc((size_t)batch * CLASSES, sizeof(float));
     const int result = images && labels ? train(options, strategy, &a, images, labels, batch) : -1;
     free(images);
     free(labels);
@@ -84,7 +98,7 @@ static int run(const example_options *options)
 int main(int argc, char **argv)
 {
     example_options options = { 0 };
-    example_parse(argc, argv, "Trains a linear model made of variables and operations on random data.",
-                  "dbsr", &options);
+    example_parse(argc, argv, "Trains a linear model made of variables and operations on random data.", "dbsr",
+                  &options);
     return run(&options) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

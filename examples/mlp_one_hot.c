@@ -53,15 +53,22 @@ static int run(const example_options *options)
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(strategy);
     if (prepare(&train_data, batch, options->seed, true) < 0 || prepare(&test_data, batch, 0, false) < 0) return -1;
     if (create_model(strategy, &model) < 0) return -1;
-    TRY(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
-                            &optimizer));
+    TRY(rf_optimizer_create(
+        strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
+        &optimizer));
     const rf_metric_kind metrics[] = { RF_METRIC_CATEGORICAL_ACCURACY };
     TRY(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer,
                                                       .loss = { .kind = RF_LOSS_CATEGORICAL_CROSSENTROPY },
-                                                      .metrics = metrics, .num_metrics = 1 }));
+                                                      .metrics = metrics,
+                                                      .num_metrics = 1 }));
     TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = print_epoch }, NULL, &printer));
-    TRY(rf_model_fit(model, &(rf_fit_params){ .data = train_data, .validation_data = test_data, .epochs = options->epochs,
-                                              .callbacks = &printer, .num_callbacks = 1 }, NULL));
+    TRY(rf_model_fit(model,
+                     &(rf_fit_params){ .data = train_data,
+                                       .validation_data = test_data,
+                                       .epochs = options->epochs,
+                                       .callbacks = &printer,
+                                       .num_callbacks = 1 },
+                     NULL));
     rf_callback_destroy(&printer);
     rf_model_destroy(&model);
     rf_optimizer_destroy(&optimizer);
@@ -74,7 +81,7 @@ static int run(const example_options *options)
 int main(int argc, char **argv)
 {
     example_options options = { .epochs = 5 };
-    example_parse(argc, argv, "Trains a multi-layer perceptron on one-hot labels with compile and fit.",
-                  "dDebsrn", &options);
+    example_parse(argc, argv, "Trains a multi-layer perceptron on one-hot labels with compile and fit.", "dDebsrn",
+                  &options);
     return run(&options) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -19,7 +19,8 @@ typedef struct bench_options {
 } bench_options;
 
 static const struct argp_option argp_options[] = {
-    { "device", 'd', "NAME", 0, "Device: index or part of a name (default: the first usable one, GPUs before software)", 0 },
+    { "device", 'd', "NAME", 0, "Device: index or part of a name (default: the first usable one, GPUs before software)",
+      0 },
     { "op", 'o', "NAME", 0, "ops: only operations whose name contains NAME", 0 },
     { "all-kernels", 'a', NULL, 0, "ops: every eligible kernel, not only the one that would be chosen", 0 },
     { "tune", 't', NULL, 0, "ops: remember the fastest kernels in the cache", 0 },
@@ -35,12 +36,24 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     bench_options *o = state->input;
     char *end;
     switch (key) {
-    case 'd': o->device = text; return 0;
-    case 'o': o->op = text; return 0;
-    case 'a': o->all_kernels = true; return 0;
-    case 't': o->tune = true; return 0;
-    case 'p': o->profile = true; return 0;
-    case 'j': o->json_path = text; return 0;
+    case 'd':
+        o->device = text;
+        return 0;
+    case 'o':
+        o->op = text;
+        return 0;
+    case 'a':
+        o->all_kernels = true;
+        return 0;
+    case 't':
+        o->tune = true;
+        return 0;
+    case 'p':
+        o->profile = true;
+        return 0;
+    case 'j':
+        o->json_path = text;
+        return 0;
     case 'b':
         o->batch = (uint32_t)strtoul(text, &end, 10);
         if (*end || o->batch == 0 || o->batch > 1u << 20) argp_error(state, "'%s' is no batch size", text);
@@ -57,7 +70,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         if (!o->what || (strcmp(o->what, "ops") != 0 && strcmp(o->what, "model") != 0))
             argp_error(state, "say what to measure: ops or model");
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -78,8 +92,8 @@ static rf_result add_op(void *user, const rf_bench_row *row)
     report->ok &= table_row(&report->rows, cells);
     json_array_append_new(report->list,
                           json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:b}", "device", row->device, "op", row->op, "case",
-                                    row->case_name, "kernel", row->kernel, "seconds", row->seconds, "gflops", row->gflops,
-                                    "gbytes", row->gbytes, "chosen", row->chosen));
+                                    row->case_name, "kernel", row->kernel, "seconds", row->seconds, "gflops",
+                                    row->gflops, "gbytes", row->gbytes, "chosen", row->chosen));
     if (report->progress) fprintf(stderr, "\r\033[K%s %s %s", row->op, row->case_name, row->kernel);
     return RF_OK;
 }
@@ -89,7 +103,8 @@ static int finish(const bench_options *o, json_t *result, const table *rows)
     int code = EXIT_SUCCESS;
     const bool to_stdout = o->json_path && strcmp(o->json_path, "-") == 0;
     if (!to_stdout && rows) table_print(rows, stdout);
-    if (o->json_path && (to_stdout ? json_dumpf(result, stdout, JSON_INDENT(2)) : json_dump_file(result, o->json_path, JSON_INDENT(2))) != 0) {
+    if (o->json_path && (to_stdout ? json_dumpf(result, stdout, JSON_INDENT(2))
+                                   : json_dump_file(result, o->json_path, JSON_INDENT(2))) != 0) {
         fprintf(stderr, "ringfire: %s: cannot write\n", o->json_path);
         code = EXIT_FAILURE;
     }
@@ -102,8 +117,12 @@ static int bench_ops(const bench_options *o, double memcpy_rate)
     static const char *const headings[] = { "Op", "Case", "Kernel", ">ms", ">GFLOP/s", ">GB/s", "Chosen" };
     bench_report report = { .progress = isatty(STDERR_FILENO) != 0, .ok = true, .list = json_array() };
     report.ok = table_begin(&report.rows, headings, 7);
-    const rf_result r = rf_bench_ops(&(rf_bench_ops_params){ .device = o->device, .op = o->op, .all_kernels = o->all_kernels,
-                                                             .tune = o->tune, .min_seconds = o->seconds }, add_op, &report);
+    const rf_result r = rf_bench_ops(&(rf_bench_ops_params){ .device = o->device,
+                                                             .op = o->op,
+                                                             .all_kernels = o->all_kernels,
+                                                             .tune = o->tune,
+                                                             .min_seconds = o->seconds },
+                                     add_op, &report);
     if (report.progress) fprintf(stderr, "\r\033[K");
     json_t *result = json_pack("{s:f,s:o}", "memcpy_gbytes", memcpy_rate, "ops", report.list);
     const int code = r < 0 || !report.ok ? command_fail() : finish(o, result, &report.rows);
@@ -123,8 +142,8 @@ static json_t *profile_json(const bench_model_result *m, table *t)
         snprintf(gbytes, sizeof(gbytes), "%.1f", n->gbytes);
         const char *cells[] = { n->op, n->kernel, time, gflops, gbytes };
         (void)table_row(t, cells);
-        json_array_append_new(list, json_pack("{s:s,s:s,s:f,s:f,s:f}", "op", n->op, "kernel", n->kernel, "seconds", n->seconds,
-                                              "gflops", n->gflops, "gbytes", n->gbytes));
+        json_array_append_new(list, json_pack("{s:s,s:s,s:f,s:f,s:f}", "op", n->op, "kernel", n->kernel, "seconds",
+                                              n->seconds, "gflops", n->gflops, "gbytes", n->gbytes));
     }
     return list;
 }
@@ -132,20 +151,24 @@ static json_t *profile_json(const bench_model_result *m, table *t)
 static int bench_model(const bench_options *o, double memcpy_rate)
 {
     bench_model_result m;
-    if (bench_model_run(&(bench_model_params){ .device = o->device, .batch = o->batch, .seconds = o->seconds, .profile = o->profile },
-                        &m) < 0)
+    if (bench_model_run(
+            &(bench_model_params){
+                .device = o->device, .batch = o->batch, .seconds = o->seconds, .profile = o->profile },
+            &m) < 0)
         return command_fail();
     static const char *const headings[] = { "Op", "Kernel", ">ms", ">GFLOP/s", ">GB/s" };
     table nodes;
     bool ok = table_begin(&nodes, headings, 5);
     json_t *profile = profile_json(&m, &nodes);
-    json_t *result = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:o}", "device", m.device, "batch", (int)o->batch, "images_per_second",
-                               m.images_per_second, "first_step_seconds", m.first_step_seconds, "first_step_since_start_seconds",
-                               m.first_step_since_start, "step_seconds", m.step_seconds, "memcpy_gbytes", memcpy_rate, "profile",
-                               profile);
+    json_t *result = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:o}", "device", m.device, "batch", (int)o->batch,
+                               "images_per_second", m.images_per_second, "first_step_seconds", m.first_step_seconds,
+                               "first_step_since_start_seconds", m.first_step_since_start, "step_seconds",
+                               m.step_seconds, "memcpy_gbytes", memcpy_rate, "profile", profile);
     if (!o->json_path || strcmp(o->json_path, "-") != 0)
-        printf("Device: %s\nImages per second (batch %u): %.0f\nStep: %.2f ms\nFirst step: %.2f s (%.2f s after process start)\n",
-               m.device, o->batch, m.images_per_second, m.step_seconds * 1e3, m.first_step_seconds, m.first_step_since_start);
+        printf("Device: %s\nImages per second (batch %u): %.0f\nStep: %.2f ms\nFirst step: %.2f s (%.2f s after "
+               "process start)\n",
+               m.device, o->batch, m.images_per_second, m.step_seconds * 1e3, m.first_step_seconds,
+               m.first_step_since_start);
     ok &= finish(o, result, o->profile ? &nodes : NULL) == EXIT_SUCCESS;
     json_decref(result);
     table_free(&nodes);
@@ -156,9 +179,16 @@ static int bench_model(const bench_options *o, double memcpy_rate)
 int command_bench(int argc, char **argv)
 {
     bench_options o = { .batch = 64 };
-    const struct argp parser = { argp_options, parse_option, "ops|model",
-                                 "Measures single operations, or the training of a small CNN (Conv 32 - pool - Conv 64 - pool - "
-                                 "Dense 64 - Dense 10 on 28x28 images) on one device.", NULL, NULL, NULL };
+    const struct argp parser = {
+        argp_options,
+        parse_option,
+        "ops|model",
+        "Measures single operations, or the training of a small CNN (Conv 32 - pool - Conv 64 - pool - "
+        "Dense 64 - Dense 10 on 28x28 images) on one device.",
+        NULL,
+        NULL,
+        NULL
+    };
     argp_parse(&parser, argc, argv, 0, NULL, &o);
     const bool model = strcmp(o.what, "model") == 0;
     if (!(o.seconds > 0)) o.seconds = model ? 5 : 0.2;

@@ -63,11 +63,13 @@ static rf_result create(const bench_model_params *params, bench_state *b)
     const rf_shape image = RF_SHAPE(28, 28, 1);
     rf_layer *layers[7] = { NULL };
     TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = params->device }, &b->strategy));
-    TRY(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
-                        &layers[0]));
+    TRY(rf_layer_conv2d(
+        &(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
+        &layers[0]));
     TRY(rf_layer_max_pool2d(NULL, &layers[1]));
-    TRY(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 64, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
-                        &layers[2]));
+    TRY(rf_layer_conv2d(
+        &(rf_conv2d_layer_params){ .filters = 64, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
+        &layers[2]));
     TRY(rf_layer_max_pool2d(NULL, &layers[3]));
     TRY(rf_layer_flatten(&layers[4]));
     TRY(rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &layers[5]));
@@ -75,8 +77,11 @@ static rf_result create(const bench_model_params *params, bench_state *b)
     TRY(rf_model_create_sequential(b->strategy, layers, 7, &image, &b->model));
     TRY(rf_optimizer_create(b->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &b->optimizer));
     TRY(rf_metric_create(b->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &b->accuracy));
-    return rf_function_create(b->strategy, &(rf_function_params){ .step = train_step, .user = b, .num_outputs = 1,
-                                                                  .training = true, .name = "train_step" }, &b->step);
+    return rf_function_create(
+        b->strategy,
+        &(rf_function_params){
+            .step = train_step, .user = b, .num_outputs = 1, .training = true, .name = "train_step" },
+        &b->step);
 }
 
 static void destroy(bench_state *b)
@@ -91,7 +96,8 @@ static void destroy(bench_state *b)
 }
 
 /* Steps for about `seconds`; the best of five slices, so that a busy moment of the machine does not count. */
-static rf_result measure(const bench_model_params *params, bench_state *b, const rf_element *batch, bench_model_result *out)
+static rf_result measure(const bench_model_params *params, bench_state *b, const rf_element *batch,
+                         bench_model_result *out)
 {
     rf_per_replica *results[1];
     float loss;
@@ -127,8 +133,9 @@ static rf_result run(const bench_model_params *params, bench_state *b, bench_mod
         b->images[i] = (float)(noise >> 8) * 0x1p-24f;
     }
     for (uint32_t i = 0; i < params->batch; i++) b->labels[i] = (int32_t)(i % 10);
-    const rf_element batch = { 2, { { RF_F32, { 4, { params->batch, 28, 28, 1 } }, b->images },
-                                    { RF_I32, { 1, { params->batch } }, b->labels } } };
+    const rf_element batch = { 2,
+                               { { RF_F32, { 4, { params->batch, 28, 28, 1 } }, b->images },
+                                 { RF_I32, { 1, { params->batch } }, b->labels } } };
     rf_per_replica *results[1];
     float loss;
     TRY(rf_strategy_run(b->strategy, b->step, &batch, results));

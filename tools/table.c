@@ -43,8 +43,10 @@ void table_print(const table *t, FILE *out)
                 if (length > width) width = length;
             }
             const bool last = c + 1 == t->num_columns;
-            if (t->right[c]) fprintf(out, "%*s%s", width, t->rows[r][c], last ? "" : "  ");
-            else fprintf(out, "%-*s%s", last ? 0 : width, t->rows[r][c], last ? "" : "  ");
+            if (t->right[c])
+                fprintf(out, "%*s%s", width, t->rows[r][c], last ? "" : "  ");
+            else
+                fprintf(out, "%-*s%s", last ? 0 : width, t->rows[r][c], last ? "" : "  ");
         }
         fputc('\n', out);
     }

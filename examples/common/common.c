@@ -11,8 +11,10 @@ void example_report_failure(void)
 }
 
 static const struct argp_option all_options[] = {
-    { "devices", 'd', "LIST", 0, "Devices: indices (\"0,2\"), parts of names, or \"all\"; one replica for each entry (default: all)", 0 },
-    { "data", 'D', "DIR", 0, "Directory with the four IDX files, gzipped or not (default: the installed Fashion-MNIST)", 0 },
+    { "devices", 'd', "LIST", 0,
+      "Devices: indices (\"0,2\"), parts of names, or \"all\"; one replica for each entry (default: all)", 0 },
+    { "data", 'D', "DIR", 0, "Directory with the four IDX files, gzipped or not (default: the installed Fashion-MNIST)",
+      0 },
     { "epochs", 'e', "N", 0, "Passes over the training set", 0 },
     { "batch-size", 'b', "N", 0, "Examples per replica and step (default: 64)", 0 },
     { "seed", 's', "N", 0, "Seed of initial values and shuffling (default: 1)", 0 },
@@ -36,18 +38,34 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     example_options *o = state->input;
     char *end;
     switch (key) {
-    case 'd': o->devices = text; return 0;
-    case 'D': o->data = text; return 0;
-    case 'e': o->epochs = (uint32_t)parse_count(state, text, 1000000); return 0;
-    case 'b': o->batch_size = (uint32_t)parse_count(state, text, 1u << 20); return 0;
-    case 's': o->seed = parse_count(state, text, UINT64_MAX); return 0;
-    case 'n': o->limit = parse_count(state, text, UINT64_MAX); return 0;
+    case 'd':
+        o->devices = text;
+        return 0;
+    case 'D':
+        o->data = text;
+        return 0;
+    case 'e':
+        o->epochs = (uint32_t)parse_count(state, text, 1000000);
+        return 0;
+    case 'b':
+        o->batch_size = (uint32_t)parse_count(state, text, 1u << 20);
+        return 0;
+    case 's':
+        o->seed = parse_count(state, text, UINT64_MAX);
+        return 0;
+    case 'n':
+        o->limit = parse_count(state, text, UINT64_MAX);
+        return 0;
     case 'r':
         o->learning_rate = strtod(text, &end);
-        if (end == text || *end || !(o->learning_rate > 0)) argp_error(state, "'%s' is no positive learning rate", text);
+        if (end == text || *end || !(o->learning_rate > 0))
+            argp_error(state, "'%s' is no positive learning rate", text);
         return 0;
-    case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected; all arguments are options", text); return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is not expected; all arguments are options", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -73,7 +91,8 @@ static int print_software_note(rf_strategy *strategy)
     if (!infos || rf_devices_list(infos, &count) < 0) count = 0;
     for (uint32_t r = 0; r < rf_strategy_num_replicas_in_sync(strategy); r++)
         for (uint32_t i = 0; i < count; i++)
-            software |= infos[i].type == RF_DEVICE_TYPE_CPU && strcmp(infos[i].name, rf_strategy_device_name(strategy, r)) == 0;
+            software |=
+                infos[i].type == RF_DEVICE_TYPE_CPU && strcmp(infos[i].name, rf_strategy_device_name(strategy, r)) == 0;
     free(infos);
     if (software) printf("A software driver computes on the CPU: a GPU with a Vulkan driver is much faster.\n");
     return 0;

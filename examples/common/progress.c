@@ -22,7 +22,10 @@ void progress_begin(progress *p, const char *label, int64_t total)
     *p = (progress){ .label = label, .total = total, .start = seconds_now(), .terminal = isatty(STDOUT_FILENO) != 0 };
 }
 
-bool progress_due(const progress *p) { return p->terminal && seconds_now() - p->last_drawn >= INTERVAL; }
+bool progress_due(const progress *p)
+{
+    return p->terminal && seconds_now() - p->last_drawn >= INTERVAL;
+}
 
 static int columns(void)
 {

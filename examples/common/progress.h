@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A progress line: bar, rate, time left, and what the caller wants to add. Draws only on a terminal, a few times a second. */
+/* A progress line: bar, rate, time left, and what the caller wants to add. Draws only on a terminal, a few times a
+ * second. */
 #ifndef EXAMPLE_PROGRESS_H
 #define EXAMPLE_PROGRESS_H
 
@@ -8,7 +9,7 @@
 
 typedef struct progress {
     const char *label;
-    int64_t total;       /* -1: unknown */
+    int64_t total; /* -1: unknown */
     int64_t done;
     double start, last_drawn;
     bool terminal;

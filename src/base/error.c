@@ -49,7 +49,10 @@ rf_result rf_error_context(rf_result result, const char *format, ...)
     return result;
 }
 
-void rf_error_save(rf_error_record *out) { *out = current; }
+void rf_error_save(rf_error_record *out)
+{
+    *out = current;
+}
 
 rf_result rf_error_restore(const rf_error_record *record)
 {
@@ -57,7 +60,10 @@ rf_result rf_error_restore(const rf_error_record *record)
     return current.info.result;
 }
 
-const char *rf_error_message(void) { return current.message; }
+const char *rf_error_message(void)
+{
+    return current.message;
+}
 
 void rf_error_get(rf_error_info *out)
 {
@@ -69,21 +75,36 @@ void rf_error_get(rf_error_info *out)
 const char *rf_result_name(rf_result result)
 {
     switch (result) {
-    case RF_OK: return "RF_OK";
-    case RF_END: return "RF_END";
-    case RF_ERROR_INVALID_ARGUMENT: return "RF_ERROR_INVALID_ARGUMENT";
-    case RF_ERROR_UNSUPPORTED: return "RF_ERROR_UNSUPPORTED";
-    case RF_ERROR_OUT_OF_HOST_MEMORY: return "RF_ERROR_OUT_OF_HOST_MEMORY";
-    case RF_ERROR_OUT_OF_DEVICE_MEMORY: return "RF_ERROR_OUT_OF_DEVICE_MEMORY";
-    case RF_ERROR_DEVICE_LOST: return "RF_ERROR_DEVICE_LOST";
-    case RF_ERROR_PEER_LOST: return "RF_ERROR_PEER_LOST";
-    case RF_ERROR_TIMEOUT: return "RF_ERROR_TIMEOUT";
-    case RF_ERROR_IO: return "RF_ERROR_IO";
-    case RF_ERROR_CORRUPT_DATA: return "RF_ERROR_CORRUPT_DATA";
-    case RF_ERROR_NO_GRADIENT: return "RF_ERROR_NO_GRADIENT";
-    case RF_ERROR_CANCELLED: return "RF_ERROR_CANCELLED";
-    case RF_ERROR_NOT_FOUND: return "RF_ERROR_NOT_FOUND";
-    case RF_ERROR_INTERNAL: return "RF_ERROR_INTERNAL";
+    case RF_OK:
+        return "RF_OK";
+    case RF_END:
+        return "RF_END";
+    case RF_ERROR_INVALID_ARGUMENT:
+        return "RF_ERROR_INVALID_ARGUMENT";
+    case RF_ERROR_UNSUPPORTED:
+        return "RF_ERROR_UNSUPPORTED";
+    case RF_ERROR_OUT_OF_HOST_MEMORY:
+        return "RF_ERROR_OUT_OF_HOST_MEMORY";
+    case RF_ERROR_OUT_OF_DEVICE_MEMORY:
+        return "RF_ERROR_OUT_OF_DEVICE_MEMORY";
+    case RF_ERROR_DEVICE_LOST:
+        return "RF_ERROR_DEVICE_LOST";
+    case RF_ERROR_PEER_LOST:
+        return "RF_ERROR_PEER_LOST";
+    case RF_ERROR_TIMEOUT:
+        return "RF_ERROR_TIMEOUT";
+    case RF_ERROR_IO:
+        return "RF_ERROR_IO";
+    case RF_ERROR_CORRUPT_DATA:
+        return "RF_ERROR_CORRUPT_DATA";
+    case RF_ERROR_NO_GRADIENT:
+        return "RF_ERROR_NO_GRADIENT";
+    case RF_ERROR_CANCELLED:
+        return "RF_ERROR_CANCELLED";
+    case RF_ERROR_NOT_FOUND:
+        return "RF_ERROR_NOT_FOUND";
+    case RF_ERROR_INTERNAL:
+        return "RF_ERROR_INTERNAL";
     }
     return "unknown result";
 }

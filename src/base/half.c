@@ -49,4 +49,7 @@ uint16_t rf_f32_to_bf16(float value)
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
-float rf_bf16_to_f32(uint16_t half) { return from_bits((uint32_t)half << 16); }
+float rf_bf16_to_f32(uint16_t half)
+{
+    return from_bits((uint32_t)half << 16);
+}

@@ -14,7 +14,10 @@ static void *fail_memory(size_t size)
     return NULL;
 }
 
-bool rf_mul_size(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
+bool rf_mul_size(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
 
 void *rf_calloc(size_t count, size_t size)
 {
@@ -24,7 +27,10 @@ void *rf_calloc(size_t count, size_t size)
     return p ? p : fail_memory(bytes);
 }
 
-void rf_free(void *pointer) { free(pointer); }
+void rf_free(void *pointer)
+{
+    free(pointer);
+}
 
 void *rf_aligned_calloc(size_t size)
 {

@@ -36,7 +36,10 @@ uint64_t rf_rng_below(rf_rng *rng, uint64_t bound)
     }
 }
 
-float rf_rng_uniform(rf_rng *rng) { return rf_uniform_from_bits((uint32_t)rf_rng_next(rng)); }
+float rf_rng_uniform(rf_rng *rng)
+{
+    return rf_uniform_from_bits((uint32_t)rf_rng_next(rng));
+}
 
 double rf_rng_normal(rf_rng *rng)
 {

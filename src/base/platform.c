@@ -64,7 +64,8 @@ rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size
     *size = 0;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return RF_FAIL_ERRNO(errno == ENOENT || errno == ENOTDIR ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "%s: cannot open", path);
+        return RF_FAIL_ERRNO(errno == ENOENT || errno == ENOTDIR ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "%s: cannot open",
+                             path);
     char *bytes = NULL;
     const rf_result r = read_all(fd, path, limit, &bytes, size);
     close(fd);

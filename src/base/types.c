@@ -18,7 +18,10 @@ static const struct {
     [RF_U8] = { "u8", 1 },
 };
 
-size_t rf_dtype_size(rf_dtype dtype) { return (unsigned)dtype < RF_DTYPE_COUNT ? dtypes[dtype].size : 0; }
+size_t rf_dtype_size(rf_dtype dtype)
+{
+    return (unsigned)dtype < RF_DTYPE_COUNT ? dtypes[dtype].size : 0;
+}
 
 const char *rf_dtype_name(rf_dtype dtype)
 {
@@ -32,8 +35,10 @@ int64_t rf_shape_count(rf_shape shape)
     bool overflow = false, zero = false;
     for (int32_t i = 0; i < shape.rank; i++) {
         if (shape.dim[i] < 0) return -1;
-        if (shape.dim[i] == 0) zero = true;
-        else if (__builtin_mul_overflow(count, shape.dim[i], &count)) overflow = true;
+        if (shape.dim[i] == 0)
+            zero = true;
+        else if (__builtin_mul_overflow(count, shape.dim[i], &count))
+            overflow = true;
     }
     if (zero) return 0;
     return overflow ? -1 : count;
@@ -72,4 +77,7 @@ uint32_t rf_version(void)
     return (uint32_t)(major << 16 | minor << 8 | patch);
 }
 
-const char *rf_version_string(void) { return RF_VERSION_STRING; }
+const char *rf_version_string(void)
+{
+    return RF_VERSION_STRING;
+}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache: elements are kept in chunks that never move, so that readers hold no lock while they use one. One store per dataset,
- * shared by its iterators. Over an indexed input any element may be filled at any time; otherwise elements are appended in
- * order, and an iterator that gets ahead of the store reads on from an input of its own.
+ * cache: elements are kept in chunks that never move, so that readers hold no lock while they use one. One store per
+ * dataset, shared by its iterators. Over an indexed input any element may be filled at any time; otherwise elements are
+ * appended in order, and an iterator that gets ahead of the store reads on from an input of its own.
  */
 #include <pthread.h>
 #include <string.h>
@@ -19,7 +19,10 @@ typedef struct cache_chunk {
 
 typedef struct cache_store {
     pthread_mutex_t lock;
-    struct { cache_chunk **items; uint32_t count, capacity; } chunks;
+    struct {
+        cache_chunk **items;
+        uint32_t count, capacity;
+    } chunks;
     uint64_t appended; /* elements filled in order */
     bool complete;     /* not indexed: the end has been seen after `appended` elements */
 } cache_store;
@@ -139,7 +142,11 @@ static rf_result next_cached(rf_stage *stage, const rf_element **out)
 }
 
 const rf_dataset_kind rf_dataset_kind_cache = {
-    .name = "cache", .open = open_cache, .get = get_cached, .next = next_cached, .free_dataset = free_store,
+    .name = "cache",
+    .open = open_cache,
+    .get = get_cached,
+    .next = next_cached,
+    .free_dataset = free_store,
     .opens_own_input = true,
 };
 

@@ -66,9 +66,18 @@ rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind
     return RF_OK;
 }
 
-void rf_dataset_spec(const rf_dataset *dataset, rf_element_spec *out) { *out = dataset->spec; }
-int64_t rf_dataset_cardinality(const rf_dataset *dataset) { return dataset->cardinality; }
-uint32_t rf_dataset_batch_size(const rf_dataset *dataset) { return dataset->batch_size; }
+void rf_dataset_spec(const rf_dataset *dataset, rf_element_spec *out)
+{
+    *out = dataset->spec;
+}
+int64_t rf_dataset_cardinality(const rf_dataset *dataset)
+{
+    return dataset->cardinality;
+}
+uint32_t rf_dataset_batch_size(const rf_dataset *dataset)
+{
+    return dataset->batch_size;
+}
 
 size_t rf_component_bytes(const rf_element_spec *spec, uint32_t component)
 {

@@ -20,12 +20,15 @@ static rf_result parse_header(const char *path, const uint8_t *bytes, size_t siz
 {
     if (size < 4 || bytes[0] != 0 || bytes[1] != 0)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: not an IDX file (it must begin with two zero bytes)", path);
-    static const struct { uint8_t type, size; } types[] = { { 8, 1 }, { 9, 1 }, { 11, 2 }, { 12, 4 }, { 13, 4 }, { 14, 8 } };
+    static const struct {
+        uint8_t type, size;
+    } types[] = { { 8, 1 }, { 9, 1 }, { 11, 2 }, { 12, 4 }, { 13, 4 }, { 14, 8 } };
     h->type = bytes[2];
     h->element_size = 0;
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         if (types[i].type == h->type) h->element_size = types[i].size;
-    if (h->element_size == 0) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: unknown IDX element type 0x%02x", path, h->type);
+    if (h->element_size == 0)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: unknown IDX element type 0x%02x", path, h->type);
     h->shape.rank = bytes[3];
     if (h->shape.rank < 1 || h->shape.rank > RF_MAX_RANK)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %d dimensions; 1 to %d can be read", path, bytes[3], RF_MAX_RANK);
@@ -44,10 +47,15 @@ static rf_result parse_header(const char *path, const uint8_t *bytes, size_t siz
 
 static rf_result truncated(const char *path, size_t have, size_t want)
 {
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %zu of %zu bytes; the file is truncated, copy it again", path, have, want);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %zu of %zu bytes; the file is truncated, copy it again", path, have,
+                   want);
 }
 
-typedef enum inflate_state { INFLATE_MORE, INFLATE_FINISHED, INFLATE_CUT /* the compressed data ended early */ } inflate_state;
+typedef enum inflate_state {
+    INFLATE_MORE,
+    INFLATE_FINISHED,
+    INFLATE_CUT /* the compressed data ended early */
+} inflate_state;
 
 /* Inflates up to `capacity` bytes more. Several gzip members in a row count as one stream. *used is what came out. */
 static rf_result inflate_some(const char *path, z_stream *z, uint8_t *out, size_t capacity, size_t *used,
@@ -89,7 +97,8 @@ static rf_result inflate_idx(const char *path, z_stream *z, size_t compressed, i
     const size_t dims = head[3] <= RF_MAX_RANK ? 4 * (size_t)head[3] : 0;
     RF_TRY(inflate_some(path, z, head + 4, dims, &used, &state));
     RF_TRY(parse_header(path, head, 4 + used, h));
-    /* Deflate cannot shrink data by more than about 1032: a header that claims more is a lie, found before allocating. */
+    /* Deflate cannot shrink data by more than about 1032: a header that claims more is a lie, found before allocating.
+     */
     if (h->data_bytes / 1100 > compressed) return truncated(path, compressed, h->data_bytes);
     *data = rf_calloc(h->data_bytes, 1);
     if (!*data) return rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "%s", path);
@@ -97,18 +106,24 @@ static rf_result inflate_idx(const char *path, z_stream *z, size_t compressed, i
     if (used < h->data_bytes) return truncated(path, h->header_bytes + used, h->header_bytes + h->data_bytes);
     /* One byte more: finds what follows the data, and makes zlib check the checksum at the end. */
     if (state == INFLATE_MORE) RF_TRY(inflate_some(path, z, &more, 1, &rest, &state));
-    if (state == INFLATE_CUT) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: its gzip checksum is missing; the file is truncated, copy "
-                                                                  "it again", path);
-    if (state == INFLATE_MORE) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: goes on after the %zu bytes its header announces", path,
-                               h->header_bytes + h->data_bytes);
+    if (state == INFLATE_CUT)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA,
+                       "%s: its gzip checksum is missing; the file is truncated, copy "
+                       "it again",
+                       path);
+    if (state == INFLATE_MORE)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: goes on after the %zu bytes its header announces", path,
+                       h->header_bytes + h->data_bytes);
     return RF_OK;
 }
 
 static rf_result load_gzip(const char *path, const uint8_t *file, size_t size, idx_header *h, uint8_t **data)
 {
-    if (size > UINT32_MAX) return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: gzip files beyond 4 GiB must be unpacked first", path);
+    if (size > UINT32_MAX)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: gzip files beyond 4 GiB must be unpacked first", path);
     z_stream z = { .next_in = (Bytef *)(uintptr_t)file, .avail_in = (uInt)size };
-    if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "%s: zlib needs memory", path);
+    if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
+        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "%s: zlib needs memory", path);
     const rf_result r = inflate_idx(path, &z, size, h, data);
     inflateEnd(&z);
     return r;
@@ -119,7 +134,8 @@ static rf_result load_plain(const char *path, const uint8_t *file, size_t size, 
     RF_TRY(parse_header(path, file, size, h));
     const size_t want = h->header_bytes + h->data_bytes;
     if (size < want) return truncated(path, size, want);
-    if (size > want) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %zu bytes where its header announces %zu", path, size, want);
+    if (size > want)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %zu bytes where its header announces %zu", path, size, want);
     *data = rf_calloc(h->data_bytes, 1);
     if (!*data) return rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "%s", path);
     memcpy(*data, file + h->header_bytes, h->data_bytes);
@@ -147,9 +163,12 @@ static rf_result convert(const idx_header *h, uint8_t *data, rf_array *out)
     if (!words) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (size_t i = 0; i < count; i++) {
         const uint64_t bits = big_endian(data + i * h->element_size, h->element_size);
-        if (h->type == 9) words[i] = (uint32_t)(int32_t)(int8_t)bits;
-        else if (h->type == 11) words[i] = (uint32_t)(int32_t)(int16_t)bits;
-        else words[i] = (uint32_t)bits;
+        if (h->type == 9)
+            words[i] = (uint32_t)(int32_t)(int8_t)bits;
+        else if (h->type == 11)
+            words[i] = (uint32_t)(int32_t)(int16_t)bits;
+        else
+            words[i] = (uint32_t)bits;
         if (h->type == 14) {
             double d;
             memcpy(&d, &bits, sizeof(d));
@@ -190,17 +209,23 @@ void rf_array_free(rf_array *array)
 
 /* ---- image and label files ---- */
 
-static rf_result check_pair(const char *images_path, const rf_array *images, const char *labels_path, const rf_array *labels)
+static rf_result check_pair(const char *images_path, const rf_array *images, const char *labels_path,
+                            const rf_array *labels)
 {
     if (images->dtype != RF_U8 || images->shape.rank != 3)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %d-dimensional %s data where images (3 dimensions of u8) are expected; is it the "
-                       "label file?", images_path, images->shape.rank, rf_dtype_name(images->dtype));
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA,
+                       "%s: %d-dimensional %s data where images (3 dimensions of u8) are expected; is it the "
+                       "label file?",
+                       images_path, images->shape.rank, rf_dtype_name(images->dtype));
     if (labels->dtype != RF_U8 || labels->shape.rank != 1)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %d-dimensional %s data where labels (1 dimension of u8) are expected; is it the "
-                       "image file?", labels_path, labels->shape.rank, rf_dtype_name(labels->dtype));
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA,
+                       "%s: %d-dimensional %s data where labels (1 dimension of u8) are expected; is it the "
+                       "image file?",
+                       labels_path, labels->shape.rank, rf_dtype_name(labels->dtype));
     if (images->shape.dim[0] != labels->shape.dim[0])
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %lld labels for the %lld images of %s; the files do not belong together",
-                       labels_path, (long long)labels->shape.dim[0], (long long)images->shape.dim[0], images_path);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA,
+                       "%s: %lld labels for the %lld images of %s; the files do not belong together", labels_path,
+                       (long long)labels->shape.dim[0], (long long)images->shape.dim[0], images_path);
     return RF_OK;
 }
 
@@ -236,14 +261,18 @@ static const char *const usual_directories[] = { "/usr/share/datasets/fashion-mn
 /* First spelling of the file's name that exists, as a new string; NULL + record otherwise. */
 static char *find_file(const char *directory, const char *stem, const char *kind)
 {
-    static const struct { char separator; const char *ending; } forms[] = { { '-', "" }, { '-', ".gz" }, { '.', "" }, { '.', ".gz" } };
+    static const struct {
+        char separator;
+        const char *ending;
+    } forms[] = { { '-', "" }, { '-', ".gz" }, { '.', "" }, { '.', ".gz" } };
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         char *path = rf_asprintf("%s/%s%c%s%s", directory, stem, forms[i].separator, kind, forms[i].ending);
         if (!path || access(path, F_OK) == 0) return path;
         rf_free(path);
     }
-    (void)RF_FAIL(RF_ERROR_NOT_FOUND, "%s: has no file %s-%s or %s-%s.gz; name the directory that holds the four IDX files",
-                  directory, stem, kind, stem, kind);
+    (void)RF_FAIL(RF_ERROR_NOT_FOUND,
+                  "%s: has no file %s-%s or %s-%s.gz; name the directory that holds the four IDX files", directory,
+                  stem, kind, stem, kind);
     return NULL;
 }
 
@@ -255,8 +284,9 @@ rf_result rf_dataset_from_mnist_directory(const char *directory, rf_split split,
     for (size_t i = 0; !directory && i < sizeof(usual_directories) / sizeof(usual_directories[0]); i++)
         if (access(usual_directories[i], F_OK) == 0) directory = usual_directories[i];
     if (!directory)
-        return RF_FAIL(RF_ERROR_NOT_FOUND, "Fashion-MNIST is not installed; install the package dataset-fashion-mnist, or set "
-                                           "RINGFIRE_DATA to a directory with the four IDX files");
+        return RF_FAIL(RF_ERROR_NOT_FOUND,
+                       "Fashion-MNIST is not installed; install the package dataset-fashion-mnist, or set "
+                       "RINGFIRE_DATA to a directory with the four IDX files");
     const bool train = split == RF_SPLIT_TRAIN;
     char *images_path = find_file(directory, train ? "train-images" : "t10k-images", "idx3-ubyte");
     char *labels_path = NULL;

@@ -74,8 +74,10 @@ rf_result rf_iterator_create(const rf_dataset *dataset, uint64_t epoch, rf_itera
     it->epoch = epoch;
     it->dataset = rf_dataset_retain(dataset);
     const rf_result r = rf_stage_open(dataset, epoch, &it->stage);
-    if (r < 0) rf_iterator_destroy(&it);
-    else *out = it;
+    if (r < 0)
+        rf_iterator_destroy(&it);
+    else
+        *out = it;
     return r;
 }
 
@@ -108,7 +110,9 @@ static uint64_t fingerprint(const rf_dataset *d)
 {
     uint64_t h = 0;
     for (; d; d = d->input) {
-        const uint64_t numbers[] = { d->count, d->seed, d->index, d->flag, (uint64_t)d->cardinality, d->spec.num_components };
+        const uint64_t numbers[] = {
+            d->count, d->seed, d->index, d->flag, (uint64_t)d->cardinality, d->spec.num_components
+        };
         h = rf_hash_bytes(d->kind->name, strlen(d->kind->name), h);
         h = rf_hash_bytes(numbers, sizeof(numbers), h);
         for (uint32_t i = 0; i < d->spec.num_components; i++) {
@@ -140,11 +144,13 @@ rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state, size
     RF_REQUIRE(dataset && state, "rf_iterator_restore: %s is NULL", dataset ? "state" : "dataset");
     saved_position p;
     if (size != sizeof(p) || memcmp(state, state_magic, sizeof(state_magic)) != 0)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: %zu bytes that are no saved position of this version", size);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: %zu bytes that are no saved position of this version",
+                       size);
     memcpy(&p, state, sizeof(p));
     if (p.fingerprint != fingerprint(dataset))
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "iterator state: saved from another pipeline; build the dataset with the "
-                                                  "same steps, sizes and seeds");
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "iterator state: saved from another pipeline; build the dataset with the "
+                       "same steps, sizes and seeds");
     RF_TRY(rf_iterator_create(dataset, p.epoch, out));
     rf_result r = rf_stage_skip((*out)->stage, p.position);
     if (r == RF_OK && (*out)->stage->position != p.position)
@@ -154,4 +160,7 @@ rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state, size
     return r;
 }
 
-void rf_iterator_state_free(void *state) { rf_free(state); }
+void rf_iterator_state_free(void *state)
+{
+    rf_free(state);
+}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of datasets. A dataset is an immutable, reference-counted description; an iterator is a chain of stages, one per
- * dataset node. A stage with known length whose elements can be fetched by number is *indexed*; transformations of indexed
- * stages stay indexed where that is possible, which makes a full shuffle a permutation and a resumed iterator a jump. Other
- * stages are read in order.
+ * Inside of datasets. A dataset is an immutable, reference-counted description; an iterator is a chain of stages, one
+ * per dataset node. A stage with known length whose elements can be fetched by number is *indexed*; transformations of
+ * indexed stages stay indexed where that is possible, which makes a full shuffle a permutation and a resumed iterator a
+ * jump. Other stages are read in order.
  */
 #ifndef RF_DATA_PIPELINE_H
 #define RF_DATA_PIPELINE_H
@@ -19,8 +19,8 @@ typedef struct rf_stage rf_stage;
 
 typedef struct rf_dataset_kind {
     const char *name;
-    /* Makes the stage's private part; stage->input exists already (for the given epoch) where the dataset has an input. Decides
-     * stage->indexed and, for indexed stages, stage->count. */
+    /* Makes the stage's private part; stage->input exists already (for the given epoch) where the dataset has an input.
+     * Decides stage->indexed and, for indexed stages, stage->count. */
     rf_result (*open)(rf_stage *stage);
     void (*close)(rf_stage *stage);
     /* Element number `index` < count of an indexed stage. Valid until the next call on the stage. */
@@ -71,8 +71,8 @@ size_t rf_element_bytes(const rf_element_spec *spec); /* sum, each component ali
 void rf_element_place(rf_element *element, const rf_element_spec *spec, void *memory);
 rf_result rf_stage_allocate_element(rf_stage *stage, const rf_element_spec *spec);
 
-extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, rf_dataset_kind_map, rf_dataset_kind_window,
-    rf_dataset_kind_batch, rf_dataset_kind_repeat, rf_dataset_kind_cache, rf_dataset_kind_shuffle,
-    rf_dataset_kind_prefetch;
+extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, rf_dataset_kind_map,
+    rf_dataset_kind_window, rf_dataset_kind_batch, rf_dataset_kind_repeat, rf_dataset_kind_cache,
+    rf_dataset_kind_shuffle, rf_dataset_kind_prefetch;
 
 #endif

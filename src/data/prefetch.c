@@ -16,9 +16,9 @@ typedef struct prefetcher {
     pthread_cond_t changed;
     bool running, stop;
     prefetch_slot *slots;
-    uint32_t num_slots;      /* one more than asked for: the consumer holds one */
+    uint32_t num_slots; /* one more than asked for: the consumer holds one */
     uint64_t produced, consumed;
-    rf_result outcome;       /* RF_OK while elements come, else why they stopped coming */
+    rf_result outcome; /* RF_OK while elements come, else why they stopped coming */
     rf_error_record failure;
 } prefetcher;
 
@@ -121,7 +121,11 @@ static rf_result next_prefetched(rf_stage *stage, const rf_element **out)
 }
 
 const rf_dataset_kind rf_dataset_kind_prefetch = {
-    .name = "prefetch", .open = open_prefetch, .close = close_prefetch, .next = next_prefetched, .opens_own_input = true,
+    .name = "prefetch",
+    .open = open_prefetch,
+    .close = close_prefetch,
+    .next = next_prefetched,
+    .opens_own_input = true,
 };
 
 rf_result rf_dataset_prefetch(const rf_dataset *in, uint32_t buffer_size, rf_dataset **out)

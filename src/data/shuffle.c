@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shuffle. Over an indexed input with a buffer that holds all of it: a permutation of numbers (Fisher & Yates 1938, in Durstenfeld's
- * form, CACM 7, 1964). Otherwise a buffer of elements: each step hands out a random one and puts the next of the input in its
- * place. The order depends on seed and epoch alone.
+ * shuffle. Over an indexed input with a buffer that holds all of it: a permutation of numbers (Fisher & Yates 1938, in
+ * Durstenfeld's form, CACM 7, 1964). Otherwise a buffer of elements: each step hands out a random one and puts the next
+ * of the input in its place. The order depends on seed and epoch alone.
  */
 #include <string.h>
 
@@ -10,9 +10,9 @@
 #include "data/pipeline.h"
 
 typedef struct shuffle_state {
-    uint64_t *order;     /* indexed: the permutation */
-    char *buffer;        /* not indexed: `filled` elements, and one more place for the element handed out */
-    rf_shape *shapes;    /* [places][components] */
+    uint64_t *order;  /* indexed: the permutation */
+    char *buffer;     /* not indexed: `filled` elements, and one more place for the element handed out */
+    rf_shape *shapes; /* [places][components] */
     uint64_t places, filled;
     bool started, input_ended;
     rf_rng rng;
@@ -130,7 +130,11 @@ static rf_result next_shuffled(rf_stage *stage, const rf_element **out)
 }
 
 const rf_dataset_kind rf_dataset_kind_shuffle = {
-    .name = "shuffle", .open = open_shuffle, .close = close_shuffle, .get = get_shuffled, .next = next_shuffled,
+    .name = "shuffle",
+    .open = open_shuffle,
+    .close = close_shuffle,
+    .get = get_shuffled,
+    .next = next_shuffled,
 };
 
 rf_result rf_dataset_shuffle(const rf_dataset *in, uint64_t buffer_size, uint64_t seed, bool reshuffle_each_iteration,

@@ -41,7 +41,10 @@ static rf_result get_from_arrays(rf_stage *stage, uint64_t index, const rf_eleme
 }
 
 const rf_dataset_kind rf_dataset_kind_arrays = {
-    .name = "arrays", .open = open_arrays, .get = get_from_arrays, .free_dataset = free_arrays,
+    .name = "arrays",
+    .open = open_arrays,
+    .get = get_from_arrays,
+    .free_dataset = free_arrays,
 };
 
 static rf_result copy_arrays(array_source *source, uint32_t count)
@@ -103,9 +106,15 @@ rf_result rf_dataset_from_arrays(const rf_dataset_arrays_params *params, rf_data
 
 /* ---- generator ---- */
 
-static void free_data(rf_dataset *dataset) { rf_free(dataset->data); }
+static void free_data(rf_dataset *dataset)
+{
+    rf_free(dataset->data);
+}
 
-static rf_result open_generator(rf_stage *stage) { return rf_stage_allocate_element(stage, &stage->dataset->spec); }
+static rf_result open_generator(rf_stage *stage)
+{
+    return rf_stage_allocate_element(stage, &stage->dataset->spec);
+}
 
 static rf_result next_from_generator(rf_stage *stage, const rf_element **out)
 {
@@ -118,7 +127,10 @@ static rf_result next_from_generator(rf_stage *stage, const rf_element **out)
 }
 
 const rf_dataset_kind rf_dataset_kind_generator = {
-    .name = "generator", .open = open_generator, .next = next_from_generator, .free_dataset = free_data,
+    .name = "generator",
+    .open = open_generator,
+    .next = next_from_generator,
+    .free_dataset = free_data,
 };
 
 rf_result rf_dataset_from_generator(const rf_dataset_generator_params *params, rf_dataset **out)

@@ -18,7 +18,10 @@ typedef struct map_step {
     uint32_t component, depth; /* of the built-in functions */
 } map_step;
 
-static void free_data(rf_dataset *dataset) { rf_free(dataset->data); }
+static void free_data(rf_dataset *dataset)
+{
+    rf_free(dataset->data);
+}
 
 static rf_result open_map(rf_stage *stage)
 {
@@ -51,7 +54,11 @@ static rf_result next_mapped(rf_stage *stage, const rf_element **out)
 }
 
 const rf_dataset_kind rf_dataset_kind_map = {
-    .name = "map", .open = open_map, .get = get_mapped, .next = next_mapped, .free_dataset = free_data,
+    .name = "map",
+    .open = open_map,
+    .get = get_mapped,
+    .next = next_mapped,
+    .free_dataset = free_data,
 };
 
 static rf_result make_map(const rf_dataset *in, map_step step, const rf_element_spec *spec, rf_dataset **out)
@@ -105,8 +112,8 @@ rf_result rf_dataset_map_scale_u8(const rf_dataset *in, uint32_t index, rf_datas
 {
     RF_REQUIRE(out && in, "rf_dataset_map_scale_u8: an argument is NULL");
     *out = NULL;
-    RF_REQUIRE(index < in->spec.num_components, "rf_dataset_map_scale_u8: index is %u, the elements have %u components", index,
-               in->spec.num_components);
+    RF_REQUIRE(index < in->spec.num_components, "rf_dataset_map_scale_u8: index is %u, the elements have %u components",
+               index, in->spec.num_components);
     RF_REQUIRE(in->spec.dtype[index] == RF_U8, "rf_dataset_map_scale_u8: component %u is %s, not u8", index,
                rf_dtype_name(in->spec.dtype[index]));
     rf_element_spec spec = in->spec;
@@ -132,8 +139,8 @@ rf_result rf_dataset_map_one_hot(const rf_dataset *in, uint32_t index, uint32_t 
 {
     RF_REQUIRE(out && in, "rf_dataset_map_one_hot: an argument is NULL");
     *out = NULL;
-    RF_REQUIRE(index < in->spec.num_components, "rf_dataset_map_one_hot: index is %u, the elements have %u components", index,
-               in->spec.num_components);
+    RF_REQUIRE(index < in->spec.num_components, "rf_dataset_map_one_hot: index is %u, the elements have %u components",
+               index, in->spec.num_components);
     RF_REQUIRE(in->spec.dtype[index] == RF_I32 && in->spec.shape[index].rank == 0,
                "rf_dataset_map_one_hot: component %u is no i32 scalar; apply it before batching", index);
     RF_REQUIRE(depth > 0, "rf_dataset_map_one_hot: depth is 0");
@@ -173,7 +180,10 @@ static rf_result next_windowed(rf_stage *stage, const rf_element **out)
 }
 
 const rf_dataset_kind rf_dataset_kind_window = {
-    .name = "window", .open = open_window, .get = get_windowed, .next = next_windowed,
+    .name = "window",
+    .open = open_window,
+    .get = get_windowed,
+    .next = next_windowed,
 };
 
 static rf_result make_window(const rf_dataset *in, uint64_t first, uint64_t stride, uint64_t count, rf_dataset **out)
@@ -183,8 +193,10 @@ static rf_result make_window(const rf_dataset *in, uint64_t first, uint64_t stri
     d->index = first;
     d->seed = stride;
     d->count = count;
-    if (in->cardinality >= 0) d->cardinality = (int64_t)window_count(d, (uint64_t)in->cardinality);
-    else if (in->cardinality == -2 && count != UINT64_MAX) d->cardinality = (int64_t)count;
+    if (in->cardinality >= 0)
+        d->cardinality = (int64_t)window_count(d, (uint64_t)in->cardinality);
+    else if (in->cardinality == -2 && count != UINT64_MAX)
+        d->cardinality = (int64_t)count;
     return RF_OK;
 }
 
@@ -231,7 +243,8 @@ static rf_result append(rf_stage *stage, const rf_element *in, uint64_t place)
 
 static void finish_batch(rf_stage *stage, uint64_t size, const rf_element **out)
 {
-    for (uint32_t i = 0; i < stage->element.num_components; i++) stage->element.component[i].shape.dim[0] = (int64_t)size;
+    for (uint32_t i = 0; i < stage->element.num_components; i++)
+        stage->element.component[i].shape.dim[0] = (int64_t)size;
     *out = &stage->element;
 }
 
@@ -265,7 +278,10 @@ static rf_result next_batch(rf_stage *stage, const rf_element **out)
 }
 
 const rf_dataset_kind rf_dataset_kind_batch = {
-    .name = "batch", .open = open_batch, .get = get_batch, .next = next_batch,
+    .name = "batch",
+    .open = open_batch,
+    .get = get_batch,
+    .next = next_batch,
 };
 
 rf_result rf_dataset_batch(const rf_dataset *in, uint32_t batch_size, bool drop_remainder, rf_dataset **out)
@@ -287,8 +303,8 @@ rf_result rf_dataset_batch(const rf_dataset *in, uint32_t batch_size, bool drop_
         s->rank++;
     }
     if (in->cardinality >= 0)
-        d->cardinality = drop_remainder ? in->cardinality / batch_size
-                                        : (int64_t)rf_div_up((uint64_t)in->cardinality, batch_size);
+        d->cardinality =
+            drop_remainder ? in->cardinality / batch_size : (int64_t)rf_div_up((uint64_t)in->cardinality, batch_size);
     return RF_OK;
 }
 
@@ -300,7 +316,10 @@ static uint64_t pass_epoch(const rf_stage *stage, uint64_t pass)
     return passes > 0 ? stage->epoch * passes + pass : (stage->epoch << 32) + pass;
 }
 
-static rf_result open_repeat(rf_stage *stage) { return rf_stage_open(stage->dataset->input, pass_epoch(stage, 0), &stage->input); }
+static rf_result open_repeat(rf_stage *stage)
+{
+    return rf_stage_open(stage->dataset->input, pass_epoch(stage, 0), &stage->input);
+}
 
 static rf_result next_repeated(rf_stage *stage, const rf_element **out)
 {
@@ -309,7 +328,8 @@ static rf_result next_repeated(rf_stage *stage, const rf_element **out)
         const rf_result r = rf_stage_next(stage->input, out);
         if (r != RF_END) return r;
         /* An empty input would repeat for ever without an element. */
-        if (stage->input->position == 0 || (stage->dataset->count > 0 && *pass + 1 >= stage->dataset->count)) return RF_END;
+        if (stage->input->position == 0 || (stage->dataset->count > 0 && *pass + 1 >= stage->dataset->count))
+            return RF_END;
         rf_stage *next;
         RF_TRY(rf_stage_open(stage->dataset->input, pass_epoch(stage, *pass + 1), &next));
         rf_stage_close(&stage->input);
@@ -319,7 +339,10 @@ static rf_result next_repeated(rf_stage *stage, const rf_element **out)
 }
 
 const rf_dataset_kind rf_dataset_kind_repeat = {
-    .name = "repeat", .open = open_repeat, .next = next_repeated, .opens_own_input = true,
+    .name = "repeat",
+    .open = open_repeat,
+    .next = next_repeated,
+    .opens_own_input = true,
 };
 
 rf_result rf_dataset_repeat(const rf_dataset *in, uint64_t count, rf_dataset **out)

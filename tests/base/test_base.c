@@ -19,8 +19,14 @@
 #include "base/philox.h"
 #include "base/platform.h"
 
-static rf_result inner(void) { return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%d of %d bytes", 3, 7); }
-static rf_result outer(void) { return rf_error_context(inner(), "loading '%s'", "x"); }
+static rf_result inner(void)
+{
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%d of %d bytes", 3, 7);
+}
+static rf_result outer(void)
+{
+    return rf_error_context(inner(), "loading '%s'", "x");
+}
 
 static void test_error_chain(void **state)
 {
@@ -121,7 +127,9 @@ static void test_philox_vectors(void **state)
     } vectors[] = {
         { 0, 0, 0, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
         { UINT64_MAX, UINT64_MAX, UINT64_MAX, { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-        { 0x299f31d0a4093822ull, 0x85a308d3243f6a88ull, 0x0370734413198a2eull,
+        { 0x299f31d0a4093822ull,
+          0x85a308d3243f6a88ull,
+          0x0370734413198a2eull,
           { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
     };
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
@@ -161,10 +169,14 @@ static void test_half_is_exact(void **state)
     (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
         const float f = rf_f16_to_f32((uint16_t)h), b = rf_bf16_to_f32((uint16_t)h);
-        if (isnan(f)) assert_true(isnan(rf_f16_to_f32(rf_f32_to_f16(f))));
-        else assert_int_equal(rf_f32_to_f16(f), h);
-        if (isnan(b)) assert_true(isnan(rf_bf16_to_f32(rf_f32_to_bf16(b))));
-        else assert_int_equal(rf_f32_to_bf16(b), h);
+        if (isnan(f))
+            assert_true(isnan(rf_f16_to_f32(rf_f32_to_f16(f))));
+        else
+            assert_int_equal(rf_f32_to_f16(f), h);
+        if (isnan(b))
+            assert_true(isnan(rf_bf16_to_f32(rf_f32_to_bf16(b))));
+        else
+            assert_int_equal(rf_f32_to_bf16(b), h);
     }
     rf_rng rng = { 7, 0 };
     for (int i = 0; i < 100000; i++) {
@@ -191,7 +203,10 @@ static void test_memory(void **state)
     (void)state;
     assert_null(rf_calloc(SIZE_MAX, 2));
     assert_true(strstr(rf_error_message(), "host memory") != NULL);
-    struct { int *items; uint32_t count, capacity; } v = { 0 };
+    struct {
+        int *items;
+        uint32_t count, capacity;
+    } v = { 0 };
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(RF_VEC_GROW(&v), RF_OK);
         assert_int_equal(v.items[v.count], 0);
@@ -306,10 +321,17 @@ static void test_log(void **state)
 static void test_caps_clamp(void **state)
 {
     (void)state;
-    rf_device_caps caps = { .max_workgroup_size = { 1024, 1024, 1024 }, .max_workgroup_invocations = 1024,
-                            .max_grid = { 1u << 30, 1u << 30, 1u << 30 }, .max_shared_memory = 1u << 17,
-                            .max_push_constants = 256, .max_texel_elements = 1u << 30, .max_storage_range = 1ull << 40,
-                            .buffer_alignment = 64, .int64 = true, .full_subgroups = true, .subgroup_size = 8 };
+    rf_device_caps caps = { .max_workgroup_size = { 1024, 1024, 1024 },
+                            .max_workgroup_invocations = 1024,
+                            .max_grid = { 1u << 30, 1u << 30, 1u << 30 },
+                            .max_shared_memory = 1u << 17,
+                            .max_push_constants = 256,
+                            .max_texel_elements = 1u << 30,
+                            .max_storage_range = 1ull << 40,
+                            .buffer_alignment = 64,
+                            .int64 = true,
+                            .full_subgroups = true,
+                            .subgroup_size = 8 };
     rf_device_caps_clamp(&caps);
     assert_int_equal(caps.max_workgroup_invocations, 128);
     assert_int_equal(caps.max_shared_memory, 16384);

@@ -46,8 +46,10 @@ static rf_dataset *generated(void)
 {
     static uint64_t end = N;
     rf_dataset *d;
-    OK(rf_dataset_from_generator(&(rf_dataset_generator_params){
-           generate, &end, { 2, { RF_I32, RF_F32 }, { RF_SCALAR_SHAPE, RF_SHAPE(2) } }, 0 }, &d));
+    OK(rf_dataset_from_generator(
+        &(rf_dataset_generator_params){
+            generate, &end, { 2, { RF_I32, RF_F32 }, { RF_SCALAR_SHAPE, RF_SHAPE(2) } }, 0 },
+        &d));
     return d;
 }
 
@@ -442,11 +444,16 @@ static void test_bad_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shuffle),          cmocka_unit_test(test_batch_shapes),
-        cmocka_unit_test(test_windows),          cmocka_unit_test(test_repeat_is_epochs),
-        cmocka_unit_test(test_cache_reads_once), cmocka_unit_test(test_prefetch),
-        cmocka_unit_test(test_errors_pass_through), cmocka_unit_test(test_saved_position),
-        cmocka_unit_test(test_saved_position_is_checked), cmocka_unit_test(test_built_in_maps),
+        cmocka_unit_test(test_shuffle),
+        cmocka_unit_test(test_batch_shapes),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_repeat_is_epochs),
+        cmocka_unit_test(test_cache_reads_once),
+        cmocka_unit_test(test_prefetch),
+        cmocka_unit_test(test_errors_pass_through),
+        cmocka_unit_test(test_saved_position),
+        cmocka_unit_test(test_saved_position_is_checked),
+        cmocka_unit_test(test_built_in_maps),
         cmocka_unit_test(test_bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,12 +36,16 @@ static const char *write_file(const char *name, const void *data, size_t size)
 }
 
 /* Images [3,2,2], pixel values 0 .. 11. */
-static const uint8_t images[] = { 0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
+static const uint8_t images[] = {
+    0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+};
 static const uint8_t labels[] = { 0, 0, 8, 1, 0, 0, 0, 3, 5, 6, 7 };
 
 static size_t gzip(const void *data, size_t size, uint8_t *out, size_t capacity)
 {
-    z_stream z = { .next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)size, .next_out = out, .avail_out = (uInt)capacity };
+    z_stream z = {
+        .next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)size, .next_out = out, .avail_out = (uInt)capacity
+    };
     assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY), Z_OK);
     assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
     deflateEnd(&z);
@@ -79,8 +83,13 @@ static void test_element_types(void **state)
                          i32[] = { 0, 0, 12, 1, 0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFC },
                          f32[] = { 0, 0, 13, 1, 0, 0, 0, 1, 0x40, 0x20, 0, 0 },
                          f64[] = { 0, 0, 14, 1, 0, 0, 0, 1, 0xC0, 0x04, 0, 0, 0, 0, 0, 0 };
-    static const struct { const uint8_t *bytes; size_t size; rf_dtype dtype; double value; } files[] = {
-        { i8, sizeof(i8), RF_I32, -2 }, { i16, sizeof(i16), RF_I32, -3 }, { i32, sizeof(i32), RF_I32, -4 },
+    static const struct {
+        const uint8_t *bytes;
+        size_t size;
+        rf_dtype dtype;
+        double value;
+    } files[] = {
+        { i8, sizeof(i8), RF_I32, -2 },    { i16, sizeof(i16), RF_I32, -3 },   { i32, sizeof(i32), RF_I32, -4 },
         { f32, sizeof(f32), RF_F32, 2.5 }, { f64, sizeof(f64), RF_F32, -2.5 },
     };
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -107,7 +116,8 @@ static void test_damaged_files(void **state)
     (void)state;
     uint8_t packed[256], broken[300];
     for (size_t size = 0; size < sizeof(images); size++)
-        expect_failure(write_file("cut", images, size), RF_ERROR_CORRUPT_DATA, size < 4 ? "not an IDX file" : "truncated");
+        expect_failure(write_file("cut", images, size), RF_ERROR_CORRUPT_DATA,
+                       size < 4 ? "not an IDX file" : "truncated");
     const size_t packed_size = gzip(images, sizeof(images), packed, sizeof(packed));
     for (size_t size = 2; size < packed_size; size++)
         expect_failure(write_file("cut.gz", packed, size), RF_ERROR_CORRUPT_DATA, "truncated");
@@ -118,8 +128,10 @@ static void test_damaged_files(void **state)
         broken[bit / 8] ^= (uint8_t)(1u << bit % 8);
         rf_array a;
         const char *flipped = write_file("flip.gz", broken, packed_size);
-        if (rf_idx_read(flipped, &a) == RF_ERROR_CORRUPT_DATA) noticed++;
-        else check_images(flipped);
+        if (rf_idx_read(flipped, &a) == RF_ERROR_CORRUPT_DATA)
+            noticed++;
+        else
+            check_images(flipped);
         rf_array_free(&a);
     }
     assert_true(noticed + 8 > packed_size * 8 - 80);
@@ -172,7 +184,8 @@ static void test_pairs(void **state)
     uint8_t fewer[10];
     memcpy(fewer, labels, sizeof(fewer));
     fewer[7] = 2;
-    assert_int_equal(rf_dataset_from_idx(image_path, write_file("fewer", fewer, sizeof(fewer)), &d), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(rf_dataset_from_idx(image_path, write_file("fewer", fewer, sizeof(fewer)), &d),
+                     RF_ERROR_CORRUPT_DATA);
     assert_non_null(strstr(rf_error_message(), "2 labels for the 3 images"));
     assert_null(d);
 }
@@ -186,8 +199,21 @@ static int make_directory(void **state)
 static int remove_directory(void **state)
 {
     (void)state;
-    static const char *const names[] = { "plain", "packed", "members", "typed", "cut", "cut.gz", "flip.gz", "long", "type", "rank",
-                                         "huge", "large", "large.gz", "train-images-idx3-ubyte", "train-labels.idx1-ubyte",
+    static const char *const names[] = { "plain",
+                                         "packed",
+                                         "members",
+                                         "typed",
+                                         "cut",
+                                         "cut.gz",
+                                         "flip.gz",
+                                         "long",
+                                         "type",
+                                         "rank",
+                                         "huge",
+                                         "large",
+                                         "large.gz",
+                                         "train-images-idx3-ubyte",
+                                         "train-labels.idx1-ubyte",
                                          "fewer" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) unlink(in_directory(names[i]));
     return rmdir(directory);

@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rf_iterator *it;
     void *state;
     size_t state_size;
-    /* A valid state with the fuzzer's bytes over it: otherwise the fingerprint keeps everything else from being reached. */
+    /* A valid state with the fuzzer's bytes over it: otherwise the fingerprint keeps everything else from being
+     * reached. */
     if (rf_iterator_create(d, 0, &it) < 0 || rf_iterator_save(it, &state, &state_size) < 0) abort();
     rf_iterator_destroy(&it);
     if (size > 0 && data[0] % 2) {
