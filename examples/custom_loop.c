@@ -8,6 +8,9 @@
 #include "common/common.h"
 
 typedef struct app {
+    rf_strategy *strategy;
+    rf_dataset *train_data, *test_data;
+    rf_function *train_function, *test_function;
     rf_model *model;
     rf_optimizer *optimizer;
     rf_metric *train_accuracy, *test_accuracy, *test_loss;
@@ -43,9 +46,8 @@ static rf_result test_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     return rf_trace_status(t);
 }
 
-static int create_model(rf_strategy *strategy, app *a)
+static int create_layers(rf_layer *layers[7])
 {
-    rf_layer *layers[7] = { NULL };
     TRY(rf_layer_conv2d(
         &(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
         &layers[0]));
@@ -57,8 +59,6 @@ static int create_model(rf_strategy *strategy, app *a)
     TRY(rf_layer_flatten(&layers[4]));
     TRY(rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &layers[5]));
     TRY(rf_layer_dense(&(rf_dense_params){ .units = 10 }, &layers[6]));
-    const rf_shape image = RF_SHAPE(28, 28, 1);
-    TRY(rf_model_create_sequential(strategy, layers, 7, &image, &a->model));
     return 0;
 }
 
@@ -115,21 +115,20 @@ static int test_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset
     return 0;
 }
 
-static int train(const example_options *options, rf_strategy *strategy, app *a, const rf_dataset *train_data,
-                 const rf_dataset *test_data)
+static int train(const example_options *options, app *a)
 {
-    rf_function *train_function = NULL, *test_function = NULL;
     TRY(rf_function_create(
-        strategy,
+        a->strategy,
         &(rf_function_params){
             .step = train_step, .user = a, .num_outputs = 1, .name = "train_step", .training = true },
-        &train_function));
-    TRY(rf_function_create(strategy, &(rf_function_params){ .step = test_step, .user = a, .name = "test_step" },
-                           &test_function));
+        &a->train_function));
+    TRY(rf_function_create(a->strategy, &(rf_function_params){ .step = test_step, .user = a, .name = "test_step" },
+                           &a->test_function));
+    double accuracy, test_accuracy = 0, test_loss;
     for (uint32_t epoch = 0; epoch < options->epochs; epoch++) {
-        double loss, rate, accuracy, test_accuracy, test_loss;
-        if (train_epoch(strategy, train_function, train_data, epoch, a, &loss, &rate) < 0) return -1;
-        if (test_epoch(strategy, test_function, test_data) < 0) return -1;
+        double loss, rate;
+        if (train_epoch(a->strategy, a->train_function, a->train_data, epoch, a, &loss, &rate) < 0) return -1;
+        if (test_epoch(a->strategy, a->test_function, a->test_data) < 0) return -1;
         TRY(rf_metric_result(a->train_accuracy, &accuracy));
         TRY(rf_metric_result(a->test_accuracy, &test_accuracy));
         TRY(rf_metric_result(a->test_loss, &test_loss));
@@ -137,16 +136,10 @@ static int train(const example_options *options, rf_strategy *strategy, app *a, 
                epoch + 1, loss, 100 * accuracy, test_loss, 100 * test_accuracy, rate);
         fflush(stdout);
         TRY(rf_metric_reset(a->train_accuracy));
-        if (epoch + 1 < options->epochs) {
-            TRY(rf_metric_reset(a->test_accuracy));
-            TRY(rf_metric_reset(a->test_loss));
-        }
+        TRY(rf_metric_reset(a->test_accuracy));
+        TRY(rf_metric_reset(a->test_loss));
     }
-    double accuracy;
-    TRY(rf_metric_result(a->test_accuracy, &accuracy));
-    printf("Test accuracy: %.2f %%\n", 100 * accuracy);
-    rf_function_destroy(&test_function);
-    rf_function_destroy(&train_function);
+    printf("Test accuracy: %.2f %%\n", 100 * test_accuracy);
     return 0;
 }
 
@@ -168,34 +161,39 @@ static int batched(rf_dataset **data, uint32_t batch_size, uint64_t shuffle_seed
     return 0;
 }
 
-static int run(const example_options *options)
+static int run(const example_options *options, app *a)
 {
-    rf_strategy *strategy = NULL;
-    rf_dataset *train_data = NULL, *test_data = NULL;
-    app a = { 0 };
-    if (example_create_strategy(options, &strategy) < 0) return -1;
-    if (example_load_images(options, &train_data, &test_data) < 0) return -1;
-    const uint32_t global_batch = options->batch_size * rf_strategy_num_replicas_in_sync(strategy);
-    if (batched(&train_data, global_batch, options->seed, true) < 0) return -1;
-    if (batched(&test_data, global_batch, 0, false) < 0) return -1;
-    if (create_model(strategy, &a) < 0) return -1;
+    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    if (example_load_images(options, &a->train_data, &a->test_data) < 0) return -1;
+    const uint32_t global_batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
+    if (batched(&a->train_data, global_batch, options->seed, true) < 0) return -1;
+    if (batched(&a->test_data, global_batch, 0, false) < 0) return -1;
+    rf_layer *layers[7] = { NULL };
+    if (example_create_model(a->strategy, create_layers(layers), layers, 7, &a->model) < 0) return -1;
     TRY(rf_optimizer_create(
-        strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
-        &a.optimizer));
-    TRY(rf_metric_create(strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "train_accuracy", &a.train_accuracy));
-    TRY(rf_metric_create(strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "test_accuracy", &a.test_accuracy));
-    TRY(rf_metric_create(strategy, RF_METRIC_MEAN, "test_loss", &a.test_loss));
-    printf("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(a.model), global_batch);
-    const int result = train(options, strategy, &a, train_data, test_data);
-    rf_metric_destroy(&a.test_loss);
-    rf_metric_destroy(&a.test_accuracy);
-    rf_metric_destroy(&a.train_accuracy);
-    rf_optimizer_destroy(&a.optimizer);
-    rf_model_destroy(&a.model);
-    rf_dataset_destroy(&train_data);
-    rf_dataset_destroy(&test_data);
-    rf_strategy_destroy(&strategy);
-    return result;
+        a->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
+        &a->optimizer));
+    const rf_metric_kind accuracy = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY;
+    TRY(rf_metric_create(a->strategy, accuracy, "train_accuracy", &a->train_accuracy));
+    TRY(rf_metric_create(a->strategy, accuracy, "test_accuracy", &a->test_accuracy));
+    TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "test_loss", &a->test_loss));
+    printf("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(a->model), global_batch);
+    return train(options, a);
+}
+
+/* Whatever there is of it. */
+static void destroy(app *a)
+{
+    rf_function_destroy(&a->test_function);
+    rf_function_destroy(&a->train_function);
+    rf_metric_destroy(&a->test_loss);
+    rf_metric_destroy(&a->test_accuracy);
+    rf_metric_destroy(&a->train_accuracy);
+    rf_optimizer_destroy(&a->optimizer);
+    rf_model_destroy(&a->model);
+    rf_dataset_destroy(&a->train_data);
+    rf_dataset_destroy(&a->test_data);
+    rf_strategy_destroy(&a->strategy);
 }
 
 int main(int argc, char **argv)
@@ -204,5 +202,8 @@ int main(int argc, char **argv)
     example_parse(argc, argv,
                   "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.", "dDebsrn",
                   &options);
-    return run(&options) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    app a = { 0 };
+    const int result = run(&options, &a);
+    destroy(&a);
+    return result == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -59,9 +59,18 @@ static rf_result end_bar(void *user, rf_fit_state *state, const rf_logs *logs)
     return RF_OK;
 }
 
-static int create_model(rf_strategy *strategy, rf_model **model)
+typedef struct app {
+    rf_strategy *strategy;
+    rf_dataset *train_data, *test_data;
+    rf_model *model;
+    rf_optimizer *optimizer;
+    rf_callback *callbacks[3];
+    epoch_bar bar;
+    double initial_rate;
+} app;
+
+static int create_layers(rf_layer *layers[5])
 {
-    rf_layer *layers[5] = { NULL };
     TRY(rf_layer_conv2d(
         &(rf_conv2d_layer_params){ .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
         &layers[0]));
@@ -69,23 +78,26 @@ static int create_model(rf_strategy *strategy, rf_model **model)
     TRY(rf_layer_flatten(&layers[2]));
     TRY(rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &layers[3]));
     TRY(rf_layer_dense(&(rf_dense_params){ .units = 10 }, &layers[4]));
-    const rf_shape image = RF_SHAPE(28, 28, 1);
-    TRY(rf_model_create_sequential(strategy, layers, 5, &image, model));
+    return 0;
+}
+
+static int print_summary(const rf_model *model)
+{
     char *summary;
-    TRY(rf_model_summary(*model, &summary));
+    TRY(rf_model_summary(model, &summary));
     fputs(summary, stdout);
     rf_string_free(summary);
     return 0;
 }
 
-/* The seeds' pipeline: cache().shuffle().batch(). */
-static int prepare(rf_dataset **data, uint32_t batch_size, uint64_t seed)
+/* cache(), shuffle() for the training set, batch(). */
+static int prepare(rf_dataset **data, uint32_t batch_size, uint64_t seed, bool shuffle)
 {
     rf_dataset *cached = NULL, *shuffled = NULL, *out = NULL;
     const int64_t count = rf_dataset_cardinality(*data);
     rf_result r = rf_dataset_cache(*data, &cached);
-    if (r == RF_OK) r = rf_dataset_shuffle(cached, (uint64_t)count, seed, true, &shuffled);
-    if (r == RF_OK) r = rf_dataset_batch(shuffled, batch_size, false, &out);
+    if (r == RF_OK && shuffle) r = rf_dataset_shuffle(cached, (uint64_t)count, seed, true, &shuffled);
+    if (r == RF_OK) r = rf_dataset_batch(shuffle ? shuffled : cached, batch_size, false, &out);
     rf_dataset_destroy(&cached);
     rf_dataset_destroy(&shuffled);
     rf_dataset_destroy(data);
@@ -94,27 +106,23 @@ static int prepare(rf_dataset **data, uint32_t batch_size, uint64_t seed)
     return 0;
 }
 
-static int fit(const example_options *options, rf_model *model, const rf_dataset *train_data,
-               const rf_dataset *test_data, int64_t num_examples)
+static int fit(const example_options *options, app *a)
 {
-    double initial_rate = options->learning_rate;
-    epoch_bar bar = { .total = num_examples };
-    rf_callback *callbacks[3];
-    TRY(rf_callback_learning_rate_scheduler(decay, &initial_rate, &callbacks[0]));
+    a->initial_rate = options->learning_rate;
+    TRY(rf_callback_learning_rate_scheduler(decay, &a->initial_rate, &a->callbacks[0]));
     TRY(rf_callback_create(
-        &(rf_callback_fns){ .on_epoch_begin = begin_bar, .on_batch_end = advance_bar, .on_epoch_end = end_bar }, &bar,
-        &callbacks[1]));
-    TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = print_rate }, NULL, &callbacks[2]));
-    TRY(rf_model_fit(model,
-                     &(rf_fit_params){ .data = train_data,
-                                       .validation_data = test_data,
+        &(rf_callback_fns){ .on_epoch_begin = begin_bar, .on_batch_end = advance_bar, .on_epoch_end = end_bar },
+        &a->bar, &a->callbacks[1]));
+    TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = print_rate }, NULL, &a->callbacks[2]));
+    TRY(rf_model_fit(a->model,
+                     &(rf_fit_params){ .data = a->train_data,
+                                       .validation_data = a->test_data,
                                        .epochs = options->epochs,
-                                       .callbacks = callbacks,
+                                       .callbacks = a->callbacks,
                                        .num_callbacks = 3 },
                      NULL));
-    for (int i = 0; i < 3; i++) rf_callback_destroy(&callbacks[i]);
     rf_logs logs;
-    TRY(rf_model_evaluate(model, test_data, &logs));
+    TRY(rf_model_evaluate(a->model, a->test_data, &logs));
     double loss = 0, accuracy = 0;
     rf_logs_get(&logs, "loss", &loss);
     rf_logs_get(&logs, "accuracy", &accuracy);
@@ -122,36 +130,37 @@ static int fit(const example_options *options, rf_model *model, const rf_dataset
     return 0;
 }
 
-static int run(const example_options *options)
+static int run(const example_options *options, app *a)
 {
-    rf_strategy *strategy = NULL;
-    rf_dataset *train_data = NULL, *test_data = NULL, *test_batches = NULL;
-    rf_model *model = NULL;
-    rf_optimizer *optimizer = NULL;
-    if (example_create_strategy(options, &strategy) < 0) return -1;
-    if (example_load_images(options, &train_data, &test_data) < 0) return -1;
-    const int64_t num_examples = rf_dataset_cardinality(train_data);
-    const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(strategy);
-    if (prepare(&train_data, batch, options->seed) < 0) return -1;
-    TRY(rf_dataset_batch(test_data, batch, false, &test_batches));
-    if (create_model(strategy, &model) < 0) return -1;
-    TRY(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &optimizer));
+    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    if (example_load_images(options, &a->train_data, &a->test_data) < 0) return -1;
+    a->bar.total = rf_dataset_cardinality(a->train_data);
+    const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
+    if (prepare(&a->train_data, batch, options->seed, true) < 0) return -1;
+    if (prepare(&a->test_data, batch, 0, false) < 0) return -1;
+    rf_layer *layers[5] = { NULL };
+    if (example_create_model(a->strategy, create_layers(layers), layers, 5, &a->model) < 0) return -1;
+    if (print_summary(a->model) < 0) return -1;
+    TRY(rf_optimizer_create(a->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &a->optimizer));
     const rf_metric_kind metrics[] = { RF_METRIC_SPARSE_CATEGORICAL_ACCURACY };
     /* Callbacks see every 20th batch: looking at the loss makes the host wait for the devices. */
     TRY(rf_model_compile(
-        model, &(rf_compile_params){ .optimizer = optimizer,
-                                     .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO },
-                                     .metrics = metrics,
-                                     .num_metrics = 1,
-                                     .steps_per_execution = 20 }));
-    const int result = fit(options, model, train_data, test_batches, num_examples);
-    rf_model_destroy(&model);
-    rf_optimizer_destroy(&optimizer);
-    rf_dataset_destroy(&train_data);
-    rf_dataset_destroy(&test_data);
-    rf_dataset_destroy(&test_batches);
-    rf_strategy_destroy(&strategy);
-    return result;
+        a->model, &(rf_compile_params){ .optimizer = a->optimizer,
+                                        .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO },
+                                        .metrics = metrics,
+                                        .num_metrics = 1,
+                                        .steps_per_execution = 20 }));
+    return fit(options, a);
+}
+
+static void destroy(app *a)
+{
+    for (int i = 0; i < 3; i++) rf_callback_destroy(&a->callbacks[i]);
+    rf_model_destroy(&a->model);
+    rf_optimizer_destroy(&a->optimizer);
+    rf_dataset_destroy(&a->train_data);
+    rf_dataset_destroy(&a->test_data);
+    rf_strategy_destroy(&a->strategy);
 }
 
 int main(int argc, char **argv)
@@ -159,5 +168,8 @@ int main(int argc, char **argv)
     example_options options = { .epochs = 12 };
     example_parse(argc, argv, "Trains a CNN with compile and fit: learning-rate steps, a callback, validation.",
                   "dDebsrn", &options);
-    return run(&options) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    app a = { 0 };
+    const int result = run(&options, &a);
+    destroy(&a);
+    return result == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -8,6 +8,9 @@
 enum { FEATURES = 784, CLASSES = 10, STEPS = 100 };
 
 typedef struct app {
+    rf_strategy *strategy;
+    rf_function *step;
+    float *images, *labels;
     rf_variable *weights, *biases;
     rf_optimizer *optimizer;
 } app;
@@ -41,58 +44,61 @@ static void fill_batch(float *images, float *labels, uint32_t batch, uint64_t se
     }
 }
 
-static int train(const example_options *options, rf_strategy *strategy, app *a, float *images, float *labels,
-                 uint32_t batch)
+static int train(const example_options *options, app *a, uint32_t batch)
 {
-    fill_batch(images, labels, batch, options->seed);
+    fill_batch(a->images, a->labels, batch, options->seed);
     const rf_element data = {
-        2, { { RF_F32, RF_SHAPE(batch, FEATURES), images }, { RF_F32, RF_SHAPE(batch, CLASSES), labels } }
+        2, { { RF_F32, RF_SHAPE(batch, FEATURES), a->images }, { RF_F32, RF_SHAPE(batch, CLASSES), a->labels } }
     };
-    rf_function *step;
     TRY(rf_function_create(
-        strategy,
+        a->strategy,
         &(rf_function_params){
             .step = train_step, .user = a, .num_outputs = 1, .training = true, .name = "train_step" },
-        &step));
+        &a->step));
     for (int i = 0; i < STEPS; i++) {
         rf_per_replica *results[1];
         float loss;
-        TRY(rf_strategy_run(strategy, step, &data, results));
-        TRY(rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &loss));
+        TRY(rf_strategy_run(a->strategy, a->step, &data, results));
+        TRY(rf_strategy_reduce(a->strategy, RF_REDUCE_SUM, results[0], &loss));
         if (i % 10 == 0) printf("step %d, loss: %.4f\n", i, (double)loss);
     }
-    rf_function_destroy(&step);
     return 0;
 }
 
-static int run(const example_options *options)
+static int run(const example_options *options, app *a)
 {
-    rf_strategy *strategy = NULL;
-    app a = { 0 };
-    if (example_create_strategy(options, &strategy) < 0) return -1;
-    TRY(rf_variable_create(strategy,
+    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    TRY(rf_variable_create(a->strategy,
                            &(rf_variable_params){ .name = "weights",
                                                   .shape = RF_SHAPE(FEATURES, CLASSES),
                                                   .initializer = { RF_INIT_RANDOM_NORMAL, 0, 1, 0 } },
-                           &a.weights));
+                           &a->weights));
     TRY(rf_variable_create(
-        strategy,
+        a->strategy,
         &(rf_variable_params){ .name = "biases", .shape = RF_SHAPE(CLASSES), .initializer = { .kind = RF_INIT_ZEROS } },
-        &a.biases));
+        &a->biases));
     TRY(rf_optimizer_create(
-        strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
-        &a.optimizer));
-    const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(strategy);
-    float *images = calloc((size_t)batch * FEATURES, sizeof(float)),
-          *labels = calloc((size_t)batch * CLASSES, sizeof(float));
-    const int result = images && labels ? train(options, strategy, &a, images, labels, batch) : -1;
-    free(images);
-    free(labels);
-    rf_optimizer_destroy(&a.optimizer);
-    rf_variable_destroy(&a.biases);
-    rf_variable_destroy(&a.weights);
-    rf_strategy_destroy(&strategy);
-    return result;
+        a->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
+        &a->optimizer));
+    const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
+    a->images = calloc((size_t)batch * FEATURES, sizeof(float));
+    a->labels = calloc((size_t)batch * CLASSES, sizeof(float));
+    if (!a->images || !a->labels) {
+        fprintf(stderr, "linear_model: no memory for a batch of %u\n", batch);
+        return -1;
+    }
+    return train(options, a, batch);
+}
+
+static void destroy(app *a)
+{
+    free(a->images);
+    free(a->labels);
+    rf_function_destroy(&a->step);
+    rf_optimizer_destroy(&a->optimizer);
+    rf_variable_destroy(&a->biases);
+    rf_variable_destroy(&a->weights);
+    rf_strategy_destroy(&a->strategy);
 }
 
 int main(int argc, char **argv)
@@ -100,5 +106,8 @@ int main(int argc, char **argv)
     example_options options = { 0 };
     example_parse(argc, argv, "Trains a linear model made of variables and operations on random data.", "dbsr",
                   &options);
-    return run(&options) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    app a = { 0 };
+    const int result = run(&options, &a);
+    destroy(&a);
+    return result == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -30,52 +30,58 @@ static int prepare(rf_dataset **data, uint32_t batch_size, uint64_t seed, bool s
     return 0;
 }
 
-static int create_model(rf_strategy *strategy, rf_model **model)
+typedef struct app {
+    rf_strategy *strategy;
+    rf_dataset *train_data, *test_data;
+    rf_model *model;
+    rf_optimizer *optimizer;
+    rf_callback *printer;
+} app;
+
+static int create_layers(rf_layer *layers[3])
 {
-    rf_layer *layers[3] = { NULL };
     TRY(rf_layer_flatten(&layers[0]));
     TRY(rf_layer_dense(&(rf_dense_params){ .units = 128, .activation = RF_ACTIVATION_RELU }, &layers[1]));
     TRY(rf_layer_dense(&(rf_dense_params){ .units = 10, .activation = RF_ACTIVATION_SOFTMAX }, &layers[2]));
-    const rf_shape image = RF_SHAPE(28, 28, 1);
-    TRY(rf_model_create_sequential(strategy, layers, 3, &image, model));
     return 0;
 }
 
-static int run(const example_options *options)
+static int run(const example_options *options, app *a)
 {
-    rf_strategy *strategy = NULL;
-    rf_dataset *train_data = NULL, *test_data = NULL;
-    rf_model *model = NULL;
-    rf_optimizer *optimizer = NULL;
-    rf_callback *printer = NULL;
-    if (example_create_strategy(options, &strategy) < 0) return -1;
-    if (example_load_images(options, &train_data, &test_data) < 0) return -1;
-    const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(strategy);
-    if (prepare(&train_data, batch, options->seed, true) < 0 || prepare(&test_data, batch, 0, false) < 0) return -1;
-    if (create_model(strategy, &model) < 0) return -1;
+    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    if (example_load_images(options, &a->train_data, &a->test_data) < 0) return -1;
+    const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
+    if (prepare(&a->train_data, batch, options->seed, true) < 0) return -1;
+    if (prepare(&a->test_data, batch, 0, false) < 0) return -1;
+    rf_layer *layers[3] = { NULL };
+    if (example_create_model(a->strategy, create_layers(layers), layers, 3, &a->model) < 0) return -1;
     TRY(rf_optimizer_create(
-        strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
-        &optimizer));
+        a->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
+        &a->optimizer));
     const rf_metric_kind metrics[] = { RF_METRIC_CATEGORICAL_ACCURACY };
-    TRY(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer,
-                                                      .loss = { .kind = RF_LOSS_CATEGORICAL_CROSSENTROPY },
-                                                      .metrics = metrics,
-                                                      .num_metrics = 1 }));
-    TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = print_epoch }, NULL, &printer));
-    TRY(rf_model_fit(model,
-                     &(rf_fit_params){ .data = train_data,
-                                       .validation_data = test_data,
+    TRY(rf_model_compile(a->model, &(rf_compile_params){ .optimizer = a->optimizer,
+                                                         .loss = { .kind = RF_LOSS_CATEGORICAL_CROSSENTROPY },
+                                                         .metrics = metrics,
+                                                         .num_metrics = 1 }));
+    TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = print_epoch }, NULL, &a->printer));
+    TRY(rf_model_fit(a->model,
+                     &(rf_fit_params){ .data = a->train_data,
+                                       .validation_data = a->test_data,
                                        .epochs = options->epochs,
-                                       .callbacks = &printer,
+                                       .callbacks = &a->printer,
                                        .num_callbacks = 1 },
                      NULL));
-    rf_callback_destroy(&printer);
-    rf_model_destroy(&model);
-    rf_optimizer_destroy(&optimizer);
-    rf_dataset_destroy(&train_data);
-    rf_dataset_destroy(&test_data);
-    rf_strategy_destroy(&strategy);
     return 0;
+}
+
+static void destroy(app *a)
+{
+    rf_callback_destroy(&a->printer);
+    rf_model_destroy(&a->model);
+    rf_optimizer_destroy(&a->optimizer);
+    rf_dataset_destroy(&a->train_data);
+    rf_dataset_destroy(&a->test_data);
+    rf_strategy_destroy(&a->strategy);
 }
 
 int main(int argc, char **argv)
@@ -83,5 +89,8 @@ int main(int argc, char **argv)
     example_options options = { .epochs = 5 };
     example_parse(argc, argv, "Trains a multi-layer perceptron on one-hot labels with compile and fit.", "dDebsrn",
                   &options);
-    return run(&options) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    app a = { 0 };
+    const int result = run(&options, &a);
+    destroy(&a);
+    return result == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -109,6 +109,15 @@ int example_create_strategy(const example_options *options, rf_strategy **strate
     return 0;
 }
 
+int example_create_model(rf_strategy *strategy, int made, rf_layer **layers, uint32_t num_layers, rf_model **model)
+{
+    const rf_shape image = RF_SHAPE(28, 28, 1);
+    for (uint32_t i = 0; made < 0 && i < num_layers; i++) rf_layer_destroy(&layers[i]);
+    if (made < 0) return -1;
+    TRY(rf_model_create_sequential(strategy, layers, num_layers, &image, model));
+    return 0;
+}
+
 static int load_split(const example_options *options, rf_split split, rf_dataset **out)
 {
     rf_dataset *raw = NULL, *taken = NULL;

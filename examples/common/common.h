@@ -35,6 +35,10 @@ void example_parse(int argc, char **argv, const char *purpose, const char *lette
 /* Mirrored over options->devices; prints one line per replica and "Number of devices: N". */
 int example_create_strategy(const example_options *options, rf_strategy **strategy);
 
+/* Sequential model of `layers` for 28 x 28 images. `made` says whether making all of them worked; they belong to the model
+ * or are destroyed, whatever happens. */
+int example_create_model(rf_strategy *strategy, int made, rf_layer **layers, uint32_t num_layers, rf_model **model);
+
 /* Training and test set of (image f32 [28,28,1] in [0,1], label i32), not yet batched. */
 int example_load_images(const example_options *options, rf_dataset **train, rf_dataset **test);
 
