@@ -69,7 +69,7 @@ static rf_result look_up(rf_stage *stage, uint64_t index, bool *found)
     RF_TRY(chunk_at(stage->dataset, index / CHUNK_ELEMENTS, &chunk));
     const uint64_t place = index % CHUNK_ELEMENTS;
     const rf_element_spec *spec = &stage->dataset->spec;
-    *found = chunk->filled[place]; // NOLINT(clang-analyzer-core.NullDereference): set on success
+    *found = chunk->filled[place];
     rf_element_place(&stage->element, spec, chunk->bytes + place * rf_element_bytes(spec));
     for (uint32_t i = 0; *found && i < spec->num_components; i++)
         stage->element.component[i].shape = chunk->shapes[place * spec->num_components + i];

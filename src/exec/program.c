@@ -218,7 +218,7 @@ rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_st
 {
     rf_instance *instance;
     RF_TRY(rf_program_instance(program, batch, &instance));
-    RF_TRY(rf_frame_record(&instance->frames[instance->next_frame])); // NOLINT(clang-analyzer-core.NullDereference): set on success
+    RF_TRY(rf_frame_record(&instance->frames[instance->next_frame]));
     *out = (rf_program_stats){
         .num_nodes = instance->num_nodes,
         .num_dispatches = instance->num_dispatches,

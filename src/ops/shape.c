@@ -394,7 +394,7 @@ static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps
     uint64_t a = box_steps(caps, l.size[in], l.in_stride[in]), b = box_steps(caps, l.size[out], l.out_stride[out]);
     if (a == 0 || b == 0) return RF_FAIL(RF_ERROR_INTERNAL, "transpose: kernel is not eligible");
     if (in == out) {
-        a = b = a < b ? a : b;
+        if (b < a) a = b;
         for (uint64_t i = 0; i < l.size[in]; i += a) {
             const uint64_t end = i + a < l.size[in] ? i + a : l.size[in];
             RF_TRY(box_plan(&l, caps, plan, i, end, i, end));

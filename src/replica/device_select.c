@@ -158,7 +158,7 @@ rf_result rf_device_select_one(const char *entries, const rf_device_info *infos,
 {
     uint32_t *indices, count;
     RF_TRY(rf_device_select(entries, infos, num_infos, &indices, &count));
-    *index = indices[0]; // NOLINT(clang-analyzer-core.NullDereference): set on success
+    *index = indices[0];
     for (uint32_t i = 1; !entries && i < count; i++)
         if (preference(infos[indices[i]].type) > preference(infos[*index].type)) *index = indices[i];
     rf_free(indices);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/compile.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -90,11 +91,11 @@ static rf_result make_names(rf_model *model, rf_compiled *c, const rf_compile_pa
 {
     for (uint32_t i = 0; i <= params->num_metrics; i++) {
         const char *name = i == 0 ? "loss" : rf_metric_kind_name(params->metrics[i - 1]);
-        char *val_name = rf_arena_alloc(&model->names, strlen(name) + sizeof("val_"));
+        const size_t val_size = strlen(name) + sizeof("val_");
+        char *val_name = rf_arena_alloc(&model->names, val_size);
         c->names[i] = rf_arena_strdup(&model->names, name);
         if (!val_name || !c->names[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        strcpy(val_name, "val_");
-        strcat(val_name, name);
+        snprintf(val_name, val_size, "val_%s", name);
         c->val_names[i] = val_name;
     }
     return RF_OK;
