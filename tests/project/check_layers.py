@@ -15,15 +15,17 @@ ALLOWED = {
     "src/data": {"ringfire", "base", "data", "zlib"},
     "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack"},
     "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "train"},
-    "transport": {"ringfire", "base", "transport", "rdma", "openssl"},
+    "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
     "tools": {"ringfire", "jansson", "own"},
     "examples": {"ringfire", "own"},
 }
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "zlib.h": "zlib", "zstd.h": "zstd",
-             "msgpack.h": "msgpack", "rf_shaders.h": "shaders"}
+             "msgpack.h": "msgpack", "rf_shaders.h": "shaders", "pmix.h": "pmix"}
 LIBC = {"argp", "assert", "ctype", "dlfcn", "errno", "fcntl", "float", "inttypes", "limits", "malloc", "math", "pthread",
         "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
-        "strings", "sys/ioctl", "sys/mman", "sys/stat", "sys/types", "sys/resource", "time", "unistd"}
+        "strings", "arpa/inet", "ifaddrs", "net/if", "netdb", "netinet/in", "netinet/tcp", "poll", "sys/epoll", "sys/eventfd", "sys/ioctl",
+        "sys/mman", "sys/random", "sys/resource", "sys/socket", "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un",
+        "sys/wait", "time", "unistd"}
 
 
 def origin(path, name, quoted):
