@@ -33,7 +33,17 @@ typedef struct rf_element_spec {
 typedef struct rf_element {
     uint32_t num_components;
     rf_array component[RF_MAX_COMPONENTS];
+    /** Of a batch whose rows are spread over the workers of a job: this element holds the rows from `first_row` on of the
+     *  global batch's `global_rows` (dim[0] of the components says how many, none included). 0: it is the whole batch. */
+    uint32_t first_row, global_rows;
 } rf_element;
+
+/** Rows of the global batch that a batch belongs to: its own, or those of all workers. */
+static inline int64_t rf_element_global_rows(const rf_element *batch)
+{
+    if (batch->global_rows > 0) return batch->global_rows;
+    return batch->num_components > 0 && batch->component[0].shape.rank > 0 ? batch->component[0].shape.dim[0] : 0;
+}
 
 /* ---- sources ---- */
 
@@ -45,6 +55,12 @@ typedef struct rf_dataset_arrays_params {
     bool borrow;
 } rf_dataset_arrays_params;
 RF_API RF_MUST_USE rf_result rf_dataset_from_arrays(const rf_dataset_arrays_params *params, rf_dataset **out);
+
+/** Several pairs of IDX files one after the other, as if they were one; all images must have one size. Every file is looked at
+ *  once here; its data is loaded when first needed and kept from then on, so that a worker that is given only some of the
+ *  files (rf_strategy_distribute_dataset() by file) never holds the others. */
+RF_API RF_MUST_USE rf_result rf_dataset_from_idx_files(const char *const *images_paths, const char *const *labels_paths,
+                                                       uint32_t num_files, rf_dataset **out);
 
 /** Which half of an MNIST-like directory to read. */
 typedef enum rf_split { RF_SPLIT_TRAIN, RF_SPLIT_TEST } rf_split;

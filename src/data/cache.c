@@ -147,6 +147,7 @@ const rf_dataset_kind rf_dataset_kind_cache = {
     .get = get_cached,
     .next = next_cached,
     .free_dataset = free_store,
+    .keeps_elements = true,
     .opens_own_input = true,
 };
 

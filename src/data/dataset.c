@@ -19,7 +19,10 @@ void rf_dataset_destroy(rf_dataset **dataset)
     *dataset = NULL;
     while (d && atomic_fetch_sub(&d->references, 1) == 1) {
         rf_dataset *input = d->input;
-        if (d->kind->free_dataset) d->kind->free_dataset(d);
+        if (d->original)
+            rf_dataset_destroy(&d->original);
+        else if (d->kind->free_dataset)
+            d->kind->free_dataset(d);
         rf_free(d);
         d = input;
     }
@@ -66,6 +69,19 @@ rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind
     return RF_OK;
 }
 
+rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *input, rf_dataset **out)
+{
+    *out = NULL;
+    rf_dataset *d = RF_NEW(rf_dataset);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    *d = *dataset;
+    atomic_init(&d->references, 1);
+    d->input = input ? rf_dataset_retain(input) : NULL;
+    d->original = rf_dataset_retain(dataset);
+    *out = d;
+    return RF_OK;
+}
+
 void rf_dataset_spec(const rf_dataset *dataset, rf_element_spec *out)
 {
     *out = dataset->spec;
@@ -99,6 +115,17 @@ void rf_element_place(rf_element *element, const rf_element_spec *spec, void *me
         element->component[i] = (rf_array){ spec->dtype[i], spec->shape[i], p };
         p += rf_align_up(rf_component_bytes(spec, i), 64);
     }
+}
+
+void rf_element_copy(rf_element *to, const rf_element *from)
+{
+    for (uint32_t i = 0; i < from->num_components; i++) {
+        const rf_array *a = &from->component[i];
+        memcpy(to->component[i].data, a->data, (size_t)rf_shape_count(a->shape) * rf_dtype_size(a->dtype));
+        to->component[i].shape = a->shape;
+    }
+    to->first_row = from->first_row;
+    to->global_rows = from->global_rows;
 }
 
 rf_result rf_stage_allocate_element(rf_stage *stage, const rf_element_spec *spec)

@@ -229,11 +229,9 @@ static rf_result check_pair(const char *images_path, const rf_array *images, con
     return RF_OK;
 }
 
-rf_result rf_dataset_from_idx(const char *images_path, const char *labels_path, rf_dataset **out)
+rf_result rf_idx_read_pair(const char *images_path, const char *labels_path, rf_array arrays[2])
 {
-    RF_REQUIRE(out, "rf_dataset_from_idx: out is NULL");
-    *out = NULL;
-    rf_array arrays[2] = { 0 };
+    memset(arrays, 0, 2 * sizeof(arrays[0]));
     rf_result r = rf_idx_read(images_path, &arrays[0]);
     if (r == RF_OK) r = rf_idx_read(labels_path, &arrays[1]);
     if (r == RF_OK) r = check_pair(images_path, &arrays[0], labels_path, &arrays[1]);
@@ -247,9 +245,22 @@ rf_result rf_dataset_from_idx(const char *images_path, const char *labels_path, 
         arrays[1].dtype = RF_I32;
         arrays[0].shape.rank = 4;
         arrays[0].shape.dim[3] = 1;
-        r = wide ? rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, out)
-                 : RF_ERROR_OUT_OF_HOST_MEMORY;
+        if (!wide) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     }
+    if (r < 0) {
+        rf_array_free(&arrays[0]);
+        rf_array_free(&arrays[1]);
+    }
+    return r;
+}
+
+rf_result rf_dataset_from_idx(const char *images_path, const char *labels_path, rf_dataset **out)
+{
+    RF_REQUIRE(out, "rf_dataset_from_idx: out is NULL");
+    *out = NULL;
+    rf_array arrays[2];
+    RF_TRY(rf_idx_read_pair(images_path, labels_path, arrays));
+    const rf_result r = rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, out);
     rf_array_free(&arrays[0]);
     rf_array_free(&arrays[1]);
     return r;

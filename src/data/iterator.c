@@ -113,7 +113,9 @@ static uint64_t fingerprint(const rf_dataset *d)
         const uint64_t numbers[] = {
             d->count, d->seed, d->index, d->flag, (uint64_t)d->cardinality, d->spec.num_components
         };
-        h = rf_hash_bytes(d->kind->name, strlen(d->kind->name), h);
+        const char *name = d->kind == &rf_dataset_kind_slice ? rf_slice_stands_for(d) : d->kind->name;
+        if (!name) continue;
+        h = rf_hash_bytes(name, strlen(name), h);
         h = rf_hash_bytes(numbers, sizeof(numbers), h);
         for (uint32_t i = 0; i < d->spec.num_components; i++) {
             const uint64_t type = (uint64_t)d->spec.dtype[i], count = (uint64_t)rf_shape_count(d->spec.shape[i]);

@@ -28,6 +28,10 @@ typedef struct rf_dataset_kind {
     /* Next element of a stage that is not indexed. */
     rf_result (*next)(rf_stage *stage, const rf_element **out);
     void (*free_dataset)(rf_dataset *dataset);
+    /* Sources of several files: the dataset of files first, first + step, ... alone, and how many examples each file has. */
+    rf_result (*select_files)(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out);
+    uint64_t (*file_examples)(const rf_dataset *dataset, uint32_t file);
+    bool keeps_elements; /* elements are remembered (cache): what comes from below must not change */
     bool opens_own_input; /* the stage opens its input itself (repeat, prefetch, cache) */
 } rf_dataset_kind;
 
@@ -41,7 +45,9 @@ struct rf_dataset {
     uint64_t count, seed; /* numbers of the transformation: buffer size, repeats, shard ... */
     uint64_t index;
     bool flag;
-    void *data; /* of the kind */
+    uint32_t num_files; /* of sources with `select_files` */
+    void *data;         /* of the kind */
+    rf_dataset *original; /* whose `data` this is; a reference. NULL: its own */
 };
 
 struct rf_stage {
@@ -64,6 +70,12 @@ rf_result rf_stage_skip(rf_stage *stage, uint64_t count); /* stops quietly at th
 rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind, rf_dataset **out);
 rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spec, rf_dataset **out);
 rf_dataset *rf_dataset_retain(const rf_dataset *dataset);
+/* The same step over another input. */
+rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *input, rf_dataset **out);
+/* The kind of step whose place a slice took, for positions that any number of workers can continue from; NULL: none. */
+const char *rf_slice_stands_for(const rf_dataset *dataset);
+/* Copies bytes, shapes and the place in the global batch. */
+void rf_element_copy(rf_element *to, const rf_element *from);
 
 size_t rf_component_bytes(const rf_element_spec *spec, uint32_t component);
 size_t rf_element_bytes(const rf_element_spec *spec); /* sum, each component aligned */
@@ -71,8 +83,11 @@ size_t rf_element_bytes(const rf_element_spec *spec); /* sum, each component ali
 void rf_element_place(rf_element *element, const rf_element_spec *spec, void *memory);
 rf_result rf_stage_allocate_element(rf_stage *stage, const rf_element_spec *spec);
 
+/* Images u8 [n, rows, columns, 1] and labels i32 [n] that belong together; each freed with rf_array_free(). */
+rf_result rf_idx_read_pair(const char *images_path, const char *labels_path, rf_array arrays[2]);
+
 extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, rf_dataset_kind_map,
     rf_dataset_kind_window, rf_dataset_kind_batch, rf_dataset_kind_repeat, rf_dataset_kind_cache,
-    rf_dataset_kind_shuffle, rf_dataset_kind_prefetch;
+    rf_dataset_kind_shuffle, rf_dataset_kind_prefetch, rf_dataset_kind_slice, rf_dataset_kind_files;
 
 #endif

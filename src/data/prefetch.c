@@ -57,15 +57,6 @@ static void close_prefetch(rf_stage *stage)
     rf_free(p);
 }
 
-static void copy_element(rf_element *to, const rf_element *from)
-{
-    for (uint32_t i = 0; i < from->num_components; i++) {
-        const rf_array *a = &from->component[i];
-        memcpy(to->component[i].data, a->data, (size_t)rf_shape_count(a->shape) * rf_dtype_size(a->dtype));
-        to->component[i].shape = a->shape;
-    }
-}
-
 static void *produce(void *argument)
 {
     rf_stage *stage = argument;
@@ -80,7 +71,7 @@ static void *produce(void *argument)
         prefetch_slot *slot = &p->slots[p->produced % p->num_slots];
         pthread_mutex_unlock(&p->lock);
         if (stop) return NULL;
-        if (r == RF_OK) copy_element(&slot->element, in); /* no one else looks at this slot before `produced` moves */
+        if (r == RF_OK) rf_element_copy(&slot->element, in); /* no one else looks at this slot before `produced` moves */
         pthread_mutex_lock(&p->lock);
         if (r == RF_OK) p->produced++;
         p->outcome = r;

@@ -35,6 +35,8 @@ static rf_result apply(rf_stage *stage, const rf_element *in, const rf_element *
     const map_step *step = stage->dataset->data;
     const rf_result r = step->fn(step->user, in, &stage->element);
     if (r < 0) return rf_error_context(r, "map");
+    stage->element.first_row = in->first_row;
+    stage->element.global_rows = in->global_rows;
     *out = &stage->element;
     return r;
 }
