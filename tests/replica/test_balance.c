@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shares that follow measured speed: a simulated job of replicas of known speeds. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "replica/balance.h"
+#include "replica/strategy.h"
+
+enum { MOST = 5 };
+
+typedef struct job {
+    rf_balance balance;
+    uint32_t replicas, batch;
+    double speed[MOST], overhead, noise;
+    rf_rng rng;
+    uint32_t counts[MOST];
+    uint32_t changes;
+} job;
+
+static void begin(job *j, uint32_t replicas, uint32_t batch, const double *speed)
+{
+    *j = (job){ .replicas = replicas, .batch = batch, .rng = { .key = 5 } };
+    for (uint32_t r = 0; r < replicas; r++) j->speed[r] = speed[r];
+    assert_int_equal(rf_balance_create(&(rf_balance_params){ .num_replicas = replicas }, NULL, &j->balance), RF_OK);
+}
+
+/* Returns the step's time: the slowest replica's. */
+static double step(job *j)
+{
+    double seconds[MOST], longest = 0;
+    rf_split_batch(j->batch, j->balance.shares, j->replicas, j->counts);
+    for (uint32_t r = 0; r < j->replicas; r++) {
+        const double wobble = 1 + j->noise * ((double)rf_rng_below(&j->rng, 2001) / 1000 - 1);
+        seconds[r] = j->counts[r] ? (j->overhead + j->counts[r] / j->speed[r]) * wobble : 0;
+        longest = fmax(longest, seconds[r]);
+    }
+    rf_balance_observe(&j->balance, j->counts, seconds);
+    j->changes += rf_balance_decide(&j->balance);
+    return longest;
+}
+
+static double run(job *j, int steps)
+{
+    double last = 0;
+    for (int i = 0; i < steps; i++) last = step(j);
+    double total = 0;
+    for (uint32_t r = 0; r < j->replicas; r++) total += j->balance.shares[r];
+    assert_true(fabs(total - 1) < 1e-9);
+    return last;
+}
+
+static void test_slow_replica(void **state)
+{
+    (void)state;
+    const double factors[] = { 3, 10 };
+    for (int i = 0; i < 2; i++) {
+        job j;
+        begin(&j, 2, 128, (double[]){ 1000, 1000 / factors[i] });
+        const double even = step(&j), balanced = run(&j, 60);
+        assert_true(even / balanced >= 1.8);
+        assert_true(even / balanced > 0.95 * (1 + factors[i]) / 2);
+        rf_balance_free(&j.balance);
+    }
+}
+
+static void test_equal_replicas_stay(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, 4, 256, (double[]){ 500, 500, 500, 500 });
+    j.noise = 0.03;
+    run(&j, 300);
+    assert_int_equal(j.changes, 0);
+    for (uint32_t r = 0; r < 4; r++) assert_int_equal(j.counts[r], 64);
+    rf_balance_free(&j.balance);
+}
+
+static void test_noise_does_not_make_it_wander(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, 3, 192, (double[]){ 900, 300, 600 });
+    j.noise = 0.1;
+    run(&j, 100);
+    const uint32_t settled = j.changes;
+    run(&j, 400);
+    assert_in_range(settled, 1, 12);
+    assert_in_range(j.changes - settled, 0, 12);
+    assert_in_range(j.counts[0], 90, 102);
+    rf_balance_free(&j.balance);
+}
+
+/* Fixed costs per step: equal times, not shares in proportion to the slope. */
+static void test_overhead_is_evened_out(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, 2, 128, (double[]){ 2000, 500 });
+    j.overhead = 0.02;
+    run(&j, 200);
+    const double a = j.overhead + j.counts[0] / 2000.0, b = j.overhead + j.counts[1] / 500.0;
+    assert_true(fmax(a, b) / fmin(a, b) < 1.12);
+    rf_balance_free(&j.balance);
+}
+
+static void test_follows_a_change(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, 2, 100, (double[]){ 1000, 1000 });
+    run(&j, 50);
+    assert_int_equal(j.counts[0], 50);
+    j.speed[0] = 250; /* another program took most of the device */
+    run(&j, 80);
+    assert_in_range(j.counts[0], 17, 23);
+    j.speed[0] = 1000;
+    run(&j, 120);
+    assert_in_range(j.counts[0], 45, 55);
+    rf_balance_free(&j.balance);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, 3, 300, (double[]){ 4000, 1000, 1000 });
+    run(&j, 60);
+    assert_in_range(j.counts[0], 190, 210);
+    rf_balance_limit(&j.balance, 0, 120);
+    run(&j, 2); /* at once, whatever the interval */
+    rf_split_batch(j.batch, j.balance.shares, 3, j.counts);
+    assert_int_equal(j.counts[0], 120);
+    assert_int_equal(j.counts[1] + j.counts[2], 180);
+    run(&j, 60);
+    assert_int_equal(j.counts[0], 120);
+    rf_balance_free(&j.balance);
+}
+
+static void test_nobody_is_forgotten(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, 2, 64, (double[]){ 10000, 10 });
+    run(&j, 100);
+    assert_int_equal(j.counts[1], 1);
+    j.speed[1] = 10000;
+    run(&j, 200);
+    assert_in_range(j.counts[1], 28, 36);
+    rf_balance_free(&j.balance);
+}
+
+static void test_batches_smaller_than_the_job(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, 5, 3, (double[]){ 5, 4, 3, 2, 1 });
+    run(&j, 100);
+    uint32_t total = 0;
+    for (uint32_t r = 0; r < 5; r++) total += j.counts[r];
+    assert_int_equal(total, 3);
+    rf_balance_free(&j.balance);
+}
+
+static void test_unequal_beginning(void **state)
+{
+    (void)state;
+    rf_balance b;
+    assert_int_equal(rf_balance_create(&(rf_balance_params){ .num_replicas = 2 }, (double[]){ 3, 1 }, &b), RF_OK);
+    assert_true(b.shares[0] == 0.75 && b.shares[1] == 0.25);
+    assert_false(rf_balance_decide(&b)); /* knows nothing yet */
+    assert_true(rf_balance_expected(&b, b.shares) == 0);
+    rf_balance_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slow_replica),
+        cmocka_unit_test(test_equal_replicas_stay),
+        cmocka_unit_test(test_noise_does_not_make_it_wander),
+        cmocka_unit_test(test_overhead_is_evened_out),
+        cmocka_unit_test(test_follows_a_change),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_nobody_is_forgotten),
+        cmocka_unit_test(test_batches_smaller_than_the_job),
+        cmocka_unit_test(test_unequal_beginning),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
