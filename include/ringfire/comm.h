@@ -34,7 +34,8 @@ typedef struct rf_comm_params {
                                        that reaches the master (loopback in a job of one host) */
     const char *job;              /**< name of the job; workers of another job are turned away; NULL: "default" */
     uint64_t epoch;               /**< number of the job's (re)start; workers of another one are turned away */
-    const char *key_file;         /**< job key (`ringfire keygen`), readable by its owner only; NULL: RINGFIRE_KEY_FILE */
+    const char *key_file;         /**< job key (`ringfire keygen`), readable by its owner only; NULL: RINGFIRE_KEY_FILE,
+                                       else the one of rf_key_file_default() if it exists */
     bool insecure;                /**< no job key: anybody who reaches the ports may join */
     bool encrypt;                 /**< AES-256-GCM for tensor data too (control messages are always authenticated) */
     const char *provider;         /**< libfabric provider; NULL: RINGFIRE_PROVIDER, else chosen by capability */
@@ -124,6 +125,13 @@ RF_API void rf_comm_abort(rf_comm *comm, const char *reason);
 RF_API RF_MUST_USE rf_result rf_comm_status(rf_comm *comm);
 /** Rank that was lost, or -1. */
 RF_API int32_t rf_comm_lost_rank(const rf_comm *comm);
+
+/** Makes a job key in a new file that only its owner can read. NULL: where rf_key_file_default() says. Never replaces a
+ *  file. */
+RF_API RF_MUST_USE rf_result rf_key_file_create(const char *path);
+/** Writes the path of the key file that jobs use when none is named: $XDG_CONFIG_HOME/ringfire/job.key, else
+ *  ~/.config/ringfire/job.key. */
+RF_API RF_MUST_USE rf_result rf_key_file_default(char *path, size_t size);
 
 /** Exit status with which a program should say "a worker was lost; start me again from the last checkpoint". */
 #define RF_EXIT_RESTARTABLE 75
