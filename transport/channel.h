@@ -26,12 +26,14 @@ typedef struct rf_hello {
 rf_result rf_listener_create(const rf_job *job, const char *address, uint16_t port, const rf_hello *mine, rf_listener **out);
 void rf_listener_destroy(rf_listener **listener);
 uint16_t rf_listener_port(const rf_listener *listener);
-/* Next connection whose handshake is complete. RF_ERROR_TIMEOUT after `timeout_ns`. */
+/* Next connection whose handshake is complete. RF_ERROR_TIMEOUT after `timeout_ns` (0: without an error record). */
 rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_channel **out);
 /* The most telling reason why somebody was turned away so far ("rank 3 has version 2"...), or "". For error messages. */
 void rf_listener_rejection(rf_listener *listener, char *text, size_t size);
 
-/* Tries again (refused, unreachable) until the deadline. */
+/* Tries again (refused, unreachable, silent, cut off) until the deadline: RF_ERROR_TIMEOUT, with the last reason.
+ * RF_ERROR_INVALID_ARGUMENT at once when the other side does not belong to the job (other key, name, epoch, world size,
+ * version), RF_ERROR_CORRUPT_DATA when it is something else altogether. */
 rf_result rf_channel_connect(const rf_job *job, const char *address, uint16_t port, const rf_hello *mine,
                              uint64_t timeout_ns, rf_channel **out);
 void rf_channel_destroy(rf_channel **channel);
@@ -45,8 +47,12 @@ typedef struct rf_bytes {
     const void *data;
     size_t size;
 } rf_bytes;
+/* RF_ERROR_TIMEOUT before the first byte left leaves the channel usable; half a frame ends its sending direction, not the
+ * receiving one: the peer's last words can still be read. */
 rf_result rf_channel_send(rf_channel *channel, uint16_t type, const rf_bytes *parts, uint32_t num_parts, uint64_t timeout_ns);
-/* *body belongs to the channel until its next receive. RF_ERROR_PEER_LOST at the end of the connection, RF_ERROR_CORRUPT_DATA
+/* *body belongs to the channel until its next receive. No bytes beyond the frame are taken from the socket, so poll() on
+ * rf_channel_fd() tells the truth. `timeout_ns` 0 never blocks, keeps what has arrived of a frame for the next call and
+ * returns RF_ERROR_TIMEOUT without an error record. RF_ERROR_PEER_LOST at the end of the connection, RF_ERROR_CORRUPT_DATA
  * for a frame that does not verify (the channel is then dead). */
 rf_result rf_channel_receive(rf_channel *channel, uint16_t *type, const void **body, size_t *size, uint64_t timeout_ns);
 /* Ends both directions; whoever waits on it returns. Thread-safe. */
