@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mesh_support.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/platform.h"
+
+void sleep_ms(unsigned ms)
+{
+    struct timespec t = { ms / 1000, (long)(ms % 1000) * 1000000 };
+    while (nanosleep(&t, &t) != 0 && errno == EINTR) {}
+}
+
+int open_descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    int count = 0;
+    assert_non_null(directory);
+    while (readdir(directory)) count++;
+    closedir(directory);
+    return count;
+}
+
+uint16_t free_port(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof(address);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+fleet *fleet_create(uint32_t world, rank_fn fn)
+{
+    assert_true(world <= FLEET_MAX);
+    fleet *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(f != MAP_FAILED);
+    f->world = world;
+    f->fn = fn;
+    const uint16_t port = free_port();
+    for (uint32_t r = 0; r < world; r++) {
+        rf_job *job = &f->jobs[r];
+        *job = (rf_job){ .rank = r, .world_size = world, .master_port = port, .epoch = 3, .secure = true };
+        snprintf(job->master_address, sizeof(job->master_address), "127.0.0.1");
+        snprintf(job->name, sizeof(job->name), "test");
+        memset(job->key, 0x5a, sizeof(job->key));
+        job->bootstrap_timeout_ns = 10 * SECOND;
+        job->peer_timeout_ns = SECOND;
+        job->heartbeat_interval_ns = SECOND / 8;
+        job->operation_timeout_ns = 10 * SECOND;
+    }
+    return f;
+}
+
+void fleet_start_rank(fleet *f, uint32_t rank)
+{
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        f->fn(f, rank);
+        _exit(0);
+    }
+    f->pids[rank] = pid;
+}
+
+void fleet_start(fleet *f)
+{
+    for (uint32_t r = 0; r < f->world; r++) fleet_start_rank(f, r);
+}
+
+typedef struct thread_start {
+    fleet *f;
+    uint32_t rank;
+} thread_start;
+
+static void *thread_main(void *user)
+{
+    const thread_start *start = user;
+    start->f->fn(start->f, start->rank);
+    return NULL;
+}
+
+void fleet_run_threads(fleet *f)
+{
+    thread_start starts[FLEET_MAX];
+    for (uint32_t r = 0; r < f->world; r++) {
+        starts[r] = (thread_start){ f, r };
+        assert_int_equal(pthread_create(&f->threads[r], NULL, thread_main, &starts[r]), 0);
+    }
+    for (uint32_t r = 0; r < f->world; r++) pthread_join(f->threads[r], NULL);
+}
+
+void fleet_await(fleet *f, int stage, uint32_t but, unsigned ms)
+{
+    const uint64_t end = rf_now_ns() + ms * MS;
+    for (uint32_t r = 0; r < f->world; r++) {
+        if (but >> r & 1) continue;
+        while (f->reports[r].stage < stage) {
+            if (rf_now_ns() > end) {
+                for (uint32_t i = 0; i < f->world; i++)
+                    print_error("rank %u: stage %d, result %d, lost %d: %s\n", i, f->reports[i].stage, f->reports[i].result,
+                                f->reports[i].lost, f->reports[i].message);
+                for (uint32_t i = 0; i < f->world; i++)
+                    if (f->pids[i]) kill(f->pids[i], SIGKILL);
+                fail_msg("rank %u did not reach stage %d within %u ms", r, stage, ms);
+            }
+            sleep_ms(1);
+        }
+    }
+}
+
+void fleet_join(fleet *f)
+{
+    const uint64_t end = rf_now_ns() + 20 * SECOND;
+    bool late = false;
+    for (uint32_t r = 0; r < f->world; r++) {
+        if (!f->pids[r]) continue;
+        while (waitpid(f->pids[r], NULL, WNOHANG) == 0) {
+            if (rf_now_ns() > end) {
+                late = true;
+                kill(f->pids[r], SIGKILL);
+            }
+            sleep_ms(1);
+        }
+        f->pids[r] = 0;
+    }
+    assert_false(late);
+}
+
+void fleet_free(fleet *f)
+{
+    for (uint32_t r = 0; r < f->world; r++)
+        if (f->pids[r]) kill(f->pids[r], SIGKILL);
+    fleet_join(f);
+    munmap(f, sizeof(*f));
+}
+
+/* ---- ranks ---- */
+
+void rank_note(fleet *f, uint32_t rank, rf_mesh *mesh, rf_result r)
+{
+    rank_report *report = &f->reports[rank];
+    report->at = rf_now_ns();
+    report->result = r;
+    report->lost = mesh ? rf_mesh_lost_rank(mesh) : -1;
+    if (r < 0) snprintf(report->message, sizeof(report->message), "%s", rf_error_message());
+    if (mesh) snprintf(report->operations, sizeof(report->operations), "%s", rf_mesh_last_operations(mesh));
+}
+
+rf_mesh *rank_join(fleet *f, uint32_t rank, rf_mesh **mesh)
+{
+    f->reports[rank].began = rf_now_ns();
+    const rf_result r = rf_mesh_create(&f->jobs[rank], mesh);
+    rank_note(f, rank, *mesh, r);
+    f->reports[rank].stage = r == RF_OK ? 1 : 3;
+    return *mesh;
+}
+
+bool rank_await_end(fleet *f, uint32_t rank, rf_mesh *mesh)
+{
+    for (;;) {
+        const rf_result r = rf_mesh_status(mesh);
+        if (r < 0) {
+            rank_note(f, rank, mesh, r);
+            f->reports[rank].stage = 2;
+            return true;
+        }
+        if (f->stop) return false;
+        sleep_ms(1);
+    }
+}
+
+void rank_leave(fleet *f, uint32_t rank, rf_mesh **mesh)
+{
+    rf_mesh_destroy(mesh);
+    f->reports[rank].stage = 3;
+}
+
+void steady_rank(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    rank_await_end(f, rank, mesh);
+    rank_leave(f, rank, &mesh);
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mesh while all is well, while it ends, and when ranks are lost. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/platform.h"
+#include "mesh_support.h"
+
+/* ---- exchange ---- */
+
+/* In children and threads: an assertion there must not unwind into the parent's test. */
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            snprintf(f->reports[rank].message, sizeof(f->reports[rank].message), "line %d: %s (%s)", __LINE__,         \
+                     #condition, rf_error_message());                                                                  \
+            f->reports[rank].result = RF_ERROR_INTERNAL;                                                               \
+            rf_mesh_destroy(&mesh);                                                                                    \
+            f->reports[rank].stage = 3;                                                                                \
+            return;                                                                                                    \
+        }                                                                                                              \
+    } while (0)
+
+static size_t size_of(uint32_t rank, uint32_t round)
+{
+    return round == 3 ? 60000 : round == 4 ? 0 : (rank * 977 + round * 131) % 3000;
+}
+
+static void exchange_rank(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    const size_t slot = 60000;
+    static _Thread_local uint8_t mine[60000], all[FLEET_MAX * 60000];
+    size_t sizes[FLEET_MAX];
+    for (uint32_t round = 0; round < 20; round++) {
+        memset(mine, (int)(rank + round * 8), sizeof(mine));
+        CHECK(rf_mesh_exchange(mesh, mine, size_of(rank, round), all, slot, sizes) == RF_OK);
+        for (uint32_t r = 0; r < f->world; r++) {
+            CHECK(sizes[r] == size_of(r, round));
+            for (size_t i = 0; i < sizes[r]; i++) CHECK(all[r * slot + i] == (uint8_t)(r + round * 8));
+        }
+    }
+    /* Everybody has the same keys for the link between two, others for other links and purposes. */
+    uint8_t keys[FLEET_MAX][RF_JOB_KEY_BYTES] = { 0 }, other[RF_JOB_KEY_BYTES];
+    for (uint32_t r = 0; r < f->world; r++) {
+        if (r != rank) CHECK(rf_mesh_link_key(mesh, r, "data", keys[r]) == f->jobs[rank].secure);
+        CHECK(rf_mesh_host(mesh, r) == 0);
+        CHECK(strcmp(rf_mesh_address(mesh, r), "127.0.0.1") == 0);
+    }
+    CHECK(rf_mesh_exchange(mesh, keys, sizeof(keys), all, sizeof(keys), sizes) == RF_OK);
+    for (uint32_t r = 0; f->jobs[rank].secure && r < f->world; r++) {
+        if (r == rank) continue;
+        CHECK(memcmp(all + r * sizeof(keys) + rank * RF_JOB_KEY_BYTES, keys[r], RF_JOB_KEY_BYTES) == 0);
+        CHECK(rf_mesh_link_key(mesh, r, "other", other) && memcmp(other, keys[r], sizeof(other)) != 0);
+        for (uint32_t i = 0; i < r; i++) CHECK(memcmp(keys[i], keys[r], sizeof(other)) != 0);
+    }
+    CHECK(rf_mesh_exchange(mesh, mine, 60001, all, slot, sizes) == RF_ERROR_INVALID_ARGUMENT);
+    CHECK(rf_mesh_status(mesh) == RF_OK && rf_mesh_lost_rank(mesh) == -1);
+    CHECK(strcmp(rf_mesh_last_operations(mesh), "") == 0);
+    rank_leave(f, rank, &mesh);
+}
+
+static void check_all_well(fleet *f)
+{
+    for (uint32_t r = 0; r < f->world; r++) {
+        if (f->reports[r].result < 0) fail_msg("rank %u: %s", r, f->reports[r].message);
+        assert_int_equal(f->reports[r].stage, 3);
+        assert_int_equal(f->reports[r].lost, -1);
+    }
+}
+
+static void test_exchange(void **state)
+{
+    (void)state;
+    for (uint32_t world = 2; world <= 5; world++) {
+        fleet *f = fleet_create(world, exchange_rank);
+        for (uint32_t r = 0; r < world; r++) {
+            f->jobs[r].secure = world != 3;
+            f->jobs[r].encrypt = world == 4;
+        }
+        fleet_start(f);
+        fleet_await(f, 3, 0, 10000);
+        fleet_join(f);
+        check_all_well(f);
+        fleet_free(f);
+    }
+}
+
+/* Several ranks in one process: there are no globals, and nothing stays open. */
+static void test_threads(void **state)
+{
+    (void)state;
+    const int before = open_descriptors();
+    fleet *f = fleet_create(4, exchange_rank);
+    fleet_run_threads(f);
+    check_all_well(f);
+    fleet_free(f);
+    assert_int_equal(open_descriptors(), before);
+}
+
+/* ---- orderly end ---- */
+
+static void late_leaver(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    sleep_ms(rank * 100);
+    rank_note(f, rank, mesh, rf_mesh_status(mesh));
+    rank_leave(f, rank, &mesh);
+}
+
+static void test_goodbye(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(4, late_leaver);
+    fleet_start(f);
+    fleet_await(f, 3, 0, 10000);
+    fleet_join(f);
+    check_all_well(f);
+    /* Each waited for the last. */
+    fleet_free(f);
+}
+
+/* A rank that stays longer than the others' patience is no loss, and loses nobody. */
+static void patient_rank(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    if (rank == 0) sleep_ms(1500);
+    rank_note(f, rank, mesh, rf_mesh_status(mesh));
+    rank_leave(f, rank, &mesh);
+}
+
+static void test_long_stay(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, patient_rank);
+    fleet_start(f);
+    fleet_await(f, 3, 0, 10000);
+    check_all_well(f);
+    fleet_free(f);
+}
+
+static void leave_early(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    uint8_t all[3];
+    size_t sizes[3];
+    if (!rank_join(f, rank, &mesh)) return;
+    if (rank != 1) rank_note(f, rank, mesh, rf_mesh_exchange(mesh, "x", 1, all, 1, sizes));
+    rank_leave(f, rank, &mesh);
+}
+
+static void test_exchange_with_leaver(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, leave_early);
+    fleet_start(f);
+    fleet_await(f, 3, 0, 10000);
+    for (uint32_t r = 0; r < 3; r += 2) {
+        assert_int_equal(f->reports[r].result, RF_ERROR_PEER_LOST);
+        assert_non_null(strstr(f->reports[r].message, "rank 1 (127.0.0.1) left the job"));
+    }
+    fleet_free(f);
+}
+
+/* ---- losses ---- */
+
+static void check_loss(const fleet *f, uint32_t culprit, uint64_t since, unsigned ms, const char *why)
+{
+    for (uint32_t r = 0; r < f->world; r++) {
+        if (r == culprit) continue;
+        const rank_report *report = &f->reports[r];
+        if (report->result != RF_ERROR_PEER_LOST || report->lost != (int32_t)culprit || !strstr(report->message, why) ||
+            report->at > since + ms * MS)
+            fail_msg("rank %u: result %d, lost %d after %.0f ms: %s", r, report->result, report->lost,
+                     (double)(int64_t)(report->at - since) * 1e-6, report->message);
+    }
+}
+
+static void test_killed(void **state)
+{
+    (void)state;
+    for (uint32_t culprit = 0; culprit < 3; culprit++) {
+        fleet *f = fleet_create(3, steady_rank);
+        fleet_start(f);
+        fleet_await(f, 1, 0, 10000);
+        const uint64_t now = rf_now_ns();
+        kill(f->pids[culprit], SIGKILL);
+        fleet_await(f, 3, 1u << culprit, 5000);
+        check_loss(f, culprit, now, 1000, "connection closed");
+        char start[64];
+        snprintf(start, sizeof(start), "rank %u (127.0.0.1) was lost: ", culprit);
+        assert_non_null(strstr(f->reports[!culprit].message, start));
+        fleet_free(f);
+    }
+}
+
+static void test_stopped(void **state)
+{
+    (void)state;
+    for (uint32_t culprit = 0; culprit < 2; culprit++) {
+        fleet *f = fleet_create(culprit ? 4 : 2, steady_rank);
+        fleet_start(f);
+        fleet_await(f, 1, 0, 10000);
+        const uint64_t now = rf_now_ns();
+        kill(f->pids[culprit], SIGSTOP);
+        fleet_await(f, 2, 1u << culprit, 5000);
+        check_loss(f, culprit, now, 2000, "silent for");
+        /* When it runs again it is told. */
+        kill(f->pids[culprit], SIGCONT);
+        fleet_await(f, 3, 0, 5000);
+        assert_int_equal(f->reports[culprit].result, RF_ERROR_PEER_LOST);
+        fleet_free(f);
+    }
+}
+
+/* A pause below half the timeout, of one; and of all for much longer, as when a machine is suspended. */
+static void test_pauses(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, steady_rank);
+    fleet_start(f);
+    fleet_await(f, 1, 0, 10000);
+    sleep_ms(200);
+    kill(f->pids[1], SIGSTOP);
+    sleep_ms(450);
+    kill(f->pids[1], SIGCONT);
+    sleep_ms(200);
+    for (uint32_t r = 0; r < 3; r++) kill(f->pids[r], SIGSTOP);
+    sleep_ms(1700);
+    for (uint32_t r = 0; r < 3; r++) kill(f->pids[r], SIGCONT);
+    sleep_ms(300);
+    f->stop = true;
+    fleet_await(f, 3, 0, 5000);
+    check_all_well(f);
+    fleet_free(f);
+}
+
+static void exiting_rank(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    if (rank == 1) {
+        while (!f->stop) sleep_ms(1);
+        _exit(1);
+    }
+    f->reports[rank].stage = 1;
+    while (rf_mesh_status(mesh) == RF_OK) sleep_ms(1);
+    rank_note(f, rank, mesh, rf_mesh_status(mesh));
+    rank_leave(f, rank, &mesh);
+}
+
+static void test_exit(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, exiting_rank);
+    fleet_start(f);
+    fleet_await(f, 1, 0, 10000);
+    const uint64_t now = rf_now_ns();
+    f->stop = true;
+    fleet_await(f, 3, 2, 5000);
+    check_loss(f, 1, now, 1000, "connection closed");
+    fleet_free(f);
+}
+
+/* Rank 1 sees the loss of rank 2 and is gone at once: rank 0 still blames rank 2. */
+static void domino_rank(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    if (rank == 2) {
+        while (!f->stop) sleep_ms(1);
+        _exit(1);
+    }
+    if (rank == 0) { /* the last to know */
+        while (!f->stop) sleep_ms(1);
+    }
+    while (rf_mesh_status(mesh) == RF_OK) {}
+    rank_note(f, rank, mesh, rf_mesh_status(mesh));
+    if (rank == 1) {
+        rf_mesh_destroy(&mesh);
+        f->reports[rank].stage = 3;
+        _exit(1);
+    }
+    rank_leave(f, rank, &mesh);
+}
+
+static void test_domino(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        fleet *f = fleet_create(3, domino_rank);
+        fleet_start(f);
+        fleet_await(f, 1, 0, 10000);
+        const uint64_t now = rf_now_ns();
+        f->stop = true;
+        fleet_await(f, 3, 4, 5000);
+        check_loss(f, 2, now, 1000, "connection closed");
+        fleet_free(f);
+    }
+}
+
+/* ---- abort ---- */
+
+typedef struct callback_state {
+    _Atomic int calls;
+} callback_state;
+
+static void count_call(void *user)
+{
+    ((callback_state *)user)->calls++;
+}
+
+static void aborting_rank(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    callback_state calls = { 0 }, late = { 0 };
+    if (!rank_join(f, rank, &mesh)) return;
+    rf_mesh_on_abort(mesh, count_call, &calls);
+    for (uint64_t serial = 1; serial <= 20; serial++) {
+        rf_mesh_begin_operation(mesh, serial, "all_reduce");
+        if (serial < 20) rf_mesh_finish_operation(mesh, serial);
+    }
+    uint8_t all[4];
+    size_t sizes[4];
+    CHECK(rf_mesh_exchange(mesh, "x", 1, all, 1, sizes) == RF_OK);
+    /* Rank 1 never comes to the second exchange; it ends the epoch instead. */
+    if (rank == 1) {
+        sleep_ms(100); /* an abort overtakes an exchange that is under way */
+        rf_mesh_abort(mesh, 1, RF_ERROR_CANCELLED, "rank 1 has had enough");
+    }
+    const rf_result r = rf_mesh_exchange(mesh, "x", 1, all, 1, sizes);
+    rank_note(f, rank, mesh, r);
+    rf_mesh_abort(mesh, 2, RF_ERROR_IO, "comes too late");
+    CHECK(rf_mesh_status(mesh) == RF_ERROR_CANCELLED && strcmp(rf_error_message(), "rank 1 has had enough") == 0);
+    for (int i = 0; i < 1000 && !calls.calls; i++) sleep_ms(1);
+    rf_mesh_on_abort(mesh, count_call, &late);
+    f->reports[rank].callbacks = calls.calls * 10 + late.calls;
+    rank_leave(f, rank, &mesh);
+}
+
+static void check_aborted(const fleet *f)
+{
+    for (uint32_t r = 0; r < f->world; r++) {
+        if (f->reports[r].result != RF_ERROR_CANCELLED) fail_msg("rank %u: %s", r, f->reports[r].message);
+        assert_string_equal(f->reports[r].message, "rank 1 has had enough");
+        assert_int_equal(f->reports[r].lost, 1);
+        assert_int_equal(f->reports[r].callbacks, 11);
+        assert_non_null(strstr(f->reports[r].operations, "20 all_reduce pending for "));
+        assert_non_null(strstr(f->reports[r].operations, "; 5 all_reduce done in "));
+        assert_null(strstr(f->reports[r].operations, "; 4 all_reduce"));
+    }
+}
+
+static void test_abort(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(4, aborting_rank);
+    fleet_start(f);
+    fleet_await(f, 3, 0, 10000);
+    check_aborted(f);
+    fleet_free(f);
+    const int before = open_descriptors();
+    f = fleet_create(4, aborting_rank);
+    fleet_run_threads(f);
+    check_aborted(f);
+    fleet_free(f);
+    assert_int_equal(open_descriptors(), before);
+}
+
+/* A data connection to rank 2 breaks at rank 0, and rank 2 is indeed gone. */
+static void reporting_rank(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    if (rank == 0) rf_mesh_report_lost(mesh, 1, "data connection broken");
+    rank_await_end(f, rank, mesh);
+    rank_leave(f, rank, &mesh);
+}
+
+static void test_report(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(2, reporting_rank);
+    fleet_start(f);
+    fleet_await(f, 3, 0, 10000);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(f->reports[r].lost, 1);
+        assert_string_equal(f->reports[r].message, "rank 1 (127.0.0.1) was lost: data connection broken");
+    }
+    fleet_free(f);
+}
+
+/* A rank that never comes to an exchange. */
+static void absent_rank(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    uint8_t all[3];
+    size_t sizes[3];
+    if (rank == 2)
+        rank_await_end(f, rank, mesh);
+    else
+        rank_note(f, rank, mesh, rf_mesh_exchange(mesh, "x", 1, all, 1, sizes));
+    rank_leave(f, rank, &mesh);
+}
+
+static void test_exchange_timeout(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, absent_rank);
+    f->jobs[0].operation_timeout_ns = 300 * MS; /* rank 0's word holds for all */
+    fleet_start(f);
+    fleet_await(f, 3, 0, 5000);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_int_equal(f->reports[r].result, RF_ERROR_TIMEOUT);
+        assert_int_equal(f->reports[r].lost, 2);
+        assert_string_equal(f->reports[r].message, "rank 2 (127.0.0.1) did not take part in exchange 0 within 0.3 s");
+    }
+    fleet_free(f);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exchange),     cmocka_unit_test(test_threads), cmocka_unit_test(test_goodbye),
+        cmocka_unit_test(test_long_stay),    cmocka_unit_test(test_killed),  cmocka_unit_test(test_exchange_with_leaver),
+        cmocka_unit_test(test_stopped),      cmocka_unit_test(test_exit),    cmocka_unit_test(test_domino),
+        cmocka_unit_test(test_pauses),       cmocka_unit_test(test_abort),   cmocka_unit_test(test_report),
+        cmocka_unit_test(test_exchange_timeout),
+    };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
