@@ -76,6 +76,48 @@ void raw_pair(int fd[2])
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
 }
 
+rf_identity test_identity(const rf_job *job, uint32_t rank)
+{
+    rf_identity identity;
+    const rf_hello hello = test_hello(rank, 4);
+    assert_int_equal(rf_identity_init(&identity, job, &hello), RF_OK);
+    return identity;
+}
+
+bool raw_challenge(int fd, uint8_t challenge[RF_CHALLENGE_SIZE])
+{
+    return raw_receive(fd, challenge, RF_CHALLENGE_SIZE) == RF_CHALLENGE_SIZE;
+}
+
+void raw_reply(const rf_identity *mine, const uint8_t challenge[RF_CHALLENGE_SIZE], uint8_t reply[RF_REPLY_SIZE])
+{
+    static const uint8_t nonce[RF_NONCE_BYTES] = { 1, 2, 3 };
+    /* Whoever tests with another version or security answers as if the listener shared them. */
+    uint8_t seen[RF_CHALLENGE_SIZE];
+    size_t size;
+    memcpy(seen, challenge, sizeof(seen));
+    if (rf_handshake_reply(mine, "listener", challenge, nonce, reply, &size) == RF_OK) return;
+    rf_handshake_challenge(mine, challenge + RF_HANDSHAKE_HEADER, seen);
+    assert_int_equal(rf_handshake_reply(mine, "listener", seen, nonce, reply, &size), RF_OK);
+}
+
+rf_result raw_handshake(int fd, const rf_identity *mine, rf_session *session)
+{
+    uint8_t challenge[RF_CHALLENGE_SIZE], reply[RF_REPLY_SIZE], answer[RF_HANDSHAKE_MAX];
+    rf_handshake_kind kind;
+    size_t size;
+    rf_hello peer;
+    if (!raw_challenge(fd, challenge)) return RF_ERROR_PEER_LOST;
+    raw_reply(mine, challenge, reply);
+    if (send(fd, reply, sizeof(reply), MSG_NOSIGNAL) != (ssize_t)sizeof(reply)) return RF_ERROR_PEER_LOST;
+    if (raw_receive(fd, answer, RF_HANDSHAKE_HEADER) != RF_HANDSHAKE_HEADER) return RF_ERROR_PEER_LOST;
+    const rf_result r = rf_handshake_peek(mine, answer, "listener", &kind, &size);
+    if (r < 0) return r;
+    if (raw_receive(fd, answer + RF_HANDSHAKE_HEADER, size - RF_HANDSHAKE_HEADER) != size - RF_HANDSHAKE_HEADER)
+        return RF_ERROR_PEER_LOST;
+    return rf_handshake_conclude(mine, "listener", challenge, reply, answer, size, &peer, session);
+}
+
 int open_descriptors_now(void)
 {
     int count = 0;

@@ -24,6 +24,15 @@ size_t raw_receive(int fd, void *bytes, size_t size);
 /* A connection pair without handshake. */
 void raw_pair(int fd[2]);
 
+/* A connector's identity of rank 3, to be changed at will. */
+rf_identity test_identity(const rf_job *job, uint32_t rank);
+/* The connector's side of the handshake up to its reply, with `who` the name in errors. False when the listener closed.
+ */
+bool raw_challenge(int fd, uint8_t challenge[RF_CHALLENGE_SIZE]);
+void raw_reply(const rf_identity *mine, const uint8_t challenge[RF_CHALLENGE_SIZE], uint8_t reply[RF_REPLY_SIZE]);
+/* The whole of it. */
+rf_result raw_handshake(int fd, const rf_identity *mine, rf_session *session);
+
 int open_descriptors_now(void);
 /* Deterministic: splitmix64. */
 uint64_t random_next(uint64_t *state);

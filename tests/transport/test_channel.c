@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Channels between honest sides, and between sides that do not belong together. */
-#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,7 +16,9 @@
 
 #include "base/platform.h"
 #include "channel_support.h"
+#include "transport/channel_internal.h"
 #include "transport/frame.h"
+#include "transport/socket.h"
 
 static void expect_frame(rf_channel *c, uint16_t type, const void *bytes, size_t size)
 {
@@ -203,11 +206,359 @@ static void test_rejections(void **state)
     expect_rejection(&with_key, &other_key, &hello, "has another job key", "has another job key");
 }
 
+/* ---- half frames, deadlines, ends ---- */
+
+/* A channel on one end, raw bytes on the other; `seal` writes what the channel takes for its peer's. */
+static rf_channel *half_raw_channel(security s, int *raw, rf_seal *seal)
+{
+    static const uint8_t key[RF_JOB_KEY_BYTES] = { 9 };
+    const rf_hello peer = test_hello(1, 4);
+    int fd[2];
+    rf_channel *c;
+    raw_pair(fd);
+    const uint8_t *k = s == INSECURE ? NULL : key;
+    assert_int_equal(rf_channel_make(&(rf_channel_start){ fd[0], "peer", &peer, k, k, s == ENCRYPTED }, &c), RF_OK);
+    assert_int_equal(rf_seal_init(seal, k, false), RF_OK);
+    *raw = fd[1];
+    return c;
+}
+
+static size_t small_frame(rf_seal *seal, uint8_t out[64])
+{
+    size_t size;
+    const rf_bytes body = { "half", 4 };
+    assert_int_equal(rf_seal_header(seal, 3, 4, out, &size), RF_OK);
+    memcpy(out + size, body.data, 4);
+    assert_int_equal(rf_seal_body_tag(seal, out, &body, 1, out + size + 4), RF_OK);
+    rf_seal_next(seal);
+    return size + 4 + RF_FRAME_TAG;
+}
+
+static void test_half_frames(void **state)
+{
+    (void)state;
+    rf_seal seal;
+    int raw;
+    rf_channel *c = half_raw_channel(SIGNED, &raw, &seal);
+    uint8_t frame[64];
+    uint16_t type;
+    const void *body;
+    size_t size;
+    for (int round = 0; round < 2; round++) {
+        const size_t n = small_frame(&seal, frame);
+        for (size_t i = 0; i < n; i++) {
+            (void)!(RF_FAIL(RF_ERROR_INTERNAL, "untouched") == RF_OK);
+            assert_int_equal(rf_channel_receive(c, &type, &body, &size, 0), RF_ERROR_TIMEOUT);
+            assert_string_equal(rf_error_message(), "untouched");
+            assert_int_equal(write(raw, frame + i, 1), 1);
+        }
+        assert_int_equal(rf_channel_receive(c, &type, &body, &size, 0), RF_OK);
+        assert_int_equal(type, 3);
+        assert_memory_equal(body, "half", 4);
+        assert_int_equal(rf_channel_receive(c, &type, &body, &size, 0), RF_ERROR_TIMEOUT);
+    }
+    /* A wait that ends in the middle keeps the first half too. */
+    const size_t n = small_frame(&seal, frame);
+    assert_int_equal(write(raw, frame, 40), 40);
+    assert_int_equal(rf_channel_receive(c, &type, &body, &size, SECOND / 50), RF_ERROR_TIMEOUT);
+    assert_non_null(strstr(rf_error_message(), "peer sent no rest of a frame for 0.020 s"));
+    assert_int_equal(write(raw, frame + 40, n - 40), n - 40);
+    assert_int_equal(rf_channel_receive(c, &type, &body, &size, SECOND), RF_OK);
+    /* The end in the middle of one. */
+    small_frame(&seal, frame);
+    assert_int_equal(write(raw, frame, 5), 5);
+    close(raw);
+    assert_int_equal(rf_channel_receive(c, &type, &body, &size, SECOND), RF_ERROR_PEER_LOST);
+    assert_non_null(strstr(rf_error_message(), "connection to peer was closed in the middle of a frame"));
+    assert_int_equal(rf_channel_receive(c, &type, &body, &size, SECOND), RF_ERROR_PEER_LOST);
+    rf_channel_destroy(&c);
+    rf_seal_clear(&seal);
+}
+
+static void test_changed_frame_ends_the_channel(void **state)
+{
+    (void)state;
+    uint8_t frame[64];
+    for (size_t i = 0; i < RF_FRAME_HEAD_MAX + 4 + RF_FRAME_TAG; i++) {
+        rf_seal seal;
+        int raw;
+        uint16_t type;
+        const void *body;
+        size_t size;
+        rf_channel *c = half_raw_channel(SIGNED, &raw, &seal);
+        const size_t n = small_frame(&seal, frame);
+        frame[i] ^= 0x10;
+        assert_int_equal(write(raw, frame, n), n);
+        assert_int_equal(rf_channel_receive(c, &type, &body, &size, SECOND), RF_ERROR_CORRUPT_DATA);
+        assert_int_equal(rf_channel_receive(c, &type, &body, &size, SECOND), RF_ERROR_CORRUPT_DATA);
+        assert_int_equal(rf_channel_send(c, 1, NULL, 0, SECOND), RF_ERROR_PEER_LOST);
+        rf_channel_destroy(&c);
+        close(raw);
+        rf_seal_clear(&seal);
+    }
+}
+
+static void test_last_words(void **state)
+{
+    (void)state;
+    const rf_job job = test_job(SIGNED);
+    rf_listener *listener = test_listener(&job);
+    rf_channel *a, *b;
+    test_pair(&job, listener, &a, &b);
+    assert_int_equal(rf_channel_send(b, 1, NULL, 0, SECOND), RF_OK); /* unread when its reader closes */
+    assert_int_equal(rf_channel_send(a, 9, &(rf_bytes){ "rank 2 died", 11 }, 1, SECOND), RF_OK);
+    rf_channel_destroy(&a);
+    rf_result r = RF_OK;
+    for (int i = 0; i < 200 && r == RF_OK; i++) {
+        r = rf_channel_send(b, 1, NULL, 0, SECOND);
+        poll(NULL, 0, 1);
+    }
+    assert_int_equal(r, RF_ERROR_PEER_LOST);
+    expect_frame(b, 9, "rank 2 died", 11);
+    rf_channel_destroy(&b);
+    rf_listener_destroy(&listener);
+}
+
+static double seconds_since(uint64_t start)
+{
+    return (double)(rf_now_ns() - start) * 1e-9;
+}
+
+static void test_deadlines(void **state)
+{
+    (void)state;
+    const rf_job job = test_job(SIGNED);
+    const rf_hello hello = test_hello(3, 4);
+    rf_listener *listener = test_listener(&job);
+    rf_channel *a, *b, *none;
+    uint16_t type;
+    const void *body;
+    size_t size;
+    test_pair(&job, listener, &a, &b);
+
+    uint64_t start = rf_now_ns();
+    assert_int_equal(rf_channel_receive(a, &type, &body, &size, SECOND / 5), RF_ERROR_TIMEOUT);
+    assert_int_equal(rf_listener_accept(listener, SECOND / 5, &none), RF_ERROR_TIMEOUT);
+    assert_true(seconds_since(start) >= 0.4 && seconds_since(start) < 2);
+
+    /* A peer that does not read: the sender returns in time, and is done with sending once half a frame is out. */
+    char *bytes = calloc(1, 64 << 20);
+    assert_non_null(bytes);
+    start = rf_now_ns();
+    assert_int_equal(rf_channel_send(a, 1, &(rf_bytes){ bytes, 64 << 20 }, 1, SECOND / 5), RF_ERROR_TIMEOUT);
+    assert_true(seconds_since(start) >= 0.2 && seconds_since(start) < 5);
+    assert_int_equal(rf_channel_send(a, 1, NULL, 0, SECOND), RF_ERROR_TIMEOUT);
+    assert_non_null(strstr(rf_error_message(), "has failed before"));
+    free(bytes);
+    /* ... but can still read. */
+    assert_int_equal(rf_channel_send(b, 4, NULL, 0, SECOND), RF_OK);
+    expect_frame(a, 4, NULL, 0);
+    rf_channel_destroy(&a);
+    rf_channel_destroy(&b);
+
+    /* Nobody there. */
+    const uint16_t port = rf_listener_port(listener);
+    rf_listener_destroy(&listener);
+    start = rf_now_ns();
+    assert_int_equal(rf_channel_connect(&job, "127.0.0.1", port, &hello, SECOND / 5, &none), RF_ERROR_TIMEOUT);
+    assert_true(seconds_since(start) < 2);
+    assert_non_null(strstr(rf_error_message(), "Connection refused"));
+    /* Somebody who never says anything. */
+    int fd;
+    uint16_t silent;
+    assert_int_equal(rf_socket_listen("127.0.0.1", 0, &fd, &silent), RF_OK);
+    start = rf_now_ns();
+    assert_int_equal(rf_channel_connect(&job, "127.0.0.1", silent, &hello, SECOND / 5, &none), RF_ERROR_TIMEOUT);
+    assert_true(seconds_since(start) < 2);
+    assert_non_null(strstr(rf_error_message(), "does not answer"));
+    close(fd);
+}
+
+static void test_full_channel_stays_whole(void **state)
+{
+    (void)state;
+    for (security s = INSECURE; s <= ENCRYPTED; s++) {
+        const rf_job job = test_job(s);
+        rf_listener *listener = test_listener(&job);
+        rf_channel *a, *b;
+        test_pair(&job, listener, &a, &b);
+        /* Without a frame's first byte gone, a timeout costs nothing: frames go on in order. */
+        uint32_t sent = 0, got = 0;
+        rf_result r = RF_OK;
+        while ((r = rf_channel_send(a, 2, &(rf_bytes){ &sent, 4 }, 1, 0)) == RF_OK && sent < 10000000) sent++;
+        assert_int_equal(r, RF_ERROR_TIMEOUT);
+        while (got < sent) expect_frame(b, 2, &got, 4), got++;
+        const rf_result again = rf_channel_send(a, 2, &(rf_bytes){ &sent, 4 }, 1, SECOND);
+        if (again == RF_OK)
+            expect_frame(b, 2, &sent, 4);
+        else
+            assert_non_null(strstr(rf_error_message(), "has failed before")); /* it stopped within a frame */
+        rf_channel_destroy(&a);
+        rf_channel_destroy(&b);
+        rf_listener_destroy(&listener);
+    }
+}
+
+static void *receive_thread(void *user)
+{
+    echo *e = user;
+    uint16_t type;
+    const void *body;
+    size_t size;
+    e->result = rf_channel_receive(e->channel, &type, &body, &size, 30 * SECOND);
+    return NULL;
+}
+
+static void test_shutdown(void **state)
+{
+    (void)state;
+    const rf_job job = test_job(SIGNED);
+    rf_listener *listener = test_listener(&job);
+    rf_channel *a, *b;
+    test_pair(&job, listener, &a, &b);
+    echo e = { .channel = a };
+    pthread_t thread;
+    const uint64_t start = rf_now_ns();
+    assert_int_equal(pthread_create(&thread, NULL, receive_thread, &e), 0);
+    poll(NULL, 0, 50);
+    rf_channel_shutdown(a);
+    pthread_join(thread, NULL);
+    assert_int_equal(e.result, RF_ERROR_PEER_LOST);
+    assert_true(seconds_since(start) < 5);
+    assert_int_equal(rf_channel_send(a, 1, NULL, 0, SECOND), RF_ERROR_PEER_LOST);
+    assert_non_null(strstr(rf_error_message(), "shut down by this side"));
+    e.channel = b;
+    receive_thread(&e);
+    assert_int_equal(e.result, RF_ERROR_PEER_LOST);
+    rf_channel_destroy(&a);
+    rf_channel_destroy(&b);
+    rf_listener_destroy(&listener);
+}
+
+typedef struct late {
+    rf_job job;
+    uint16_t port;
+    rf_listener *listener;
+} late;
+
+static void *late_thread(void *user)
+{
+    late *l = user;
+    const rf_hello hello = test_hello(0, 4);
+    poll(NULL, 0, 300);
+    if (rf_listener_create(&l->job, "127.0.0.1", l->port, &hello, &l->listener) < 0) l->listener = NULL;
+    return NULL;
+}
+
+static void test_connects_before_the_listener_is_there(void **state)
+{
+    (void)state;
+    late l = { .job = test_job(SIGNED) };
+    rf_listener *first = test_listener(&l.job);
+    l.port = rf_listener_port(first);
+    rf_listener_destroy(&first);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, late_thread, &l), 0);
+    rf_channel *c;
+    const rf_hello hello = test_hello(1, 4);
+    assert_int_equal(rf_channel_connect(&l.job, "127.0.0.1", l.port, &hello, 20 * SECOND, &c), RF_OK);
+    pthread_join(thread, NULL);
+    assert_non_null(l.listener);
+    rf_channel_destroy(&c);
+    rf_listener_destroy(&l.listener);
+}
+
+/* ---- addresses and descriptors ---- */
+
+static void test_addresses(void **state)
+{
+    (void)state;
+    const rf_job job = test_job(SIGNED);
+    const rf_hello mine = test_hello(0, 4), theirs = test_hello(1, 4);
+    static const char *const pairs[][2] = { { "::1", "[::1]" },
+                                            { "[::1]", "::1" },
+                                            { "0.0.0.0", "127.0.0.1" },
+                                            { "::", "127.0.0.1" },
+                                            { "127.0.0.1", "localhost" } };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        rf_listener *listener;
+        rf_channel *a, *b;
+        if (rf_listener_create(&job, pairs[i][0], 0, &mine, &listener) < 0 && strchr(pairs[i][0], ':'))
+            continue; /* no IPv6 */
+        assert_int_equal(rf_channel_connect(&job, pairs[i][1], rf_listener_port(listener), &theirs, 10 * SECOND, &a),
+                         RF_OK);
+        assert_int_equal(rf_listener_accept(listener, 10 * SECOND, &b), RF_OK);
+        if (i < 2)
+            assert_memory_equal(rf_channel_peer_address(b), "[::1]:", 6);
+        else
+            assert_memory_equal(rf_channel_peer_address(b), "127.0.0.1:", 10);
+        rf_channel_destroy(&a);
+        rf_channel_destroy(&b);
+        rf_listener_destroy(&listener);
+    }
+    rf_listener *listener = test_listener(&job), *second;
+    assert_int_equal(rf_listener_create(&job, "127.0.0.1", rf_listener_port(listener), &mine, &second), RF_ERROR_IO);
+    assert_non_null(strstr(rf_error_message(), "cannot bind address 127.0.0.1 port "));
+    assert_non_null(strstr(rf_error_message(), "Address already in use"));
+    rf_listener_destroy(&listener);
+    assert_int_equal(rf_listener_create(&job, "192.0.2.1", 0, &mine, &second), RF_ERROR_IO);
+    assert_int_equal(rf_listener_create(&job, "", 0, &mine, &second), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_listener_create(&job, "no such host", 0, &mine, &second), RF_ERROR_NOT_FOUND);
+}
+
+static void test_descriptors(void **state)
+{
+    (void)state;
+    const int before = open_descriptors_now();
+    const rf_job job = test_job(ENCRYPTED);
+    rf_listener *listener = test_listener(&job);
+    rf_channel *a, *b, *unfetched;
+    test_pair(&job, listener, &a, &b);
+    const rf_hello hello = test_hello(2, 4);
+    assert_int_equal(rf_channel_connect(&job, "127.0.0.1", rf_listener_port(listener), &hello, SECOND, &unfetched),
+                     RF_OK);
+    int opened = 0;
+    for (int fd = 3; fd < 1000; fd++) {
+        const int flags = fcntl(fd, F_GETFD);
+        if (flags < 0) continue;
+        opened++;
+        if (fd == rf_channel_fd(a) || fd == rf_channel_fd(b)) assert_true(flags & FD_CLOEXEC);
+    }
+    assert_true(open_descriptors_now() >= before + 6);
+    assert_true(opened >= 6);
+    /* Started programs get none of them. */
+    FILE *list = popen("ls /proc/self/fd | wc -l", "r");
+    int inherited = -1;
+    assert_non_null(list);
+    assert_int_equal(fscanf(list, "%d", &inherited), 1);
+    pclose(list);
+    assert_true(inherited <= before + 1);
+    rf_channel_destroy(&a);
+    rf_channel_destroy(&b);
+    rf_channel_destroy(&unfetched);
+    rf_listener_destroy(&listener);
+    assert_int_equal(open_descriptors_now(), before);
+    rf_channel_destroy(&a);
+    rf_listener_destroy(&listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_insecure),   cmocka_unit_test(test_signed),     cmocka_unit_test(test_encrypted),
-        cmocka_unit_test(test_big_frames), cmocka_unit_test(test_rejections),
+        cmocka_unit_test(test_insecure),
+        cmocka_unit_test(test_signed),
+        cmocka_unit_test(test_encrypted),
+        cmocka_unit_test(test_big_frames),
+        cmocka_unit_test(test_rejections),
+        cmocka_unit_test(test_half_frames),
+        cmocka_unit_test(test_changed_frame_ends_the_channel),
+        cmocka_unit_test(test_last_words),
+        cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_full_channel_stays_whole),
+        cmocka_unit_test(test_shutdown),
+        cmocka_unit_test(test_connects_before_the_listener_is_there),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
