@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes wrong while a job comes together: each error has its name, arrives in time, and reaches everybody who joined. */
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/platform.h"
+#include "mesh_support.h"
+#include "transport/channel.h"
+#include "transport/mesh_message.h"
+
+static void set_timeouts(fleet *f, uint64_t ns)
+{
+    for (uint32_t r = 0; r < f->world; r++) f->jobs[r].bootstrap_timeout_ns = ns;
+}
+
+/* Each rank outside `but` failed with `result` and a message with both texts, between `from` and `to` ms after it began. */
+static void check_failed(const fleet *f, uint32_t but, rf_result result, const char *text, const char *text2, unsigned from,
+                         unsigned to)
+{
+    for (uint32_t r = 0; r < f->world; r++) {
+        if (but >> r & 1) continue;
+        const rank_report *report = &f->reports[r];
+        const uint64_t took = report->at - report->began;
+        if (report->result != result || !strstr(report->message, text) || !strstr(report->message, text2) ||
+            took < from * MS || took > to * MS)
+            fail_msg("rank %u: result %d after %.0f ms: %s", r, report->result, (double)took * 1e-6, report->message);
+    }
+}
+
+static void check_joined(fleet *f)
+{
+    fleet_await(f, 1, 0, 15000);
+    f->stop = true;
+    fleet_await(f, 3, 0, 5000);
+    for (uint32_t r = 0; r < f->world; r++) assert_int_equal(f->reports[r].result, RF_OK);
+}
+
+static void test_missing_ranks(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(4, steady_rank);
+    set_timeouts(f, 700 * MS);
+    fleet_start_rank(f, 0);
+    fleet_start_rank(f, 1);
+    fleet_await(f, 3, 12, 5000);
+    check_failed(f, 12, RF_ERROR_TIMEOUT, "ranks 2, 3 of 4 did not join within 0.7 s", "", 600, 1700);
+    fleet_free(f);
+    /* The one who joined says it even where its own patience ends first. */
+    f = fleet_create(3, steady_rank);
+    set_timeouts(f, 2 * SECOND);
+    f->jobs[1].bootstrap_timeout_ns = 600 * MS;
+    fleet_start_rank(f, 0);
+    sleep_ms(50);
+    fleet_start_rank(f, 1);
+    fleet_await(f, 3, 5, 1500);
+    check_failed(f, 5, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join", "", 500, 1400);
+    fleet_free(f);
+}
+
+static void test_no_master(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(2, steady_rank);
+    set_timeouts(f, 500 * MS);
+    fleet_start_rank(f, 1);
+    fleet_await(f, 3, 1, 5000);
+    char where[64];
+    snprintf(where, sizeof(where), "127.0.0.1:%u", f->jobs[0].master_port);
+    check_failed(f, 1, RF_ERROR_TIMEOUT, "rank 1 cannot reach rank 0 at", where, 300, 1500);
+    fleet_free(f);
+}
+
+static void test_late_master(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, steady_rank);
+    fleet_start_rank(f, 2);
+    fleet_start_rank(f, 1);
+    sleep_ms(300);
+    fleet_start_rank(f, 0);
+    check_joined(f);
+    fleet_free(f);
+}
+
+static void test_duplicate(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(4, steady_rank);
+    f->jobs[3].rank = 2; /* 1, 2 and another 2; the real 3 never comes */
+    fleet_start(f);
+    fleet_await(f, 3, 0, 5000);
+    check_failed(f, 0, RF_ERROR_INVALID_ARGUMENT, "two processes say they are rank 2: 127.0.0.1:", " and 127.0.0.1:", 0, 3000);
+    fleet_free(f);
+    f = fleet_create(3, steady_rank);
+    f->jobs[2].rank = 0; /* finds the port in use */
+    fleet_start_rank(f, 0);
+    fleet_start_rank(f, 1);
+    sleep_ms(200);
+    fleet_start_rank(f, 2);
+    fleet_await(f, 3, 3, 5000);
+    char where[64];
+    snprintf(where, sizeof(where), "127.0.0.1:%u", f->jobs[0].master_port);
+    check_failed(f, 3, RF_ERROR_IO, "rank 0 cannot listen for the others at", where, 0, 1000);
+    fleet_free(f);
+}
+
+/* Those who do not belong are told why and do not disturb; who waits for them in vain hears of it. */
+static void test_strangers(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, steady_rank);
+    set_timeouts(f, 1 * SECOND);
+    f->jobs[2].world_size = 4;
+    fleet_start(f);
+    fleet_await(f, 3, 0, 5000);
+    check_failed(f, 4, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join within 1 s (turned away: ", "for a world of 4", 800, 2500);
+    check_failed(f, 3, RF_ERROR_INVALID_ARGUMENT, "world of 4", "world of 3", 0, 800);
+    fleet_free(f);
+
+    f = fleet_create(3, steady_rank);
+    set_timeouts(f, 1 * SECOND);
+    f->jobs[2].epoch = 4;
+    fleet_start(f);
+    fleet_await(f, 3, 0, 5000);
+    check_failed(f, 4, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join within 1 s (turned away: ", "4", 800, 2500);
+    check_failed(f, 3, RF_ERROR_INVALID_ARGUMENT, "rank 2 cannot reach rank 0", "", 0, 800);
+    fleet_free(f);
+
+    f = fleet_create(2, steady_rank);
+    set_timeouts(f, 1 * SECOND);
+    f->jobs[1].key[0] ^= 1;
+    fleet_start(f);
+    fleet_await(f, 3, 0, 5000);
+    check_failed(f, 2, RF_ERROR_TIMEOUT, "rank 1 of 2 did not join within 1 s (turned away: ", "key", 800, 2500);
+    check_failed(f, 1, RF_ERROR_INVALID_ARGUMENT, "rank 1 cannot reach rank 0", "key", 0, 800);
+    fleet_free(f);
+}
+
+static int raw_connection(uint16_t port)
+{
+    const struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port) };
+    for (int i = 0; i < 2000; i++) {
+        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fd >= 0);
+        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) return fd;
+        close(fd);
+        sleep_ms(1);
+    }
+    return -1;
+}
+
+/* Garbage and silence on the master's port delay nobody. */
+static void test_garbage(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, steady_rank);
+    int fds[20];
+    fleet_start_rank(f, 0);
+    for (int i = 0; i < 20; i++) {
+        char waste[300];
+        memset(waste, i * 13, sizeof(waste));
+        fds[i] = raw_connection(f->jobs[0].master_port);
+        assert_true(fds[i] >= 0);
+        if (i % 2) assert_true(send(fds[i], waste, sizeof(waste), MSG_NOSIGNAL) > 0);
+    }
+    const uint64_t before = rf_now_ns();
+    fleet_start_rank(f, 1);
+    fleet_start_rank(f, 2);
+    check_joined(f);
+    assert_true(rf_now_ns() - before < 3 * SECOND);
+    for (int i = 0; i < 20; i++) close(fds[i]);
+    fleet_free(f);
+}
+
+/* ---- a rank 1 that holds the key and misbehaves ---- */
+
+typedef enum mischief { SILENT_AFTER_HANDSHAKE, WRONG_MESSAGE, HALF_JOIN, DEAD_LISTENER, GIVES_UP } mischief;
+
+static void misbehave(const fleet *f, mischief what)
+{
+    const rf_hello hello = { .role = "worker", .rank = 1, .world_size = f->world, .incarnation = 99 };
+    rf_channel *channel = NULL;
+    assert_int_equal(rf_channel_connect(&f->jobs[1], "127.0.0.1", f->jobs[0].master_port, &hello, 5 * SECOND, &channel), RF_OK);
+    rf_mesh_join join = { .port = free_port(), .address = "127.0.0.1", .host = "elsewhere" };
+    rf_mesh_failure failure = { .culprit = 1, .result = RF_ERROR_IO, .reason = "the disk of rank 1 burns" };
+    uint8_t data[RF_MESH_FAILURE_MAX], reply[RF_MESH_JOIN_MAX];
+    rf_bytes part = { data, rf_mesh_encode_failure(&failure, data) };
+    const rf_bytes join_part = { reply, rf_mesh_encode_join(&join, reply) };
+    uint16_t type = 0;
+    const void *body;
+    size_t size;
+    switch (what) {
+    case SILENT_AFTER_HANDSHAKE:
+        break;
+    case WRONG_MESSAGE:
+        assert_int_equal(rf_channel_send(channel, RF_MESH_GO, NULL, 0, SECOND), RF_OK);
+        break;
+    case HALF_JOIN:
+        part = (rf_bytes){ reply, join_part.size - 1 };
+        assert_int_equal(rf_channel_send(channel, RF_MESH_JOIN, &part, 1, SECOND), RF_OK);
+        break;
+    case GIVES_UP:
+    case DEAD_LISTENER:
+        assert_int_equal(rf_channel_send(channel, RF_MESH_JOIN, &join_part, 1, SECOND), RF_OK);
+        while (type != RF_MESH_TABLE) assert_int_equal(rf_channel_receive(channel, &type, &body, &size, 5 * SECOND), RF_OK);
+        if (what == GIVES_UP) assert_int_equal(rf_channel_send(channel, RF_MESH_FAILED, &part, 1, SECOND), RF_OK);
+        break;
+    }
+    while (rf_channel_receive(channel, &type, &body, &size, 5 * SECOND) == RF_OK) {}
+    rf_channel_destroy(&channel);
+}
+
+static void test_mischief(void **state)
+{
+    (void)state;
+    const struct {
+        mischief what;
+        rf_result result;
+        const char *text;
+        unsigned from, to;
+    } cases[] = {
+        { SILENT_AFTER_HANDSHAKE, RF_ERROR_TIMEOUT, "rank 1 of 3 did not join within 1 s", 800, 2500 },
+        { WRONG_MESSAGE, RF_ERROR_CORRUPT_DATA, "rank 1 (127.0.0.1:", 0, 900 },
+        { HALF_JOIN, RF_ERROR_CORRUPT_DATA, "join message", 0, 900 },
+        { DEAD_LISTENER, RF_ERROR_TIMEOUT, "rank", 800, 2500 },
+        { GIVES_UP, RF_ERROR_IO, "rank 1 (127.0.0.1) could not join: the disk of rank 1 burns", 0, 900 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fleet *f = fleet_create(3, steady_rank);
+        set_timeouts(f, 1 * SECOND);
+        fleet_start_rank(f, 0);
+        fleet_start_rank(f, 2);
+        misbehave(f, cases[i].what);
+        fleet_await(f, 3, 2, 5000);
+        check_failed(f, 2, cases[i].result, cases[i].text, "", cases[i].from, cases[i].to);
+        fleet_free(f);
+    }
+}
+
+/* A worker that dies while it waits may be started again. */
+static void test_restarted(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, steady_rank);
+    fleet_start_rank(f, 0);
+    fleet_start_rank(f, 1);
+    sleep_ms(200);
+    kill(f->pids[1], SIGKILL);
+    fleet_start_rank(f, 1);
+    fleet_start_rank(f, 2);
+    check_joined(f);
+    fleet_free(f);
+}
+
+static void test_master_dies(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, steady_rank);
+    fleet_start_rank(f, 0);
+    fleet_start_rank(f, 1);
+    sleep_ms(300);
+    kill(f->pids[0], SIGKILL);
+    fleet_await(f, 3, 5, 1000);
+    check_failed(f, 5, RF_ERROR_PEER_LOST, "rank 0 (127.0.0.1:", "was lost while the job came together", 0, 1500);
+    fleet_free(f);
+}
+
+static void test_contradictions(void **state)
+{
+    (void)state;
+    rf_job job = { .rank = 2, .world_size = 2 };
+    rf_mesh *mesh;
+    assert_int_equal(rf_mesh_create(&job, &mesh), RF_ERROR_INVALID_ARGUMENT);
+    assert_null(mesh);
+    job = (rf_job){ .rank = 0, .world_size = 1 };
+    assert_int_equal(rf_mesh_create(&job, &mesh), RF_ERROR_INVALID_ARGUMENT);
+    job = (rf_job){ .rank = 0, .world_size = 2, .peer_timeout_ns = SECOND, .heartbeat_interval_ns = SECOND / 2 };
+    assert_int_equal(rf_mesh_create(&job, &mesh), RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(rf_error_message(), "heartbeat"));
+    rf_mesh_destroy(&mesh);
+}
+
+/* Failing leaves no descriptors, threads or memory behind: ranks are threads here, so sanitizers see it. */
+static void test_leaks(void **state)
+{
+    (void)state;
+    const int before = open_descriptors();
+    fleet *f = fleet_create(3, steady_rank);
+    set_timeouts(f, 300 * MS);
+    f->jobs[2].epoch++;
+    fleet_run_threads(f);
+    check_failed(f, 4, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join", "", 200, 1500);
+    fleet_free(f);
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void bound_rank(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    for (uint32_t r = 0; r < f->world; r++) {
+        char expected[32];
+        snprintf(expected, sizeof(expected), "127.0.0.%u", r + 1);
+        if (strcmp(rf_mesh_address(mesh, r), expected) != 0) f->reports[rank].callbacks++;
+    }
+    rank_leave(f, rank, &mesh);
+}
+
+/* Each listens on an address of its own; rank 0 is found under the wildcard. */
+static void test_bind(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, bound_rank);
+    snprintf(f->jobs[0].bind_address, sizeof(f->jobs[0].bind_address), "0.0.0.0");
+    snprintf(f->jobs[1].bind_address, sizeof(f->jobs[0].bind_address), "127.0.0.2");
+    snprintf(f->jobs[2].bind_address, sizeof(f->jobs[0].bind_address), "127.0.0.3");
+    fleet_start(f);
+    fleet_await(f, 3, 0, 5000);
+    for (uint32_t r = 0; r < 3; r++) {
+        if (f->reports[r].result < 0) fail_msg("rank %u: %s", r, f->reports[r].message);
+        assert_int_equal(f->reports[r].callbacks, 0);
+    }
+    fleet_free(f);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_missing_ranks), cmocka_unit_test(test_no_master),      cmocka_unit_test(test_late_master),
+        cmocka_unit_test(test_duplicate),     cmocka_unit_test(test_strangers),      cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_mischief),      cmocka_unit_test(test_restarted),      cmocka_unit_test(test_master_dies),
+        cmocka_unit_test(test_contradictions), cmocka_unit_test(test_leaks),         cmocka_unit_test(test_bind),
+    };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
