@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@
 #include <cmocka.h>
 
 #include "base/platform.h"
+#include "transport/mesh_internal.h"
 
 void sleep_ms(unsigned ms)
 {
@@ -179,8 +181,25 @@ rf_mesh *rank_join(fleet *f, uint32_t rank, rf_mesh **mesh)
     return *mesh;
 }
 
+void deafen(rf_mesh *mesh, uint32_t peer)
+{
+    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog program = { 1, &drop };
+    if (setsockopt(rf_channel_fd(mesh->assembly.channels[peer]), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0)
+        abort();
+}
+
+void rank_obey(fleet *f, uint32_t rank, rf_mesh *mesh, uint32_t *deaf)
+{
+    const uint32_t wish = f->deaf[rank] & ~*deaf;
+    for (uint32_t r = 0; r < f->world; r++)
+        if (wish >> r & 1) deafen(mesh, r);
+    *deaf |= wish;
+}
+
 bool rank_await_end(fleet *f, uint32_t rank, rf_mesh *mesh)
 {
+    uint32_t deaf = 0;
     for (;;) {
         const rf_result r = rf_mesh_status(mesh);
         if (r < 0) {
@@ -189,6 +208,7 @@ bool rank_await_end(fleet *f, uint32_t rank, rf_mesh *mesh)
             return true;
         }
         if (f->stop) return false;
+        rank_obey(f, rank, mesh, &deaf);
         sleep_ms(1);
     }
 }

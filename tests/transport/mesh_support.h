@@ -32,6 +32,7 @@ struct fleet { /* shared memory */
     rf_job jobs[FLEET_MAX];
     rank_report reports[FLEET_MAX];
     _Atomic bool stop; /* the test's wish: leave in order */
+    _Atomic uint32_t deaf[FLEET_MAX]; /* wish: drop all packets of these ranks (bits) from now on */
     rank_fn fn;
     void *user;
     pid_t pids[FLEET_MAX];
@@ -56,6 +57,10 @@ rf_mesh *rank_join(fleet *f, uint32_t rank, rf_mesh **mesh); /* NULL: written do
 void rank_note(fleet *f, uint32_t rank, rf_mesh *mesh, rf_result r);
 void rank_leave(fleet *f, uint32_t rank, rf_mesh **mesh);
 bool rank_await_end(fleet *f, uint32_t rank, rf_mesh *mesh); /* true: the epoch was lost, and is written down */
+
+/* Packets from `peer`'s control connection no longer arrive: a black hole in one direction. */
+void deafen(rf_mesh *mesh, uint32_t peer);
+void rank_obey(fleet *f, uint32_t rank, rf_mesh *mesh, uint32_t *deaf); /* *deaf: what was done before */
 
 void sleep_ms(unsigned ms);
 int open_descriptors(void);

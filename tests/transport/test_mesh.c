@@ -176,12 +176,13 @@ static void test_exchange_with_leaver(void **state)
 
 /* ---- losses ---- */
 
+/* `culprit` is not asked itself; one beyond the world: all are asked, and whom they name was checked before. */
 static void check_loss(const fleet *f, uint32_t culprit, uint64_t since, unsigned ms, const char *why)
 {
     for (uint32_t r = 0; r < f->world; r++) {
-        if (r == culprit) continue;
         const rank_report *report = &f->reports[r];
-        if (report->result != RF_ERROR_PEER_LOST || report->lost != (int32_t)culprit || !strstr(report->message, why) ||
+        if (r == culprit) continue;
+        if (report->result != RF_ERROR_PEER_LOST || (culprit < f->world && report->lost != (int32_t)culprit) || !strstr(report->message, why) ||
             report->at > since + ms * MS)
             fail_msg("rank %u: result %d, lost %d after %.0f ms: %s", r, report->result, report->lost,
                      (double)(int64_t)(report->at - since) * 1e-6, report->message);
@@ -244,6 +245,42 @@ static void test_pauses(void **state)
     f->stop = true;
     fleet_await(f, 3, 0, 5000);
     check_all_well(f);
+    fleet_free(f);
+}
+
+/* Packets vanish: of one rank in both directions, or on one path only, both ways or one. All survivors and the ends of the
+ * broken path name the same rank. */
+static void test_black_holes(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        fleet *f = fleet_create(4, steady_rank);
+        fleet_start(f);
+        fleet_await(f, 1, 0, 10000);
+        const uint64_t now = rf_now_ns();
+        if (kind == 0) {
+            f->deaf[1] = 13;
+            f->deaf[0] = f->deaf[2] = f->deaf[3] = 2;
+        } else {
+            f->deaf[1] = 4;
+            f->deaf[2] = kind == 1 ? 2 : 0;
+        }
+        fleet_await(f, 3, 0, 5000);
+        for (uint32_t r = 0; r < 4; r++) assert_int_equal(f->reports[r].lost, kind == 0 ? 1 : 2);
+        check_loss(f, 4, now, 2000, kind == 0 ? "rank 1 (127.0.0.1) was lost: " : "ranks 1 and 2 no longer reach each other");
+        fleet_free(f);
+    }
+    /* Two ranks: each can only blame the other. */
+    fleet *f = fleet_create(2, steady_rank);
+    fleet_start(f);
+    fleet_await(f, 1, 0, 10000);
+    const uint64_t now = rf_now_ns();
+    f->deaf[1] = 1;
+    fleet_await(f, 3, 0, 5000);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_true(f->reports[r].lost >= 0);
+        assert_in_range(f->reports[r].at, now, now + 2 * SECOND);
+    }
     fleet_free(f);
 }
 
@@ -439,6 +476,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stopped),      cmocka_unit_test(test_exit),    cmocka_unit_test(test_domino),
         cmocka_unit_test(test_pauses),       cmocka_unit_test(test_abort),   cmocka_unit_test(test_report),
         cmocka_unit_test(test_exchange_timeout),
+        cmocka_unit_test(test_black_holes),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
