@@ -100,6 +100,7 @@ typedef enum rf_dtype {
     RF_BF16,
     RF_I32,
     RF_U8,
+    RF_I64, /**< host memory only (datasets, communicators): no tensor of a graph has it */
     RF_DTYPE_COUNT
 } rf_dtype;
 

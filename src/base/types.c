@@ -16,6 +16,7 @@ static const struct {
     [RF_BF16] = { "bf16", 2 },
     [RF_I32] = { "i32", 4 },
     [RF_U8] = { "u8", 1 },
+    [RF_I64] = { "i64", 8 },
 };
 
 size_t rf_dtype_size(rf_dtype dtype)

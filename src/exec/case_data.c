@@ -25,6 +25,7 @@ static void store(rf_dtype dtype, void *bytes, int64_t i, double value)
     case RF_U8:
         ((uint8_t *)bytes)[i] = (uint8_t)value;
         break;
+    case RF_I64: /* no operation takes it */
     case RF_DTYPE_INVALID:
     case RF_DTYPE_COUNT:
         break;

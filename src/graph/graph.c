@@ -226,6 +226,7 @@ static rf_result check_desc(const char *what, const char *name, const rf_tensor_
     const int64_t count = rf_shape_count(desc->shape);
     const size_t size = rf_dtype_size(desc->dtype);
     size_t bytes;
+    RF_REQUIRE(desc->dtype != RF_I64, "%s '%s': i64 is a type of host memory only; convert it to i32", what, name);
     if (size == 0 || count < 0 || !rf_mul_size((size_t)count, size, &bytes)) {
         char shape[96];
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s '%s': %s%s is not a type and shape that can exist", what, name,

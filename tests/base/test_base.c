@@ -105,6 +105,7 @@ static void test_shapes(void **state)
     assert_false(rf_shape_equal(RF_SHAPE(2, 3), RF_SHAPE(2, 3, 1)));
     assert_false(rf_shape_equal(RF_SHAPE(2, 3), RF_SHAPE(2, 4)));
     assert_int_equal(rf_dtype_size(RF_BF16), 2);
+    assert_int_equal(rf_dtype_size(RF_I64), 8);
     assert_int_equal(rf_dtype_size((rf_dtype)99), 0);
     assert_string_equal(rf_dtype_name(RF_I32), "i32");
 }

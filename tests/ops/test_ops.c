@@ -50,6 +50,7 @@ double walk_element(rf_dtype dtype, const void *bytes, int64_t i)
         return ((const int32_t *)bytes)[i];
     case RF_U8:
         return ((const uint8_t *)bytes)[i];
+    case RF_I64: /* no operation takes it */
     case RF_DTYPE_INVALID:
     case RF_DTYPE_COUNT:
         break;
