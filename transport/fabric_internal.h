@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RF_TRANSPORT_FABRIC_INTERNAL_H
+#define RF_TRANSPORT_FABRIC_INTERNAL_H
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include "transport/fabric.h"
+
+#define RF_FABRIC_NONCE 16
+#define RF_FABRIC_ADDRESS 128
+
+/* What a rank tells all others before they connect. */
+typedef struct rf_fabric_card {
+    uint32_t address_size;
+    uint8_t address[RF_FABRIC_ADDRESS];
+    uint8_t nonce[RF_FABRIC_NONCE]; /* fresh: tokens and keys of a connection are never used twice */
+} rf_fabric_card;
+
+typedef enum rf_link_state { RF_LINK_NONE, RF_LINK_WANTED, RF_LINK_CONNECTING, RF_LINK_UP, RF_LINK_CLOSED } rf_link_state;
+
+typedef struct rf_link {
+    struct fid_ep *endpoint;
+    rf_link_state state;
+    uint64_t retry_at;
+} rf_link;
+
+struct rf_fabric {
+    const rf_job *job; /* during creation */
+    rf_mesh *mesh;
+    uint32_t rank, world_size, depth;
+    bool register_memory;
+    char provider[64];
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_eq *events;
+    struct fid_cq *completions;
+    struct fid_pep *listener;
+    int wait_fd, wake_fd;
+    uint64_t next_key;
+    rf_link *links;        /* [world_size] */
+    rf_fabric_card *cards; /* [world_size] */
+};
+
+/* The provider that all ranks have, the first in rank 0's order of preference, into fabric->info. */
+rf_result rf_fabric_choose(rf_fabric *fabric);
+/* Connects with every link that is WANTED. */
+rf_result rf_fabric_connect(rf_fabric *fabric, uint64_t deadline);
+
+#define RF_FAIL_FABRIC(result, code, ...) RF_FAIL_NATIVE(result, "libfabric", code, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which libfabric provider the ranks talk through. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/platform.h"
+#include "transport/fabric_internal.h"
+
+enum { MAX_PROVIDERS = 8, NAME = 64 };
+
+typedef struct offer {
+    uint32_t byte_order, count;
+    char name[MAX_PROVIDERS][NAME];
+} offer;
+#define BYTE_ORDER_MARK 0x01020304u
+
+/* libfabric's watch over malloc and munmap costs more than it saves us, and it patches functions of the process. */
+static void before_first_use(void)
+{
+    setenv("FI_MR_CACHE_MONITOR", "disabled", 0);
+}
+
+static struct fi_info *make_hints(const char *provider)
+{
+    struct fi_info *hints = fi_allocinfo();
+    if (!hints) return NULL;
+    hints->caps = FI_MSG;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_MSG;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->control_progress = hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    if (provider && !(hints->fabric_attr->prov_name = strdup(provider))) {
+        fi_freeinfo(hints);
+        return NULL;
+    }
+    return hints;
+}
+
+/* Layers over other providers, and those that are slow (sockets: 5 ms latency), unfinished (net) or do not notice the end of a
+ * peer (shared memory). */
+static bool welcome(const char *name)
+{
+    static const char *const unwelcome[] = { "sockets", "net", "shm", "sm2", "udp", "usnic" };
+    if (strchr(name, ';')) return false;
+    for (size_t i = 0; i < sizeof(unwelcome) / sizeof(unwelcome[0]); i++)
+        if (strcmp(name, unwelcome[i]) == 0) return false;
+    return true;
+}
+
+static rf_result query(const rf_fabric *fabric, const char *provider, struct fi_info **out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, before_first_use);
+    struct fi_info *hints = make_hints(provider);
+    if (!hints) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for libfabric");
+    const char *address = rf_mesh_local_address(fabric->mesh);
+    const int error = fi_getinfo(FI_VERSION(1, 17), address, "0", FI_SOURCE | FI_NUMERICHOST, hints, out);
+    fi_freeinfo(hints);
+    if (error == 0) return RF_OK;
+    *out = NULL;
+    return RF_FAIL_FABRIC(RF_ERROR_UNSUPPORTED, error,
+                          "rank %u: libfabric has no provider%s%s with connected message endpoints on %s (%s); `fi_info -t "
+                          "FI_EP_MSG` lists them", fabric->rank, provider ? " " : "", provider ? provider : "", address,
+                          fi_strerror(-error));
+}
+
+static void list_names(const struct fi_info *info, bool any, offer *mine)
+{
+    for (; info && mine->count < MAX_PROVIDERS; info = info->next) {
+        const char *name = info->fabric_attr->prov_name;
+        bool known = !any && !welcome(name);
+        for (uint32_t i = 0; i < mine->count && !known; i++) known = strcmp(mine->name[i], name) == 0;
+        if (!known) snprintf(mine->name[mine->count++], NAME, "%s", name);
+    }
+}
+
+static bool offers(const offer *o, const char *name)
+{
+    for (uint32_t i = 0; i < o->count; i++)
+        if (strncmp(o->name[i], name, NAME) == 0) return true;
+    return false;
+}
+
+static rf_result agree(rf_fabric *fabric, const offer *all, const size_t *sizes)
+{
+    for (uint32_t r = 0; r < fabric->world_size; r++) {
+        const bool sound = sizes[r] == sizeof(offer) && all[r].count <= MAX_PROVIDERS;
+        if (!sound || all[r].byte_order != BYTE_ORDER_MARK)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED, "rank %u has another byte order or version; all workers need the same", r);
+    }
+    for (uint32_t i = 0; i < all[0].count; i++) {
+        char name[NAME];
+        snprintf(name, sizeof(name), "%.*s", NAME - 1, all[0].name[i]);
+        bool common = true;
+        for (uint32_t r = 1; r < fabric->world_size && common; r++) common = offers(&all[r], name);
+        if (!common) continue;
+        snprintf(fabric->provider, sizeof(fabric->provider), "%s", name);
+        return RF_OK;
+    }
+    for (uint32_t r = 1; r < fabric->world_size; r++)
+        if (all[0].count == 0 || all[r].count == 0 || !offers(&all[r], all[0].name[0]))
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "ranks have no libfabric provider in common: rank 0 has %.63s, rank %u has %.63s; choose one with "
+                           "RINGFIRE_PROVIDER", all[0].count ? all[0].name[0] : "none", r,
+                           all[r].count ? all[r].name[0] : "none");
+    return RF_FAIL(RF_ERROR_UNSUPPORTED, "ranks have no libfabric provider in common");
+}
+
+static rf_result exchange_offers(rf_fabric *fabric, const offer *mine)
+{
+    offer *all = RF_NEW_ARRAY(offer, fabric->world_size);
+    size_t *sizes = RF_NEW_ARRAY(size_t, fabric->world_size);
+    rf_result r = all && sizes ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r == RF_OK) r = rf_mesh_exchange(fabric->mesh, mine, sizeof(*mine), all, sizeof(*all), sizes);
+    if (r == RF_OK) r = agree(fabric, all, sizes);
+    rf_free(all);
+    rf_free(sizes);
+    return r;
+}
+
+rf_result rf_fabric_choose(rf_fabric *fabric)
+{
+    const char *wish = fabric->job->provider[0] ? fabric->job->provider : NULL;
+    struct fi_info *list;
+    offer *mine = RF_NEW(offer);
+    if (!mine) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    mine->byte_order = BYTE_ORDER_MARK;
+    rf_result r = query(fabric, wish, &list);
+    if (r == RF_OK) {
+        list_names(list, wish != NULL, mine);
+        r = exchange_offers(fabric, mine);
+        for (struct fi_info *i = list; r == RF_OK && i && !fabric->info; i = i->next)
+            if (strcmp(i->fabric_attr->prov_name, fabric->provider) == 0) fabric->info = fi_dupinfo(i);
+        if (r == RF_OK && !fabric->info) r = RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for libfabric");
+        fi_freeinfo(list);
+    }
+    rf_free(mine);
+    return r;
+}
