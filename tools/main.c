@@ -11,6 +11,8 @@ static const struct {
 } commands[] = {
     { "devices", "List the Vulkan devices of this machine", command_devices },
     { "bench", "Measure operations or the training of a small CNN", command_bench },
+    { "run", "Start a program as the workers of a job, here or on several hosts", command_run },
+    { "keygen", "Make a job key", command_keygen },
 };
 enum { NUM_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 

@@ -24,7 +24,7 @@ LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "zlib.h": "zli
 LIBC = {"argp", "assert", "ctype", "dlfcn", "errno", "fcntl", "float", "inttypes", "limits", "malloc", "math", "pthread",
         "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
         "strings", "arpa/inet", "ifaddrs", "net/if", "netdb", "netinet/in", "netinet/tcp", "poll", "sys/epoll", "sys/eventfd", "sys/ioctl",
-        "sys/mman", "sys/random", "sys/resource", "sys/socket", "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un",
+        "sys/mman", "sys/prctl", "sys/random", "sys/resource", "sys/socket", "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un",
         "sys/wait", "time", "unistd"}
 
 
