@@ -35,7 +35,9 @@ static void drop_recordings(rf_frame *frame)
 {
     for (uint32_t i = 0; i < frame->num_recs; i++) rf_gpu_recording_destroy(&frame->recs[i]);
     rf_free(frame->recs);
+    rf_free(frame->part_recs);
     frame->recs = NULL;
+    frame->part_recs = NULL;
     frame->num_recs = 0;
 }
 
@@ -66,29 +68,56 @@ static rf_result begin(rf_frame *frame, rf_recorder *recorder)
     return RF_OK;
 }
 
-static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool *cut)
+/* Copies of a part, and what lets the host see what it has placed. */
+static rf_result end_part(rf_frame *frame, rf_recorder *recorder, uint32_t part)
+{
+    const rf_instance *in = frame->instance;
+    for (uint32_t i = 0; i < in->copies.count; i++)
+        if (in->copies.items[i].part == part)
+            RF_TRY(rf_record_copy(recorder, rf_instance_span(in, frame, in->copies.items[i].value),
+                                  rf_instance_copy_target(in, frame, i)));
+    rf_gpu_record_host_barrier(
+        recorder->rec); /* for results, and for states and placements that are read while mapped */
+    frame->part_recs[part] = frame->num_recs;
+    return rf_gpu_recording_end(recorder->rec);
+}
+
+static rf_result begin_next(rf_frame *frame, rf_recorder *recorder)
+{
+    rf_hazards_clear(&recorder->hazards); /* submissions are ordered */
+    return begin(frame, recorder);
+}
+
+/* ends[p]: nodes up to the end of part p; cut[i]: a recording begins before node i. */
+static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool *cut, const uint32_t *ends)
 {
     rf_instance *in = frame->instance;
+    const uint32_t last = in->program->num_parts - 1;
+    uint32_t part = 0;
     RF_TRY(begin(frame, recorder));
     if (frame->upload)
         RF_TRY(rf_record_copy(recorder, (rf_span){ frame->upload, 0, in->input_size },
                               (rf_span){ frame->inputs, 0, in->input_size }));
     for (uint32_t i = 0; i < in->num_nodes; i++) {
         rf_span inputs[RF_MAX_INPUTS], outputs[RF_MAX_OUTPUTS], workspace;
-        if (cut[i]) {
+        bool fresh = i == 0;
+        for (; part < last && ends[part] == i; part++) {
+            RF_TRY(end_part(frame, recorder, part));
+            RF_TRY(begin_next(frame, recorder));
+            fresh = true;
+        }
+        if (cut[i] && !fresh) {
             RF_TRY(rf_gpu_recording_end(recorder->rec));
-            rf_hazards_clear(&recorder->hazards); /* submissions are ordered */
-            RF_TRY(begin(frame, recorder));
+            RF_TRY(begin_next(frame, recorder));
         }
         rf_instance_node_spans(in, frame, i, inputs, outputs, &workspace);
         RF_TRY(rf_record_node(recorder, &in->nodes[i], inputs, outputs, workspace));
     }
-    for (uint32_t i = 0; i < in->copies.count; i++)
-        RF_TRY(rf_record_copy(recorder, rf_instance_span(in, frame, in->copies.items[i].value),
-                              rf_instance_copy_target(in, frame, i)));
-    rf_gpu_record_host_barrier(
-        recorder->rec); /* for results, and for states and placements that are read while mapped */
-    return rf_gpu_recording_end(recorder->rec);
+    for (; part < last; part++) {
+        RF_TRY(end_part(frame, recorder, part));
+        RF_TRY(begin_next(frame, recorder));
+    }
+    return end_part(frame, recorder, last);
 }
 
 static rf_result plan_cuts(const rf_instance *in, bool *cut, uint32_t *parts)
@@ -103,13 +132,16 @@ static rf_result plan_cuts(const rf_instance *in, bool *cut, uint32_t *parts)
     return RF_OK;
 }
 
-static rf_result record_parts(rf_frame *frame, rf_recorder *recorder, bool *cut)
+static rf_result record_parts(rf_frame *frame, rf_recorder *recorder, bool *cut, uint32_t *ends)
 {
-    uint32_t parts;
-    RF_TRY(plan_cuts(frame->instance, cut, &parts));
-    frame->recs = RF_NEW_ARRAY(rf_gpu_recording *, parts);
-    if (!frame->recs) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    return record_nodes(frame, recorder, cut);
+    const uint32_t num_parts = frame->instance->program->num_parts;
+    uint32_t pieces;
+    RF_TRY(plan_cuts(frame->instance, cut, &pieces));
+    RF_TRY(rf_instance_part_ends(frame->instance, ends));
+    frame->recs = RF_NEW_ARRAY(rf_gpu_recording *, pieces + num_parts);
+    frame->part_recs = RF_NEW_ARRAY(uint32_t, num_parts);
+    if (!frame->recs || !frame->part_recs) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    return record_nodes(frame, recorder, cut, ends);
 }
 
 rf_result rf_frame_record(rf_frame *frame)
@@ -120,11 +152,13 @@ rf_result rf_frame_record(rf_frame *frame)
     RF_TRY(rf_frame_wait(frame));
     drop_recordings(frame);
     bool *cut = RF_NEW_ARRAY(bool, in->num_nodes);
-    if (!cut) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    uint32_t *ends = RF_NEW_ARRAY(uint32_t, in->program->num_parts);
     rf_recorder recorder = { 0 };
-    const rf_result r = record_parts(frame, &recorder, cut);
+    const rf_result r =
+        cut && ends ? record_parts(frame, &recorder, cut, ends) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_hazards_free(&recorder.hazards);
     rf_free(cut);
+    rf_free(ends);
     if (r < 0) {
         drop_recordings(frame);
         return rf_error_context(r, "recording %s", in->program->name);
@@ -146,6 +180,7 @@ rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out)
     RF_TRY(rf_frame_record(frame));
     in->next_frame = (in->next_frame + 1) % RF_FRAMES_PER_INSTANCE;
     frame->acquired = true;
+    frame->parts_done = 0;
     *out = frame;
     return RF_OK;
 }
@@ -179,6 +214,13 @@ static rf_result submit_all(rf_exec *exec, rf_frame *const *frames, uint32_t cou
     return pending > 0 ? rf_gpu_submit(exec->device, recs, pending, &exec->last_ticket) : RF_OK;
 }
 
+static void mark_submitted(rf_frame *frame, uint64_t ticket)
+{
+    frame->ticket = ticket;
+    frame->acquired = false;
+    frame->instance->latest_frame = (uint32_t)(frame - frame->instance->frames);
+}
+
 rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t count, uint64_t *ticket)
 {
     *ticket = 0;
@@ -195,14 +237,31 @@ rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t coun
     if (!recs) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_result r = submit_all(exec, frames, count, recs);
     rf_free(recs);
-    for (uint32_t i = 0; i < count; i++) {
-        frames[i]->ticket = exec->last_ticket;
-        frames[i]->acquired = false;
-        frames[i]->instance->latest_frame = (uint32_t)(frames[i] - frames[i]->instance->frames);
-    }
+    for (uint32_t i = 0; i < count; i++) mark_submitted(frames[i], exec->last_ticket);
     RF_TRY(r);
     *ticket = exec->last_ticket;
     return RF_OK;
+}
+
+rf_result rf_frame_submit_part(rf_exec *exec, rf_frame *frame, uint32_t part, uint64_t *ticket)
+{
+    *ticket = exec->last_ticket;
+    const rf_program *p = frame->instance->program;
+    RF_REQUIRE(frame->acquired && part < p->num_parts && part == frame->parts_done,
+               "rf_frame_submit_part: %s: part %u of %u, but part %u is next", p->name, part, p->num_parts,
+               frame->parts_done);
+    if (part == 0) RF_TRY(rf_frame_record(frame));
+    if (frame->slab_generation != exec->slab_generation)
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s: its intermediates were moved between two parts", p->name);
+    rf_result r = RF_OK;
+    for (uint32_t i = part ? frame->part_recs[part - 1] : 0; r >= 0 && i < frame->part_recs[part]; i++) {
+        r = rf_gpu_submit(exec->device, &frame->recs[i], 1, &exec->last_ticket);
+        if (r >= 0) frame->ticket = exec->last_ticket;
+    }
+    frame->parts_done++;
+    if (r < 0 || frame->parts_done == p->num_parts) mark_submitted(frame, exec->last_ticket);
+    *ticket = exec->last_ticket;
+    return r;
 }
 
 const void *rf_frame_result(const rf_frame *frame, uint32_t i)

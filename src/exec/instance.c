@@ -51,20 +51,20 @@ static bool made_by_kernel(const rf_instance *in, rf_value v)
     return !node->dead && in->program->runs[info->producer] && !(node->op->flags & RF_OP_VIEW);
 }
 
-static rf_result copy_later(rf_instance *in, rf_value v, rf_residence to)
+static rf_result copy_later(rf_instance *in, rf_value v, rf_residence to, uint32_t part)
 {
     RF_TRY(RF_VEC_GROW(&in->copies));
-    in->copies.items[in->copies.count++] = (rf_final_copy){ v, to };
+    in->copies.items[in->copies.count++] = (rf_final_copy){ v, to, part };
     return RF_OK;
 }
 
-static rf_result place_or_copy(rf_instance *in, rf_value v, rf_residence at, bool in_place)
+static rf_result place_or_copy(rf_instance *in, rf_value v, rf_residence at, bool in_place, uint32_t part)
 {
     if (in_place && in->residence[v].home == RF_HOME_NONE && made_by_kernel(in, v)) {
         in->residence[v] = at;
         return RF_OK;
     }
-    return copy_later(in, v, at);
+    return copy_later(in, v, at, part);
 }
 
 /* Fixed places and results: the value is computed there where possible. */
@@ -75,7 +75,8 @@ static rf_result place_wanted(rf_instance *in)
         const rf_program_placement *placement = &p->placements[i];
         const uint64_t size = rf_tensor_bytes(rf_graph_desc(in->graph, placement->value));
         RF_TRY(place_or_copy(in, placement->value,
-                             (rf_residence){ RF_HOME_FIXED, placement->at.buffer, placement->at.offset, size }, true));
+                             (rf_residence){ RF_HOME_FIXED, placement->at.buffer, placement->at.offset, size }, true,
+                             placement->part));
     }
     in->result_offset = RF_NEW_ARRAY(uint64_t, p->num_results);
     if (!in->result_offset) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -88,7 +89,8 @@ static rf_result place_wanted(rf_instance *in)
          */
         const bool in_place =
             p->exec->caps.host_visible && (p->exec->caps.is_cpu || rf_graph_num_uses(in->graph, v) == 0);
-        RF_TRY(place_or_copy(in, v, (rf_residence){ RF_HOME_RESULT, NULL, in->result_offset[i], size }, in_place));
+        RF_TRY(place_or_copy(in, v, (rf_residence){ RF_HOME_RESULT, NULL, in->result_offset[i], size }, in_place,
+                             p->num_parts - 1));
     }
     return RF_OK;
 }
@@ -220,6 +222,43 @@ void rf_instance_destroy(rf_instance **instance)
     rf_graph_destroy(&in->graph);
     rf_free(in);
     *instance = NULL;
+}
+
+/* ---- parts ---- */
+
+/* Position of the node that makes a value among those that run, plus one; views pass the question on. */
+static uint32_t made_after(const rf_instance *in, const uint32_t *position, rf_value v)
+{
+    const rf_value_info *info = &in->graph->values.items[v];
+    if (info->kind != RF_VALUE_RESULT) return 0;
+    if (position[info->producer]) return position[info->producer];
+    const rf_node_info *node = &in->graph->nodes.items[info->producer];
+    uint32_t latest = 0;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const uint32_t at = made_after(in, position, node->in[i]);
+        if (at > latest) latest = at;
+    }
+    return latest;
+}
+
+rf_result rf_instance_part_ends(const rf_instance *in, uint32_t *ends)
+{
+    const rf_program *p = in->program;
+    for (uint32_t part = 0; part < p->num_parts; part++) ends[part] = 0;
+    if (p->num_parts > 1) {
+        uint32_t *position = RF_NEW_ARRAY(uint32_t, in->graph->nodes.count);
+        if (!position) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        for (uint32_t i = 0; i < in->num_nodes; i++) position[in->nodes[i].node] = i + 1;
+        for (uint32_t i = 0; i < p->num_placements; i++) {
+            const uint32_t at = made_after(in, position, p->placements[i].value);
+            if (at > ends[p->placements[i].part]) ends[p->placements[i].part] = at;
+        }
+        rf_free(position);
+    }
+    for (uint32_t part = 1; part < p->num_parts; part++)
+        if (ends[part] < ends[part - 1]) ends[part] = ends[part - 1];
+    ends[p->num_parts - 1] = in->num_nodes;
+    return RF_OK;
 }
 
 /* ---- look-up while recording ---- */

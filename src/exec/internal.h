@@ -108,6 +108,7 @@ typedef struct rf_residence {
 typedef struct rf_final_copy {
     rf_value value;
     rf_residence to;
+    uint32_t part; /* at whose end */
 } rf_final_copy;
 
 struct rf_frame {
@@ -118,6 +119,8 @@ struct rf_frame {
     unsigned char *input_bytes, *result_bytes;
     rf_gpu_recording **recs;
     uint32_t num_recs;
+    uint32_t *part_recs; /* [num_parts]: how many of `recs` there are up to the end of a part */
+    uint32_t parts_done; /* of the run being submitted */
     uint64_t slab_generation; /* that `recs` were made for */
     uint64_t ticket;          /* of the latest submission, 0: none */
     bool acquired;
@@ -154,6 +157,7 @@ struct rf_program {
     rf_location *states;
     rf_program_placement *placements;
     uint32_t num_placements;
+    uint32_t num_parts;
     bool *runs;                /* per node: something that is wanted depends on its bytes */
     bool *reads;               /* per value: a node that runs, a result or a placement needs its bytes */
     rf_gpu_buffer *constants;  /* NULL without constants */
@@ -184,6 +188,8 @@ void rf_frame_finish(rf_frame *frame);
 rf_result rf_frame_record(rf_frame *frame);
 rf_result rf_frame_wait(const rf_frame *frame);
 
+/* For each part, how many nodes have run at its end: then all that its placements need is there. */
+rf_result rf_instance_part_ends(const rf_instance *instance, uint32_t *ends);
 /* Cuts a run into submissions of at most `seconds_limit` by estimate: cut[i] is true when a new recording starts before
  * node i. Returns the number of recordings. Pure. */
 uint32_t rf_split_run(const rf_cost *costs, uint32_t count, double seconds_limit, bool *cut);

@@ -124,6 +124,9 @@ static rf_result build(rf_program *p, const rf_program_params *params)
     p->num_placements = params->num_placements;
     RF_TRY(copy_array(params->results, params->num_results, sizeof(*p->results), (void **)&p->results));
     RF_TRY(copy_array(params->placements, params->num_placements, sizeof(*p->placements), (void **)&p->placements));
+    p->num_parts = 1;
+    for (uint32_t i = 0; i < p->num_placements; i++)
+        if (p->placements[i].part >= p->num_parts) p->num_parts = p->placements[i].part + 1;
     RF_TRY(copy_array(params->states, params->graph->num_states, sizeof(*p->states), (void **)&p->states));
     RF_TRY(rf_graph_clone(params->graph, &p->graph));
     RF_TRY(check_values(p));
@@ -149,6 +152,11 @@ rf_result rf_program_create(rf_exec *exec, const rf_program_params *params, rf_p
     }
     *out = p;
     return RF_OK;
+}
+
+uint32_t rf_program_num_parts(const rf_program *program)
+{
+    return program->num_parts;
 }
 
 void rf_program_destroy(rf_program **program)
