@@ -23,7 +23,7 @@ rf_result rf_bootstrap_send(const rf_bootstrap *b, rf_channel *channel, rf_mesh_
     return rf_channel_send(channel, (uint16_t)type, &part, size ? 1 : 0, rf_bootstrap_left(b));
 }
 
-void rf_bootstrap_send_failure(const rf_bootstrap *b, rf_channel *channel, uint32_t culprit, rf_result result)
+void rf_bootstrap_send_failure(rf_channel *channel, uint32_t culprit, rf_result result)
 {
     rf_mesh_failure failure = { .culprit = culprit, .result = result };
     snprintf(failure.reason, sizeof(failure.reason), "%s", rf_error_message());
@@ -31,7 +31,6 @@ void rf_bootstrap_send_failure(const rf_bootstrap *b, rf_channel *channel, uint3
     const rf_bytes part = { data, rf_mesh_encode_failure(&failure, data) };
     rf_error_record record;
     rf_error_save(&record);
-    (void)b;
     /* Also after the deadline: small enough to fit into the socket's buffer. */
     if (rf_channel_send(channel, RF_MESH_FAILED, &part, 1, RF_PART_NS) < 0) rf_error_restore(&record);
 }

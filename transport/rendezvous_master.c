@@ -71,7 +71,7 @@ static rf_result admit(rf_bootstrap *b, rf_channel *channel)
     if (strcmp(peer->role, RF_WORKER_ROLE) != 0 || rank >= b->out->world || peer->world_size != b->out->world) {
         RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "this is rank 0 of a job of %u workers; a %.15s of rank %u, world %u does not belong here",
                 b->out->world, peer->role, rank, peer->world_size);
-        rf_bootstrap_send_failure(b, channel, 0, RF_ERROR_INVALID_ARGUMENT);
+        rf_bootstrap_send_failure(channel, 0, RF_ERROR_INVALID_ARGUMENT);
         rf_channel_destroy(&channel);
         return RF_OK;
     }
@@ -81,7 +81,7 @@ static rf_result admit(rf_bootstrap *b, rf_channel *channel)
         const rf_result r =
             RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "two processes say they are rank %u: %s and %s; start each rank once", rank,
                     rank ? rf_channel_peer_address(b->out->channels[rank]) : "this one", rf_channel_peer_address(channel));
-        rf_bootstrap_send_failure(b, channel, rank, r);
+        rf_bootstrap_send_failure(channel, rank, r);
         rf_part(&channel, 1, RF_PART_NS);
         rf_channel_destroy(&channel);
         return r;
@@ -215,6 +215,25 @@ static rf_result assemble(rf_bootstrap *b)
     return RF_OK;
 }
 
+/* Tells everybody who has joined, and for a moment those who are just coming. */
+static void tell_failure(rf_bootstrap *b, rf_result result)
+{
+    rf_error_record record;
+    rf_error_save(&record);
+    for (uint32_t r = 1; r < b->out->world; r++)
+        if (b->out->channels[r]) rf_bootstrap_send_failure(b->out->channels[r], 0, result);
+    const uint64_t end = rf_now_ns() + RF_PART_NS;
+    for (uint64_t now = rf_now_ns(); b->listener && now < end; now = rf_now_ns()) {
+        rf_channel *channel = NULL;
+        if (rf_listener_accept(b->listener, end - now, &channel) != RF_OK) break;
+        rf_error_restore(&record);
+        rf_bootstrap_send_failure(channel, 0, result);
+        rf_part(&channel, 1, RF_PART_NS / 4);
+        rf_channel_destroy(&channel);
+    }
+    rf_error_restore(&record);
+}
+
 rf_result rf_bootstrap_master(rf_bootstrap *b)
 {
     const rf_job *job = b->job;
@@ -223,9 +242,6 @@ rf_result rf_bootstrap_master(rf_bootstrap *b)
     if (listening < 0)
         return rf_error_context(listening, "rank 0 cannot listen for the others at %s:%u", address, job->master_port);
     const rf_result r = assemble(b);
-    if (r < 0) {
-        for (uint32_t i = 1; i < b->out->world; i++)
-            if (b->out->channels[i]) rf_bootstrap_send_failure(b, b->out->channels[i], 0, r);
-    }
+    if (r < 0) tell_failure(b, r);
     return r;
 }

@@ -98,10 +98,10 @@ static rf_result connect_to(rf_bootstrap *b, uint32_t rank)
     const rf_mesh_member *member = &b->out->table.members[rank];
     rf_channel **channel = &b->out->channels[rank];
     for (;;) {
-        RF_TRY(check_master(b));
         const rf_result r =
             rf_channel_connect(b->job, member->address, member->port, &b->hello, at_most(b, CONNECT_SLICE_NS), channel);
         if (r == RF_OK) break;
+        RF_TRY(check_master(b)); /* it may know why */
         if (r != RF_ERROR_TIMEOUT || !rf_bootstrap_left(b))
             return rf_error_context(r, "rank %u cannot reach rank %u at %s:%u", b->out->rank, rank, member->address,
                                     member->port);
@@ -166,6 +166,6 @@ static rf_result assemble(rf_bootstrap *b)
 rf_result rf_bootstrap_worker(rf_bootstrap *b)
 {
     const rf_result r = assemble(b);
-    if (r < 0 && b->out->channels[0] && !b->told) rf_bootstrap_send_failure(b, b->out->channels[0], b->out->rank, r);
+    if (r < 0 && b->out->channels[0] && !b->told) rf_bootstrap_send_failure(b->out->channels[0], b->out->rank, r);
     return r;
 }

@@ -40,7 +40,7 @@ static void busy_rank(fleet *f, uint32_t rank)
     for (uint64_t serial = 1;; serial++) {
         rank_obey(f, rank, mesh, &deaf);
         const bool stop = f->stop;
-        if (stop && (uintptr_t)f->user == rank + 1) _exit(1);
+        if (stop && (uintptr_t)f->user == rank + 1) leave_process();
         /* All learn in the same round that it is the last. */
         mine[0] = stop && !f->user;
         rf_mesh_begin_operation(mesh, serial, "exchange");

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,11 @@
 
 #include "base/platform.h"
 #include "transport/mesh_internal.h"
+
+void leave_process(void)
+{
+    syscall(SYS_exit_group, 1);
+}
 
 void sleep_ms(unsigned ms)
 {
@@ -83,7 +89,7 @@ void fleet_start_rank(fleet *f, uint32_t rank)
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         f->fn(f, rank);
-        _exit(0);
+        leave_process();
     }
     f->pids[rank] = pid;
 }

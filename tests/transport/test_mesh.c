@@ -290,7 +290,7 @@ static void exiting_rank(fleet *f, uint32_t rank)
     if (!rank_join(f, rank, &mesh)) return;
     if (rank == 1) {
         while (!f->stop) sleep_ms(1);
-        _exit(1);
+        leave_process();
     }
     f->reports[rank].stage = 1;
     while (rf_mesh_status(mesh) == RF_OK) sleep_ms(1);
@@ -318,7 +318,7 @@ static void domino_rank(fleet *f, uint32_t rank)
     if (!rank_join(f, rank, &mesh)) return;
     if (rank == 2) {
         while (!f->stop) sleep_ms(1);
-        _exit(1);
+        leave_process();
     }
     if (rank == 0) { /* the last to know */
         while (!f->stop) sleep_ms(1);
@@ -328,7 +328,7 @@ static void domino_rank(fleet *f, uint32_t rank)
     if (rank == 1) {
         rf_mesh_destroy(&mesh);
         f->reports[rank].stage = 3;
-        _exit(1);
+        leave_process();
     }
     rank_leave(f, rank, &mesh);
 }

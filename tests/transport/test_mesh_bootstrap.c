@@ -97,7 +97,9 @@ static void test_duplicate(void **state)
     (void)state;
     fleet *f = fleet_create(4, steady_rank);
     f->jobs[3].rank = 2; /* 1, 2 and another 2; the real 3 never comes */
-    fleet_start(f);
+    for (uint32_t r = 0; r < 3; r++) fleet_start_rank(f, r);
+    sleep_ms(300);
+    fleet_start_rank(f, 3);
     fleet_await(f, 3, 0, 5000);
     check_failed(f, 0, RF_ERROR_INVALID_ARGUMENT, "two processes say they are rank 2: 127.0.0.1:", " and 127.0.0.1:", 0, 3000);
     fleet_free(f);
@@ -230,16 +232,17 @@ static void test_mischief(void **state)
         unsigned from, to;
     } cases[] = {
         { SILENT_AFTER_HANDSHAKE, RF_ERROR_TIMEOUT, "rank 1 of 3 did not join within 1 s", 800, 2500 },
-        { WRONG_MESSAGE, RF_ERROR_CORRUPT_DATA, "rank 1 (127.0.0.1:", 0, 900 },
-        { HALF_JOIN, RF_ERROR_CORRUPT_DATA, "join message", 0, 900 },
+        { WRONG_MESSAGE, RF_ERROR_CORRUPT_DATA, "rank 1 (127.0.0.1:", 0, 950 },
+        { HALF_JOIN, RF_ERROR_CORRUPT_DATA, "join message", 0, 950 },
         { DEAD_LISTENER, RF_ERROR_TIMEOUT, "rank", 800, 2500 },
-        { GIVES_UP, RF_ERROR_IO, "rank 1 (127.0.0.1) could not join: the disk of rank 1 burns", 0, 900 },
+        { GIVES_UP, RF_ERROR_IO, "rank 1 (127.0.0.1) could not join: the disk of rank 1 burns", 0, 2000 },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fleet *f = fleet_create(3, steady_rank);
         set_timeouts(f, 1 * SECOND);
         fleet_start_rank(f, 0);
         fleet_start_rank(f, 2);
+        sleep_ms(200);
         misbehave(f, cases[i].what);
         fleet_await(f, 3, 2, 5000);
         check_failed(f, 2, cases[i].result, cases[i].text, "", cases[i].from, cases[i].to);
