@@ -71,8 +71,7 @@ static rf_result join(rf_bootstrap *b)
     rf_channel **master = &b->out->channels[0];
     const rf_result r = rf_channel_connect(job, job->master_address, job->master_port, &b->hello, rf_bootstrap_left(b), master);
     if (r < 0)
-        return rf_error_context(r, "rank %u cannot reach rank 0 at %s:%u within %g s", job->rank, job->master_address,
-                                job->master_port, b->seconds);
+        return rf_error_context(r, "rank %u cannot join rank 0 at %s:%u", job->rank, job->master_address, job->master_port);
     const rf_hello *peer = rf_channel_peer(*master);
     if (peer->rank != 0 || strcmp(peer->role, RF_WORKER_ROLE) != 0)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s:%u is not rank 0 of this job but a %.15s of rank %u", job->master_address,

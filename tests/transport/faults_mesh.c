@@ -34,7 +34,7 @@ static void busy_rank(fleet *f, uint32_t rank)
 {
     rf_mesh *mesh;
     if (!rank_join(f, rank, &mesh)) return;
-    uint8_t mine[600] = { 0 }, all[FLEET_MAX * sizeof(mine)];
+    uint8_t mine[20000] = { 0 }, all[FLEET_MAX * sizeof(mine)];
     size_t sizes[FLEET_MAX];
     uint32_t deaf = 0;
     for (uint64_t serial = 1;; serial++) {

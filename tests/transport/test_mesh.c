@@ -416,7 +416,7 @@ static void test_abort(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-/* A data connection to rank 2 breaks at rank 0, and rank 2 is indeed gone. */
+/* Rank 0 loses its data connection to rank 1, and nobody knows of another reason. */
 static void reporting_rank(fleet *f, uint32_t rank)
 {
     rf_mesh *mesh;
@@ -468,16 +468,71 @@ static void test_exchange_timeout(void **state)
     fleet_free(f);
 }
 
+/* A breaking data connection is not taken at its word when an abort explains it. */
+static void explained_rank(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    while (!f->stop) sleep_ms(1);
+    if (rank == 0) rf_mesh_report_lost(mesh, 1, "data connection broken");
+    if (rank == 1) rf_mesh_abort(mesh, 2, RF_ERROR_PEER_LOST, "rank 2 did it");
+    for (int i = 0; i < 3000 && rf_mesh_status(mesh) == RF_OK; i++) sleep_ms(1);
+    rank_note(f, rank, mesh, rf_mesh_status(mesh));
+    rank_leave(f, rank, &mesh);
+}
+
+static void test_explained(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, explained_rank);
+    fleet_start(f);
+    fleet_await(f, 1, 0, 10000);
+    f->stop = true;
+    fleet_await(f, 3, 0, 5000);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_string_equal(f->reports[r].message, "rank 2 did it");
+        assert_int_equal(f->reports[r].lost, 2);
+    }
+    fleet_free(f);
+}
+
+static void count_lines(void *user, rf_log_level level, const char *message)
+{
+    _Atomic int *lines = user;
+    if (level == RF_LOG_ERROR && strstr(message, "operation ") && strstr(message, " all_reduce ")) ++*lines;
+}
+
+/* An abort writes the last 16 operations of each rank to the log. */
+static void test_log(void **state)
+{
+    (void)state;
+    _Atomic int lines = 0;
+    rf_log_set(count_lines, &lines, RF_LOG_ERROR);
+    fleet *f = fleet_create(3, aborting_rank);
+    fleet_run_threads(f);
+    fleet_free(f);
+    rf_log_set(NULL, NULL, RF_LOG_ERROR);
+    assert_int_equal(lines, 3 * 16);
+}
+
+/* "quick": what takes no peer timeout; "slow": the rest; without argument all. */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exchange),     cmocka_unit_test(test_threads), cmocka_unit_test(test_goodbye),
-        cmocka_unit_test(test_long_stay),    cmocka_unit_test(test_killed),  cmocka_unit_test(test_exchange_with_leaver),
-        cmocka_unit_test(test_stopped),      cmocka_unit_test(test_exit),    cmocka_unit_test(test_domino),
-        cmocka_unit_test(test_pauses),       cmocka_unit_test(test_abort),   cmocka_unit_test(test_report),
-        cmocka_unit_test(test_exchange_timeout),
+    const struct CMUnitTest quick[] = {
+        cmocka_unit_test(test_exchange),  cmocka_unit_test(test_threads), cmocka_unit_test(test_goodbye),
+        cmocka_unit_test(test_killed),    cmocka_unit_test(test_exit),    cmocka_unit_test(test_domino),
+        cmocka_unit_test(test_abort),     cmocka_unit_test(test_log),     cmocka_unit_test(test_exchange_with_leaver),
+        cmocka_unit_test(test_explained), cmocka_unit_test(test_report),  cmocka_unit_test(test_exchange_timeout),
+    };
+    const struct CMUnitTest slow[] = {
+        cmocka_unit_test(test_long_stay),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_pauses),
         cmocka_unit_test(test_black_holes),
     };
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const bool all = argc < 2;
+    int failed = 0;
+    if (all || strcmp(argv[1], "quick") == 0) failed += cmocka_run_group_tests(quick, NULL, NULL);
+    if (all || strcmp(argv[1], "slow") == 0) failed += cmocka_run_group_tests(slow, NULL, NULL);
+    return failed;
 }

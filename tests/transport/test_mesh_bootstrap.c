@@ -76,7 +76,7 @@ static void test_no_master(void **state)
     fleet_await(f, 3, 1, 5000);
     char where[64];
     snprintf(where, sizeof(where), "127.0.0.1:%u", f->jobs[0].master_port);
-    check_failed(f, 1, RF_ERROR_TIMEOUT, "rank 1 cannot reach rank 0 at", where, 300, 1500);
+    check_failed(f, 1, RF_ERROR_TIMEOUT, "rank 1 cannot join rank 0 at", where, 300, 1500);
     fleet_free(f);
 }
 
@@ -135,7 +135,7 @@ static void test_strangers(void **state)
     fleet_start(f);
     fleet_await(f, 3, 0, 5000);
     check_failed(f, 4, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join within 1 s (turned away: ", "4", 800, 2500);
-    check_failed(f, 3, RF_ERROR_INVALID_ARGUMENT, "rank 2 cannot reach rank 0", "", 0, 800);
+    check_failed(f, 3, RF_ERROR_INVALID_ARGUMENT, "rank 2 cannot join rank 0", "", 0, 800);
     fleet_free(f);
 
     f = fleet_create(2, steady_rank);
@@ -144,7 +144,7 @@ static void test_strangers(void **state)
     fleet_start(f);
     fleet_await(f, 3, 0, 5000);
     check_failed(f, 2, RF_ERROR_TIMEOUT, "rank 1 of 2 did not join within 1 s (turned away: ", "key", 800, 2500);
-    check_failed(f, 1, RF_ERROR_INVALID_ARGUMENT, "rank 1 cannot reach rank 0", "key", 0, 800);
+    check_failed(f, 1, RF_ERROR_INVALID_ARGUMENT, "rank 1 cannot join rank 0", "key", 0, 800);
     fleet_free(f);
 }
 
