@@ -3,8 +3,6 @@
  * Custom training loop under a mirrored strategy: a small CNN on Fashion-MNIST. The user writes the step; the strategy
  * runs it on every device, sums gradients and keeps the variables identical.
  */
-#include <stdlib.h>
-
 #include "common/common.h"
 
 typedef struct app {
@@ -72,7 +70,8 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
     snprintf(label, sizeof(label), "Epoch %u", epoch + 1);
     progress bar;
     const int64_t batches = rf_dataset_cardinality(data);
-    progress_begin(&bar, label, batches > 0 ? batches * rf_dataset_batch_size(data) : -1);
+    progress_begin(&bar, label, batches > 0 ? batches * rf_dataset_batch_size(data) : -1,
+                   rf_strategy_is_chief(strategy));
 
     double total = 0;
     int64_t num_batches = 0, seen = 0;
@@ -86,10 +85,12 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
         total += (double)step_loss;
         num_batches++;
         seen += batch->component[0].shape.dim[0];
+        if (rf_strategy_stop_agreed(strategy)) break;
         char status[64] = "";
         if (progress_due(&bar)) {
+            /* The clock decides whether this is called: it must not wait for other workers. */
             double accuracy;
-            if ((r = rf_metric_result(a->train_accuracy, &accuracy)) < 0) break;
+            if ((r = rf_metric_local_result(a->train_accuracy, &accuracy)) < 0) break;
             snprintf(status, sizeof(status), "loss %.4f  accuracy %.2f %%", total / (double)num_batches,
                      100 * accuracy);
         }
@@ -128,18 +129,21 @@ static int train(const example_options *options, app *a)
     for (uint32_t epoch = 0; epoch < options->epochs; epoch++) {
         double loss, rate;
         if (train_epoch(a->strategy, a->train_function, a->train_data, epoch, a, &loss, &rate) < 0) return -1;
+        if (rf_strategy_stop_agreed(a->strategy)) {
+            example_print("Stopped on request in epoch %u\n", epoch + 1);
+            return 0;
+        }
         if (test_epoch(a->strategy, a->test_function, a->test_data) < 0) return -1;
         TRY(rf_metric_result(a->train_accuracy, &accuracy));
         TRY(rf_metric_result(a->test_accuracy, &test_accuracy));
         TRY(rf_metric_result(a->test_loss, &test_loss));
-        printf("Epoch %u, Loss: %.4f, Accuracy: %.2f, Test Loss: %.4f, Test Accuracy: %.2f  (%.0f images/s)\n",
-               epoch + 1, loss, 100 * accuracy, test_loss, 100 * test_accuracy, rate);
-        fflush(stdout);
+        example_print("Epoch %u, Loss: %.4f, Accuracy: %.2f, Test Loss: %.4f, Test Accuracy: %.2f  (%.0f images/s)\n",
+                      epoch + 1, loss, 100 * accuracy, test_loss, 100 * test_accuracy, rate);
         TRY(rf_metric_reset(a->train_accuracy));
         TRY(rf_metric_reset(a->test_accuracy));
         TRY(rf_metric_reset(a->test_loss));
     }
-    printf("Test accuracy: %.2f %%\n", 100 * test_accuracy);
+    example_print("Test accuracy: %.2f %%\n", 100 * test_accuracy);
     return 0;
 }
 
@@ -177,7 +181,8 @@ static int run(const example_options *options, app *a)
     TRY(rf_metric_create(a->strategy, accuracy, "train_accuracy", &a->train_accuracy));
     TRY(rf_metric_create(a->strategy, accuracy, "test_accuracy", &a->test_accuracy));
     TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "test_loss", &a->test_loss));
-    printf("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(a->model), global_batch);
+    example_print("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(a->model),
+                  global_batch);
     return train(options, a);
 }
 
@@ -193,7 +198,7 @@ static void destroy(app *a)
     rf_model_destroy(&a->model);
     rf_dataset_destroy(&a->train_data);
     rf_dataset_destroy(&a->test_data);
-    rf_strategy_destroy(&a->strategy);
+    example_destroy_strategy(&a->strategy);
 }
 
 int main(int argc, char **argv)
@@ -205,5 +210,5 @@ int main(int argc, char **argv)
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);
-    return result == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return example_exit_status(result);
 }

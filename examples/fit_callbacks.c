@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compile and fit: a CNN with a learning rate that falls in steps, a callback of our own, validation, and evaluation.
  */
-#include <stdlib.h>
-
 #include "common/common.h"
 
 typedef struct epoch_bar {
     progress bar;
     char label[32];
     int64_t seen, total;
+    bool visible;
 } epoch_bar;
 
 static double decay(void *user, uint32_t epoch, double rate)
@@ -22,7 +21,7 @@ static rf_result print_rate(void *user, rf_fit_state *state, const rf_logs *logs
 {
     (void)user;
     (void)logs;
-    printf("Learning rate for epoch %u is %g\n", state->epoch + 1, rf_optimizer_learning_rate(state->optimizer));
+    example_print("Learning rate for epoch %u is %g\n", state->epoch + 1, rf_optimizer_learning_rate(state->optimizer));
     return RF_OK;
 }
 
@@ -31,7 +30,7 @@ static rf_result begin_bar(void *user, rf_fit_state *state)
     epoch_bar *e = user;
     snprintf(e->label, sizeof(e->label), "Epoch %u/%u", state->epoch + 1, state->num_epochs);
     e->seen = 0;
-    progress_begin(&e->bar, e->label, e->total);
+    progress_begin(&e->bar, e->label, e->total, e->visible);
     return RF_OK;
 }
 
@@ -52,10 +51,10 @@ static rf_result end_bar(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     epoch_bar *e = user;
     const double rate = progress_end(&e->bar);
-    printf("Epoch %u/%u: ", state->epoch + 1, state->num_epochs);
-    for (uint32_t i = 0; i < logs->count; i++) printf("%s%s: %.4g", i ? ", " : "", logs->name[i], logs->value[i]);
-    printf("  (%.0f images/s)\n", rate);
-    fflush(stdout);
+    example_print("Epoch %u/%u: ", state->epoch + 1, state->num_epochs);
+    for (uint32_t i = 0; i < logs->count; i++)
+        example_print("%s%s: %.4g", i ? ", " : "", logs->name[i], logs->value[i]);
+    example_print("  (%.0f images/s)\n", rate);
     return RF_OK;
 }
 
@@ -85,7 +84,7 @@ static int print_summary(const rf_model *model)
 {
     char *summary;
     TRY(rf_model_summary(model, &summary));
-    fputs(summary, stdout);
+    example_print("%s", summary);
     rf_string_free(summary);
     return 0;
 }
@@ -121,12 +120,16 @@ static int fit(const example_options *options, app *a)
                                        .callbacks = a->callbacks,
                                        .num_callbacks = 3 },
                      NULL));
+    if (rf_strategy_stop_agreed(a->strategy)) {
+        example_print("Stopped on request\n");
+        return 0;
+    }
     rf_logs logs;
     TRY(rf_model_evaluate(a->model, a->test_data, &logs));
     double loss = 0, accuracy = 0;
     rf_logs_get(&logs, "loss", &loss);
     rf_logs_get(&logs, "accuracy", &accuracy);
-    printf("Eval loss: %.4f, Eval accuracy: %.4f\n", loss, accuracy);
+    example_print("Eval loss: %.4f, Eval accuracy: %.4f\n", loss, accuracy);
     return 0;
 }
 
@@ -134,6 +137,7 @@ static int run(const example_options *options, app *a)
 {
     if (example_create_strategy(options, &a->strategy) < 0) return -1;
     if (example_load_images(options, &a->train_data, &a->test_data) < 0) return -1;
+    a->bar.visible = rf_strategy_is_chief(a->strategy);
     a->bar.total = rf_dataset_cardinality(a->train_data);
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     if (prepare(&a->train_data, batch, options->seed, true) < 0) return -1;
@@ -160,7 +164,7 @@ static void destroy(app *a)
     rf_optimizer_destroy(&a->optimizer);
     rf_dataset_destroy(&a->train_data);
     rf_dataset_destroy(&a->test_data);
-    rf_strategy_destroy(&a->strategy);
+    example_destroy_strategy(&a->strategy);
 }
 
 int main(int argc, char **argv)
@@ -171,5 +175,5 @@ int main(int argc, char **argv)
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);
-    return result == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return example_exit_status(result);
 }

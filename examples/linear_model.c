@@ -60,7 +60,8 @@ static int train(const example_options *options, app *a, uint32_t batch)
         float loss;
         TRY(rf_strategy_run(a->strategy, a->step, &data, results));
         TRY(rf_strategy_reduce(a->strategy, RF_REDUCE_SUM, results[0], &loss));
-        if (i % 10 == 0) printf("step %d, loss: %.4f\n", i, (double)loss);
+        if (rf_strategy_stop_agreed(a->strategy)) break;
+        if (i % 10 == 0) example_print("step %d, loss: %.4f\n", i, (double)loss);
     }
     return 0;
 }
@@ -98,7 +99,7 @@ static void destroy(app *a)
     rf_optimizer_destroy(&a->optimizer);
     rf_variable_destroy(&a->biases);
     rf_variable_destroy(&a->weights);
-    rf_strategy_destroy(&a->strategy);
+    example_destroy_strategy(&a->strategy);
 }
 
 int main(int argc, char **argv)
@@ -109,5 +110,5 @@ int main(int argc, char **argv)
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);
-    return result == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return example_exit_status(result);
 }

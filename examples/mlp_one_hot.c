@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A multi-layer perceptron with softmax output and one-hot labels, through compile and fit. */
-#include <stdlib.h>
-
 #include "common/common.h"
 
 static rf_result print_epoch(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     (void)user;
-    printf("Epoch %u/%u: ", state->epoch + 1, state->num_epochs);
-    for (uint32_t i = 0; i < logs->count; i++) printf("%s%s: %.4g", i ? ", " : "", logs->name[i], logs->value[i]);
-    printf("  (%.1f s)\n", state->seconds);
-    fflush(stdout);
+    example_print("Epoch %u/%u: ", state->epoch + 1, state->num_epochs);
+    for (uint32_t i = 0; i < logs->count; i++)
+        example_print("%s%s: %.4g", i ? ", " : "", logs->name[i], logs->value[i]);
+    example_print("  (%.1f s)\n", state->seconds);
     return RF_OK;
 }
 
@@ -81,7 +79,7 @@ static void destroy(app *a)
     rf_optimizer_destroy(&a->optimizer);
     rf_dataset_destroy(&a->train_data);
     rf_dataset_destroy(&a->test_data);
-    rf_strategy_destroy(&a->strategy);
+    example_destroy_strategy(&a->strategy);
 }
 
 int main(int argc, char **argv)
@@ -92,5 +90,5 @@ int main(int argc, char **argv)
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);
-    return result == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return example_exit_status(result);
 }

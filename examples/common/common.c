@@ -2,12 +2,44 @@
 #include "common.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Signal handlers have no other way to find the strategy. */
+static rf_strategy *volatile running;
+static uint32_t own_rank, num_workers = 1;
+static bool peer_lost;
+
 void example_report_failure(void)
 {
-    fprintf(stderr, "%s: %s\n", program_invocation_short_name, rf_error_message());
+    rf_error_info info;
+    rf_error_get(&info);
+    peer_lost = info.result == RF_ERROR_PEER_LOST;
+    if (num_workers == 1) {
+        fprintf(stderr, "%s: %s\n", program_invocation_short_name, rf_error_message());
+        return;
+    }
+    fprintf(stderr, "%s: rank %u: %s\n", program_invocation_short_name, own_rank, rf_error_message());
+    /* The program ends here: the other workers should not wait for it. */
+    if (running) rf_comm_abort(rf_strategy_comm(running), rf_error_message());
+}
+
+void example_print(const char *format, ...)
+{
+    if (own_rank != 0) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    fflush(stdout);
+}
+
+int example_exit_status(int result)
+{
+    if (result == 0) return EXIT_SUCCESS;
+    return peer_lost ? RF_EXIT_RESTARTABLE : EXIT_FAILURE;
 }
 
 static const struct argp_option all_options[] = {
@@ -94,19 +126,50 @@ static int print_software_note(rf_strategy *strategy)
             software |=
                 infos[i].type == RF_DEVICE_TYPE_CPU && strcmp(infos[i].name, rf_strategy_device_name(strategy, r)) == 0;
     free(infos);
-    if (software) printf("A software driver computes on the CPU: a GPU with a Vulkan driver is much faster.\n");
+    if (software) example_print("A software driver computes on the CPU: a GPU with a Vulkan driver is much faster.\n");
     return 0;
+}
+
+static void request_stop(int signal)
+{
+    (void)signal;
+    rf_strategy_request_stop(running);
+}
+
+static void stop_on_signals(rf_strategy *strategy)
+{
+    running = strategy;
+    struct sigaction action = { .sa_handler = request_stop, .sa_flags = SA_RESTART };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
 }
 
 int example_create_strategy(const example_options *options, rf_strategy **strategy)
 {
-    TRY(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = options->devices }, strategy));
+    TRY(rf_strategy_create_multi_worker(&(rf_multi_worker_params){ .mirrored = { .devices = options->devices } },
+                                        strategy));
+    own_rank = rf_strategy_rank(*strategy);
+    num_workers = rf_strategy_world_size(*strategy);
+    stop_on_signals(*strategy);
     rf_strategy_set_seed(*strategy, options->seed);
     const uint32_t count = rf_strategy_num_replicas_in_sync(*strategy);
-    for (uint32_t i = 0; i < count; i++) printf("Replica %u: %s\n", i, rf_strategy_device_name(*strategy, i));
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = rf_strategy_device_name(*strategy, i);
+        if (num_workers > 1)
+            example_print("Replica %u: %s, worker %u\n", i, name, rf_strategy_replica_rank(*strategy, i));
+        else
+            example_print("Replica %u: %s\n", i, name);
+    }
     if (print_software_note(*strategy) < 0) return -1;
-    printf("Number of devices: %u\n", count);
+    example_print("Number of devices: %u\n", count);
     return 0;
+}
+
+void example_destroy_strategy(rf_strategy **strategy)
+{
+    running = NULL; /* rf_strategy_request_stop() takes NULL */
+    rf_strategy_destroy(strategy);
 }
 
 int example_create_model(rf_strategy *strategy, int made, rf_layer **layers, uint32_t num_layers, rf_model **model)

@@ -20,6 +20,9 @@
     } while (0)
 void example_report_failure(void); /* "program: message" on stderr */
 
+/* printf on the chief alone: the workers of a job share a terminal as a rule. */
+void example_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 typedef struct example_options {
     const char *devices, *data;
     uint32_t epochs, batch_size; /* batch_size is per replica */
@@ -32,8 +35,12 @@ typedef struct example_options {
  * --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
 
-/* Mirrored over options->devices; prints one line per replica and "Number of devices: N". */
+/* Mirrored over options->devices of this worker, and over the workers of the job that the environment describes. Prints one line
+ * per replica and "Number of devices: N". From here on SIGTERM and SIGUSR1 ask for a stop, which all workers agree on. */
 int example_create_strategy(const example_options *options, rf_strategy **strategy);
+void example_destroy_strategy(rf_strategy **strategy);
+/* What to exit with: `result` is that of the program. RF_EXIT_RESTARTABLE when it failed because another worker was lost. */
+int example_exit_status(int result);
 
 /* Sequential model of `layers` for 28 x 28 images. `made` says whether making all of them worked; they belong to the model
  * or are destroyed, whatever happens. */

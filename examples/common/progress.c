@@ -17,9 +17,10 @@ double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void progress_begin(progress *p, const char *label, int64_t total)
+void progress_begin(progress *p, const char *label, int64_t total, bool visible)
 {
-    *p = (progress){ .label = label, .total = total, .start = seconds_now(), .terminal = isatty(STDOUT_FILENO) != 0 };
+    *p = (progress){ .label = label, .total = total, .start = seconds_now() };
+    p->terminal = visible && isatty(STDOUT_FILENO) != 0;
 }
 
 bool progress_due(const progress *p)

@@ -16,8 +16,8 @@ typedef struct progress {
 } progress;
 
 double seconds_now(void);
-/* `label` is kept, not copied. Units are examples. */
-void progress_begin(progress *p, const char *label, int64_t total);
+/* `label` is kept, not copied. Units are examples. Without `visible` (workers other than the chief) nothing is drawn. */
+void progress_begin(progress *p, const char *label, int64_t total, bool visible);
 /* `status` is shown at the end of the line, e.g. "loss 0.412  accuracy 85.1 %". */
 void progress_update(progress *p, int64_t done, const char *status);
 /* Whether an update now would be drawn: reading a loss from the device for nothing costs time. */

@@ -11,6 +11,7 @@
 #ifndef RINGFIRE_STRATEGY_H
 #define RINGFIRE_STRATEGY_H
 
+#include <ringfire/comm.h>
 #include <ringfire/common.h>
 #include <ringfire/dataset.h>
 
@@ -51,11 +52,35 @@ typedef struct rf_mirrored_params {
     const double *shares;
     uint32_t num_shares;
     uint64_t bucket_bytes;    /**< gradients are exchanged in buckets of about this size; 0: 4 MiB */
+    /** Variables of all replicas are compared (by a hash) before the first update after a variable was created, and then
+     *  before every n-th: a difference is an error that names variable, replica and rank. 0: 100. */
+    uint32_t check_interval;
     rf_device_options device;
 } rf_mirrored_params;
 
 /** One process, one replica per device. @return RF_ERROR_NOT_FOUND names a device entry that matches nothing. */
 RF_API RF_MUST_USE rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, rf_strategy **out);
+
+/** A mirrored strategy that spans the workers of a job. */
+typedef struct rf_multi_worker_params {
+    /** Devices and shares of this worker; workers may have different ones (shares count over all replicas of the job; a worker
+     *  without shares gives each of its replicas 1). The other fields must be the same on every worker. */
+    rf_mirrored_params mirrored;
+    rf_comm_params comm; /**< zeroed: the job that the environment describes */
+} rf_multi_worker_params;
+
+/**
+ * Every worker of a job calls this, and then everything else in the same order: all of them run the same functions with the
+ * same global batches, of which each computes its replicas' part. Replicas are numbered over the job, a worker's after
+ * those of the ranks before it. Where the environment describes no job it is the mirrored strategy of this process.
+ *
+ * Calls that are *collective* return only when every worker has made them: creating the strategy, rf_strategy_run(),
+ * rf_strategy_reduce(), rf_strategy_gather(), rf_strategy_check_identical(), rf_variable_read_gradient(),
+ * rf_metric_result(), rf_model_fit(), rf_model_evaluate(), rf_model_predict(). They must not depend on a worker's clock
+ * or number. A worker that is lost, or whose device is, ends the job: these calls then fail on all others with
+ * ::RF_ERROR_PEER_LOST, which names it, and so does every later call on the strategy.
+ */
+RF_API RF_MUST_USE rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *params, rf_strategy **out);
 
 typedef struct rf_one_device_params {
     const char *device;       /**< one entry as above; NULL: the first entry of RINGFIRE_DEVICES, else the first usable
@@ -67,8 +92,25 @@ RF_API RF_MUST_USE rf_result rf_strategy_create_one_device(const rf_one_device_p
 /** Waits for work in flight, then frees everything of the strategy. */
 RF_API void rf_strategy_destroy(rf_strategy **strategy);
 
-/** Number of replicas that take part in a step. */
+/** Number of replicas that take part in a step, over all workers. */
 RF_API uint32_t rf_strategy_num_replicas_in_sync(const rf_strategy *strategy);
+/** Replicas of this worker: how many, and the number of the first. */
+RF_API uint32_t rf_strategy_num_local_replicas(const rf_strategy *strategy);
+RF_API uint32_t rf_strategy_first_local_replica(const rf_strategy *strategy);
+/** This worker's number and that of workers: 0 and 1 where there is no job. The chief is rank 0. */
+RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy);
+RF_API uint32_t rf_strategy_world_size(const rf_strategy *strategy);
+RF_API bool rf_strategy_is_chief(const rf_strategy *strategy);
+/** Rank of the worker that a replica lives on. */
+RF_API uint32_t rf_strategy_replica_rank(const rf_strategy *strategy, uint32_t replica);
+/** The communicator of a multi-worker strategy, owned by it; NULL for the others. What is called on it must be called on
+ *  every worker, between the same calls on the strategy. */
+RF_API rf_comm *rf_strategy_comm(const rf_strategy *strategy);
+/** Asks all workers to stop; may be called from a signal handler or another thread. */
+RF_API void rf_strategy_request_stop(rf_strategy *strategy);
+/** Whether some worker had asked to stop before the latest rf_strategy_run(): the same on all workers after the same run. A
+ *  training loop should end then; rf_model_fit() does. Stays true. */
+RF_API bool rf_strategy_stop_agreed(const rf_strategy *strategy);
 /** Name of a replica's device, "" when out of range. */
 RF_API const char *rf_strategy_device_name(const rf_strategy *strategy, uint32_t replica);
 /** Number of validation-layer messages (warnings and errors) of all devices so far. */
@@ -111,12 +153,13 @@ RF_API void rf_variable_destroy(rf_variable **variable);
 RF_API const char *rf_variable_name(const rf_variable *variable);
 RF_API rf_shape rf_variable_shape(const rf_variable *variable);
 RF_API bool rf_variable_trainable(const rf_variable *variable);
-/** Reads the value of replica 0 / of one replica. `values` holds rf_shape_count() floats. Blocking. */
+/** Reads the value of this worker's first replica / of one replica of this worker. `values` holds rf_shape_count() floats.
+ *  Blocking. */
 RF_API RF_MUST_USE rf_result rf_variable_read(const rf_variable *variable, float *values);
 RF_API RF_MUST_USE rf_result rf_variable_read_replica(const rf_variable *variable, uint32_t replica, float *values);
-/** Sets the value on all replicas. Blocking. */
+/** Sets the value on all replicas of this worker: every worker must set the same. Blocking. */
 RF_API RF_MUST_USE rf_result rf_variable_assign(rf_variable *variable, const float *values);
-/** Gradient of the last update after the sum over replicas (and over accumulated steps), before clipping. Blocking.
+/** Gradient of the last update after the sum over replicas (and over accumulated steps), before clipping. Collective.
  *  @return RF_ERROR_NOT_FOUND when no optimizer step has run for this variable, or when gradients are being accumulated. */
 RF_API RF_MUST_USE rf_result rf_variable_read_gradient(const rf_variable *variable, float *values);
 
@@ -126,7 +169,8 @@ typedef struct rf_variable_list {
     uint32_t count;
 } rf_variable_list;
 
-/** Compares every variable on every replica bit for bit. *replica and *variable (may be NULL) name the first difference.
+/** Compares every variable on every replica by a hash of its bits. *replica and *variable (may be NULL) name the first
+ *  difference: a replica that differs from what most have. Collective.
  *  @return RF_OK when all are identical, RF_ERROR_INTERNAL with both names in the message otherwise. */
 RF_API RF_MUST_USE rf_result rf_strategy_check_identical(rf_strategy *strategy, uint32_t *replica,
                                                          const rf_variable **variable);
@@ -161,6 +205,8 @@ RF_API uint32_t rf_function_num_traces(const rf_function *function);
  * and an optimizer it returns when the replicas' parameters are the same again.
  * A failure after work was submitted (a lost device, say) may leave replicas with different values: from then on every call
  * that needs them returns that failure. Failures before that, in tracing or for want of memory, change nothing.
+ * With several workers it is collective: every worker passes the same global batch and computes its replicas' part of it. A
+ * failure of the second kind on one worker is returned on all of them.
  * @param batch         global batch in host memory; its bytes are copied before the call returns.
  * @param[out] results  `num_outputs` pointers, each a value per replica. Owned by the function and valid until its
  *                      next-but-one run. May be NULL.
@@ -171,15 +217,15 @@ RF_API RF_MUST_USE rf_result rf_strategy_run(rf_strategy *strategy, rf_function 
 /** How values of replicas are combined. */
 typedef enum rf_reduce_op { RF_REDUCE_SUM, RF_REDUCE_MEAN } rf_reduce_op;
 /** Combines a scalar over replicas in replica order (replicas without examples are left out; MEAN divides by the others).
- *  Blocking. @return RF_ERROR_INVALID_ARGUMENT when the value is no scalar. */
+ *  Collective. @return RF_ERROR_INVALID_ARGUMENT when the value is no scalar. */
 RF_API RF_MUST_USE rf_result rf_strategy_reduce(rf_strategy *strategy, rf_reduce_op op, const rf_per_replica *value,
                                                 float *out);
-/** Value of one replica; `out->data` is owned by the per-replica value. A replica without examples gives dim[0] = 0, or
+/** Value of one replica of this worker; `out->data` is owned by the per-replica value. A replica without examples gives dim[0] = 0, or
  *  data NULL for a scalar. Blocking. */
 RF_API RF_MUST_USE rf_result rf_per_replica_local(const rf_per_replica *value, uint32_t replica, rf_array *out);
 /** Examples that each replica got in the run that made this value. */
 RF_API uint32_t rf_per_replica_examples(const rf_per_replica *value, uint32_t replica);
-/** All replicas' values joined along dimension 0, in batch order. `out->data` is the caller's: rf_array_free(). Blocking. */
+/** All replicas' values joined along dimension 0, in batch order. `out->data` is the caller's: rf_array_free(). Collective. */
 RF_API RF_MUST_USE rf_result rf_strategy_gather(rf_strategy *strategy, const rf_per_replica *value, rf_array *out);
 /** Waits until all submitted work is done and reports its failure, if any. */
 RF_API RF_MUST_USE rf_result rf_strategy_synchronize(rf_strategy *strategy);

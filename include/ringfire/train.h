@@ -202,8 +202,10 @@ RF_API void rf_metric_destroy(rf_metric **metric);
  *  `labels` the invalid tensor. `sample_weight`: zeroed for none. */
 RF_API rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
                                   rf_tensor sample_weight);
-/** Blocking. 0 when nothing was accumulated. */
+/** Over all replicas; 0 when nothing was accumulated. Collective: see rf_strategy_create_multi_worker(). */
 RF_API RF_MUST_USE rf_result rf_metric_result(rf_metric *metric, double *out);
+/** Over this worker's replicas alone: for progress lines, which the clock decides to draw. Blocking, not collective. */
+RF_API RF_MUST_USE rf_result rf_metric_local_result(rf_metric *metric, double *out);
 RF_API RF_MUST_USE rf_result rf_metric_reset(rf_metric *metric);
 RF_API const char *rf_metric_name(const rf_metric *metric);
 
@@ -230,7 +232,8 @@ typedef struct rf_logs {
 /** Value of a name; false when absent. */
 RF_API bool rf_logs_get(const rf_logs *logs, const char *name, double *value);
 
-/** State that callbacks may look at and change. */
+/** State that callbacks may look at and change. In a job of several workers every worker calls its own callbacks; values are
+ *  the same everywhere. */
 typedef struct rf_fit_state {
     rf_model *model;
     rf_optimizer *optimizer;
@@ -239,7 +242,8 @@ typedef struct rf_fit_state {
     int64_t batches_per_epoch;       /**< -1 while unknown */
     uint32_t batch_examples;         /**< examples of the batch (or batches, steps_per_execution) that just ended */
     double seconds;                  /**< since the epoch began */
-    bool stop_training;              /**< set to end after the current epoch's end callbacks */
+    uint32_t rank;                   /**< of this worker; 0: the chief, who should do what is done once for the job */
+    bool stop_training;              /**< set (on any worker) to end after the current epoch's end callbacks */
 } rf_fit_state;
 /** Any entry may be NULL. An error returned stops fit, which returns it. `logs` is NULL in begin calls. */
 typedef struct rf_callback_fns {
@@ -267,7 +271,8 @@ typedef struct rf_early_stopping_params {
  *  restore_best_weights the weights of the best epoch are put back when training ends. A monitored value that is not in the
  *  logs is an error. */
 RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_params *params, rf_callback **out);
-/** One line per epoch; the header is written first, unless `append` finds a file with contents. Opened when fit begins. */
+/** One line per epoch; the header is written first, unless `append` finds a file with contents. Opened when fit begins. In a
+ *  job of several workers the chief alone writes. */
 RF_API RF_MUST_USE rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out);
 RF_API void rf_callback_destroy(rf_callback **callback);
 
@@ -289,7 +294,8 @@ typedef struct rf_fit_params {
     uint32_t num_callbacks;
 } rf_fit_params;
 /** Trains. The loss is the mean over the global batch (with regularisation); sample weights scale losses, not metrics.
- *  Blocking. @param history may be NULL; rf_history_free() it, also after a failure: it then holds the epochs before. */
+ *  When a stop is agreed (rf_strategy_request_stop()) training ends after that batch: the epoch's end is left out, on_train_end
+ *  is called, and the result is RF_OK. Collective; a callback that fails on one worker ends the job on all. @param history may be NULL; rf_history_free() it, also after a failure: it then holds the epochs before. */
 RF_API RF_MUST_USE rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history *history);
 /** Loss and metrics over a dataset. Blocking. */
 RF_API RF_MUST_USE rf_result rf_model_evaluate(rf_model *model, const rf_dataset *data, rf_logs *out);

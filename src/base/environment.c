@@ -66,6 +66,8 @@ static const rf_env_entry entries[] = {
     { "PMIX_SERVER_URI3", "contact", "PMIx: the same" },
     { "PMIX_SERVER_URI2", "contact", "PMIx: the same" },
     { "XDG_CONFIG_HOME", "directory", "Base of the directory of the default job key" },
+    { "RINGFIRE_TEST_PERTURB", "replica number",
+      "Test aid: this replica's learning rate is wrong by one unit in the last place, as a device that rounds differently" },
     { "XDG_CACHE_HOME", "directory", "Base of the cache directory where RINGFIRE_CACHE is unset" },
     { "HOME", "directory",
       "Base of the directories of cache and job key where XDG_CACHE_HOME and XDG_CONFIG_HOME are unset" },

@@ -10,19 +10,19 @@ static void free_buffers(rf_gpu_buffer **buffers, uint32_t count)
 
 void rf_flat_free(const rf_strategy *s, rf_flat *flat)
 {
-    free_buffers(flat->buffers, s->num_replicas);
+    free_buffers(flat->buffers, s->num_local);
     flat->buffers = NULL;
     flat->capacity = 0;
 }
 
-rf_result rf_flat_read(const rf_flat *flat, uint32_t replica, uint64_t offset, uint64_t count, float *values)
+rf_result rf_flat_read(const rf_flat *flat, uint32_t index, uint64_t offset, uint64_t count, float *values)
 {
-    return rf_gpu_buffer_read(flat->buffers[replica], offset * sizeof(float), values, count * sizeof(float));
+    return rf_gpu_buffer_read(flat->buffers[index], offset * sizeof(float), values, count * sizeof(float));
 }
 
-rf_result rf_flat_write(const rf_flat *flat, uint32_t replica, uint64_t offset, uint64_t count, const float *values)
+rf_result rf_flat_write(const rf_flat *flat, uint32_t index, uint64_t offset, uint64_t count, const float *values)
 {
-    return rf_gpu_buffer_write(flat->buffers[replica], offset * sizeof(float), values, count * sizeof(float));
+    return rf_gpu_buffer_write(flat->buffers[index], offset * sizeof(float), values, count * sizeof(float));
 }
 
 static rf_result fill_new(const rf_strategy *s, const rf_flat *from, rf_flat *to, uint64_t used)
@@ -30,7 +30,7 @@ static rf_result fill_new(const rf_strategy *s, const rf_flat *from, rf_flat *to
     float *values = RF_NEW_ARRAY(float, used);
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = RF_OK;
-    for (uint32_t i = 0; r >= 0 && i < s->num_replicas; i++) {
+    for (uint32_t i = 0; r >= 0 && i < s->num_local; i++) {
         r = rf_gpu_buffer_create(s->replicas[i].device, RF_GPU_MEMORY_DEVICE, to->capacity * sizeof(float), to->name,
                                  &to->buffers[i]);
         if (r >= 0 && used > 0) r = rf_flat_read(from, i, 0, used, values);
@@ -44,7 +44,7 @@ rf_result rf_flat_grow(rf_strategy *s, rf_flat *flat, uint64_t capacity, uint64_
 {
     if (used > flat->capacity) used = flat->capacity;
     rf_flat grown = { .name = flat->name, .capacity = capacity };
-    grown.buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_replicas);
+    grown.buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_local);
     if (!grown.buffers) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_result r = fill_new(s, flat, &grown, used);
     if (r < 0) {
@@ -58,14 +58,14 @@ rf_result rf_flat_grow(rf_strategy *s, rf_flat *flat, uint64_t capacity, uint64_
 
 static rf_result stage(rf_strategy *s, rf_flat *flat, rf_gpu_memory memory, uint64_t capacity)
 {
-    rf_gpu_buffer **buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_replicas);
+    rf_gpu_buffer **buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_local);
     if (!buffers) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < s->num_replicas; i++) {
+    for (uint32_t i = 0; i < s->num_local; i++) {
         if (!s->replicas[i].staged) continue;
         const rf_result r =
             rf_gpu_buffer_create(s->replicas[i].device, memory, capacity * sizeof(float), flat->name, &buffers[i]);
         if (r < 0) {
-            free_buffers(buffers, s->num_replicas);
+            free_buffers(buffers, s->num_local);
             return rf_error_context(r, "%s", flat->name);
         }
     }

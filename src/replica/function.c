@@ -3,18 +3,19 @@
 
 static rf_result allocate(rf_function *f, const rf_function_params *params)
 {
-    const uint32_t replicas = f->strategy->num_replicas;
+    const uint32_t all = f->strategy->num_replicas, local = f->strategy->num_local;
     f->name = rf_strdup(params->name ? params->name : "function");
-    f->examples = RF_NEW_ARRAY(uint32_t, replicas);
-    f->frames = RF_NEW_ARRAY(rf_frame *, replicas);
+    f->examples = RF_NEW_ARRAY(uint32_t, all);
+    f->frames = RF_NEW_ARRAY(rf_frame *, local);
     if (!f->name || !f->examples || !f->frames) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t half = 0; half < 2; half++) {
         for (uint32_t i = 0; i < params->num_outputs; i++) {
             rf_per_replica *result = &f->results[half][i];
             result->function = f;
             result->output = i;
-            result->values = RF_NEW_ARRAY(rf_replica_value, replicas);
-            if (!result->values) return RF_ERROR_OUT_OF_HOST_MEMORY;
+            result->values = RF_NEW_ARRAY(rf_replica_value, local);
+            result->examples = RF_NEW_ARRAY(uint32_t, all);
+            if (!result->values || !result->examples) return RF_ERROR_OUT_OF_HOST_MEMORY;
         }
     }
     return RF_OK;
@@ -22,11 +23,11 @@ static rf_result allocate(rf_function *f, const rf_function_params *params)
 
 static void free_function(rf_function *f)
 {
-    const uint32_t replicas = f->strategy->num_replicas;
-    for (uint32_t i = 0; i < f->signatures.count; i++) rf_signature_free(f->signatures.items[i], replicas);
+    const uint32_t local = f->strategy->num_local;
+    for (uint32_t i = 0; i < f->signatures.count; i++) rf_signature_free(f->signatures.items[i], local);
     rf_free(f->signatures.items);
     for (uint32_t half = 0; half < 2; half++)
-        for (uint32_t i = 0; i < RF_MAX_COMPONENTS; i++) rf_per_replica_free(&f->results[half][i], replicas);
+        for (uint32_t i = 0; i < RF_MAX_COMPONENTS; i++) rf_per_replica_free(&f->results[half][i], local);
     rf_free(f->examples);
     rf_free(f->frames);
     rf_free(f->name);

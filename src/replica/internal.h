@@ -2,6 +2,9 @@
 /*
  * What the files of this folder share.
  *
+ * Replicas are numbered over all workers of a job, in order of rank; plans, owners and messages use these numbers. Arrays
+ * here hold this worker's replicas only and are indexed from 0: entry r is replica `first + r`.
+ *
  * Ownership: objects are counted. The strategy's inside lives until the last of its children is gone, so destroying in
  * the wrong order is harmless. A function's signatures hold the variables, updaters and local states that they use; an
  * updater holds its variables; variables, updaters, local states and functions hold the strategy.
@@ -9,11 +12,14 @@
 #ifndef RF_REPLICA_INTERNAL_H
 #define RF_REPLICA_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "base/memory.h"
 #include "exec/exec.h"
 #include "replica/exchange.h"
 #include "replica/strategy.h"
 #include "replica/update_plan.h"
+#include "replica/world.h"
 
 typedef struct rf_replica {
     rf_gpu_device *device;
@@ -22,10 +28,16 @@ typedef struct rf_replica {
     bool staged;     /* the host reaches device memory only through copies */
 } rf_replica;
 
+/* What is known of replicas on all workers. */
+typedef struct rf_replica_identity {
+    char name[256], driver_name[256]; /* as in rf_device_info */
+    uint32_t driver_version;
+} rf_replica_identity;
+
 /* One f32 array per replica. */
 typedef struct rf_flat {
     const char *name;
-    rf_gpu_buffer **buffers; /* [num_replicas]; NULL while the capacity is 0 */
+    rf_gpu_buffer **buffers; /* [num_local]; NULL while the capacity is 0 */
     uint64_t capacity;       /* elements */
 } rf_flat;
 
@@ -42,9 +54,13 @@ typedef struct rf_store {
 struct rf_strategy {
     uint32_t references;
     rf_gpu *gpu;
-    rf_replica *replicas;
-    uint32_t num_replicas;
-    double *shares; /* NULL: equal */
+    rf_replica *replicas;  /* of this worker */
+    uint32_t num_local;    /* of this worker */
+    uint32_t num_replicas; /* of all workers */
+    uint32_t first;        /* number of replicas[0] */
+    rf_world world;
+    rf_replica_identity *identities; /* [num_replicas] */
+    double *shares;                  /* [num_replicas]; NULL: equal */
     rf_update_mode update_mode;
     uint64_t alignment; /* of variables in their store, in elements */
     uint64_t bucket_elements, max_piece;
@@ -56,6 +72,12 @@ struct rf_strategy {
     rf_flat download, upload;  /* staging, places as in `trainable`; only on staged replicas of several */
     uint64_t generation;       /* raised when arrays move: programs made before are of no use any more */
     rf_exchange *exchange;
+    uint32_t check_interval;    /* updates between comparisons of the replicas */
+    uint32_t updates_to_check;  /* left until the next one */
+    uint64_t variables_checked; /* `variables_created` at the latest one */
+    uint32_t perturbed;         /* replica whose learning rate is wrong, for tests; UINT32_MAX: none */
+    atomic_bool stop_requested; /* set by signal handlers */
+    bool stop_agreed;
     bool failed; /* a wait failed: replicas may differ, every later step reports it */
     rf_error_record failure;
 };
@@ -91,7 +113,7 @@ struct rf_updater {
     } variables;                         /* all it has met, by offset; references */
     rf_piece_list plan;                  /* of all of them */
     uint64_t generation;                 /* raised with the plan */
-    rf_gpu_buffer **slots[RF_MAX_SLOTS]; /* [num_replicas]: the owner's part only, by rf_piece::slot_offset */
+    rf_gpu_buffer **slots[RF_MAX_SLOTS]; /* [num_local]: the owner's part only, by rf_piece::slot_offset */
     rf_flat totals; /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */
 };
 
@@ -108,14 +130,16 @@ typedef struct rf_update {
     uint32_t num_runs;
     rf_piece_list pieces;
     uint32_t num_hypers;                /* 1, or one per variable; HOST slot i of `apply` is hyper i */
-    struct rf_update_replica *replicas; /* [num_replicas] */
+    struct rf_update_replica *replicas; /* [num_local] */
     /* room that a step needs: */
     float *hypers;      /* [num_hypers][hyper_count] */
     double *squares;    /* [num_hypers]: sums of squares, then norms */
     float *partials;    /* [pieces.count] */
-    rf_frame **frames;  /* [num_replicas] */
-    const float **from; /* [num_replicas] */
-    float **to;         /* [num_replicas] */
+    float *gathered;    /* [pieces.count] */
+    uint64_t *counts;   /* [world size] */
+    rf_frame **frames;  /* [num_local] */
+    const float **from; /* [num_local] */
+    float **to;         /* [num_local] */
 } rf_update;
 
 typedef struct rf_update_replica {
@@ -148,7 +172,7 @@ typedef struct rf_signature {
         uint32_t count, capacity;
     } updates;
     rf_value hosts[RF_HOST_COUNT]; /* 0: not used */
-    rf_program **programs;         /* [num_replicas], made when first needed */
+    rf_program **programs;         /* [num_local], made when first needed */
     rf_frame **submission;         /* room for the frames of one replica's submission */
     uint64_t generation;           /* sum over the strategy and the updaters when the programs were made */
     bool prepared;
@@ -169,14 +193,14 @@ typedef struct rf_replica_value {
     rf_frame *frame;
     rf_exec *exec;
     uint64_t ticket;
-    uint32_t examples;
     rf_tensor_desc desc;
     void *copy;
 } rf_replica_value;
 struct rf_per_replica {
     rf_function *function; /* not a counted reference: the function owns this */
     uint32_t output;
-    rf_replica_value *values; /* [num_replicas] */
+    rf_replica_value *values; /* [num_local] */
+    uint32_t *examples;       /* [num_replicas] */
 };
 
 struct rf_function {
@@ -193,30 +217,65 @@ struct rf_function {
     rf_per_replica results[2][RF_MAX_COMPONENTS];
     uint32_t parity;    /* which half the next run fills */
     uint32_t *examples; /* [num_replicas], of the run being made */
-    rf_frame **frames;  /* [num_replicas] */
+    rf_frame **frames;  /* [num_local] */
 };
 
 /* ---- strategy.c ---- */
 rf_strategy *rf_strategy_retain(rf_strategy *strategy);
 void rf_strategy_release(rf_strategy *strategy);
 rf_result rf_strategy_wait(rf_strategy *strategy); /* for everything submitted; a failure sticks */
-rf_result rf_strategy_wait_replica(rf_strategy *strategy, uint32_t replica);
-rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck */
-/* Makes the calling thread's failure stick: replicas may differ from now on. Returns `result`. */
+rf_result rf_strategy_wait_local(rf_strategy *strategy, uint32_t index);
+rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck, or the job's */
+/* Makes the calling thread's failure stick: replicas may differ from now on. Ends the job, so that no other worker waits
+ * for this one. Returns `result`. */
 rf_result rf_strategy_stick(rf_strategy *strategy, rf_result result);
+/* The same for a failure that all workers see. */
+rf_result rf_strategy_stick_shared(rf_strategy *strategy, rf_result result);
+/* A failure that leaves everything as it was, but at a place where the other workers go on and would wait for this one:
+ * sticks where there are others. Returns `result`. */
+rf_result rf_strategy_stick_if_alone(rf_strategy *strategy, rf_result result);
+/* Puts replica and device in front of a failure's message. */
+rf_result rf_replica_context(const rf_strategy *strategy, uint32_t index, rf_result result);
+/* The place in this worker's arrays; an error that says which are here where it is another worker's. */
+rf_result rf_strategy_local_index(const rf_strategy *strategy, const char *caller, uint32_t replica, uint32_t *index);
+static inline bool rf_strategy_is_local(const rf_strategy *s, uint32_t replica)
+{
+    return replica >= s->first && replica - s->first < s->num_local;
+}
 /* Submits and remembers the ticket. */
 rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames, uint32_t count);
 rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *const *recs, uint32_t count);
+
+/* ---- agree.c ---- */
+/* Device limits, kinds and settings of all workers. Fills in num_replicas, first, identities, shares, alignment, max_piece. */
+rf_result rf_strategy_agree(rf_strategy *strategy, const rf_mirrored_params *params);
+
+/* ---- report.c ---- */
+/* What a worker is about to run. */
+typedef struct rf_step {
+    const char *function;
+    uint64_t number; /* runs of the function before */
+    uint64_t examples;
+} rf_step;
+/* Tells the other workers that this one is ready (`prepared` >= 0) or failed, hears the same from them, and agrees on stop
+ * requests. Fails where any worker did, and where they are not about to run the same. */
+rf_result rf_strategy_report(rf_strategy *strategy, const rf_step *step, rf_result prepared);
+
+/* ---- check.c ---- */
+/* Compares the replicas where it is time to; before every step that updates. */
+rf_result rf_strategy_check_if_due(rf_strategy *strategy);
+/* Hash of floats by their bits: one that differs gives another hash. */
+uint64_t rf_hash_floats(const float *values, uint64_t count);
 
 /* ---- flat.c ---- */
 /* Makes room for `capacity` elements, keeping the first `used`. Nothing may be in flight. */
 rf_result rf_flat_grow(rf_strategy *strategy, rf_flat *flat, uint64_t capacity, uint64_t used);
 void rf_flat_free(const rf_strategy *strategy, rf_flat *flat);
-rf_result rf_flat_read(const rf_flat *flat, uint32_t replica, uint64_t offset, uint64_t count, float *values);
-rf_result rf_flat_write(const rf_flat *flat, uint32_t replica, uint64_t offset, uint64_t count, const float *values);
-static inline float *rf_flat_mapped(const rf_flat *flat, uint32_t replica)
+rf_result rf_flat_read(const rf_flat *flat, uint32_t index, uint64_t offset, uint64_t count, float *values);
+rf_result rf_flat_write(const rf_flat *flat, uint32_t index, uint64_t offset, uint64_t count, const float *values);
+static inline float *rf_flat_mapped(const rf_flat *flat, uint32_t index)
 {
-    return flat->buffers ? rf_gpu_buffer_mapped(flat->buffers[replica]) : NULL;
+    return flat->buffers ? rf_gpu_buffer_mapped(flat->buffers[index]) : NULL;
 }
 /* Staging arrays for the exchange, on staged replicas of several. */
 rf_result rf_staging_ensure(rf_strategy *strategy);
@@ -255,8 +314,9 @@ void rf_update_free(rf_update *update);
 
 /* ---- update_run.c ---- */
 /* Frames that belong to the same submission as the replica's stage A, appended to frames[*count]. */
-rf_result rf_update_join_submission(rf_update *update, uint32_t replica, rf_frame **frames, uint32_t *count);
-/* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. */
+rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame **frames, uint32_t *count);
+/* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. `examples` are those of
+ * this worker's replicas. */
 rf_result rf_update_finish(rf_update *update, const uint32_t *examples);
 /* Most frames that one update adds to a submission. */
 #define RF_UPDATE_FRAMES 2
@@ -269,12 +329,12 @@ rf_result rf_signature_find(rf_function *function, const rf_element *batch, uint
 /* Brings the signature up to date with arrays that have moved. */
 rf_result rf_signature_prepare(rf_function *function, rf_signature *signature);
 /* The replica's program, made at first use. */
-rf_result rf_signature_program(rf_function *function, rf_signature *signature, uint32_t replica, rf_program **out);
-void rf_signature_free(rf_signature *signature, uint32_t num_replicas);
+rf_result rf_signature_program(rf_function *function, rf_signature *signature, uint32_t index, rf_program **out);
+void rf_signature_free(rf_signature *signature, uint32_t num_local);
 
 /* ---- per_replica.c ---- */
 /* Moves results out of their frames, before those go. */
 rf_result rf_per_replica_detach(rf_per_replica *value);
-void rf_per_replica_free(rf_per_replica *value, uint32_t num_replicas);
+void rf_per_replica_free(rf_per_replica *value, uint32_t num_local);
 
 #endif

@@ -21,6 +21,7 @@ typedef struct job {
     const float *const *from;
     float *const *to;
     uint64_t begin, end;
+    uint64_t shift; /* to[] begins with this element */
 } job;
 
 static void add(float *restrict total, const float *restrict x, uint64_t count)
@@ -45,7 +46,8 @@ static void sum_range(const job *j, uint64_t begin, uint64_t end)
         }
         if (!any) memset(total, 0, count * sizeof(float));
         for (uint32_t r = 0; r < j->num_replicas; r++)
-            if (j->owner == RF_OWNER_ALL || j->owner == r) memcpy(j->to[r] + at, total, count * sizeof(float));
+            if (j->owner == RF_OWNER_ALL || j->owner == r)
+                memcpy(j->to[r] + (at - j->shift), total, count * sizeof(float));
     }
 }
 
@@ -73,6 +75,20 @@ static void run_job(job *j)
         j->end - j->begin >= 2 * (uint64_t)ELEMENTS_PER_THREAD && pthread_create(&thread, NULL, helper, &other) == 0;
     j->work(j, j->begin, split ? other.begin : j->end);
     if (split) pthread_join(thread, NULL);
+}
+
+void rf_sum_range(const float *const *from, uint32_t num_from, rf_range range, float *out)
+{
+    /* sum_range() writes to the owner's array: the first of one. */
+    float *const to[] = { out };
+    job j = { .work = sum_range,
+              .num_replicas = num_from,
+              .from = from,
+              .to = to,
+              .begin = range.begin,
+              .end = range.end,
+              .shift = range.begin };
+    run_job(&j);
 }
 
 static void run_pieces(const local_exchange *x, job *j, const rf_piece *pieces, uint32_t num_pieces)

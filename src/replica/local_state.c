@@ -45,13 +45,26 @@ void rf_local_state_destroy(rf_local_state **state)
     *state = NULL;
 }
 
-rf_result rf_local_state_read(rf_local_state *state, float *values)
+rf_result rf_local_state_read_local(rf_local_state *state, float *values)
 {
-    RF_TRY(rf_strategy_wait(state->strategy));
-    RF_TRY(rf_strategy_status(state->strategy));
-    for (uint32_t r = 0; r < state->strategy->num_replicas; r++)
+    rf_strategy *s = state->strategy;
+    RF_TRY(rf_strategy_wait(s));
+    RF_TRY(rf_strategy_status(s));
+    for (uint32_t r = 0; r < s->num_local; r++)
         RF_TRY(rf_flat_read(&state->values, r, 0, state->count, values + (size_t)r * state->count));
     return RF_OK;
+}
+
+rf_result rf_local_state_read(rf_local_state *state, float *values)
+{
+    rf_strategy *s = state->strategy;
+    if (s->world.size == 1) return rf_local_state_read_local(state, values);
+    float *mine = RF_NEW_ARRAY(float, (size_t)s->num_local * state->count);
+    rf_result r = mine ? rf_local_state_read_local(state, mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_strategy_stick_if_alone(s, r);
+    if (r >= 0) r = rf_world_gather_replicas(&s->world, state->name, mine, values, state->count * sizeof(float));
+    rf_free(mine);
+    return r;
 }
 
 rf_result rf_local_state_reset(rf_local_state *state)
@@ -61,7 +74,7 @@ rf_result rf_local_state_reset(rf_local_state *state)
     float *zeros = RF_NEW_ARRAY(float, state->count);
     if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result result = RF_OK;
-    for (uint32_t r = 0; result >= 0 && r < state->strategy->num_replicas; r++)
+    for (uint32_t r = 0; result >= 0 && r < state->strategy->num_local; r++)
         result = rf_flat_write(&state->values, r, 0, state->count, zeros);
     rf_free(zeros);
     return result;

@@ -15,7 +15,7 @@ static const void *value_bytes(const rf_replica_value *v, uint32_t output)
 rf_result rf_per_replica_detach(rf_per_replica *value)
 {
     const rf_strategy *s = value->function->strategy;
-    for (uint32_t r = 0; value->values && r < s->num_replicas; r++) {
+    for (uint32_t r = 0; value->values && r < s->num_local; r++) {
         rf_replica_value *v = &value->values[r];
         if (!v->frame) continue;
         const size_t size = (size_t)rf_tensor_bytes(&v->desc);
@@ -27,27 +27,27 @@ rf_result rf_per_replica_detach(rf_per_replica *value)
     return RF_OK;
 }
 
-void rf_per_replica_free(rf_per_replica *value, uint32_t num_replicas)
+void rf_per_replica_free(rf_per_replica *value, uint32_t num_local)
 {
-    for (uint32_t r = 0; value->values && r < num_replicas; r++) rf_free(value->values[r].copy);
+    for (uint32_t r = 0; value->values && r < num_local; r++) rf_free(value->values[r].copy);
     rf_free(value->values);
+    rf_free(value->examples);
     value->values = NULL;
+    value->examples = NULL;
 }
 
 /* Waits for the replica's value. */
-static rf_result get(const rf_per_replica *value, uint32_t replica, rf_array *out)
+static rf_result get(const rf_per_replica *value, uint32_t index, rf_array *out)
 {
-    const rf_replica_value *v = &value->values[replica];
+    rf_strategy *s = value->function->strategy;
+    const rf_replica_value *v = &value->values[index];
     *out = (rf_array){ .dtype = v->desc.dtype, .shape = v->desc.shape };
-    if (v->examples == 0) {
+    if (value->examples[s->first + index] == 0) {
         if (out->shape.rank > 0) out->shape.dim[0] = 0;
         return RF_OK;
     }
-    rf_strategy *s = value->function->strategy;
-    const rf_result r = rf_gpu_wait(s->replicas[replica].device, v->ticket, RF_GPU_TIMEOUT_NS);
-    if (r < 0)
-        return rf_strategy_stick(s,
-                                 rf_error_context(r, "replica %u (%s)", replica, rf_strategy_device_name(s, replica)));
+    const rf_result r = rf_gpu_wait(s->replicas[index].device, v->ticket, RF_GPU_TIMEOUT_NS);
+    if (r < 0) return rf_strategy_stick(s, rf_replica_context(s, index, r));
     out->data = (void *)value_bytes(v, value->output);
     return RF_OK;
 }
@@ -64,15 +64,15 @@ RF_API rf_result rf_per_replica_local(const rf_per_replica *value, uint32_t repl
     RF_REQUIRE(out, "rf_per_replica_local: out is NULL");
     *out = (rf_array){ 0 };
     RF_TRY(check_value("rf_per_replica_local", value));
-    const uint32_t count = value->function->strategy->num_replicas;
-    RF_REQUIRE(replica < count, "rf_per_replica_local: replica %u; there are %u", replica, count);
-    return get(value, replica, out);
+    uint32_t index;
+    RF_TRY(rf_strategy_local_index(value->function->strategy, "rf_per_replica_local", replica, &index));
+    return get(value, index, out);
 }
 
 RF_API uint32_t rf_per_replica_examples(const rf_per_replica *value, uint32_t replica)
 {
     if (!value || !value->values || replica >= value->function->strategy->num_replicas) return 0;
-    return value->values[replica].examples;
+    return value->examples[replica];
 }
 
 /* ---- reduce ---- */
@@ -111,37 +111,72 @@ static rf_result check_owner(const char *caller, const rf_strategy *strategy, co
     return RF_OK;
 }
 
-RF_API rf_result rf_strategy_reduce(rf_strategy *strategy, rf_reduce_op op, const rf_per_replica *value, float *out)
+/* One replica's scalar. */
+typedef struct term {
+    double value;
+    uint64_t active; /* has examples */
+} term;
+
+static rf_result local_terms(const rf_strategy *s, const rf_per_replica *value, term *terms)
 {
-    RF_REQUIRE(out, "rf_strategy_reduce: out is NULL");
-    *out = 0;
-    RF_TRY(check_owner("rf_strategy_reduce", strategy, value));
-    RF_REQUIRE(op == RF_REDUCE_SUM || op == RF_REDUCE_MEAN, "rf_strategy_reduce: op %d does not exist", (int)op);
+    for (uint32_t r = 0; r < s->num_local; r++) {
+        rf_array array;
+        RF_TRY(get(value, r, &array));
+        terms[r] = (term){ 0, array.data != NULL };
+        if (array.data) terms[r].value = scalar(&array);
+    }
+    return RF_OK;
+}
+
+static rf_result reduce(rf_strategy *s, rf_reduce_op op, const rf_per_replica *value, term *mine, term *all, float *out)
+{
+    RF_TRY(rf_strategy_stick_if_alone(s, local_terms(s, value, mine)));
+    RF_TRY(rf_world_gather_replicas(&s->world, value->function->name, mine, all, sizeof(term)));
     double total = 0;
     uint32_t active = 0;
-    for (uint32_t r = 0; r < strategy->num_replicas; r++) {
-        rf_array array;
-        char shape[96];
-        const rf_shape *s = &value->values[r].desc.shape;
-        RF_REQUIRE(s->rank == 0,
-                   "rf_strategy_reduce: output %u of '%s' has shape %s, not a scalar; reduce it in the step or "
-                   "use rf_strategy_gather()",
-                   value->output, value->function->name, rf_shape_format(*s, shape, sizeof(shape)));
-        RF_TRY(get(value, r, &array));
-        if (!array.data) continue;
-        total += scalar(&array);
+    for (uint32_t r = 0; r < s->num_replicas; r++) {
+        if (!all[r].active) continue;
+        total += all[r].value;
         active++;
     }
     *out = (float)(op == RF_REDUCE_MEAN && active > 0 ? total / active : total);
     return RF_OK;
 }
 
+RF_API rf_result rf_strategy_reduce(rf_strategy *strategy, rf_reduce_op op, const rf_per_replica *value, float *out)
+{
+    RF_REQUIRE(out, "rf_strategy_reduce: out is NULL");
+    *out = 0;
+    RF_TRY(check_owner("rf_strategy_reduce", strategy, value));
+    RF_REQUIRE(op == RF_REDUCE_SUM || op == RF_REDUCE_MEAN, "rf_strategy_reduce: op %d does not exist", (int)op);
+    char shape[96];
+    const rf_shape *s = &value->values[0].desc.shape;
+    RF_REQUIRE(s->rank == 0,
+               "rf_strategy_reduce: output %u of '%s' has shape %s, not a scalar; reduce it in the step or "
+               "use rf_strategy_gather()",
+               value->output, value->function->name, rf_shape_format(*s, shape, sizeof(shape)));
+    RF_TRY(rf_strategy_status(strategy));
+    term *terms = RF_NEW_ARRAY(term, (size_t)strategy->num_local + strategy->num_replicas);
+    if (!terms) return rf_strategy_stick_if_alone(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    const rf_result r = reduce(strategy, op, value, terms, terms + strategy->num_local, out);
+    rf_free(terms);
+    return r;
+}
+
 /* ---- gather ---- */
 
-static rf_result join(const rf_per_replica *value, uint32_t num_replicas, rf_array *out)
+/* This worker's values one after the other. `out->data` is the caller's. */
+static rf_result join_local(const rf_per_replica *value, rf_array *out)
 {
+    const rf_strategy *s = value->function->strategy;
+    *out = (rf_array){ .dtype = value->values[0].desc.dtype, .shape = value->values[0].desc.shape };
+    out->shape.dim[0] = 0;
+    for (uint32_t r = 0; r < s->num_local; r++)
+        if (value->examples[s->first + r] > 0) out->shape.dim[0] += value->values[r].desc.shape.dim[0];
+    out->data = rf_calloc(1, (size_t)rf_tensor_bytes(&(rf_tensor_desc){ out->dtype, out->shape }));
+    if (!out->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
     size_t used = 0;
-    for (uint32_t r = 0; r < num_replicas; r++) {
+    for (uint32_t r = 0; r < s->num_local; r++) {
         rf_array part;
         RF_TRY(get(value, r, &part));
         const size_t size = (size_t)rf_tensor_bytes(&(rf_tensor_desc){ part.dtype, part.shape });
@@ -152,26 +187,57 @@ static rf_result join(const rf_per_replica *value, uint32_t num_replicas, rf_arr
     return RF_OK;
 }
 
+/* The workers' parts joined; what is behind a row is the same everywhere. `sizes` has an entry for each worker. */
+static rf_result join_workers(rf_strategy *s, const char *name, const rf_array *mine, uint64_t *sizes, rf_array *out)
+{
+    const uint64_t rows = (uint64_t)mine->shape.dim[0];
+    RF_TRY(rf_world_gather(&s->world, name, &rows, sizes, sizeof(rows)));
+    *out = *mine;
+    out->data = NULL;
+    out->shape.dim[0] = 1;
+    const uint64_t row = rf_tensor_bytes(&(rf_tensor_desc){ out->dtype, out->shape });
+    out->shape.dim[0] = 0;
+    for (uint32_t r = 0; r < s->world.size; r++) {
+        out->shape.dim[0] += (int64_t)sizes[r];
+        sizes[r] *= row;
+    }
+    void *data = rf_calloc((size_t)out->shape.dim[0], (size_t)row);
+    if (!data) return rf_strategy_stick(s, RF_ERROR_OUT_OF_HOST_MEMORY);
+    const rf_result r = rf_world_gather_bytes(&s->world, name, mine->data, data, sizes);
+    if (r < 0)
+        rf_free(data);
+    else
+        out->data = data;
+    return r;
+}
+
+static rf_result gather(rf_strategy *s, const rf_per_replica *value, rf_array *out)
+{
+    rf_array mine = { 0 };
+    uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->world.size);
+    rf_result r = sizes ? join_local(value, &mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_strategy_stick_if_alone(s, r);
+    if (r >= 0 && s->world.size > 1) {
+        r = join_workers(s, value->function->name, &mine, sizes, out);
+    } else if (r >= 0) {
+        *out = mine;
+        mine.data = NULL;
+    }
+    rf_free(mine.data);
+    rf_free(sizes);
+    if (r < 0) *out = (rf_array){ 0 };
+    return r;
+}
+
 RF_API rf_result rf_strategy_gather(rf_strategy *strategy, const rf_per_replica *value, rf_array *out)
 {
     RF_REQUIRE(out, "rf_strategy_gather: out is NULL");
     *out = (rf_array){ 0 };
     RF_TRY(check_owner("rf_strategy_gather", strategy, value));
-    rf_array joined = { .dtype = value->values[0].desc.dtype, .shape = value->values[0].desc.shape };
     RF_REQUIRE(
-        joined.shape.rank > 0,
+        value->values[0].desc.shape.rank > 0,
         "rf_strategy_gather: output %u of '%s' is a scalar and has no dimension to join; use rf_strategy_reduce()",
         value->output, value->function->name);
-    joined.shape.dim[0] = 0;
-    for (uint32_t r = 0; r < strategy->num_replicas; r++)
-        if (value->values[r].examples > 0) joined.shape.dim[0] += value->values[r].desc.shape.dim[0];
-    joined.data = rf_calloc(1, (size_t)rf_tensor_bytes(&(rf_tensor_desc){ joined.dtype, joined.shape }));
-    if (!joined.data) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = join(value, strategy->num_replicas, &joined);
-    if (r < 0) {
-        rf_free(joined.data);
-        return r;
-    }
-    *out = joined;
-    return RF_OK;
+    RF_TRY(rf_strategy_status(strategy));
+    return gather(strategy, value, out);
 }

@@ -11,8 +11,9 @@ typedef struct run {
     rf_function *function;
     rf_signature *signature;
     const rf_element *batch;
-    uint64_t total;  /* examples */
-    uint32_t active; /* replicas that have some */
+    const uint32_t *examples; /* of this worker's replicas */
+    uint64_t total;           /* examples of all */
+    uint32_t active;          /* replicas that have some */
 } run;
 
 /* ---- the batch ---- */
@@ -95,25 +96,25 @@ static void fill_inputs(const run *x, rf_frame *frame, uint64_t first, uint64_t 
 
 typedef struct acquisition {
     const run *run;
-    uint32_t replica;
+    uint32_t index;
     rf_result result;
     rf_error_record error;
     pthread_t thread;
     bool threaded;
 } acquisition;
 
-static rf_result acquire(const run *x, uint32_t replica)
+static rf_result acquire(const run *x, uint32_t index)
 {
     rf_program *program;
-    rf_result r = rf_signature_program(x->function, x->signature, replica, &program);
-    if (r >= 0) r = rf_program_acquire(program, x->function->examples[replica], &x->function->frames[replica]);
-    return rf_error_context(r, "replica %u (%s)", replica, rf_strategy_device_name(x->strategy, replica));
+    rf_result r = rf_signature_program(x->function, x->signature, index, &program);
+    if (r >= 0) r = rf_program_acquire(program, x->examples[index], &x->function->frames[index]);
+    return rf_replica_context(x->strategy, index, r);
 }
 
 static void *acquire_in_thread(void *argument)
 {
     acquisition *a = argument;
-    a->result = acquire(a->run, a->replica);
+    a->result = acquire(a->run, a->index);
     if (a->result < 0) rf_error_save(&a->error);
     return NULL;
 }
@@ -121,13 +122,13 @@ static void *acquire_in_thread(void *argument)
 /* The first time, every device compiles its kernels: side by side, each in a thread of its own. */
 static rf_result acquire_first(const run *x)
 {
-    const uint32_t count = x->strategy->num_replicas;
+    const uint32_t count = x->strategy->num_local;
     acquisition *list = RF_NEW_ARRAY(acquisition, count);
     if (!list) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t r = 0; r < count; r++) {
-        if (x->function->examples[r] == 0) continue;
+        if (x->examples[r] == 0) continue;
         list[r].run = x;
-        list[r].replica = r;
+        list[r].index = r;
         list[r].threaded = pthread_create(&list[r].thread, NULL, acquire_in_thread, &list[r]) == 0;
         if (!list[r].threaded) acquire_in_thread(&list[r]);
     }
@@ -143,13 +144,13 @@ static rf_result acquire_first(const run *x)
 static rf_result acquire_frames(const run *x)
 {
     uint32_t to_compile = 0;
-    for (uint32_t r = 0; r < x->strategy->num_replicas; r++) {
+    for (uint32_t r = 0; r < x->strategy->num_local; r++) {
         x->function->frames[r] = NULL;
-        to_compile += x->function->examples[r] > 0 && !x->signature->programs[r];
+        to_compile += x->examples[r] > 0 && !x->signature->programs[r];
     }
     if (to_compile > 1) return acquire_first(x);
-    for (uint32_t r = 0; r < x->strategy->num_replicas; r++)
-        if (x->function->examples[r] > 0) RF_TRY(acquire(x, r));
+    for (uint32_t r = 0; r < x->strategy->num_local; r++)
+        if (x->examples[r] > 0) RF_TRY(acquire(x, r));
     return RF_OK;
 }
 
@@ -160,13 +161,13 @@ static void set_results(const run *x, rf_per_replica **results)
     rf_function *f = x->function;
     for (uint32_t i = 0; i < f->params.num_outputs; i++) {
         rf_per_replica *result = &f->results[f->parity][i];
-        for (uint32_t r = 0; r < x->strategy->num_replicas; r++) {
+        memcpy(result->examples, f->examples, x->strategy->num_replicas * sizeof(f->examples[0]));
+        for (uint32_t r = 0; r < x->strategy->num_local; r++) {
             rf_replica_value *v = &result->values[r];
             rf_frame *frame = f->frames[r];
             rf_free(v->copy);
             *v = (rf_replica_value){ .frame = frame,
                                      .ticket = x->strategy->replicas[r].ticket,
-                                     .examples = f->examples[r],
                                      .desc = frame ? *rf_frame_result_desc(frame, i)
                                                    : *rf_graph_desc(x->signature->graph, x->signature->outputs[i]) };
         }
@@ -175,45 +176,58 @@ static void set_results(const run *x, rf_per_replica **results)
     f->parity ^= 1;
 }
 
-static rf_result submit_replica(const run *x, uint32_t replica, uint64_t first)
+static rf_result submit_replica(const run *x, uint32_t index, uint64_t first)
 {
     rf_signature *sig = x->signature;
     uint32_t count = 0;
-    fill_inputs(x, x->function->frames[replica], first, x->function->examples[replica]);
-    sig->submission[count++] = x->function->frames[replica];
+    fill_inputs(x, x->function->frames[index], first, x->examples[index]);
+    sig->submission[count++] = x->function->frames[index];
     for (uint32_t u = 0; u < sig->updates.count; u++)
-        RF_TRY(rf_update_join_submission(&sig->updates.items[u], replica, sig->submission, &count));
-    return rf_replica_submit_frames(&x->strategy->replicas[replica], sig->submission, count);
+        RF_TRY(rf_update_join_submission(&sig->updates.items[u], index, sig->submission, &count));
+    return rf_replica_submit_frames(&x->strategy->replicas[index], sig->submission, count);
 }
 
 /* All replicas get their work before any is waited for; one computes while the inputs of the next are copied. */
 static rf_result submit(const run *x, rf_per_replica **results)
 {
     uint64_t first = 0;
-    for (uint32_t r = 0; r < x->strategy->num_replicas; r++) {
-        if (x->function->examples[r] == 0) continue;
-        RF_TRY(rf_error_context(submit_replica(x, r, first), "replica %u (%s)", r,
-                                rf_strategy_device_name(x->strategy, r)));
-        first += x->function->examples[r];
+    for (uint32_t r = 0; r < x->strategy->first; r++) first += x->function->examples[r];
+    for (uint32_t r = 0; r < x->strategy->num_local; r++) {
+        if (x->examples[r] == 0) continue;
+        RF_TRY(rf_replica_context(x->strategy, r, submit_replica(x, r, first)));
+        first += x->examples[r];
     }
     set_results(x, results);
     for (uint32_t u = 0; u < x->signature->updates.count; u++)
-        RF_TRY(rf_update_finish(&x->signature->updates.items[u], x->function->examples));
+        RF_TRY(rf_update_finish(&x->signature->updates.items[u], x->examples));
     if (x->function->params.training) x->function->step++;
     return RF_OK;
 }
 
-static rf_result run_function(run *x, rf_per_replica **results)
+/* ---- the run ---- */
+
+/* Everything that can fail and leave the replicas as they were. */
+static rf_result prepare(run *x)
 {
     rf_strategy *s = x->strategy;
-    uint32_t *examples = x->function->examples;
     RF_TRY(check_batch(x->batch));
+    uint32_t *examples = x->function->examples;
+    x->examples = examples + s->first;
     x->total = (uint64_t)x->batch->component[0].shape.dim[0];
     rf_split_batch(x->total, s->shares, s->num_replicas, examples);
     for (uint32_t r = 0; r < s->num_replicas; r++) x->active += examples[r] > 0;
     RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(examples, s->num_replicas), &x->signature));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
-    RF_TRY(acquire_frames(x));
+    return acquire_frames(x);
+}
+
+static rf_result run_function(run *x, rf_per_replica **results)
+{
+    rf_strategy *s = x->strategy;
+    const rf_result prepared = prepare(x);
+    const rf_step step = { x->function->name, x->function->step, x->total };
+    RF_TRY(rf_strategy_report(s, &step, prepared));
+    if (x->signature->updates.count > 0) RF_TRY(rf_strategy_check_if_due(s));
     /* From here on some replicas may have taken the step and others not: such a strategy must not go on. */
     return rf_strategy_stick(s, submit(x, results));
 }

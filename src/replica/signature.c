@@ -32,7 +32,7 @@ static rf_result trace(rf_function *f, const rf_element *batch, uint32_t traced_
     rf_result r = rf_trace_run(f, sig);
     if (r >= 0) r = RF_VEC_GROW(&f->signatures);
     if (r < 0) {
-        rf_signature_free(sig, f->strategy->num_replicas);
+        rf_signature_free(sig, f->strategy->num_local);
         return r;
     }
     f->signatures.items[f->signatures.count++] = sig;
@@ -52,17 +52,17 @@ rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t tr
 
 /* ---- programs ---- */
 
-static void drop_programs(rf_signature *sig, uint32_t num_replicas)
+static void drop_programs(rf_signature *sig, uint32_t num_local)
 {
-    for (uint32_t r = 0; sig->programs && r < num_replicas; r++) rf_program_destroy(&sig->programs[r]);
+    for (uint32_t r = 0; sig->programs && r < num_local; r++) rf_program_destroy(&sig->programs[r]);
     for (uint32_t u = 0; u < sig->updates.count; u++) rf_update_unprepare(&sig->updates.items[u]);
     sig->prepared = false;
 }
 
-void rf_signature_free(rf_signature *sig, uint32_t num_replicas)
+void rf_signature_free(rf_signature *sig, uint32_t num_local)
 {
     if (!sig) return;
-    drop_programs(sig, num_replicas);
+    drop_programs(sig, num_local);
     for (uint32_t u = 0; u < sig->updates.count; u++) rf_update_free(&sig->updates.items[u]);
     for (uint32_t i = 0; i < sig->states.count; i++) {
         rf_variable_release(sig->states.items[i].variable);
@@ -101,8 +101,8 @@ static rf_result rebuild(rf_function *f, rf_signature *sig)
     RF_TRY(rf_strategy_wait(s));
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t i = 0; i < f->params.num_outputs; i++) RF_TRY(rf_per_replica_detach(&f->results[half][i]));
-    drop_programs(sig, s->num_replicas);
-    if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_replicas);
+    drop_programs(sig, s->num_local);
+    if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_local);
     if (!sig->submission) sig->submission = RF_NEW_ARRAY(rf_frame *, 1 + RF_UPDATE_FRAMES * (size_t)sig->updates.count);
     if (!sig->programs || !sig->submission) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_prepare(&sig->updates.items[u]));
@@ -116,7 +116,7 @@ rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
     if (sig->prepared && sig->generation == now) return RF_OK;
     const rf_result r = rebuild(f, sig);
     if (r < 0) {
-        drop_programs(sig, f->strategy->num_replicas);
+        drop_programs(sig, f->strategy->num_local);
         return r;
     }
     sig->generation = now;
@@ -124,28 +124,28 @@ rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
     return RF_OK;
 }
 
-static rf_location state_location(const rf_state_ref *ref, uint32_t replica)
+static rf_location state_location(const rf_state_ref *ref, uint32_t index)
 {
-    if (ref->local) return (rf_location){ ref->local->values.buffers[replica], 0 };
+    if (ref->local) return (rf_location){ ref->local->values.buffers[index], 0 };
     const rf_flat *flat = &rf_variable_store(ref->variable)->values;
-    return (rf_location){ flat->buffers[replica], ref->variable->offset * sizeof(float) };
+    return (rf_location){ flat->buffers[index], ref->variable->offset * sizeof(float) };
 }
 
-static void place_gradients(const rf_strategy *s, const rf_signature *sig, uint32_t replica,
+static void place_gradients(const rf_strategy *s, const rf_signature *sig, uint32_t index,
                             rf_program_placement *placements)
 {
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         const rf_update *update = &sig->updates.items[u];
         for (uint32_t i = 0; i < update->count; i++)
             *placements++ = (rf_program_placement){
-                update->gradients[i], { s->gradients.buffers[replica], update->variables[i]->offset * sizeof(float) }
+                update->gradients[i], { s->gradients.buffers[index], update->variables[i]->offset * sizeof(float) }
             };
     }
 }
 
-rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t replica, rf_program **out)
+rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t index, rf_program **out)
 {
-    *out = sig->programs[replica];
+    *out = sig->programs[index];
     if (*out) return RF_OK;
     const rf_strategy *s = f->strategy;
     uint32_t num_placements = 0;
@@ -154,8 +154,8 @@ rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t repli
     rf_program_placement *placements = RF_NEW_ARRAY(rf_program_placement, num_placements);
     rf_result r = states && placements ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) {
-        for (uint32_t i = 0; i < sig->states.count; i++) states[i] = state_location(&sig->states.items[i], replica);
-        place_gradients(s, sig, replica, placements);
+        for (uint32_t i = 0; i < sig->states.count; i++) states[i] = state_location(&sig->states.items[i], index);
+        place_gradients(s, sig, index, placements);
         const rf_program_params params = { .name = f->name,
                                            .graph = sig->graph,
                                            .results = sig->outputs,
@@ -163,10 +163,10 @@ rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t repli
                                            .states = states,
                                            .placements = placements,
                                            .num_placements = num_placements };
-        r = rf_program_create(s->replicas[replica].exec, &params, &sig->programs[replica]);
+        r = rf_program_create(s->replicas[index].exec, &params, &sig->programs[index]);
     }
     rf_free(states);
     rf_free(placements);
-    *out = sig->programs[replica];
+    *out = sig->programs[index];
     return r;
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation of strategies: device choice, opening, and the wait for everything in flight. */
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/platform.h"
 #include "replica/device_select.h"
 #include "replica/internal.h"
-
-#define DEFAULT_BUCKET_BYTES (4ull << 20)
-#define VARIABLE_ALIGNMENT 256 /* bytes, at least: whole cache lines and vectors on every device */
 
 /* ---- lifetime ---- */
 
@@ -33,13 +30,15 @@ void rf_strategy_release(rf_strategy *s)
     rf_flat_free(s, &s->download);
     rf_flat_free(s, &s->upload);
     rf_exchange_destroy(&s->exchange);
-    for (uint32_t r = 0; s->replicas && r < s->num_replicas; r++) {
+    for (uint32_t r = 0; s->replicas && r < s->num_local; r++) {
         rf_exec_destroy(&s->replicas[r].exec);
         rf_gpu_device_close(&s->replicas[r].device);
     }
     rf_gpu_destroy(&s->gpu);
     rf_free(s->replicas);
+    rf_free(s->identities);
     rf_free(s->shares);
+    rf_world_free(&s->world);
     rf_free(s);
 }
 
@@ -55,10 +54,11 @@ RF_API void rf_strategy_destroy(rf_strategy **strategy)
 
 rf_result rf_strategy_status(rf_strategy *s)
 {
-    return s->failed ? rf_error_restore(&s->failure) : RF_OK;
+    if (s->failed) return rf_error_restore(&s->failure);
+    return s->world.size > 1 ? rf_comm_status(s->world.comm) : RF_OK;
 }
 
-rf_result rf_strategy_stick(rf_strategy *s, rf_result result)
+rf_result rf_strategy_stick_shared(rf_strategy *s, rf_result result)
 {
     if (result < 0 && !s->failed) {
         s->failed = true;
@@ -67,22 +67,39 @@ rf_result rf_strategy_stick(rf_strategy *s, rf_result result)
     return result;
 }
 
-rf_result rf_strategy_wait_replica(rf_strategy *s, uint32_t replica)
+rf_result rf_strategy_stick(rf_strategy *s, rf_result result)
 {
-    const rf_replica *at = &s->replicas[replica];
+    if (result >= 0 || s->failed) return result;
+    rf_strategy_stick_shared(s, result);
+    /* Where the job has ended already, its own reason stays. */
+    if (s->world.size > 1) rf_comm_abort(s->world.comm, s->failure.message);
+    return rf_error_restore(&s->failure);
+}
+
+rf_result rf_strategy_stick_if_alone(rf_strategy *s, rf_result result)
+{
+    return s->world.size > 1 ? rf_strategy_stick(s, result) : result;
+}
+
+rf_result rf_replica_context(const rf_strategy *s, uint32_t index, rf_result result)
+{
+    return rf_error_context(result, "replica %u (%s)", s->first + index, rf_gpu_info(s->replicas[index].device)->name);
+}
+
+rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
+{
+    const rf_replica *at = &s->replicas[index];
     if (at->ticket == 0) return RF_OK;
     const rf_result r = rf_gpu_wait(at->device, at->ticket, RF_GPU_TIMEOUT_NS);
-    if (r >= 0) return RF_OK;
-    rf_error_context(r, "replica %u (%s)", replica, rf_gpu_info(at->device)->name);
-    return rf_strategy_stick(s, r);
+    return r < 0 ? rf_strategy_stick(s, rf_replica_context(s, index, r)) : RF_OK;
 }
 
 rf_result rf_strategy_wait(rf_strategy *s)
 {
     rf_result first = RF_OK;
     rf_error_record record;
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
-        const rf_result result = rf_strategy_wait_replica(s, r);
+    for (uint32_t r = 0; r < s->num_local; r++) {
+        const rf_result result = rf_strategy_wait_local(s, r);
         if (result >= 0 || first < 0) continue;
         first = result;
         rf_error_save(&record);
@@ -135,105 +152,56 @@ static rf_result open_replica(rf_strategy *s, rf_replica *replica, uint32_t inde
     return RF_OK;
 }
 
-static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
-{
-    while (b) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* What all replicas can live with: layouts are the same everywhere. */
-static void agree_on_limits(rf_strategy *s)
-{
-    uint64_t alignment = VARIABLE_ALIGNMENT, range = UINT64_MAX;
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
-        const rf_device_caps *caps = rf_gpu_caps(s->replicas[r].device);
-        alignment = alignment / greatest_common_divisor(alignment, caps->buffer_alignment) * caps->buffer_alignment;
-        if (caps->max_storage_range < range) range = caps->max_storage_range;
-    }
-    s->alignment = alignment / sizeof(float);
-    s->max_piece = range / alignment * s->alignment;
-    if (s->max_piece == 0) s->max_piece = s->alignment;
-}
-
 static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t count,
                                const rf_device_options *options)
 {
     s->replicas = RF_NEW_ARRAY(rf_replica, count);
     if (!s->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    s->num_replicas = count;
+    s->num_local = count;
     char *cache = options->no_cache ? NULL : rf_cache_directory(options->cache_directory);
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < count; i++) r = open_replica(s, &s->replicas[i], indices[i], options, cache);
     rf_free(cache);
-    RF_TRY(r);
-    agree_on_limits(s);
-    return rf_local_exchange_create(count, &s->exchange);
+    return r;
 }
 
-static rf_result create_gpu(const rf_device_options *options, rf_strategy **out)
+static rf_result create_exchange(rf_strategy *s)
+{
+    return s->world.size > 1 ? rf_comm_exchange_create(&s->world, s->num_local, &s->exchange)
+                             : rf_local_exchange_create(s->num_local, &s->exchange);
+}
+
+static rf_strategy *allocate(void)
 {
     rf_strategy *s = RF_NEW(rf_strategy);
-    if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!s) return NULL;
     s->references = 1;
     s->generation = 1;
     /* Traces of other strategies should not be taken for this one's: start anywhere. */
     s->trace_serial = (uint32_t)((uintptr_t)s >> 4) * 2654435761u;
-    s->bucket_elements = DEFAULT_BUCKET_BYTES / sizeof(float);
     s->trainable.values.name = "variables";
     s->fixed.values.name = "fixed variables";
     s->gradients.name = "gradients";
     s->download.name = "download";
     s->upload.name = "upload";
-    *out = s;
+    const char *perturb = rf_env("RINGFIRE_TEST_PERTURB");
+    s->perturbed = perturb ? (uint32_t)strtoul(perturb, NULL, 10) : UINT32_MAX;
+    return s;
+}
+
+static rf_result create_gpu(rf_strategy *s, const rf_device_options *options)
+{
     const char *validation = rf_env("RINGFIRE_VALIDATION");
     const rf_gpu_params params = { .validation = options->validation || (validation && strcmp(validation, "0") != 0) };
     return rf_gpu_create(&params, &s->gpu);
 }
 
-static rf_result check_shares(const rf_strategy *s, const double *shares, uint32_t num_shares)
-{
-    RF_REQUIRE(shares || num_shares == 0, "rf_strategy_create_mirrored: num_shares is %u but shares is NULL",
-               num_shares);
-    if (!shares) return RF_OK;
-    RF_REQUIRE(num_shares == s->num_replicas,
-               "rf_strategy_create_mirrored: %u shares for %u replicas; give one share per replica", num_shares,
-               s->num_replicas);
-    double total = 0;
-    for (uint32_t r = 0; r < num_shares; r++) {
-        RF_REQUIRE(isfinite(shares[r]) && shares[r] >= 0,
-                   "rf_strategy_create_mirrored: share %u is not a finite number of at least 0", r);
-        total += shares[r];
-    }
-    RF_REQUIRE(total > 0 && isfinite(total), "rf_strategy_create_mirrored: the shares add up to nothing to divide by");
-    return RF_OK;
-}
-
-/* Local updates are only identical where every device computes the same bits. */
-static rf_result check_same_driver(const rf_strategy *s)
-{
-    const rf_device_info *first = rf_gpu_info(s->replicas[0].device);
-    for (uint32_t r = 1; r < s->num_replicas; r++) {
-        const rf_device_info *info = rf_gpu_info(s->replicas[r].device);
-        RF_REQUIRE(
-            strcmp(first->name, info->name) == 0 && strcmp(first->driver_name, info->driver_name) == 0 &&
-                first->driver_version == info->driver_version,
-            "rf_strategy_create_mirrored: RF_UPDATE_LOCAL needs one kind of device, but replica 0 is %s and replica "
-            "%u is %s; use RF_UPDATE_SHARDED",
-            first->name, r, info->name);
-    }
-    return RF_OK;
-}
-
-static rf_result create_mirrored(const rf_mirrored_params *p, rf_strategy **out)
+static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
 {
     RF_REQUIRE(p->update_mode == RF_UPDATE_SHARDED || p->update_mode == RF_UPDATE_LOCAL,
-               "rf_strategy_create_mirrored: update_mode %d does not exist", (int)p->update_mode);
-    RF_TRY(create_gpu(&p->device, out));
-    rf_strategy *s = *out;
+               "update_mode %d does not exist", (int)p->update_mode);
+    RF_REQUIRE(p->shares || p->num_shares == 0, "num_shares is %u but shares is NULL", p->num_shares);
+    RF_TRY(create_gpu(s, &p->device));
     rf_device_info *infos;
     uint32_t num_infos, *indices = NULL, count = 0;
     rf_result r = list_devices(s->gpu, &infos, &num_infos);
@@ -243,15 +211,24 @@ static rf_result create_mirrored(const rf_mirrored_params *p, rf_strategy **out)
     if (r >= 0) r = open_replicas(s, indices, count, &p->device);
     rf_free(indices);
     RF_TRY(r);
-    RF_TRY(check_shares(s, p->shares, p->num_shares));
-    s->update_mode = p->update_mode;
-    if (s->update_mode == RF_UPDATE_LOCAL) RF_TRY(check_same_driver(s));
-    if (p->bucket_bytes) s->bucket_elements = rf_div_up(p->bucket_bytes, sizeof(float));
-    if (!p->shares) return RF_OK;
-    s->shares = RF_NEW_ARRAY(double, count);
-    if (!s->shares) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    memcpy(s->shares, p->shares, count * sizeof(double));
+    RF_REQUIRE(!p->shares || p->num_shares == count, "%u shares for %u replicas; give one share per replica",
+               p->num_shares, count);
     return RF_OK;
+}
+
+/* `comm` (NULL: none) belongs to the strategy from here on. */
+static rf_result create_mirrored(const rf_mirrored_params *p, rf_comm *comm, rf_strategy **out)
+{
+    rf_strategy *s = *out = allocate();
+    if (!s) {
+        rf_comm_destroy(&comm);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    rf_result r = rf_world_create(comm, &s->world);
+    if (r >= 0) r = open_devices(s, p);
+    RF_TRY(rf_strategy_stick_if_alone(s, r));
+    RF_TRY(rf_strategy_agree(s, p));
+    return create_exchange(s);
 }
 
 RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, rf_strategy **out)
@@ -260,10 +237,29 @@ RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, r
     *out = NULL;
     static const rf_mirrored_params defaults = { 0 };
     rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(params ? params : &defaults, &s);
+    const rf_result r = create_mirrored(params ? params : &defaults, NULL, &s);
     if (r < 0) {
         rf_strategy_release(s);
-        return r;
+        return rf_error_context(r, "rf_strategy_create_mirrored");
+    }
+    *out = s;
+    return RF_OK;
+}
+
+RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *params, rf_strategy **out)
+{
+    RF_REQUIRE(out, "rf_strategy_create_multi_worker: out is NULL");
+    *out = NULL;
+    static const rf_multi_worker_params defaults = { 0 };
+    if (!params) params = &defaults;
+    rf_comm *comm;
+    /* The job before the devices: a worker that cannot open its own can then say so to the others. */
+    RF_TRY(rf_comm_create(&params->comm, &comm));
+    rf_strategy *s = NULL;
+    const rf_result r = create_mirrored(&params->mirrored, comm, &s);
+    if (r < 0) {
+        rf_strategy_release(s);
+        return rf_error_context(r, "rf_strategy_create_multi_worker");
     }
     *out = s;
     return RF_OK;
@@ -277,12 +273,12 @@ static char *first_entry(const char *list)
     return entry;
 }
 
-static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)
+static rf_result open_one_device(rf_strategy *s, const rf_one_device_params *p)
 {
     RF_REQUIRE(!p->device || !strchr(p->device, ','),
                "rf_strategy_create_one_device: device '%s' is a list; name one, or use rf_strategy_create_mirrored()",
                p->device);
-    RF_TRY(create_gpu(&p->options, out));
+    RF_TRY(create_gpu(s, &p->options));
     const char *wanted = p->device ? p->device : rf_env("RINGFIRE_DEVICES");
     char *entry = NULL;
     if (wanted) {
@@ -291,11 +287,21 @@ static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **
     }
     rf_device_info *infos;
     uint32_t num_infos, index = 0;
-    rf_result r = list_devices((*out)->gpu, &infos, &num_infos);
+    rf_result r = list_devices(s->gpu, &infos, &num_infos);
     if (r >= 0) r = rf_device_select_one(entry, infos, num_infos, &index);
     rf_free(infos);
     rf_free(entry);
-    return r < 0 ? r : open_replicas(*out, &index, 1, &p->options);
+    return r < 0 ? r : open_replicas(s, &index, 1, &p->options);
+}
+
+static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)
+{
+    rf_strategy *s = *out = allocate();
+    if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(rf_world_create(NULL, &s->world));
+    RF_TRY(open_one_device(s, p));
+    RF_TRY(rf_strategy_agree(s, &(rf_mirrored_params){ 0 }));
+    return create_exchange(s);
 }
 
 RF_API rf_result rf_strategy_create_one_device(const rf_one_device_params *params, rf_strategy **out)
@@ -320,10 +326,56 @@ RF_API uint32_t rf_strategy_num_replicas_in_sync(const rf_strategy *strategy)
     return strategy ? strategy->num_replicas : 0;
 }
 
+RF_API uint32_t rf_strategy_num_local_replicas(const rf_strategy *strategy)
+{
+    return strategy ? strategy->num_local : 0;
+}
+
+RF_API uint32_t rf_strategy_first_local_replica(const rf_strategy *strategy)
+{
+    return strategy ? strategy->first : 0;
+}
+
+RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy)
+{
+    return strategy ? strategy->world.rank : 0;
+}
+
+RF_API uint32_t rf_strategy_world_size(const rf_strategy *strategy)
+{
+    return strategy ? strategy->world.size : 0;
+}
+
+RF_API bool rf_strategy_is_chief(const rf_strategy *strategy)
+{
+    return strategy && strategy->world.rank == 0;
+}
+
+RF_API rf_comm *rf_strategy_comm(const rf_strategy *strategy)
+{
+    return strategy ? strategy->world.comm : NULL;
+}
+
+RF_API uint32_t rf_strategy_replica_rank(const rf_strategy *strategy, uint32_t replica)
+{
+    return strategy ? rf_world_rank_of(&strategy->world, replica) : 0;
+}
+
+rf_result rf_strategy_local_index(const rf_strategy *s, const char *caller, uint32_t replica, uint32_t *index)
+{
+    *index = 0;
+    RF_REQUIRE(replica < s->num_replicas, "%s: replica %u; there are %u", caller, replica, s->num_replicas);
+    RF_REQUIRE(rf_strategy_is_local(s, replica),
+               "%s: replica %u is on rank %u; the replicas of this worker, rank %u, are %u to %u", caller, replica,
+               rf_world_rank_of(&s->world, replica), s->world.rank, s->first, s->first + s->num_local - 1);
+    *index = replica - s->first;
+    return RF_OK;
+}
+
 RF_API const char *rf_strategy_device_name(const rf_strategy *strategy, uint32_t replica)
 {
     if (!strategy || replica >= strategy->num_replicas) return "";
-    return rf_gpu_info(strategy->replicas[replica].device)->name;
+    return strategy->identities[replica].name;
 }
 
 RF_API uint64_t rf_strategy_validation_messages(const rf_strategy *strategy)

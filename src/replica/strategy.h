@@ -43,8 +43,10 @@ typedef struct rf_local_state rf_local_state;
 rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const char *name, rf_local_state **out); /* f32, zero */
 void rf_local_state_destroy(rf_local_state **state);
 rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state); /* STATE value f32 [count] */
-/* Values of every replica one after the other: num_replicas * count floats. Blocking. */
+/* Values of every replica one after the other: num_replicas * count floats. Collective. */
 rf_result rf_local_state_read(rf_local_state *state, float *values);
+/* Those of this worker's replicas: num_local_replicas * count floats. Blocking, not collective. */
+rf_result rf_local_state_read_local(rf_local_state *state, float *values);
 rf_result rf_local_state_reset(rf_local_state *state);
 
 /* ---- updates: what an optimizer plugs into a strategy ---- */
@@ -69,6 +71,7 @@ typedef struct rf_updater_params {
     /* f32 scalar: sum of the squares of x [n]. Needed with variable_norms or global_norm. */
     rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, rf_value *out);
     uint32_t hyper_count;
+    uint32_t rate_hyper; /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
     /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries. `norm` is what was asked for, else 0. */
     void (*hyper)(void *user, uint64_t iteration, double norm, float *values);
 } rf_updater_params;
@@ -76,7 +79,7 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
 void rf_updater_destroy(rf_updater **updater);
 uint64_t rf_updater_iterations(const rf_updater *updater);
 /* A variable's part of a slot, rf_shape_count() floats: what checkpoints hold. Zeros for a variable that was never updated.
- * Blocking. Writing makes the variable known to the updater, so that state can be restored before the first step. */
+ * Both are collective. Writing makes the variable known to the updater, so that state can be restored before the first step. */
 rf_result rf_updater_read_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, float *values);
 rf_result rf_updater_write_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, const float *values);
 /* Makes several variables known at once, before their slots are written. */
@@ -86,6 +89,14 @@ void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations);
  * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure also
  * makes the trace fail. */
 rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables);
+
+/* ---- for loops that make collective calls ---- */
+
+/* Whether some worker says so. Collective. */
+rf_result rf_strategy_any(rf_strategy *strategy, bool mine, bool *any);
+/* A failure of this worker alone, at a place where the others go on: ends the job (where there are others), so that they do not
+ * wait for it. Does nothing when it has failed already or result >= 0. Returns `result`. */
+rf_result rf_strategy_give_up(rf_strategy *strategy, rf_result result);
 
 /* ---- pure plans, tested alone ---- */
 

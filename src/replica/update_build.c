@@ -34,12 +34,12 @@ static const void *identity(const void *piece, uint32_t k)
 typedef struct build {
     rf_update *update;
     rf_updater *updater;
-    uint32_t replica;
+    uint32_t index;
 } build;
 
-static bool owned(const rf_piece *piece, uint32_t replica)
+static bool owned(const build *b, const rf_piece *piece)
 {
-    return piece->owner == replica || piece->owner == RF_OWNER_ALL;
+    return piece->owner == b->updater->strategy->first + b->index || piece->owner == RF_OWNER_ALL;
 }
 
 static rf_result emit_accumulate(const build *b, range_graph *g, rf_value *results)
@@ -50,8 +50,8 @@ static rf_result emit_accumulate(const build *b, range_graph *g, rf_value *resul
         const rf_range *run = &b->update->runs[i];
         const uint64_t count = run->end - run->begin;
         rf_value total, x;
-        RF_TRY(range_state(g, identity(run, 0), b->updater->totals.buffers[b->replica], run->begin, count, &total));
-        RF_TRY(range_state(g, identity(run, 1), s->gradients.buffers[b->replica], run->begin, count, &x));
+        RF_TRY(range_state(g, identity(run, 0), b->updater->totals.buffers[b->index], run->begin, count, &total));
+        RF_TRY(range_state(g, identity(run, 1), s->gradients.buffers[b->index], run->begin, count, &x));
         RF_TRY(b->updater->params.emit_accumulate(g->graph, total, x));
     }
     return RF_OK;
@@ -61,7 +61,7 @@ static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
 {
     (void)results;
     rf_updater *u = b->updater;
-    const uint32_t r = b->replica;
+    const uint32_t r = b->index;
     const rf_tensor_desc hyper_desc = { RF_F32, RF_SHAPE((int64_t)u->params.hyper_count) };
     for (uint32_t i = 0; i < b->update->num_hypers; i++) {
         rf_value unused;
@@ -69,7 +69,7 @@ static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
     }
     for (uint32_t i = 0; i < b->update->pieces.count; i++) {
         const rf_piece *piece = &b->update->pieces.items[i];
-        if (!owned(piece, r)) continue;
+        if (!owned(b, piece)) continue;
         const uint64_t count = piece->range.end - piece->range.begin;
         rf_value param, grad, slots[RF_MAX_SLOTS] = { 0 }, hyper;
         RF_TRY(range_state(g, identity(piece, 0), u->strategy->trainable.values.buffers[r], piece->range.begin, count,
@@ -87,11 +87,11 @@ static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
 
 static rf_result emit_norms(const build *b, range_graph *g, rf_value *results)
 {
-    rf_update_replica *at = &b->update->replicas[b->replica];
+    rf_update_replica *at = &b->update->replicas[b->index];
     for (uint32_t i = 0; i < at->num_norms; i++) {
         const rf_piece *piece = &b->update->pieces.items[at->norm_pieces[i]];
         rf_value x;
-        RF_TRY(range_state(g, piece, rf_updater_gradients(b->updater)->buffers[b->replica], piece->range.begin,
+        RF_TRY(range_state(g, piece, rf_updater_gradients(b->updater)->buffers[b->index], piece->range.begin,
                            piece->range.end - piece->range.begin, &x));
         RF_TRY(b->updater->params.emit_sum_squares(g->graph, x, &results[i]));
     }
@@ -110,7 +110,7 @@ static rf_result make_program(const build *b, const char *name,
         const rf_program_params params = {
             .name = name, .graph = g.graph, .results = results, .num_results = num_results, .states = g.states.items
         };
-        r = rf_program_create(b->updater->strategy->replicas[b->replica].exec, &params, out);
+        r = rf_program_create(b->updater->strategy->replicas[b->index].exec, &params, out);
     }
     rf_graph_destroy(&g.graph);
     rf_free(g.states.items);
@@ -136,7 +136,7 @@ typedef struct transfer {
 
 static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recording *rec)
 {
-    rf_gpu_buffer *from = t->from ? t->from->buffers[b->replica] : NULL, *to = t->to->buffers[b->replica];
+    rf_gpu_buffer *from = t->from ? t->from->buffers[b->index] : NULL, *to = t->to->buffers[b->index];
     for (uint32_t i = 0; t->runs && i < b->update->num_runs; i++) {
         const rf_range run = b->update->runs[i];
         RF_TRY(from ? copy_part(rec, from, to, run)
@@ -144,7 +144,7 @@ static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recor
     }
     for (uint32_t i = 0; !t->runs && i < b->update->pieces.count; i++) {
         const rf_piece *piece = &b->update->pieces.items[i];
-        if (owned(piece, b->replica) == t->mine) RF_TRY(copy_part(rec, from, to, piece->range));
+        if (owned(b, piece) == t->mine) RF_TRY(copy_part(rec, from, to, piece->range));
     }
     rf_gpu_record_host_barrier(rec);
     return RF_OK;
@@ -152,7 +152,7 @@ static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recor
 
 static rf_result make_recording(const build *b, const transfer *t, rf_gpu_recording **out)
 {
-    RF_TRY(rf_gpu_recording_begin(b->updater->strategy->replicas[b->replica].device, t->name, out));
+    RF_TRY(rf_gpu_recording_begin(b->updater->strategy->replicas[b->index].device, t->name, out));
     RF_TRY(record_transfer(b, t, *out));
     return rf_gpu_recording_end(*out);
 }
@@ -180,16 +180,17 @@ static rf_result list_norms(const build *b, rf_update_replica *at, uint32_t *num
     const rf_updater_params *p = &b->updater->params;
     for (uint32_t i = 0; i < pieces->count; i++) {
         const rf_piece *piece = &pieces->items[i];
-        *num_owned += owned(piece, b->replica);
+        *num_owned += owned(b, piece);
         const uint32_t reader = piece->owner == RF_OWNER_ALL ? 0 : piece->owner;
-        if ((p->variable_norms || p->global_norm) && reader == b->replica) at->norm_pieces[at->num_norms++] = i;
+        if ((p->variable_norms || p->global_norm) && reader == b->updater->strategy->first + b->index)
+            at->norm_pieces[at->num_norms++] = i;
     }
     return RF_OK;
 }
 
 static rf_result build_replica(const build *b)
 {
-    rf_update_replica *at = &b->update->replicas[b->replica];
+    rf_update_replica *at = &b->update->replicas[b->index];
     const rf_strategy *s = b->updater->strategy;
     uint32_t num_owned = 0;
     RF_TRY(list_norms(b, at, &num_owned));
@@ -201,7 +202,7 @@ static rf_result build_replica(const build *b)
         RF_TRY(make_recording(b, &(transfer){ "first gradients", &s->gradients, totals, true, false }, &at->first));
         RF_TRY(make_recording(b, &(transfer){ "clear gradients", NULL, totals, true, false }, &at->clear));
     }
-    return s->num_replicas > 1 && s->replicas[b->replica].staged ? make_staging(b, at) : RF_OK;
+    return s->num_replicas > 1 && s->replicas[b->index].staged ? make_staging(b, at) : RF_OK;
 }
 
 /* ---- the update ---- */
@@ -229,17 +230,19 @@ static rf_result list_ranges(rf_update *update, uint64_t max_piece)
 
 static rf_result make_room(rf_update *update, const rf_updater *u)
 {
-    const uint32_t replicas = u->strategy->num_replicas;
+    const uint32_t replicas = u->strategy->num_local;
     update->num_hypers = u->params.variable_norms ? update->count : 1;
     update->hypers = RF_NEW_ARRAY(float, (size_t)update->num_hypers * u->params.hyper_count);
     update->squares = RF_NEW_ARRAY(double, update->num_hypers);
     update->partials = RF_NEW_ARRAY(float, update->pieces.count);
+    update->gathered = RF_NEW_ARRAY(float, update->pieces.count);
+    update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->world.size);
     update->frames = RF_NEW_ARRAY(rf_frame *, replicas);
     update->from = RF_NEW_ARRAY(const float *, replicas);
     update->to = RF_NEW_ARRAY(float *, replicas);
     update->replicas = RF_NEW_ARRAY(rf_update_replica, replicas);
-    return update->hypers && update->squares && update->partials && update->frames && update->from && update->to &&
-                   update->replicas
+    return update->hypers && update->squares && update->partials && update->gathered && update->counts &&
+                   update->frames && update->from && update->to && update->replicas
                ? RF_OK
                : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -259,8 +262,9 @@ static rf_result prepare(rf_update *update)
     RF_TRY(list_ranges(update, u->strategy->max_piece));
     RF_TRY(rf_pieces_restrict(&u->plan, update->spans, update->count, u->params.variable_norms, &update->pieces));
     RF_TRY(make_room(update, u));
-    for (uint32_t r = 0; r < u->strategy->num_replicas; r++)
-        RF_TRY(rf_error_context(build_replica(&(build){ update, u, r }), "update on replica %u", r));
+    for (uint32_t r = 0; r < u->strategy->num_local; r++)
+        RF_TRY(
+            rf_error_context(build_replica(&(build){ update, u, r }), "update on replica %u", u->strategy->first + r));
     return RF_OK;
 }
 
@@ -285,7 +289,7 @@ static void free_replica(rf_update_replica *at)
 /* Nothing of it may be in flight. */
 void rf_update_unprepare(rf_update *update)
 {
-    for (uint32_t r = 0; update->replicas && r < update->updater->strategy->num_replicas; r++)
+    for (uint32_t r = 0; update->replicas && r < update->updater->strategy->num_local; r++)
         free_replica(&update->replicas[r]);
     rf_free(update->replicas);
     rf_free(update->sorted);
@@ -294,6 +298,8 @@ void rf_update_unprepare(rf_update *update)
     rf_free(update->hypers);
     rf_free(update->squares);
     rf_free(update->partials);
+    rf_free(update->gathered);
+    rf_free(update->counts);
     rf_free(update->frames);
     rf_free(update->from);
     rf_free(update->to);

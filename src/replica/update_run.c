@@ -27,44 +27,49 @@ static void compute_hypers(rf_update *update)
     }
 }
 
-static rf_result acquire_apply(rf_update *update, uint32_t replica, rf_frame **frame)
+static rf_result acquire_apply(rf_update *update, uint32_t index, rf_frame **frame)
 {
-    RF_TRY(rf_program_acquire(update->replicas[replica].apply, 0, frame));
-    const size_t count = update->updater->params.hyper_count;
+    const rf_updater *u = update->updater;
+    RF_TRY(rf_program_acquire(update->replicas[index].apply, 0, frame));
+    const size_t count = u->params.hyper_count;
+    const bool perturbed = u->strategy->first + index == u->strategy->perturbed;
     for (uint32_t i = 0; i < update->num_hypers; i++) {
         float *values = rf_frame_host(*frame, i);
-        if (values) memcpy(values, update->hypers + i * count, count * sizeof(float));
+        if (!values) continue;
+        memcpy(values, update->hypers + i * count, count * sizeof(float));
+        /* RINGFIRE_TEST_PERTURB: a device whose arithmetic rounds differently. */
+        if (perturbed) values[u->params.rate_hyper] *= 1 + 0x1p-23f;
     }
     return RF_OK;
 }
 
 /* ---- together with stage A ---- */
 
-rf_result rf_update_join_submission(rf_update *update, uint32_t replica, rf_frame **frames, uint32_t *count)
+rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame **frames, uint32_t *count)
 {
     rf_updater *u = update->updater;
     if (u->accumulated > 0) {
-        RF_TRY(rf_program_acquire(update->replicas[replica].accumulate, 0, &frames[*count]));
+        RF_TRY(rf_program_acquire(update->replicas[index].accumulate, 0, &frames[*count]));
         ++*count;
     }
     if (u->strategy->num_replicas > 1 || wants_norms(u) || !is_due(u)) return RF_OK;
     compute_hypers(update);
-    RF_TRY(acquire_apply(update, replica, &frames[*count]));
+    RF_TRY(acquire_apply(update, index, &frames[*count]));
     ++*count;
     return RF_OK;
 }
 
 /* ---- reduce ---- */
 
-static rf_result submit_one(rf_strategy *s, uint32_t replica, rf_gpu_recording *rec)
+static rf_result submit_one(rf_strategy *s, uint32_t index, rf_gpu_recording *rec)
 {
-    return rec ? rf_replica_submit_recordings(&s->replicas[replica], &rec, 1) : RF_OK;
+    return rec ? rf_replica_submit_recordings(&s->replicas[index], &rec, 1) : RF_OK;
 }
 
 /* Host addresses for the exchange: device memory itself where it is mapped, else staging. */
-static float *reachable(const rf_strategy *s, uint32_t replica, const rf_flat *flat, const rf_flat *staging)
+static float *reachable(const rf_strategy *s, uint32_t index, const rf_flat *flat, const rf_flat *staging)
 {
-    return rf_flat_mapped(s->replicas[replica].staged ? staging : flat, replica);
+    return rf_flat_mapped(s->replicas[index].staged ? staging : flat, index);
 }
 
 static rf_result reduce_gradients(rf_update *update, const uint32_t *examples)
@@ -72,7 +77,7 @@ static rf_result reduce_gradients(rf_update *update, const uint32_t *examples)
     rf_updater *u = update->updater;
     rf_strategy *s = u->strategy;
     const rf_flat *gradients = rf_updater_gradients(u);
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
+    for (uint32_t r = 0; r < s->num_local; r++) {
         /* Sums over several steps hold something whatever this step's share was. */
         const bool contributes = examples[r] > 0 || u->params.accumulation_steps > 1;
         if (contributes) RF_TRY(submit_one(s, r, update->replicas[r].gradients_down));
@@ -82,29 +87,58 @@ static rf_result reduce_gradients(rf_update *update, const uint32_t *examples)
     RF_TRY(rf_strategy_wait(s));
     RF_TRY(s->exchange->fns->reduce_scatter(s->exchange, update->pieces.items, update->pieces.count, update->from,
                                             update->to));
-    for (uint32_t r = 0; r < s->num_replicas; r++) RF_TRY(submit_one(s, r, update->replicas[r].gradients_up));
+    for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(submit_one(s, r, update->replicas[r].gradients_up));
     return RF_OK;
 }
 
 /* ---- norms ---- */
 
+/* The replica that takes the norm of a piece: the owner; of a piece that all have, the first, so that all use the same
+ * number. */
+static uint32_t reader(const rf_piece *piece)
+{
+    return piece->owner == RF_OWNER_ALL ? 0 : piece->owner;
+}
+
+/* Partials of this worker's pieces become those of all pieces: each rank sends its own, in order of pieces. */
+static rf_result share_partials(rf_update *update)
+{
+    rf_world *w = &update->updater->strategy->world;
+    if (w->size == 1) return RF_OK;
+    const rf_piece_list *pieces = &update->pieces;
+    uint32_t sent = 0;
+    memset(update->counts, 0, w->size * sizeof(update->counts[0]));
+    for (uint32_t i = 0; i < pieces->count; i++) {
+        const uint32_t rank = rf_world_rank_of(w, reader(&pieces->items[i]));
+        update->counts[rank] += sizeof(float);
+        if (rank == w->rank) update->partials[sent++] = update->partials[i];
+    }
+    RF_TRY(rf_world_gather_bytes(w, "norms", update->partials, update->gathered, update->counts));
+    for (uint32_t rank = 0, from = 0; rank < w->size; rank++) {
+        for (uint32_t i = 0; i < pieces->count; i++)
+            if (rf_world_rank_of(w, reader(&pieces->items[i])) == rank) update->partials[i] = update->gathered[from++];
+    }
+    return RF_OK;
+}
+
 /* Sums of squares per piece on their owners; the rest here, in double and in the order of the pieces. */
 static rf_result reduce_norms(rf_update *update)
 {
     rf_strategy *s = update->updater->strategy;
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
+    for (uint32_t r = 0; r < s->num_local; r++) {
         const rf_update_replica *at = &update->replicas[r];
         if (!at->norms) continue;
         RF_TRY(rf_program_acquire(at->norms, 0, &update->frames[r]));
         RF_TRY(rf_replica_submit_frames(&s->replicas[r], &update->frames[r], 1));
     }
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
+    for (uint32_t r = 0; r < s->num_local; r++) {
         const rf_update_replica *at = &update->replicas[r];
         if (!at->norms) continue;
-        RF_TRY(rf_strategy_wait_replica(s, r));
+        RF_TRY(rf_strategy_wait_local(s, r));
         for (uint32_t i = 0; i < at->num_norms; i++)
             memcpy(&update->partials[at->norm_pieces[i]], rf_frame_result(update->frames[r], i), sizeof(float));
     }
+    RF_TRY(share_partials(update));
     for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = 0;
     for (uint32_t i = 0; i < update->pieces.count; i++) {
         const uint32_t variable = update->pieces.items[i].variable;
@@ -120,9 +154,9 @@ static rf_result apply(rf_update *update)
 {
     rf_strategy *s = update->updater->strategy;
     compute_hypers(update);
-    for (uint32_t r = 0; r < s->num_replicas; r++)
+    for (uint32_t r = 0; r < s->num_local; r++)
         if (update->replicas[r].apply) RF_TRY(acquire_apply(update, r, &update->frames[r]));
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
+    for (uint32_t r = 0; r < s->num_local; r++) {
         if (!update->replicas[r].apply) continue;
         RF_TRY(rf_replica_submit_frames(&s->replicas[r], &update->frames[r], 1));
         RF_TRY(submit_one(s, r, update->replicas[r].values_down));
@@ -134,14 +168,14 @@ static rf_result gather_values(rf_update *update)
 {
     rf_strategy *s = update->updater->strategy;
     const rf_flat *values = &s->trainable.values;
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
+    for (uint32_t r = 0; r < s->num_local; r++) {
         update->from[r] = reachable(s, r, values, &s->download);
         update->to[r] = reachable(s, r, values, &s->upload);
     }
     RF_TRY(rf_strategy_wait(s));
     RF_TRY(s->exchange->fns->all_gather(s->exchange, update->pieces.items, update->pieces.count, update->from,
                                         update->to));
-    for (uint32_t r = 0; r < s->num_replicas; r++) RF_TRY(submit_one(s, r, update->replicas[r].values_up));
+    for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(submit_one(s, r, update->replicas[r].values_up));
     return RF_OK;
 }
 
@@ -162,7 +196,7 @@ static rf_result finish_due(rf_update *update, const uint32_t *examples)
 static rf_result begin_totals(rf_update *update, const uint32_t *examples)
 {
     rf_strategy *s = update->updater->strategy;
-    for (uint32_t r = 0; r < s->num_replicas; r++)
+    for (uint32_t r = 0; r < s->num_local; r++)
         RF_TRY(submit_one(s, r, examples[r] > 0 ? update->replicas[r].first : update->replicas[r].clear));
     return RF_OK;
 }

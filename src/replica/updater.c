@@ -10,7 +10,7 @@
 static void free_slots(const rf_strategy *s, rf_gpu_buffer **slots[RF_MAX_SLOTS])
 {
     for (uint32_t k = 0; k < RF_MAX_SLOTS; k++) {
-        for (uint32_t r = 0; slots[k] && r < s->num_replicas; r++) rf_gpu_buffer_destroy(&slots[k][r]);
+        for (uint32_t r = 0; slots[k] && r < s->num_local; r++) rf_gpu_buffer_destroy(&slots[k][r]);
         rf_free(slots[k]);
         slots[k] = NULL;
     }
@@ -82,10 +82,37 @@ void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations)
 
 /* State of the replicas of one plan. */
 typedef struct holding {
-    const rf_strategy *strategy;
+    rf_strategy *strategy;
     const rf_piece_list *plan;
-    rf_gpu_buffer *const *buffers; /* slot: [num_replicas] */
+    rf_gpu_buffer *const *buffers; /* slot: [num_local] */
 } holding;
+
+/* A part of a piece that lies at `at` (in bytes) in its owner's array. */
+typedef struct part {
+    const rf_piece *piece;
+    float *host;
+    uint64_t at, size;
+} part;
+
+/* The owner's worker reads it and passes it on to the others. */
+static rf_result read_part(const holding *h, const part *p)
+{
+    rf_strategy *s = h->strategy;
+    if (p->piece->owner == RF_OWNER_ALL) return rf_gpu_buffer_read(h->buffers[0], p->at, p->host, p->size);
+    rf_result r = RF_OK;
+    if (rf_strategy_is_local(s, p->piece->owner))
+        r = rf_gpu_buffer_read(h->buffers[p->piece->owner - s->first], p->at, p->host, p->size);
+    RF_TRY(rf_strategy_stick_if_alone(s, r));
+    return rf_world_broadcast(&s->world, "optimizer state", p->host, (size_t)p->size, p->piece->owner);
+}
+
+static rf_result write_part(const holding *h, const part *p)
+{
+    for (uint32_t r = 0; r < h->strategy->num_local; r++)
+        if (p->piece->owner == RF_OWNER_ALL || p->piece->owner == h->strategy->first + r)
+            RF_TRY(rf_gpu_buffer_write(h->buffers[r], p->at, p->host, p->size));
+    return RF_OK;
+}
 
 /* Calls for the overlap of each piece with `range`. */
 static rf_result move_range(const holding *h, rf_range range, float *values, bool write)
@@ -95,30 +122,25 @@ static rf_result move_range(const holding *h, rf_range range, float *values, boo
         const uint64_t begin = piece->range.begin > range.begin ? piece->range.begin : range.begin;
         const uint64_t end = piece->range.end < range.end ? piece->range.end : range.end;
         if (begin >= end) continue;
-        const uint64_t at = (piece->slot_offset + begin - piece->range.begin) * sizeof(float);
-        const uint64_t size = (end - begin) * sizeof(float);
-        float *host = values + (begin - range.begin);
-        const bool all = piece->owner == RF_OWNER_ALL;
-        if (!write) {
-            RF_TRY(rf_gpu_buffer_read(h->buffers[all ? 0 : piece->owner], at, host, size));
-            continue;
-        }
-        for (uint32_t r = 0; r < h->strategy->num_replicas; r++)
-            if (all || piece->owner == r) RF_TRY(rf_gpu_buffer_write(h->buffers[r], at, host, size));
+        const part p = { piece, values + (begin - range.begin),
+                         (piece->slot_offset + begin - piece->range.begin) * sizeof(float),
+                         (end - begin) * sizeof(float) };
+        RF_TRY(write ? write_part(h, &p) : read_part(h, &p));
     }
     return RF_OK;
 }
 
+/* `counts` is by number of replica. */
 static rf_result create_slots(const rf_updater *u, const uint64_t *counts, rf_gpu_buffer **slots[RF_MAX_SLOTS])
 {
     const rf_strategy *s = u->strategy;
     for (uint32_t k = 0; k < u->params.num_slots; k++) {
-        slots[k] = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_replicas);
+        slots[k] = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_local);
         if (!slots[k]) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        for (uint32_t r = 0; r < s->num_replicas; r++) {
-            if (counts[r] == 0) continue;
-            RF_TRY(rf_gpu_buffer_create(s->replicas[r].device, RF_GPU_MEMORY_DEVICE, counts[r] * sizeof(float),
-                                        "optimizer state", &slots[k][r]));
+        for (uint32_t r = 0; r < s->num_local; r++) {
+            if (counts[s->first + r] == 0) continue;
+            RF_TRY(rf_gpu_buffer_create(s->replicas[r].device, RF_GPU_MEMORY_DEVICE,
+                                        counts[s->first + r] * sizeof(float), "optimizer state", &slots[k][r]));
         }
     }
     return RF_OK;
@@ -172,6 +194,7 @@ static rf_result replan(rf_updater *u, rf_variable **all, uint32_t count)
     if (r >= 0) r = make_plan(u, all, count, &plan, slot_counts);
     if (r >= 0) r = create_slots(u, slot_counts, slots);
     if (r >= 0) r = move_slots(u, &plan, slots);
+    if (u->plan.count > 0) r = rf_strategy_stick_if_alone(s, r); /* state moves between workers */
     rf_free(slot_counts);
     if (r < 0) {
         free_slots(s, slots);

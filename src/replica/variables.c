@@ -31,7 +31,7 @@ static rf_result reserve(rf_strategy *s, rf_store *store, uint64_t count)
 static rf_result write_all(const rf_variable *v, const float *values, uint64_t count)
 {
     rf_store *store = rf_variable_store(v);
-    for (uint32_t r = 0; r < v->strategy->num_replicas; r++)
+    for (uint32_t r = 0; r < v->strategy->num_local; r++)
         RF_TRY(rf_flat_write(&store->values, r, v->offset, count, values));
     return RF_OK;
 }
@@ -52,7 +52,7 @@ static rf_result place(rf_variable *v, const float *values)
         float *zeros = RF_NEW_ARRAY(float, padded);
         if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_result r = RF_OK;
-        for (uint32_t i = 0; r >= 0 && i < s->num_replicas; i++)
+        for (uint32_t i = 0; r >= 0 && i < s->num_local; i++)
             r = rf_flat_write(&s->gradients, i, v->offset, padded, zeros);
         rf_free(zeros);
         RF_TRY(r);
@@ -173,21 +173,28 @@ RF_API bool rf_variable_trainable(const rf_variable *variable)
 
 /* ---- values ---- */
 
+static rf_result read_local(const rf_variable *v, uint32_t index, float *values)
+{
+    RF_TRY(rf_strategy_wait_local(v->strategy, index));
+    RF_TRY(rf_strategy_status(v->strategy));
+    return rf_flat_read(&rf_variable_store(v)->values, index, v->offset, v->count, values);
+}
+
 RF_API rf_result rf_variable_read_replica(const rf_variable *variable, uint32_t replica, float *values)
 {
-    RF_REQUIRE(variable, "rf_variable_read: variable is NULL");
-    RF_REQUIRE(values, "rf_variable_read: values is NULL");
-    rf_strategy *s = variable->strategy;
-    RF_REQUIRE(replica < s->num_replicas, "rf_variable_read_replica: replica %u of '%s'; there are %u", replica,
-               variable->name, s->num_replicas);
-    RF_TRY(rf_strategy_wait_replica(s, replica));
-    RF_TRY(rf_strategy_status(s));
-    return rf_flat_read(&rf_variable_store(variable)->values, replica, variable->offset, variable->count, values);
+    RF_REQUIRE(variable, "rf_variable_read_replica: variable is NULL");
+    RF_REQUIRE(values, "rf_variable_read_replica: values is NULL");
+    uint32_t index;
+    RF_TRY(rf_error_context(rf_strategy_local_index(variable->strategy, "rf_variable_read_replica", replica, &index),
+                            "variable '%s'", variable->name));
+    return read_local(variable, index, values);
 }
 
 RF_API rf_result rf_variable_read(const rf_variable *variable, float *values)
 {
-    return rf_variable_read_replica(variable, 0, values);
+    RF_REQUIRE(variable, "rf_variable_read: variable is NULL");
+    RF_REQUIRE(values, "rf_variable_read: values is NULL");
+    return read_local(variable, 0, values);
 }
 
 RF_API rf_result rf_variable_assign(rf_variable *variable, const float *values)
@@ -197,6 +204,20 @@ RF_API rf_result rf_variable_assign(rf_variable *variable, const float *values)
     RF_TRY(rf_strategy_wait(variable->strategy));
     RF_TRY(rf_strategy_status(variable->strategy));
     return write_all(variable, values, variable->count);
+}
+
+/* The reduced gradient lies with the owner of the piece, whose worker passes it on. */
+static rf_result read_gradient(rf_updater *u, const rf_piece *piece, rf_range range, float *values)
+{
+    rf_strategy *s = u->strategy;
+    const rf_flat *gradients = rf_updater_gradients(u);
+    const uint64_t count = range.end - range.begin;
+    if (piece->owner == RF_OWNER_ALL) return rf_flat_read(gradients, 0, range.begin, count, values);
+    rf_result r = RF_OK;
+    if (rf_strategy_is_local(s, piece->owner))
+        r = rf_flat_read(gradients, piece->owner - s->first, range.begin, count, values);
+    RF_TRY(rf_strategy_stick_if_alone(s, r));
+    return rf_world_broadcast(&s->world, "gradient", values, (size_t)count * sizeof(float), piece->owner);
 }
 
 RF_API rf_result rf_variable_read_gradient(const rf_variable *variable, float *values)
@@ -217,9 +238,7 @@ RF_API rf_result rf_variable_read_gradient(const rf_variable *variable, float *v
         const rf_piece *piece = &u->plan.items[i];
         const uint64_t from = piece->range.begin > begin ? piece->range.begin : begin;
         const uint64_t to = piece->range.end < end ? piece->range.end : end;
-        if (from >= to) continue;
-        const uint32_t owner = piece->owner == RF_OWNER_ALL ? 0 : piece->owner;
-        RF_TRY(rf_flat_read(rf_updater_gradients(u), owner, from, to - from, values + (from - begin)));
+        if (from < to) RF_TRY(read_gradient(u, piece, (rf_range){ from, to }, values + (from - begin)));
     }
     return RF_OK;
 }

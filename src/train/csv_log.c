@@ -10,7 +10,7 @@
 typedef struct csv_log {
     char *path;
     bool append;
-    FILE *file; /* open while fit runs */
+    FILE *file; /* open while fit runs; NULL on workers other than the chief */
     bool needs_header;
 } csv_log;
 
@@ -22,8 +22,9 @@ static rf_result write_failed(const csv_log *log)
 static rf_result on_train_begin(void *user, rf_fit_state *state)
 {
     csv_log *log = user;
-    (void)state;
     if (log->file) (void)fclose(log->file); /* an earlier fit ended with an error */
+    log->file = NULL;
+    if (state->rank != 0) return RF_OK;
     log->file = fopen(log->path, log->append ? "a" : "w");
     if (!log->file) return RF_FAIL_ERRNO(RF_ERROR_IO, "csv log: cannot open '%s' for writing", log->path);
     if (fseek(log->file, 0, SEEK_END) != 0) return write_failed(log);
@@ -43,6 +44,7 @@ static void format_number(double value, char *buf, size_t size)
 static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     csv_log *log = user;
+    if (!log->file) return RF_OK;
     if (log->needs_header) {
         fputs("epoch", log->file);
         for (uint32_t i = 0; i < logs->count; i++) fprintf(log->file, ",%s", logs->name[i]);
@@ -67,6 +69,7 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     (void)logs;
     FILE *file = log->file;
     log->file = NULL;
+    if (!file) return RF_OK;
     return fclose(file) != 0 ? write_failed(log) : RF_OK;
 }
 

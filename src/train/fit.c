@@ -2,6 +2,7 @@
 /* The training loop behind rf_model_fit(). */
 #include "base/error.h"
 #include "base/platform.h"
+#include "replica/strategy.h"
 #include "train/callback.h"
 #include "train/compile.h"
 #include "train/logs.h"
@@ -118,12 +119,30 @@ static rf_result train_batches(fit_run *run, uint64_t *batches)
         RF_TRY(rf_run_batch(run->compiled, run->compiled->train, &run->compiled->train_meters, batch));
         run->state.batch_examples += (uint32_t)batch->component[0].shape.dim[0];
         ++*batches;
-        if (++in_group == group) {
+        const bool stop = rf_strategy_stop_agreed(run->model->strategy);
+        if (++in_group == group || stop) {
             in_group = 0;
             RF_TRY(end_execution(run));
         }
+        if (stop) break;
     }
     return in_group > 0 ? end_execution(run) : RF_OK;
+}
+
+/* Values of the epoch that has ended, validation included, and its callbacks. */
+static rf_result end_epoch(fit_run *run, rf_history *history)
+{
+    rf_compiled *c = run->compiled;
+    run->logs = (rf_logs){ 0 };
+    RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs));
+    if (run->params->validation_data) {
+        RF_TRY(rf_evaluate_pass(c, run->params->validation_data, "rf_model_fit: validation_data"));
+        RF_TRY(rf_meters_read(&c->evaluate_meters, c->val_names, &run->logs));
+    }
+    rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
+    if (history) RF_TRY(rf_history_add(history, &run->logs));
+    RF_TRY(call_all(run, EPOCH_END, &run->logs));
+    return rf_strategy_any(run->model->strategy, run->state.stop_training, &run->state.stop_training);
 }
 
 static rf_result train_epoch(fit_run *run, rf_history *history)
@@ -139,22 +158,16 @@ static rf_result train_epoch(fit_run *run, rf_history *history)
     RF_TRY(train_batches(run, &batches));
     RF_REQUIRE(batches > 0, "rf_model_fit: data has no elements");
     run->state.batches_per_epoch = (int64_t)batches;
-
-    run->logs = (rf_logs){ 0 };
-    RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs));
-    if (run->params->validation_data) {
-        RF_TRY(rf_evaluate_pass(c, run->params->validation_data, "rf_model_fit: validation_data"));
-        RF_TRY(rf_meters_read(&c->evaluate_meters, c->val_names, &run->logs));
-    }
-    rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
-    if (history) RF_TRY(rf_history_add(history, &run->logs));
-    return call_all(run, EPOCH_END, &run->logs);
+    return rf_strategy_stop_agreed(run->model->strategy) ? RF_OK : end_epoch(run, history);
 }
 
 static rf_result train(fit_run *run, rf_history *history)
 {
+    /* Reading values is collective: where one worker's callbacks want them, all read them. */
+    RF_TRY(rf_strategy_any(run->model->strategy, run->reads_batches, &run->reads_batches));
     RF_TRY(call_all(run, TRAIN_BEGIN, NULL));
     for (uint32_t epoch = run->state.epoch; epoch < run->state.num_epochs && !run->state.stop_training; epoch++) {
+        if (rf_strategy_stop_agreed(run->model->strategy)) break; /* perhaps during the validation */
         run->state.epoch = epoch;
         RF_TRY(train_epoch(run, history));
     }
@@ -200,6 +213,7 @@ rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history 
     run.state = (rf_fit_state){
         .model = model,
         .optimizer = model->compiled->optimizer,
+        .rank = rf_strategy_rank(model->strategy),
         .epoch = params->initial_epoch,
         .num_epochs = params->epochs ? params->epochs : 1,
         .batches_per_epoch = params->steps_per_epoch > 0 ? (int64_t)params->steps_per_epoch
@@ -213,5 +227,5 @@ rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history 
     }
     const rf_result r = train(&run, history);
     rf_iterator_destroy(&run.iterator);
-    return r;
+    return rf_strategy_give_up(model->strategy, r);
 }

@@ -78,26 +78,44 @@ rf_result rf_metric_reset(rf_metric *metric)
     return rf_local_state_reset(metric->state);
 }
 
+/* The value of a metric from its state on some replicas. */
+static double combine(const rf_metric *metric, const float *states, uint32_t num_replicas)
+{
+    double total = 0.0, weight = 0.0;
+    for (uint32_t i = 0; i < num_replicas; i++) {
+        const float *state = states + (size_t)i * STATE_COUNT;
+        total += (double)state[STATE_TOTAL] + (double)state[STATE_COMPENSATION];
+        weight += (double)state[STATE_WEIGHT];
+    }
+    if (metric->kind == RF_METRIC_SUM) return total;
+    return weight != 0.0 ? total / weight : 0.0;
+}
+
+static rf_result read_metric(rf_metric *metric, uint32_t num_replicas, rf_result (*read)(rf_local_state *, float *),
+                             double *out)
+{
+    float *values = RF_NEW_ARRAY(float, (size_t)num_replicas *STATE_COUNT);
+    if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = read(metric->state, values);
+    if (r >= 0) *out = combine(metric, values, num_replicas);
+    rf_free(values);
+    return r;
+}
+
 rf_result rf_metric_result(rf_metric *metric, double *out)
 {
     RF_REQUIRE(out, "rf_metric_result: out is NULL");
     *out = 0.0;
     RF_REQUIRE(metric, "rf_metric_result: metric is NULL");
-    const uint32_t num_replicas = rf_strategy_num_replicas_in_sync(metric->strategy);
-    float *values = RF_NEW_ARRAY(float, (size_t)num_replicas *STATE_COUNT);
-    if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = rf_local_state_read(metric->state, values);
-    if (r == RF_OK) {
-        double total = 0.0, weight = 0.0;
-        for (uint32_t i = 0; i < num_replicas; i++) {
-            const float *state = values + (size_t)i * STATE_COUNT;
-            total += (double)state[STATE_TOTAL] + (double)state[STATE_COMPENSATION];
-            weight += (double)state[STATE_WEIGHT];
-        }
-        *out = metric->kind == RF_METRIC_SUM ? total : weight != 0.0 ? total / weight : 0.0;
-    }
-    rf_free(values);
-    return r;
+    return read_metric(metric, rf_strategy_num_replicas_in_sync(metric->strategy), rf_local_state_read, out);
+}
+
+rf_result rf_metric_local_result(rf_metric *metric, double *out)
+{
+    RF_REQUIRE(out, "rf_metric_local_result: out is NULL");
+    *out = 0.0;
+    RF_REQUIRE(metric, "rf_metric_local_result: metric is NULL");
+    return read_metric(metric, rf_strategy_num_local_replicas(metric->strategy), rf_local_state_read_local, out);
 }
 
 /* What is accumulated: 1 or 0 per example for accuracies, else the value itself. */

@@ -96,6 +96,7 @@ rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *
         .emit_accumulate = emit_accumulate,
         .emit_sum_squares = emit_sum_squares,
         .hyper_count = RF_HYPER_COUNT,
+        .rate_hyper = RF_HYPER_RATE,
         .hyper = fill_hyper,
     };
     const rf_result r = rf_updater_create(strategy, &updater, &optimizer->updater);

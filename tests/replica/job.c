@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct shared {
+    report reports[MAX_WORKERS];
+    volatile uint32_t words[MAX_NUMBERS];
+} shared;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+rf_result job_failure(worker *w, const char *file, int line, const char *what)
+{
+    snprintf(w->report->message, sizeof(w->report->message), "%s:%d: %s", file, line, what);
+    return RF_ERROR_INTERNAL;
+}
+
+rf_result job_unexpected(worker *w, int line, const char *what, rf_result got)
+{
+    snprintf(w->report->message, sizeof(w->report->message), "line %d: %s: %s: %s", line, what, rf_result_name(got),
+             rf_error_message());
+    return RF_ERROR_INTERNAL;
+}
+
+/* One that was free a moment ago. */
+static uint16_t free_port(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof(address);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static rf_result create_strategy(const job_params *p, uint32_t rank, uint16_t port, rf_strategy **out)
+{
+    rf_multi_worker_params params = { .mirrored = p->mirrored };
+    params.mirrored.devices = p->devices[rank];
+    params.mirrored.shares = p->shares[rank];
+    for (const char *c = p->devices[rank]; p->shares[rank] && c; c = strchr(c + 1, ',')) params.mirrored.num_shares++;
+    if (p->num_workers > 1)
+        params.comm = (rf_comm_params){ .world_size = p->num_workers,
+                                        .rank = rank,
+                                        .master_address = "127.0.0.1",
+                                        .master_port = port,
+                                        .insecure = true,
+                                        .bootstrap_timeout = 20,
+                                        .peer_timeout = p->peer_timeout,
+                                        .operation_timeout = 60 };
+    return rf_strategy_create_multi_worker(&params, out);
+}
+
+static void work(const job_params *p, uint32_t rank, uint16_t port, worker_fn body, shared *all)
+{
+    report *mine = &all->reports[rank];
+    char text[16];
+    snprintf(text, sizeof(text), "%u", p->perturb - 1);
+    if (p->perturb) setenv("RINGFIRE_TEST_PERTURB", text, 1);
+    worker w = { .rank = rank, .world_size = p->num_workers, .user = p->user, .report = mine, .shared = all->words };
+    rf_result r = create_strategy(p, rank, port, &w.strategy);
+    const double start = now();
+    if (r >= 0) {
+        rf_strategy_set_seed(w.strategy, 7);
+        r = body(&w);
+    }
+    if (r < 0 && !mine->message[0]) snprintf(mine->message, sizeof(mine->message), "%s", rf_error_message());
+    mine->seconds = now() - start;
+    mine->result = r;
+    rf_strategy_destroy(&w.strategy);
+}
+
+/* Kills a worker when the job says so. */
+static void watch(const job_params *p, const pid_t *children, const shared *all)
+{
+    while (p->kill_rank) {
+        const struct timespec pause = { 0, 5000000 };
+        nanosleep(&pause, NULL);
+        int status;
+        if (waitpid(children[p->kill_rank - 1], &status, WNOHANG) != 0) return;
+        if (!all->words[0]) continue;
+        kill(children[p->kill_rank - 1], SIGKILL);
+        return;
+    }
+}
+
+void run_job(const job_params *params, worker_fn body, report reports[MAX_WORKERS])
+{
+    shared *all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(all != MAP_FAILED);
+    const uint16_t port = params->num_workers > 1 ? free_port() : 0;
+    pid_t children[MAX_WORKERS];
+    for (uint32_t r = 0; r < params->num_workers; r++) {
+        all->reports[r].result = RF_ERROR_CANCELLED; /* stays where the process ends early */
+        children[r] = fork();
+        assert_true(children[r] >= 0);
+        if (children[r] > 0) continue;
+        alarm(240); /* a worker that hangs is a failure, not a hanging test */
+        work(params, r, port, body, all);
+        _exit(0);
+    }
+    watch(params, children, all);
+    for (uint32_t r = 0; r < params->num_workers; r++) {
+        int status;
+        if (waitpid(children[r], &status, 0) == children[r] && WIFSIGNALED(status))
+            snprintf(all->reports[r].message, sizeof(all->reports[r].message), "ended by signal %d", WTERMSIG(status));
+    }
+    memcpy(reports, all->reports, sizeof(all->reports));
+    munmap(all, sizeof(*all));
+    for (uint32_t r = 0; r < params->num_workers; r++) {
+        if (reports[r].result != RF_ERROR_NOT_FOUND ||
+            (!strstr(reports[r].message, "'llvmpipe'") && !strstr(reports[r].message, "'SwiftShader'")))
+            continue;
+        print_message("left out: %s\n", reports[r].message);
+        skip();
+    }
+}
+
+void check_job(const report *reports, uint32_t num_workers)
+{
+    for (uint32_t r = 0; r < num_workers; r++)
+        if (reports[r].result != RF_OK)
+            fail_msg("rank %u: %s: %s", r, rf_result_name(reports[r].result), reports[r].message);
+}

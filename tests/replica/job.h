@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs for tests: every worker is a forked process, which says what it found through shared memory. The process that forks
+ * never touches a Vulkan driver. */
+#ifndef RF_TESTS_REPLICA_JOB_H
+#define RF_TESTS_REPLICA_JOB_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <ringfire/ringfire.h>
+
+enum { MAX_WORKERS = 4, MAX_STEPS = 1000, MAX_NUMBERS = 64 };
+
+/* What a worker says. */
+typedef struct report {
+    rf_result result;   /* of the body; what it left in the error record: */
+    char message[1024];
+    uint32_t steps;
+    double losses[MAX_STEPS];
+    double numbers[MAX_NUMBERS]; /* as the body likes */
+    uint64_t hash;               /* of all variables */
+    double seconds;              /* that the body took */
+} report;
+
+typedef struct worker {
+    uint32_t rank, world_size;
+    rf_strategy *strategy;
+    const void *user;
+    report *report;
+    volatile uint32_t *shared; /* MAX_NUMBERS words that all workers of the job see */
+} worker;
+/* Returns at its first failure. */
+typedef rf_result (*worker_fn)(worker *w);
+
+typedef struct job_params {
+    uint32_t num_workers; /* 1: no job, this process alone */
+    const char *devices[MAX_WORKERS];
+    rf_mirrored_params mirrored; /* `devices` aside */
+    const double *shares[MAX_WORKERS];
+    const void *user;
+    uint32_t perturb;      /* number of the replica + 1; 0: none */
+    uint32_t kill_rank;    /* rank + 1 of the worker that is killed when shared[0] becomes 1; 0: none */
+    double peer_timeout;   /* 0: the default */
+} job_params;
+/* Runs the job to its end. Skips the test where a driver is missing. */
+void run_job(const job_params *params, worker_fn body, report reports[MAX_WORKERS]);
+/* Every worker's body returned RF_OK. */
+void check_job(const report *reports, uint32_t num_workers);
+
+/* Leaves the body with the failure. */
+#define GO(expression)                                                                                                 \
+    do {                                                                                                               \
+        const rf_result go_result_ = (expression);                                                                     \
+        if (go_result_ < 0) return go_result_;                                                                         \
+    } while (0)
+/* Leaves the body unless the condition holds. */
+#define EXPECT(condition)                                                                                              \
+    do {                                                                                                               \
+        if (!(condition)) return job_failure(w, __FILE__, __LINE__, #condition);                                       \
+    } while (0)
+/* Leaves the body unless the call fails like this, with a message that contains both parts. */
+#define EXPECT_FAILS(expression, want, part1, part2)                                                                   \
+    do {                                                                                                               \
+        const rf_result got_ = (expression);                                                                           \
+        if (got_ != (want) || !strstr(rf_error_message(), (part1)) || !strstr(rf_error_message(), (part2)))            \
+            return job_unexpected(w, __LINE__, #expression, got_);                                                     \
+    } while (0)
+rf_result job_failure(worker *w, const char *file, int line, const char *what);
+rf_result job_unexpected(worker *w, int line, const char *what, rf_result got);
+
+#endif

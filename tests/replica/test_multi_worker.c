@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strategies over several processes: the losses of one process, variables that are the same everywhere, agreement on
+ * stopping and on failures, lost workers. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "mw_model.h"
+
+#define LVP "llvmpipe"
+#define SWS "SwiftShader"
+
+static const rf_optimizer_params adam = { .kind = RF_OPTIMIZER_ADAM };
+static const rf_optimizer_params clipped = {
+    .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .momentum = 0.9, .global_clip_norm = 0.5
+};
+static const rf_optimizer_params clipped_each = {
+    .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .clip_norm = 0.2, .accumulation_steps = 2
+};
+
+/* The job's devices in one process. */
+static job_params as_one_process(const job_params *job, char *devices, size_t size)
+{
+    job_params one = *job;
+    one.num_workers = 1;
+    size_t used = 0;
+    for (uint32_t r = 0; r < job->num_workers; r++)
+        used += (size_t)snprintf(devices + used, size - used, "%s%s", r ? "," : "", job->devices[r]);
+    one.devices[0] = devices;
+    return one;
+}
+
+/* The job trains as one process with its devices does. */
+static void check_quickly(job_params job, const training *t)
+{
+    static report got[MAX_WORKERS], want[MAX_WORKERS];
+    char devices[256];
+    job.user = t;
+    run_job(&job, train_net, got);
+    check_job(got, job.num_workers);
+    const job_params one = as_one_process(&job, devices, sizeof(devices));
+    run_job(&one, train_net, want);
+    check_job(want, 1);
+    compare_jobs(got, job.num_workers, want, t->tolerance);
+}
+
+/* And as one device does. */
+static void check_training(job_params job, const training *t)
+{
+    static report got[MAX_WORKERS], want[MAX_WORKERS];
+    check_quickly(job, t);
+    job.user = t;
+    run_job(&job, train_net, got);
+    check_job(got, job.num_workers);
+    const job_params alone = { .num_workers = 1, .devices = { LVP }, .user = t };
+    run_job(&alone, train_net, want);
+    check_job(want, 1);
+    compare_jobs(got, job.num_workers, want, t->tolerance);
+}
+
+static void two_workers(void **state)
+{
+    (void)state;
+    check_quickly((job_params){ .num_workers = 2, .devices = { LVP, SWS } },
+                  &(training){ .steps = 12, .batch = 24, .optimizer = adam, .checks = true, .tolerance = 1e-5 });
+}
+
+/* Small buckets, so that there are several; the ranks own different numbers of shards; norms over all of them. */
+static void uneven_workers(void **state)
+{
+    (void)state;
+    check_training(
+        (job_params){ .num_workers = 2, .devices = { LVP, SWS "," LVP }, .mirrored = { .bucket_bytes = 2000 } },
+        &(training){ .steps = 12, .batch = 25, .optimizer = clipped, .checks = true, .tolerance = 1e-5 });
+}
+
+static void three_workers(void **state)
+{
+    (void)state;
+    static const double most[] = { 5, 1 }, none[] = { 0 };
+    check_training(
+        (job_params){ .num_workers = 3, .devices = { LVP "," LVP, SWS, LVP }, .shares = { most, NULL, none } },
+        &(training){ .steps = 12, .batch = 25, .optimizer = clipped_each, .checks = true, .tolerance = 1e-5 });
+}
+
+static void four_workers(void **state)
+{
+    (void)state;
+    check_training((job_params){ .num_workers = 4, .devices = { LVP, LVP, SWS, LVP } },
+                   &(training){ .steps = 12, .batch = 3, .optimizer = adam, .checks = true, .tolerance = 1e-5 });
+}
+
+static void local_updates(void **state)
+{
+    (void)state;
+    check_training((job_params){ .num_workers = 2,
+                                 .devices = { LVP "," LVP, LVP },
+                                 .mirrored = { .update_mode = RF_UPDATE_LOCAL } },
+                   &(training){ .steps = 12, .batch = 24, .optimizer = clipped, .checks = true, .tolerance = 1e-5 });
+}
+
+/* ---- what a worker sees ---- */
+
+static rf_result look_around(worker *w)
+{
+    rf_strategy *s = w->strategy;
+    const uint32_t first = w->rank == 0 ? 0 : 1, local = w->rank == 0 ? 1 : 2;
+    EXPECT(rf_strategy_num_replicas_in_sync(s) == 3);
+    EXPECT(rf_strategy_first_local_replica(s) == first && rf_strategy_num_local_replicas(s) == local);
+    EXPECT(rf_strategy_rank(s) == w->rank && rf_strategy_world_size(s) == 2);
+    EXPECT(rf_strategy_is_chief(s) == (w->rank == 0) && rf_strategy_comm(s));
+    EXPECT(rf_strategy_replica_rank(s, 0) == 0 && rf_strategy_replica_rank(s, 1) == 1 &&
+           rf_strategy_replica_rank(s, 2) == 1);
+    EXPECT(strstr(rf_strategy_device_name(s, 0), LVP) && strstr(rf_strategy_device_name(s, 1), SWS));
+
+    const training t = { .optimizer = adam };
+    net n;
+    float loss, values[4096], other[4096];
+    GO(net_create(w, &t, &n));
+    GO(net_step(w, &n, 0, 8, &loss));
+    const rf_variable *v = rf_model_variables(n.model).items[0];
+    GO(rf_variable_read_replica(v, first, values));
+    EXPECT_FAILS(rf_variable_read_replica(v, w->rank == 0 ? 1 : 0, values), RF_ERROR_INVALID_ARGUMENT,
+                 w->rank == 0 ? "replica 1 is on rank 1" : "replica 0 is on rank 0",
+                 w->rank == 0 ? "are 0 to 0" : "are 1 to 2");
+    EXPECT_FAILS(rf_variable_read_replica(v, 3, values), RF_ERROR_INVALID_ARGUMENT, "replica 3", "there are 3");
+    /* Gradients lie with their owners; everybody can read them. */
+    GO(rf_variable_read_gradient(v, values));
+    GO(rf_comm_broadcast(rf_strategy_comm(s), memcpy(other, values, sizeof(values)), 864, RF_F32, 0, NULL));
+    EXPECT(memcmp(values, other, 864 * sizeof(float)) == 0);
+    double sum = 0;
+    for (int i = 0; i < 864; i++) sum += fabs((double)values[i]);
+    EXPECT(sum > 0);
+
+    /* Results: 3, 3, 2 examples of 10 logits each. */
+    const rf_element batch = { 2, { { RF_F32, RF_SHAPE(8, 6, 6, 1), n.images }, { RF_I32, RF_SHAPE(8), n.labels } } };
+    rf_per_replica *results[2];
+    GO(rf_strategy_run(s, n.step, &batch, results));
+    EXPECT(rf_per_replica_examples(results[1], 0) == 3 && rf_per_replica_examples(results[1], 2) == 2);
+    rf_array part, all;
+    GO(rf_per_replica_local(results[1], first, &part));
+    EXPECT(part.shape.dim[0] == 3);
+    EXPECT_FAILS(rf_per_replica_local(results[1], 2 - 2 * w->rank, &all), RF_ERROR_INVALID_ARGUMENT, "is on rank",
+                 "this worker");
+    GO(rf_strategy_gather(s, results[1], &all));
+    EXPECT(all.shape.dim[0] == 8 && all.shape.dim[1] == 10);
+    EXPECT(memcmp((char *)all.data + (size_t)first * 3 * 40, part.data, 120) == 0);
+    rf_array_free(&all);
+    /* Metrics: of the whole batch, of this worker's part. */
+    double accuracy, own;
+    GO(rf_metric_result(n.accuracy, &accuracy));
+    GO(rf_metric_local_result(n.accuracy, &own));
+    double weighted = own * (w->rank == 0 ? 6 : 10) / 16;
+    float total, mine = (float)weighted;
+    GO(rf_comm_all_reduce(rf_strategy_comm(s), &mine, &total, 1, RF_F32, RF_COMM_SUM, NULL));
+    EXPECT(fabs((double)total - accuracy) < 1e-6);
+    return RF_OK;
+}
+
+static void workers_look_around(void **state)
+{
+    (void)state;
+    report reports[MAX_WORKERS];
+    run_job(&(job_params){ .num_workers = 2, .devices = { LVP, SWS "," LVP } }, look_around, reports);
+    check_job(reports, 2);
+}
+
+/* ---- differences ---- */
+
+/* Trains until the check finds something. */
+static rf_result train_until_caught(worker *w)
+{
+    const training *t = w->user;
+    net n;
+    GO(net_create(w, t, &n));
+    for (uint32_t i = 0; i < t->steps; i++) {
+        float loss;
+        GO(net_step(w, &n, i, t->batch, &loss));
+        w->report->steps = i + 1;
+    }
+    return rf_strategy_check_identical(w->strategy, NULL, NULL);
+}
+
+/* A replica whose optimizer is one unit off: nobody notices where each weight is computed once ... */
+static void odd_arithmetic_sharded(void **state)
+{
+    (void)state;
+    static report reports[MAX_WORKERS];
+    const training t = { .steps = 20, .batch = 16, .optimizer = adam };
+    run_job(&(job_params){ .num_workers = 3,
+                           .devices = { LVP, LVP, LVP },
+                           .user = &t,
+                           .perturb = 2,
+                           .mirrored = { .check_interval = 1 } },
+            train_until_caught, reports);
+    check_job(reports, 3);
+}
+
+/* ... and with local updates it is found and named. */
+static void odd_arithmetic_local(void **state)
+{
+    (void)state;
+    static report reports[MAX_WORKERS];
+    const training t = { .steps = 20, .batch = 16, .optimizer = adam };
+    run_job(&(job_params){ .num_workers = 3,
+                           .devices = { LVP, LVP, LVP },
+                           .user = &t,
+                           .perturb = 2,
+                           .mirrored = { .check_interval = 4, .update_mode = RF_UPDATE_LOCAL } },
+            train_until_caught, reports);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(reports[r].result, RF_ERROR_INTERNAL);
+        assert_int_equal(reports[r].steps % 4, 0); /* before the fifth, ninth, ... update */
+        assert_true(reports[r].steps > 0);
+        if (!strstr(reports[r].message, "replica 1 (rank 1") || !strstr(reports[r].message, "variable 'dense"))
+            fail_msg("%s", reports[r].message);
+    }
+}
+
+static rf_result start_unequal(worker *w)
+{
+    const training t = { .optimizer = adam };
+    net n;
+    float loss;
+    rf_strategy_set_seed(w->strategy, 5 + w->rank / 2);
+    GO(net_create(w, &t, &n));
+    return net_step(w, &n, 0, 8, &loss);
+}
+
+static void unequal_initial_values(void **state)
+{
+    (void)state;
+    report reports[MAX_WORKERS];
+    run_job(&(job_params){ .num_workers = 3, .devices = { LVP, LVP, LVP } }, start_unequal, reports);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(reports[r].result, RF_ERROR_INTERNAL);
+        if (!strstr(reports[r].message, "replica 2 (rank 2")) fail_msg("%s", reports[r].message);
+    }
+}
+
+static rf_result create_more(worker *w)
+{
+    const training t = { .optimizer = adam };
+    net n;
+    rf_variable *v = NULL;
+    GO(net_create(w, &t, &n));
+    if (w->rank == 1) GO(rf_variable_create(w->strategy, &(rf_variable_params){ .shape = RF_SHAPE(2) }, &v));
+    return rf_strategy_check_identical(w->strategy, NULL, NULL);
+}
+
+static rf_result other_batch(worker *w)
+{
+    const training t = { .optimizer = adam };
+    net n;
+    float loss;
+    GO(net_create(w, &t, &n));
+    return net_step(w, &n, 0, 8 + w->rank, &loss);
+}
+
+static rf_result nothing(worker *w)
+{
+    (void)w;
+    return RF_OK;
+}
+
+/* Programs that do not do the same on every worker are told so. */
+static void different_programs(void **state)
+{
+    (void)state;
+    report reports[MAX_WORKERS];
+    job_params job = { .num_workers = 2, .devices = { LVP, LVP } };
+    run_job(&job, create_more, reports);
+    for (int r = 0; r < 2; r++)
+        if (reports[r].result != RF_ERROR_INVALID_ARGUMENT || !strstr(reports[r].message, "rank 1 has 5 variables"))
+            fail_msg("%s", reports[r].message);
+    run_job(&job, other_batch, reports);
+    for (int r = 0; r < 2; r++)
+        if (reports[r].result != RF_ERROR_INVALID_ARGUMENT || !strstr(reports[r].message, "9 examples"))
+            fail_msg("%s", reports[r].message);
+    job = (job_params){ .num_workers = 2, .devices = { LVP, SWS }, .mirrored = { .update_mode = RF_UPDATE_LOCAL } };
+    run_job(&job, nothing, reports);
+    for (int r = 0; r < 2; r++)
+        if (reports[r].result != RF_ERROR_INVALID_ARGUMENT ||
+            !strstr(reports[r].message, "replica 1 of rank 1 is " SWS))
+            fail_msg("%s", reports[r].message);
+}
+
+/* ---- agreement ---- */
+
+/* Rank 1 asks at its own time; all see it after the same step. */
+static rf_result train_until_stopped(worker *w)
+{
+    const training *t = w->user;
+    net n;
+    GO(net_create(w, t, &n));
+    for (uint32_t i = 0; i < t->steps && !rf_strategy_stop_agreed(w->strategy); i++) {
+        float loss;
+        if (w->rank == 1 && i == 5) rf_strategy_request_stop(w->strategy);
+        GO(net_step(w, &n, i, t->batch, &loss));
+        w->report->steps = i + 1;
+    }
+    return RF_OK;
+}
+
+static void stop_is_agreed(void **state)
+{
+    (void)state;
+    static report reports[MAX_WORKERS];
+    const training t = { .steps = 50, .batch = 8, .optimizer = adam };
+    for (uint32_t workers = 2; workers <= 3; workers++) {
+        run_job(&(job_params){ .num_workers = workers, .devices = { LVP, LVP, LVP }, .user = &t }, train_until_stopped,
+                reports);
+        check_job(reports, workers);
+        for (uint32_t r = 0; r < workers; r++) assert_int_equal(reports[r].steps, 6);
+    }
+}
+
+static rf_result failing_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const worker *w = user;
+    (void)out;
+    (void)in;
+    return w->rank == 1 ? rf_trace_fail(t, RF_ERROR_UNSUPPORTED, "no such thing here") : rf_trace_status(t);
+}
+
+/* A step that fails to trace on one worker runs nowhere, and training goes on. */
+static rf_result survive_failure(worker *w)
+{
+    const training t = { .optimizer = adam };
+    net n;
+    float loss;
+    rf_function *f;
+    GO(net_create(w, &t, &n));
+    GO(net_step(w, &n, 0, 8, &loss));
+    GO(rf_function_create(w->strategy, &(rf_function_params){ .step = failing_step, .user = w, .name = "odd" }, &f));
+    const rf_element batch = { 1, { { RF_F32, RF_SHAPE(8, 2), n.images } } };
+    EXPECT_FAILS(rf_strategy_run(w->strategy, f, &batch, NULL), RF_ERROR_UNSUPPORTED, "no such thing here",
+                 w->rank == 1 ? "'odd'" : "rank 1 could not");
+    GO(net_step(w, &n, 1, 8, &loss));
+    return rf_strategy_check_identical(w->strategy, NULL, NULL);
+}
+
+static void failures_are_shared(void **state)
+{
+    (void)state;
+    report reports[MAX_WORKERS];
+    run_job(&(job_params){ .num_workers = 2, .devices = { LVP, LVP } }, survive_failure, reports);
+    check_job(reports, 2);
+}
+
+/* ---- fit ---- */
+
+typedef struct counter {
+    worker *w;
+    uint32_t batches;
+} counter;
+
+static rf_result count_batches(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    counter *c = user;
+    (void)state;
+    if (logs->count < 2) return RF_ERROR_INTERNAL;
+    c->batches++;
+    if (c->w->user && c->w->rank == 1 && c->batches == 5) rf_strategy_request_stop(c->w->strategy);
+    return RF_OK;
+}
+
+/* Callbacks that look at batches on one worker only, a log that only the chief writes. */
+static rf_result fit_net(worker *w)
+{
+    const training t = { .optimizer = adam };
+    net n;
+    GO(net_create(w, &t, &n));
+    const rf_metric_kind metrics[] = { RF_METRIC_SPARSE_CATEGORICAL_ACCURACY };
+    GO(rf_model_compile(
+        n.model, &(rf_compile_params){ .optimizer = n.optimizer,
+                                       .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO },
+                                       .metrics = metrics,
+                                       .num_metrics = 1 }));
+    rf_array arrays[] = { { RF_F32, RF_SHAPE(60, 6, 6, 1), calloc(60 * 36, sizeof(float)) },
+                          { RF_I32, RF_SHAPE(60), calloc(60, sizeof(int32_t)) } };
+    for (int i = 0; i < 60; i++) {
+        ((int32_t *)arrays[1].data)[i] = i % 10;
+        for (int k = 0; k < 36; k++) ((float *)arrays[0].data)[i * 36 + k] = (float)((i % 10 * 7 + k * k) % 11) / 11;
+    }
+    rf_dataset *all, *data;
+    GO(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &all));
+    GO(rf_dataset_batch(all, 16, false, &data));
+    rf_callback *callbacks[2];
+    counter c = { .w = w };
+    GO(rf_callback_early_stopping(&(rf_early_stopping_params){ .patience = 50 }, &callbacks[0]));
+    GO(rf_callback_create(&(rf_callback_fns){ .on_batch_end = count_batches }, &c, &callbacks[1]));
+    rf_history history;
+    GO(rf_model_fit(n.model,
+                    &(rf_fit_params){ .data = data,
+                                      .validation_data = data,
+                                      .epochs = 3,
+                                      .callbacks = callbacks,
+                                      .num_callbacks = w->rank == w->world_size - 1 ? 2 : 1 },
+                    &history));
+    w->report->steps = history.num_epochs;
+    for (uint32_t e = 0; e < history.num_epochs; e++)
+        rf_logs_get(&history.epochs[e], "val_loss", &w->report->losses[e]);
+    w->report->numbers[1] = c.batches;
+    rf_array predictions;
+    GO(rf_model_predict(n.model, data, &predictions));
+    EXPECT(predictions.shape.dim[0] == 60);
+    return net_hash(&n, &w->report->hash);
+}
+
+static void fit_on_two_workers(void **state)
+{
+    (void)state;
+    static report got[MAX_WORKERS], want[MAX_WORKERS];
+    run_job(&(job_params){ .num_workers = 2, .devices = { LVP, SWS } }, fit_net, got);
+    check_job(got, 2);
+    run_job(&(job_params){ .num_workers = 1, .devices = { LVP } }, fit_net, want);
+    check_job(want, 1);
+    assert_int_equal(got[0].steps, 3);
+    compare_jobs(got, 2, want, 1e-5);
+    assert_int_equal((int)got[1].numbers[1], 12);
+    /* A stop in the second epoch: it is not in the history. */
+    run_job(&(job_params){ .num_workers = 2, .devices = { LVP, LVP }, .user = "stop" }, fit_net, got);
+    check_job(got, 2);
+    for (int r = 0; r < 2; r++) assert_int_equal(got[r].steps, 1);
+    assert_int_equal((int)got[1].numbers[1], 6);
+}
+
+/* ---- lost workers ---- */
+
+static rf_result train_until_lost(worker *w)
+{
+    const training *t = w->user;
+    net n;
+    GO(net_create(w, t, &n));
+    for (uint32_t i = 0; i < MAX_STEPS; i++) {
+        float loss;
+        const rf_result r = net_step(w, &n, i, t->batch, &loss);
+        if (r < 0) {
+            /* From here on everything says the same. */
+            EXPECT_FAILS(rf_strategy_synchronize(w->strategy), RF_ERROR_PEER_LOST, "rank 1", "");
+            EXPECT_FAILS(net_step(w, &n, i, t->batch, &loss), RF_ERROR_PEER_LOST, "rank 1", "");
+            return r;
+        }
+        w->report->steps = i + 1;
+        if (i == 10 && w->rank == 1) w->shared[0] = 1; /* kill me */
+    }
+    return RF_OK;
+}
+
+static void killed_worker(void **state)
+{
+    (void)state;
+    static report reports[MAX_WORKERS];
+    const training t = { .batch = 16, .optimizer = adam };
+    run_job(&(job_params){ .num_workers = 3, .devices = { LVP, LVP, LVP }, .user = &t, .kill_rank = 2 },
+            train_until_lost, reports);
+    assert_int_equal(reports[1].result, RF_ERROR_CANCELLED);
+    for (int r = 0; r < 3; r += 2) {
+        if (reports[r].result != RF_ERROR_PEER_LOST || !strstr(reports[r].message, "rank 1"))
+            fail_msg("rank %d: %s: %s", r, rf_result_name(reports[r].result), reports[r].message);
+        print_message("rank %d: %s\n", r, reports[r].message);
+    }
+}
+
+/* A worker that cannot open its devices says so to the others. */
+static void missing_device(void **state)
+{
+    (void)state;
+    report reports[MAX_WORKERS];
+    run_job(&(job_params){ .num_workers = 2, .devices = { LVP, LVP ",999" } }, nothing, reports);
+    assert_true(reports[1].result < 0 && strstr(reports[1].message, "999"));
+    if (reports[0].result != RF_ERROR_PEER_LOST || !strstr(reports[0].message, "999"))
+        fail_msg("%s", reports[0].message);
+}
+
+/* ---- the CNN of the examples ---- */
+
+static void cnn(job_params job)
+{
+    check_training(
+        job,
+        &(training){ .cnn = true, .steps = 50, .batch = 24, .optimizer = adam, .checks = true, .tolerance = 1e-5 });
+}
+static void cnn_one(void **state)
+{
+    (void)state;
+    cnn((job_params){ .num_workers = 1, .devices = { SWS } });
+}
+static void cnn_two(void **state)
+{
+    (void)state;
+    cnn((job_params){ .num_workers = 2, .devices = { LVP, SWS } });
+    cnn((job_params){ .num_workers = 2, .devices = { LVP, LVP } });
+}
+static void cnn_uneven(void **state)
+{
+    (void)state;
+    cnn((job_params){ .num_workers = 2, .devices = { LVP, SWS "," LVP }, .mirrored = { .bucket_bytes = 100000 } });
+}
+static void cnn_three(void **state)
+{
+    (void)state;
+    cnn((job_params){ .num_workers = 3, .devices = { SWS, LVP, SWS } });
+}
+static void cnn_four(void **state)
+{
+    (void)state;
+    cnn((job_params){ .num_workers = 4, .devices = { LVP, SWS, LVP, LVP } });
+}
+
+/* Different drivers for a thousand steps, compared after each. */
+static void thousand_steps(void **state)
+{
+    (void)state;
+    static report reports[MAX_WORKERS];
+    const training t = { .cnn = true, .steps = MAX_STEPS, .batch = 8, .optimizer = adam, .checks = true };
+    run_job(&(job_params){ .num_workers = 2, .devices = { LVP, SWS }, .user = &t }, train_net, reports);
+    check_job(reports, 2);
+    assert_int_equal(reports[0].steps, MAX_STEPS);
+    assert_true(reports[0].hash == reports[1].hash);
+    assert_memory_equal(reports[0].losses, reports[1].losses, sizeof(reports[0].losses));
+    assert_true(reports[0].losses[MAX_STEPS - 1] < 0.5 * reports[0].losses[0]); /* or it trains nothing */
+}
+
+#define TEST(f)                                                                                                        \
+    {                                                                                                                  \
+#f, f, NULL, NULL, NULL                                                                                        \
+    }
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest together[] = { TEST(two_workers) };
+    const struct CMUnitTest view[] = { TEST(workers_look_around) };
+    const struct CMUnitTest agreement[] = { TEST(unequal_initial_values), TEST(stop_is_agreed),
+                                            TEST(failures_are_shared),    TEST(odd_arithmetic_local),
+                                            TEST(killed_worker),          TEST(missing_device) };
+    const struct CMUnitTest full[] = { TEST(uneven_workers),
+                                       TEST(three_workers),
+                                       TEST(four_workers),
+                                       TEST(local_updates),
+                                       TEST(fit_on_two_workers),
+                                       TEST(odd_arithmetic_sharded),
+                                       TEST(different_programs),
+                                       TEST(cnn_one),
+                                       TEST(cnn_two),
+                                       TEST(cnn_uneven),
+                                       TEST(cnn_three),
+                                       TEST(cnn_four),
+                                       TEST(thousand_steps) };
+    const char *part = argc > 1 ? argv[1] : "training";
+    if (argc > 2) cmocka_set_test_filter(argv[2]);
+    if (strcmp(part, "training") == 0) return cmocka_run_group_tests(together, NULL, NULL);
+    if (strcmp(part, "view") == 0) return cmocka_run_group_tests(view, NULL, NULL);
+    if (strcmp(part, "agreement") == 0) return cmocka_run_group_tests(agreement, NULL, NULL);
+    return cmocka_run_group_tests(full, NULL, NULL);
+}
