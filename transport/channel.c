@@ -36,7 +36,7 @@ struct rf_channel {
     atomic_bool shut_down; /* by this side */
     /* The sending thread's. What ended sending does not end receiving: the peer's last words may still be there. */
     rf_result send_failed;
-    rf_seal seal;
+    rf_frame_seal seal;
     uint8_t *send_buffer; /* only for encryption */
     /* The receiving thread's. */
     rf_result receive_failed;
@@ -55,8 +55,8 @@ rf_result rf_channel_make(const rf_channel_start *start, rf_channel **out)
     c->fd = start->fd;
     c->peer = *start->peer;
     snprintf(c->address, sizeof(c->address), "%s", start->address);
-    rf_result r = rf_seal_init(&c->seal, start->send_key, start->encrypt);
-    if (r == RF_OK) r = rf_seal_init(&c->reader.seal, start->receive_key, start->encrypt);
+    rf_result r = rf_frame_seal_init(&c->seal, start->send_key, start->encrypt);
+    if (r == RF_OK) r = rf_frame_seal_init(&c->reader.seal, start->receive_key, start->encrypt);
     if (r == RF_OK && c->seal.encrypt) {
         c->send_buffer = rf_calloc(1, SEND_BUFFER);
         if (!c->send_buffer) r = RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -80,7 +80,7 @@ void rf_channel_destroy(rf_channel **channel)
         drained += (size_t)n;
     }
     close(c->fd);
-    rf_seal_clear(&c->seal);
+    rf_frame_seal_clear(&c->seal);
     rf_frame_reader_clear(&c->reader);
     rf_free(c->send_buffer);
     rf_free(c);
@@ -170,13 +170,13 @@ static rf_result send_pieces(sending *s, struct iovec *pieces, size_t count)
 static rf_result send_plain(sending *s, const uint8_t *head, size_t head_size, const rf_bytes *parts,
                             uint32_t num_parts, bool has_body)
 {
-    rf_seal *seal = &s->channel->seal;
+    rf_frame_seal *seal = &s->channel->seal;
     uint8_t tag[RF_FRAME_TAG];
     struct iovec pieces[IOV_BATCH];
     size_t count = 0;
     pieces[count++] = (struct iovec){ (void *)(uintptr_t)head, head_size };
     const bool tagged = has_body && seal->secure;
-    if (tagged) RF_TRY(rf_seal_body_tag(seal, head, parts, num_parts, tag));
+    if (tagged) RF_TRY(rf_frame_seal_body_tag(seal, head, parts, num_parts, tag));
     for (uint32_t i = 0; i < num_parts; i++) {
         if (parts[i].size == 0) continue;
         if (count == IOV_BATCH) {
@@ -206,13 +206,13 @@ static rf_result send_encrypted(sending *s, const uint8_t *head, size_t head_siz
     rf_channel *c = s->channel;
     size_t used = head_size;
     memcpy(c->send_buffer, head, head_size);
-    if (has_body) RF_TRY(rf_seal_encrypt_begin(&c->seal, head));
+    if (has_body) RF_TRY(rf_frame_seal_encrypt_begin(&c->seal, head));
     for (uint32_t i = 0; i < num_parts; i++) {
         const uint8_t *from = parts[i].data;
         for (size_t left = parts[i].size; left > 0;) {
             if (used == SEND_BUFFER) RF_TRY(flush_buffer(s, &used));
             const size_t step = left < SEND_BUFFER - used ? left : SEND_BUFFER - used;
-            RF_TRY(rf_seal_encrypt(&c->seal, from, step, c->send_buffer + used));
+            RF_TRY(rf_frame_seal_encrypt(&c->seal, from, step, c->send_buffer + used));
             used += step;
             from += step;
             left -= step;
@@ -220,7 +220,7 @@ static rf_result send_encrypted(sending *s, const uint8_t *head, size_t head_siz
     }
     if (has_body) {
         if (SEND_BUFFER - used < RF_FRAME_TAG) RF_TRY(flush_buffer(s, &used));
-        RF_TRY(rf_seal_encrypt_end(&c->seal, c->send_buffer + used));
+        RF_TRY(rf_frame_seal_encrypt_end(&c->seal, c->send_buffer + used));
         used += RF_FRAME_TAG;
     }
     return flush_buffer(s, &used);
@@ -237,11 +237,11 @@ rf_result rf_channel_send(rf_channel *channel, uint16_t type, const rf_bytes *pa
     }
     uint8_t head[RF_FRAME_HEAD_MAX];
     size_t head_size;
-    RF_TRY(rf_seal_header(&channel->seal, type, (uint32_t)size, head, &head_size));
+    RF_TRY(rf_frame_seal_header(&channel->seal, type, (uint32_t)size, head, &head_size));
     sending s = { .channel = channel, .deadline = rf_deadline_after(timeout_ns), .timeout_ns = timeout_ns };
     const rf_result r = channel->seal.encrypt ? send_encrypted(&s, head, head_size, parts, num_parts, size > 0)
                                               : send_plain(&s, head, head_size, parts, num_parts, size > 0);
-    if (r == RF_OK) rf_seal_next(&channel->seal);
+    if (r == RF_OK) rf_frame_seal_next(&channel->seal);
     if (r < 0 && (s.begun || r != RF_ERROR_TIMEOUT)) {
         /* Nothing that follows half a frame could be understood. */
         channel->send_failed = r;

@@ -21,7 +21,7 @@ static rf_result crypto_failure(void)
     return RF_FAIL(RF_ERROR_INTERNAL, "OpenSSL could not authenticate or encrypt a frame");
 }
 
-static rf_result init_mac(rf_seal *seal)
+static rf_result init_mac(rf_frame_seal *seal)
 {
     EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
     if (mac) seal->mac = EVP_MAC_CTX_new(mac);
@@ -33,7 +33,7 @@ static rf_result init_mac(rf_seal *seal)
     return RF_OK;
 }
 
-static rf_result init_cipher(rf_seal *seal)
+static rf_result init_cipher(rf_frame_seal *seal)
 {
     EVP_CIPHER *gcm = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
     if (gcm) seal->cipher = EVP_CIPHER_CTX_new();
@@ -42,28 +42,28 @@ static rf_result init_cipher(rf_seal *seal)
     return good ? RF_OK : crypto_failure();
 }
 
-rf_result rf_seal_init(rf_seal *seal, const uint8_t *key, bool encrypt)
+rf_result rf_frame_seal_init(rf_frame_seal *seal, const uint8_t *key, bool encrypt)
 {
-    *seal = (rf_seal){ .secure = key != NULL, .encrypt = key && encrypt };
+    *seal = (rf_frame_seal){ .secure = key != NULL, .encrypt = key && encrypt };
     if (!key) return RF_OK;
     memcpy(seal->key, key, sizeof(seal->key));
     const rf_result r = seal->encrypt ? init_cipher(seal) : init_mac(seal);
-    if (r < 0) rf_seal_clear(seal);
+    if (r < 0) rf_frame_seal_clear(seal);
     return r;
 }
 
-void rf_seal_clear(rf_seal *seal)
+void rf_frame_seal_clear(rf_frame_seal *seal)
 {
     EVP_MAC_CTX_free(seal->mac);
     EVP_CIPHER_CTX_free(seal->cipher);
     OPENSSL_cleanse(seal->key, sizeof(seal->key));
-    *seal = (rf_seal){ 0 };
+    *seal = (rf_frame_seal){ 0 };
 }
 
 /* ---- HMAC-SHA256, truncated (RFC 2104, section 5) ---- */
 
-static rf_result mac_tag(rf_seal *seal, uint8_t part, const uint8_t *header, const rf_bytes *parts, uint32_t num_parts,
-                         uint8_t tag[RF_FRAME_TAG])
+static rf_result mac_tag(rf_frame_seal *seal, uint8_t part, const uint8_t *header, const rf_bytes *parts,
+                         uint32_t num_parts, uint8_t tag[RF_FRAME_TAG])
 {
     /* The key is given again each time: before OpenSSL 3.0.3 a context without it does not start afresh. */
     bool good = EVP_MAC_init(seal->mac, seal->key, sizeof(seal->key), NULL) == 1 &&
@@ -81,7 +81,7 @@ static rf_result mac_tag(rf_seal *seal, uint8_t part, const uint8_t *header, con
 /* ---- AES-256-GCM ---- */
 
 /* The nonce is never used twice: each direction of each connection has its own key, each frame its own number. */
-static bool gcm_begin(rf_seal *seal, uint8_t part, const uint8_t *header, int encrypt)
+static bool gcm_begin(rf_frame_seal *seal, uint8_t part, const uint8_t *header, int encrypt)
 {
     uint8_t nonce[12] = { part };
     rf_put_u64(nonce + 4, seal->sequence);
@@ -90,7 +90,7 @@ static bool gcm_begin(rf_seal *seal, uint8_t part, const uint8_t *header, int en
            EVP_CipherUpdate(seal->cipher, NULL, &n, header, RF_FRAME_HEADER) == 1;
 }
 
-static bool gcm_update(rf_seal *seal, const void *in, size_t size, uint8_t *out)
+static bool gcm_update(rf_frame_seal *seal, const void *in, size_t size, uint8_t *out)
 {
     const uint8_t *from = in;
     while (size > 0) {
@@ -104,7 +104,7 @@ static bool gcm_update(rf_seal *seal, const void *in, size_t size, uint8_t *out)
     return true;
 }
 
-static bool gcm_tag(rf_seal *seal, uint8_t tag[RF_FRAME_TAG])
+static bool gcm_tag(rf_frame_seal *seal, uint8_t tag[RF_FRAME_TAG])
 {
     uint8_t none[16];
     int n;
@@ -113,7 +113,7 @@ static bool gcm_tag(rf_seal *seal, uint8_t tag[RF_FRAME_TAG])
 }
 
 /* False when the tag does not fit. */
-static bool gcm_verify(rf_seal *seal, const uint8_t tag[RF_FRAME_TAG])
+static bool gcm_verify(rf_frame_seal *seal, const uint8_t tag[RF_FRAME_TAG])
 {
     uint8_t none[16], expected[RF_FRAME_TAG];
     int n;
@@ -124,43 +124,43 @@ static bool gcm_verify(rf_seal *seal, const uint8_t tag[RF_FRAME_TAG])
 
 /* ---- writing ---- */
 
-rf_result rf_seal_header(rf_seal *seal, uint16_t type, uint32_t size, uint8_t head[RF_FRAME_HEAD_MAX],
-                         size_t *head_size)
+rf_result rf_frame_seal_header(rf_frame_seal *seal, uint16_t type, uint32_t size, uint8_t head[RF_FRAME_HEAD_MAX],
+                               size_t *head_size)
 {
     rf_put_u32(head, size);
     rf_put_u16(head + 4, type);
     rf_put_u16(head + 6, 0);
     rf_put_u64(head + 8, seal->sequence);
-    *head_size = RF_FRAME_HEADER + rf_seal_tag_size(seal);
+    *head_size = RF_FRAME_HEADER + rf_frame_seal_tag_size(seal);
     if (!seal->secure) return RF_OK;
     if (!seal->encrypt) return mac_tag(seal, PART_HEADER, head, NULL, 0, head + RF_FRAME_HEADER);
     return gcm_begin(seal, PART_HEADER, head, 1) && gcm_tag(seal, head + RF_FRAME_HEADER) ? RF_OK : crypto_failure();
 }
 
-rf_result rf_seal_body_tag(rf_seal *seal, const uint8_t *head, const rf_bytes *parts, uint32_t num_parts,
-                           uint8_t tag[RF_FRAME_TAG])
+rf_result rf_frame_seal_body_tag(rf_frame_seal *seal, const uint8_t *head, const rf_bytes *parts, uint32_t num_parts,
+                                 uint8_t tag[RF_FRAME_TAG])
 {
     return mac_tag(seal, PART_BODY, head, parts, num_parts, tag);
 }
 
-rf_result rf_seal_encrypt_begin(rf_seal *seal, const uint8_t *head)
+rf_result rf_frame_seal_encrypt_begin(rf_frame_seal *seal, const uint8_t *head)
 {
     return gcm_begin(seal, PART_BODY, head, 1) ? RF_OK : crypto_failure();
 }
 
-rf_result rf_seal_encrypt(rf_seal *seal, const void *plain, size_t size, uint8_t *out)
+rf_result rf_frame_seal_encrypt(rf_frame_seal *seal, const void *plain, size_t size, uint8_t *out)
 {
     return gcm_update(seal, plain, size, out) ? RF_OK : crypto_failure();
 }
 
-rf_result rf_seal_encrypt_end(rf_seal *seal, uint8_t tag[RF_FRAME_TAG])
+rf_result rf_frame_seal_encrypt_end(rf_frame_seal *seal, uint8_t tag[RF_FRAME_TAG])
 {
     return gcm_tag(seal, tag) ? RF_OK : crypto_failure();
 }
 
 /* ---- reading ---- */
 
-static rf_result check_mac(rf_seal *seal, uint8_t part, const uint8_t *header, const void *body, size_t size,
+static rf_result check_mac(rf_frame_seal *seal, uint8_t part, const uint8_t *header, const void *body, size_t size,
                            const uint8_t *tag, bool *good)
 {
     uint8_t expected[RF_FRAME_TAG];
@@ -171,7 +171,7 @@ static rf_result check_mac(rf_seal *seal, uint8_t part, const uint8_t *header, c
 
 static rf_result open_header(rf_frame_reader *reader)
 {
-    rf_seal *seal = &reader->seal;
+    rf_frame_seal *seal = &reader->seal;
     const uint8_t *head = reader->head, *tag = head + RF_FRAME_HEADER;
     bool good = true;
     if (seal->encrypt)
@@ -195,7 +195,7 @@ static rf_result open_header(rf_frame_reader *reader)
 
 static rf_result open_body(rf_frame_reader *reader)
 {
-    rf_seal *seal = &reader->seal;
+    rf_frame_seal *seal = &reader->seal;
     const uint8_t *tag = reader->body + reader->size;
     bool good = true;
     if (seal->encrypt) /* in place; nobody sees the bytes unless the tag fits */
@@ -226,7 +226,7 @@ rf_result rf_frame_reader_want(rf_frame_reader *reader, void **where, size_t *si
         reader->complete = reader->in_body = false;
         reader->have = 0;
     }
-    const size_t tag = rf_seal_tag_size(&reader->seal);
+    const size_t tag = rf_frame_seal_tag_size(&reader->seal);
     if (!reader->in_body) {
         *where = reader->head + reader->have;
         *size = RF_FRAME_HEADER + tag - reader->have;
@@ -247,12 +247,12 @@ rf_result rf_frame_reader_want(rf_frame_reader *reader, void **where, size_t *si
 static void complete_frame(rf_frame_reader *reader)
 {
     reader->complete = true;
-    rf_seal_next(&reader->seal);
+    rf_frame_seal_next(&reader->seal);
 }
 
 rf_result rf_frame_reader_got(rf_frame_reader *reader, size_t count)
 {
-    const size_t tag = rf_seal_tag_size(&reader->seal);
+    const size_t tag = rf_frame_seal_tag_size(&reader->seal);
     reader->have += count;
     if (!reader->in_body) {
         if (reader->have < RF_FRAME_HEADER + tag) return RF_OK;
@@ -275,7 +275,7 @@ bool rf_frame_reader_partial(const rf_frame_reader *reader)
 
 void rf_frame_reader_clear(rf_frame_reader *reader)
 {
-    rf_seal_clear(&reader->seal);
+    rf_frame_seal_clear(&reader->seal);
     rf_free(reader->body);
     *reader = (rf_frame_reader){ 0 };
 }

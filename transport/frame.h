@@ -23,40 +23,40 @@
 #define RF_FRAME_MAX_BODY (256u << 20)
 
 /* One direction of a connection. Without a key tags have no bytes and nothing but the sequence is checked. */
-typedef struct rf_seal {
+typedef struct rf_frame_seal {
     bool secure, encrypt;
     uint8_t key[RF_JOB_KEY_BYTES];
     uint64_t sequence; /* of the frame that is being written or read */
     EVP_MAC_CTX *mac;
     EVP_CIPHER_CTX *cipher;
-} rf_seal;
+} rf_frame_seal;
 
 /* `key` NULL: frames without tags. */
-rf_result rf_seal_init(rf_seal *seal, const uint8_t *key, bool encrypt);
-void rf_seal_clear(rf_seal *seal);
-static inline size_t rf_seal_tag_size(const rf_seal *seal)
+rf_result rf_frame_seal_init(rf_frame_seal *seal, const uint8_t *key, bool encrypt);
+void rf_frame_seal_clear(rf_frame_seal *seal);
+static inline size_t rf_frame_seal_tag_size(const rf_frame_seal *seal)
 {
     return seal->secure ? RF_FRAME_TAG : 0;
 }
 
 /* Writing one frame: header, then body, then next. `head` gets header and tag, *head_size bytes. */
-rf_result rf_seal_header(rf_seal *seal, uint16_t type, uint32_t size, uint8_t head[RF_FRAME_HEAD_MAX],
-                         size_t *head_size);
+rf_result rf_frame_seal_header(rf_frame_seal *seal, uint16_t type, uint32_t size, uint8_t head[RF_FRAME_HEAD_MAX],
+                               size_t *head_size);
 /* Tag of a body that travels in the clear; keyed, not encrypted. */
-rf_result rf_seal_body_tag(rf_seal *seal, const uint8_t *head, const rf_bytes *parts, uint32_t num_parts,
-                           uint8_t tag[RF_FRAME_TAG]);
+rf_result rf_frame_seal_body_tag(rf_frame_seal *seal, const uint8_t *head, const rf_bytes *parts, uint32_t num_parts,
+                                 uint8_t tag[RF_FRAME_TAG]);
 /* Encrypted body, piece by piece. */
-rf_result rf_seal_encrypt_begin(rf_seal *seal, const uint8_t *head);
-rf_result rf_seal_encrypt(rf_seal *seal, const void *plain, size_t size, uint8_t *out);
-rf_result rf_seal_encrypt_end(rf_seal *seal, uint8_t tag[RF_FRAME_TAG]);
-static inline void rf_seal_next(rf_seal *seal)
+rf_result rf_frame_seal_encrypt_begin(rf_frame_seal *seal, const uint8_t *head);
+rf_result rf_frame_seal_encrypt(rf_frame_seal *seal, const void *plain, size_t size, uint8_t *out);
+rf_result rf_frame_seal_encrypt_end(rf_frame_seal *seal, uint8_t tag[RF_FRAME_TAG]);
+static inline void rf_frame_seal_next(rf_frame_seal *seal)
 {
     seal->sequence++;
 }
 
 /* Reads frames from whatever pieces arrive. Zero-initialised but for `seal`. */
 typedef struct rf_frame_reader {
-    rf_seal seal;
+    rf_frame_seal seal;
     uint8_t head[RF_FRAME_HEAD_MAX];
     size_t have; /* bytes of the head, or of body and tag once the head is complete */
     bool in_body, complete;

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define FRAMES 4
 static const size_t body_size[FRAMES] = { 5, 0, 90, 1 };
 
-static size_t honest_frames(rf_seal *seal, uint8_t *out)
+static size_t honest_frames(rf_frame_seal *seal, uint8_t *out)
 {
     uint8_t body[128];
     size_t total = 0;
@@ -24,17 +24,17 @@ static size_t honest_frames(rf_seal *seal, uint8_t *out)
         uint8_t *head = out + total;
         size_t used, n = body_size[i];
         memset(body, 'a' + i, sizeof(body));
-        if (rf_seal_header(seal, i, (uint32_t)n, head, &used) < 0) abort();
+        if (rf_frame_seal_header(seal, i, (uint32_t)n, head, &used) < 0) abort();
         memcpy(head + used, body, n);
         if (n > 0 && seal->encrypt) {
-            if (rf_seal_encrypt_begin(seal, head) < 0 || rf_seal_encrypt(seal, body, n, head + used) < 0 ||
-                rf_seal_encrypt_end(seal, head + used + n) < 0)
+            if (rf_frame_seal_encrypt_begin(seal, head) < 0 || rf_frame_seal_encrypt(seal, body, n, head + used) < 0 ||
+                rf_frame_seal_encrypt_end(seal, head + used + n) < 0)
                 abort();
         } else if (n > 0 && seal->secure) {
-            if (rf_seal_body_tag(seal, head, &(rf_bytes){ body, n }, 1, head + used + n) < 0) abort();
+            if (rf_frame_seal_body_tag(seal, head, &(rf_bytes){ body, n }, 1, head + used + n) < 0) abort();
         }
-        total += used + n + (n > 0 ? rf_seal_tag_size(seal) : 0);
-        rf_seal_next(seal);
+        total += used + n + (n > 0 ? rf_frame_seal_tag_size(seal) : 0);
+        rf_frame_seal_next(seal);
     }
     return total;
 }
@@ -81,14 +81,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const bool encrypt = mode & 2;
     uint8_t wire[512];
     rf_frame_reader reader = { 0 };
-    if (rf_seal_init(&reader.seal, k, encrypt) < 0) abort();
+    if (rf_frame_seal_init(&reader.seal, k, encrypt) < 0) abort();
     const size_t step = mode >> 3 ? mode >> 3 : SIZE_MAX;
     if (mode & 4) {
-        rf_seal seal;
-        if (rf_seal_init(&seal, k, encrypt) < 0) abort();
+        rf_frame_seal seal;
+        if (rf_frame_seal_init(&seal, k, encrypt) < 0) abort();
         const size_t total = honest_frames(&seal, wire);
         for (size_t i = 2; i < size && data[1] + i - 2 < total; i++) wire[data[1] + i - 2] ^= data[i];
-        rf_seal_clear(&seal);
+        rf_frame_seal_clear(&seal);
         read_all(&reader, wire, total, step);
     } else {
         read_all(&reader, data + 1, size - 1, step);

@@ -209,7 +209,7 @@ static void test_rejections(void **state)
 /* ---- half frames, deadlines, ends ---- */
 
 /* A channel on one end, raw bytes on the other; `seal` writes what the channel takes for its peer's. */
-static rf_channel *half_raw_channel(security s, int *raw, rf_seal *seal)
+static rf_channel *half_raw_channel(security s, int *raw, rf_frame_seal *seal)
 {
     static const uint8_t key[RF_JOB_KEY_BYTES] = { 9 };
     const rf_hello peer = test_hello(1, 4);
@@ -218,26 +218,26 @@ static rf_channel *half_raw_channel(security s, int *raw, rf_seal *seal)
     raw_pair(fd);
     const uint8_t *k = s == INSECURE ? NULL : key;
     assert_int_equal(rf_channel_make(&(rf_channel_start){ fd[0], "peer", &peer, k, k, s == ENCRYPTED }, &c), RF_OK);
-    assert_int_equal(rf_seal_init(seal, k, false), RF_OK);
+    assert_int_equal(rf_frame_seal_init(seal, k, false), RF_OK);
     *raw = fd[1];
     return c;
 }
 
-static size_t small_frame(rf_seal *seal, uint8_t out[64])
+static size_t small_frame(rf_frame_seal *seal, uint8_t out[64])
 {
     size_t size;
     const rf_bytes body = { "half", 4 };
-    assert_int_equal(rf_seal_header(seal, 3, 4, out, &size), RF_OK);
+    assert_int_equal(rf_frame_seal_header(seal, 3, 4, out, &size), RF_OK);
     memcpy(out + size, body.data, 4);
-    assert_int_equal(rf_seal_body_tag(seal, out, &body, 1, out + size + 4), RF_OK);
-    rf_seal_next(seal);
+    assert_int_equal(rf_frame_seal_body_tag(seal, out, &body, 1, out + size + 4), RF_OK);
+    rf_frame_seal_next(seal);
     return size + 4 + RF_FRAME_TAG;
 }
 
 static void test_half_frames(void **state)
 {
     (void)state;
-    rf_seal seal;
+    rf_frame_seal seal;
     int raw;
     rf_channel *c = half_raw_channel(SIGNED, &raw, &seal);
     uint8_t frame[64];
@@ -272,7 +272,7 @@ static void test_half_frames(void **state)
     assert_non_null(strstr(rf_error_message(), "connection to peer was closed in the middle of a frame"));
     assert_int_equal(rf_channel_receive(c, &type, &body, &size, SECOND), RF_ERROR_PEER_LOST);
     rf_channel_destroy(&c);
-    rf_seal_clear(&seal);
+    rf_frame_seal_clear(&seal);
 }
 
 static void test_changed_frame_ends_the_channel(void **state)
@@ -280,7 +280,7 @@ static void test_changed_frame_ends_the_channel(void **state)
     (void)state;
     uint8_t frame[64];
     for (size_t i = 0; i < RF_FRAME_HEAD_MAX + 4 + RF_FRAME_TAG; i++) {
-        rf_seal seal;
+        rf_frame_seal seal;
         int raw;
         uint16_t type;
         const void *body;
@@ -294,7 +294,7 @@ static void test_changed_frame_ends_the_channel(void **state)
         assert_int_equal(rf_channel_send(c, 1, NULL, 0, SECOND), RF_ERROR_PEER_LOST);
         rf_channel_destroy(&c);
         close(raw);
-        rf_seal_clear(&seal);
+        rf_frame_seal_clear(&seal);
     }
 }
 
@@ -316,6 +316,16 @@ static void test_last_words(void **state)
     assert_int_equal(r, RF_ERROR_PEER_LOST);
     expect_frame(b, 9, "rank 2 died", 11);
     rf_channel_destroy(&b);
+    /* Nor is lost what waits in the closing side's buffers. */
+    char *bytes = calloc(1, 400000);
+    assert_non_null(bytes);
+    test_pair(&job, listener, &a, &b);
+    assert_int_equal(rf_channel_send(b, 1, NULL, 0, SECOND), RF_OK);
+    assert_int_equal(rf_channel_send(a, 9, &(rf_bytes){ bytes, 400000 }, 1, SECOND), RF_OK);
+    rf_channel_destroy(&a);
+    expect_frame(b, 9, bytes, 400000);
+    rf_channel_destroy(&b);
+    free(bytes);
     rf_listener_destroy(&listener);
 }
 

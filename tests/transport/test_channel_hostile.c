@@ -5,11 +5,12 @@
  *
  *   test_channel_hostile [CONNECTIONS [SEED]]     default 3000 and 1; the long run: test_channel_hostile 100000
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include "base/platform.h"
 #include "channel_support.h"
 #include "transport/frame.h"
+#include "transport/socket.h"
 #include "transport/wire.h"
 
 #define SLOW 1000
@@ -156,6 +158,176 @@ static void test_silence_ends(void **state)
     rf_listener_destroy(&listener);
 }
 
+/* ---- a connector among strange listeners ---- */
+
+typedef enum strangeness {
+    SAYS_NOTHING_AND_CLOSES,
+    SAYS_SOMETHING_ELSE,
+    OTHER_PROTOCOL,
+    REFLECTS,
+    REPLAYS,
+    CLOSES_AFTER_REPLY,
+    CHANGES_ACCEPT, /* by one byte; must be last */
+} strangeness;
+
+typedef struct strange_listener {
+    rf_identity identity;
+    strangeness kind;
+    size_t changed;
+    int fd;
+    uint8_t old_accept[RF_HANDSHAKE_MAX];
+    atomic_bool stop;
+} strange_listener;
+
+static void be_strange(strange_listener *l, int fd)
+{
+    static const uint8_t nonce[RF_NONCE_BYTES] = { 8 };
+    uint8_t challenge[RF_CHALLENGE_SIZE], reply[RF_REPLY_SIZE];
+    rf_verdict v;
+    if (l->kind == SAYS_NOTHING_AND_CLOSES) return;
+    if (l->kind == SAYS_SOMETHING_ELSE) {
+        (void)!send(fd, "HTTP/1.1 400 Bad Request\r\n\r\n", 28, MSG_NOSIGNAL);
+        return;
+    }
+    rf_handshake_challenge(&l->identity, nonce, challenge);
+    (void)!send(fd, challenge, sizeof(challenge), MSG_NOSIGNAL);
+    if (raw_receive(fd, reply, sizeof(reply)) != sizeof(reply) || l->kind == CLOSES_AFTER_REPLY) return;
+    if (l->kind == REFLECTS) (void)!send(fd, reply, sizeof(reply), MSG_NOSIGNAL);
+    if (l->kind == REPLAYS) (void)!send(fd, l->old_accept, RF_ACCEPT_SIZE, MSG_NOSIGNAL);
+    if (l->kind != CHANGES_ACCEPT) return;
+    if (rf_handshake_judge(&l->identity, "connector", challenge, reply, &v) < 0 || !v.accepted) return;
+    if (l->changed < RF_ACCEPT_SIZE) v.message[l->changed] ^= 0x20;
+    (void)!send(fd, v.message, v.message_size, MSG_NOSIGNAL);
+}
+
+static void *strange_thread(void *user)
+{
+    strange_listener *l = user;
+    for (;;) {
+        struct pollfd p = { .fd = l->fd, .events = POLLIN };
+        if (poll(&p, 1, 10) == 0 && atomic_load(&l->stop)) return NULL;
+        const int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0) continue;
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+        be_strange(l, fd);
+        close(fd);
+    }
+}
+
+static rf_result connect_to_stranger(const rf_job *job, strange_listener *l)
+{
+    pthread_t thread;
+    uint16_t port;
+    rf_channel *c;
+    const rf_hello hello = test_hello(3, 4);
+    assert_int_equal(rf_socket_listen("127.0.0.1", 0, &l->fd, &port), RF_OK);
+    atomic_store(&l->stop, false);
+    assert_int_equal(pthread_create(&thread, NULL, strange_thread, l), 0);
+    const rf_result r = rf_channel_connect(job, "127.0.0.1", port, &hello, SECOND / 10, &c);
+    rf_channel_destroy(&c);
+    atomic_store(&l->stop, true);
+    pthread_join(thread, NULL);
+    close(l->fd);
+    return r;
+}
+
+static void test_strange_listeners(void **state)
+{
+    (void)state;
+    const rf_job job = test_job(SIGNED);
+    const uint8_t nonce[RF_NONCE_BYTES] = { 1 };
+    strange_listener l = { .identity = test_identity(&job, 0), .kind = CHANGES_ACCEPT, .changed = SIZE_MAX };
+    uint8_t challenge[RF_CHALLENGE_SIZE], reply[RF_REPLY_SIZE];
+    rf_verdict v;
+    const rf_identity other = test_identity(&job, 3);
+    rf_handshake_challenge(&l.identity, nonce, challenge);
+    raw_reply(&other, challenge, reply);
+    assert_int_equal(rf_handshake_judge(&l.identity, "connector", challenge, reply, &v), RF_OK);
+    memcpy(l.old_accept, v.message, sizeof(l.old_accept));
+
+    assert_int_equal(connect_to_stranger(&job, &l), RF_OK); /* the tools of this test are good */
+    l.kind = SAYS_NOTHING_AND_CLOSES;
+    assert_int_equal(connect_to_stranger(&job, &l), RF_ERROR_TIMEOUT);
+    assert_non_null(strstr(rf_error_message(), "closed the connection"));
+    l.kind = SAYS_SOMETHING_ELSE;
+    assert_int_equal(connect_to_stranger(&job, &l), RF_ERROR_CORRUPT_DATA);
+    assert_non_null(strstr(rf_error_message(), "does not speak Ringfire's protocol"));
+    l.kind = REFLECTS;
+    assert_int_equal(connect_to_stranger(&job, &l), RF_ERROR_CORRUPT_DATA);
+    l.kind = REPLAYS;
+    assert_int_equal(connect_to_stranger(&job, &l), RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(rf_error_message(), "did not prove that it holds the job key"));
+    l.kind = CLOSES_AFTER_REPLY;
+    assert_int_equal(connect_to_stranger(&job, &l), RF_ERROR_TIMEOUT);
+    l.kind = OTHER_PROTOCOL;
+    l.identity.protocol = 2;
+    assert_int_equal(connect_to_stranger(&job, &l), RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(rf_error_message(), "has protocol version 2, this is version 1"));
+    l.identity.protocol = RF_PROTOCOL_VERSION;
+    l.kind = CHANGES_ACCEPT;
+    for (l.changed = 0; l.changed < RF_ACCEPT_SIZE; l.changed += l.changed < 16 ? 1 : 5) {
+        const rf_result r = connect_to_stranger(&job, &l);
+        assert_true(r == RF_ERROR_INVALID_ARGUMENT || r == RF_ERROR_CORRUPT_DATA);
+    }
+}
+
+/* ---- resources ---- */
+
+typedef struct flood {
+    uint16_t port;
+    unsigned host;
+    uint64_t count;
+    atomic_bool *stop;
+} flood;
+
+/* Connections as fast as they come, the last few hundred kept open. */
+static void *flood_thread(void *user)
+{
+    flood *f = user;
+    int kept[400];
+    for (int i = 0; i < 400; i++) kept[i] = -1;
+    while (!atomic_load(f->stop)) {
+        int *place = &kept[f->count++ % 400];
+        if (*place >= 0) rf_socket_reset(*place);
+        *place = raw_connect(f->port, f->host);
+        if (*place >= 0 && f->count % 2) (void)!send(*place, "RFCH", 4, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    for (int i = 0; i < 400; i++)
+        if (kept[i] >= 0) rf_socket_reset(kept[i]);
+    return NULL;
+}
+
+static void test_flood(void **state)
+{
+    (void)state;
+    const rf_job job = test_job(SIGNED);
+    rf_listener *listener = test_listener(&job);
+    atomic_bool stop = false;
+    flood floods[2];
+    pthread_t threads[2];
+    for (unsigned i = 0; i < 2; i++) {
+        floods[i] = (flood){ rf_listener_port(listener), 2 + i, 0, &stop };
+        assert_int_equal(pthread_create(&threads[i], NULL, flood_thread, &floods[i]), 0);
+    }
+    double slowest = 0;
+    const uint64_t start = rf_now_ns();
+    int joins = 0;
+    while (rf_now_ns() - start < SECOND) {
+        const double seconds = honest_join(&job, listener);
+        if (seconds > slowest) slowest = seconds;
+        joins++;
+        poll(NULL, 0, 20);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    print_message("%llu connections in a second: slowest of %d honest joins %.3f s\n",
+                  (unsigned long long)(floods[0].count + floods[1].count), joins, slowest);
+    assert_true(floods[0].count + floods[1].count > 100);
+    assert_true(slowest < 2);
+    expect_nobody(listener);
+    rf_listener_destroy(&listener);
+}
+
 static double process_seconds(void)
 {
     struct timespec t;
@@ -272,16 +444,16 @@ static void join_and_break_frames(crowd *c, int fd)
     if (raw_handshake(fd, &mine, &session) < 0) return;
     c->handshakes++;
     assert_int_equal(rf_listener_accept(c->listener, 10 * SECOND, &channel), RF_OK);
-    rf_seal seal;
+    rf_frame_seal seal;
     uint8_t frame[64];
     size_t size;
-    assert_int_equal(rf_seal_init(&seal, session.to_listener, false), RF_OK);
+    assert_int_equal(rf_frame_seal_init(&seal, session.to_listener, false), RF_OK);
     const uint64_t kind = dice(c, 6);
     if (kind == 0) seal.sequence = 1 + dice(c, 100);
     if (kind == 1) memcpy(seal.key, session.to_connector, sizeof(seal.key));
-    assert_int_equal(rf_seal_header(&seal, 1, kind == 2 ? 0xffffffffu : 4, frame, &size), RF_OK);
+    assert_int_equal(rf_frame_seal_header(&seal, 1, kind == 2 ? 0xffffffffu : 4, frame, &size), RF_OK);
     memcpy(frame + size, "body", 4);
-    assert_int_equal(rf_seal_body_tag(&seal, frame, &(rf_bytes){ "body", 4 }, 1, frame + size + 4), RF_OK);
+    assert_int_equal(rf_frame_seal_body_tag(&seal, frame, &(rf_bytes){ "body", 4 }, 1, frame + size + 4), RF_OK);
     size += 4 + RF_FRAME_TAG;
     if (kind == 3) frame[dice(c, size)] ^= (uint8_t)(1u << dice(c, 8));
     if (kind == 4)
@@ -295,7 +467,7 @@ static void join_and_break_frames(crowd *c, int fd)
                      kind == 5 ? RF_ERROR_PEER_LOST : RF_ERROR_CORRUPT_DATA);
     c->failures_seen++;
     rf_channel_destroy(&channel);
-    rf_seal_clear(&seal);
+    rf_frame_seal_clear(&seal);
 }
 
 static void close_somehow(crowd *c, int fd)
@@ -389,9 +561,14 @@ int main(int argc, char **argv)
     if (argc > 1) connections = strtoull(argv[1], NULL, 10);
     if (argc > 2) seed = strtoull(argv[2], NULL, 10);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_byte_of_the_reply), cmocka_unit_test(test_replayed_and_reflected),
-        cmocka_unit_test(test_slow_connections),       cmocka_unit_test(test_silence_ends),
-        cmocka_unit_test(test_without_descriptors),    cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_each_byte_of_the_reply),
+        cmocka_unit_test(test_replayed_and_reflected),
+        cmocka_unit_test(test_strange_listeners),
+        cmocka_unit_test(test_slow_connections),
+        cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_silence_ends),
+        cmocka_unit_test(test_without_descriptors),
+        cmocka_unit_test(test_crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

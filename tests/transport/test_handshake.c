@@ -159,6 +159,19 @@ static void test_versions(void **state)
     assert_null(strstr(rf_error_message(), "version"));
 }
 
+/* A listener that accepts and then turns out to be elsewhere. */
+static void test_accept_from_elsewhere(void **state)
+{
+    (void)state;
+    record h = honest_handshake(INSECURE, 1);
+    assert_int_equal(conclude(&h, h.verdict.message), RF_OK);
+    h.verdict.message[RF_HANDSHAKE_HEADER + 32]++; /* epoch */
+    assert_int_equal(conclude(&h, h.verdict.message), RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(rf_error_message(), "rank 0 is in epoch 8 of the job, this is epoch 7"));
+    h.verdict.message[RF_HANDSHAKE_HEADER] = '\n'; /* role */
+    assert_int_equal(conclude(&h, h.verdict.message), RF_ERROR_CORRUPT_DATA);
+}
+
 static void test_unusable_identities(void **state)
 {
     (void)state;
@@ -189,21 +202,22 @@ static const uint8_t *key_of(security s)
 }
 
 /* Appends a frame to `out`; returns its size. */
-static size_t write_frame(rf_seal *seal, uint16_t type, const void *bytes, size_t size, uint8_t *out)
+static size_t write_frame(rf_frame_seal *seal, uint16_t type, const void *bytes, size_t size, uint8_t *out)
 {
     size_t used;
-    assert_int_equal(rf_seal_header(seal, type, (uint32_t)size, out, &used), RF_OK);
+    assert_int_equal(rf_frame_seal_header(seal, type, (uint32_t)size, out, &used), RF_OK);
     if (seal->encrypt && size > 0) {
-        assert_int_equal(rf_seal_encrypt_begin(seal, out), RF_OK);
-        assert_int_equal(rf_seal_encrypt(seal, bytes, size, out + used), RF_OK);
-        assert_int_equal(rf_seal_encrypt_end(seal, out + used + size), RF_OK);
+        assert_int_equal(rf_frame_seal_encrypt_begin(seal, out), RF_OK);
+        assert_int_equal(rf_frame_seal_encrypt(seal, bytes, size, out + used), RF_OK);
+        assert_int_equal(rf_frame_seal_encrypt_end(seal, out + used + size), RF_OK);
     } else if (size > 0) {
         memcpy(out + used, bytes, size);
         if (seal->secure)
-            assert_int_equal(rf_seal_body_tag(seal, out, &(rf_bytes){ bytes, size }, 1, out + used + size), RF_OK);
+            assert_int_equal(rf_frame_seal_body_tag(seal, out, &(rf_bytes){ bytes, size }, 1, out + used + size),
+                             RF_OK);
     }
-    rf_seal_next(seal);
-    return used + size + (size > 0 ? rf_seal_tag_size(seal) : 0);
+    rf_frame_seal_next(seal);
+    return used + size + (size > 0 ? rf_frame_seal_tag_size(seal) : 0);
 }
 
 /* Feeds bytes, `step` at most at a time, until a frame is complete (RF_OK), something does not verify, or they end
@@ -231,7 +245,7 @@ static rf_result read_frame(rf_frame_reader *reader, const uint8_t **bytes, size
 static rf_result read_alone(security s, uint64_t sequence, const uint8_t *bytes, size_t size)
 {
     rf_frame_reader reader = { 0 };
-    assert_int_equal(rf_seal_init(&reader.seal, key_of(s), s == ENCRYPTED), RF_OK);
+    assert_int_equal(rf_frame_seal_init(&reader.seal, key_of(s), s == ENCRYPTED), RF_OK);
     reader.seal.sequence = sequence;
     const rf_result r = read_frame(&reader, &bytes, &size, SIZE_MAX);
     rf_frame_reader_clear(&reader);
@@ -242,9 +256,9 @@ static void test_each_bit_of_a_frame(void **state)
 {
     (void)state;
     for (security s = SIGNED; s <= ENCRYPTED; s++) {
-        rf_seal seal;
+        rf_frame_seal seal;
         uint8_t frame[128];
-        assert_int_equal(rf_seal_init(&seal, key_of(s), s == ENCRYPTED), RF_OK);
+        assert_int_equal(rf_frame_seal_init(&seal, key_of(s), s == ENCRYPTED), RF_OK);
         const size_t size = write_frame(&seal, 77, "some bytes that matter", 22, frame);
         assert_int_equal(read_alone(s, 0, frame, size), RF_OK);
         if (s == ENCRYPTED) assert_memory_not_equal(frame + RF_FRAME_HEAD_MAX, "some bytes that matter", 22);
@@ -254,7 +268,7 @@ static void test_each_bit_of_a_frame(void **state)
             frame[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
         for (size_t cut = 0; cut < size; cut++) assert_int_equal(read_alone(s, 0, frame, cut), RF_ERROR_PEER_LOST);
-        rf_seal_clear(&seal);
+        rf_frame_seal_clear(&seal);
     }
 }
 
@@ -262,9 +276,9 @@ static void test_repeated_reordered_and_missing_frames(void **state)
 {
     (void)state;
     for (security s = INSECURE; s <= ENCRYPTED; s++) {
-        rf_seal seal;
+        rf_frame_seal seal;
         uint8_t first[128], second[128];
-        assert_int_equal(rf_seal_init(&seal, key_of(s), s == ENCRYPTED), RF_OK);
+        assert_int_equal(rf_frame_seal_init(&seal, key_of(s), s == ENCRYPTED), RF_OK);
         const size_t n = write_frame(&seal, 1, "aaaa", 4, first), m = write_frame(&seal, 1, "bbbb", 4, second);
         assert_int_equal(read_alone(s, 0, first, n), RF_OK);
         assert_int_equal(read_alone(s, 1, second, m), RF_OK);
@@ -278,13 +292,49 @@ static void test_repeated_reordered_and_missing_frames(void **state)
             rf_frame_reader reader = { 0 };
             const uint8_t *bytes = second;
             size_t size = m;
-            assert_int_equal(rf_seal_init(&reader.seal, other, s == ENCRYPTED), RF_OK);
+            assert_int_equal(rf_frame_seal_init(&reader.seal, other, s == ENCRYPTED), RF_OK);
             reader.seal.sequence = 1;
             assert_int_equal(read_frame(&reader, &bytes, &size, SIZE_MAX), RF_ERROR_CORRUPT_DATA);
             rf_frame_reader_clear(&reader);
         }
-        rf_seal_clear(&seal);
+        rf_frame_seal_clear(&seal);
     }
+}
+
+/* A header's tag is never good for an empty body: nonces and signed bytes differ. */
+static void test_tags_of_header_and_body_differ(void **state)
+{
+    (void)state;
+    for (security s = SIGNED; s <= ENCRYPTED; s++) {
+        rf_frame_seal seal;
+        uint8_t head[RF_FRAME_HEAD_MAX], tag[RF_FRAME_TAG];
+        size_t size;
+        assert_int_equal(rf_frame_seal_init(&seal, key_of(s), s == ENCRYPTED), RF_OK);
+        assert_int_equal(rf_frame_seal_header(&seal, 1, 0, head, &size), RF_OK);
+        if (s == ENCRYPTED) {
+            assert_int_equal(rf_frame_seal_encrypt_begin(&seal, head), RF_OK);
+            assert_int_equal(rf_frame_seal_encrypt_end(&seal, tag), RF_OK);
+        } else {
+            assert_int_equal(rf_frame_seal_body_tag(&seal, head, NULL, 0, tag), RF_OK);
+        }
+        assert_memory_not_equal(tag, head + RF_FRAME_HEADER, RF_FRAME_TAG);
+        rf_frame_seal_clear(&seal);
+    }
+}
+
+/* AES-GCM gives its plaintext away when a key meets a nonce twice. */
+static void test_encryption_never_repeats(void **state)
+{
+    (void)state;
+    rf_frame_seal seal;
+    uint8_t zeros[64] = { 0 }, frame[4][RF_FRAME_HEAD_MAX + 64 + RF_FRAME_TAG];
+    assert_int_equal(rf_frame_seal_init(&seal, key_of(ENCRYPTED), true), RF_OK);
+    for (int i = 0; i < 4; i++) write_frame(&seal, 1, zeros, sizeof(zeros), frame[i]);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < i; k++)
+            for (size_t at = 0; at < sizeof(zeros); at += 16)
+                assert_memory_not_equal(frame[i] + RF_FRAME_HEAD_MAX + at, frame[k] + RF_FRAME_HEAD_MAX + at, 16);
+    rf_frame_seal_clear(&seal);
 }
 
 static void test_frames_in_pieces(void **state)
@@ -296,8 +346,8 @@ static void test_frames_in_pieces(void **state)
     for (size_t i = 0; i < big; i++) body[i] = (uint8_t)(i * 2654435761u >> 11);
     for (security s = INSECURE; s <= ENCRYPTED; s++) {
         static const size_t sizes[] = { 0, 1, 300000, 70000, 0, 17 }, steps[] = { 1, 7, 65536, 100001, SIZE_MAX };
-        rf_seal seal;
-        assert_int_equal(rf_seal_init(&seal, key_of(s), s == ENCRYPTED), RF_OK);
+        rf_frame_seal seal;
+        assert_int_equal(rf_frame_seal_init(&seal, key_of(s), s == ENCRYPTED), RF_OK);
         size_t total = 0;
         for (size_t i = 0; i < 6; i++)
             total += write_frame(&seal, (uint16_t)i, body + i, sizes[i] - (sizes[i] > 9 ? 9 : 0), wire + total);
@@ -305,7 +355,7 @@ static void test_frames_in_pieces(void **state)
             rf_frame_reader reader = { 0 };
             const uint8_t *bytes = wire;
             size_t left = total;
-            assert_int_equal(rf_seal_init(&reader.seal, key_of(s), s == ENCRYPTED), RF_OK);
+            assert_int_equal(rf_frame_seal_init(&reader.seal, key_of(s), s == ENCRYPTED), RF_OK);
             for (size_t i = 0; i < 6; i++) {
                 assert_int_equal(read_frame(&reader, &bytes, &left, steps[k]), RF_OK);
                 assert_int_equal(reader.type, i);
@@ -317,7 +367,7 @@ static void test_frames_in_pieces(void **state)
             assert_false(rf_frame_reader_partial(&reader));
             rf_frame_reader_clear(&reader);
         }
-        rf_seal_clear(&seal);
+        rf_frame_seal_clear(&seal);
     }
     free(wire);
     free(body);
@@ -329,9 +379,9 @@ static void test_claimed_sizes(void **state)
     uint8_t head[RF_FRAME_HEAD_MAX];
     size_t size;
     /* An insecure claim costs memory only as far as bytes follow. */
-    rf_seal seal;
-    assert_int_equal(rf_seal_init(&seal, NULL, false), RF_OK);
-    assert_int_equal(rf_seal_header(&seal, 1, RF_FRAME_MAX_BODY, head, &size), RF_OK);
+    rf_frame_seal seal;
+    assert_int_equal(rf_frame_seal_init(&seal, NULL, false), RF_OK);
+    assert_int_equal(rf_frame_seal_header(&seal, 1, RF_FRAME_MAX_BODY, head, &size), RF_OK);
     assert_int_equal(size, RF_FRAME_HEADER);
     rf_frame_reader reader = { 0 };
     const uint8_t *bytes = head;
@@ -341,10 +391,10 @@ static void test_claimed_sizes(void **state)
     rf_frame_reader_clear(&reader);
     /* Over the limit, whatever it is signed with. */
     for (security s = INSECURE; s <= ENCRYPTED; s++) {
-        assert_int_equal(rf_seal_init(&seal, key_of(s), s == ENCRYPTED), RF_OK);
-        assert_int_equal(rf_seal_header(&seal, 1, RF_FRAME_MAX_BODY + 1, head, &size), RF_OK);
+        assert_int_equal(rf_frame_seal_init(&seal, key_of(s), s == ENCRYPTED), RF_OK);
+        assert_int_equal(rf_frame_seal_header(&seal, 1, RF_FRAME_MAX_BODY + 1, head, &size), RF_OK);
         assert_int_equal(read_alone(s, 0, head, size), RF_ERROR_CORRUPT_DATA);
-        rf_seal_clear(&seal);
+        rf_frame_seal_clear(&seal);
     }
 }
 
@@ -355,9 +405,12 @@ int main(void)
         cmocka_unit_test(test_each_bit_of_the_handshake),
         cmocka_unit_test(test_replayed_and_reflected_handshake),
         cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_accept_from_elsewhere),
         cmocka_unit_test(test_unusable_identities),
         cmocka_unit_test(test_each_bit_of_a_frame),
         cmocka_unit_test(test_repeated_reordered_and_missing_frames),
+        cmocka_unit_test(test_tags_of_header_and_body_differ),
+        cmocka_unit_test(test_encryption_never_repeats),
         cmocka_unit_test(test_frames_in_pieces),
         cmocka_unit_test(test_claimed_sizes),
     };
