@@ -362,30 +362,61 @@ uint64_t rf_mesh_peer_operation(const rf_mesh *mesh, uint32_t rank)
 
 /* ---- exchange ---- */
 
-/* Waits for a rank's message. Lock held. RF_ERROR_TIMEOUT and RF_END (it has left) are the caller's to explain. */
-static rf_result await_message(rf_mesh *mesh, rf_mesh_peer *peer, uint64_t serial, const struct timespec *end)
+/* Waits for everybody's message. Lock held. RF_ERROR_TIMEOUT and RF_END (it has left) are about *missing and the caller's to
+ * explain. */
+static rf_result await_messages(rf_mesh *mesh, uint64_t serial, uint64_t timeout_ns, uint32_t *missing)
 {
-    const rf_inbox_entry *entry = &peer->inbox[serial & 1];
-    while (!entry->data) {
+    const struct timespec end = at(rf_now_ns() + timeout_ns);
+    const uint32_t world = mesh->assembly.world;
+    bool late = false;
+    while (mesh->arrived[serial & 1] < world - 1) {
         if (mesh->ended) return rf_mesh_status(mesh);
-        if (peer->left) return RF_END;
-        if (pthread_cond_timedwait(&mesh->changed, &mesh->lock, end) == ETIMEDOUT && !entry->data && !mesh->ended)
-            return RF_ERROR_TIMEOUT;
+        for (uint32_t r = 0; r < world; r++) {
+            if (r == mesh->assembly.rank || mesh->peers[r].inbox[serial & 1].data) continue;
+            *missing = r;
+            if (mesh->peers[r].left) return RF_END;
+            if (late) return RF_ERROR_TIMEOUT;
+        }
+        late = pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end) == ETIMEDOUT;
     }
     return RF_OK;
 }
 
+/* Takes everybody's message out. Lock held. Returns a rank whose message is longer than the slot, or the world size. */
+static uint32_t collect(rf_mesh *mesh, uint64_t serial, uint8_t *all, size_t slot, size_t *sizes)
+{
+    const rf_assembly *a = &mesh->assembly;
+    uint32_t too_long = a->world;
+    for (uint32_t r = 0; r < a->world; r++) {
+        if (r == a->rank) continue;
+        rf_inbox_entry *entry = &mesh->peers[r].inbox[serial & 1];
+        sizes[r] = entry->size;
+        if (entry->size > slot)
+            too_long = r;
+        else if (entry->size)
+            memcpy(all + r * slot, entry->data, entry->size);
+        rf_free(entry->data);
+        *entry = (rf_inbox_entry){ NULL, 0 };
+    }
+    mesh->arrived[serial & 1] = 0;
+    return too_long;
+}
+
+/* An exchange that cannot be completed is the end of the epoch: nobody knows any more who has got what. */
 static rf_result explain(rf_mesh *mesh, uint32_t rank, uint64_t serial, rf_result result)
 {
     char text[256];
+    const char *address = rf_mesh_address(mesh, rank);
+    const unsigned long long number = serial;
     if (result == RF_END)
-        snprintf(text, sizeof(text), "rank %u (%s) left the job while rank %u waits for it in exchange %llu", rank,
-                 rf_mesh_address(mesh, rank), mesh->assembly.rank, (unsigned long long)serial);
-    else
-        snprintf(text, sizeof(text), "rank %u (%s) did not take part in exchange %llu within %g s", rank,
-                 rf_mesh_address(mesh, rank), (unsigned long long)serial,
+        snprintf(text, sizeof(text), "rank %u (%s) left the job while rank %u waits for it in exchange %llu", rank, address,
+                 mesh->assembly.rank, number);
+    else if (result == RF_ERROR_TIMEOUT)
+        snprintf(text, sizeof(text), "rank %u (%s) did not take part in exchange %llu within %g s", rank, address, number,
                  (double)mesh->assembly.table.operation_timeout_ns * 1e-9);
-    rf_mesh_abort(mesh, rank, result == RF_END ? RF_ERROR_PEER_LOST : RF_ERROR_TIMEOUT, text);
+    else
+        snprintf(text, sizeof(text), "rank %u (%s) has no memory for exchange %llu", rank, address, number);
+    rf_mesh_abort(mesh, rank, result == RF_END ? RF_ERROR_PEER_LOST : result, text);
     return rf_mesh_status(mesh);
 }
 
@@ -394,7 +425,6 @@ rf_result rf_mesh_exchange(rf_mesh *mesh, const void *mine, size_t size, void *a
     RF_REQUIRE(size <= RF_MESH_EXCHANGE_MAX, "an exchange takes %u bytes at most, not %zu", RF_MESH_EXCHANGE_MAX, size);
     RF_REQUIRE(size <= slot, "a message of %zu bytes does not fit into slots of %zu", size, slot);
     const rf_assembly *a = &mesh->assembly;
-    const struct timespec end = at(rf_now_ns() + a->table.operation_timeout_ns);
     pthread_mutex_lock(&mesh->lock);
     const uint64_t serial = mesh->next_exchange++;
     uint8_t header[8];
@@ -402,29 +432,16 @@ rf_result rf_mesh_exchange(rf_mesh *mesh, const void *mine, size_t size, void *a
     const rf_bytes parts[2] = { { header, sizeof(header) }, { mine, size } };
     rf_result r = mesh->ended ? rf_mesh_status(mesh) : rf_mesh_queue(mesh, -1, RF_MESH_EXCHANGE, parts, 2);
     rf_mesh_wake(mesh);
-    uint32_t waits_for = 0, too_long = a->world;
-    for (uint32_t i = 0; r == RF_OK && i < a->world; i++) {
-        if (i == a->rank) {
-            if (size) memcpy((uint8_t *)all + i * slot, mine, size);
-            sizes[i] = size;
-            continue;
-        }
-        waits_for = i;
-        r = await_message(mesh, &mesh->peers[i], serial, &end);
-        if (r != RF_OK) break;
-        rf_inbox_entry *entry = &mesh->peers[i].inbox[serial & 1];
-        sizes[i] = entry->size;
-        if (entry->size > slot)
-            too_long = i;
-        else if (entry->size)
-            memcpy((uint8_t *)all + i * slot, entry->data, entry->size);
-        rf_free(entry->data);
-        *entry = (rf_inbox_entry){ NULL, 0 };
-    }
+    uint32_t missing = a->rank, too_long = a->world;
+    if (r == RF_OK) r = await_messages(mesh, serial, a->table.operation_timeout_ns, &missing);
+    if (r == RF_OK) too_long = collect(mesh, serial, all, slot, sizes);
+    const bool ended = mesh->ended;
     pthread_mutex_unlock(&mesh->lock);
-    if (r == RF_END || (r == RF_ERROR_TIMEOUT && !mesh->ended)) return explain(mesh, waits_for, serial, r);
-    if (r == RF_OK && too_long < a->world)
+    if (r != RF_OK) return ended ? r : explain(mesh, missing, serial, r);
+    if (too_long < a->world)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rank %u's message has %zu bytes, the slots of rank %u %zu", too_long,
                        sizes[too_long], a->rank, slot);
-    return r;
+    if (size) memmove((uint8_t *)all + a->rank * slot, mine, size); /* may be there already */
+    sizes[a->rank] = size;
+    return RF_OK;
 }

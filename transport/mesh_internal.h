@@ -67,6 +67,7 @@ struct rf_mesh {
     pthread_cond_t changed;
     bool leaving, stop, reports;
     uint64_t next_exchange;
+    uint32_t arrived[2]; /* messages in everybody's inbox[0] and inbox[1] */
 
     /* Written once, under the lock, before `ended` is set; read without it afterwards. */
     atomic_bool ended;

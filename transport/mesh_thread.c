@@ -96,7 +96,7 @@ static void take_exchange(loop *l, uint32_t rank, const uint8_t *body, size_t si
     if (fits) {
         *entry = (rf_inbox_entry){ data, size - 8 };
         peer->next_exchange++;
-        pthread_cond_broadcast(&l->mesh->changed);
+        if (++l->mesh->arrived[serial & 1] == l->world - 1) pthread_cond_broadcast(&l->mesh->changed);
     }
     pthread_mutex_unlock(&l->mesh->lock);
     if (fits) return;
