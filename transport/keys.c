@@ -38,7 +38,7 @@ static rf_result parse_key(const char *path, const char *text, size_t length, ui
 static rf_result read_open_file(const char *path, int fd, uint8_t key[RF_JOB_KEY_BYTES])
 {
     struct stat info;
-    if (fstat(fd, &info) != 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s: %s", path, strerror(errno));
+    if (fstat(fd, &info) != 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
     RF_REQUIRE(S_ISREG(info.st_mode), "key file %s is not a regular file", path);
     RF_REQUIRE((info.st_mode & (S_IRWXG | S_IRWXO)) == 0,
                "key file %s can be read or changed by others (mode %03o); run 'chmod 600 %s'", path,
@@ -50,7 +50,7 @@ static rf_result read_open_file(const char *path, int fd, uint8_t key[RF_JOB_KEY
     while (length < sizeof(text)) {
         const ssize_t n = read(fd, text + length, sizeof(text) - length);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s: %s", path, strerror(errno));
+        if (n < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
         if (n == 0) break;
         length += (size_t)n;
     }
@@ -64,7 +64,7 @@ rf_result rf_key_read(const char *path, uint8_t key[RF_JOB_KEY_BYTES])
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO,
-                             "key file %s: %s; make one with 'ringfire keygen %s'", path, strerror(errno), path);
+                             "key file %s cannot be opened; make one with 'ringfire keygen %s'", path, path);
     const rf_result r = read_open_file(path, fd, key);
     close(fd);
     return r;
@@ -75,10 +75,10 @@ static rf_result write_all(const char *path, int fd, const char *text, size_t le
     for (size_t done = 0; done < length;) {
         const ssize_t n = write(fd, text + done, length - done);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s: %s", path, strerror(errno));
+        if (n < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
         done += (size_t)n;
     }
-    if (fsync(fd) != 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s: %s", path, strerror(errno));
+    if (fsync(fd) != 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
     return RF_OK;
 }
 
@@ -100,9 +100,9 @@ rf_result rf_key_write(const char *path)
     if (fd < 0)
         r = errno == EEXIST ? RF_FAIL_ERRNO(RF_ERROR_INVALID_ARGUMENT, "key file %s exists already; a key is never replaced, "
                                             "remove the file first", path)
-                            : RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s: %s", path, strerror(errno));
+                            : RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
     if (r == RF_OK) r = write_all(path, fd, text, sizeof(text));
-    if (fd >= 0 && close(fd) != 0 && r == RF_OK) r = RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s: %s", path, strerror(errno));
+    if (fd >= 0 && close(fd) != 0 && r == RF_OK) r = RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
     if (fd >= 0 && r < 0) unlink(path);
     OPENSSL_cleanse(text, sizeof(text));
     return r;

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-RINGFIRE = sys.argv[1]
+RINGFIRE = os.path.abspath(sys.argv[1])
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("RINGFIRE_")}
 
 

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same small program under everything that starts jobs: each must bring its workers together by itself.
+
+Usage: test_launchers.py RINGFIRE HELLO_WORLD"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+RINGFIRE, HELLO = map(os.path.abspath, sys.argv[1:3])
+FOREIGN = ("RINGFIRE_", "OMPI_", "PMIX_", "SLURM_", "TORCHELASTIC_")
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
+ENV = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN) and k not in NAMES}
+ENV.update(RINGFIRE_BOOTSTRAP_TIMEOUT="20", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+           OMPI_MCA_rmaps_base_oversubscribe="1", PYTHONWARNINGS="ignore")
+
+
+def tool(name):
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
+    if not path:
+        raise unittest.SkipTest("%s is not installed" % name)
+    return path
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+def expected(world):
+    return ["rank %d of %d, local %d of %d, sum %d" % (r, world, r, world, world * (world + 1) // 2) for r in range(world)]
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        key = self.folder / "key"
+        subprocess.run([RINGFIRE, "keygen", str(key)], check=True, stdout=subprocess.DEVNULL)
+        self.env = {**ENV, "RINGFIRE_KEY_FILE": str(key)}
+
+    def run_to_end(self, arguments, env=None, timeout=60):
+        """In a process group of its own, which is gone afterwards whatever happens."""
+        process = subprocess.Popen(list(map(str, arguments)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   stdin=subprocess.DEVNULL, env={**self.env, **(env or {})}, start_new_session=True, cwd=self.folder)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            self.fail("%s did not end: %s%s" % (arguments, out, err))
+        return process.returncode, out, err
+
+    def works(self, world, arguments, env=None):
+        code, out, err = self.run_to_end(arguments, env)
+        self.assertEqual((code, sorted(l for l in out.splitlines() if l.startswith("rank "))), (0, expected(world)), err)
+
+    def together(self, environments):
+        """Starts one process for each environment."""
+        processes = [subprocess.Popen([HELLO], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+                                      env={**self.env, **e}) for e in environments]
+        try:
+            ends = [p.communicate(timeout=60) for p in processes]
+        finally:
+            for p in processes:
+                if p.poll() is None:
+                    p.kill()
+                    p.wait()
+        return [p.returncode for p in processes], [out.strip() for out, _ in ends], [err for _, err in ends]
+
+
+class Variables(Case):
+    def test_nothing_at_all(self):
+        self.works(1, [HELLO])
+
+    def test_own(self):
+        port = free_port()
+        codes, outs, errs = self.together({"RINGFIRE_RANK": str(r), "RINGFIRE_WORLD_SIZE": "3", "RINGFIRE_MASTER": "127.0.0.1:%d" % port}
+                                          for r in range(3))
+        self.assertEqual((codes, outs), ([0] * 3, expected(3)), errs)
+
+    def test_torchrun(self):
+        port = free_port()
+        codes, outs, errs = self.together({"RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port),
+                                           "LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2"} for r in range(2))
+        self.assertEqual((codes, outs), ([0] * 2, expected(2)), errs)
+
+    def test_tf_config(self):
+        """Of the form in the tutorials, with a chief in front of the workers."""
+        cluster = {"worker": ["127.0.0.1:%d" % free_port() for _ in range(2)]}
+        tasks = [("worker", 0), ("worker", 1)]
+        for _ in range(2):
+            codes, outs, errs = self.together({"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": t, "index": i}})}
+                                              for t, i in tasks)
+            self.assertEqual((codes, outs), ([0] * len(tasks), expected(len(tasks))), errs)
+            cluster["chief"] = ["127.0.0.1:%d" % free_port()]
+            tasks = [("chief", 0)] + tasks
+
+    def test_contradictions(self):
+        for env, text in (({"RANK": "1"}, "WORLD_SIZE"), ({"TF_CONFIG": "{"}, "TF_CONFIG is not JSON"),
+                          ({"RINGFIRE_RANK": "5", "RINGFIRE_WORLD_SIZE": "2"}, "RINGFIRE_RANK is 5")):
+            code, out, err = self.run_to_end([HELLO], env)
+            self.assertEqual((code, out, len(err.splitlines())), (1, "", 1), err)
+            self.assertIn(text, err)
+        del self.env["RINGFIRE_KEY_FILE"]
+        code, out, err = self.run_to_end([HELLO], {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1",
+                                                   "HOME": str(self.folder)})
+        self.assertEqual(code, 1)
+        self.assertIn("ringfire keygen", err)
+
+
+class Launchers(Case):
+    def test_ringfire_run(self):
+        del self.env["RINGFIRE_KEY_FILE"]
+        for options in ([], ["--encrypt"], ["--insecure"]):
+            self.works(2, [RINGFIRE, "run", "-n", 2, "--no-prefix", *options, HELLO])
+
+    def test_ringfire_run_inside_others(self):
+        """Its variables go before those of the job that it is started in."""
+        self.works(2, [tool("mpirun"), "-n", 1, RINGFIRE, "run", "-n", 2, "--no-prefix", HELLO])
+
+    def test_ringfire_run_loses_a_worker(self):
+        script = ('if [ $RINGFIRE_EPOCH = 1 ]; then exec "$0"; elif [ $RINGFIRE_RANK = 1 ]; then "$0" 60 & sleep 2; kill -9 $!; wait $!; '
+                  'else exec "$0" 60; fi')
+        code, out, err = self.run_to_end([RINGFIRE, "run", "-n", 3, "--max-restarts", 1, "sh", "-c", script, HELLO])
+        self.assertEqual(code, 0, err)
+        self.assertIn("ringfire: rank 1 on localhost failed with exit status 137", err)
+        self.assertEqual(out.count("of 3, sum 6"), 6)
+
+    def test_mpirun(self):
+        self.works(2, [tool("mpirun"), "-n", 2, HELLO])
+
+    def test_mpirun_asked_through_pmix(self):
+        """Where the size of this host is not known the master's address comes from PMIx."""
+        self.works(2, [tool("mpirun"), "-n", 2, "env", "-u", "OMPI_COMM_WORLD_LOCAL_RANK", HELLO])
+
+    def test_pmix_alone(self):
+        self.works(2, [tool("mpirun"), "-n", 2, "env", "-u", "OMPI_COMM_WORLD_RANK", HELLO])
+
+    def test_torchrun(self):
+        torchrun = "/usr/bin/torchrun" if os.path.exists("/usr/bin/torchrun") else tool("torchrun")
+        for options in (["--master_port", free_port()], ["--standalone"]):
+            # Its default of no redirection fails with torch 1.13 on Python 3.11.
+            self.works(2, [torchrun, *options, "-r", 2, "-t", 2, "--no_python", "--nproc_per_node", 2, HELLO])
+
+
+class Slurm(Case):
+    """A cluster of one host, made for the test: munged, slurmctld and slurmd of the current user."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemons, cls.holder = [], None
+        programs = {n: tool(n) for n in ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo")}
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.base = pathlib.Path(cls.holder.name)
+        try:
+            cls.start(programs)
+        except BaseException:
+            cls.tearDownClass()
+            raise
+
+    @classmethod
+    def start(cls, programs):
+        base, name, user = cls.base, socket.gethostname().split(".")[0], str(os.getuid())
+        (base / "munge.key").write_bytes(os.urandom(64))
+        (base / "munge.key").chmod(0o600)
+        for folder in ("state", "spool"):
+            (base / folder).mkdir()
+        (base / "slurm.conf").write_text("\n".join([
+            "ClusterName=test", "SlurmctldHost=%s(127.0.0.1)" % name, "SlurmctldPort=%d" % free_port(), "SlurmdPort=%d" % free_port(),
+            "AuthType=auth/munge", "AuthInfo=socket=%s/munge" % base, "SlurmUser=%s" % user, "SlurmdUser=%s" % user,
+            "StateSaveLocation=%s/state" % base, "SlurmdSpoolDir=%s/spool" % base, "SlurmctldPidFile=%s/slurmctld.pid" % base,
+            "SlurmdPidFile=%s/slurmd.pid" % base, "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "MailProg=/bin/true",
+            "SelectType=select/cons_tres", "SelectTypeParameters=CR_CPU", "ReturnToService=2", "MpiDefault=none",
+            "SlurmdParameters=config_overrides", "JobAcctGatherType=jobacct_gather/none",
+            "NodeName=%s NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN" % name, "PartitionName=main Nodes=ALL Default=YES State=UP", ""]))
+        cls.slurm_env = {**ENV, "SLURM_CONF": str(base / "slurm.conf")}
+        cls.daemon(programs["munged"], "--foreground", "--force", "--key-file=%s/munge.key" % base, "--socket=%s/munge" % base,
+                   "--pid-file=%s/munged.pid" % base, "--log-file=%s/munged.log" % base, "--seed-file=%s/munged.seed" % base)
+        cls.wait(lambda: (base / "munge").exists(), "munged")
+        cls.daemon(programs["slurmctld"], "-D")
+        cls.daemon(programs["slurmd"], "-D")
+        cls.wait(lambda: "idle" in subprocess.run([programs["sinfo"], "-h", "-o", "%T"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                                  env=cls.slurm_env, text=True, timeout=30).stdout, "slurmctld")
+
+    @classmethod
+    def daemon(cls, *arguments):
+        log = open(cls.base / (os.path.basename(arguments[0]) + ".out"), "wb")
+        cls.daemons.append(subprocess.Popen(arguments, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=cls.slurm_env,
+                                            start_new_session=True))
+        log.close()
+
+    @classmethod
+    def wait(cls, condition, what):
+        until = time.monotonic() + 20
+        while not condition():
+            if time.monotonic() > until or any(d.poll() is not None for d in cls.daemons):
+                texts = ["%s: %s" % (f.name, f.read_text(errors="replace")[-300:]) for f in sorted(cls.base.glob("*.out"))]
+                raise unittest.SkipTest("%s does not start here: %s" % (what, " | ".join(texts).replace("\n", " ")))
+            time.sleep(0.1)
+
+    @classmethod
+    def tearDownClass(cls):
+        for daemon in reversed(cls.daemons):
+            daemon.terminate()
+            try:
+                daemon.wait(15)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        if cls.holder:
+            cls.holder.cleanup()
+
+    def setUp(self):
+        super().setUp()
+        self.env["SLURM_CONF"] = self.slurm_env["SLURM_CONF"]
+
+    def test_srun(self):
+        self.works(2, ["srun", "-n", 2, HELLO])
+
+    def test_two_steps_at_once(self):
+        """Each has a port of its own."""
+        script = "srun --exact -n 2 %s & srun --exact -n 2 %s & wait" % (HELLO, HELLO)
+        code, out, err = self.run_to_end(["salloc", "-n", 4, "sh", "-c", script])
+        self.assertEqual((code, sorted(out.splitlines())), (0, sorted(expected(2) * 2)), err)
+
+    def test_through_pmix(self):
+        listed = self.run_to_end(["srun", "--mpi=list"])
+        if "pmix" not in listed[1] + listed[2]:
+            self.skipTest("this Slurm has no PMIx")
+        self.works(2, ["srun", "--mpi=pmix", "-n", 2, "env", "-u", "SLURM_PROCID", HELLO])
+
+    def test_without_srun(self):
+        """salloc's shell and a batch script have variables of several tasks but are one process."""
+        self.works(1, ["salloc", "-n", 2, HELLO])
+        script = self.folder / "batch"
+        script.write_text("#!/bin/sh\n%s\nsrun %s\n" % (HELLO, HELLO))
+        code, out, err = self.run_to_end(["sbatch", "-W", "-n", 2, "-o", self.folder / "out", script])
+        text = (self.folder / "out").read_text()
+        self.assertEqual((code, sorted(text.splitlines())), (0, sorted(expected(1) + expected(2))), out + err + text)
+
+
+class Namespaces(Case):
+    """Two network namespaces as two hosts."""
+
+    def setUp(self):
+        super().setUp()
+        self.tag = "rl%d" % (os.getpid() % 100000)
+        self.names = [self.tag + "a", self.tag + "b"]
+        self.addCleanup(lambda: [self.ip("netns", "del", n) for n in self.names])
+        steps = [("netns", "add", n) for n in self.names]
+        steps += [("link", "add", self.names[0], "netns", self.names[0], "type", "veth", "peer", "name", self.names[1], "netns",
+                   self.names[1])]
+        for i, n in enumerate(self.names):
+            steps += [("-n", n, "addr", "add", "10.78.0.%d/24" % (i + 1), "dev", n), ("-n", n, "link", "set", n, "up"),
+                      ("-n", n, "link", "set", "lo", "up")]
+        for step in steps:
+            done = self.ip(*step)
+            if done.returncode != 0:
+                self.skipTest("ip %s: %s" % (" ".join(step), done.stdout.strip()))
+        self.ssh = self.folder / "remote"  # by the name of ssh mpirun would give it options
+        self.ssh.write_text('#!/bin/sh\ncase $1 in 10.78.0.1) n=%s;; *) n=%s;; esac\nshift\n'
+                            'exec ip netns exec $n unshare --uts sh -c "hostname $n; $*"\n' % tuple(self.names))
+        self.ssh.chmod(0o755)
+
+    @staticmethod
+    def ip(*words):
+        return subprocess.run([tool("ip"), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=20)
+
+    def test_ringfire_run(self):
+        del self.env["RINGFIRE_KEY_FILE"]
+        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1:2,10.78.0.2:2", "--no-prefix", HELLO])
+        self.assertEqual(code, 0, err)
+        self.assertEqual(sorted(out.splitlines()), ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
+
+    def test_cable_pulled_out(self):
+        """Both sides stop hearing each other; the job ends with the loss named."""
+        del self.env["RINGFIRE_KEY_FILE"]
+        process = subprocess.Popen([RINGFIRE, "run", "--ssh", str(self.ssh), "-H", "10.78.0.1,10.78.0.2", HELLO, "60"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                   env={**self.env, "RINGFIRE_PEER_TIMEOUT": "2"})
+        try:
+            self.assertIn("rank ", process.stdout.readline())
+            time.sleep(1)
+            self.ip("-n", self.names[0], "link", "set", self.names[0], "down")
+            begin = time.monotonic()
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(process.returncode, 75, err)
+        self.assertIn("lost a peer and asks to be started again", err)
+        self.assertLess(time.monotonic() - begin, 12)
+
+    def test_mpirun(self):
+        """Rank 0's address towards the other host comes through PMIx."""
+        code, out, err = self.run_to_end(
+            ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c", "hostname %s; exec \"$0\" \"$@\"" % self.names[0],
+             tool("mpirun"), "--mca", "plm_rsh_agent", self.ssh, "-H", "10.78.0.1,10.78.0.2", "-n", 2, "-x", "RINGFIRE_KEY_FILE",
+             "env", "-u", "OMPI_MCA_orte_hnp_uri", HELLO])
+        self.assertEqual((code, sorted(out.splitlines())), (0, ["rank %d of 2, local 0 of 1, sum 3" % r for r in range(2)]), err)
+
+
+if __name__ == "__main__":
+    loader = unittest.defaultTestLoader
+    suite = unittest.TestSuite(loader.loadTestsFromTestCase(c) for c in (Variables, Launchers, Slurm, Namespaces))
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    sys.exit(0 if result.wasSuccessful() else 1)
