@@ -10,10 +10,10 @@ typedef enum peer_state { ALIVE, CLOSED, LEFT } peer_state;
 
 typedef struct peer_record {
     peer_state state;
-    uint64_t heard;     /* last sign of life */
-    uint64_t closed;    /* when its connection ended */
-    uint64_t said;      /* when its list of late ranks arrived */
-    uint64_t *late;     /* bit per rank it misses */
+    uint64_t heard;  /* last sign of life */
+    uint64_t closed; /* when its connection ended */
+    uint64_t said;   /* when its list of late ranks arrived */
+    uint64_t *late;  /* bit per rank it misses */
 } peer_record;
 
 struct rf_detector {
@@ -57,8 +57,8 @@ static uint64_t since(uint64_t then, uint64_t now)
     return now > then ? now - then : 0;
 }
 
-/* A process that was stopped finds every clock run down, though the others did send all the time. What they sent lies in
- * the sockets, but the newest may still be on its way: they get the lost time back. */
+/* A process that was stopped finds every clock run down, though the others did send all the time. What they sent lies
+ * in the sockets, but the newest may still be on its way: they get the lost time back. */
 void rf_detector_woke(rf_detector *d, uint64_t now, uint64_t planned)
 {
     const uint64_t late = since(planned, now);
@@ -103,8 +103,8 @@ bool rf_detector_closed(rf_detector *d, uint32_t peer, uint64_t now)
     return true;
 }
 
-/* Half the timeout: heartbeats come several times as often, so a late one has truly missed some; and there is time left for
- * the others to hear of it before anybody's patience ends. */
+/* Half the timeout: heartbeats come several times as often, so a late one has truly missed some; and there is time left
+ * for the others to hear of it before anybody's patience ends. */
 static bool is_late(const rf_detector *d, uint32_t r, uint64_t now)
 {
     const peer_record *peer = &d->peers[r];
@@ -218,7 +218,8 @@ uint64_t rf_detector_next(const rf_detector *d, uint64_t now)
         const peer_record *peer = &d->peers[r];
         uint64_t at = UINT64_MAX;
         if (peer->state == ALIVE) at = peer->heard + d->timeout;
-        if (peer->state == CLOSED) at = peer->closed + (since(peer->closed, now) < RF_HOLD_NS ? RF_HOLD_NS : RF_HOLD_DOUBT_NS);
+        if (peer->state == CLOSED)
+            at = peer->closed + (since(peer->closed, now) < RF_HOLD_NS ? RF_HOLD_NS : RF_HOLD_DOUBT_NS);
         if (at < next) next = at;
     }
     return next > now ? next : now + 1;
@@ -235,8 +236,8 @@ void rf_finding_text(const rf_finding *finding, char *text, size_t size)
         snprintf(text, size, "silent for %.1f s", seconds);
         break;
     case RF_LOSS_CUT_OFF:
-        snprintf(text, size, "cut off from %u of %u ranks for %.1f s (or those are stopped)", finding->missed, finding->world,
-                 seconds);
+        snprintf(text, size, "cut off from %u of %u ranks for %.1f s (or those are stopped)", finding->missed,
+                 finding->world, seconds);
         break;
     case RF_LOSS_LINK:
         snprintf(text, size, "ranks %u and %u no longer reach each other, though others reach both", finding->link[0],

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Failure detector of one worker: a function of the clock and of what arrives, without sockets or threads. Each rank tells
- * the others whom it misses, so that all of them blame the same one:
+ * Failure detector of one worker: a function of the clock and of what arrives, without sockets or threads. Each rank
+ * tells the others whom it misses, so that all of them blame the same one:
  *  - a closed connection waits a moment (RF_HOLD_NS) for an abort that names the real culprit, then its rank is lost;
  *  - a rank that is silent for the timeout and that most of those we still hear miss as well is lost;
  *  - who misses more than half of the world is itself the one that is cut off;
- *  - where the others still hear a rank that we do not, the path between the two is broken: both ends count the one that more
- *    others miss as lost, else the higher of the two.
- * Time this process did not run itself (stopped, overloaded) is not held against the others.
+ *  - where the others still hear a rank that we do not, the path between the two is broken: both ends count the one
+ * that more others miss as lost, else the higher of the two. Time this process did not run itself (stopped, overloaded)
+ * is not held against the others.
  */
 #ifndef RF_TRANSPORT_DETECTOR_H
 #define RF_TRANSPORT_DETECTOR_H
@@ -17,8 +17,8 @@
 typedef struct rf_detector rf_detector;
 
 #define RF_HOLD_NS UINT64_C(50000000)
-/* A closed connection to a rank that others say they still hear: time for their word to change, since the end of a process
- * does not reach everybody at the same moment. */
+/* A closed connection to a rank that others say they still hear: time for their word to change, since the end of a
+ * process does not reach everybody at the same moment. */
 #define RF_HOLD_DOUBT_NS UINT64_C(600000000)
 /* A word on a closed connection counts when it came this long after we saw the end ourselves. */
 #define RF_HOLD_PROBE_NS UINT64_C(300000000)

@@ -52,7 +52,8 @@ rf_result rf_numeric_address(const char *name, char *text, size_t size)
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *found = NULL;
     const int code = getaddrinfo(name, NULL, &hints, &found);
     if (code != 0)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "\"%s\" is not an address of this machine: %s", name, gai_strerror(code));
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "\"%s\" is not an address of this machine: %s", name,
+                       gai_strerror(code));
     const rf_result r = to_text(found->ai_addr, found->ai_addrlen, text, size);
     freeaddrinfo(found);
     return r;

@@ -5,12 +5,13 @@
 
 #include "base/error.h"
 
-/* Text that is equal for two processes exactly when they share a kernel, a host name and a network namespace: containers
- * that cannot reach each other over loopback are two hosts. */
+/* Text that is equal for two processes exactly when they share a kernel, a host name and a network namespace:
+ * containers that cannot reach each other over loopback are two hosts. */
 void rf_host_identity(char *text, size_t size);
 /* numbers[r]: hosts counted in the order of their lowest rank. identities[r] is rank r's text. */
 void rf_number_hosts(const char *const *identities, uint32_t count, uint32_t *numbers);
-/* Numeric form of a host name or address. RF_ERROR_INVALID_ARGUMENT names it when it is none of this machine's business. */
+/* Numeric form of a host name or address. RF_ERROR_INVALID_ARGUMENT names it when it is none of this machine's
+ * business. */
 rf_result rf_numeric_address(const char *name, char *text, size_t size);
 /* 0.0.0.0 or ::. */
 bool rf_is_wildcard(const char *numeric);

@@ -20,7 +20,8 @@
 #include "transport/mesh_internal.h"
 #include "transport/wire.h"
 
-/* A socket is reported writable when at least a third of its buffer is free; this makes that third larger than any frame. */
+/* A socket is reported writable when at least a third of its buffer is free; this makes that third larger than any
+ * frame. */
 #define SEND_BUFFER (256 * 1024)
 
 /* ---- queues ---- */
@@ -362,8 +363,8 @@ uint64_t rf_mesh_peer_operation(const rf_mesh *mesh, uint32_t rank)
 
 /* ---- exchange ---- */
 
-/* Waits for everybody's message. Lock held. RF_ERROR_TIMEOUT and RF_END (it has left) are about *missing and the caller's to
- * explain. */
+/* Waits for everybody's message. Lock held. RF_ERROR_TIMEOUT and RF_END (it has left) are about *missing and the
+ * caller's to explain. */
 static rf_result await_messages(rf_mesh *mesh, uint64_t serial, uint64_t timeout_ns, uint32_t *missing)
 {
     const struct timespec end = at(rf_now_ns() + timeout_ns);
@@ -409,11 +410,11 @@ static rf_result explain(rf_mesh *mesh, uint32_t rank, uint64_t serial, rf_resul
     const char *address = rf_mesh_address(mesh, rank);
     const unsigned long long number = serial;
     if (result == RF_END)
-        snprintf(text, sizeof(text), "rank %u (%s) left the job while rank %u waits for it in exchange %llu", rank, address,
-                 mesh->assembly.rank, number);
+        snprintf(text, sizeof(text), "rank %u (%s) left the job while rank %u waits for it in exchange %llu", rank,
+                 address, mesh->assembly.rank, number);
     else if (result == RF_ERROR_TIMEOUT)
-        snprintf(text, sizeof(text), "rank %u (%s) did not take part in exchange %llu within %g s", rank, address, number,
-                 (double)mesh->assembly.table.operation_timeout_ns * 1e-9);
+        snprintf(text, sizeof(text), "rank %u (%s) did not take part in exchange %llu within %g s", rank, address,
+                 number, (double)mesh->assembly.table.operation_timeout_ns * 1e-9);
     else
         snprintf(text, sizeof(text), "rank %u (%s) has no memory for exchange %llu", rank, address, number);
     rf_mesh_abort(mesh, rank, result == RF_END ? RF_ERROR_PEER_LOST : result, text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mesh frames say. Numbers are little-endian; texts are a 16-bit length and bytes. Pure: encoders fill a buffer of the
- * caller's, decoders check every length and every value before they hand it on. A decoder that returns an error leaves no
- * half-filled promise: the caller must not use its output.
+ * What mesh frames say. Numbers are little-endian; texts are a 16-bit length and bytes. Pure: encoders fill a buffer of
+ * the caller's, decoders check every length and every value before they hand it on. A decoder that returns an error
+ * leaves no half-filled promise: the caller must not use its output.
  */
 #ifndef RF_TRANSPORT_MESH_MESSAGE_H
 #define RF_TRANSPORT_MESH_MESSAGE_H
@@ -10,14 +10,14 @@
 #include "transport/job.h"
 
 typedef enum rf_mesh_frame {
-    RF_MESH_JOIN = 1,  /* worker -> master: where it listens, which host it is on */
-    RF_MESH_WAITING,   /* master -> worker: who is missing */
-    RF_MESH_TABLE,     /* master -> worker: everybody */
-    RF_MESH_READY,     /* worker -> master: connected to everybody */
-    RF_MESH_GO,        /* master -> worker: so is everybody */
-    RF_MESH_FAILED,    /* either way while the job comes together: it will not, and why */
+    RF_MESH_JOIN = 1, /* worker -> master: where it listens, which host it is on */
+    RF_MESH_WAITING,  /* master -> worker: who is missing */
+    RF_MESH_TABLE,    /* master -> worker: everybody */
+    RF_MESH_READY,    /* worker -> master: connected to everybody */
+    RF_MESH_GO,       /* master -> worker: so is everybody */
+    RF_MESH_FAILED,   /* either way while the job comes together: it will not, and why */
     RF_MESH_HEARTBEAT,
-    RF_MESH_GOODBYE,   /* the last frame of an orderly end */
+    RF_MESH_GOODBYE, /* the last frame of an orderly end */
     RF_MESH_ABORT,
     RF_MESH_EXCHANGE
 } rf_mesh_frame;
@@ -51,8 +51,8 @@ typedef struct rf_mesh_table {
 typedef struct rf_mesh_heartbeat {
     uint32_t rank;
     uint64_t incarnation, begun, finished;
-    bool answer;        /* the receiver should send one of its own at once */
-    uint32_t num_late;  /* ranks the sender misses: silent for half the timeout, or closed */
+    bool answer;         /* the receiver should send one of its own at once */
+    uint32_t num_late;   /* ranks the sender misses: silent for half the timeout, or closed */
     const uint8_t *late; /* decoded: num_late 16-bit numbers, see rf_mesh_late_rank() */
 } rf_mesh_heartbeat;
 

@@ -38,7 +38,8 @@ static void lose(loop *l, uint32_t rank, rf_result result, const char *why)
     const uint64_t begun = atomic_load(self ? &mesh->operations.begun : &mesh->peers[rank].begun);
     const int used = snprintf(text, sizeof(text), "rank %u (%s) was lost: %s", rank, rf_mesh_address(mesh, rank), why);
     if ((begun || finished) && used > 0 && (size_t)used < sizeof(text))
-        snprintf(text + used, sizeof(text) - (size_t)used, ", last finished operation %llu", (unsigned long long)finished);
+        snprintf(text + used, sizeof(text) - (size_t)used, ", last finished operation %llu",
+                 (unsigned long long)finished);
     rf_mesh_abort(mesh, rank, result, text);
 }
 
@@ -194,8 +195,8 @@ static bool send_beat(loop *l, uint32_t rank, uint64_t now)
     return rf_channel_send(mesh->assembly.channels[rank], RF_MESH_HEARTBEAT, &part, 1, SEND_NS) == RF_OK;
 }
 
-/* One frame to a socket that is writable: what is queued first, so that an abort never waits for a heartbeat. A failure to
- * send says less than what lies unread in the socket: receiving decides what has happened. */
+/* One frame to a socket that is writable: what is queued first, so that an abort never waits for a heartbeat. A failure
+ * to send says less than what lies unread in the socket: receiving decides what has happened. */
 static void send_one(loop *l, uint32_t rank, uint64_t now)
 {
     rf_mesh *mesh = l->mesh;
@@ -205,7 +206,8 @@ static void send_one(loop *l, uint32_t rank, uint64_t now)
     pthread_mutex_unlock(&mesh->lock);
     if (payload) {
         const rf_bytes part = { payload->data, payload->size };
-        if (rf_channel_send(mesh->assembly.channels[rank], payload->type, &part, payload->size ? 1 : 0, SEND_NS) != RF_OK)
+        if (rf_channel_send(mesh->assembly.channels[rank], payload->type, &part, payload->size ? 1 : 0, SEND_NS) !=
+            RF_OK)
             peer->send_dead = true;
         pthread_mutex_lock(&mesh->lock);
         rf_payload_release(payload);
@@ -261,8 +263,7 @@ static void take_wishes(loop *l, uint64_t now)
     l->stop = mesh->stop;
     const bool reports = mesh->reports;
     mesh->reports = false;
-    for (uint32_t r = 0; reports && r < l->world; r++)
-        l->late[r] = mesh->peers[r].reported && !mesh->peers[r].left;
+    for (uint32_t r = 0; reports && r < l->world; r++) l->late[r] = mesh->peers[r].reported && !mesh->peers[r].left;
     pthread_mutex_unlock(&mesh->lock);
     for (uint32_t r = 0; reports && r < l->world; r++)
         if (l->late[r]) link_ended(l, r, now);

@@ -27,7 +27,8 @@ void rf_operations_init(rf_operations *o);
 void rf_operations_destroy(rf_operations *o);
 void rf_operations_begin(rf_operations *o, uint64_t serial, const char *what, uint64_t now);
 void rf_operations_finish(rf_operations *o, uint64_t serial, uint64_t now);
-/* "18 all_reduce pending for 2100.0 ms", "17 all_reduce done in 0.8 ms"; `age` 0 is the newest. False beyond the last kept. */
+/* "18 all_reduce pending for 2100.0 ms", "17 all_reduce done in 0.8 ms"; `age` 0 is the newest. False beyond the last
+ * kept. */
 bool rf_operations_line(rf_operations *o, uint32_t age, uint64_t now, char *text, size_t size);
 /* All of them in one line, newest first, with semicolons between; "none" before the first. */
 void rf_operations_text(rf_operations *o, uint64_t now, char *text, size_t size);

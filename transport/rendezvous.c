@@ -17,7 +17,8 @@ uint64_t rf_bootstrap_left(const rf_bootstrap *b)
     return now < b->deadline ? b->deadline - now : 0;
 }
 
-rf_result rf_bootstrap_send(const rf_bootstrap *b, rf_channel *channel, rf_mesh_frame type, const void *body, size_t size)
+rf_result rf_bootstrap_send(const rf_bootstrap *b, rf_channel *channel, rf_mesh_frame type, const void *body,
+                            size_t size)
 {
     const rf_bytes part = { body, size };
     return rf_channel_send(channel, (uint16_t)type, &part, size ? 1 : 0, rf_bootstrap_left(b));
@@ -78,9 +79,10 @@ static rf_result table_init(const rf_job *job, rf_mesh_table *table)
     table->heartbeat_interval_ns = job->heartbeat_interval_ns ? job->heartbeat_interval_ns : table->peer_timeout_ns / 8;
     table->operation_timeout_ns = job->operation_timeout_ns ? job->operation_timeout_ns : 300 * second;
     if (table->heartbeat_interval_ns > table->peer_timeout_ns / 3 || table->peer_timeout_ns < 1000000)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "a peer timeout of %g s needs at least three heartbeats in that time; the heartbeat interval is %g s",
-                       (double)table->peer_timeout_ns * 1e-9, (double)table->heartbeat_interval_ns * 1e-9);
+        return RF_FAIL(
+            RF_ERROR_INVALID_ARGUMENT,
+            "a peer timeout of %g s needs at least three heartbeats in that time; the heartbeat interval is %g s",
+            (double)table->peer_timeout_ns * 1e-9, (double)table->heartbeat_interval_ns * 1e-9);
     if (getrandom(table->session, sizeof(table->session), 0) != (ssize_t)sizeof(table->session))
         return RF_FAIL(RF_ERROR_IO, "the operating system gives no random numbers");
     return RF_OK;
@@ -89,8 +91,8 @@ static rf_result table_init(const rf_job *job, rf_mesh_table *table)
 rf_result rf_rendezvous(const rf_job *job, rf_assembly *out)
 {
     memset(out, 0, sizeof(*out));
-    RF_REQUIRE(job->world_size >= 2 && job->world_size <= RF_MAX_WORLD, "a mesh needs 2 to %d ranks, not %u", RF_MAX_WORLD,
-               job->world_size);
+    RF_REQUIRE(job->world_size >= 2 && job->world_size <= RF_MAX_WORLD, "a mesh needs 2 to %d ranks, not %u",
+               RF_MAX_WORLD, job->world_size);
     RF_REQUIRE(job->rank < job->world_size, "rank %u is outside a job of %u", job->rank, job->world_size);
     const uint64_t timeout = job->bootstrap_timeout_ns ? job->bootstrap_timeout_ns : UINT64_C(60000000000);
     rf_bootstrap b = {

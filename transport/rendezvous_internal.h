@@ -24,7 +24,8 @@ typedef struct rf_bootstrap {
 } rf_bootstrap;
 
 uint64_t rf_bootstrap_left(const rf_bootstrap *b);
-rf_result rf_bootstrap_send(const rf_bootstrap *b, rf_channel *channel, rf_mesh_frame type, const void *body, size_t size);
+rf_result rf_bootstrap_send(const rf_bootstrap *b, rf_channel *channel, rf_mesh_frame type, const void *body,
+                            size_t size);
 /* The calling thread's error as a frame; errors of sending are not reported: there is a worse one already. */
 void rf_bootstrap_send_failure(rf_channel *channel, uint32_t culprit, rf_result result);
 

@@ -18,8 +18,8 @@ static void missing(const rf_bootstrap *b, char *text, size_t size)
     char why[256];
     rf_listener_rejection(b->listener, why, sizeof(why));
     const size_t used = strlen(text);
-    snprintf(text + used, size - used, " did not join within %g s%s%s%s", b->seconds, why[0] ? " (turned away: " : "", why,
-             why[0] ? ")" : "");
+    snprintf(text + used, size - used, " did not join within %g s%s%s%s", b->seconds, why[0] ? " (turned away: " : "",
+             why, why[0] ? ")" : "");
 }
 
 static void tell_waiting(const rf_bootstrap *b)
@@ -69,7 +69,8 @@ static rf_result admit(rf_bootstrap *b, rf_channel *channel)
     const rf_hello *peer = rf_channel_peer(channel);
     const uint32_t rank = peer->rank;
     if (strcmp(peer->role, RF_WORKER_ROLE) != 0 || rank >= b->out->world || peer->world_size != b->out->world) {
-        RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "this is rank 0 of a job of %u workers; a %.15s of rank %u, world %u does not belong here",
+        RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                "this is rank 0 of a job of %u workers; a %.15s of rank %u, world %u does not belong here",
                 b->out->world, peer->role, rank, peer->world_size);
         rf_bootstrap_send_failure(channel, 0, RF_ERROR_INVALID_ARGUMENT);
         rf_channel_destroy(&channel);
@@ -78,9 +79,9 @@ static rf_result admit(rf_bootstrap *b, rf_channel *channel)
     bool changed = false;
     if (rank != 0 && b->out->channels[rank]) RF_TRY(hear_join(b, rank, &changed)); /* or has that one gone? */
     if (rank == 0 || b->out->channels[rank]) {
-        const rf_result r =
-            RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "two processes say they are rank %u: %s and %s; start each rank once", rank,
-                    rank ? rf_channel_peer_address(b->out->channels[rank]) : "this one", rf_channel_peer_address(channel));
+        const rf_result r = RF_FAIL(
+            RF_ERROR_INVALID_ARGUMENT, "two processes say they are rank %u: %s and %s; start each rank once", rank,
+            rank ? rf_channel_peer_address(b->out->channels[rank]) : "this one", rf_channel_peer_address(channel));
         rf_bootstrap_send_failure(channel, rank, r);
         rf_part(&channel, 1, RF_PART_NS);
         rf_channel_destroy(&channel);
@@ -167,7 +168,8 @@ static rf_result hear_ready(rf_bootstrap *b, uint32_t rank)
     }
     rf_mesh_failure failure;
     if (type != RF_MESH_FAILED)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u (%s) sends message %u before the job has begun", rank, address, type);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u (%s) sends message %u before the job has begun", rank, address,
+                       type);
     RF_TRY(rf_mesh_decode_failure(body, size, b->out->world, &failure));
     return RF_FAIL(failure.result, "rank %u (%s) could not join: %s", rank, address, failure.reason);
 }
@@ -182,7 +184,8 @@ static rf_result await_ready(rf_bootstrap *b)
     for (;;) {
         uint32_t ready = 1;
         for (uint32_t i = 0; i < b->out->world; i++) {
-            fds[i] = (struct pollfd){ .fd = i && !b->joined[i] ? rf_channel_fd(b->out->channels[i]) : -1, .events = POLLIN };
+            fds[i] =
+                (struct pollfd){ .fd = i && !b->joined[i] ? rf_channel_fd(b->out->channels[i]) : -1, .events = POLLIN };
             ready += i && b->joined[i];
         }
         if (ready == b->out->world) break;
@@ -210,8 +213,7 @@ static rf_result assemble(rf_bootstrap *b)
     RF_TRY(rf_local_address(rf_channel_fd(b->out->channels[1]), mine->address, sizeof(mine->address)));
     RF_TRY(send_table(b));
     RF_TRY(await_ready(b));
-    for (uint32_t r = 1; r < b->out->world; r++)
-        RF_TRY(rf_bootstrap_send(b, b->out->channels[r], RF_MESH_GO, NULL, 0));
+    for (uint32_t r = 1; r < b->out->world; r++) RF_TRY(rf_bootstrap_send(b, b->out->channels[r], RF_MESH_GO, NULL, 0));
     return RF_OK;
 }
 

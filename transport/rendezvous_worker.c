@@ -69,13 +69,15 @@ static rf_result join(rf_bootstrap *b)
 {
     const rf_job *job = b->job;
     rf_channel **master = &b->out->channels[0];
-    const rf_result r = rf_channel_connect(job, job->master_address, job->master_port, &b->hello, rf_bootstrap_left(b), master);
+    const rf_result r =
+        rf_channel_connect(job, job->master_address, job->master_port, &b->hello, rf_bootstrap_left(b), master);
     if (r < 0)
-        return rf_error_context(r, "rank %u cannot join rank 0 at %s:%u", job->rank, job->master_address, job->master_port);
+        return rf_error_context(r, "rank %u cannot join rank 0 at %s:%u", job->rank, job->master_address,
+                                job->master_port);
     const rf_hello *peer = rf_channel_peer(*master);
     if (peer->rank != 0 || strcmp(peer->role, RF_WORKER_ROLE) != 0)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s:%u is not rank 0 of this job but a %.15s of rank %u", job->master_address,
-                       job->master_port, peer->role, peer->rank);
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s:%u is not rank 0 of this job but a %.15s of rank %u",
+                       job->master_address, job->master_port, peer->role, peer->rank);
 
     rf_mesh_join *mine = &b->joins[0];
     char address[RF_MESH_ADDRESS];
@@ -146,8 +148,8 @@ static rf_result accept_higher(rf_bootstrap *b)
 
 static rf_result assemble(rf_bootstrap *b)
 {
-    const void *body;
-    size_t size;
+    const void *body = NULL;
+    size_t size = 0;
     RF_TRY(join(b));
     RF_TRY(await_master(b, RF_MESH_TABLE, &body, &size));
     RF_TRY(rf_mesh_decode_table(body, size, &b->out->table));

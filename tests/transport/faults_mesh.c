@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs that exchange messages without pause, and a random fault at a random time in each: the survivors must name the right
- * rank within the promised time. Usage: faults_mesh [ROUNDS [SEED]]
+ * Jobs that exchange messages without pause, and a random fault at a random time in each: the survivors must name the
+ * right rank within the promised time. Usage: faults_mesh [ROUNDS [SEED]]
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -19,7 +19,8 @@
 #include "mesh_support.h"
 
 typedef enum fault { KILL, EXIT, STOP, CUT, LINK, ONE_WAY, PAUSE, FAULT_COUNT } fault;
-static const char *const fault_names[FAULT_COUNT] = { "kill -9", "exit", "SIGSTOP", "cut off", "path", "one-way path", "pause" };
+static const char *const fault_names[FAULT_COUNT] = { "kill -9", "exit",         "SIGSTOP", "cut off",
+                                                      "path",    "one-way path", "pause" };
 
 static uint64_t next_random(uint64_t *state) /* xorshift64* */
 {
@@ -148,8 +149,8 @@ static void test_faults(void **state)
     for (int i = 0; i < FAULT_COUNT; i++) {
         const tally *t = &tallies[i];
         if (t->rounds)
-            printf("%-13s %4u rounds, %u wrong, noticed after %.0f ms on average, %.0f ms at worst\n", fault_names[i], t->rounds,
-                   t->wrong, t->sum_ms / t->rounds, t->worst_ms);
+            printf("%-13s %4u rounds, %u wrong, noticed after %.0f ms on average, %.0f ms at worst\n", fault_names[i],
+                   t->rounds, t->wrong, t->sum_ms / t->rounds, t->worst_ms);
         wrong += t->wrong;
     }
     assert_int_equal(wrong, 0);

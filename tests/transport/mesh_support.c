@@ -129,8 +129,8 @@ void fleet_await(fleet *f, int stage, uint32_t but, unsigned ms)
         while (f->reports[r].stage < stage) {
             if (rf_now_ns() > end) {
                 for (uint32_t i = 0; i < f->world; i++)
-                    print_error("rank %u: stage %d, result %d, lost %d: %s\n", i, f->reports[i].stage, f->reports[i].result,
-                                f->reports[i].lost, f->reports[i].message);
+                    print_error("rank %u: stage %d, result %d, lost %d: %s\n", i, f->reports[i].stage,
+                                f->reports[i].result, f->reports[i].lost, f->reports[i].message);
                 for (uint32_t i = 0; i < f->world; i++)
                     if (f->pids[i]) kill(f->pids[i], SIGKILL);
                 fail_msg("rank %u did not reach stage %d within %u ms", r, stage, ms);
@@ -191,7 +191,8 @@ void deafen(rf_mesh *mesh, uint32_t peer)
 {
     struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
     const struct sock_fprog program = { 1, &drop };
-    if (setsockopt(rf_channel_fd(mesh->assembly.channels[peer]), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0)
+    if (setsockopt(rf_channel_fd(mesh->assembly.channels[peer]), SOL_SOCKET, SO_ATTACH_FILTER, &program,
+                   sizeof(program)) != 0)
         abort();
 }
 

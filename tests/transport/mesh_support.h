@@ -15,12 +15,12 @@
 
 /* What a rank writes down, in memory that all processes share. */
 typedef struct rank_report {
-    _Atomic int stage;      /* 1: mesh created, 2: seen the end, 3: done */
-    rf_result result;       /* of creating, or the status that ended it */
-    uint64_t began, at;     /* when creating began; when `result` was seen */
+    _Atomic int stage;  /* 1: mesh created, 2: seen the end, 3: done */
+    rf_result result;   /* of creating, or the status that ended it */
+    uint64_t began, at; /* when creating began; when `result` was seen */
     int32_t lost;
     int callbacks;
-    int descriptors;        /* open at the end more than at the beginning */
+    int descriptors; /* open at the end more than at the beginning */
     char message[1024], operations[1600];
 } rank_report;
 
@@ -31,7 +31,7 @@ struct fleet { /* shared memory */
     uint32_t world;
     rf_job jobs[FLEET_MAX];
     rank_report reports[FLEET_MAX];
-    _Atomic bool stop; /* the test's wish: leave in order */
+    _Atomic bool stop;                /* the test's wish: leave in order */
     _Atomic uint32_t deaf[FLEET_MAX]; /* wish: drop all packets of these ranks (bits) from now on */
     rank_fn fn;
     void *user;
@@ -42,12 +42,12 @@ struct fleet { /* shared memory */
 uint16_t free_port(void);
 /* Peer timeout 1 s, bootstrap 10 s, a key, a port of its own; tests change jobs[] before they start. */
 fleet *fleet_create(uint32_t world, rank_fn fn);
-void fleet_start(fleet *f);               /* as processes */
+void fleet_start(fleet *f); /* as processes */
 void fleet_start_rank(fleet *f, uint32_t rank);
-void fleet_run_threads(fleet *f);         /* as threads, until all have returned */
+void fleet_run_threads(fleet *f); /* as threads, until all have returned */
 /* Waits until each rank outside `but` (bits) has reached a stage; fails the test after `ms`. */
 void fleet_await(fleet *f, int stage, uint32_t but, unsigned ms);
-void fleet_join(fleet *f);                /* waits for the processes; kills what is left after 20 s */
+void fleet_join(fleet *f); /* waits for the processes; kills what is left after 20 s */
 void fleet_free(fleet *f);
 
 /* A rank that joins and then waits for the end of the epoch or the wish to stop. */

@@ -182,8 +182,8 @@ static void check_loss(const fleet *f, uint32_t culprit, uint64_t since, unsigne
     for (uint32_t r = 0; r < f->world; r++) {
         const rank_report *report = &f->reports[r];
         if (r == culprit) continue;
-        if (report->result != RF_ERROR_PEER_LOST || (culprit < f->world && report->lost != (int32_t)culprit) || !strstr(report->message, why) ||
-            report->at > since + ms * MS)
+        if (report->result != RF_ERROR_PEER_LOST || (culprit < f->world && report->lost != (int32_t)culprit) ||
+            !strstr(report->message, why) || report->at > since + ms * MS)
             fail_msg("rank %u: result %d, lost %d after %.0f ms: %s", r, report->result, report->lost,
                      (double)(int64_t)(report->at - since) * 1e-6, report->message);
     }
@@ -248,8 +248,8 @@ static void test_pauses(void **state)
     fleet_free(f);
 }
 
-/* Packets vanish: of one rank in both directions, or on one path only, both ways or one. All survivors and the ends of the
- * broken path name the same rank. */
+/* Packets vanish: of one rank in both directions, or on one path only, both ways or one. All survivors and the ends of
+ * the broken path name the same rank. */
 static void test_black_holes(void **state)
 {
     (void)state;
@@ -267,7 +267,8 @@ static void test_black_holes(void **state)
         }
         fleet_await(f, 3, 0, 5000);
         for (uint32_t r = 0; r < 4; r++) assert_int_equal(f->reports[r].lost, kind == 0 ? 1 : 2);
-        check_loss(f, 4, now, 2000, kind == 0 ? "rank 1 (127.0.0.1) was lost: " : "ranks 1 and 2 no longer reach each other");
+        check_loss(f, 4, now, 2000,
+                   kind == 0 ? "rank 1 (127.0.0.1) was lost: " : "ranks 1 and 2 no longer reach each other");
         fleet_free(f);
     }
     /* Two ranks: each can only blame the other. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong while a job comes together: each error has its name, arrives in time, and reaches everybody who joined. */
+/* What goes wrong while a job comes together: each error has its name, arrives in time, and reaches everybody who
+ * joined. */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -23,9 +24,10 @@ static void set_timeouts(fleet *f, uint64_t ns)
     for (uint32_t r = 0; r < f->world; r++) f->jobs[r].bootstrap_timeout_ns = ns;
 }
 
-/* Each rank outside `but` failed with `result` and a message with both texts, between `from` and `to` ms after it began. */
-static void check_failed(const fleet *f, uint32_t but, rf_result result, const char *text, const char *text2, unsigned from,
-                         unsigned to)
+/* Each rank outside `but` failed with `result` and a message with both texts, between `from` and `to` ms after it
+ * began. */
+static void check_failed(const fleet *f, uint32_t but, rf_result result, const char *text, const char *text2,
+                         unsigned from, unsigned to)
 {
     for (uint32_t r = 0; r < f->world; r++) {
         if (but >> r & 1) continue;
@@ -101,7 +103,8 @@ static void test_duplicate(void **state)
     sleep_ms(300);
     fleet_start_rank(f, 3);
     fleet_await(f, 3, 0, 5000);
-    check_failed(f, 0, RF_ERROR_INVALID_ARGUMENT, "two processes say they are rank 2: 127.0.0.1:", " and 127.0.0.1:", 0, 3000);
+    check_failed(f, 0, RF_ERROR_INVALID_ARGUMENT, "two processes say they are rank 2: 127.0.0.1:", " and 127.0.0.1:", 0,
+                 3000);
     fleet_free(f);
     f = fleet_create(3, steady_rank);
     f->jobs[2].rank = 0; /* finds the port in use */
@@ -125,7 +128,8 @@ static void test_strangers(void **state)
     f->jobs[2].world_size = 4;
     fleet_start(f);
     fleet_await(f, 3, 0, 5000);
-    check_failed(f, 4, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join within 1 s (turned away: ", "for a world of 4", 800, 2500);
+    check_failed(f, 4, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join within 1 s (turned away: ", "for a world of 4", 800,
+                 2500);
     check_failed(f, 3, RF_ERROR_INVALID_ARGUMENT, "world of 4", "world of 3", 0, 800);
     fleet_free(f);
 
@@ -150,7 +154,9 @@ static void test_strangers(void **state)
 
 static int raw_connection(uint16_t port)
 {
-    const struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port) };
+    const struct sockaddr_in address = { .sin_family = AF_INET,
+                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                         .sin_port = htons(port) };
     for (int i = 0; i < 2000; i++) {
         const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_true(fd >= 0);
@@ -192,7 +198,8 @@ static void misbehave(const fleet *f, mischief what)
 {
     const rf_hello hello = { .role = "worker", .rank = 1, .world_size = f->world, .incarnation = 99 };
     rf_channel *channel = NULL;
-    assert_int_equal(rf_channel_connect(&f->jobs[1], "127.0.0.1", f->jobs[0].master_port, &hello, 5 * SECOND, &channel), RF_OK);
+    assert_int_equal(rf_channel_connect(&f->jobs[1], "127.0.0.1", f->jobs[0].master_port, &hello, 5 * SECOND, &channel),
+                     RF_OK);
     rf_mesh_join join = { .port = free_port(), .address = "127.0.0.1", .host = "elsewhere" };
     rf_mesh_failure failure = { .culprit = 1, .result = RF_ERROR_IO, .reason = "the disk of rank 1 burns" };
     uint8_t data[RF_MESH_FAILURE_MAX], reply[RF_MESH_JOIN_MAX];
@@ -214,7 +221,8 @@ static void misbehave(const fleet *f, mischief what)
     case GIVES_UP:
     case DEAD_LISTENER:
         assert_int_equal(rf_channel_send(channel, RF_MESH_JOIN, &join_part, 1, SECOND), RF_OK);
-        while (type != RF_MESH_TABLE) assert_int_equal(rf_channel_receive(channel, &type, &body, &size, 5 * SECOND), RF_OK);
+        while (type != RF_MESH_TABLE)
+            assert_int_equal(rf_channel_receive(channel, &type, &body, &size, 5 * SECOND), RF_OK);
         if (what == GIVES_UP) assert_int_equal(rf_channel_send(channel, RF_MESH_FAILED, &part, 1, SECOND), RF_OK);
         break;
     }
@@ -336,13 +344,33 @@ static void test_bind(void **state)
     fleet_free(f);
 }
 
+/* IPv6, and a host name instead of an address. */
+static void test_other_addresses(void **state)
+{
+    (void)state;
+    const char *const addresses[] = { "localhost", "::1" };
+    const struct sockaddr_in6 loopback = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool six = fd >= 0 && bind(fd, (const struct sockaddr *)&loopback, sizeof(loopback)) == 0;
+    if (fd >= 0) close(fd);
+    for (int i = 0; i < 1 + six; i++) {
+        fleet *f = fleet_create(3, steady_rank);
+        for (uint32_t r = 0; r < 3; r++)
+            snprintf(f->jobs[r].master_address, sizeof(f->jobs[r].master_address), "%s", addresses[i]);
+        fleet_start(f);
+        check_joined(f);
+        fleet_free(f);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing_ranks), cmocka_unit_test(test_no_master),      cmocka_unit_test(test_late_master),
-        cmocka_unit_test(test_duplicate),     cmocka_unit_test(test_strangers),      cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_mischief),      cmocka_unit_test(test_restarted),      cmocka_unit_test(test_master_dies),
-        cmocka_unit_test(test_contradictions), cmocka_unit_test(test_leaks),         cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_missing_ranks),   cmocka_unit_test(test_no_master), cmocka_unit_test(test_late_master),
+        cmocka_unit_test(test_duplicate),       cmocka_unit_test(test_strangers), cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_mischief),        cmocka_unit_test(test_restarted), cmocka_unit_test(test_master_dies),
+        cmocka_unit_test(test_contradictions),  cmocka_unit_test(test_leaks),     cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_other_addresses),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

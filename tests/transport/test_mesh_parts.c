@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the mesh that need neither sockets nor threads: messages, detector, host numbers, operation log. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -144,7 +147,9 @@ static void test_heartbeat(void **state)
 {
     (void)state;
     const uint32_t late[2] = { 8, 3 };
-    const rf_mesh_heartbeat in = { .rank = 4, .incarnation = UINT64_MAX, .begun = 18, .finished = 17, .answer = true, .num_late = 2 };
+    const rf_mesh_heartbeat in = {
+        .rank = 4, .incarnation = UINT64_MAX, .begun = 18, .finished = 17, .answer = true, .num_late = 2
+    };
     rf_mesh_heartbeat out;
     uint8_t data[RF_MESH_HEARTBEAT_MAX(9)];
     const size_t size = rf_mesh_encode_heartbeat(&in, late, data);
@@ -222,6 +227,32 @@ static void test_hosts(void **state)
     assert_true(rf_is_wildcard("0.0.0.0") && rf_is_wildcard("::") && !rf_is_wildcard("127.0.0.1"));
     assert_int_equal(rf_numeric_address("not an address", address, sizeof(address)), RF_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(rf_error_message(), "not an address"));
+}
+
+/* Two network namespaces are two hosts, for their loopbacks are two networks. */
+static void test_namespaces(void **state)
+{
+    (void)state;
+    char mine[RF_MESH_HOST_TEXT], other[RF_MESH_HOST_TEXT] = "";
+    int ends[2];
+    rf_host_identity(mine, sizeof(mine));
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0) {
+            rf_host_identity(other, sizeof(other));
+            (void)!write(ends[1], other, sizeof(other));
+        }
+        _exit(0);
+    }
+    close(ends[1]);
+    const ssize_t n = read(ends[0], other, sizeof(other));
+    close(ends[0]);
+    waitpid(pid, NULL, 0);
+    if (n != (ssize_t)sizeof(other)) skip(); /* namespaces are not for us here */
+    assert_string_not_equal(mine, other);
+    assert_memory_equal(mine, other, 36); /* the same boot */
 }
 
 /* ---- operations ---- */
@@ -345,7 +376,8 @@ static void test_silence(void **state)
             const uint64_t from = w.now;
             w.stopped[culprit] = true;
             world_run(&w, 2 * S);
-            check_found(&w, 1u << culprit, culprit, RF_LOSS_SILENT, from + TIMEOUT - INTERVAL, from + TIMEOUT + 10 * MS);
+            check_found(&w, 1u << culprit, culprit, RF_LOSS_SILENT, from + TIMEOUT - INTERVAL,
+                        from + TIMEOUT + 10 * MS);
             char text[100];
             rf_finding_text(&w.findings[!culprit], text, sizeof(text));
             assert_string_equal(text, "silent for 0.8 s");
@@ -403,7 +435,8 @@ static void test_cut_off(void **state)
         world_run(&w, 2 * S);
         check_found(&w, 1u << culprit, culprit, RF_LOSS_SILENT, from + TIMEOUT - INTERVAL, from + TIMEOUT + 10 * MS);
         /* Who is cut off knows it: everybody names the same rank. */
-        check_found(&w, 15u & ~(1u << culprit), culprit, RF_LOSS_CUT_OFF, from + TIMEOUT - INTERVAL, from + TIMEOUT + 10 * MS);
+        check_found(&w, 15u & ~(1u << culprit), culprit, RF_LOSS_CUT_OFF, from + TIMEOUT - INTERVAL,
+                    from + TIMEOUT + 10 * MS);
         world_free(&w);
     }
 }
@@ -550,12 +583,13 @@ static void test_next(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_join),       cmocka_unit_test(test_table),        cmocka_unit_test(test_heartbeat),
-        cmocka_unit_test(test_failure),    cmocka_unit_test(test_missing),      cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_operations), cmocka_unit_test(test_silence),      cmocka_unit_test(test_short_pauses),
-        cmocka_unit_test(test_own_pause),  cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_minority),
-        cmocka_unit_test(test_link),       cmocka_unit_test(test_two_stopped),  cmocka_unit_test(test_closed),
-        cmocka_unit_test(test_reset_link), cmocka_unit_test(test_left),         cmocka_unit_test(test_next),
+        cmocka_unit_test(test_join),         cmocka_unit_test(test_table),      cmocka_unit_test(test_heartbeat),
+        cmocka_unit_test(test_failure),      cmocka_unit_test(test_missing),    cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_namespaces),   cmocka_unit_test(test_operations), cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_short_pauses), cmocka_unit_test(test_own_pause),  cmocka_unit_test(test_cut_off),
+        cmocka_unit_test(test_minority),     cmocka_unit_test(test_link),       cmocka_unit_test(test_two_stopped),
+        cmocka_unit_test(test_closed),       cmocka_unit_test(test_reset_link), cmocka_unit_test(test_left),
+        cmocka_unit_test(test_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
