@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation of strategies: device choice, opening, and the wait for everything in flight. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,8 +72,12 @@ rf_result rf_strategy_stick(rf_strategy *s, rf_result result)
 {
     if (result >= 0 || s->failed) return result;
     rf_strategy_stick_shared(s, result);
-    /* Where the job has ended already, its own reason stays. */
-    if (s->world.size > 1) rf_comm_abort(s->world.comm, s->failure.message);
+    if (s->world.size > 1) {
+        /* Where the job has ended already, its own reason stays. */
+        char reason[sizeof(s->failure.message) + 32];
+        snprintf(reason, sizeof(reason), "rank %u failed: %s", s->world.rank, s->failure.message);
+        rf_comm_abort(s->world.comm, reason);
+    }
     return rf_error_restore(&s->failure);
 }
 

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "mw_model.h"
+#include "train/optimizer.h"
 
 #define LVP "llvmpipe"
 #define SWS "SwiftShader"
@@ -98,6 +100,80 @@ static void local_updates(void **state)
                                  .devices = { LVP "," LVP, LVP },
                                  .mirrored = { .update_mode = RF_UPDATE_LOCAL } },
                    &(training){ .steps = 12, .batch = 24, .optimizer = clipped, .checks = true, .tolerance = 1e-5 });
+}
+
+/* ---- functions that update some of the variables ---- */
+
+typedef struct partial {
+    net *n;
+    rf_variable *variables[2];
+} partial;
+
+static rf_result partial_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const partial *p = user;
+    static const rf_loss loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_NONE };
+    const rf_tensor logits = rf_model_call(t, p->n->model, in[0], RF_INFERENCE);
+    out[0] = rf_compute_average_loss(t, rf_loss_call(t, &loss, in[1], logits), NULL);
+    rf_optimizer_minimize(t, p->n->optimizer, out[0], (rf_variable_list){ p->variables, 2 });
+    return rf_trace_status(t);
+}
+
+/* Slots are the same on all workers, wherever they live, and what is written is read back. */
+static rf_result check_slots(worker *w, const net *n, const rf_variable *v)
+{
+    float mine[1024], chief[1024];
+    const uint64_t count = (uint64_t)rf_shape_count(rf_variable_shape(v));
+    rf_updater *u = rf_optimizer_updater(n->optimizer);
+    for (uint32_t k = 0; k < 2; k++) {
+        double sum = 0;
+        GO(rf_updater_read_slot(u, k, v, mine));
+        GO(rf_comm_broadcast(rf_strategy_comm(w->strategy), memcpy(chief, mine, sizeof(mine)), count, RF_F32, 0, NULL));
+        EXPECT(memcmp(mine, chief, count * sizeof(float)) == 0);
+        for (uint64_t i = 0; i < count; i++) sum += fabs((double)mine[i]);
+        EXPECT(sum > 0);
+        GO(rf_updater_write_slot(u, k, v, chief));
+        GO(rf_updater_read_slot(u, k, v, mine));
+        EXPECT(memcmp(mine, chief, count * sizeof(float)) == 0);
+    }
+    return RF_OK;
+}
+
+/* First two of the variables, with others between them; then all, which makes another plan: state moves to new owners;
+ * then in turns. */
+static rf_result train_partially(worker *w)
+{
+    const training t = { .optimizer = { .kind = RF_OPTIMIZER_ADAM, .clip_norm = 0.3, .learning_rate = 0.01 } };
+    net n;
+    rf_function *some;
+    GO(net_create(w, &t, &n));
+    const rf_variable_list all = rf_model_variables(n.model);
+    partial p = { &n, { all.items[3], all.items[0] } };
+    const rf_function_params params = { .step = partial_step, .user = &p, .num_outputs = 1, .name = "some" };
+    GO(rf_function_create(w->strategy, &params, &some));
+    rf_function *const whole = n.step;
+    for (uint32_t i = 0; i < 9; i++) {
+        n.step = i < 3 || i % 2 ? some : whole;
+        float loss;
+        GO(net_step(w, &n, i, 12, &loss));
+        w->report->losses[i] = loss;
+        w->report->steps = i + 1;
+        GO(rf_strategy_check_identical(w->strategy, NULL, NULL));
+    }
+    if (w->world_size > 1) GO(check_slots(w, &n, all.items[0]));
+    return net_hash(&n, &w->report->hash);
+}
+
+static void parts_of_the_variables(void **state)
+{
+    (void)state;
+    static report got[MAX_WORKERS], want[MAX_WORKERS];
+    const job_params job = { .num_workers = 2, .devices = { LVP, SWS "," LVP }, .mirrored = { .bucket_bytes = 3000 } };
+    run_job(&job, train_partially, got);
+    check_job(got, 2);
+    run_job(&(job_params){ .num_workers = 1, .devices = { LVP } }, train_partially, want);
+    check_job(want, 1);
+    compare_jobs(got, 2, want, 1e-5);
 }
 
 /* ---- what a worker sees ---- */
@@ -464,6 +540,33 @@ static void killed_worker(void **state)
     }
 }
 
+/* Rank 1 fails for a reason of its own, in the middle of training. */
+static rf_result train_until_given_up(worker *w)
+{
+    const training t = { .optimizer = adam };
+    net n;
+    GO(net_create(w, &t, &n));
+    for (uint32_t i = 0; i < 100; i++) {
+        float loss;
+        if (i == 5 && w->rank == 1)
+            return rf_strategy_give_up(w->strategy, RF_FAIL(RF_ERROR_IO, "the roof is on fire"));
+        GO(net_step(w, &n, i, 8, &loss));
+    }
+    return RF_OK;
+}
+
+static void failure_of_one(void **state)
+{
+    (void)state;
+    report reports[MAX_WORKERS];
+    run_job(&(job_params){ .num_workers = 3, .devices = { LVP, LVP, LVP } }, train_until_given_up, reports);
+    assert_int_equal(reports[1].result, RF_ERROR_IO);
+    for (int r = 0; r < 3; r += 2)
+        if (reports[r].result != RF_ERROR_PEER_LOST || !strstr(reports[r].message, "rank 1") ||
+            !strstr(reports[r].message, "the roof is on fire"))
+            fail_msg("rank %d: %s: %s", r, rf_result_name(reports[r].result), reports[r].message);
+}
+
 /* A worker that cannot open its devices says so to the others. */
 static void missing_device(void **state)
 {
@@ -535,8 +638,10 @@ int main(int argc, char **argv)
     const struct CMUnitTest view[] = { TEST(workers_look_around) };
     const struct CMUnitTest agreement[] = { TEST(unequal_initial_values), TEST(stop_is_agreed),
                                             TEST(failures_are_shared),    TEST(odd_arithmetic_local),
-                                            TEST(killed_worker),          TEST(missing_device) };
+                                            TEST(killed_worker),          TEST(failure_of_one),
+                                            TEST(missing_device) };
     const struct CMUnitTest full[] = { TEST(uneven_workers),
+                                       TEST(parts_of_the_variables),
                                        TEST(three_workers),
                                        TEST(four_workers),
                                        TEST(local_updates),
