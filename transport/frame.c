@@ -1,84 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/frame.h"
 
+#include <limits.h>
 #include <string.h>
-
-#include <openssl/core_names.h>
-#include <openssl/crypto.h>
 
 #include "base/memory.h"
 #include "transport/wire.h"
 
-/* What a tag covers; keeps a header's tag from ever being taken for a body's. */
+/* What a tag covers: part of the nonce, so that a frame's two tags have two. */
 enum { PART_HEADER = 0, PART_BODY = 1 };
 /* Insecure frames: the size is anybody's claim, so memory follows the bytes that really come. */
 #define UNPROVEN_STEP ((size_t)64 << 10)
-/* EVP takes int lengths. */
-#define CIPHER_STEP ((size_t)1 << 30)
+/* EVP takes int lengths, and tags go behind bodies. */
+_Static_assert(RF_FRAME_MAX_BODY <= INT_MAX - RF_FRAME_TAG, "a body must fit an int");
 
 static rf_result crypto_failure(void)
 {
     return RF_FAIL(RF_ERROR_INTERNAL, "OpenSSL could not authenticate or encrypt a frame");
 }
 
-static rf_result init_mac(rf_frame_seal *seal)
-{
-    EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-    if (mac) seal->mac = EVP_MAC_CTX_new(mac);
-    EVP_MAC_free(mac);
-    char digest[] = "SHA256";
-    const OSSL_PARAM params[] = { OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-                                  OSSL_PARAM_construct_end() };
-    if (!seal->mac || EVP_MAC_CTX_set_params(seal->mac, params) != 1) return crypto_failure();
-    return RF_OK;
-}
-
-static rf_result init_cipher(rf_frame_seal *seal)
-{
-    EVP_CIPHER *gcm = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
-    if (gcm) seal->cipher = EVP_CIPHER_CTX_new();
-    const bool good = seal->cipher && EVP_CipherInit_ex2(seal->cipher, gcm, NULL, NULL, 1, NULL) == 1;
-    EVP_CIPHER_free(gcm);
-    return good ? RF_OK : crypto_failure();
-}
-
 rf_result rf_frame_seal_init(rf_frame_seal *seal, const uint8_t *key, bool encrypt)
 {
     *seal = (rf_frame_seal){ .secure = key != NULL, .encrypt = key && encrypt };
     if (!key) return RF_OK;
-    memcpy(seal->key, key, sizeof(seal->key));
-    const rf_result r = seal->encrypt ? init_cipher(seal) : init_mac(seal);
-    if (r < 0) rf_frame_seal_clear(seal);
-    return r;
+    EVP_CIPHER *gcm = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
+    if (gcm) seal->cipher = EVP_CIPHER_CTX_new();
+    const bool good = seal->cipher && EVP_CipherInit_ex2(seal->cipher, gcm, key, NULL, 1, NULL) == 1;
+    EVP_CIPHER_free(gcm);
+    if (good) return RF_OK;
+    rf_frame_seal_clear(seal);
+    return crypto_failure();
 }
 
 void rf_frame_seal_clear(rf_frame_seal *seal)
 {
-    EVP_MAC_CTX_free(seal->mac);
     EVP_CIPHER_CTX_free(seal->cipher);
-    OPENSSL_cleanse(seal->key, sizeof(seal->key));
     *seal = (rf_frame_seal){ 0 };
 }
 
-/* ---- HMAC-SHA256, truncated (RFC 2104, section 5) ---- */
-
-static rf_result mac_tag(rf_frame_seal *seal, uint8_t part, const uint8_t *header, const rf_bytes *parts,
-                         uint32_t num_parts, uint8_t tag[RF_FRAME_TAG])
-{
-    /* The key is given again each time: before OpenSSL 3.0.3 a context without it does not start afresh. */
-    bool good = EVP_MAC_init(seal->mac, seal->key, sizeof(seal->key), NULL) == 1 &&
-                EVP_MAC_update(seal->mac, &part, 1) == 1 && EVP_MAC_update(seal->mac, header, RF_FRAME_HEADER) == 1;
-    for (uint32_t i = 0; good && i < num_parts; i++)
-        good = parts[i].size == 0 || EVP_MAC_update(seal->mac, parts[i].data, parts[i].size) == 1;
-    uint8_t full[EVP_MAX_MD_SIZE];
-    size_t size = 0;
-    good = good && EVP_MAC_final(seal->mac, full, &size, sizeof(full)) == 1 && size >= RF_FRAME_TAG;
-    if (!good) return crypto_failure();
-    memcpy(tag, full, RF_FRAME_TAG);
-    return RF_OK;
-}
-
-/* ---- AES-256-GCM ---- */
+/* ---- AES-256-GCM; with nothing encrypted it is GMAC (NIST SP 800-38D) ---- */
 
 /* The nonce is never used twice: each direction of each connection has its own key, each frame its own number. */
 static bool gcm_begin(rf_frame_seal *seal, uint8_t part, const uint8_t *header, int encrypt)
@@ -86,22 +46,15 @@ static bool gcm_begin(rf_frame_seal *seal, uint8_t part, const uint8_t *header, 
     uint8_t nonce[12] = { part };
     rf_put_u64(nonce + 4, seal->sequence);
     int n;
-    return EVP_CipherInit_ex2(seal->cipher, NULL, seal->key, nonce, encrypt, NULL) == 1 &&
+    return EVP_CipherInit_ex2(seal->cipher, NULL, NULL, nonce, encrypt, NULL) == 1 &&
            EVP_CipherUpdate(seal->cipher, NULL, &n, header, RF_FRAME_HEADER) == 1;
 }
 
+/* `out` NULL: authenticates without encrypting. */
 static bool gcm_update(rf_frame_seal *seal, const void *in, size_t size, uint8_t *out)
 {
-    const uint8_t *from = in;
-    while (size > 0) {
-        const int step = (int)(size < CIPHER_STEP ? size : CIPHER_STEP);
-        int n = 0;
-        if (EVP_CipherUpdate(seal->cipher, out, &n, from, step) != 1 || n != step) return false;
-        from += step;
-        out += step;
-        size -= (size_t)step;
-    }
-    return true;
+    int n = 0;
+    return size == 0 || EVP_CipherUpdate(seal->cipher, out, &n, in, (int)size) == 1;
 }
 
 static bool gcm_tag(rf_frame_seal *seal, uint8_t tag[RF_FRAME_TAG])
@@ -133,14 +86,15 @@ rf_result rf_frame_seal_header(rf_frame_seal *seal, uint16_t type, uint32_t size
     rf_put_u64(head + 8, seal->sequence);
     *head_size = RF_FRAME_HEADER + rf_frame_seal_tag_size(seal);
     if (!seal->secure) return RF_OK;
-    if (!seal->encrypt) return mac_tag(seal, PART_HEADER, head, NULL, 0, head + RF_FRAME_HEADER);
     return gcm_begin(seal, PART_HEADER, head, 1) && gcm_tag(seal, head + RF_FRAME_HEADER) ? RF_OK : crypto_failure();
 }
 
 rf_result rf_frame_seal_body_tag(rf_frame_seal *seal, const uint8_t *head, const rf_bytes *parts, uint32_t num_parts,
                                  uint8_t tag[RF_FRAME_TAG])
 {
-    return mac_tag(seal, PART_BODY, head, parts, num_parts, tag);
+    bool good = gcm_begin(seal, PART_BODY, head, 1);
+    for (uint32_t i = 0; good && i < num_parts; i++) good = gcm_update(seal, parts[i].data, parts[i].size, NULL);
+    return good && gcm_tag(seal, tag) ? RF_OK : crypto_failure();
 }
 
 rf_result rf_frame_seal_encrypt_begin(rf_frame_seal *seal, const uint8_t *head)
@@ -160,25 +114,11 @@ rf_result rf_frame_seal_encrypt_end(rf_frame_seal *seal, uint8_t tag[RF_FRAME_TA
 
 /* ---- reading ---- */
 
-static rf_result check_mac(rf_frame_seal *seal, uint8_t part, const uint8_t *header, const void *body, size_t size,
-                           const uint8_t *tag, bool *good)
-{
-    uint8_t expected[RF_FRAME_TAG];
-    RF_TRY(mac_tag(seal, part, header, &(rf_bytes){ body, size }, 1, expected));
-    *good = CRYPTO_memcmp(expected, tag, RF_FRAME_TAG) == 0;
-    return RF_OK;
-}
-
 static rf_result open_header(rf_frame_reader *reader)
 {
     rf_frame_seal *seal = &reader->seal;
-    const uint8_t *head = reader->head, *tag = head + RF_FRAME_HEADER;
-    bool good = true;
-    if (seal->encrypt)
-        good = gcm_begin(seal, PART_HEADER, head, 0) && gcm_verify(seal, tag);
-    else if (seal->secure)
-        RF_TRY(check_mac(seal, PART_HEADER, head, NULL, 0, tag, &good));
-    if (!good)
+    const uint8_t *head = reader->head;
+    if (seal->secure && !(gcm_begin(seal, PART_HEADER, head, 0) && gcm_verify(seal, head + RF_FRAME_HEADER)))
         return RF_FAIL(RF_ERROR_CORRUPT_DATA,
                        "a frame's header does not verify: it was changed, repeated or left out on the way");
     reader->size = rf_get_u32(head);
@@ -196,14 +136,12 @@ static rf_result open_header(rf_frame_reader *reader)
 static rf_result open_body(rf_frame_reader *reader)
 {
     rf_frame_seal *seal = &reader->seal;
-    const uint8_t *tag = reader->body + reader->size;
-    bool good = true;
-    if (seal->encrypt) /* in place; nobody sees the bytes unless the tag fits */
-        good = gcm_begin(seal, PART_BODY, reader->head, 0) &&
-               gcm_update(seal, reader->body, reader->size, reader->body) && gcm_verify(seal, tag);
-    else if (seal->secure)
-        RF_TRY(check_mac(seal, PART_BODY, reader->head, reader->body, reader->size, tag, &good));
-    if (!good) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a frame's body does not verify: it was changed on the way");
+    /* Decrypted in place; nobody sees the bytes unless the tag fits. */
+    uint8_t *plain = seal->encrypt ? reader->body : NULL;
+    if (seal->secure &&
+        !(gcm_begin(seal, PART_BODY, reader->head, 0) && gcm_update(seal, reader->body, reader->size, plain) &&
+          gcm_verify(seal, reader->body + reader->size)))
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a frame's body does not verify: it was changed on the way");
     return RF_OK;
 }
 

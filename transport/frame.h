@@ -8,6 +8,8 @@
  *   body    size
  *   tag     16   over header and body; keyed jobs only, and only when the body is not empty
  *
+ * Tags are AES-256-GCM's, over the body's ciphertext when the job encrypts, else over the body as it is (GMAC: several
+ * times as fast as HMAC on processors with AES instructions, and as good where no nonce comes twice).
  * The header has a tag of its own so that its size is known to be genuine before anybody allocates or waits for a body.
  */
 #ifndef RF_TRANSPORT_FRAME_H
@@ -25,9 +27,7 @@
 /* One direction of a connection. Without a key tags have no bytes and nothing but the sequence is checked. */
 typedef struct rf_frame_seal {
     bool secure, encrypt;
-    uint8_t key[RF_JOB_KEY_BYTES];
     uint64_t sequence; /* of the frame that is being written or read */
-    EVP_MAC_CTX *mac;
     EVP_CIPHER_CTX *cipher;
 } rf_frame_seal;
 

@@ -447,10 +447,9 @@ static void join_and_break_frames(crowd *c, int fd)
     rf_frame_seal seal;
     uint8_t frame[64];
     size_t size;
-    assert_int_equal(rf_frame_seal_init(&seal, session.to_listener, false), RF_OK);
     const uint64_t kind = dice(c, 6);
+    assert_int_equal(rf_frame_seal_init(&seal, kind == 1 ? session.to_connector : session.to_listener, false), RF_OK);
     if (kind == 0) seal.sequence = 1 + dice(c, 100);
-    if (kind == 1) memcpy(seal.key, session.to_connector, sizeof(seal.key));
     assert_int_equal(rf_frame_seal_header(&seal, 1, kind == 2 ? 0xffffffffu : 4, frame, &size), RF_OK);
     memcpy(frame + size, "body", 4);
     assert_int_equal(rf_frame_seal_body_tag(&seal, frame, &(rf_bytes){ "body", 4 }, 1, frame + size + 4), RF_OK);
