@@ -21,6 +21,8 @@
 #define CAUSE_SECONDS 2.0
 /* An agent that says nothing for so long after the grace is taken for lost. */
 #define AGENT_SECONDS 5.0
+/* One that has not begun has nothing to end. */
+#define UNSTARTED_SECONDS 1.0
 
 typedef struct worker {
     uint32_t link;
@@ -59,7 +61,7 @@ static void stop(attempt *t)
 {
     if (t->stopping) return;
     t->stopping = true;
-    t->give_up_at = run_now() + t->o->grace + AGENT_SECONDS;
+    t->give_up_at = run_now() + (t->launched ? t->o->grace + AGENT_SECONDS : UNSTARTED_SECONDS);
     if (t->launched) {
         tell_all(t, WIRE_STOP, "");
         return;

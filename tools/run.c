@@ -265,14 +265,14 @@ static int run_job(run_options *o)
     placement places[MAX_WORKERS];
     uint32_t restarts = 0;
     const char *text = getenv("RINGFIRE_EPOCH");
-    const uint64_t first_epoch = text ? strtoull(text, NULL, 10) : 0;
+    uint64_t epoch = text ? strtoull(text, NULL, 10) : 0;
     if (!check_hosts(o, error)) return complain(error);
     catch_signals();
     for (;;) {
         attempt_result result;
         const uint32_t count = place(o, places, error);
         if (count == 0) return complain(error);
-        run_attempt(o, places, count, first_epoch + restarts, &result);
+        run_attempt(o, places, count, epoch, &result);
         if (result.cause[0]) complain(result.cause);
         if (result.ok || result.interrupted) return result.status;
         if (!o->min_hosts)
@@ -286,8 +286,9 @@ static int run_job(run_options *o)
         }
         if (free_of_charge) continue;
         restarts++;
+        epoch++;
         fprintf(stderr, "ringfire: starting again, %u of %u times, epoch %llu\n", restarts, o->max_restarts,
-                (unsigned long long)(first_epoch + restarts));
+                (unsigned long long)epoch);
     }
 }
 

@@ -198,6 +198,7 @@ static rf_result resolve(const rf_comm_params *p, const rf_job_env *env, const r
     } else {
         RF_TRY(resolve_layout(env, job));
     }
+    if (env->is_process) rf_job_settle_master(job);
     RF_TRY(resolve_epoch(p, env, job));
     return job->world_size > 1 ? resolve_key(p, env, job) : RF_OK;
 }

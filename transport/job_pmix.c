@@ -8,8 +8,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -118,52 +116,6 @@ static rf_result run_fence(const char *nspace, uint64_t timeout_ns)
     return status == PMIX_SUCCESS ? RF_OK : pmix_error(status, "exchanging rank 0's address");
 }
 
-static bool is_loopback(const struct sockaddr *a)
-{
-    if (a->sa_family == AF_INET) return (ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24) == 127;
-    return a->sa_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr) ||
-           IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
-static bool numeric(const struct sockaddr *a, char host[RF_JOB_TEXT])
-{
-    const socklen_t size = a->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-    return getnameinfo(a, size, host, RF_JOB_TEXT, NULL, 0, NI_NUMERICHOST) == 0;
-}
-
-/* The local address from which packets to `peer` leave; connecting a datagram socket asks the routes and sends nothing.
- */
-static bool address_towards(const char *peer, char host[RF_JOB_TEXT])
-{
-    struct addrinfo hints = { .ai_socktype = SOCK_DGRAM }, *list = NULL;
-    if (getaddrinfo(peer, "9", &hints, &list) != 0) return false;
-    bool ok = false;
-    for (const struct addrinfo *a = list; a && !ok; a = a->ai_next) {
-        const int fd = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        if (fd < 0) continue;
-        struct sockaddr_storage local;
-        socklen_t size = sizeof(local);
-        ok = connect(fd, a->ai_addr, a->ai_addrlen) == 0 && getsockname(fd, (struct sockaddr *)&local, &size) == 0 &&
-             !is_loopback((struct sockaddr *)&local) && numeric((struct sockaddr *)&local, host);
-        close(fd);
-    }
-    freeaddrinfo(list);
-    return ok;
-}
-
-static bool first_interface(char host[RF_JOB_TEXT])
-{
-    struct ifaddrs *list = NULL;
-    bool ok = false;
-    if (getifaddrs(&list) != 0) return false;
-    for (int family = 0; family < 2 && !ok; family++)
-        for (const struct ifaddrs *i = list; i && !ok; i = i->ifa_next)
-            ok = i->ifa_addr && (i->ifa_flags & IFF_UP) && i->ifa_addr->sa_family == (family ? AF_INET6 : AF_INET) &&
-                 !is_loopback(i->ifa_addr) && numeric(i->ifa_addr, host);
-    freeifaddrs(list);
-    return ok;
-}
-
 /* Where rank 0 is reached: as told, on loopback when all are on one host, else on the side where another host is. */
 static rf_result own_address(const pmix_proc_t *me, const rf_job *job, char host[RF_JOB_TEXT])
 {
@@ -177,10 +129,10 @@ static rf_result own_address(const pmix_proc_t *me, const rf_job *job, char host
         char *rest = NULL;
         if (value->type == PMIX_STRING)
             for (char *name = strtok_r(value->data.string, ",", &rest); name && !ok; name = strtok_r(NULL, ",", &rest))
-                ok = address_towards(name, host);
+                ok = rf_job_address_towards(name, host);
         PMIX_VALUE_RELEASE(value);
     }
-    if (ok || first_interface(host)) return RF_OK;
+    if (ok || rf_job_first_interface(host)) return RF_OK;
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rank 0 has no address that other hosts reach; set RINGFIRE_BIND to one");
 }
 

@@ -59,6 +59,13 @@ rf_result rf_job_from_pmix(const rf_job_env *env, rf_job *job, bool *found);
  * listen. RF_ERROR_UNSUPPORTED without a server or without PMIx in this build. */
 rf_result rf_job_pmix_master(const rf_job_env *env, rf_job *job);
 
+/* Addresses of this host as numbers: the one from which packets to `peer` leave, or any that is not loopback. */
+bool rf_job_address_towards(const char *peer, char host[RF_JOB_TEXT]);
+bool rf_job_first_interface(char host[RF_JOB_TEXT]);
+/* On the master's host of a job of several hosts its name may mean loopback: puts an address there that others reach.
+ */
+void rf_job_settle_master(rf_job *job);
+
 /* Pure parts, for tests: first host of a Slurm host list; number of tasks on node `node` of "2(x3),1" (0: not said). */
 rf_result rf_job_first_host(const char *what, const char *list, char host[RF_JOB_TEXT]);
 uint32_t rf_job_tasks_on_node(const char *list, uint64_t node);

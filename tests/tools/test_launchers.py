@@ -281,6 +281,26 @@ class Namespaces(Case):
         self.assertEqual(code, 0, err)
         self.assertEqual(sorted(out.splitlines()), ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
 
+    def test_own_name_is_loopback(self):
+        """As distributions write it into /etc/hosts; workers must announce what the other host reaches all the same."""
+        folders = [pathlib.Path("/etc/netns") / n for n in self.names]
+        ours = not folders[0].parent.exists()
+        self.addCleanup(lambda: [shutil.rmtree(f, ignore_errors=True) for f in folders] + ([os.rmdir(folders[0].parent)] if ours else []))
+        for i, folder in enumerate(folders):
+            try:
+                folder.mkdir(parents=True)
+            except OSError as e:
+                self.skipTest("cannot make %s: %s" % (folder, e))
+            lines = ["%s %s" % ("127.0.1.1" if k == i else "10.78.0.%d" % (k + 1), n) for k, n in enumerate(self.names)]
+            (folder / "hosts").write_text("127.0.0.1 localhost\n%s\n" % "\n".join(lines))
+        del self.env["RINGFIRE_KEY_FILE"]
+        text = self.ssh.read_text().replace("10.78.0.1)", self.names[0] + ")")
+        self.ssh.write_text(text)
+        hosts = "%s:2,%s:2" % tuple(self.names)
+        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H", hosts, "--no-prefix", HELLO])
+        self.assertEqual(code, 0, err)
+        self.assertEqual(sorted(out.splitlines()), ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
+
     def test_cable_pulled_out(self):
         """Both sides stop hearing each other; the job ends with the loss named."""
         del self.env["RINGFIRE_KEY_FILE"]

@@ -406,6 +406,15 @@ class Hosts(Case):
         self.assertIn("host beta was not reached: no answer within 1 s", done.stderr)
         self.assertLess(time.monotonic() - begin, 8)
 
+    def test_signal_while_starting(self):
+        process = self.start("true", "--ssh", self.ssh("exec sleep 60"), "-H", "alpha", "--max-restarts", 2)
+        wait_for((self.folder / "calls").exists)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual((process.returncode, out, err), (143, "", ""))
+        self.assertLess(time.monotonic() - begin, 4)
+
     def test_lost_host(self):
         """Epoch 0 loses beta; epoch 1 goes on with what is left."""
         script = self.ssh('echo $$ >"%s/ssh.$1"; exec sh -c "$2"' % self.folder)
