@@ -476,7 +476,10 @@ static void explained_rank(fleet *f, uint32_t rank)
     if (!rank_join(f, rank, &mesh)) return;
     while (!f->stop) sleep_ms(1);
     if (rank == 0) rf_mesh_report_lost(mesh, 1, "data connection broken");
-    if (rank == 1) rf_mesh_abort(mesh, 2, RF_ERROR_PEER_LOST, "rank 2 did it");
+    if (rank == 1) {
+        sleep_ms(20);
+        rf_mesh_abort(mesh, 2, RF_ERROR_PEER_LOST, "rank 2 did it");
+    }
     for (int i = 0; i < 3000 && rf_mesh_status(mesh) == RF_OK; i++) sleep_ms(1);
     rank_note(f, rank, mesh, rf_mesh_status(mesh));
     rank_leave(f, rank, &mesh);
