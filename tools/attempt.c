@@ -94,10 +94,12 @@ static void describe_end(attempt *t, uint32_t rank, int status)
               host_of(t, &t->links[w->link])->name, how, last[0] ? "; its last line on stderr: " : "", last);
 }
 
+/* Ends that the user's own signal explains: by it, or because a peer ended by it. */
 static bool is_answer_to_signal(const attempt *t, int status)
 {
     if (!t->passed_on) return false;
-    return WIFSIGNALED(status) ? WTERMSIG(status) == t->passed_on : WEXITSTATUS(status) == 128 + t->passed_on;
+    if (WIFSIGNALED(status)) return WTERMSIG(status) == t->passed_on;
+    return WEXITSTATUS(status) == 128 + t->passed_on || WEXITSTATUS(status) == RF_EXIT_RESTARTABLE;
 }
 
 static void worker_ended(attempt *t, uint32_t rank, int status)

@@ -262,6 +262,15 @@ class Local(Case):
         self.assertEqual((process.returncode, err), (130, ""))
         self.assertFalse(any(map(alive, pids)))
 
+    def test_signal_costs_a_peer(self):
+        """Who loses a peer because the user ended it has not failed by itself."""
+        script = "[ $RINGFIRE_RANK = 1 ] || trap 'exit 75' INT; " + WRITE_PID + "sleep 30 & wait"
+        process = self.start("exec 2>/dev/null; " + script, "-n", 2, "--max-restarts", 3)
+        self.pids(2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual((process.returncode, err), (130, ""))
+
     def test_second_signal_ends(self):
         process = self.start("trap '' INT; " + WRITE_PID + "sleep 30; sleep 30", "-n", 2, "--grace", "0.5")
         pids = self.pids(2)
@@ -427,6 +436,21 @@ class Hosts(Case):
         self.assertIn("host beta was lost", err)
         self.assertIn("starting again, 1 of 1 times, epoch 1", err)
         self.assertEqual(sorted(line.split(" ", 1)[1] for line in out.splitlines() if " 1: " in line), ["1: 0/2", "1: 1/2"])
+        wait_for(lambda: not any(map(alive, pids)))
+
+    def test_silent_host_in_mid_job(self):
+        """Like a host whose cable was pulled: nothing comes back, the others say that they lost a peer."""
+        script = self.ssh('echo $$ >"%s/ssh.$1"; exec sh -c "$2"' % self.folder)
+        process = self.start(WRITE_PID + 'echo "$RINGFIRE_EPOCH: $RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE"; [ $RINGFIRE_EPOCH = 1 ] && exit; '
+                             "[ $RINGFIRE_RANK = 1 ] && exec sleep 60; while [ ! -e go ]; do sleep 0.05; done; exit 75", "--ssh", script,
+                             "-H", "alpha,beta", "--nnodes", "1:2", "--max-restarts", 1, "--grace", "0.5")
+        pids = self.pids(2)
+        os.kill(int((self.folder / "ssh.beta").read_text()), signal.SIGSTOP)
+        (self.folder / "go").touch()
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn("host beta was lost", err)
+        self.assertIn("[0] 1: 0/1\n", out)
         wait_for(lambda: not any(map(alive, pids)))
 
     def test_other_version(self):
