@@ -587,7 +587,7 @@ static void cnn(job_params job)
 {
     check_training(
         job,
-        &(training){ .cnn = true, .steps = 50, .batch = 24, .optimizer = adam, .checks = true, .tolerance = 1e-5 });
+        &(training){ .cnn = true, .steps = 50, .batch = 16, .optimizer = adam, .checks = true, .tolerance = 1e-5 });
 }
 static void cnn_one(void **state)
 {
