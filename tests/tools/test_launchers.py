@@ -5,6 +5,7 @@ Usage: test_launchers.py RINGFIRE HELLO_WORLD"""
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -30,8 +31,14 @@ def tool(name):
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
+    """Below the range of outgoing connections, which others open while the tests run."""
+    while True:
+        port = random.randrange(20000, 32700)
+        try:
+            with socket.create_server(("", port)), socket.create_server(("", port + 1)):
+                return port
+        except OSError:
+            pass
 
 
 def expected(world):
@@ -144,6 +151,12 @@ class Launchers(Case):
 
     def test_pmix_alone(self):
         self.works(2, [tool("mpirun"), "-n", 2, "env", "-u", "OMPI_COMM_WORLD_RANK", HELLO])
+
+    def test_pmix_waits_no_longer_than_told(self):
+        script = "[ $PMIX_RANK = 1 ] && exec sleep 10; exec env -u OMPI_COMM_WORLD_RANK " + HELLO
+        code, out, err = self.run_to_end([tool("mpirun"), "-n", 2, "sh", "-c", script], {"RINGFIRE_BOOTSTRAP_TIMEOUT": "1"})
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("not all workers asked for rank 0's address within 1.0 s", err)
 
     def test_torchrun(self):
         torchrun = "/usr/bin/torchrun" if os.path.exists("/usr/bin/torchrun") else tool("torchrun")
