@@ -25,17 +25,12 @@ typedef struct bucket {
     const rf_piece *pieces;
     uint32_t num_pieces;
     rf_range range;    /* from the first piece's begin to the last one's end */
-    uint64_t elements; /* of all pieces; as many as the range has when there are no gaps */
+    uint64_t elements; /* of all pieces; fewer than the range has where there are gaps */
     uint64_t mine;     /* elements before this rank's */
     bool for_all;      /* every replica owns it */
 } bucket;
 
 /* ---- buckets ---- */
-
-static bool has_gaps(const bucket *b)
-{
-    return b->range.end - b->range.begin != b->elements;
-}
 
 static uint64_t length(const rf_piece *piece)
 {
@@ -73,12 +68,18 @@ static rf_result reserve(comm_exchange *x, uint64_t elements)
     return RF_OK;
 }
 
+/* Whether the communicator can work on the replica's own memory. */
+static bool is_direct(const comm_exchange *x, const bucket *b)
+{
+    return x->num_local == 1 && b->range.end - b->range.begin == b->elements;
+}
+
 /* ---- reduce-scatter ---- */
 
-/* This process' contribution: the replica's own memory, or the packed sum. */
-static const float *contribution(comm_exchange *x, const bucket *b, const float *const *from)
+/* packed = the sum of this process' contributions. */
+static rf_result pack_sum(comm_exchange *x, const bucket *b, const float *const *from)
 {
-    if (x->num_local == 1 && from[0] && !has_gaps(b)) return from[0] + b->range.begin;
+    RF_TRY(reserve(x, b->elements));
     uint64_t at = 0;
     for (uint32_t i = 0; i < b->num_pieces; i++) {
         /* Pieces that follow each other without a gap are summed in one go. */
@@ -87,29 +88,35 @@ static const float *contribution(comm_exchange *x, const bucket *b, const float 
         rf_sum_range(from, x->num_local, run, x->packed + at);
         at += run.end - run.begin;
     }
-    return x->packed;
+    return RF_OK;
+}
+
+/* From `packed`, beginning with this rank's part, to where the owners want it. */
+static void spread_sums(const comm_exchange *x, const bucket *b, float *const *sums)
+{
+    const float *from = x->packed + b->mine;
+    for (uint32_t i = 0; i < b->num_pieces; i++) {
+        const rf_piece *piece = &b->pieces[i];
+        if (!b->for_all && !is_mine(x, piece)) continue;
+        for (uint32_t r = 0; r < x->num_local; r++)
+            if (b->for_all || piece->owner == x->first + r)
+                memcpy(sums[r] + piece->range.begin, from, (size_t)length(piece) * sizeof(float));
+        from += length(piece);
+    }
 }
 
 static rf_result reduce_bucket(comm_exchange *x, const bucket *b, const float *const *contributions, float *const *sums)
 {
     const rf_collective_params params = { .name = "gradients" };
-    RF_TRY(reserve(x, b->elements));
-    const float *send = contribution(x, b, contributions);
-    /* Straight to its place where there is one. */
-    const bool direct = x->num_local == 1 && !has_gaps(b);
+    const bool direct = is_direct(x, b), packs = !direct || !contributions[0];
+    if (packs) RF_TRY(pack_sum(x, b, contributions));
+    const float *send = packs ? x->packed : contributions[0] + b->range.begin;
     float *recv = (direct ? sums[0] + b->range.begin : x->packed) + b->mine;
     if (b->for_all)
         RF_TRY(rf_comm_all_reduce(x->world->comm, send, recv, b->elements, RF_F32, RF_COMM_SUM, &params));
     else
         RF_TRY(rf_comm_reduce_scatter(x->world->comm, send, recv, x->counts, RF_F32, RF_COMM_SUM, &params));
-    for (uint32_t i = 0; !direct && i < b->num_pieces; i++) {
-        const rf_piece *piece = &b->pieces[i];
-        if (!b->for_all && !is_mine(x, piece)) continue;
-        for (uint32_t r = 0; r < x->num_local; r++)
-            if (b->for_all || piece->owner == x->first + r)
-                memcpy(sums[r] + piece->range.begin, recv, (size_t)length(piece) * sizeof(float));
-        recv += length(piece);
-    }
+    if (!direct) spread_sums(x, b, sums);
     return RF_OK;
 }
 
@@ -127,10 +134,10 @@ static rf_result reduce_scatter(rf_exchange *exchange, const rf_piece *pieces, u
 
 /* ---- all-gather ---- */
 
-/* What this process has to give. */
-static const float *own_values(const comm_exchange *x, const bucket *b, const float *const *from)
+/* What this process has to give goes to its part of `packed`. */
+static rf_result pack_values(comm_exchange *x, const bucket *b, const float *const *from)
 {
-    if (x->num_local == 1 && !has_gaps(b)) return from[0] + b->range.begin + b->mine;
+    RF_TRY(reserve(x, b->elements));
     float *at = x->packed + b->mine;
     for (uint32_t i = 0; i < b->num_pieces; i++) {
         const rf_piece *piece = &b->pieces[i];
@@ -138,24 +145,30 @@ static const float *own_values(const comm_exchange *x, const bucket *b, const fl
         memcpy(at, from[piece->owner - x->first] + piece->range.begin, (size_t)length(piece) * sizeof(float));
         at += length(piece);
     }
-    return x->packed + b->mine;
+    return RF_OK;
+}
+
+static void spread_values(const comm_exchange *x, const bucket *b, float *const *to)
+{
+    const float *from = x->packed;
+    for (uint32_t i = 0; i < b->num_pieces; i++) {
+        const rf_piece *piece = &b->pieces[i];
+        for (uint32_t r = 0; r < x->num_local; r++)
+            if (piece->owner != x->first + r)
+                memcpy(to[r] + piece->range.begin, from, (size_t)length(piece) * sizeof(float));
+        from += length(piece);
+    }
 }
 
 static rf_result gather_bucket(comm_exchange *x, const bucket *b, const float *const *from, float *const *to)
 {
-    RF_TRY(reserve(x, b->elements));
-    const float *send = own_values(x, b, from);
-    const bool direct = x->num_local == 1 && !has_gaps(b);
-    float *recv = direct ? to[0] + b->range.begin : x->packed;
-    RF_TRY(
-        rf_comm_all_gather(x->world->comm, send, recv, x->counts, RF_F32, &(rf_collective_params){ .name = "values" }));
-    for (uint32_t i = 0; !direct && i < b->num_pieces; i++) {
-        const rf_piece *piece = &b->pieces[i];
-        for (uint32_t r = 0; r < x->num_local; r++)
-            if (piece->owner != x->first + r)
-                memcpy(to[r] + piece->range.begin, recv, (size_t)length(piece) * sizeof(float));
-        recv += length(piece);
-    }
+    const rf_collective_params params = { .name = "values" };
+    if (is_direct(x, b))
+        return rf_comm_all_gather(x->world->comm, from[0] + b->range.begin + b->mine, to[0] + b->range.begin, x->counts,
+                                  RF_F32, &params);
+    RF_TRY(pack_values(x, b, from));
+    RF_TRY(rf_comm_all_gather(x->world->comm, x->packed + b->mine, x->packed, x->counts, RF_F32, &params));
+    spread_values(x, b, to);
     return RF_OK;
 }
 

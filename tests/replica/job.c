@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "replica/internal.h"
+
 typedef struct shared {
     report reports[MAX_WORKERS];
     volatile uint32_t words[MAX_NUMBERS];
@@ -78,6 +80,7 @@ static void work(const job_params *p, uint32_t rank, uint16_t port, worker_fn bo
     const double start = now();
     if (r >= 0) {
         rf_strategy_set_seed(w.strategy, 7);
+        for (uint32_t i = 0; p->staged && i < w.strategy->num_local; i++) w.strategy->replicas[i].staged = true;
         r = body(&w);
     }
     if (r < 0 && !mine->message[0]) snprintf(mine->message, sizeof(mine->message), "%s", rf_error_message());
@@ -111,7 +114,7 @@ void run_job(const job_params *params, worker_fn body, report reports[MAX_WORKER
         children[r] = fork();
         assert_true(children[r] >= 0);
         if (children[r] > 0) continue;
-        alarm(240); /* a worker that hangs is a failure, not a hanging test */
+        alarm(900); /* a worker that hangs is a failure, not a hanging test */
         work(params, r, port, body, all);
         _exit(0);
     }

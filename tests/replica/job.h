@@ -45,6 +45,7 @@ typedef struct job_params {
     const void *user;
     uint32_t perturb;      /* number of the replica + 1; 0: none */
     uint32_t kill_rank;    /* rank + 1 of the worker that is killed when shared[0] becomes 1; 0: none */
+    bool staged;           /* device memory is reached only through copies */
     double peer_timeout;   /* 0: the default */
 } job_params;
 /* Runs the job to its end. Skips the test where a driver is missing. */

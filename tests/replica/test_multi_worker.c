@@ -102,6 +102,19 @@ static void local_updates(void **state)
                    &(training){ .steps = 12, .batch = 24, .optimizer = clipped, .checks = true, .tolerance = 1e-5 });
 }
 
+static void staged_workers(void **state)
+{
+    (void)state;
+    const training t = { .steps = 6, .batch = 12, .optimizer = clipped_each, .checks = true, .tolerance = 1e-5 };
+    check_quickly((job_params){ .num_workers = 2, .devices = { LVP, LVP }, .staged = true }, &t);
+    check_quickly((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .staged = true }, &t);
+    check_quickly((job_params){ .num_workers = 2,
+                                .devices = { LVP, LVP "," LVP },
+                                .staged = true,
+                                .mirrored = { .update_mode = RF_UPDATE_LOCAL } },
+                  &t);
+}
+
 /* ---- functions that update some of the variables ---- */
 
 typedef struct partial {
@@ -644,6 +657,7 @@ int main(int argc, char **argv)
                                             TEST(killed_worker),          TEST(failure_of_one),
                                             TEST(missing_device) };
     const struct CMUnitTest full[] = { TEST(uneven_workers),
+                                       TEST(staged_workers),
                                        TEST(parts_of_the_variables),
                                        TEST(three_workers),
                                        TEST(four_workers),
