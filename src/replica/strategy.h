@@ -35,6 +35,8 @@ uint32_t rf_trace_next_stream(rf_trace *t);
 /* That counter, so that a resumed run can continue it. */
 uint64_t rf_function_step(const rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
+rf_strategy *rf_function_strategy(const rf_function *function);
+uint64_t rf_strategy_seed(const rf_strategy *strategy);
 /* The variable's STATE value; an error that names both when it is of another strategy. */
 rf_value rf_trace_variable(rf_trace *t, rf_variable *variable);
 
@@ -48,6 +50,9 @@ rf_result rf_local_state_read(rf_local_state *state, float *values);
 /* Those of this worker's replicas: num_local_replicas * count floats. Blocking, not collective. */
 rf_result rf_local_state_read_local(rf_local_state *state, float *values);
 rf_result rf_local_state_reset(rf_local_state *state);
+/* Sets the values of this worker's replicas from those of all of them, as rf_local_state_read() gives them. */
+rf_result rf_local_state_write(rf_local_state *state, const float *values);
+uint32_t rf_local_state_count(const rf_local_state *state);
 
 /* ---- updates: what an optimizer plugs into a strategy ---- */
 
@@ -85,6 +90,16 @@ rf_result rf_updater_write_slot(rf_updater *updater, uint32_t slot, const rf_var
 /* Makes several variables known at once, before their slots are written. */
 rf_result rf_updater_learn(rf_updater *updater, rf_variable *const *variables, uint32_t count);
 void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations);
+uint32_t rf_updater_num_slots(const rf_updater *updater);
+/* All it has met; borrowed until it meets another. */
+rf_variable_list rf_updater_variables(const rf_updater *updater);
+/* Steps since the last update, and what they summed up: num_replicas * rf_shape_count() floats, of every replica one after
+ * the other. Reading is collective. Writing makes the variable known to the updater. */
+uint32_t rf_updater_accumulation_steps(const rf_updater *updater);
+uint32_t rf_updater_accumulated(const rf_updater *updater);
+void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps);
+rf_result rf_updater_read_totals(rf_updater *updater, const rf_variable *variable, float *values);
+rf_result rf_updater_write_totals(rf_updater *updater, rf_variable *variable, const float *values);
 /* In a trace: after this step's gradients (values of the trace's graph, shaped like the variables) are reduced over the
  * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure also
  * makes the trace fail. */
