@@ -4,37 +4,8 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "replica/hash.h"
 #include "replica/internal.h"
-
-/* ---- the hash ---- */
-
-#define LANES 4
-
-/* Multiply and xor in four independent lanes: as fast as memory. For one lane every step is a bijection of its state,
- * so a single word that differs always gives another hash. */
-uint64_t rf_hash_floats(const float *values, uint64_t count)
-{
-    const uint64_t prime = 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio, odd */
-    uint64_t lane[LANES] = { 1, 2, 3, 4 };
-    uint64_t i = 0;
-    for (; i + 2 * LANES <= count; i += 2 * LANES) {
-        uint64_t words[LANES];
-        memcpy(words, values + i, sizeof(words));
-        for (int k = 0; k < LANES; k++) {
-            lane[k] = (lane[k] ^ words[k]) * prime;
-            lane[k] ^= lane[k] >> 29;
-        }
-    }
-    for (; i < count; i++) {
-        uint32_t word;
-        memcpy(&word, values + i, sizeof(word));
-        lane[i % LANES] = (lane[i % LANES] ^ word) * prime;
-        lane[i % LANES] ^= lane[i % LANES] >> 29;
-    }
-    uint64_t hash = count;
-    for (int k = 0; k < LANES; k++) hash = rf_hash64(hash, lane[k]);
-    return hash;
-}
 
 /* ---- the same variables everywhere ---- */
 

@@ -264,8 +264,6 @@ rf_result rf_strategy_report(rf_strategy *strategy, const rf_step *step, rf_resu
 /* ---- check.c ---- */
 /* Compares the replicas where it is time to; before every step that updates. */
 rf_result rf_strategy_check_if_due(rf_strategy *strategy);
-/* Hash of floats by their bits: one that differs gives another hash. */
-uint64_t rf_hash_floats(const float *values, uint64_t count);
 
 /* ---- flat.c ---- */
 /* Makes room for `capacity` elements, keeping the first `used`. Nothing may be in flight. */

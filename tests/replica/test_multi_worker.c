@@ -643,38 +643,31 @@ static void thousand_steps(void **state)
     assert_true(reports[0].losses[MAX_STEPS - 1] < 0.5 * reports[0].losses[0]); /* or it trains nothing */
 }
 
-#define TEST(f)                                                                                                        \
-    {                                                                                                                  \
-#f, f, NULL, NULL, NULL                                                                                        \
-    }
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest together[] = { TEST(two_workers) };
-    const struct CMUnitTest view[] = { TEST(workers_look_around) };
-    const struct CMUnitTest agreement[] = { TEST(unequal_initial_values), TEST(stop_is_agreed),
-                                            TEST(failures_are_shared),    TEST(odd_arithmetic_local),
-                                            TEST(killed_worker),          TEST(failure_of_one),
-                                            TEST(missing_device) };
-    const struct CMUnitTest full[] = { TEST(uneven_workers),
-                                       TEST(staged_workers),
-                                       TEST(parts_of_the_variables),
-                                       TEST(three_workers),
-                                       TEST(four_workers),
-                                       TEST(local_updates),
-                                       TEST(fit_on_two_workers),
-                                       TEST(odd_arithmetic_sharded),
-                                       TEST(different_programs),
-                                       TEST(cnn_one),
-                                       TEST(cnn_two),
-                                       TEST(cnn_uneven),
-                                       TEST(cnn_three),
-                                       TEST(cnn_four),
-                                       TEST(thousand_steps) };
+    const struct CMUnitTest together[] = { cmocka_unit_test(two_workers) };
+    const struct CMUnitTest view[] = { cmocka_unit_test(workers_look_around) };
+    const struct CMUnitTest agreement[] = {
+        cmocka_unit_test(unequal_initial_values), cmocka_unit_test(stop_is_agreed),
+        cmocka_unit_test(failures_are_shared),    cmocka_unit_test(odd_arithmetic_local),
+        cmocka_unit_test(killed_worker),          cmocka_unit_test(failure_of_one),
+        cmocka_unit_test(missing_device)
+    };
+    const struct CMUnitTest full[] = {
+        cmocka_unit_test(uneven_workers),         cmocka_unit_test(staged_workers),
+        cmocka_unit_test(parts_of_the_variables), cmocka_unit_test(three_workers),
+        cmocka_unit_test(four_workers),           cmocka_unit_test(local_updates),
+        cmocka_unit_test(fit_on_two_workers),     cmocka_unit_test(odd_arithmetic_sharded),
+        cmocka_unit_test(different_programs)
+    };
+    const struct CMUnitTest cnns[] = { cmocka_unit_test(cnn_one),    cmocka_unit_test(cnn_two),
+                                       cmocka_unit_test(cnn_uneven), cmocka_unit_test(cnn_three),
+                                       cmocka_unit_test(cnn_four),   cmocka_unit_test(thousand_steps) };
     const char *part = argc > 1 ? argv[1] : "training";
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     if (strcmp(part, "training") == 0) return cmocka_run_group_tests(together, NULL, NULL);
     if (strcmp(part, "view") == 0) return cmocka_run_group_tests(view, NULL, NULL);
     if (strcmp(part, "agreement") == 0) return cmocka_run_group_tests(agreement, NULL, NULL);
+    if (strcmp(part, "cnn") == 0) return cmocka_run_group_tests(cnns, NULL, NULL);
     return cmocka_run_group_tests(full, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include "base/philox.h"
 #include "replica/device_select.h"
 #include "replica/exchange.h"
+#include "replica/hash.h"
 #include "replica/initializer.h"
 #include "replica/strategy.h"
 #include "replica/update_plan.h"
@@ -434,6 +435,35 @@ static void initializers_depend_on_seed_alone(void **state)
                      RF_ERROR_INVALID_ARGUMENT);
 }
 
+/* ---- hash ---- */
+
+/* Every bit of every float matters, and so does the length. */
+static void hash_sees_every_bit(void **state)
+{
+    (void)state;
+    float values[41];
+    rf_rng rng = { .key = 3 };
+    for (int i = 0; i < 41; i++) values[i] = (float)rf_rng_normal(&rng);
+    uint64_t shorter = 0;
+    for (uint64_t count = 0; count <= 40; count++) {
+        const uint64_t hash = rf_hash_floats(values, count);
+        assert_true(hash != shorter);
+        assert_true(hash == rf_hash_floats(values, count));
+        shorter = hash;
+        for (uint64_t bit = 0; bit < 32 * count; bit++) {
+            uint32_t word;
+            memcpy(&word, &values[bit / 32], sizeof(word));
+            const uint32_t flipped = word ^ (1u << bit % 32);
+            memcpy(&values[bit / 32], &flipped, sizeof(word));
+            assert_true(rf_hash_floats(values, count) != hash);
+            memcpy(&values[bit / 32], &word, sizeof(word));
+        }
+    }
+    /* Zeros of both signs are different bits; equal values in another order are a different array. */
+    assert_true(rf_hash_floats((float[]){ 0.0f }, 1) != rf_hash_floats((float[]){ -0.0f }, 1));
+    assert_true(rf_hash_floats((float[]){ 1, 2 }, 2) != rf_hash_floats((float[]){ 2, 1 }, 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +479,7 @@ int main(void)
         cmocka_unit_test(fans),
         cmocka_unit_test(distributions),
         cmocka_unit_test(initializers_depend_on_seed_alone),
+        cmocka_unit_test(hash_sees_every_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
