@@ -170,8 +170,10 @@ RF_API void rf_comm_abort(rf_comm *comm, const char *reason)
 {
     if (!comm) return;
     if (!reason || !reason[0]) reason = "no reason given";
+    char text[512];
+    snprintf(text, sizeof(text), "rank %u ended the job: %s", comm->job.rank, reason);
     if (comm->mesh)
-        rf_mesh_abort(comm->mesh, comm->job.rank, RF_ERROR_PEER_LOST, reason);
+        rf_mesh_abort(comm->mesh, comm->job.rank, RF_ERROR_PEER_LOST, text);
     else
         atomic_store(&comm->aborted, true);
 }

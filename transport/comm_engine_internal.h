@@ -71,7 +71,6 @@ struct rf_engine {
     uint32_t *hosts;
     rf_peer **peers;             /* [world_size], NULL: not connected */
     uint32_t *active, num_active; /* ranks with whom the current call has to do */
-    uint64_t spin_ns;
     uint8_t *bounce;             /* window of received, then of sent chunks */
     rf_fabric_memory bounce_memory, input_memory, output_memory, scratch_memory;
     uint8_t *scratch;
@@ -94,6 +93,7 @@ struct rf_engine {
     uint32_t in_cached, out_cached;                /* steps for which these hold: */
     int64_t in_needs_received, out_needs;          /* last step that receives into the same place */
     int32_t broken, suspect;                       /* whose connection failed; who is to blame for another failure */
+    bool unsure;                                   /* somebody else may know better what is wrong */
     uint32_t headers_open;                         /* yet to come or to go */
 };
 

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ranks.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+uint16_t ranks_free_port(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof(address);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+        abort();
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+double ranks_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void pretend_host(uint32_t host)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "ringfire-test-%u", host);
+    if (unshare(CLONE_NEWUTS) == 0 && sethostname(name, strlen(name)) != 0) exit(99);
+}
+
+static int child(const ranks_params *params, uint32_t rank, uint16_t port, ranks_fn fn, void *user)
+{
+    rf_comm *comm = NULL;
+    if (params->hosts > 1) pretend_host(rank * params->hosts / params->world_size);
+    const rf_comm_params p = { .world_size = params->world_size,
+                               .rank = rank,
+                               .master_address = "127.0.0.1",
+                               .master_port = port,
+                               .bind_address = "127.0.0.1",
+                               .key_file = params->key_file,
+                               .insecure = !params->key_file,
+                               .encrypt = params->encrypt,
+                               .operation_timeout = params->operation_timeout,
+                               .bootstrap_timeout = 30 };
+    if (rf_comm_create(&p, &comm) != RF_OK) {
+        fprintf(stderr, "rank %u: rf_comm_create: %s\n", rank, rf_error_message());
+        return 98;
+    }
+    const int status = fn(comm, user);
+    rf_comm_destroy(&comm);
+    return status;
+}
+
+ranks_result ranks_run(const ranks_params *params, ranks_fn fn, void *user)
+{
+    ranks_result result = { 0 };
+    pid_t pids[16];
+    const uint16_t port = ranks_free_port();
+    const double end = ranks_seconds() + (params->limit > 0 ? params->limit : 60);
+    fflush(NULL);
+    for (uint32_t i = 0; i < params->world_size; i++) {
+        pids[i] = fork();
+        if (pids[i] < 0) abort();
+        if (pids[i] == 0) exit(child(params, i, port, fn, user));
+        result.status[i] = -1;
+    }
+    for (uint32_t left = params->world_size; left > 0;) {
+        for (uint32_t i = 0; i < params->world_size; i++) {
+            int status;
+            if (pids[i] <= 0 || waitpid(pids[i], &status, WNOHANG) != pids[i]) continue;
+            result.status[i] = status;
+            if (status != 0) result.failures++;
+            pids[i] = 0;
+            left--;
+        }
+        if (left > 0 && ranks_seconds() > end) {
+            fprintf(stderr, "%u of %u ranks did not end in time\n", left, params->world_size);
+            for (uint32_t i = 0; i < params->world_size; i++)
+                if (pids[i] > 0) kill(pids[i], SIGKILL);
+        }
+        if (left > 0) nanosleep(&(struct timespec){ 0, 2000000 }, NULL);
+    }
+    return result;
+}

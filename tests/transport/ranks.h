@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a function as the ranks of a job: one forked process each, on loopback. */
+#ifndef RINGFIRE_TEST_RANKS_H
+#define RINGFIRE_TEST_RANKS_H
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include <ringfire/comm.h>
+
+typedef struct ranks_params {
+    uint32_t world_size;
+    double operation_timeout; /* 0: default */
+    const char *key_file;     /* NULL: insecure */
+    bool encrypt;
+    uint32_t hosts;           /* ranks pretend to be spread over so many hosts, where the test may do that */
+    double limit;             /* seconds until all are killed; 0: 60 */
+} ranks_params;
+
+/* Returns 0 for success; what it prints explains a failure. */
+typedef int (*ranks_fn)(rf_comm *comm, void *user);
+
+typedef struct ranks_result {
+    int failures; /* ranks that did not return 0 */
+    int status[16];
+} ranks_result;
+
+/* The children's descriptors, memory and leaks are their own: each checks what it must and exits. */
+ranks_result ranks_run(const ranks_params *params, ranks_fn fn, void *user);
+/* A port that is free now. */
+uint16_t ranks_free_port(void);
+double ranks_seconds(void);
+
+#define EXPECT(condition)                                                                                              \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "rank %u: %s:%d: %s (%s)\n", rf_comm_rank(comm), __FILE__, __LINE__, #condition,           \
+                    rf_error_message());                                                                               \
+            return 1;                                                                                                  \
+        }                                                                                                              \
+    } while (0)
+
+#endif
