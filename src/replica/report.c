@@ -70,6 +70,7 @@ static rf_result exchange(rf_strategy *s, const report *mine, report *all, rf_re
 
 rf_result rf_strategy_report(rf_strategy *s, const rf_step *step, rf_result prepared)
 {
+    if (s->failed) return rf_strategy_status(s); /* while preparing; the others have been told */
     const bool stop = atomic_load(&s->stop_requested);
     if (s->world.size == 1) {
         s->stop_agreed |= stop;
