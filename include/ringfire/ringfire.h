@@ -9,6 +9,7 @@
 #include <ringfire/dataset.h>
 #include <ringfire/device.h>
 #include <ringfire/ops.h>
+#include <ringfire/profile.h>
 #include <ringfire/strategy.h>
 #include <ringfire/train.h>
 
