@@ -164,6 +164,8 @@ static uint32_t get_wire(const uint8_t *header)
 rf_result rf_handshake_peek(const rf_identity *mine, const uint8_t *header, const char *who, rf_handshake_kind *kind,
                             size_t *size)
 {
+    *kind = (rf_handshake_kind)header[6];
+    *size = 0;
     if (memcmp(header, magic, sizeof(magic)) != 0)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s does not speak Ringfire's protocol; is the port right?", who);
     const unsigned protocol = rf_get_u16(header + 4);
@@ -172,7 +174,6 @@ rf_result rf_handshake_peek(const rf_identity *mine, const uint8_t *header, cons
                        "%s has protocol version %u, this is version %u; install the same "
                        "Ringfire everywhere",
                        who, protocol, mine->protocol);
-    *kind = (rf_handshake_kind)header[6];
     *size = size_of_kind(header[6]);
     if (*size == 0 || rf_get_u32(header + 8) != *size || (get_flags(header) & ~(unsigned)(FLAG_SECURE | FLAG_ENCRYPT)))
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a handshake that makes no sense", who);
