@@ -82,6 +82,19 @@ typedef struct rf_multi_worker_params {
  */
 RF_API RF_MUST_USE rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *params, rf_strategy **out);
 
+/** Devices and so on as for the mirrored strategy; `update_mode` must be zero. */
+typedef struct rf_central_storage_params {
+    rf_mirrored_params mirrored;
+} rf_central_storage_params;
+
+/**
+ * One process, after tf.distribute's CentralStorageStrategy: variables and the optimizer's state belong to the first device of
+ * the list, which makes every update; the other replicas compute with copies that they get after it. Worth it where the
+ * first device has much more memory than the others, which then hold no optimizer state, or where it computes updates best;
+ * else the mirrored strategy shares that work out.
+ */
+RF_API RF_MUST_USE rf_result rf_strategy_create_central_storage(const rf_central_storage_params *params, rf_strategy **out);
+
 typedef struct rf_one_device_params {
     const char *device;       /**< one entry as above; NULL: the first entry of RINGFIRE_DEVICES, else the first usable
                                    device, GPUs before software */

@@ -62,6 +62,7 @@ struct rf_strategy {
     rf_replica_identity *identities; /* [num_replicas] */
     double *shares;                  /* [num_replicas]; NULL: equal */
     rf_update_mode update_mode;
+    bool central;       /* replica 0 owns all variables, the others have copies */
     uint64_t alignment; /* of variables in their store, in elements */
     uint64_t bucket_elements, max_piece;
     uint64_t seed;

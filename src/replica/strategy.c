@@ -270,6 +270,25 @@ RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *p
     return RF_OK;
 }
 
+RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_params *params, rf_strategy **out)
+{
+    RF_REQUIRE(out, "rf_strategy_create_central_storage: out is NULL");
+    *out = NULL;
+    static const rf_central_storage_params defaults = { 0 };
+    if (!params) params = &defaults;
+    RF_REQUIRE(params->mirrored.update_mode == RF_UPDATE_SHARDED,
+               "rf_strategy_create_central_storage: update_mode is set; the first device makes all updates");
+    rf_strategy *s = NULL;
+    const rf_result r = create_mirrored(&params->mirrored, NULL, &s);
+    if (r < 0) {
+        rf_strategy_release(s);
+        return rf_error_context(r, "rf_strategy_create_central_storage");
+    }
+    s->central = true;
+    *out = s;
+    return RF_OK;
+}
+
 /* The first entry of a list, as a new string. */
 static char *first_entry(const char *list)
 {

@@ -47,8 +47,9 @@ static rf_result shard_run(const rf_update_plan_params *p, uint32_t first, uint3
     rf_result r = RF_OK;
     for (uint32_t b = 0; r >= 0 && b < num_buckets; b++, ++*bucket) {
         const uint64_t base = p->spans[first].begin + buckets[b].begin;
-        rf_shard_ranges(buckets[b].end - buckets[b].begin, p->granularity, p->num_replicas, shards);
-        for (uint32_t o = 0; r >= 0 && o < p->num_replicas; o++)
+        const uint32_t owners = p->central ? 1 : p->num_replicas;
+        rf_shard_ranges(buckets[b].end - buckets[b].begin, p->granularity, owners, shards);
+        for (uint32_t o = 0; r >= 0 && o < owners; o++)
             r = give(p, (rf_range){ base + shards[o].begin, base + shards[o].end }, o, *bucket, pieces, slot_counts);
     }
     rf_free(buckets);

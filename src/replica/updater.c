@@ -175,6 +175,7 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
                                            .num_spans = count,
                                            .num_replicas = s->num_replicas,
                                            .sharded = s->update_mode == RF_UPDATE_SHARDED,
+                                           .central = s->central,
                                            .bucket_elements = s->bucket_elements,
                                            .granularity = s->alignment,
                                            .max_piece = s->max_piece };
