@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file
+ * Checkpoints: everything a run needs to go on, in one file, whatever strategy saved it.
+ *
+ * A checkpoint is a set of named entries: tensors ("model/conv2d/kernel", "optimizer/m/conv2d/kernel") and small values
+ * ("optimizer/iterations", "train/iterator"). docs/checkpoint-format.md describes the bytes. Files are complete or absent:
+ * they are written under a temporary name and renamed. Readers trust nothing.
+ */
+#ifndef RINGFIRE_CHECKPOINT_H
+#define RINGFIRE_CHECKPOINT_H
+
+#include <ringfire/common.h>
+#include <ringfire/dataset.h>
+#include <ringfire/train.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rf_archive rf_archive;
+typedef struct rf_checkpoint rf_checkpoint;
+typedef struct rf_checkpoint_manager rf_checkpoint_manager;
+
+typedef struct rf_save_params {
+    bool async;          /**< return when device memory is copied; a thread compresses and writes. The next save, restore or
+                              rf_checkpoint_wait() reports its failure */
+    int32_t level;       /**< zstd's; 0: 1 */
+    bool no_compression;
+    uint32_t threads;    /**< 0: as many as there are cores, at most 8 */
+} rf_save_params;
+
+/* ---- a file, entry by entry ---- */
+
+typedef struct rf_archive_tensor {
+    const char *name; /**< "model/conv2d/kernel": UTF-8 parts that are not empty, "." or "..", without control characters */
+    rf_dtype dtype;
+    rf_shape shape;
+    const void *data; /**< borrowed; dense */
+} rf_archive_tensor;
+
+/** Writes a file of tensors, in any order, that the functions below read. Blocking, `params->async` or not; NULL: defaults.
+ *  On failure nothing is left behind and an older file of that name stays as it is. Thread-safe.
+ *  @return RF_ERROR_IO (disk full, ...), RF_ERROR_INVALID_ARGUMENT names the tensor. */
+RF_API RF_MUST_USE rf_result rf_archive_save(const char *path, const rf_archive_tensor *tensors, uint64_t num_tensors,
+                                             const rf_save_params *params);
+
+typedef struct rf_archive_entry {
+    const char *name; /**< borrowed from the archive */
+    rf_dtype dtype;
+    rf_shape shape;
+    uint64_t bytes;        /**< uncompressed */
+    uint64_t stored_bytes; /**< in the file */
+} rf_archive_entry;
+
+/** Opens a checkpoint or model file and checks its header; tensors are read (and their checksums checked) on demand.
+ *  @return RF_ERROR_CORRUPT_DATA says what is wrong with which part. */
+RF_API RF_MUST_USE rf_result rf_archive_open(const char *path, rf_archive **out);
+RF_API void rf_archive_close(rf_archive **archive);
+/** Number of tensors, and one of them. Order is that of the names. */
+RF_API uint64_t rf_archive_count(const rf_archive *archive);
+RF_API RF_MUST_USE rf_result rf_archive_entry_at(const rf_archive *archive, uint64_t index, rf_archive_entry *out);
+RF_API RF_MUST_USE rf_result rf_archive_find(const rf_archive *archive, const char *name, rf_archive_entry *out);
+/** Reads one tensor without touching the others. `data` holds entry.bytes. Thread-safe on one archive. */
+RF_API RF_MUST_USE rf_result rf_archive_read(const rf_archive *archive, const char *name, void *data, uint64_t size);
+/** Small values: what there is, by index; a text form for people. */
+RF_API uint64_t rf_archive_num_values(const rf_archive *archive);
+RF_API const char *rf_archive_value_name(const rf_archive *archive, uint64_t index);
+RF_API RF_MUST_USE rf_result rf_archive_value_text(const rf_archive *archive, uint64_t index, char *text, size_t size);
+/** Reads and checks every byte. */
+RF_API RF_MUST_USE rf_result rf_archive_verify(const rf_archive *archive);
+
+/* ---- what belongs to a run ---- */
+
+/** An empty set of things to save, of one strategy. Objects added are borrowed and must outlive the checkpoint. Names are
+ *  paths' first parts and must differ. */
+RF_API RF_MUST_USE rf_result rf_checkpoint_create(rf_strategy *strategy, rf_checkpoint **out);
+RF_API void rf_checkpoint_destroy(rf_checkpoint **checkpoint); /**< waits for a save in flight */
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_model(rf_checkpoint *checkpoint, const char *name, rf_model *model);
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_optimizer(rf_checkpoint *checkpoint, const char *name,
+                                                         rf_optimizer *optimizer);
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_metric(rf_checkpoint *checkpoint, const char *name, rf_metric *metric);
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_variable(rf_checkpoint *checkpoint, const char *name,
+                                                        rf_variable *variable);
+/** A training function: its count of steps, which dropout depends on. */
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_function(rf_checkpoint *checkpoint, const char *name,
+                                                        rf_function *function);
+/** The place in a pass over the data. `*iterator` may be NULL when saving (nothing is saved) and is replaced by one at the
+ *  saved place when restoring. */
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_iterator(rf_checkpoint *checkpoint, const char *name,
+                                                        rf_iterator **iterator, const rf_dataset *dataset);
+/** A number of the program: epoch, step. */
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_counter(rf_checkpoint *checkpoint, const char *name, uint64_t *counter);
+
+/** Writes `path` (".rfck" is customary). On several workers all call it; together they write one checkpoint. Blocking unless
+ *  async. */
+RF_API RF_MUST_USE rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const char *path, const rf_save_params *params);
+/** Waits for an asynchronous save and reports its outcome. */
+RF_API RF_MUST_USE rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint);
+
+typedef struct rf_restore_params {
+    bool partial;   /**< take what fits; else anything missing, unexpected or of another shape is an error that lists it, and
+                         nothing is changed */
+    char **report;  /**< NULL, or receives a text of what was missing, unexpected, of another shape; rf_string_free() */
+} rf_restore_params;
+RF_API RF_MUST_USE rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, const char *path,
+                                                   const rf_restore_params *params);
+
+/* ---- a directory of checkpoints ---- */
+
+typedef struct rf_checkpoint_manager_params {
+    const char *directory;  /**< made where it does not exist */
+    const char *prefix;     /**< file name without number and suffix, e.g. "ckpt", or with its place: "ckpt_{epoch}"; NULL:
+                                 "ckpt" */
+    uint32_t max_to_keep;   /**< newest ones; 0: 5. Never fewer than two while one is written */
+    double keep_every_hours;/**< besides, one for each so many hours is kept for ever; 0: none */
+    rf_save_params save;
+} rf_checkpoint_manager_params;
+RF_API RF_MUST_USE rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint,
+                                                          const rf_checkpoint_manager_params *params,
+                                                          rf_checkpoint_manager **out);
+RF_API void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager);
+/** Saves under `number` (epoch or step) and removes what is not to be kept. */
+RF_API RF_MUST_USE rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager, uint64_t number);
+/** Restores the newest complete checkpoint; RF_ERROR_NOT_FOUND when there is none. `*number` may be NULL. */
+RF_API RF_MUST_USE rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager *manager,
+                                                           const rf_restore_params *params, uint64_t *number);
+/** Path of the newest complete checkpoint of a directory, by its number; free with rf_string_free(). */
+RF_API RF_MUST_USE rf_result rf_checkpoint_latest(const char *directory, const char *prefix, char **path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing archives: frames of tensors, then a msgpack header; docs/checkpoint-format.md has the layout. The file
+ * appears under its name only when it is complete and on the disk.
+ */
+#ifndef RF_PERSIST_ARCHIVE_WRITER_H
+#define RF_PERSIST_ARCHIVE_WRITER_H
+
+#include <ringfire/checkpoint.h>
+
+#include "base/error.h"
+#include "persist/file_ops.h"
+
+/* A small value; kind decides which field counts. */
+typedef enum rf_value_kind { RF_VALUE_UINT, RF_VALUE_DOUBLE, RF_VALUE_STRING, RF_VALUE_BYTES } rf_value_kind;
+typedef struct rf_archive_value {
+    const char *name;
+    rf_value_kind kind;
+    uint64_t number;
+    double real;
+    const void *bytes; /* strings too, without their end; strings are UTF-8 */
+    uint64_t size;
+} rf_archive_value;
+
+typedef struct rf_archive_contents {
+    const char *type;                 /* "checkpoint", "model", ... */
+    const rf_archive_tensor *tensors; /* in any order */
+    uint64_t num_tensors;
+    const rf_archive_value *values;
+    uint64_t num_values;
+} rf_archive_contents;
+
+/* Blocking, whatever params->async says; `params` may be NULL. Nothing is left behind on failure; an older file of that
+ * name stays as it is. (Where only the directory could not be synced after the rename, the new file is in its place and
+ * the message says so.) Names: parts between '/' that are neither empty nor "." nor "..", UTF-8, no control characters,
+ * at most 1024 bytes, no two the same. All values and the list of tensors together have room in 16 MiB. A killed
+ * process leaves "<path>.tmp-<process>-<number>" (RF_TEMPORARY_INFIX). */
+rf_result rf_archive_write(const char *path, const rf_archive_contents *contents, const rf_save_params *params);
+/* The same with other file operations. */
+rf_result rf_archive_write_with(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
+                                const rf_save_params *params);
+
+/* Values of an open archive, by name; `out` borrows. RF_ERROR_NOT_FOUND names it. */
+rf_result rf_archive_value_get(const rf_archive *archive, const char *name, rf_archive_value *out);
+const char *rf_archive_type(const rf_archive *archive);
+
+#endif

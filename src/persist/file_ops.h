@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every file operation of this layer, so that tests can record them, inject failures and replay crashes. Each behaves
+ * as the system call of its name: -1 and errno, short counts, EINTR. */
+#ifndef RF_PERSIST_FILE_OPS_H
+#define RF_PERSIST_FILE_OPS_H
+
+#include <ringfire/common.h>
+#include <sys/types.h>
+
+typedef struct rf_file_ops {
+    int (*create)(void *user, const char *path); /* a new file to write; EEXIST when there is one */
+    int (*open)(void *user, const char *path);   /* a file to read */
+    int (*open_directory)(void *user, const char *path);
+    int64_t (*size)(void *user, int fd); /* EINVAL: no regular file */
+    ssize_t (*pread)(void *user, int fd, void *data, size_t size, uint64_t offset);
+    ssize_t (*pwrite)(void *user, int fd, const void *data, size_t size, uint64_t offset);
+    int (*fsync)(void *user, int fd);
+    void (*start_writeback)(void *user, int fd, uint64_t offset, uint64_t size); /* a hint; promises nothing */
+    int (*close)(void *user, int fd);
+    int (*rename)(void *user, const char *from, const char *to);
+    int (*unlink)(void *user, const char *path);
+    void *user;
+} rf_file_ops;
+
+extern const rf_file_ops rf_system_file_ops;
+
+/* All of it; `path` is for the message. Reading past the end is RF_ERROR_CORRUPT_DATA. */
+rf_result rf_file_read_at(const rf_file_ops *ops, int fd, const char *path, void *data, uint64_t size, uint64_t offset);
+rf_result rf_file_write_at(const rf_file_ops *ops, int fd, const char *path, const void *data, uint64_t size,
+                           uint64_t offset);
+rf_result rf_file_sync(const rf_file_ops *ops, int fd, const char *path);
+
+/*
+ * A file that appears under `path` when it is complete. Begin makes it under a temporary name in the same directory:
+ * "<path>.tmp-<process>-<number>", which a killed process leaves behind. Commit syncs, renames and syncs the directory;
+ * on failure before the rename the temporary file is gone. When only the last step fails, the file is in its place,
+ * complete, but may be gone again after a power failure: the message says so.
+ */
+#define RF_TEMPORARY_INFIX ".tmp-"
+typedef struct rf_new_file {
+    const rf_file_ops *ops;
+    const char *path; /* borrowed */
+    char *temporary;
+    int fd, directory;
+} rf_new_file;
+rf_result rf_new_file_begin(rf_new_file *file, const rf_file_ops *ops, const char *path);
+rf_result rf_new_file_commit(rf_new_file *file);
+void rf_new_file_abandon(rf_new_file *file);
+
+#endif
