@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Broadcast along the ring, chunk after chunk like through a pipe (many bytes), and down a binomial tree (few). The data
- * are in the output. */
+/* Broadcast along the ring, chunk after chunk like through a pipe (many bytes), and down a binomial tree (few). The
+ * data are in the output. */
 #include "base/error.h"
 #include "transport/schedule.h"
 

@@ -18,7 +18,8 @@ uint32_t rf_fold_real(const rf_fold *fold, uint32_t index)
     return index < fold->extra ? 2 * index : index + fold->extra;
 }
 
-rf_result rf_fold_in(rf_schedule *s, const rf_group *g, const rf_fold *fold, uint64_t count, rf_space *source, uint32_t *round)
+rf_result rf_fold_in(rf_schedule *s, const rf_group *g, const rf_fold *fold, uint64_t count, rf_space *source,
+                     uint32_t *round)
 {
     if (fold->extra == 0) return RF_OK;
     const uint32_t now = (*round)++;

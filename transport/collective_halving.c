@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recursive halving and doubling: a reduce-scatter in which partners at distance n/2, n/4, ... 1 exchange the halves that
- * the other keeps, then an all-gather the same way back. Log2(n) rounds each way and as few bytes as the ring.
+ * Recursive halving and doubling: a reduce-scatter in which partners at distance n/2, n/4, ... 1 exchange the halves
+ * that the other keeps, then an all-gather the same way back. Log2(n) rounds each way and as few bytes as the ring.
  * Rabenseifner, "Optimization of collective reduction operations", ICCS 2004. Worlds that are no power of two fold.
  */
 #include "base/error.h"
@@ -79,7 +79,8 @@ rf_result rf_halving_reduce_scatter(rf_schedule *s, const rf_group *g, const uin
         step->send = (rf_place){ source, begins[theirs] - origin };
         step->send_count = begins[theirs + bit] - begins[theirs];
         step->local = (rf_place){ source, begins[mine] - origin };
-        step->receive = bit == 1 ? (rf_place){ RF_SPACE_OUTPUT, 0 } : (rf_place){ RF_SPACE_SCRATCH, begins[mine] - base };
+        step->receive =
+            bit == 1 ? (rf_place){ RF_SPACE_OUTPUT, 0 } : (rf_place){ RF_SPACE_SCRATCH, begins[mine] - base };
         step->receive_count = begins[mine + bit] - begins[mine];
         step->reduce = true;
         step->received_left = partner < g->index;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hierarchical: the ranks of a host add along a chain that ends at the host's first rank; the first ranks all-reduce among
- * themselves; the result goes back along the chains. Between hosts the data travel once per host instead of once per rank,
- * and hosts may have any number of ranks. Chunks flow through a chain like through a pipe.
+ * Hierarchical: the ranks of a host add along a chain that ends at the host's first rank; the first ranks all-reduce
+ * among themselves; the result goes back along the chains. Between hosts the data travel once per host instead of once
+ * per rank, and hosts may have any number of ranks. Chunks flow through a chain like through a pipe.
  */
 #include "base/error.h"
 #include "base/memory.h"
@@ -74,8 +74,7 @@ static rf_result build(rf_schedule *s, const hierarchy *h, uint64_t count)
                             : rf_ring_all_reduce(s, &h->among, count, &source, &round));
     }
     s->round_result = count <= FEW;
-    if (after > 0)
-        RF_TRY(rf_schedule_send(s, round + host->index, host->ranks[host->index + 1], out, count, true));
+    if (after > 0) RF_TRY(rf_schedule_send(s, round + host->index, host->ranks[host->index + 1], out, count, true));
     return RF_OK;
 }
 

@@ -2,8 +2,8 @@
 /*
  * Ring: the data are cut into one part per rank; each part travels round once and collects every rank's addend
  * (reduce-scatter), then once more as the finished sum (all-gather). Every link carries 2 (n - 1) / n of the data, the
- * least possible. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", J. Parallel
- * Distrib. Comput. 69 (2009). Part i ends at rank i, so that the first half is the reduce-scatter operation.
+ * least possible. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", J.
+ * Parallel Distrib. Comput. 69 (2009). Part i ends at rank i, so that the first half is the reduce-scatter operation.
  */
 #include "base/error.h"
 #include "base/memory.h"
@@ -65,8 +65,8 @@ static uint64_t *part_begins(const uint64_t *counts, uint32_t n, uint64_t *large
     return begins;
 }
 
-/* What is on its way is neither in the input, which is not ours to change, nor in the output, which has room for one part:
- * two parts of scratch take turns. */
+/* What is on its way is neither in the input, which is not ours to change, nor in the output, which has room for one
+ * part: two parts of scratch take turns. */
 rf_result rf_ring_reduce_scatter(rf_schedule *s, const rf_group *g, const uint64_t *counts)
 {
     const uint32_t n = g->size;
@@ -81,8 +81,8 @@ rf_result rf_ring_reduce_scatter(rf_schedule *s, const rf_group *g, const uint64
             break;
         }
         const uint32_t out = behind(g, k + 1), in = behind(g, k + 2);
-        step->send = k == 0 ? (rf_place){ RF_SPACE_INPUT, begins[out] }
-                            : (rf_place){ RF_SPACE_SCRATCH, (k - 1) % 2 * largest };
+        step->send =
+            k == 0 ? (rf_place){ RF_SPACE_INPUT, begins[out] } : (rf_place){ RF_SPACE_SCRATCH, (k - 1) % 2 * largest };
         step->send_count = counts[out];
         step->receive = k + 2 == n ? (rf_place){ RF_SPACE_OUTPUT, 0 } : (rf_place){ RF_SPACE_SCRATCH, k % 2 * largest };
         step->receive_count = counts[in];

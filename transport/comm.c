@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The communicator: checks what callers give, numbers the calls, and runs them, at once in the caller's thread or, when they
- * were started, one after the other in a thread of its own. A call that blocks waits for those first, so at any time one
- * thread uses the engine.
+ * The communicator: checks what callers give, numbers the calls, and runs them, at once in the caller's thread or, when
+ * they were started, one after the other in a thread of its own. A call that blocks waits for those first, so at any
+ * time one thread uses the engine.
  */
 #include <ringfire/comm.h>
 
@@ -28,7 +28,7 @@ struct rf_comm_request {
 
 struct rf_comm {
     rf_job job;
-    rf_mesh *mesh;      /* NULL: a world of one */
+    rf_mesh *mesh; /* NULL: a world of one */
     rf_engine *engine;
     uint32_t *hosts;
     uint32_t local_rank, local_size;
@@ -298,7 +298,8 @@ static rf_result total_count(const char *caller, const rf_task *task, uint64_t *
 {
     *total = task->count;
     for (uint32_t i = 0; task->counts && i < task->world_size; i++)
-        RF_REQUIRE(!__builtin_add_overflow(*total, task->counts[i], total), "%s: counts add up to more than 64 bits", caller);
+        RF_REQUIRE(!__builtin_add_overflow(*total, task->counts[i], total), "%s: counts add up to more than 64 bits",
+                   caller);
     return RF_OK;
 }
 
@@ -314,20 +315,24 @@ static rf_result check_call(const char *caller, rf_comm *comm, const rf_collecti
     task->hosts = comm->hosts;
     RF_REQUIRE(size > 0, "%s: %d is no element type", caller, (int)call->dtype);
     const bool reduces = task->kind == RF_COLLECTIVE_ALL_REDUCE || task->kind == RF_COLLECTIVE_REDUCE_SCATTER;
-    RF_REQUIRE(!reduces || rf_reduce_find(call->dtype, call->op), "%s: %s cannot be reduced with op %d; types are f32, f16, "
-               "bf16, i32 and i64", caller, rf_dtype_name(call->dtype), (int)call->op);
+    RF_REQUIRE(!reduces || rf_reduce_find(call->dtype, call->op),
+               "%s: %s cannot be reduced with op %d; types are f32, f16, "
+               "bf16, i32 and i64",
+               caller, rf_dtype_name(call->dtype), (int)call->op);
     RF_TRY(total_count(caller, task, &total));
     RF_REQUIRE(!__builtin_mul_overflow(total, size, &bytes), "%s: %llu elements are more than memory holds", caller,
                (unsigned long long)total);
     const bool scatter = task->kind == RF_COLLECTIVE_REDUCE_SCATTER, gather = task->kind == RF_COLLECTIVE_ALL_GATHER;
-    const uint64_t in_count = gather ? task->counts[task->rank] : total, out_count = scatter ? task->counts[task->rank] : total;
+    const uint64_t in_count = gather ? task->counts[task->rank] : total,
+                   out_count = scatter ? task->counts[task->rank] : total;
     RF_REQUIRE(in_count == 0 || call->input || task->kind == RF_COLLECTIVE_BROADCAST, "%s: send is NULL", caller);
     RF_REQUIRE(out_count == 0 || call->output, "%s: %s is NULL", caller,
                task->kind == RF_COLLECTIVE_BROADCAST ? "data" : "recv");
     RF_REQUIRE(task->root < task->world_size, "%s: root %u is not below the world size %u", caller, task->root,
                task->world_size);
     const rf_comm_algorithm algorithm = params ? params->algorithm : RF_COMM_AUTO;
-    RF_REQUIRE((unsigned)algorithm < RF_COMM_ALGORITHM_COUNT, "%s: algorithm %d does not exist", caller, (int)algorithm);
+    RF_REQUIRE((unsigned)algorithm < RF_COMM_ALGORITHM_COUNT, "%s: algorithm %d does not exist", caller,
+               (int)algorithm);
     call->wire = params && params->wire != call->dtype ? params->wire : RF_DTYPE_INVALID;
     RF_REQUIRE(!call->wire || ((call->wire == RF_F16 || call->wire == RF_BF16) && call->dtype == RF_F32),
                "%s: %s cannot travel as %s; only f32 does as f16 or bf16", caller, rf_dtype_name(call->dtype),
@@ -345,13 +350,17 @@ static rf_result check_call(const char *caller, rf_comm *comm, const rf_collecti
 static rf_call all_reduce_call(const void *send, void *recv, uint64_t count, rf_dtype dtype, rf_comm_op op)
 {
     return (rf_call){ .task = { .kind = RF_COLLECTIVE_ALL_REDUCE, .count = count },
-                      .dtype = dtype, .op = op, .input = send, .output = recv };
+                      .dtype = dtype,
+                      .op = op,
+                      .input = send,
+                      .output = recv };
 }
 
 static rf_call parts_call(rf_collective kind, const void *send, void *recv, const uint64_t *counts, rf_dtype dtype,
                           rf_comm_op op)
 {
-    return (rf_call){ .task = { .kind = kind, .counts = counts }, .dtype = dtype, .op = op, .input = send, .output = recv };
+    return (
+        rf_call){ .task = { .kind = kind, .counts = counts }, .dtype = dtype, .op = op, .input = send, .output = recv };
 }
 
 RF_API rf_result rf_comm_all_reduce(rf_comm *comm, const void *send, void *recv, uint64_t count, rf_dtype dtype,
@@ -362,8 +371,8 @@ RF_API rf_result rf_comm_all_reduce(rf_comm *comm, const void *send, void *recv,
     return run_now(comm, &call);
 }
 
-RF_API rf_result rf_comm_reduce_scatter(rf_comm *comm, const void *send, void *recv, const uint64_t *counts, rf_dtype dtype,
-                                        rf_comm_op op, const rf_collective_params *params)
+RF_API rf_result rf_comm_reduce_scatter(rf_comm *comm, const void *send, void *recv, const uint64_t *counts,
+                                        rf_dtype dtype, rf_comm_op op, const rf_collective_params *params)
 {
     RF_REQUIRE(counts, "rf_comm_reduce_scatter: counts is NULL");
     rf_call call = parts_call(RF_COLLECTIVE_REDUCE_SCATTER, send, recv, counts, dtype, op);
@@ -383,7 +392,9 @@ RF_API rf_result rf_comm_all_gather(rf_comm *comm, const void *send, void *recv,
 RF_API rf_result rf_comm_broadcast(rf_comm *comm, void *data, uint64_t count, rf_dtype dtype, uint32_t root,
                                    const rf_collective_params *params)
 {
-    rf_call call = { .task = { .kind = RF_COLLECTIVE_BROADCAST, .count = count, .root = root }, .dtype = dtype, .output = data };
+    rf_call call = { .task = { .kind = RF_COLLECTIVE_BROADCAST, .count = count, .root = root },
+                     .dtype = dtype,
+                     .output = data };
     RF_TRY(check_call("rf_comm_broadcast", comm, params, &call));
     return run_now(comm, &call);
 }
@@ -392,7 +403,10 @@ RF_API rf_result rf_comm_barrier(rf_comm *comm)
 {
     int32_t token = 0;
     rf_call call = { .task = { .kind = RF_COLLECTIVE_BARRIER, .count = 1 },
-                     .dtype = RF_I32, .op = RF_COMM_MAX, .input = &token, .output = &token };
+                     .dtype = RF_I32,
+                     .op = RF_COMM_MAX,
+                     .input = &token,
+                     .output = &token };
     RF_TRY(check_call("rf_comm_barrier", comm, NULL, &call));
     return run_now(comm, &call);
 }
@@ -419,8 +433,8 @@ RF_API rf_result rf_comm_start_reduce_scatter(rf_comm *comm, const void *send, v
     return start(comm, &call, out);
 }
 
-RF_API rf_result rf_comm_start_all_gather(rf_comm *comm, const void *send, void *recv, const uint64_t *counts, rf_dtype dtype,
-                                          const rf_collective_params *params, rf_comm_request **out)
+RF_API rf_result rf_comm_start_all_gather(rf_comm *comm, const void *send, void *recv, const uint64_t *counts,
+                                          rf_dtype dtype, const rf_collective_params *params, rf_comm_request **out)
 {
     RF_REQUIRE(out, "rf_comm_start_all_gather: out is NULL");
     *out = NULL;

@@ -28,9 +28,10 @@ static rf_result add_peer(rf_engine *e, uint32_t rank, uint8_t *memory)
     peer->out_op.kind = RF_OP_HEADER_OUT;
     if (!e->job->encrypt) return RF_OK;
     uint8_t send[RF_JOB_KEY_BYTES], receive[RF_JOB_KEY_BYTES];
-    rf_result r = rf_fabric_keys(e->fabric, rank, send, receive)
-                      ? rf_seal_create(send, receive, &peer->seal)
-                      : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "encryption needs a job key; make one with 'ringfire keygen'");
+    rf_result r =
+        rf_fabric_keys(e->fabric, rank, send, receive)
+            ? rf_seal_create(send, receive, &peer->seal)
+            : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "encryption needs a job key; make one with 'ringfire keygen'");
     memset(send, 0, sizeof(send));
     memset(receive, 0, sizeof(receive));
     return r;
@@ -139,11 +140,10 @@ static rf_result reserve_scratch(rf_engine *e, size_t size)
 /* Small enough that several are under way, large enough that each is worth a message. The same on all ranks. */
 static uint64_t choose_chunk(const rf_engine *e)
 {
-    uint64_t bytes = 0;
     const rf_task *task = &e->call->task;
     uint64_t count = task->count;
     for (uint32_t i = 0; task->counts && i < task->world_size; i++) count += task->counts[i];
-    bytes = count * e->element;
+    uint64_t bytes = count * e->element;
     if (task->algorithm != RF_COMM_RECURSIVE_DOUBLING) bytes /= task->world_size;
     bytes /= 4;
     if (bytes < RF_ENGINE_SMALL_CHUNK) bytes = RF_ENGINE_SMALL_CHUNK;
@@ -151,7 +151,8 @@ static uint64_t choose_chunk(const rf_engine *e)
     return bytes / 64 * 64 / e->element;
 }
 
-/* Where the wire rounds and a rank keeps what it sends, it rounds its own copy, which must not be the caller's input. */
+/* Where the wire rounds and a rank keeps what it sends, it rounds its own copy, which must not be the caller's input.
+ */
 static bool keeps_input(const rf_schedule *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
@@ -314,8 +315,8 @@ static rf_result handle(rf_engine *e, rf_fabric_op *op)
     rf_peer *peer = e->peers[op->peer];
     if (op->error) {
         e->broken = (int32_t)op->peer;
-        return RF_FAIL_NATIVE(RF_ERROR_PEER_LOST, "libfabric", op->error, "rank %u: data connection lost (%s)", op->peer,
-                              op->detail);
+        return RF_FAIL_NATIVE(RF_ERROR_PEER_LOST, "libfabric", op->error, "rank %u: data connection lost (%s)",
+                              op->peer, op->detail);
     }
     switch (op->kind) {
     case RF_OP_HEADER_IN: {
@@ -336,16 +337,17 @@ static rf_result handle(rf_engine *e, rf_fabric_op *op)
     }
 }
 
-/* Every rank hears first from the one before it in the ring, so the rank after one that never came to the call knows who is
- * missing. The others, who wait for somebody who waits himself, leave it the first word. */
+/* Every rank hears first from the one before it in the ring, so the rank after one that never came to the call knows
+ * who is missing. The others, who wait for somebody who waits himself, leave it the first word. */
 static rf_result overdue(rf_engine *e)
 {
     const double limit = (double)e->job->operation_timeout_ns * 1e-9;
     const uint32_t before = (e->rank + e->world_size - 1) % e->world_size;
     if (e->peers[before]->in_state != RF_HEADER_DONE) {
         e->suspect = (int32_t)before;
-        return RF_FAIL(RF_ERROR_TIMEOUT, "%s: rank %u has not called it within %.3g s (it last finished operation %" PRIu64 ")",
-                       e->what, before, limit, rf_mesh_peer_operation(e->mesh, before));
+        return RF_FAIL(RF_ERROR_TIMEOUT,
+                       "%s: rank %u has not called it within %.3g s (it last finished operation %" PRIu64 ")", e->what,
+                       before, limit, rf_mesh_peer_operation(e->mesh, before));
     }
     e->unsure = true;
     const int32_t peer = rf_engine_awaited(e);
@@ -354,8 +356,8 @@ static rf_result overdue(rf_engine *e)
     return RF_FAIL(RF_ERROR_TIMEOUT, "%s: rank %u waited %.3g s for rank %d", e->what, e->rank, limit, peer);
 }
 
-/* Sleeps until something comes. Not looking again first: on a host that is busy, and training keeps it so, who spins takes the
- * processor from the very process that he waits for (4 KiB among two ranks: 0.34 ms instead of 0.02). */
+/* Sleeps until something comes. Not looking again first: on a host that is busy, and training keeps it so, who spins
+ * takes the processor from the very process that he waits for (4 KiB among two ranks: 0.34 ms instead of 0.02). */
 static rf_result idle(rf_engine *e, uint64_t start)
 {
     if (atomic_load(&e->woken)) RF_TRY(rf_mesh_status(e->mesh));
@@ -397,7 +399,8 @@ static rf_result give_up(rf_engine *e, rf_result r)
     rf_error_save(&record);
     if (e->broken >= 0 || e->unsure) {
         const uint64_t until = rf_now_ns() + VERDICT_NS;
-        while (rf_mesh_status(e->mesh) == RF_OK && rf_now_ns() < until) nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+        while (rf_mesh_status(e->mesh) == RF_OK && rf_now_ns() < until)
+            nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     }
     const uint32_t culprit = e->broken >= 0 ? (uint32_t)e->broken : e->suspect >= 0 ? (uint32_t)e->suspect : e->rank;
     if (rf_mesh_status(e->mesh) == RF_OK) rf_mesh_abort(e->mesh, culprit, r, record.message);

@@ -9,17 +9,17 @@
 #include "transport/seal.h"
 
 enum {
-    RF_ENGINE_WINDOW = 8,           /* chunks under way in each direction */
-    RF_ENGINE_CHUNK = 512 << 10,    /* largest */
+    RF_ENGINE_WINDOW = 8,                  /* chunks under way in each direction */
+    RF_ENGINE_CHUNK = 256 << 10,           /* largest */
     RF_ENGINE_SLOT = RF_ENGINE_CHUNK + 64, /* room for one, sealed, in the bounce buffer */
-    RF_ENGINE_SMALL_CHUNK = 64 << 10,
-    RF_ENGINE_EAGER = 16 << 10,     /* a first chunk up to this size travels behind its header */
+    RF_ENGINE_SMALL_CHUNK = 128 << 10,     /* smallest: below, messages cost more than overlap gains */
+    RF_ENGINE_EAGER = 16 << 10,            /* a first chunk up to this size travels behind its header */
 };
 
 /* What a rank says of its call, at the head of the first message to a peer. */
 typedef struct rf_call_header {
     uint32_t magic;
-    uint32_t payload; /* bytes that follow */
+    uint32_t payload;              /* bytes that follow */
     uint64_t serial, count, shape; /* shape: hash of the counts */
     uint32_t chunk;
     uint16_t root;
@@ -53,8 +53,8 @@ typedef struct rf_chunk {
     struct iovec parts[2];  /* what is to be sent, while num_parts > 0 */
     void *descriptors[2];
     uint32_t num_parts;
-    bool direct;            /* came straight into place */
-    bool merged;            /* comes with the peer's header */
+    bool direct; /* came straight into place */
+    bool merged; /* comes with the peer's header */
     bool done;
 } rf_chunk;
 
@@ -69,9 +69,9 @@ struct rf_engine {
     rf_fabric *fabric;
     uint32_t rank, world_size;
     uint32_t *hosts;
-    rf_peer **peers;             /* [world_size], NULL: not connected */
+    rf_peer **peers;              /* [world_size], NULL: not connected */
     uint32_t *active, num_active; /* ranks with whom the current call has to do */
-    uint8_t *bounce;             /* window of received, then of sent chunks */
+    uint8_t *bounce;              /* window of received, then of sent chunks */
     rf_fabric_memory bounce_memory, input_memory, output_memory, scratch_memory;
     uint8_t *scratch;
     size_t scratch_size;

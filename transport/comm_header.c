@@ -38,9 +38,9 @@ void rf_engine_describe(const rf_call_header *h, char *text, size_t size)
     const bool reduces = h->kind == RF_COLLECTIVE_ALL_REDUCE || h->kind == RF_COLLECTIVE_REDUCE_SCATTER;
     char root[24] = "";
     if (h->kind == RF_COLLECTIVE_BROADCAST) snprintf(root, sizeof(root), " from rank %u", h->root);
-    snprintf(text, size, "%s%s (number %" PRIu64 ", %s%s%" PRIu64 " %s%s%s, %s)", rf_collective_name(h->kind), name, h->serial,
-             reduces && h->op < 3 ? ops[h->op] : "", reduces ? " of " : "", h->count, rf_dtype_name(h->dtype), wire, root,
-             rf_algorithm_name(h->algorithm));
+    snprintf(text, size, "%s%s (number %" PRIu64 ", %s%s%" PRIu64 " %s%s%s, %s)", rf_collective_name(h->kind), name,
+             h->serial, reduces && h->op < 3 ? ops[h->op] : "", reduces ? " of " : "", h->count,
+             rf_dtype_name(h->dtype), wire, root, rf_algorithm_name(h->algorithm));
 }
 
 rf_result rf_engine_check_header(rf_engine *e, rf_peer *peer, const rf_call_header *got)
@@ -56,6 +56,6 @@ rf_result rf_engine_check_header(rf_engine *e, rf_peer *peer, const rf_call_head
     rf_engine_describe(&e->header, ours, sizeof(ours));
     const char *hint = "all ranks must make the same calls in the same order";
     if (strcmp(theirs, ours) == 0) hint = "the counts of the ranks differ";
-    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rank %u called %s while rank %u called %s: %s", peer->rank, theirs, e->rank,
-                   ours, hint);
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rank %u called %s while rank %u called %s: %s", peer->rank, theirs,
+                   e->rank, ours, hint);
 }

@@ -4,7 +4,8 @@
 
 #include "transport/mesh.h"
 
-/* A communicator over a mesh that exists. It owns the mesh from here on, also when this fails. `mesh` NULL: a world of one. */
+/* A communicator over a mesh that exists. It owns the mesh from here on, also when this fails. `mesh` NULL: a world of
+ * one. */
 rf_result rf_comm_create_on_mesh(const rf_job *job, rf_mesh *mesh, rf_comm **out);
 
 #endif

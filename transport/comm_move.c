@@ -82,8 +82,8 @@ static int64_t sends_from(const rf_engine *e, uint32_t last, rf_place place, uin
     return -1;
 }
 
-/* Whether `at` has passed what the elements up to `end` (absolute) need of the step's range [begin, begin + count). Earlier
- * steps are behind it then, too. */
+/* Whether `at` has passed what the elements up to `end` (absolute) need of the step's range [begin, begin + count).
+ * Earlier steps are behind it then, too. */
 static bool passed(rf_position at, int64_t step, uint64_t begin, uint64_t count, uint64_t end)
 {
     if (step < 0) return true;
@@ -156,8 +156,8 @@ static uint8_t *bounce(const rf_engine *e, bool out, uint64_t slot)
 }
 
 /* What travels: `parts` of the message, made ready in the slot's bounce buffer where memory and wire differ. */
-static rf_result prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merged, struct iovec parts[2], void *descriptors[2],
-                         uint32_t *num_parts)
+static rf_result prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merged, struct iovec parts[2],
+                         void *descriptors[2], uint32_t *num_parts)
 {
     const rf_step *step = &e->schedule.items[chunk->step];
     uint8_t *data = address(e, step->send, chunk->offset);
@@ -217,7 +217,8 @@ rf_result rf_engine_post_sends(rf_engine *e, bool *progress)
         }
         chunk->op.kind = RF_OP_OUT;
         chunk->op.index = (uint32_t)(e->out_tail % RF_ENGINE_WINDOW);
-        const rf_result r = rf_fabric_send(e->fabric, peer->rank, chunk->parts, chunk->descriptors, chunk->num_parts, &chunk->op);
+        const rf_result r =
+            rf_fabric_send(e->fabric, peer->rank, chunk->parts, chunk->descriptors, chunk->num_parts, &chunk->op);
         if (r == RF_END) return RF_OK;
         RF_TRY(r);
         if (merged) {
@@ -245,7 +246,8 @@ rf_result rf_engine_post_receives(rf_engine *e, bool *progress)
         rf_chunk *chunk = &e->in[e->in_tail % RF_ENGINE_WINDOW];
         chunk->merged = peer->in_merged;
         chunk->direct = !chunk->merged && !step->reduce && !e->call->wire && !peer->seal;
-        if (chunk->direct && (peer->in_state != RF_HEADER_DONE || !may_land(e, e->in_next.step, offset, count))) return RF_OK;
+        if (chunk->direct && (peer->in_state != RF_HEADER_DONE || !may_land(e, e->in_next.step, offset, count)))
+            return RF_OK;
         chunk->step = e->in_next.step;
         chunk->offset = offset;
         chunk->count = count;
@@ -280,7 +282,8 @@ rf_result rf_engine_header_came(rf_engine *e, rf_peer *peer)
         size -= RF_SEAL_BYTES;
     }
     rf_call_header got;
-    if (size < sizeof(got)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u sent %zu bytes that are no call", peer->rank, size);
+    if (size < sizeof(got))
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u sent %zu bytes that are no call", peer->rank, size);
     memcpy(&got, peer->in, sizeof(got));
     RF_TRY(rf_engine_check_header(e, peer, &got));
     if (got.payload != size - sizeof(got) || got.payload != peer->in_payload)
@@ -305,7 +308,8 @@ static rf_result use(rf_engine *e, rf_chunk *chunk)
     if (!chunk->merged) {
         const size_t expected = size + (peer->seal ? RF_SEAL_BYTES : 0);
         if (chunk->op.size != expected)
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u sent %zu bytes instead of %zu", peer->rank, chunk->op.size, expected);
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u sent %zu bytes instead of %zu", peer->rank, chunk->op.size,
+                           expected);
         if (peer->seal) RF_TRY(rf_seal_open(peer->seal, chunk->data, expected, chunk->data));
     }
     if (chunk->direct) return RF_OK;

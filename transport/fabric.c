@@ -26,9 +26,12 @@ static rf_result open_domain(rf_fabric *f, uint32_t num_links)
     struct fi_eq_attr eq = { .wait_obj = FI_WAIT_UNSPEC };
     RF_TRY(check(f, fi_eq_open(f->fabric, &eq, &f->events, NULL), "no event queue"));
     RF_TRY(check(f, fi_domain(f->fabric, f->info, &f->domain, NULL), "no domain"));
-    struct fi_cq_attr cq = { .size = (size_t)num_links * f->depth * 2, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD };
+    struct fi_cq_attr cq = { .size = (size_t)num_links * f->depth * 2,
+                             .format = FI_CQ_FORMAT_MSG,
+                             .wait_obj = FI_WAIT_FD };
     RF_TRY(check(f, fi_cq_open(f->domain, &cq, &f->completions, NULL), "no completion queue"));
-    RF_TRY(check(f, fi_control(&f->completions->fid, FI_GETWAIT, &f->wait_fd), "a completion queue that cannot be waited for"));
+    RF_TRY(check(f, fi_control(&f->completions->fid, FI_GETWAIT, &f->wait_fd),
+                 "a completion queue that cannot be waited for"));
     if (f->info->domain_attr->mr_mode & FI_MR_LOCAL) f->register_memory = true;
     return RF_OK;
 }
@@ -143,10 +146,12 @@ rf_result rf_fabric_register(rf_fabric *f, const void *data, size_t size, rf_fab
 {
     *out = (rf_fabric_memory){ 0 };
     if (!f->register_memory || size == 0) return RF_OK;
-    const int error = fi_mr_reg(f->domain, data, size, FI_SEND | FI_RECV, 0, f->next_key++, 0, &out->registration, NULL);
+    const int error =
+        fi_mr_reg(f->domain, data, size, FI_SEND | FI_RECV, 0, f->next_key++, 0, &out->registration, NULL);
     if (error != 0)
-        return RF_FAIL_FABRIC(RF_ERROR_IO, error, "libfabric provider %s: %zu bytes cannot be registered (%s); see ulimit -l",
-                              f->provider, size, fi_strerror(-error));
+        return RF_FAIL_FABRIC(RF_ERROR_IO, error,
+                              "libfabric provider %s: %zu bytes cannot be registered (%s); see ulimit -l", f->provider,
+                              size, fi_strerror(-error));
     out->descriptor = fi_mr_desc(out->registration);
     return RF_OK;
 }
@@ -161,7 +166,8 @@ static rf_result posted(uint32_t peer, ssize_t error)
 {
     if (error == 0) return RF_OK;
     if (error == -FI_EAGAIN) return RF_END;
-    return RF_FAIL_FABRIC(RF_ERROR_PEER_LOST, error, "data connection with rank %u: %s", peer, fi_strerror((int)-error));
+    return RF_FAIL_FABRIC(RF_ERROR_PEER_LOST, error, "data connection with rank %u: %s", peer,
+                          fi_strerror((int)-error));
 }
 
 static struct fid_ep *endpoint(rf_fabric *f, uint32_t peer)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between ranks. Each listens on a passive endpoint whose address the others learn through the (authenticated)
- * mesh. The higher rank connects to the lower; its request carries a token that only holders of the link's key can make, and
- * that is valid for this pair and this start only. Requests without it are rejected. When all stand, nobody listens.
+ * Connections between ranks. Each listens on a passive endpoint whose address the others learn through the
+ * (authenticated) mesh. The higher rank connects to the lower; its request carries a token that only holders of the
+ * link's key can make, and that is valid for this pair and this start only. Requests without it are rejected. When all
+ * stand, nobody listens.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +43,15 @@ static bool derive(const rf_fabric *f, const char *purpose, uint32_t from, uint3
     memcpy(text.nonces[1], f->cards[to].nonce, RF_FABRIC_NONCE);
     const bool secure = rf_mesh_link_key(f->mesh, from == f->rank ? to : from, "data", key);
     unsigned size = 32;
-    const bool done = HMAC(EVP_sha256(), key, sizeof(key), (const unsigned char *)&text, sizeof(text), out, &size) != NULL;
+    const bool done =
+        HMAC(EVP_sha256(), key, sizeof(key), (const unsigned char *)&text, sizeof(text), out, &size) != NULL;
     OPENSSL_cleanse(key, sizeof(key));
     if (!done) memset(out, 0, 32);
     return secure && done;
 }
 
-bool rf_fabric_keys(const rf_fabric *f, uint32_t peer, uint8_t send[RF_JOB_KEY_BYTES], uint8_t receive[RF_JOB_KEY_BYTES])
+bool rf_fabric_keys(const rf_fabric *f, uint32_t peer, uint8_t send[RF_JOB_KEY_BYTES],
+                    uint8_t receive[RF_JOB_KEY_BYTES])
 {
     const bool a = derive(f, "ringfire data key", f->rank, peer, send);
     const bool b = derive(f, "ringfire data key", peer, f->rank, receive);
@@ -201,7 +204,8 @@ static rf_result call_wanted(rf_fabric *f, uint32_t *waiting, uint32_t *example)
     *waiting = 0;
     for (uint32_t peer = 0; peer < f->world_size; peer++) {
         rf_link *link = &f->links[peer];
-        if (link->state == RF_LINK_WANTED && peer < f->rank && rf_now_ns() >= link->retry_at) RF_TRY(call_peer(f, peer));
+        if (link->state == RF_LINK_WANTED && peer < f->rank && rf_now_ns() >= link->retry_at)
+            RF_TRY(call_peer(f, peer));
         if (link->state != RF_LINK_WANTED && link->state != RF_LINK_CONNECTING) continue;
         if ((*waiting)++ == 0) *example = peer;
     }
@@ -219,8 +223,10 @@ rf_result rf_fabric_connect(rf_fabric *f, uint64_t deadline)
         if (r < 0) return r;
         RF_TRY(rf_mesh_status(f->mesh));
         if (rf_now_ns() > deadline)
-            return RF_FAIL(RF_ERROR_TIMEOUT, "rank %u: no data connection with rank %u (and %u others) in time; is a firewall "
-                           "between them?", f->rank, example, waiting - 1);
+            return RF_FAIL(RF_ERROR_TIMEOUT,
+                           "rank %u: no data connection with rank %u (and %u others) in time; is a firewall "
+                           "between them?",
+                           f->rank, example, waiting - 1);
         nanosleep(&(struct timespec){ 0, 200000 }, NULL);
     }
 }

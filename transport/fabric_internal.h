@@ -20,7 +20,13 @@ typedef struct rf_fabric_card {
     uint8_t nonce[RF_FABRIC_NONCE]; /* fresh: tokens and keys of a connection are never used twice */
 } rf_fabric_card;
 
-typedef enum rf_link_state { RF_LINK_NONE, RF_LINK_WANTED, RF_LINK_CONNECTING, RF_LINK_UP, RF_LINK_CLOSED } rf_link_state;
+typedef enum rf_link_state {
+    RF_LINK_NONE,
+    RF_LINK_WANTED,
+    RF_LINK_CONNECTING,
+    RF_LINK_UP,
+    RF_LINK_CLOSED
+} rf_link_state;
 
 typedef struct rf_link {
     struct fid_ep *endpoint;

@@ -41,8 +41,8 @@ static struct fi_info *make_hints(const char *provider)
     return hints;
 }
 
-/* Layers over other providers, and those that are slow (sockets: 5 ms latency), unfinished (net) or do not notice the end of a
- * peer (shared memory). */
+/* Layers over other providers, and those that are slow (sockets: 5 ms latency), unfinished (net) or do not notice the
+ * end of a peer (shared memory). */
 static bool welcome(const char *name)
 {
     static const char *const unwelcome[] = { "sockets", "net", "shm", "sm2", "udp", "usnic" };
@@ -63,10 +63,11 @@ static rf_result query(const rf_fabric *fabric, const char *provider, struct fi_
     fi_freeinfo(hints);
     if (error == 0) return RF_OK;
     *out = NULL;
-    return RF_FAIL_FABRIC(RF_ERROR_UNSUPPORTED, error,
-                          "rank %u: libfabric has no provider%s%s with connected message endpoints on %s (%s); `fi_info -t "
-                          "FI_EP_MSG` lists them", fabric->rank, provider ? " " : "", provider ? provider : "", address,
-                          fi_strerror(-error));
+    return RF_FAIL_FABRIC(
+        RF_ERROR_UNSUPPORTED, error,
+        "rank %u: libfabric has no provider%s%s with connected message endpoints on %s (%s); `fi_info -t "
+        "FI_EP_MSG` lists them",
+        fabric->rank, provider ? " " : "", provider ? provider : "", address, fi_strerror(-error));
 }
 
 static void list_names(const struct fi_info *info, bool any, offer *mine)
@@ -91,7 +92,8 @@ static rf_result agree(rf_fabric *fabric, const offer *all, const size_t *sizes)
     for (uint32_t r = 0; r < fabric->world_size; r++) {
         const bool sound = sizes[r] == sizeof(offer) && all[r].count <= MAX_PROVIDERS;
         if (!sound || all[r].byte_order != BYTE_ORDER_MARK)
-            return RF_FAIL(RF_ERROR_UNSUPPORTED, "rank %u has another byte order or version; all workers need the same", r);
+            return RF_FAIL(RF_ERROR_UNSUPPORTED, "rank %u has another byte order or version; all workers need the same",
+                           r);
     }
     for (uint32_t i = 0; i < all[0].count; i++) {
         char name[NAME];
@@ -104,10 +106,11 @@ static rf_result agree(rf_fabric *fabric, const offer *all, const size_t *sizes)
     }
     for (uint32_t r = 1; r < fabric->world_size; r++)
         if (all[0].count == 0 || all[r].count == 0 || !offers(&all[r], all[0].name[0]))
-            return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                           "ranks have no libfabric provider in common: rank 0 has %.63s, rank %u has %.63s; choose one with "
-                           "RINGFIRE_PROVIDER", all[0].count ? all[0].name[0] : "none", r,
-                           all[r].count ? all[r].name[0] : "none");
+            return RF_FAIL(
+                RF_ERROR_UNSUPPORTED,
+                "ranks have no libfabric provider in common: rank 0 has %.63s, rank %u has %.63s; choose one with "
+                "RINGFIRE_PROVIDER",
+                all[0].count ? all[0].name[0] : "none", r, all[r].count ? all[r].name[0] : "none");
     return RF_FAIL(RF_ERROR_UNSUPPORTED, "ranks have no libfabric provider in common");
 }
 

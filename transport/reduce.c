@@ -11,7 +11,8 @@
 
 /* ---- four-byte and eight-byte types ---- */
 
-/* Vectors of 32 bytes, loaded and stored unaligned: compilers turn them into what the target has. The rest one by one. */
+/* Vectors of 32 bytes, loaded and stored unaligned: compilers turn them into what the target has. The rest one by one.
+ */
 #define VECTOR_KERNEL(name, scalar, vector, lanes, vector_expression, scalar_expression)                               \
     typedef scalar vector __attribute__((vector_size(lanes * sizeof(scalar))));                                        \
     static void name(void *out, const void *left, const void *right, size_t count)                                     \
@@ -42,8 +43,10 @@ typedef int32_t int8x32 __attribute__((vector_size(32)));
 typedef int64_t int4x64 __attribute__((vector_size(32)));
 
 VECTOR_KERNEL(sum_f32, float, float_sum, 8, a + b, a + b)
-VECTOR_KERNEL(max_f32, float, float_max, 8, SELECT(float_max, int8x32, (a > b) | (a != a), a, b), a > b || a != a ? a : b)
-VECTOR_KERNEL(min_f32, float, float_min, 8, SELECT(float_min, int8x32, (a < b) | (a != a), a, b), a < b || a != a ? a : b)
+VECTOR_KERNEL(max_f32, float, float_max, 8, SELECT(float_max, int8x32, (a > b) | (a != a), a, b),
+              a > b || a != a ? a : b)
+VECTOR_KERNEL(min_f32, float, float_min, 8, SELECT(float_min, int8x32, (a < b) | (a != a), a, b),
+              a < b || a != a ? a : b)
 VECTOR_KERNEL(sum_i32, uint32_t, word_sum, 8, a + b, a + b)
 VECTOR_KERNEL(max_i32, int32_t, word_max, 8, SELECT(word_max, int8x32, a > b, a, b), a > b ? a : b)
 VECTOR_KERNEL(min_i32, int32_t, word_min, 8, SELECT(word_min, int8x32, a < b, a, b), a < b ? a : b)

@@ -5,8 +5,8 @@
 
 #include <ringfire/comm.h>
 
-/* out[i] = left[i] op right[i]. `out` may be one of them. f16 and bf16 compute in f32 and round once. Integers wrap. NaN
- * stays NaN in max and min. */
+/* out[i] = left[i] op right[i]. `out` may be one of them. f16 and bf16 compute in f32 and round once. Integers wrap.
+ * NaN stays NaN in max and min. */
 typedef void (*rf_reduce_fn)(void *out, const void *left, const void *right, size_t count);
 /* NULL: a type without reductions. */
 rf_reduce_fn rf_reduce_find(rf_dtype dtype, rf_comm_op op);

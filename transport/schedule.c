@@ -45,7 +45,8 @@ rf_step *rf_schedule_add(rf_schedule *schedule, uint32_t round)
     return step;
 }
 
-rf_result rf_schedule_send(rf_schedule *schedule, uint32_t round, uint32_t to, rf_place place, uint64_t count, bool keeps)
+rf_result rf_schedule_send(rf_schedule *schedule, uint32_t round, uint32_t to, rf_place place, uint64_t count,
+                           bool keeps)
 {
     rf_step *step = rf_schedule_add(schedule, round);
     if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -166,9 +167,9 @@ typedef struct selection {
  * `ringfire bench allreduce`. */
 static const selection selections[] = {
     { RF_COLLECTIVE_BARRIER, UINT32_MAX, UINT64_MAX, RF_COMM_RECURSIVE_DOUBLING },
-    { RF_COLLECTIVE_ALL_REDUCE, 2, 64u << 10, RF_COMM_RECURSIVE_DOUBLING },
+    { RF_COLLECTIVE_ALL_REDUCE, 4, 64u << 10, RF_COMM_RECURSIVE_DOUBLING },
     { RF_COLLECTIVE_ALL_REDUCE, UINT32_MAX, 16u << 10, RF_COMM_RECURSIVE_DOUBLING },
-    { RF_COLLECTIVE_ALL_REDUCE, UINT32_MAX, 256u << 10, RF_COMM_RECURSIVE_HALVING },
+    { RF_COLLECTIVE_ALL_REDUCE, UINT32_MAX, 128u << 10, RF_COMM_RECURSIVE_HALVING },
     { RF_COLLECTIVE_REDUCE_SCATTER, UINT32_MAX, 256u << 10, RF_COMM_RECURSIVE_HALVING },
     { RF_COLLECTIVE_ALL_GATHER, UINT32_MAX, 256u << 10, RF_COMM_RECURSIVE_DOUBLING },
     { RF_COLLECTIVE_BROADCAST, UINT32_MAX, 64u << 10, RF_COMM_RECURSIVE_DOUBLING },
@@ -206,7 +207,9 @@ rf_result rf_schedule_peers(uint32_t rank, uint32_t world_size, const uint32_t *
         /* Both sides of the threshold within the hierarchical algorithm. */
         static const uint64_t counts[] = { 1, UINT32_MAX };
         for (int c = 0; c < 2; c++) {
-            const rf_task task = { RF_COLLECTIVE_ALL_REDUCE, (rf_comm_algorithm)a, rank, world_size, counts[c], NULL, 0, hosts };
+            const rf_task task = {
+                RF_COLLECTIVE_ALL_REDUCE, (rf_comm_algorithm)a, rank, world_size, counts[c], NULL, 0, hosts
+            };
             rf_schedule schedule;
             const rf_result r = rf_schedule_make(&task, &schedule);
             if (r == RF_OK) mark_peers(&schedule, peers);

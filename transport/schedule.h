@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collective operations as data: for each rank a list of steps that say which elements go to whom and what happens to those
- * that come. Making a list is a pure function of the task, so algorithms are tested without a network. Steps are carried
- * out in order; the engine (comm_engine.h) overlaps them in chunks, as far as one does not need what another brings.
+ * Collective operations as data: for each rank a list of steps that say which elements go to whom and what happens to
+ * those that come. Making a list is a pure function of the task, so algorithms are tested without a network. Steps are
+ * carried out in order; the engine (comm_engine.h) overlaps them in chunks, as far as one does not need what another
+ * brings.
  */
 #ifndef RF_TRANSPORT_SCHEDULE_H
 #define RF_TRANSPORT_SCHEDULE_H
@@ -26,10 +27,10 @@ typedef struct rf_task {
     rf_collective kind;
     rf_comm_algorithm algorithm; /* not AUTO */
     uint32_t rank, world_size;
-    uint64_t count;          /* all-reduce, broadcast */
-    const uint64_t *counts;  /* reduce-scatter, all-gather: of each rank */
-    uint32_t root;           /* broadcast */
-    const uint32_t *hosts;   /* of each rank; hierarchical */
+    uint64_t count;         /* all-reduce, broadcast */
+    const uint64_t *counts; /* reduce-scatter, all-gather: of each rank */
+    uint32_t root;          /* broadcast */
+    const uint32_t *hosts;  /* of each rank; hierarchical */
 } rf_task;
 
 /* Which buffer: what the caller gives, what he gets, and memory of the engine. */
@@ -40,14 +41,14 @@ typedef struct rf_place {
 } rf_place;
 
 typedef struct rf_step {
-    uint32_t round;         /* the same on both sides of a transfer */
-    int32_t to, from;       /* ranks, -1: nobody */
+    uint32_t round;   /* the same on both sides of a transfer */
+    int32_t to, from; /* ranks, -1: nobody */
     rf_place send, receive;
     uint64_t send_count, receive_count;
-    rf_place local;         /* with `reduce`: receive = what came op what is here */
-    bool reduce;            /* else: receive = what came */
-    bool received_left;     /* what came is the left operand */
-    bool keeps;             /* this rank goes on using what it sends: where the wire rounds, it must round too */
+    rf_place local;     /* with `reduce`: receive = what came op what is here */
+    bool reduce;        /* else: receive = what came */
+    bool received_left; /* what came is the left operand */
+    bool keeps;         /* this rank goes on using what it sends: where the wire rounds, it must round too */
 } rf_step;
 
 typedef struct rf_schedule {
@@ -55,8 +56,8 @@ typedef struct rf_schedule {
     uint32_t count, capacity;
     rf_place copy_from, copy_to; /* before the first step */
     uint64_t copy_count;
-    uint64_t scratch;            /* elements */
-    bool round_result;           /* ranks end with sums that not all of them sent: where the wire rounds, round at the end */
+    uint64_t scratch;  /* elements */
+    bool round_result; /* ranks end with sums that not all of them sent: where the wire rounds, round at the end */
 } rf_schedule;
 
 /* RF_ERROR_INVALID_ARGUMENT: this algorithm does not do this operation. Free in any case. */
@@ -84,13 +85,14 @@ typedef struct rf_group {
 } rf_group;
 
 rf_step *rf_schedule_add(rf_schedule *schedule, uint32_t round); /* peers -1; NULL + record */
-rf_result rf_schedule_send(rf_schedule *schedule, uint32_t round, uint32_t to, rf_place place, uint64_t count, bool keeps);
+rf_result rf_schedule_send(rf_schedule *schedule, uint32_t round, uint32_t to, rf_place place, uint64_t count,
+                           bool keeps);
 rf_result rf_schedule_receive(rf_schedule *schedule, uint32_t round, uint32_t from, rf_place place, uint64_t count);
 /* Begin of part `index` of `count` elements cut into `parts` whose sizes differ by one at most. */
 uint64_t rf_part_begin(uint64_t count, uint32_t parts, uint32_t index);
 
-/* All-reduces of `count` elements within a group, whose operand is in `*source` (then OUTPUT). They use rounds from *round
- * and advance it alike on all ranks. */
+/* All-reduces of `count` elements within a group, whose operand is in `*source` (then OUTPUT). They use rounds from
+ * *round and advance it alike on all ranks. */
 rf_result rf_ring_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, rf_space *source, uint32_t *round);
 rf_result rf_doubling_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, rf_space *source, uint32_t *round);
 rf_result rf_halving_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, rf_space *source, uint32_t *round);

@@ -33,10 +33,12 @@ static rf_result prepare(direction *d, const uint8_t *key, int encrypt)
 {
     d->cipher = EVP_CIPHER_CTX_new();
     if (!d->cipher) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for a cipher");
-    return EVP_CipherInit_ex(d->cipher, EVP_aes_256_gcm(), NULL, key, NULL, encrypt) == 1 ? RF_OK : failed("taking a key");
+    return EVP_CipherInit_ex(d->cipher, EVP_aes_256_gcm(), NULL, key, NULL, encrypt) == 1 ? RF_OK
+                                                                                          : failed("taking a key");
 }
 
-rf_result rf_seal_create(const uint8_t send_key[RF_JOB_KEY_BYTES], const uint8_t receive_key[RF_JOB_KEY_BYTES], rf_seal **out)
+rf_result rf_seal_create(const uint8_t send_key[RF_JOB_KEY_BYTES], const uint8_t receive_key[RF_JOB_KEY_BYTES],
+                         rf_seal **out)
 {
     *out = NULL;
     rf_seal *seal = RF_NEW(rf_seal);
@@ -59,14 +61,16 @@ void rf_seal_destroy(rf_seal **seal)
     *seal = NULL;
 }
 
-rf_result rf_seal_close(rf_seal *seal, const void *first, size_t first_size, const void *second, size_t second_size, void *out)
+rf_result rf_seal_close(rf_seal *seal, const void *first, size_t first_size, const void *second, size_t second_size,
+                        void *out)
 {
     EVP_CIPHER_CTX *c = seal->send.cipher;
     uint8_t *o = out;
     int n;
     RF_TRY(begin(&seal->send));
     if (EVP_CipherUpdate(c, o, &n, first, (int)first_size) != 1) return failed("sealing");
-    if (second_size > 0 && EVP_CipherUpdate(c, o + first_size, &n, second, (int)second_size) != 1) return failed("sealing");
+    if (second_size > 0 && EVP_CipherUpdate(c, o + first_size, &n, second, (int)second_size) != 1)
+        return failed("sealing");
     o += first_size + second_size;
     if (EVP_CipherFinal_ex(c, o, &n) != 1) return failed("sealing");
     return EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, RF_SEAL_BYTES, o) == 1 ? RF_OK : failed("sealing");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators among forked ranks on loopback: results, the same bits everywhere, and what wrong calls lead to. Argument:
- * "quick" (fewest worlds and cases), "full" (all), or a test's name. */
+/* Communicators among forked ranks on loopback: results, the same bits everywhere, and what wrong calls lead to.
+ * Argument: "quick" (fewest worlds and cases), "full" (all), or a test's name. */
 #include <dirent.h>
 #include <math.h>
-#include <signal.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,11 +39,16 @@ static void store(rf_dtype type, void *data, uint64_t i, double value)
 static double load(rf_dtype type, const void *data, uint64_t i)
 {
     switch (type) {
-    case RF_F32: return (double)((const float *)data)[i];
-    case RF_F16: return (double)rf_f16_to_f32(((const uint16_t *)data)[i]);
-    case RF_BF16: return (double)rf_bf16_to_f32(((const uint16_t *)data)[i]);
-    case RF_I32: return ((const int32_t *)data)[i];
-    default: return (double)(((const int64_t *)data)[i] / (INT64_C(1) << 40));
+    case RF_F32:
+        return (double)((const float *)data)[i];
+    case RF_F16:
+        return (double)rf_f16_to_f32(((const uint16_t *)data)[i]);
+    case RF_BF16:
+        return (double)rf_bf16_to_f32(((const uint16_t *)data)[i]);
+    case RF_I32:
+        return ((const int32_t *)data)[i];
+    default:
+        return (double)(((const int64_t *)data)[i] / (INT64_C(1) << 40));
     }
 }
 
@@ -84,8 +89,8 @@ static int agree(rf_comm *comm, const void *data, size_t size)
     return 0;
 }
 
-static int one_all_reduce(rf_comm *comm, uint64_t count, rf_dtype type, rf_comm_op op, const rf_collective_params *params,
-                          bool in_place)
+static int one_all_reduce(rf_comm *comm, uint64_t count, rf_dtype type, rf_comm_op op,
+                          const rf_collective_params *params, bool in_place)
 {
     const uint32_t rank = rf_comm_rank(comm), world = rf_comm_world_size(comm);
     const size_t size = count * rf_dtype_size(type);
@@ -100,9 +105,9 @@ static int one_all_reduce(rf_comm *comm, uint64_t count, rf_dtype type, rf_comm_
     for (uint64_t i = 0; i < count; i++) {
         const double got = load(type, result, i), want = expected(type, op, world, i);
         if (fabs(got - want) <= allowed) continue;
-        fprintf(stderr, "rank %u of %u: %s op %d algorithm %d wire %d count %llu: element %llu is %g, not %g\n", rank, world,
-                rf_dtype_name(type), op, params->algorithm, params->wire, (unsigned long long)count, (unsigned long long)i,
-                got, want);
+        fprintf(stderr, "rank %u of %u: %s op %d algorithm %d wire %d count %llu: element %llu is %g, not %g\n", rank,
+                world, rf_dtype_name(type), op, params->algorithm, params->wire, (unsigned long long)count,
+                (unsigned long long)i, got, want);
         return 1;
     }
     const int same = agree(comm, result, size);
@@ -170,8 +175,9 @@ static int parts(rf_comm *comm, const uint64_t *counts, rf_comm_algorithm algori
     /* The part may be where it was. */
     EXPECT(rf_comm_reduce_scatter(comm, in, in + begin, counts, RF_I32, RF_COMM_MAX, &params) == RF_OK);
     for (uint64_t i = 0; i < counts[rank]; i++) EXPECT(in[begin + i] == (int32_t)((begin + i) * 3 + world - 1));
-    const rf_collective_params gather = { .algorithm = algorithm == RF_COMM_RECURSIVE_HALVING ? RF_COMM_RECURSIVE_DOUBLING
-                                                                                              : algorithm };
+    const rf_collective_params gather = { .algorithm = algorithm == RF_COMM_RECURSIVE_HALVING
+                                                           ? RF_COMM_RECURSIVE_DOUBLING
+                                                           : algorithm };
     for (int in_place = 0; in_place < 2; in_place++) {
         memset(all, 0, (total + 1) * 4);
         if (in_place) memcpy(all + begin, mine, counts[rank] * 4);
@@ -227,12 +233,14 @@ static int started(rf_comm *comm, void *user)
         for (int k = NUM - 1; k >= 0; k--) {
             EXPECT(rf_comm_done(requests[k]));
             EXPECT(rf_comm_wait(&requests[k]) == RF_OK && !requests[k]);
-            for (int i = 0; i < COUNT; i++) EXPECT(data[k][i] == (float)(k * (int)world + (int)(world * (world - 1) / 2)));
+            for (int i = 0; i < COUNT; i++)
+                EXPECT(data[k][i] == (float)(k * (int)world + (int)(world * (world - 1) / 2)));
         }
     }
     uint64_t counts[16];
     for (uint32_t r = 0; r < world; r++) counts[r] = 10 + r;
-    EXPECT(rf_comm_start_reduce_scatter(comm, data[0], data[1], counts, RF_F32, RF_COMM_MAX, NULL, &requests[0]) == RF_OK);
+    EXPECT(rf_comm_start_reduce_scatter(comm, data[0], data[1], counts, RF_F32, RF_COMM_MAX, NULL, &requests[0]) ==
+           RF_OK);
     EXPECT(rf_comm_start_all_gather(comm, data[1], data[2], counts, RF_F32, NULL, &requests[1]) == RF_OK);
     EXPECT(rf_comm_wait(&requests[1]) == RF_OK && rf_comm_done(requests[0]) && rf_comm_wait(&requests[0]) == RF_OK);
     /* Destroying the communicator finishes what was started and not waited for. */
@@ -280,7 +288,9 @@ static void test_hosts(void **state)
 {
     (void)state;
     for (uint32_t hosts = 2; hosts <= (full ? 4u : 2u); hosts++) {
-        if (full) assert_int_equal(ranks_run(&(ranks_params){ .world_size = 5, .hosts = hosts }, all_reduces, NULL).failures, 0);
+        if (full)
+            assert_int_equal(ranks_run(&(ranks_params){ .world_size = 5, .hosts = hosts }, all_reduces, NULL).failures,
+                             0);
         assert_int_equal(ranks_run(&(ranks_params){ .world_size = 4, .hosts = hosts }, narrow_wires, NULL).failures, 0);
     }
 }
@@ -301,8 +311,12 @@ static void test_encrypted(void **state)
     snprintf(key, sizeof(key), "%s/key", directory);
     assert_int_equal(rf_key_file_create(key), RF_OK);
     for (uint32_t world = full ? 2 : 3; world <= (full ? 4u : 3u); world++)
-        assert_int_equal(ranks_run(&(ranks_params){ .world_size = world, .key_file = key, .encrypt = true }, encrypted, NULL).failures, 0);
-    assert_int_equal(ranks_run(&(ranks_params){ .world_size = 2, .key_file = key }, other_collectives, NULL).failures, 0);
+        assert_int_equal(
+            ranks_run(&(ranks_params){ .world_size = world, .key_file = key, .encrypt = true }, encrypted, NULL)
+                .failures,
+            0);
+    assert_int_equal(ranks_run(&(ranks_params){ .world_size = 2, .key_file = key }, other_collectives, NULL).failures,
+                     0);
     unlink(key);
     rmdir(directory);
 }
@@ -385,7 +399,8 @@ static int killed(rf_comm *comm, void *user)
     float *x = calloc((size_t)size, sizeof(float));
     EXPECT(rf_comm_barrier(comm) == RF_OK);
     if (rf_comm_rank(comm) == 1) {
-        for (int i = 0; i < 3; i++) EXPECT(rf_comm_all_reduce(comm, x, x, (uint64_t)size, RF_F32, RF_COMM_SUM, NULL) == RF_OK);
+        for (int i = 0; i < 3; i++)
+            EXPECT(rf_comm_all_reduce(comm, x, x, (uint64_t)size, RF_F32, RF_COMM_SUM, NULL) == RF_OK);
         rf_comm_request *request;
         EXPECT(rf_comm_start_all_reduce(comm, x, x, (uint64_t)size, RF_F32, RF_COMM_SUM, NULL, &request) == RF_OK);
         usleep(300);
@@ -431,7 +446,8 @@ static int deadline(rf_comm *comm, void *user)
         return 0;
     }
     const double start = ranks_seconds();
-    EXPECT(rf_comm_all_reduce(comm, &x, &x, 1, RF_I32, RF_COMM_SUM, &(rf_collective_params){ .name = "late" }) == RF_ERROR_TIMEOUT);
+    EXPECT(rf_comm_all_reduce(comm, &x, &x, 1, RF_I32, RF_COMM_SUM, &(rf_collective_params){ .name = "late" }) ==
+           RF_ERROR_TIMEOUT);
     EXPECT(strstr(rf_error_message(), "late") && strstr(rf_error_message(), "rank 1"));
     EXPECT(ranks_seconds() - start > 0.4 && ranks_seconds() - start < 1.5);
     return 0;
@@ -440,8 +456,11 @@ static int deadline(rf_comm *comm, void *user)
 static void test_deadline(void **state)
 {
     (void)state;
-    if (full) assert_int_equal(ranks_run(&(ranks_params){ .world_size = 2, .operation_timeout = 0.5 }, deadline, NULL).failures, 0);
-    assert_int_equal(ranks_run(&(ranks_params){ .world_size = 3, .operation_timeout = 0.5 }, deadline, NULL).failures, 0);
+    if (full)
+        assert_int_equal(
+            ranks_run(&(ranks_params){ .world_size = 2, .operation_timeout = 0.5 }, deadline, NULL).failures, 0);
+    assert_int_equal(ranks_run(&(ranks_params){ .world_size = 3, .operation_timeout = 0.5 }, deadline, NULL).failures,
+                     0);
 }
 
 static int aborted(rf_comm *comm, void *user)
@@ -521,8 +540,12 @@ static int again(rf_comm *comm, void *user)
     for (int i = 0; i < 2; i++) {
         rf_comm *other;
         counts[i] = descriptors();
-        const rf_comm_params p = { .world_size = rf_comm_world_size(comm), .rank = rf_comm_rank(comm), .insecure = true,
-                                   .master_address = "127.0.0.1", .bind_address = "127.0.0.1", .master_port = ports[i] };
+        const rf_comm_params p = { .world_size = rf_comm_world_size(comm),
+                                   .rank = rf_comm_rank(comm),
+                                   .insecure = true,
+                                   .master_address = "127.0.0.1",
+                                   .bind_address = "127.0.0.1",
+                                   .master_port = ports[i] };
         EXPECT(rf_comm_create(&p, &other) == RF_OK);
         EXPECT(rf_comm_barrier(other) == RF_OK);
         rf_comm_destroy(&other);
@@ -544,13 +567,13 @@ int main(int argc, char **argv)
     full = argc > 1 && strcmp(argv[1], "full") == 0;
     if (argc > 1 && !full && strcmp(argv[1], "quick") != 0) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),          cmocka_unit_test(test_all_reduce),
-        cmocka_unit_test(test_large),          cmocka_unit_test(test_narrow_wires),
-        cmocka_unit_test(test_hosts),          cmocka_unit_test(test_other_collectives),
-        cmocka_unit_test(test_started),        cmocka_unit_test(test_encrypted),
+        cmocka_unit_test(test_alone),           cmocka_unit_test(test_all_reduce),
+        cmocka_unit_test(test_large),           cmocka_unit_test(test_narrow_wires),
+        cmocka_unit_test(test_hosts),           cmocka_unit_test(test_other_collectives),
+        cmocka_unit_test(test_started),         cmocka_unit_test(test_encrypted),
         cmocka_unit_test(test_wrong_arguments), cmocka_unit_test(test_desynchronised),
-        cmocka_unit_test(test_killed),         cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_aborted),        cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_killed),          cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_aborted),         cmocka_unit_test(test_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

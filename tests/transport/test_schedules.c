@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every algorithm without a network: a simulator hands the messages of all ranks round and compares with what must come out,
- * for worlds of 1 .. 17 and awkward counts. Values are sets of (rank, element) so that nothing is counted twice or lost. */
+/* Every algorithm without a network: a simulator hands the messages of all ranks round and compares with what must come
+ * out, for worlds of 1 .. 17 and awkward counts. Values are sets of (rank, element) so that nothing is counted twice or
+ * lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,8 +31,8 @@ typedef struct message {
 
 typedef struct simulated {
     rf_schedule schedule;
-    uint32_t next;         /* step */
-    bool sent;             /* of that step */
+    uint32_t next; /* step */
+    bool sent;     /* of that step */
     uint64_t *space[RF_SPACE_COUNT];
     uint64_t size[RF_SPACE_COUNT];
 } simulated;
@@ -77,8 +78,8 @@ static bool receive_step(simulated *s, network *net, uint32_t rank)
             to[i] = m->data[i];
             continue;
         }
-        assert_int_equal(local[i] >> 20, m->data[i] >> 20);          /* the same element */
-        assert_int_equal(local[i] & m->data[i] & 0xFFFFF, 0);        /* no rank twice */
+        assert_int_equal(local[i] >> 20, m->data[i] >> 20);   /* the same element */
+        assert_int_equal(local[i] & m->data[i] & 0xFFFFF, 0); /* no rank twice */
         to[i] = local[i] | m->data[i];
     }
     free(m);
@@ -104,7 +105,8 @@ static void simulate(simulated *ranks, uint32_t world)
     }
     for (uint32_t r = 0; r < world; r++) {
         assert_int_equal(ranks[r].next, ranks[r].schedule.count); /* nobody waits for what never comes */
-        for (uint32_t q = 0; q < world; q++) assert_int_equal(net->head[r][q], net->tail[r][q]); /* nothing is left over */
+        for (uint32_t q = 0; q < world; q++)
+            assert_int_equal(net->head[r][q], net->tail[r][q]); /* nothing is left over */
     }
     free(net);
 }
@@ -134,13 +136,16 @@ static void copy_first(simulated *s)
         memcpy(at(s, c->copy_to, c->copy_count), at(s, c->copy_from, c->copy_count), c->copy_count * sizeof(uint64_t));
 }
 
-static void check_all_reduce(uint32_t world, uint64_t count, rf_comm_algorithm algorithm, const uint32_t *hosts, bool in_place)
+static void check_all_reduce(uint32_t world, uint64_t count, rf_comm_algorithm algorithm, const uint32_t *hosts,
+                             bool in_place)
 {
     simulated ranks[MAX_WORLD];
     for (uint32_t r = 0; r < world; r++) {
-        begin(&ranks[r], &(rf_task){ RF_COLLECTIVE_ALL_REDUCE, algorithm, r, world, count, NULL, 0, hosts }, count, count);
+        begin(&ranks[r], &(rf_task){ RF_COLLECTIVE_ALL_REDUCE, algorithm, r, world, count, NULL, 0, hosts }, count,
+              count);
         if (in_place) rf_schedule_in_place(&ranks[r].schedule);
-        for (uint64_t i = 0; i < count; i++) ranks[r].space[in_place ? RF_SPACE_OUTPUT : RF_SPACE_INPUT][i] = addend(r, i);
+        for (uint64_t i = 0; i < count; i++)
+            ranks[r].space[in_place ? RF_SPACE_OUTPUT : RF_SPACE_INPUT][i] = addend(r, i);
     }
     simulate(ranks, world);
     for (uint32_t r = 0; r < world; r++) {
@@ -235,7 +240,8 @@ static void test_all_gather(void **state)
                 }
                 simulate(ranks, world);
                 for (uint32_t r = 0; r < world; r++) {
-                    for (uint64_t i = 0; i < begins[world]; i++) assert_int_equal(ranks[r].space[RF_SPACE_OUTPUT][i], i);
+                    for (uint64_t i = 0; i < begins[world]; i++)
+                        assert_int_equal(ranks[r].space[RF_SPACE_OUTPUT][i], i);
                     end(&ranks[r]);
                 }
             }
@@ -258,7 +264,8 @@ static void test_broadcast(void **state)
                     }
                     simulate(ranks, world);
                     for (uint32_t r = 0; r < world; r++) {
-                        for (uint64_t i = 0; i < count; i++) assert_int_equal(ranks[r].space[RF_SPACE_OUTPUT][i], 100 + i);
+                        for (uint64_t i = 0; i < count; i++)
+                            assert_int_equal(ranks[r].space[RF_SPACE_OUTPUT][i], 100 + i);
                         end(&ranks[r]);
                     }
                 }
@@ -269,14 +276,23 @@ static void test_costs(void **state)
 {
     (void)state;
     rf_schedule s;
-    assert_int_equal(rf_schedule_make(&(rf_task){ .kind = RF_COLLECTIVE_ALL_REDUCE, .algorithm = RF_COMM_RING, .rank = 3,
-                                                  .world_size = 8, .count = 800 }, &s), RF_OK);
+    assert_int_equal(
+        rf_schedule_make(
+            &(rf_task){
+                .kind = RF_COLLECTIVE_ALL_REDUCE, .algorithm = RF_COMM_RING, .rank = 3, .world_size = 8, .count = 800 },
+            &s),
+        RF_OK);
     uint64_t sent = 0;
     for (uint32_t i = 0; i < s.count; i++) sent += s.items[i].send_count;
     assert_int_equal(sent, 1400);
     rf_schedule_free(&s);
-    assert_int_equal(rf_schedule_make(&(rf_task){ .kind = RF_COLLECTIVE_ALL_REDUCE, .algorithm = RF_COMM_RECURSIVE_DOUBLING,
-                                                  .rank = 3, .world_size = 8, .count = 800 }, &s), RF_OK);
+    assert_int_equal(rf_schedule_make(&(rf_task){ .kind = RF_COLLECTIVE_ALL_REDUCE,
+                                                  .algorithm = RF_COMM_RECURSIVE_DOUBLING,
+                                                  .rank = 3,
+                                                  .world_size = 8,
+                                                  .count = 800 },
+                                      &s),
+                     RF_OK);
     assert_int_equal(s.count, 3);
     rf_schedule_free(&s);
 }
@@ -317,15 +333,18 @@ static void test_selection(void **state)
     for (int kind = 0; kind < RF_COLLECTIVE_COUNT; kind++)
         for (uint32_t world = 2; world < 40; world++)
             for (uint64_t bytes = 0; bytes < UINT64_C(1) << 40; bytes = 4 * bytes + 1) {
-                const rf_task task = { .kind = (rf_collective)kind, .world_size = world,
+                const rf_task task = { .kind = (rf_collective)kind,
+                                       .world_size = world,
                                        .algorithm = rf_schedule_select((rf_collective)kind, world, bytes) };
                 assert_true(rf_schedule_possible(&task));
             }
     assert_int_equal(rf_schedule_select(RF_COLLECTIVE_ALL_REDUCE, 8, 64), RF_COMM_RECURSIVE_DOUBLING);
     assert_int_equal(rf_schedule_select(RF_COLLECTIVE_ALL_REDUCE, 8, 1u << 30), RF_COMM_RING);
     rf_schedule s;
-    assert_int_equal(rf_schedule_make(&(rf_task){ .kind = RF_COLLECTIVE_BROADCAST, .algorithm = RF_COMM_HIERARCHICAL,
-                                                  .world_size = 4 }, &s), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(
+        rf_schedule_make(
+            &(rf_task){ .kind = RF_COLLECTIVE_BROADCAST, .algorithm = RF_COMM_HIERARCHICAL, .world_size = 4 }, &s),
+        RF_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(rf_error_message(), "hierarchical"));
     rf_schedule_free(&s);
 }
