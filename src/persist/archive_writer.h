@@ -12,10 +12,15 @@
 #include "persist/file_ops.h"
 
 /* A small value; kind decides which field counts. */
-typedef enum rf_value_kind { RF_VALUE_UINT, RF_VALUE_DOUBLE, RF_VALUE_STRING, RF_VALUE_BYTES } rf_value_kind;
+typedef enum rf_archive_value_kind {
+    RF_VALUE_UINT,
+    RF_VALUE_DOUBLE,
+    RF_VALUE_STRING,
+    RF_VALUE_BYTES
+} rf_archive_value_kind;
 typedef struct rf_archive_value {
     const char *name;
-    rf_value_kind kind;
+    rf_archive_value_kind kind;
     uint64_t number;
     double real;
     const void *bytes; /* strings too, without their end; strings are UTF-8 */
