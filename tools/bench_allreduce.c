@@ -186,10 +186,11 @@ static bool once(allreduce_rank *k, int method, uint64_t count)
 static bool verify(allreduce_rank *k, int method, uint64_t count)
 {
     const uint32_t n = k->options->ranks;
+    const uint64_t of_ranks = (uint64_t)n * (n - 1) / 2;
     for (uint64_t i = 0; i < count; i++) k->data[i] = (float)(i % 7 + k->rank);
     if (!once(k, method, count)) return false;
     for (uint64_t i = 0; i < count && method != COPY; i++) {
-        if (k->data[i] == (float)(i % 7 * n + n * (n - 1) / 2)) continue;
+        if (k->data[i] == (float)(i % 7 * n + of_ranks)) continue;
         fprintf(stderr, "ringfire: %s: rank %u: element %llu is wrong\n", method_name(method), k->rank,
                 (unsigned long long)i);
         return false;
@@ -236,7 +237,7 @@ static bool measure_size(allreduce_rank *k, uint32_t s)
 static int run_rank(const allreduce_options *o, allreduce_shared *shared, uint32_t rank, const int *to, const int *from)
 {
     allreduce_rank k = { .options = o, .shared = shared, .rank = rank };
-    uint64_t largest = 0;
+    uint64_t largest = sizeof(float);
     for (uint32_t s = 0; s < o->num_sizes; s++)
         if (o->sizes[s] > largest) largest = o->sizes[s];
     k.data = malloc(largest);
@@ -398,7 +399,7 @@ static uint16_t free_port(void)
 
 static bool make_key(allreduce_options *o, char directory[32])
 {
-    strcpy(directory, "/tmp/ringfire-bench-XXXXXX");
+    snprintf(directory, 32, "/tmp/ringfire-bench-XXXXXX");
     if (!mkdtemp(directory)) {
         directory[0] = '\0';
         fprintf(stderr, "ringfire: no directory in /tmp for a key: %s\n", strerror(errno));

@@ -118,11 +118,6 @@ void rf_engine_wake(rf_engine *e)
     rf_fabric_wake(e->fabric);
 }
 
-void rf_engine_close(rf_engine *e)
-{
-    rf_fabric_close(e->fabric);
-}
-
 /* ---- preparing a call ---- */
 
 static rf_result reserve_scratch(rf_engine *e, size_t size)

@@ -33,7 +33,5 @@ const char *rf_engine_provider(const rf_engine *engine);
 rf_result rf_engine_run(rf_engine *engine, const rf_call *call);
 /* Makes a running call return; thread-safe. The mesh must have failed already. */
 void rf_engine_wake(rf_engine *engine);
-/* Ends all connections. */
-void rf_engine_close(rf_engine *engine);
 
 #endif

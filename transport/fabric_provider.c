@@ -129,7 +129,7 @@ static rf_result exchange_offers(rf_fabric *fabric, const offer *mine)
 rf_result rf_fabric_choose(rf_fabric *fabric)
 {
     const char *wish = fabric->job->provider[0] ? fabric->job->provider : NULL;
-    struct fi_info *list;
+    struct fi_info *list = NULL;
     offer *mine = RF_NEW(offer);
     if (!mine) return RF_ERROR_OUT_OF_HOST_MEMORY;
     mine->byte_order = BYTE_ORDER_MARK;

@@ -358,7 +358,10 @@ static int desynchronised(rf_comm *comm, void *user)
     const bool odd = rf_comm_rank(comm) == 1;
     static float x[50000];
     const double start = ranks_seconds();
-    EXPECT(rf_comm_barrier(comm) == RF_OK);
+    if (rf_comm_barrier(comm) != RF_OK) { /* the others were faster: found out before this rank left the barrier */
+        EXPECT(rf_comm_status(comm) == RF_ERROR_INVALID_ARGUMENT);
+        return 0;
+    }
     rf_result r;
     rf_collective_params params = { .algorithm = RF_COMM_RING };
     uint64_t count = 20000;
