@@ -51,12 +51,19 @@ static uint16_t free_port(void)
     return ntohs(address.sin_port);
 }
 
+uint32_t num_devices(const char *list)
+{
+    uint32_t count = 1;
+    for (; *list; list++) count += *list == ',';
+    return count;
+}
+
 static rf_result create_strategy(const job_params *p, uint32_t rank, uint16_t port, rf_strategy **out)
 {
     rf_multi_worker_params params = { .mirrored = p->mirrored };
     params.mirrored.devices = p->devices[rank];
     params.mirrored.shares = p->shares[rank];
-    for (const char *c = p->devices[rank]; p->shares[rank] && c; c = strchr(c + 1, ',')) params.mirrored.num_shares++;
+    if (p->shares[rank]) params.mirrored.num_shares = num_devices(p->devices[rank]);
     if (p->num_workers > 1)
         params.comm = (rf_comm_params){ .world_size = p->num_workers,
                                         .rank = rank,

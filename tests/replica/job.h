@@ -48,6 +48,7 @@ typedef struct job_params {
     bool staged;           /* device memory is reached only through copies */
     double peer_timeout;   /* 0: the default */
 } job_params;
+uint32_t num_devices(const char *list);
 /* Runs the job to its end. Skips the test where a driver is missing. */
 void run_job(const job_params *params, worker_fn body, report reports[MAX_WORKERS]);
 /* Every worker's body returned RF_OK. */

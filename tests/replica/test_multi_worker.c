@@ -21,28 +21,41 @@ static const rf_optimizer_params clipped_each = {
     .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .clip_norm = 0.2, .accumulation_steps = 2
 };
 
-/* The job's devices in one process. */
-static job_params as_one_process(const job_params *job, char *devices, size_t size)
+/* A job's devices in one process. */
+typedef struct merged {
+    job_params job;
+    char devices[256];
+    double shares[16];
+} merged;
+
+static void merge(const job_params *job, merged *one)
 {
-    job_params one = *job;
-    one.num_workers = 1;
     size_t used = 0;
-    for (uint32_t r = 0; r < job->num_workers; r++)
-        used += (size_t)snprintf(devices + used, size - used, "%s%s", r ? "," : "", job->devices[r]);
-    one.devices[0] = devices;
-    return one;
+    uint32_t count = 0;
+    bool shared = false;
+    *one = (merged){ .job = *job };
+    for (uint32_t r = 0; r < job->num_workers; r++) {
+        const uint32_t devices = num_devices(job->devices[r]);
+        used +=
+            (size_t)snprintf(one->devices + used, sizeof(one->devices) - used, "%s%s", r ? "," : "", job->devices[r]);
+        for (uint32_t i = 0; i < devices; i++) one->shares[count++] = job->shares[r] ? job->shares[r][i] : 1;
+        shared |= job->shares[r] != NULL;
+    }
+    one->job.num_workers = 1;
+    one->job.devices[0] = one->devices;
+    one->job.shares[0] = shared ? one->shares : NULL;
 }
 
 /* The job trains as one process with its devices does. */
 static void check_quickly(job_params job, const training *t)
 {
     static report got[MAX_WORKERS], want[MAX_WORKERS];
-    char devices[256];
+    merged one;
     job.user = t;
     run_job(&job, train_net, got);
     check_job(got, job.num_workers);
-    const job_params one = as_one_process(&job, devices, sizeof(devices));
-    run_job(&one, train_net, want);
+    merge(&job, &one);
+    run_job(&one.job, train_net, want);
     check_job(want, 1);
     compare_jobs(got, job.num_workers, want, t->tolerance);
 }
