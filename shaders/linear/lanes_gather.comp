@@ -11,6 +11,8 @@
 #include "include/linear_epilogue.glsl"
 /* Strides of a data gradient: kept out of the other products because some drivers run both sides of a branch. */
 layout(constant_id = 3) const int SPREAD = 0;
+/* Rows go through the images first, then through the pixels: tiles of few pixels, which leave out taps that are padding. */
+layout(constant_id = 5) const int IMAGES_FIRST = 0;
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
@@ -36,20 +38,25 @@ layout(push_constant) uniform P {
 };
 
 #define ROW_GROUPS (ROWS / LANES)
+#ifndef SUMMANDS
+#define SUMMANDS 9
+#endif
+
+/* What the loops need of the push constants: lavapipe reads those lane by lane wherever they stand. */
+int tap_y, tap_x, lines, line_length, line_stride, pixel_stride, up_y, up_x;
 
 struct source { int origin_y, origin_x, image; }; /* of one output pixel: where tap 0 falls, first line of its image */
 
-source locate(int row)
+source source_of(int image, int pixel)
 {
-    int image = row / pixels, pixel = row - image * pixels, y = pixel / width, x = pixel - y * width;
-    return source(y * (steps & 255) - (padding << 16 >> 16), x * (steps >> 8 & 255) - (padding >> 16), image * h);
+    int y = pixel / width, x = pixel - y * width;
+    return source(y * (steps & 255) - (padding << 16 >> 16), x * (steps >> 8 & 255) - (padding >> 16), image * lines);
 }
 
 /* First load of the pixel that tap (ky, kx) reads; -1 in the padding or between strides. */
 int address(source s, int ky, int kx)
 {
-    int y = s.origin_y + ky * (dilation << 16 >> 16), x = s.origin_x + kx * (dilation >> 16);
-    int up_y = steps >> 16 & 255, up_x = steps >> 24 & 255;
+    int y = s.origin_y + ky * tap_y, x = s.origin_x + kx * tap_x;
     bool inside = true;
     if (SPREAD != 0) {
         int ty = y / up_y, tx = x / up_x;
@@ -57,8 +64,23 @@ int address(source s, int ky, int kx)
         y = ty;
         x = tx;
     }
-    inside = inside && uint(y) < uint(h) && uint(x) < uint(w);
-    return inside ? ((s.image + y) * w + x) * a_pixel : -1;
+    inside = inside && uint(y) < uint(lines) && uint(x) < uint(line_length);
+    return inside ? (s.image + y) * line_stride + x * pixel_stride : -1;
+}
+
+bool few_pixels; /* the tile lies within two pixels */
+
+/* The next tap that some row of the tile needs, as far as its first and last pixel tell. */
+void next_tap(inout int ky, inout int kx, int high, int wide, source ends[2])
+{
+    bool useless;
+    do {
+        kx++;
+        bool next_line = kx == wide;
+        kx = next_line ? 0 : kx;
+        ky += next_line ? 1 : 0;
+        useless = IMAGES_FIRST != 0 && few_pixels && ky < high && address(ends[0], ky, kx) < 0 && address(ends[1], ky, kx) < 0;
+    } while (useless);
 }
 
 vec4 accumulator[ROWS][GROUPS];
@@ -75,8 +97,29 @@ void main()
     int z2 = z % z_dim_2, z1 = z / z_dim_2 % z_dim_1, z0 = z / z_dim_2 / z_dim_1;
     int a_first = z0 * a_z0 + z1 * a_z1 + z2 * a_z2, b_first = b_base + z0 * b_z0 + z1 * b_z1 + z2 * b_z2;
 
+    tap_y = dilation << 16 >> 16;
+    tap_x = dilation >> 16;
+    lines = h;
+    line_length = w;
+    pixel_stride = a_pixel;
+    line_stride = line_length * pixel_stride;
+    up_y = steps >> 16 & 255;
+    up_x = steps >> 24 & 255;
+
     source sources[ROW_GROUPS];
-    [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) sources[g] = locate(min(first_row + g * LANES + lane, rows - 1));
+    int c_at[ROW_GROUPS]; /* a lane's rows in c, negative past the last */
+    int images = rows / pixels;
+    [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
+        int row = first_row + g * LANES + lane, real = min(row, rows - 1);
+        int slow = real / (IMAGES_FIRST != 0 ? images : pixels), fast = real - slow * (IMAGES_FIRST != 0 ? images : pixels);
+        int image = IMAGES_FIRST != 0 ? fast : slow, pixel = IMAGES_FIRST != 0 ? slow : fast;
+        sources[g] = source_of(image, pixel);
+        c_at[g] = row < rows ? (image * pixels + pixel) * c_row : -1;
+    }
+    int first_pixel = first_row / images, last_pixel = (min(first_row + ROWS, rows) - 1) / images;
+    few_pixels = last_pixel - first_pixel < 2;
+    source ends[2] = source[2](source_of(0, first_pixel), source_of(0, last_pixel));
+
     int b_column[GROUPS * 4];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
 #ifdef TRANSPOSED_B
@@ -88,24 +131,26 @@ void main()
     }
     [[unroll]] for (int r = 0; r < ROWS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) accumulator[r][g] = vec4(0.0);
 
-    int from = part * split, to = min(from + split, channels);
-    int high = taps & 65535, wide = taps >> 16;
+    int from = part * split, to = min(from + split, channels), k_row = b_row, k_last = b_last, k_tap = b_tap;
+    int high = taps & 65535, wide = taps >> 16, ky = 0, kx = 0;
+    /* Loops test at their end: lavapipe would run the body of others once more, for nothing. */
 #ifdef SCALAR_A
-    /* Three summands at a time: kernels of 3 x 3 divide evenly, and sums stay in registers for longer. */
-    int ky = 0, kx = 0, channel = 0, summands = high * wide * channels;
-    for (int k = 0; k < summands; k += 3) {
-        float a[3][ROW_GROUPS];
-        vec4 b[3][GROUPS];
-        [[unroll]] for (int q = 0; q < 3; q++) {
+    /* Nine summands at a time: kernels of 3 x 3 divide evenly, and sums stay in registers for longer. */
+    int channel = 0, summands = high * wide * to, k = 0;
+    do {
+        float a[SUMMANDS][ROW_GROUPS];
+        vec4 b[SUMMANDS][GROUPS];
+        [[unroll]] for (int q = 0; q < SUMMANDS; q++) {
             bool live = k + q < summands;
             [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
-                int at = live ? address(sources[g], ky, kx) : -1;
+                int at = address(sources[g], ky, kx);
+                at = live ? at : -1;
                 a[q][g] = LOAD_A_SCALAR(max(at, 0) + a_first + channel);
                 a[q][g] = at >= 0 ? a[q][g] : 0.0;
             }
-            int line = live ? (ky * wide + kx) * b_tap + channel * b_row : 0;
+            int line = live ? (ky * wide + kx) * k_tap + channel * k_row : 0;
             [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = LOAD_B(b_column[g] + line);
-            bool next_tap = ++channel == channels;
+            bool next_tap = ++channel == to;
             channel = next_tap ? 0 : channel;
             kx += next_tap ? 1 : 0;
             bool next_line = kx == wide;
@@ -113,14 +158,21 @@ void main()
             ky += next_line ? 1 : 0;
         }
         [[unroll]] for (int r = 0; r < ROWS; r++) {
-            float s[3];
-            [[unroll]] for (int q = 0; q < 3; q++) s[q] = FROM_LANE(a[q][r / LANES], r % LANES);
+            float s[SUMMANDS];
+            [[unroll]] for (int q = 0; q < SUMMANDS; q++) s[q] = FROM_LANE(a[q][r / LANES], r % LANES);
             [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
-                [[unroll]] for (int q = 0; q < 3; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
+                [[unroll]] for (int q = 0; q < SUMMANDS; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
         }
-    }
+        k += SUMMANDS;
+    } while (k < summands);
 #else
-    for (int ky = 0; ky < high; ky++) for (int kx = 0; kx < wide; kx++) {
+    if (IMAGES_FIRST != 0) {
+        kx = -1;
+        next_tap(ky, kx, high, wide, ends);
+        kx = ky < high ? kx : 0; /* no tap at all: one that reads only padding */
+        ky = ky < high ? ky : 0;
+    }
+    do {
         int at[ROW_GROUPS];
         bool inside[ROW_GROUPS];
         [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
@@ -128,8 +180,8 @@ void main()
             inside[g] = at[g] >= 0;
             at[g] = max(at[g], 0) + a_first;
         }
-        int b_at = (ky * wide + kx) * b_tap;
-        for (int k = from; k < to; k++) {
+        int b_at = (ky * wide + kx) * k_tap, k = from;
+        do {
             vec4 a[ROW_GROUPS];
             [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
                 a[g] = LOAD_A(at[g] + k);
@@ -143,7 +195,7 @@ void main()
             }
 #else
             [[unroll]] for (int q = 0; q < 4; q++) {
-                int line = b_at + min(k * 4 + q, b_last) * b_row;
+                int line = b_at + min(k * 4 + q, k_last) * k_row;
                 [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = LOAD_B(b_column[g] + line);
             }
 #endif
@@ -153,22 +205,24 @@ void main()
                 [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
                     [[unroll]] for (int q = 0; q < 4; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
             }
-        }
-    }
+            k++;
+        } while (k < to);
+        next_tap(ky, kx, high, wide, ends);
+    } while (ky < high);
 #endif
 
-    int c_first = part * c_split + z * c_z;
+    int c_first = part * c_split + z * c_z, all_columns = columns;
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         int column = (first_column + g * LANES + lane) * 4;
         vec4 add = vec4(0.0);
         if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[i] = bias[z * bias_z + min(column + i, columns - 1)];
         [[unroll]] for (int r = 0; r < ROWS; r++) {
             vec4 v = linear_activate(accumulator[r][g] + add);
-            int at = c_first + (first_row + r) * c_row + column;
+            int row_at = FROM_LANE(c_at[r / LANES], r % LANES), at = c_first + row_at + column;
             if (WIDE_ROWS != 0) {
-                if (first_row + r < rows && column < columns) wide_c[at >> 2] = v;
+                if (row_at >= 0 && column < all_columns) wide_c[at >> 2] = v;
             } else [[unroll]] for (int i = 0; i < 4; i++)
-                if (first_row + r < rows && column + i < columns) c[at + i] = v[i];
+                if (row_at >= 0 && column + i < all_columns) c[at + i] = v[i];
         }
     }
 }

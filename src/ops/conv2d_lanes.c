@@ -104,11 +104,11 @@ static rf_result plan_filter_scalar(rf_lanes_plan *p)
 
 /* `a`: channels that are summed over or become rows, per group; `columns`: those that become columns. */
 static double score(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
-                    const rf_lanes_tile tiles[RF_LANES_WIDTHS], int64_t a, int64_t columns, bool pack_kernel)
+                    const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows, int64_t a, int64_t columns, bool pack_kernel)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (!travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
-    const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, columns);
+    const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, rows, columns);
     const uint64_t width = tile->groups * 4 * set->lanes;
     const double waste = (double)rf_align_up((uint64_t)a, 4) / (double)a * (double)rf_align_up((uint64_t)columns, width) /
                          (double)columns;
@@ -119,19 +119,19 @@ static double score(const rf_lanes_set *set, const rf_op_call *call, const rf_de
 static double score_forward(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return score(set, call, caps, set->gather, g.cig, g.cog, g.cog % 4 != 0);
+    return score(set, call, caps, set->gather, g.n * g.oh * g.ow, g.cig, g.cog, g.cog % 4 != 0);
 }
 
 static double score_data(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return score(set, call, caps, set->gather_transposed, g.cog, g.cig, g.cog % 4 != 0) / (double)(g.sy * g.sx);
+    return score(set, call, caps, set->gather_transposed, g.n * g.h * g.w, g.cog, g.cig, g.cog % 4 != 0) / (double)(g.sy * g.sx);
 }
 
 static double score_filter(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return score(set, call, caps, set->grad, g.cig, g.cog, g.cog % 4 != 0);
+    return score(set, call, caps, set->grad, g.kh * g.kw * g.cig, g.cig, g.cog, g.cog % 4 != 0);
 }
 
 /* Without padding, but loads cost four times as much. */

@@ -112,11 +112,33 @@ static rf_dispatch *add_product(rf_lanes_plan *p, const rf_shader *shader, uint3
     return d;
 }
 
+/* Part of the taps along one axis that fall on a pixel of a, over all output pixels. */
+static double useful_taps(int64_t out, int64_t taps, int64_t step, int64_t dilation, int64_t pad, int64_t up, int64_t in)
+{
+    int64_t useful = 0;
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t t = 0; t < taps; t++) {
+            const int64_t at = o * step + t * dilation - pad;
+            useful += at >= 0 && at % up == 0 && at / up < in;
+        }
+    return (double)useful / (double)(out * taps);
+}
+
+/* Rows in the order of pixels let a tile skip taps that are padding for all of it: worth the scattered loads where there
+ * are many, and a tile has the same pixel of as many images as it has rows, or nearly. */
+static bool images_first(const rf_lanes_gather *g, const rf_lanes_tile *tile)
+{
+    const int64_t images = g->rows / (g->oh * g->ow);
+    if (g->scalar || g->kh * g->kw == 1 || images * 4 < tile->rows * 3) return false;
+    return useful_taps(g->oh, g->kh, g->sy, g->dy, g->pt, g->upy, g->h) *
+               useful_taps(g->ow, g->kw, g->sx, g->dx, g->pl, g->upx, g->w) < 0.85;
+}
+
 rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lanes_operand a, rf_lanes_operand b)
 {
     const rf_lanes_set *set = p->set;
     const rf_lanes_tile *tile = g->scalar ? &set->gather_scalar
-                              : rf_lanes_choose(set, g->b_transposed ? set->gather_transposed : set->gather, g->columns);
+                              : rf_lanes_choose(set, g->b_transposed ? set->gather_transposed : set->gather, g->rows, g->columns);
     const int64_t row_tiles = (int64_t)rf_div_up((uint64_t)g->rows, tile->rows);
     const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->groups * 4 * set->lanes);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
@@ -130,6 +152,7 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, g->upy > 1 || g->upx > 1);
     rf_dispatch_spec(d, g->columns % 4 == 0 && g->c_row % 4 == 0 && g->z.c % 4 == 0);
+    rf_dispatch_spec(d, images_first(g, tile));
     const uint64_t total = tiles * (uint64_t)parts;
     const gather_push push = {
         (int32_t)total, (int32_t)row_tiles, (int32_t)column_tiles, (int32_t)g->rows, (int32_t)g->columns,
@@ -160,8 +183,8 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
 rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_operand a, rf_lanes_operand b)
 {
     const rf_lanes_set *set = p->set;
-    const rf_lanes_tile *tile = g->scalar ? &set->grad_scalar : rf_lanes_choose(set, set->grad, g->columns);
     const uint64_t rows = (uint64_t)(g->kh * g->kw * g->loads) * (g->scalar ? 1 : 4);
+    const rf_lanes_tile *tile = g->scalar ? &set->grad_scalar : rf_lanes_choose(set, set->grad, (int64_t)rows, g->columns);
     const int64_t row_tiles = (int64_t)rf_div_up(rows, tile->rows), pixels = g->n * g->oh * g->ow;
     const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->groups * 4 * set->lanes);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
@@ -203,12 +226,23 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
 
 /* ---- choice ---- */
 
-const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_WIDTHS], int64_t columns)
+const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows,
+                                     int64_t columns)
 {
-    const uint64_t wide = tiles[RF_LANES_WIDE].groups * 4 * set->lanes, narrow = tiles[RF_LANES_NARROW].groups * 4 * set->lanes;
-    const uint64_t in_wide = rf_div_up((uint64_t)columns, wide) * wide, in_narrow = rf_div_up((uint64_t)columns, narrow) * narrow;
-    /* The wide tile makes better use of what it loads. */
-    return in_wide * 4 > in_narrow * 5 ? &tiles[RF_LANES_NARROW] : &tiles[RF_LANES_WIDE];
+    /* Time for the same number of products: larger tiles make better use of what they load. */
+    static const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1, [RF_LANES_NARROW] = 1.25, [RF_LANES_TALL] = 1.02 };
+    const rf_lanes_tile *best = NULL;
+    double least = 0;
+    for (int i = 0; i < RF_LANES_SHAPES; i++) {
+        const rf_lanes_tile *tile = &tiles[i];
+        if (!tile->shader) continue;
+        const double work = slowness[i] * (double)rf_align_up((uint64_t)rows, tile->rows) *
+                            (double)rf_align_up((uint64_t)columns, tile->groups * 4 * set->lanes);
+        if (best && work >= least) continue;
+        best = tile;
+        least = work;
+    }
+    return best;
 }
 
 /* How many times its size an operand may come to when its rows, of whichever axis, are padded to multiples of four. */
@@ -249,21 +283,23 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
 }
 
 #define TILE(name, height, width) { &rf_shader_##name, height, width }
-#define SHADERS(set, height)                                                                                           \
-    .gather = { TILE(set##_gather_2, height, 2), TILE(set##_gather_1, height, 1) },                                    \
-    .gather_transposed = { TILE(set##_gather_t_2, height, 2), TILE(set##_gather_t_1, height, 1) },                     \
+#define NONE { NULL, 0, 0 }
+#define SHADERS(set, height, tall, transposed_tall)                                                                    \
+    .gather = { TILE(set##_gather_2, height, 2), TILE(set##_gather_1, height, 1), tall },                              \
+    .gather_transposed = { TILE(set##_gather_t_2, height, 2), TILE(set##_gather_t_1, height, 1), transposed_tall },    \
     .grad = { TILE(set##_grad_2, height, 2), TILE(set##_grad_1, height, 1) },                                          \
     .gather_scalar = TILE(set##_gather_s, height, 1), .grad_scalar = TILE(set##_grad_s, 16, 1)
 
 const rf_lanes_set rf_lanes8_texel = {
-    .lanes = 8, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE, SHADERS(lanes8_texel, 32),
+    .lanes = 8, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE,
+    SHADERS(lanes8_texel, 32, TILE(lanes8_texel_gather_tall, 64, 1), TILE(lanes8_texel_gather_t_tall, 64, 1)),
 };
 const rf_lanes_set rf_lanes8_storage = {
-    .lanes = 8, .favourite = RF_DRIVER_OTHER, SHADERS(lanes8_storage, 32),
+    .lanes = 8, .favourite = RF_DRIVER_OTHER, SHADERS(lanes8_storage, 32, NONE, NONE),
 };
 const rf_lanes_set rf_lanes4_storage = {
-    .lanes = 4, .favourite = RF_DRIVER_SWIFTSHADER, SHADERS(lanes4_storage, 16),
+    .lanes = 4, .favourite = RF_DRIVER_SWIFTSHADER, SHADERS(lanes4_storage, 16, NONE, NONE),
 };
 const rf_lanes_set rf_lanes16_texel = {
-    .lanes = 16, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE, SHADERS(lanes16_texel, 64),
+    .lanes = 16, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE, SHADERS(lanes16_texel, 64, NONE, NONE),
 };

@@ -14,14 +14,14 @@ typedef struct rf_lanes_tile {
     uint32_t rows, groups; /* rows; columns are groups * 4 * lanes */
 } rf_lanes_tile;
 
-enum { RF_LANES_WIDE, RF_LANES_NARROW, RF_LANES_WIDTHS };
+enum { RF_LANES_WIDE, RF_LANES_NARROW, RF_LANES_TALL /* not in every set */, RF_LANES_SHAPES };
 
 /* All shaders built for one way of loading and handing round values. */
 typedef struct rf_lanes_set {
     uint32_t lanes;
     bool texel, shuffle;
     rf_driver favourite;  /* where it was measured to be the fastest */
-    rf_lanes_tile gather[RF_LANES_WIDTHS], gather_transposed[RF_LANES_WIDTHS], grad[RF_LANES_WIDTHS];
+    rf_lanes_tile gather[RF_LANES_SHAPES], gather_transposed[RF_LANES_SHAPES], grad[RF_LANES_SHAPES];
     rf_lanes_tile gather_scalar, grad_scalar;
 } rf_lanes_set;
 extern const rf_lanes_set rf_lanes8_texel, rf_lanes8_storage, rf_lanes4_storage, rf_lanes16_texel;
@@ -94,8 +94,9 @@ bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_d
 /* Score of a plan from what it would compute, padding included, and how many dispatches it takes. */
 double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, double padded_flops, double packed_bytes,
                       uint32_t dispatches);
-/* Tile of two widths that wastes least on this many columns. */
-const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_WIDTHS], int64_t columns);
+/* Tile that does best on a product of this size. */
+const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows,
+                                     int64_t columns);
 
 /* Defines the kernel rf_<op>_<set><suffix>, whose functions take the set as well. */
 #define RF_LANES_KERNEL(op, set_name, suffix, op_score, op_plan)                                                       \
