@@ -38,9 +38,6 @@ layout(push_constant) uniform P {
 };
 
 #define ROW_GROUPS (ROWS / LANES)
-#ifndef SUMMANDS
-#define SUMMANDS 9
-#endif
 
 /* What the loops need of the push constants: lavapipe reads those lane by lane wherever they stand. */
 int tap_y, tap_x, lines, line_length, line_stride, pixel_stride, up_y, up_x;
@@ -135,12 +132,12 @@ void main()
     int high = taps & 65535, wide = taps >> 16, ky = 0, kx = 0;
     /* Loops test at their end: lavapipe would run the body of others once more, for nothing. */
 #ifdef SCALAR_A
-    /* Nine summands at a time: kernels of 3 x 3 divide evenly, and sums stay in registers for longer. */
+    /* Three summands at a time: kernels of 3 x 3 divide evenly, and sums stay in registers for longer. */
     int channel = 0, summands = high * wide * to, k = 0;
     do {
-        float a[SUMMANDS][ROW_GROUPS];
-        vec4 b[SUMMANDS][GROUPS];
-        [[unroll]] for (int q = 0; q < SUMMANDS; q++) {
+        float a[3][ROW_GROUPS];
+        vec4 b[3][GROUPS];
+        [[unroll]] for (int q = 0; q < 3; q++) {
             bool live = k + q < summands;
             [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
                 int at = address(sources[g], ky, kx);
@@ -158,12 +155,12 @@ void main()
             ky += next_line ? 1 : 0;
         }
         [[unroll]] for (int r = 0; r < ROWS; r++) {
-            float s[SUMMANDS];
-            [[unroll]] for (int q = 0; q < SUMMANDS; q++) s[q] = FROM_LANE(a[q][r / LANES], r % LANES);
+            float s[3];
+            [[unroll]] for (int q = 0; q < 3; q++) s[q] = FROM_LANE(a[q][r / LANES], r % LANES);
             [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
-                [[unroll]] for (int q = 0; q < SUMMANDS; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
+                [[unroll]] for (int q = 0; q < 3; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
         }
-        k += SUMMANDS;
+        k += 3;
     } while (k < summands);
 #else
     if (IMAGES_FIRST != 0) {

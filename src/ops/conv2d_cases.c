@@ -20,6 +20,7 @@
 static const rf_conv2d_attr valid = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 };
 static const rf_conv2d_attr same = { .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 };
 static const rf_conv2d_attr same_2 = { .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 1 };
+static const rf_conv2d_attr valid_2 = { .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 1 };
 static const rf_conv2d_attr strided = { .stride = { 2, 3 }, .dilation = { 1, 1 }, .groups = 1 };
 static const rf_conv2d_attr dilated = { .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 2, 3 }, .groups = 1 };
 static const rf_conv2d_attr lopsided = { .padding = RF_PADDING_EXPLICIT, .stride = { 1, 2 }, .dilation = { 1, 1 },
@@ -68,6 +69,10 @@ static const rf_conv2d_attr groups_bias = { .padding = RF_PADDING_SAME, .stride 
 #define ONE_CHANNEL      (5, 9, 10, 1, 3, 3, 1, 8, 7, 8)
 #define RGB              (2, 12, 11, 3, 5, 5, 3, 16, 8, 7)
 #define DEEP             (1, 4, 5, 68, 3, 3, 68, 24, 2, 3)
+/* Batches for tiles that go through the images first; several tiles of rows, none of them whole. */
+#define MANY_SAME        (50, 3, 2, 4, 3, 3, 4, 6, 3, 2)
+#define MANY_STRIDED     (53, 5, 5, 6, 2, 2, 6, 5, 2, 2)
+#define MANY_SMALL       (13, 5, 4, 3, 3, 2, 3, 4, 3, 3)
 #define CONV2            (64, 13, 13, 32, 3, 3, 32, 64, 11, 11)
 #define CONV2_ODD        (61, 13, 13, 31, 3, 3, 31, 61, 11, 11)
 #define CONV1            (64, 28, 28, 1, 3, 3, 1, 32, 26, 26)
@@ -96,6 +101,7 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "one_channel", .attr = &valid, FORWARD(ONE_CHANNEL), TOLERANCE(9) },
     { .name = "rgb", .attr = &valid, FORWARD(RGB), TOLERANCE(75) },
     { .name = "deep", .attr = &valid_relu, FORWARD_BIAS(DEEP, 24), TOLERANCE(612) },
+    { .name = "many_same", .attr = &same, FORWARD(MANY_SAME), TOLERANCE(36) },
     { .name = "bias", .attr = &valid, FORWARD_BIAS(ODD_CHANNELS, 17), TOLERANCE(117) },
     { .name = "bias_relu", .attr = &same_relu, FORWARD_BIAS(SAME_PADDED, 12),
       TOLERANCE(120) },
@@ -132,6 +138,9 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "one_channel", .attr = &valid, DATA(ONE_CHANNEL), TOLERANCE(72) },
     { .name = "rgb", .attr = &valid, DATA(RGB), TOLERANCE(400) },
     { .name = "deep", .attr = &valid, DATA(DEEP), TOLERANCE(216) },
+    { .name = "many_same", .attr = &same, DATA(MANY_SAME), TOLERANCE(54) },
+    { .name = "many_strided", .attr = &valid_2, DATA(MANY_STRIDED), TOLERANCE(20) },
+    { .name = "many", .attr = &valid, DATA(MANY_SMALL), TOLERANCE(24) },
     { .name = "conv2_b64", .attr = &valid, DATA(CONV2), .benchmark = true, .large = true, TOLERANCE(576) },
     { .name = "conv2_odd", .attr = &valid, DATA(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(549) },
     { .name = "conv1_b64", .attr = &valid, DATA(CONV1), .benchmark = true, .large = true, TOLERANCE(288) },
