@@ -7,6 +7,7 @@
  * with copies). Immediates are push constants: as specialization constants they would multiply pipelines.
  *
  * STRIDED 0: each input is the output's size, one element, or x[(i / inner) % period]; W elements per invocation.
+ * TEXEL:     the same, read through texel buffers: for whole vectors of inputs of the output's size only.
  * STRIDED 1: any broadcasting, one element per invocation.
  */
 #extension GL_GOOGLE_include_directive : require
@@ -55,9 +56,13 @@ layout(push_constant) uniform Push {
 } p;
 #endif
 
+#ifdef TEXEL
+#define INPUT(i) layout(binding = i) uniform samplerBuffer in_t##i;
+#else
 #define INPUT(i)                                                                                                       \
     layout(std430, binding = i) readonly buffer InV##i { VEC v[]; } in_v##i;                                           \
     layout(std430, binding = i) readonly buffer InS##i { float s[]; } in_s##i;
+#endif
 #if INPUTS == 2
 #define FOR_INPUTS(X) X(0) X(1)
 #elif INPUTS == 3
@@ -130,6 +135,16 @@ void main()
 #define FETCH(i) r[i] = vec4(0); if ((MODES & (1u << i)) != 0u) r[i] = vec4(in_s##i.s[index[i]]);
     FOR_INPUTS(FETCH)
     out_s.s[t] = run_program(r).x;
+}
+#elif defined(TEXEL)
+void main()
+{
+    uint t = rf_invocation();
+    if (t >= p.n_vec) return;
+    vec4 r[INPUTS + STEPS];
+#define FETCH(i) r[i] = vec4(0); if ((MODES >> (4 * i) & 15u) != 0u) r[i] = texelFetch(in_t##i, int(t));
+    FOR_INPUTS(FETCH)
+    out_v.v[t] = run_program(r);
 }
 #else
 /* Modes: 0 not used, 1 the output's size, 2 one element, 3 window of whole vectors (inner 1, period a multiple of W), 4 window with

@@ -430,10 +430,12 @@ static rf_op_call as_copy(const rf_op_call *call)
 BROADCAST_KERNEL(0)
 BROADCAST_KERNEL(1)
 BROADCAST_KERNEL(2)
+BROADCAST_KERNEL(3)
 static const rf_kernel broadcast_0 = { "u64x8", broadcast_score_0, broadcast_plan_0 };
 static const rf_kernel broadcast_1 = { "vec4", broadcast_score_1, broadcast_plan_1 };
 static const rf_kernel broadcast_2 = { "strided", broadcast_score_2, broadcast_plan_2 };
-static const rf_kernel *const broadcast_kernels[] = { &broadcast_0, &broadcast_1, &broadcast_2 };
+static const rf_kernel broadcast_3 = { "texel", broadcast_score_3, broadcast_plan_3 };
+static const rf_kernel *const broadcast_kernels[] = { &broadcast_0, &broadcast_1, &broadcast_2, &broadcast_3 };
 _Static_assert(sizeof(broadcast_kernels) / sizeof(broadcast_kernels[0]) == RF_ELEMENTWISE_NUM_KERNELS,
                "one broadcast kernel for each element-wise kernel");
 
@@ -447,6 +449,7 @@ static const rf_op_case broadcast_cases[] = {
     BROADCAST_CASE("column_vectors", F32(2, 33, 1), F32(2, 33, 64), .large = false),
     BROADCAST_CASE("both_sides", F32(3, 1, 7, 1), F32(3, 5, 7, 3), .large = false),
     BROADCAST_CASE("alternating", F32(6, 2, 1, 4, 1, 2, 1), F32(6, 2, 3, 4, 3, 2, 5), .large = false),
+    BROADCAST_CASE("same_shape_vectors", F32(2, 5, 8), F32(2, 5, 8), .large = false),
     BROADCAST_CASE("same_shape", F32(2, 5, 7), F32(2, 5, 7), .large = false),
     BROADCAST_CASE("row_4M", F32(1, 1024), F32(2, 4096, 1024), .large = true, .benchmark = true),
 };

@@ -25,7 +25,7 @@ typedef struct rf_scalar_info {
 } rf_scalar_info;
 extern const rf_scalar_info rf_scalar_table[RF_FN_COUNT];
 
-#define RF_ELEMENTWISE_NUM_KERNELS 3
+#define RF_ELEMENTWISE_NUM_KERNELS 4
 extern const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS];
 
 /* broadcast.c. The shape that NumPy's rules give; failure names the op. */

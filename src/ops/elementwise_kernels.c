@@ -78,14 +78,15 @@ static uint32_t modes(const layout *l, uint32_t n_in, uint32_t width)
  * pipeline costs. */
 typedef struct variant {
     uint32_t steps, inputs;
-    const rf_shader *u64x8, *vec4, *strided;
+    const rf_shader *u64x8, *vec4, *strided, *texel;
 } variant;
+#define VARIANT(n) &rf_shader_elementwise_##n##_w8, &rf_shader_elementwise_##n##_w4, &rf_shader_elementwise_##n##_strided, \
+                   &rf_shader_elementwise_##n##_texel
 static const variant variants[] = {
-    { 1, 2, &rf_shader_elementwise_1_w8, &rf_shader_elementwise_1_w4, &rf_shader_elementwise_1_strided },
-    { 2, 3, &rf_shader_elementwise_2_w8, &rf_shader_elementwise_2_w4, &rf_shader_elementwise_2_strided },
-    { 4, 5, &rf_shader_elementwise_4_w8, &rf_shader_elementwise_4_w4, &rf_shader_elementwise_4_strided },
-    { RF_MAX_STEPS, RF_ELEMENTWISE_INPUTS, &rf_shader_elementwise_8_w8, &rf_shader_elementwise_8_w4,
-      &rf_shader_elementwise_8_strided },
+    { 1, 2, VARIANT(1) },
+    { 2, 3, VARIANT(2) },
+    { 4, 5, VARIANT(4) },
+    { RF_MAX_STEPS, RF_ELEMENTWISE_INPUTS, VARIANT(8) },
 };
 
 static const variant *find_variant(const rf_op_call *call)
@@ -164,7 +165,8 @@ static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
 {
     layout l;
     if (!caps->int64 || !find_layout(call, caps, &l)) return 0;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? 3 : 1;
+    /* Wider loads pay for themselves where several inputs are read, on lavapipe only. */
+    return caps->driver == RF_DRIVER_LAVAPIPE && call->n_in > 1 ? 3 : 1;
 }
 
 static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -234,6 +236,38 @@ static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
     return rf_shape_count(call->out[0].shape) == 0 || strided_chunk(call, caps, &c) ? 0.5 : 0;
 }
 
+/* Reads through texel buffers take a third of the instructions on lavapipe. */
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape);
+    layout l;
+    if (count == 0 || count % 4 != 0 || count / 4 > caps->max_texel_elements || count > rf_pointwise_chunk(caps, sizeof(float)))
+        return 0;
+    if (!find_layout(call, caps, &l)) return 0;
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (l.kind[i] != MODE_FULL) return 0;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? 4 : 0.75;
+}
+
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const variant *v = find_variant(call);
+    rf_dispatch *d = rf_kernel_plan_add(plan, v->texel);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    wide_push push = { (uint32_t)(rf_shape_count(call->out[0].shape) / 4), 0, { { 0 } }, { 0 } };
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < call->n_in; i++) used |= (uint32_t)MODE_FULL << (4 * i);
+    rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+    rf_dispatch_spec(d, used);
+    rf_dispatch_spec(d, 0);
+    push_steps(d, v, call, push.imm);
+    rf_dispatch_push(d, &push, (uint32_t)offsetof(wide_push, imm) + v->steps * 4);
+    for (uint32_t i = 0; i < v->inputs; i++) /* the shader names them all: the rest repeat the first */
+        rf_dispatch_bind(d, RF_BIND_INPUT, i < call->n_in ? i : 0, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+    return rf_pointwise_grid(caps, push.n_vec, d->grid);
+}
+
 static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const variant *v = find_variant(call);
@@ -278,6 +312,7 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
 
 static const rf_kernel kernel_u64x8 = { "u64x8", score_u64x8, plan_u64x8 };
 static const rf_kernel kernel_vec4 = { "vec4", score_vec4, plan_vec4 };
+static const rf_kernel kernel_texel = { "texel", score_texel, plan_texel };
 static const rf_kernel kernel_strided = { "strided", score_strided, plan_strided };
 const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS] = { &kernel_u64x8, &kernel_vec4,
-                                                                              &kernel_strided };
+                                                                              &kernel_strided, &kernel_texel };
