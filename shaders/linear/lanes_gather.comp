@@ -208,13 +208,15 @@ void main()
     } while (ky < high);
 #endif
 
+    /* Of partial sums whoever adds them makes the end: decided here, so that both are one pipeline. */
+    bool whole = parts == 1;
     int c_first = part * c_split + z * c_z, all_columns = columns;
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         int column = (first_column + g * LANES + lane) * 4;
         vec4 add = vec4(0.0);
         if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[i] = bias[z * bias_z + min(column + i, columns - 1)];
         [[unroll]] for (int r = 0; r < ROWS; r++) {
-            vec4 v = linear_activate(accumulator[r][g] + add);
+            vec4 v = whole ? linear_activate(accumulator[r][g] + add) : accumulator[r][g];
             int row_at = FROM_LANE(c_at[r / LANES], r % LANES), at = c_first + row_at + column;
             if (WIDE_ROWS != 0) {
                 if (row_at >= 0 && column < all_columns) wide_c[at >> 2] = v;

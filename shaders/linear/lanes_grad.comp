@@ -9,7 +9,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
-layout(constant_id = 3) const int BIAS_GRADIENT = 0; /* also the sum of b over all pixels */
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
@@ -28,7 +27,7 @@ layout(push_constant) uniform P {
     int split;                  /* pixels per part */
     int z_dim_1, z_dim_2;       /* batch dimensions (groups): the two inner ones */
     int a_z0, a_z1, a_z2, b_z0, b_z1, b_z2, c_z, bias_z; /* their strides: loads of a, fours of b, elements of c and bias */
-    int c_split, bias_gradient_at; /* elements from part to part; where its sums of b stand */
+    int c_split, bias_gradient_at; /* elements from part to part; where its sums of b over its pixels stand, -1: nowhere */
 };
 
 #ifdef SCALAR_A
@@ -96,7 +95,8 @@ void main()
             int b_line = min(pixel + q, end - 1) * b_pixel;
             [[unroll]] for (int g = 0; g < GROUPS; g++) {
                 b[q][g] = LOAD_B(b_at[g] + b_line);
-                if (BIAS_GRADIENT != 0) sums[g] += live ? b[q][g] : vec4(0.0);
+                /* Always, wanted or not: two in a hundred additions are less than another pipeline to compile. */
+                sums[g] += live ? b[q][g] : vec4(0.0);
             }
             x += stride >> 16;
             bool wrap_x = x == x_end;
@@ -127,7 +127,7 @@ void main()
             [[unroll]] for (int i = 0; i < 4; i++)
                 if (real && column + i < columns) c[at + i] = v[i];
         }
-        if (BIAS_GRADIENT != 0 && row_tile == 0)
+        if (bias_gradient_at >= 0 && row_tile == 0)
             [[unroll]] for (int i = 0; i < 4; i++)
                 if (column + i < columns) bias_gradient[part * c_split + bias_gradient_at + z * bias_z + column + i] = sums[g][i];
     }

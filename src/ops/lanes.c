@@ -148,7 +148,7 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
     const int64_t split = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)parts);
     parts = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)split);
 
-    rf_dispatch *d = add_product(p, tile->shader, parts > 1 ? 0 : g->activation, parts == 1 && g->bias);
+    rf_dispatch *d = add_product(p, tile->shader, g->activation, g->bias);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, g->upy > 1 || g->upx > 1);
     rf_dispatch_spec(d, g->columns % 4 == 0 && g->c_row % 4 == 0 && g->z.c % 4 == 0);
@@ -184,8 +184,10 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
 {
     const rf_lanes_set *set = p->set;
     const uint64_t rows = (uint64_t)(g->kh * g->kw * g->loads) * (g->scalar ? 1 : 4);
-    const rf_lanes_tile *tile = g->scalar ? &set->grad_scalar : rf_lanes_choose(set, set->grad, (int64_t)rows, g->columns);
-    const int64_t row_tiles = (int64_t)rf_div_up(rows, tile->rows), pixels = g->n * g->oh * g->ow;
+    const int64_t pixels = g->n * g->oh * g->ow;
+    const rf_lanes_tile *tile =
+        g->scalar ? &set->grad_scalar : rf_lanes_choose_grad(set, (int64_t)rows, g->columns, pixels);
+    const int64_t row_tiles = (int64_t)rf_div_up(rows, tile->rows);
     const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->groups * 4 * set->lanes);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
     const uint64_t extra = g->bias_gradient ? rf_tensor_bytes(&p->call->out[1]) / sizeof(float) : 0;
@@ -197,7 +199,6 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
 
     rf_dispatch *d = add_product(p, tile->shader, parts > 1 ? 0 : g->activation, parts == 1 && g->bias);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, g->bias_gradient);
     const uint64_t total = tiles * (uint64_t)parts;
     const grad_push push = {
         (int32_t)total, (int32_t)row_tiles, (int32_t)column_tiles, (int32_t)parts, pair(g->kh, g->kw), (int32_t)g->loads,
@@ -206,7 +207,7 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
         (int32_t)g->b_pixel, (int32_t)g->c_row, (int32_t)split, (int32_t)g->z.dim_1, (int32_t)g->z.dim_2,
         { (int32_t)g->z.a[0], (int32_t)g->z.a[1], (int32_t)g->z.a[2] },
         { (int32_t)g->z.b[0], (int32_t)g->z.b[1], (int32_t)g->z.b[2] }, (int32_t)g->z.c, (int32_t)g->z.bias,
-        (int32_t)stride, parts > 1 ? (int32_t)main_count : 0 };
+        (int32_t)stride, !g->bias_gradient ? -1 : parts > 1 ? (int32_t)main_count : 0 };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_linear_grid(d, p->caps, total);
     rf_lanes_bind(d, a, view_of(set, g->scalar), false);
@@ -243,6 +244,13 @@ const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_til
         least = work;
     }
     return best;
+}
+
+const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows, int64_t columns, int64_t summands)
+{
+    const double small = 1e6; /* multiplications: about 30 us */
+    if ((double)rows * (double)columns * (double)summands < small) return &set->grad[RF_LANES_WIDE];
+    return rf_lanes_choose(set, set->grad, rows, columns);
 }
 
 /* How many times its size an operand may come to when its rows, of whichever axis, are padded to multiples of four. */

@@ -97,6 +97,9 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
 /* Tile that does best on a product of this size. */
 const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows,
                                      int64_t columns);
+/* The same for lanes_grad.comp. Where the product is too small for the tile to matter it is the wide one, which the larger
+ * products of a program use too: compiling another pipeline takes as long as thousands of such products. */
+const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows, int64_t columns, int64_t summands);
 
 /* Defines the kernel rf_<op>_<set><suffix>, whose functions take the set as well. */
 #define RF_LANES_KERNEL(op, set_name, suffix, op_score, op_plan)                                                       \

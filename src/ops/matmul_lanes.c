@@ -61,8 +61,8 @@ static double score(const rf_lanes_set *set, const rf_op_call *call, const rf_de
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     if (g.dim[0] > 1 || !rf_lanes_usable(set, call, caps)) return 0;
     const bool rows = !g.ta || g.tb;
-    const rf_lanes_tile *tile = rf_lanes_choose(set, !rows ? set->grad : g.tb ? set->gather_transposed : set->gather, g.m,
-                                                g.n);
+    const rf_lanes_tile *tile = rows ? rf_lanes_choose(set, g.tb ? set->gather_transposed : set->gather, g.m, g.n)
+                                     : rf_lanes_choose_grad(set, g.m, g.n, g.k);
     const double m = (double)rf_align_up((uint64_t)g.m, tile->rows);
     const double n = (double)rf_align_up((uint64_t)g.n, tile->groups * 4 * set->lanes);
     const bool pack_a = rows ? g.ta || g.k % 4 : g.m % 4, pack_b = rows && g.tb ? g.k % 4 : g.n % 4;
