@@ -29,6 +29,7 @@ typedef struct rf_device_caps {
     uint32_t max_loop_iterations; /* of all loops of an invocation together, and of invocations that share a SIMD register
                                      and branch apart; 0: no limit. lavapipe leaves loops silently after 65535 by its own
                                      count, which nested loops reach early: half of that is what plans rely on. */
+    bool compiles_at_dispatch;   /* creating a pipeline compiles nothing; its first dispatch does, one after the other */
     bool fp16, int8, int64;      /* shader arithmetic */
     bool host_visible;           /* device memory can be mapped: no staging copies */
     uint64_t memory_size;

@@ -6,6 +6,7 @@
 #include <ringfire/common.h>
 
 uint64_t rf_now_ns(void); /* monotonic */
+uint32_t rf_cpu_count(void); /* that this process may run on, at least 1 */
 
 /* Whole file into memory. `limit` bytes at most (0: no limit). *data is freed with rf_free. RF_ERROR_NOT_FOUND / IO. */
 rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size);

@@ -35,8 +35,9 @@ static rf_result plan_nodes(rf_instance *in)
         RF_TRY(rf_node_plan_make(p->exec, &call, kernel, plan));
         plan->node = n;
         in->num_dispatches += plan->plan.count;
-        RF_TRY(remember_pipelines(p, plan));
     }
+    RF_TRY(rf_node_plans_compile(p->exec, in->nodes, in->num_nodes));
+    for (uint32_t i = 0; i < in->num_nodes; i++) RF_TRY(remember_pipelines(p, &in->nodes[i]));
     return RF_OK;
 }
 

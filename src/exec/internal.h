@@ -77,8 +77,10 @@ typedef struct rf_node_plan {
     rf_gpu_pipeline **pipelines; /* one per dispatch */
     rf_cost cost;
 } rf_node_plan;
-/* Plans `kernel` for the call: dispatches, pipelines, limits. Free with rf_node_plan_free also after a failure. */
-rf_result rf_node_plan_make(rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel, rf_node_plan *out);
+/* Plans `kernel` for the call: dispatches, limits. Free with rf_node_plan_free also after a failure. */
+rf_result rf_node_plan_make(const rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel, rf_node_plan *out);
+/* Gets the pipelines of all of them together, so that they can be compiled side by side. */
+rf_result rf_node_plans_compile(rf_exec *exec, rf_node_plan *plans, uint32_t count);
 void rf_node_plan_free(rf_node_plan *plan);
 rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const rf_span *in, const rf_span *out,
                          rf_span workspace);

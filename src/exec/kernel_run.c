@@ -140,6 +140,7 @@ static rf_result run_image(kernel_image *image)
 {
     rf_kernel_run *run = image->run;
     RF_TRY(rf_node_plan_make(image->exec, run->call, run->kernel, &image->plan));
+    RF_TRY(rf_node_plans_compile(image->exec, &image->plan, 1));
     RF_TRY(lay_out(image));
     RF_TRY(upload(image));
     RF_TRY(record(image));

@@ -47,24 +47,40 @@ void rf_hazards_free(rf_hazards *hazards)
 
 /* ---- plans ---- */
 
-static rf_result get_pipelines(rf_exec *exec, rf_node_plan *out)
+static rf_gpu_pipeline_params pipeline_params(const rf_dispatch *d)
 {
-    out->pipelines = RF_NEW_ARRAY(rf_gpu_pipeline *, out->plan.count);
-    if (!out->pipelines) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < out->plan.count; i++) {
-        const rf_dispatch *d = &out->plan.items[i];
-        rf_gpu_pipeline_params params = {
-            .shader = d->shader,
-            .spec = d->spec,
-            .num_spec = d->n_spec,
-            .num_bindings = d->n_bind,
-            .push_size = d->push_size,
-        };
-        for (uint32_t b = 0; b < d->n_bind; b++)
-            if (d->bind[b].view != RF_VIEW_STORAGE) params.texel_mask |= 1u << b;
-        RF_TRY(rf_gpu_pipeline_get(exec->device, &params, &out->pipelines[i]));
+    rf_gpu_pipeline_params params = {
+        .shader = d->shader,
+        .spec = d->spec,
+        .num_spec = d->n_spec,
+        .num_bindings = d->n_bind,
+        .push_size = d->push_size,
+    };
+    for (uint32_t b = 0; b < d->n_bind; b++)
+        if (d->bind[b].view != RF_VIEW_STORAGE) params.texel_mask |= 1u << b;
+    return params;
+}
+
+rf_result rf_node_plans_compile(rf_exec *exec, rf_node_plan *plans, uint32_t count)
+{
+    uint32_t total = 0, at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        total += plans[i].plan.count;
+        plans[i].pipelines = RF_NEW_ARRAY(rf_gpu_pipeline *, plans[i].plan.count);
+        if (!plans[i].pipelines) return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    return RF_OK;
+    rf_gpu_pipeline_params *params = RF_NEW_ARRAY(rf_gpu_pipeline_params, total);
+    rf_gpu_pipeline **pipelines = RF_NEW_ARRAY(rf_gpu_pipeline *, total);
+    rf_result r = params && pipelines ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; r >= 0 && i < count; i++)
+        for (uint32_t k = 0; k < plans[i].plan.count; k++) params[at++] = pipeline_params(&plans[i].plan.items[k]);
+    if (r >= 0) r = rf_gpu_pipelines_get(exec->device, params, total, pipelines);
+    at = 0;
+    for (uint32_t i = 0; r >= 0 && i < count; i++)
+        for (uint32_t k = 0; k < plans[i].plan.count; k++) plans[i].pipelines[k] = pipelines[at++];
+    rf_free(params);
+    rf_free(pipelines);
+    return r;
 }
 
 /* The tensor that a binding views, NULL for the workspace or an index that the call does not have. */
@@ -135,15 +151,14 @@ static rf_result check_shapes(const rf_op_call *call)
     return RF_OK;
 }
 
-rf_result rf_node_plan_make(rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel, rf_node_plan *out)
+rf_result rf_node_plan_make(const rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel, rf_node_plan *out)
 {
     *out = (rf_node_plan){ .op = call->op, .kernel = kernel };
     RF_TRY(check_shapes(call));
     if (call->op->cost) out->cost = call->op->cost(call);
     const rf_result r = kernel->plan(call, &exec->caps, &out->plan);
     if (r < 0) return rf_error_context(r, "%s (kernel %s)", call->op->name, kernel->name);
-    RF_TRY(check_dispatches(exec, call, kernel->name, &out->plan));
-    return rf_error_context(get_pipelines(exec, out), "%s (kernel %s)", call->op->name, kernel->name);
+    return check_dispatches(exec, call, kernel->name, &out->plan);
 }
 
 void rf_node_plan_free(rf_node_plan *plan)

@@ -67,6 +67,9 @@ typedef struct rf_gpu_pipeline_params {
     uint32_t num_spec, num_bindings, texel_mask, push_size;
 } rf_gpu_pipeline_params;
 rf_result rf_gpu_pipeline_get(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline **out);
+/* Several at once, those that are new compiled side by side in as many threads as there are CPUs. All or none. */
+rf_result rf_gpu_pipelines_get(rf_gpu_device *device, const rf_gpu_pipeline_params *params, uint32_t count,
+                               rf_gpu_pipeline **out);
 
 /* ---- recordings: built once, submitted many times ---- */
 /* What is bound is as long as `size` says, storage buffers rounded up to whole words. */

@@ -10,6 +10,7 @@
 #include "base/platform.h"
 #include "gpu/gpu.h"
 #include "gpu/plan.h"
+#include "gpu/precompile.h"
 #include "gpu/vk_table.h"
 
 #define RF_GPU_MAX_BINDINGS 32 /* texel_mask has that many bits */
@@ -37,6 +38,14 @@ typedef struct rf_gpu_layout {
     VkPipelineLayout pipeline_layout;
 } rf_gpu_layout;
 
+/* A pipeline with one kind of texel buffers bound (precompile.h): what such a driver compiles at a time. */
+typedef struct rf_gpu_variant {
+    struct rf_gpu_variant *next;
+    rf_gpu_pipeline *pipeline;
+    rf_gpu_texel_forms forms;
+    bool compiled;
+} rf_gpu_variant;
+
 struct rf_gpu_pipeline {
     rf_gpu_pipeline *next;
     uint64_t hash;
@@ -45,6 +54,7 @@ struct rf_gpu_pipeline {
     uint32_t num_spec;
     const rf_gpu_layout *layout;
     VkPipeline pipeline;
+    rf_gpu_variant *variants; /* dispatched so far, where caps->compiles_at_dispatch */
 };
 
 struct rf_gpu_device {
@@ -132,6 +142,13 @@ void rf_gpu_pipelines_destroy(rf_gpu_device *device);
 rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory);
 void rf_gpu_pipeline_cache_close(rf_gpu_device *device);
 
+/* ---- precompile.c ---- */
+/* Notes that the recording dispatches `pipeline` with these bindings. */
+rf_result rf_gpu_precompile_note(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings);
+/* Has the driver compile what the recordings dispatch and nothing has dispatched before, on several CPUs. */
+rf_result rf_gpu_precompile(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count);
+void rf_gpu_variants_free(rf_gpu_pipeline *pipeline);
+
 /* ---- queue.c ---- */
 /* Waits for everything submitted; then device writes are visible to the host. */
 rf_result rf_gpu_flush_to_host(rf_gpu_device *device);
@@ -166,6 +183,14 @@ struct rf_gpu_recording {
     uint32_t sets_left, storage_left, texel_left; /* in the newest descriptor pool */
     uint32_t num_timestamps;
     rf_gpu_view_list views;
+    struct {
+        rf_gpu_variant **items;
+        uint32_t count, capacity;
+    } uncompiled; /* that it dispatches, as far as was known while recording */
 };
+
+/* Dispatches nothing, with everything bound that a dispatch needs. */
+rf_result rf_gpu_record_empty_dispatch(rf_gpu_recording *rec, const rf_gpu_pipeline *pipeline,
+                                       const rf_gpu_binding *bindings);
 
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
 #include <string.h>
 
 #include "base/philox.h"
 #include "gpu/internal.h"
+
+#define MAX_COMPILE_THREADS 7 /* besides the caller's */
 
 /* ---- layouts ---- */
 
@@ -102,8 +105,8 @@ static rf_result check_params(const rf_gpu_device *device, const rf_gpu_pipeline
     return RF_OK;
 }
 
-static rf_result compile(rf_gpu_device *device, const rf_gpu_pipeline_params *p, const rf_gpu_layout *layout,
-                         VkPipeline *out)
+/* Touches nothing of the device that another thread might change. */
+static VkResult compile(const rf_gpu_device *device, const rf_gpu_pipeline *p, VkPipeline *out)
 {
     const VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
@@ -111,7 +114,7 @@ static rf_result compile(rf_gpu_device *device, const rf_gpu_pipeline_params *p,
         .pCode = p->shader->words,
     };
     VkSpecializationMapEntry *entries = RF_NEW_ARRAY(VkSpecializationMapEntry, p->num_spec);
-    if (!entries) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!entries) return VK_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < p->num_spec; i++)
         entries[i] = (VkSpecializationMapEntry){ .constantID = i, .offset = i * 4, .size = 4 };
     const VkSpecializationInfo specialization = {
@@ -135,16 +138,16 @@ static rf_result compile(rf_gpu_device *device, const rf_gpu_pipeline_params *p,
             .pName = "main",
             .pSpecializationInfo = p->num_spec > 0 ? &specialization : NULL,
         },
-        .layout = layout->pipeline_layout,
+        .layout = p->layout->pipeline_layout,
     };
     VkResult r = device->vk.CreateShaderModule(device->device, &module_info, NULL, &info.stage.module);
     if (r >= 0) {
         r = device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, NULL, out);
         device->vk.DestroyShaderModule(device->device, info.stage.module, NULL);
     }
+    if (r < 0) *out = VK_NULL_HANDLE;
     rf_free(entries);
-    RF_VK_TRY(device, r, "compiling shader %s", p->shader->name);
-    return RF_OK;
+    return r;
 }
 
 static uint64_t hash_params(const rf_gpu_pipeline_params *p)
@@ -163,48 +166,119 @@ static bool same_params(const rf_gpu_pipeline *a, const rf_gpu_pipeline_params *
 static void destroy_pipeline(rf_gpu_device *device, rf_gpu_pipeline *pipeline)
 {
     device->vk.DestroyPipeline(device->device, pipeline->pipeline, NULL);
+    rf_gpu_variants_free(pipeline);
     rf_free(pipeline->spec);
     rf_free(pipeline);
 }
 
-static rf_result create_pipeline(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline *pipeline)
+static rf_gpu_pipeline *find_pipeline(rf_gpu_pipeline *list, uint64_t hash, const rf_gpu_pipeline_params *params)
+{
+    while (list && !(list->hash == hash && same_params(list, params))) list = list->next;
+    return list;
+}
+
+/* Everything but the compiled shader. */
+static rf_result describe(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline *pipeline)
 {
     pipeline->shader = params->shader;
     pipeline->num_spec = params->num_spec;
     pipeline->spec = RF_NEW_ARRAY(uint32_t, params->num_spec);
     if (!pipeline->spec) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (params->num_spec > 0) memcpy(pipeline->spec, params->spec, params->num_spec * sizeof(uint32_t));
-    RF_TRY(get_layout(device, params, &pipeline->layout));
-    RF_TRY(compile(device, params, pipeline->layout, &pipeline->pipeline));
-    rf_gpu_set_name(device, VK_OBJECT_TYPE_PIPELINE, (uint64_t)pipeline->pipeline, params->shader->name);
-    return RF_OK;
+    return get_layout(device, params, &pipeline->layout);
+}
+
+/* Pipelines still to be compiled, by several threads. */
+typedef struct compilation {
+    const rf_gpu_device *device;
+    rf_gpu_pipeline **pipelines;
+    VkResult *results;
+    uint32_t count;
+    atomic_uint next;
+} compilation;
+
+static void *compile_some(void *argument)
+{
+    compilation *c = argument;
+    for (uint32_t i; (i = atomic_fetch_add(&c->next, 1)) < c->count;)
+        c->results[i] = compile(c->device, c->pipelines[i], &c->pipelines[i]->pipeline);
+    return NULL;
+}
+
+static rf_result compile_list(rf_gpu_device *device, rf_gpu_pipeline *list, uint32_t count)
+{
+    compilation c = { .device = device, .count = count };
+    c.pipelines = RF_NEW_ARRAY(rf_gpu_pipeline *, count);
+    c.results = RF_NEW_ARRAY(VkResult, count);
+    rf_result r = c.pipelines && c.results ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) {
+        for (uint32_t i = 0; i < count; i++, list = list->next) c.pipelines[i] = list;
+        pthread_t threads[MAX_COMPILE_THREADS];
+        const uint32_t cpus = rf_cpu_count(), wanted = count < cpus ? count : cpus;
+        uint32_t started = 0; /* besides this one */
+        while (started < MAX_COMPILE_THREADS && started + 1 < wanted &&
+               pthread_create(&threads[started], NULL, compile_some, &c) == 0)
+            started++;
+        compile_some(&c);
+        for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+        for (uint32_t i = 0; r >= 0 && i < count; i++)
+            if (c.results[i] < 0)
+                r = RF_GPU_FAIL(device, c.results[i], "compiling shader %s", c.pipelines[i]->shader->name);
+    }
+    rf_free(c.pipelines);
+    rf_free(c.results);
+    return r;
+}
+
+/* Puts what the device does not have yet in front of *fresh. */
+static rf_result collect(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline **fresh,
+                         uint32_t *num_fresh, rf_gpu_pipeline **out)
+{
+    RF_TRY(check_params(device, params));
+    const uint64_t hash = hash_params(params);
+    *out = find_pipeline(device->pipelines, hash, params);
+    if (!*out) *out = find_pipeline(*fresh, hash, params);
+    if (*out) return RF_OK;
+    rf_gpu_pipeline *pipeline = RF_NEW(rf_gpu_pipeline);
+    if (!pipeline) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    pipeline->hash = hash;
+    pipeline->next = *fresh;
+    *fresh = *out = pipeline;
+    ++*num_fresh;
+    return describe(device, params, pipeline);
+}
+
+rf_result rf_gpu_pipelines_get(rf_gpu_device *device, const rf_gpu_pipeline_params *params, uint32_t count,
+                               rf_gpu_pipeline **out)
+{
+    RF_REQUIRE(out || count == 0, "out is NULL");
+    for (uint32_t i = 0; i < count; i++) out[i] = NULL;
+    RF_REQUIRE(device, "device is NULL");
+    RF_REQUIRE(params || count == 0, "params is NULL");
+    RF_TRY(rf_gpu_check_lost(device));
+    rf_gpu_pipeline *fresh = NULL;
+    uint32_t num_fresh = 0;
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; r >= 0 && i < count; i++) r = collect(device, &params[i], &fresh, &num_fresh, &out[i]);
+    if (r >= 0 && num_fresh > 0) r = compile_list(device, fresh, num_fresh);
+    for (uint32_t i = 0; r < 0 && i < count; i++) out[i] = NULL;
+    while (fresh) {
+        rf_gpu_pipeline *pipeline = fresh;
+        fresh = pipeline->next;
+        if (r < 0) {
+            destroy_pipeline(device, pipeline);
+            continue;
+        }
+        rf_gpu_set_name(device, VK_OBJECT_TYPE_PIPELINE, (uint64_t)pipeline->pipeline, pipeline->shader->name);
+        pipeline->next = device->pipelines;
+        device->pipelines = pipeline;
+    }
+    return r;
 }
 
 rf_result rf_gpu_pipeline_get(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline **out)
 {
-    RF_REQUIRE(out, "out is NULL");
-    *out = NULL;
-    RF_REQUIRE(device, "device is NULL");
-    RF_TRY(rf_gpu_check_lost(device));
-    RF_TRY(check_params(device, params));
-    const uint64_t hash = hash_params(params);
-    for (rf_gpu_pipeline *p = device->pipelines; p; p = p->next)
-        if (p->hash == hash && same_params(p, params)) {
-            *out = p;
-            return RF_OK;
-        }
-    rf_gpu_pipeline *pipeline = RF_NEW(rf_gpu_pipeline);
-    if (!pipeline) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    pipeline->hash = hash;
-    const rf_result r = create_pipeline(device, params, pipeline);
-    if (r < 0) {
-        destroy_pipeline(device, pipeline);
-        return r;
-    }
-    pipeline->next = device->pipelines;
-    device->pipelines = pipeline;
-    *out = pipeline;
-    return RF_OK;
+    return rf_gpu_pipelines_get(device, params, 1, out);
 }
 
 void rf_gpu_pipelines_destroy(rf_gpu_device *device)

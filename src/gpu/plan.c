@@ -170,6 +170,7 @@ static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_devi
     caps->driver_version = s->properties.driverVersion;
     caps->is_cpu = s->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     caps->max_loop_iterations = caps->driver == RF_DRIVER_LAVAPIPE ? 32767 : 0;
+    caps->compiles_at_dispatch = caps->driver == RF_DRIVER_LAVAPIPE;
     caps->subgroup_size = max_u32(s->properties11.subgroupSize, 1);
     const VkSubgroupFeatureFlags ops = s->properties11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT
                                            ? s->properties11.subgroupSupportedOperations

@@ -64,6 +64,7 @@ rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, ui
         for (uint32_t k = 0; k < i; k++)
             RF_REQUIRE(recs[k] != recs[i], "recording '%s' is in one submission twice", recs[i]->name);
     }
+    RF_TRY(rf_gpu_precompile(device, recs, count));
     VkCommandBuffer few[MAX_INLINE_RECORDINGS];
     VkCommandBuffer *commands = count <= MAX_INLINE_RECORDINGS ? few : RF_NEW_ARRAY(VkCommandBuffer, count);
     if (!commands) return RF_ERROR_OUT_OF_HOST_MEMORY;

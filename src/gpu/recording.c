@@ -88,6 +88,7 @@ void rf_gpu_recording_destroy(rf_gpu_recording **rec_pointer)
     for (uint32_t i = 0; i < rec->query_pools.count; i++)
         vk->DestroyQueryPool(device->device, (VkQueryPool)rec->query_pools.items[i], NULL);
     if (rec->command_pool) vk->DestroyCommandPool(device->device, rec->command_pool, NULL);
+    rf_free(rec->uncompiled.items);
     rf_free(rec->views.items);
     rf_free(rec->descriptor_pools.items);
     rf_free(rec->query_pools.items);
@@ -254,6 +255,33 @@ static rf_result bind_descriptors(rf_gpu_recording *rec, const rf_gpu_pipeline *
 
 /* ---- commands ---- */
 
+static rf_result bind(rf_gpu_recording *rec, const rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
+                      const void *push)
+{
+    const rf_vk_device *vk = &rec->device->vk;
+    const rf_gpu_layout *layout = pipeline->layout;
+    if (layout->num_bindings > 0) RF_TRY(bind_descriptors(rec, pipeline, bindings));
+    if (rec->bound != pipeline) {
+        vk->CmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->pipeline);
+        rec->bound = pipeline;
+    }
+    if (layout->push_size > 0)
+        vk->CmdPushConstants(rec->commands, layout->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, layout->push_size,
+                             push);
+    return RF_OK;
+}
+
+rf_result rf_gpu_record_empty_dispatch(rf_gpu_recording *rec, const rf_gpu_pipeline *pipeline,
+                                       const rf_gpu_binding *bindings)
+{
+    void *zeros = rf_calloc(1, pipeline->layout->push_size);
+    if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = bind(rec, pipeline, bindings, zeros);
+    rf_free(zeros);
+    if (r >= 0) rec->device->vk.CmdDispatch(rec->commands, 0, 1, 1);
+    return r;
+}
+
 rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
                                  const void *push, const uint32_t grid[3], const char *label)
 {
@@ -272,14 +300,8 @@ rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipelin
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return RF_OK;
 
     const rf_vk_device *vk = &rec->device->vk;
-    if (layout->num_bindings > 0) RF_TRY(bind_descriptors(rec, pipeline, bindings));
-    if (rec->bound != pipeline) {
-        vk->CmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->pipeline);
-        rec->bound = pipeline;
-    }
-    if (layout->push_size > 0)
-        vk->CmdPushConstants(rec->commands, layout->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, layout->push_size,
-                             push);
+    RF_TRY(rf_gpu_precompile_note(rec, pipeline, bindings));
+    RF_TRY(bind(rec, pipeline, bindings, push));
     const bool labelled =
         label && rec->device->gpu->debug_utils && vk->CmdBeginDebugUtilsLabelEXT && vk->CmdEndDebugUtilsLabelEXT;
     if (labelled) {

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compiling ahead on drivers that compile a pipeline at its first dispatch, one after the other in the thread of the
+ * queue (caps->compiles_at_dispatch). Before recordings are submitted whose pipelines were never dispatched, each of
+ * these is dispatched once with an empty grid, the longest first, and when that turns out to take its time, further
+ * devices of the same kind do the same for others of them, each in a thread of its own. What those compile reaches the
+ * first device through the driver's cache on disk. With a driver whose cache is warm no second device is opened.
+ */
+#ifndef RF_GPU_PRECOMPILE_H
+#define RF_GPU_PRECOMPILE_H
+
+#include "gpu/gpu.h"
+
+/* How texel buffers are bound, a bit per binding, as far as it goes into the code: lavapipe 22.3 compiles a shader anew
+ * for every format, for buffers whose size is a power of two, and (it reads the size as a mipmap range) for views whose
+ * size has nothing in bits 8 to 15. Bits of storage buffers are zero. */
+typedef struct rf_gpu_texel_forms {
+    uint32_t rgba, power_of_two, short_span;
+} rf_gpu_texel_forms;
+void rf_gpu_texel_forms_add(rf_gpu_texel_forms *forms, uint32_t binding, uint32_t components, uint64_t buffer_size,
+                            uint64_t view_size);
+/* Devices to open besides the first, for so many variants on so many CPUs. */
+uint32_t rf_gpu_precompile_helpers(uint32_t variants, uint32_t cpus);
+
+#endif
