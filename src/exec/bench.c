@@ -2,14 +2,12 @@
 /* The op benchmark: every kernel of the table at its benchmark cases, and the memcpy rate to hold it against. */
 #include <ringfire/bench.h>
 
-#include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/platform.h"
 #include "exec/case_data.h"
 #include "exec/internal.h"
+#include "gpu/device_select.h"
 #include "ops/ops.h"
 
 typedef struct op_bench {
@@ -24,51 +22,15 @@ typedef struct op_bench {
 
 /* ---- the device ---- */
 
-static bool contains(const char *text, const char *part, size_t length)
-{
-    for (; *text; text++)
-        if (strncasecmp(text, part, length) == 0) return true;
-    return false;
-}
-
-static bool matches(const rf_device_info *info, const char *entry, size_t length)
-{
-    if (strspn(entry, "0123456789") >= length) return strtoul(entry, NULL, 10) == info->index;
-    return contains(info->name, entry, length) || contains(info->driver_name, entry, length);
-}
-
-/* The first entry of the list, or with none ("all" too) the first usable device, GPUs before software. */
-static rf_result pick_device(const char *entry, const rf_device_info *infos, uint32_t count, uint32_t *index)
-{
-    if (!entry) entry = rf_env("RINGFIRE_DEVICES");
-    while (entry && isspace((unsigned char)*entry)) entry++;
-    const size_t length = entry ? strcspn(entry, ",") : 0;
-    const bool any = length == 0 || (length == 3 && strncasecmp(entry, "all", 3) == 0);
-    const rf_device_info *best = NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!infos[i].usable || !(any || matches(&infos[i], entry, length))) continue;
-        if (!best || (any && best->type == RF_DEVICE_TYPE_CPU && infos[i].type != RF_DEVICE_TYPE_CPU)) best = &infos[i];
-    }
-    if (!best)
-        return RF_FAIL(RF_ERROR_NOT_FOUND, "device '%.*s' matches no usable device; `ringfire devices` lists them",
-                       (int)length, entry ? entry : "");
-    *index = best->index;
-    return RF_OK;
-}
-
 static rf_result open_device(op_bench *b)
 {
     const rf_device_options *options = &b->params->options;
-    const char *validation = rf_env("RINGFIRE_VALIDATION");
-    const bool validate = options->validation || (validation && strcmp(validation, "0") != 0);
-    RF_TRY(rf_gpu_create(&(rf_gpu_params){ .validation = validate }, &b->gpu));
-    uint32_t count = 0, index = 0;
-    RF_TRY(rf_gpu_list(b->gpu, NULL, &count));
-    const uint32_t capacity = count;
-    rf_device_info *infos = RF_NEW_ARRAY(rf_device_info, capacity);
-    if (!infos) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result r = rf_gpu_list(b->gpu, infos, &count);
-    if (r >= 0) r = pick_device(b->params->device, infos, count < capacity ? count : capacity, &index);
+    RF_TRY(rf_gpu_create(&(rf_gpu_params){ .validation = options->validation }, &b->gpu));
+    const char *wanted = b->params->device ? b->params->device : rf_env("RINGFIRE_DEVICES");
+    uint32_t count, index = 0;
+    rf_device_info *infos;
+    rf_result r = rf_gpu_list_all(b->gpu, &infos, &count);
+    if (r >= 0) r = rf_device_select_one(wanted, infos, count, &index);
     rf_free(infos);
     RF_TRY(r);
     b->cache = options->no_cache ? NULL : rf_cache_directory(options->cache_directory);

@@ -104,6 +104,16 @@ rf_result rf_gpu_list(rf_gpu *gpu, rf_device_info *infos, uint32_t *count)
     return RF_OK;
 }
 
+rf_result rf_gpu_list_all(rf_gpu *gpu, rf_device_info **infos, uint32_t *count)
+{
+    *infos = NULL;
+    *count = 0;
+    RF_TRY(rf_gpu_list(gpu, NULL, count));
+    *infos = RF_NEW_ARRAY(rf_device_info, *count);
+    if (!*infos) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    return rf_gpu_list(gpu, *infos, count);
+}
+
 rf_result rf_devices_list(rf_device_info *infos, uint32_t *count)
 {
     RF_REQUIRE(count, "count is NULL");

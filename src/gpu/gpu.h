@@ -19,13 +19,15 @@ typedef struct rf_gpu_pipeline rf_gpu_pipeline;
 typedef struct rf_gpu_recording rf_gpu_recording;
 
 typedef struct rf_gpu_params {
-    bool validation; /* VK_LAYER_KHRONOS_validation with synchronisation validation; an error when not installed */
+    bool validation; /* (or RINGFIRE_VALIDATION=1) VK_LAYER_KHRONOS_validation with synchronisation validation; an error when not installed */
 } rf_gpu_params;
 /* Opens the loader (libvulkan.so.1, through dlopen) and creates an instance. */
 rf_result rf_gpu_create(const rf_gpu_params *params, rf_gpu **out);
 /* After its devices. */
 void rf_gpu_destroy(rf_gpu **gpu);
 rf_result rf_gpu_list(rf_gpu *gpu, rf_device_info *infos, uint32_t *count); /* as rf_devices_list */
+/* All of them in a new array, freed with rf_free. */
+rf_result rf_gpu_list_all(rf_gpu *gpu, rf_device_info **infos, uint32_t *count);
 /* Warnings and errors of the validation layer so far, and the text of the first. Thread-safe. */
 uint64_t rf_gpu_validation_messages(const rf_gpu *gpu, const char **first);
 

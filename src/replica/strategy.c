@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/platform.h"
-#include "replica/device_select.h"
+#include "gpu/device_select.h"
 #include "replica/internal.h"
 
 /* ---- lifetime ---- */
@@ -131,19 +131,6 @@ rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *co
 
 /* ---- creation ---- */
 
-static rf_result list_devices(rf_gpu *gpu, rf_device_info **infos, uint32_t *count)
-{
-    *infos = NULL;
-    *count = 0;
-    RF_TRY(rf_gpu_list(gpu, NULL, count));
-    *infos = RF_NEW_ARRAY(rf_device_info, *count);
-    if (!*infos) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    uint32_t listed = *count;
-    RF_TRY(rf_gpu_list(gpu, *infos, &listed));
-    if (listed < *count) *count = listed;
-    return RF_OK;
-}
-
 static rf_result open_replica(rf_strategy *s, rf_replica *replica, uint32_t index, const rf_device_options *options,
                               const char *cache)
 {
@@ -196,9 +183,7 @@ static rf_strategy *allocate(void)
 
 static rf_result create_gpu(rf_strategy *s, const rf_device_options *options)
 {
-    const char *validation = rf_env("RINGFIRE_VALIDATION");
-    const rf_gpu_params params = { .validation = options->validation || (validation && strcmp(validation, "0") != 0) };
-    return rf_gpu_create(&params, &s->gpu);
+    return rf_gpu_create(&(rf_gpu_params){ .validation = options->validation }, &s->gpu);
 }
 
 static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
@@ -209,7 +194,7 @@ static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
     RF_TRY(create_gpu(s, &p->device));
     rf_device_info *infos;
     uint32_t num_infos, *indices = NULL, count = 0;
-    rf_result r = list_devices(s->gpu, &infos, &num_infos);
+    rf_result r = rf_gpu_list_all(s->gpu, &infos, &num_infos);
     if (r >= 0)
         r = rf_device_select(p->devices ? p->devices : rf_env("RINGFIRE_DEVICES"), infos, num_infos, &indices, &count);
     rf_free(infos);
@@ -289,32 +274,18 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
     return RF_OK;
 }
 
-/* The first entry of a list, as a new string. */
-static char *first_entry(const char *list)
-{
-    char *entry = rf_strdup(list);
-    if (entry) entry[strcspn(entry, ",")] = '\0';
-    return entry;
-}
-
 static rf_result open_one_device(rf_strategy *s, const rf_one_device_params *p)
 {
     RF_REQUIRE(!p->device || !strchr(p->device, ','),
                "rf_strategy_create_one_device: device '%s' is a list; name one, or use rf_strategy_create_mirrored()",
                p->device);
     RF_TRY(create_gpu(s, &p->options));
-    const char *wanted = p->device ? p->device : rf_env("RINGFIRE_DEVICES");
-    char *entry = NULL;
-    if (wanted) {
-        entry = first_entry(wanted);
-        if (!entry) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
     rf_device_info *infos;
     uint32_t num_infos, index = 0;
-    rf_result r = list_devices(s->gpu, &infos, &num_infos);
-    if (r >= 0) r = rf_device_select_one(entry, infos, num_infos, &index);
+    rf_result r = rf_gpu_list_all(s->gpu, &infos, &num_infos);
+    if (r >= 0)
+        r = rf_device_select_one(p->device ? p->device : rf_env("RINGFIRE_DEVICES"), infos, num_infos, &index);
     rf_free(infos);
-    rf_free(entry);
     return r < 0 ? r : open_replicas(s, &index, 1, &p->options);
 }
 

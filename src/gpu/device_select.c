@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/device_select.h"
+#include "gpu/device_select.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -156,10 +156,17 @@ static int preference(rf_device_type type)
 
 rf_result rf_device_select_one(const char *entries, const rf_device_info *infos, uint32_t num_infos, uint32_t *index)
 {
-    uint32_t *indices, count;
-    RF_TRY(rf_device_select(entries, infos, num_infos, &indices, &count));
+    char *text = rf_strdup(entries ? entries : "all");
+    if (!text) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    text[strcspn(text, ",")] = '\0';
+    const char *entry = trim(text);
+    const bool any = strcasecmp(entry, "all") == 0;
+    uint32_t *indices = NULL, count = 0;
+    const rf_result r = rf_device_select(entry, infos, num_infos, &indices, &count);
+    rf_free(text);
+    RF_TRY(r);
     *index = indices[0];
-    for (uint32_t i = 1; !entries && i < count; i++)
+    for (uint32_t i = 1; any && i < count; i++)
         if (preference(infos[indices[i]].type) > preference(infos[*index].type)) *index = indices[i];
     rf_free(indices);
     return RF_OK;
