@@ -73,6 +73,8 @@ static const rf_conv2d_attr groups_bias = { .padding = RF_PADDING_SAME, .stride 
 #define MANY_SAME        (50, 3, 2, 4, 3, 3, 4, 6, 3, 2)
 #define MANY_STRIDED     (53, 5, 5, 6, 2, 2, 6, 5, 2, 2)
 #define MANY_SMALL       (13, 5, 4, 3, 3, 2, 3, 4, 3, 3)
+#define MANY             (37, 7, 6, 8, 3, 3, 8, 12, 5, 4)
+#define MANY_ODD         (41, 6, 7, 3, 3, 2, 3, 5, 4, 6)
 #define CONV2            (64, 13, 13, 32, 3, 3, 32, 64, 11, 11)
 #define CONV2_ODD        (61, 13, 13, 31, 3, 3, 31, 61, 11, 11)
 #define CONV1            (64, 28, 28, 1, 3, 3, 1, 32, 26, 26)
@@ -108,6 +110,8 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "gelu", .attr = &valid_gelu, FORWARD(ONE_CHANNEL), TOLERANCE(9) },
     { .name = "groups_bias_tanh", .attr = &groups_tanh, .n_in = 3,
       .in = { T4(2, 5, 6, 8), T4(2, 3, 4, 20), T1(20) }, TOLERANCE(24) },
+    { .name = "many", .attr = &valid_relu, FORWARD_BIAS(MANY, 12), TOLERANCE(72) },
+    { .name = "many_odd", .attr = &valid, FORWARD_BIAS(MANY_ODD, 5), TOLERANCE(18) },
     { .name = "conv2_b64", .attr = &valid_relu, FORWARD_BIAS(CONV2, 64), .benchmark = true,
       .large = true, TOLERANCE(288) },
     { .name = "conv2_odd", .attr = &valid_relu, FORWARD_BIAS(CONV2_ODD, 61),
@@ -140,7 +144,9 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "deep", .attr = &valid, DATA(DEEP), TOLERANCE(216) },
     { .name = "many_same", .attr = &same, DATA(MANY_SAME), TOLERANCE(54) },
     { .name = "many_strided", .attr = &valid_2, DATA(MANY_STRIDED), TOLERANCE(20) },
-    { .name = "many", .attr = &valid, DATA(MANY_SMALL), TOLERANCE(24) },
+    { .name = "many_small", .attr = &valid, DATA(MANY_SMALL), TOLERANCE(24) },
+    { .name = "many", .attr = &valid, DATA(MANY), TOLERANCE(108) },
+    { .name = "many_odd", .attr = &valid, DATA(MANY_ODD), TOLERANCE(30) },
     { .name = "conv2_b64", .attr = &valid, DATA(CONV2), .benchmark = true, .large = true, TOLERANCE(576) },
     { .name = "conv2_odd", .attr = &valid, DATA(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(549) },
     { .name = "conv1_b64", .attr = &valid, DATA(CONV1), .benchmark = true, .large = true, TOLERANCE(288) },
@@ -167,6 +173,8 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "one_channel", .attr = &valid_bias, FILTER(ONE_CHANNEL), TOLERANCE(280) },
     { .name = "rgb", .attr = &valid, FILTER(RGB), TOLERANCE(112) },
     { .name = "deep", .attr = &valid_bias, FILTER(DEEP), TOLERANCE(6) },
+    { .name = "many", .attr = &valid_bias, FILTER(MANY), TOLERANCE(740) },
+    { .name = "many_odd", .attr = &valid_bias, FILTER(MANY_ODD), TOLERANCE(984) },
     { .name = "conv2_b64", .attr = &valid_bias, FILTER(CONV2), .benchmark = true, .large = true, TOLERANCE(7744) },
     { .name = "conv2_odd", .attr = &valid_bias, FILTER(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(7381) },
     { .name = "conv1_b64", .attr = &valid_bias, FILTER(CONV1), .benchmark = true, .large = true, TOLERANCE(43264) },

@@ -327,6 +327,8 @@ static const rf_op_case avg_pool_cases[] = {
     CASE("default_1x2x2x1", .attr = NULL, (1, 1, 1, 1), (1, 2, 2, 1)),                                                 \
     CASE("2x2_2x5x4x3", ATTR(2, 2, 2, 2, VALID), (2, 2, 2, 3), (2, 5, 4, 3)),                                          \
     CASE("2x2_3x9x11x8", ATTR(2, 2, 2, 2, VALID), (3, 4, 5, 8), (3, 9, 11, 8)),                                        \
+    CASE("2x2_21x8x10x4", ATTR(2, 2, 2, 2, VALID), (21, 4, 5, 4), (21, 8, 10, 4)),                                     \
+    CASE("3x3_s2_same_70x7x5x3", ATTR(3, 3, 2, 2, SAME), (70, 4, 3, 3), (70, 7, 5, 3)),                                        \
     CASE("2x2_3x8x11x4", ATTR(2, 2, 2, 2, VALID), (3, 4, 5, 4), (3, 8, 11, 4)),                                        \
     CASE("3x3_s1_same_2x5x6x3", ATTR(3, 3, 1, 1, SAME), (2, 5, 6, 3), (2, 5, 6, 3)),                                   \
     CASE("3x3_s1_same_2x5x6x4", ATTR(3, 3, 1, 1, SAME), (2, 5, 6, 4), (2, 5, 6, 4)),                                   \

@@ -3,11 +3,10 @@
  * Walks the op table: every eligible kernel of every op at every case on every Vulkan device found, against the op's
  * reference, between guard zones, twice for determinism, in place where the op allows it; then gradients (gradient.c).
  *
- *   test_ops [--quick] [--sample N] [--clamp] [--validation] [--all-shaders] [--verbose] [--op NAME] [--case NAME]
- * [--kernel NAME]
- *            [--device NAME]
+ *   test_ops [--quick] [--sample N] [--clamp] [--split] [--validation] [--all-shaders] [--verbose] [--op NAME]
+ *            [--case NAME] [--kernel NAME] [--device NAME]
  * Names match when they contain NAME. --quick leaves out large cases, --sample takes N cases of each op, spread over
- * its table.
+ * its table. --split plays devices that cannot bind a case's largest tensor at once, and tests no gradients.
  *
  * One line per op; the exit status is 1 when anything failed.
  */
@@ -19,7 +18,10 @@
 #include <time.h>
 
 #include "base/half.h"
+#include "exec/internal.h"
 #include "walk.h"
+
+#define SMALLEST_RANGE 4096 /* of --split: kernels take tensors apart in units of up to some hundred bytes */
 
 void walk_fail(walk *w, walk_counts *counts, const rf_op *op, const char *case_name, const char *kernel,
                const char *device, const char *format, ...)
@@ -172,10 +174,54 @@ static void run_kernel(case_run *run, const rf_kernel *kernel, const walk_device
     }
 }
 
+/* Whether dimension 0 of a tensor counts what dimension 0 of input 0 does: examples, rows. Numbers may agree by chance. */
+static bool is_counted(const rf_op_call *call, uint32_t tensor)
+{
+    const bool conv = strncmp(call->op->name, "conv2d", 6) == 0, is_out = tensor >= call->n_in;
+    const rf_tensor_desc *desc = is_out ? &call->out[tensor - call->n_in] : &call->in[tensor];
+    if (conv && (tensor == 1 || is_out) && desc != &call->out[0]) return call->op == &rf_op_conv2d_filter_grad && !is_out;
+    if (call->op == &rf_op_conv2d_filter_grad && is_out) return false;
+    /* These go through a list in one piece. */
+    if ((call->op == &rf_op_cumsum || call->op == &rf_op_metric_accumulate) && desc->shape.rank == 1) return false;
+    return desc->shape.rank > 0 && call->in[0].shape.rank > 0 && desc->shape.dim[0] == call->in[0].shape.dim[0];
+}
+
+static const rf_tensor_desc *tensor_of(const rf_op_call *call, uint32_t i)
+{
+    return i < call->n_in ? &call->in[i] : &call->out[i - call->n_in];
+}
+
+/* Lets a descriptor span a third of the largest tensor, but enough for what need not be taken apart: as many examples (or
+ * rows) as it takes until the next starts where descriptors may, in all tensors, and tensors that have none. False when
+ * nothing is left to take apart. */
+static bool limit_range(const rf_op_call *call, rf_device_caps *caps)
+{
+    uint64_t largest = 0, piece = SMALLEST_RANGE, step = 1;
+    for (uint32_t i = 0; i < call->n_in + call->n_out; i++) {
+        const rf_tensor_desc *desc = tensor_of(call, i);
+        const uint64_t bytes = rf_tensor_bytes(desc);
+        if (bytes > largest) largest = bytes;
+        while (is_counted(call, i) && step < (uint64_t)desc->shape.dim[0] &&
+               bytes / (uint64_t)desc->shape.dim[0] * step % caps->buffer_alignment != 0)
+            step *= 2;
+    }
+    for (uint32_t i = 0; i < call->n_in + call->n_out; i++) {
+        const rf_tensor_desc *desc = tensor_of(call, i);
+        const uint64_t bytes = rf_tensor_bytes(desc);
+        const uint64_t own = is_counted(call, i) ? bytes / (uint64_t)desc->shape.dim[0] * step : bytes;
+        if (own > piece) piece = own;
+    }
+    const uint64_t range = largest / 3 > piece ? largest / 3 : piece;
+    caps->max_storage_range = rf_align_up(range, caps->buffer_alignment) + 2 * (uint64_t)caps->buffer_alignment;
+    return caps->max_storage_range < largest;
+}
+
 static void run_device(case_run *run, const walk_device *d)
 {
     uint32_t eligible = 0;
-    const rf_device_caps *caps = rf_gpu_caps(d->gpu);
+    rf_device_caps *caps = &d->exec->caps;
+    *caps = *rf_gpu_caps(d->gpu);
+    if (run->w->options.split && !limit_range(&run->start.call, caps)) return;
     for (uint32_t i = 0; i < run->op->num_kernels; i++) {
         const rf_kernel *kernel = run->op->kernels[i];
         if (kernel->score(&run->start.call, caps) <= 0) continue;
@@ -267,7 +313,7 @@ static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_
         for (uint32_t d = 0; d < w->num_devices; d++) run_device(&run, &w->devices[d]);
     }
     free_all(&run);
-    if (c->check_gradient) walk_gradient(w, counts, op, c);
+    if (c->check_gradient && !w->options.split) walk_gradient(w, counts, op, c);
 }
 
 static double seconds_now(void)
@@ -347,6 +393,7 @@ static bool parse(int argc, char **argv, walk_options *o)
         }
         bool *flag = strcmp(a, "--quick") == 0         ? &o->quick
                      : strcmp(a, "--clamp") == 0       ? &o->clamp
+                     : strcmp(a, "--split") == 0       ? &o->split
                      : strcmp(a, "--validation") == 0  ? &o->validation
                      : strcmp(a, "--all-shaders") == 0 ? &o->all_shaders
                      : strcmp(a, "--verbose") == 0     ? &o->verbose

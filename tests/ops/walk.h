@@ -15,6 +15,7 @@ typedef struct walk_options {
     bool quick;      /* leave out large and benchmark-size cases */
     uint32_t sample; /* at most so many cases of each op; 0: all */
     bool clamp, validation;
+    bool split;                                   /* no descriptor may span more than a third of the largest tensor */
     bool all_shaders;                             /* fail when a shader is in no kernel's plan */
     bool verbose;                                 /* a line for every kernel run */
     const char *op, *case_name, *kernel, *device; /* only names that contain this; NULL: all */
