@@ -19,7 +19,7 @@ void rf_device_caps_clamp(rf_device_caps *caps)
     at_most(&caps->max_texel_elements, 65536);
     if (caps->max_storage_range > 1u << 27) caps->max_storage_range = 1u << 27;
     if (caps->buffer_alignment < 256) caps->buffer_alignment = 256;
-    caps->subgroup_shuffle = caps->subgroup_ballot = caps->subgroup_arithmetic = false;
+    caps->subgroup_shuffle = caps->subgroup_ballot = caps->subgroup_arithmetic = caps->subgroup_quad = false;
     caps->full_subgroups = false;
     caps->fp16 = caps->int8 = caps->int64 = false;
 }

@@ -19,7 +19,7 @@ typedef struct rf_device_caps {
     uint32_t driver_version;
     bool is_cpu;                 /* software device: kernels made for SIMD lanes, not for shared memory */
     uint32_t subgroup_size;      /* the size every dispatch runs with */
-    bool subgroup_shuffle, subgroup_ballot, subgroup_arithmetic; /* in compute shaders */
+    bool subgroup_shuffle, subgroup_ballot, subgroup_arithmetic, subgroup_quad; /* in compute shaders */
     bool full_subgroups;         /* computeFullSubgroups + size control: a workgroup of subgroup_size is one subgroup */
     uint32_t max_workgroup_size[3], max_workgroup_invocations, max_grid[3];
     uint32_t max_shared_memory, max_push_constants;

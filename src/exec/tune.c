@@ -167,6 +167,7 @@ static char *file_path(const rf_exec *exec, const char *directory)
         caps->subgroup_size,
         caps->full_subgroups,
         caps->subgroup_shuffle,
+        caps->subgroup_quad,
         caps->max_workgroup_invocations,
         caps->max_shared_memory,
         caps->max_texel_elements,

@@ -178,6 +178,7 @@ static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_devi
     caps->subgroup_shuffle = ops & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
     caps->subgroup_ballot = ops & VK_SUBGROUP_FEATURE_BALLOT_BIT;
     caps->subgroup_arithmetic = ops & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+    caps->subgroup_quad = ops & VK_SUBGROUP_FEATURE_QUAD_BIT;
     caps->full_subgroups =
         plan->subgroup_features.subgroupSizeControl && plan->subgroup_features.computeFullSubgroups &&
         (s->subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) &&

@@ -136,12 +136,12 @@ static double score_filter(const rf_lanes_set *set, const rf_op_call *call, cons
 
 /* Without padding, but loads cost four times as much. */
 static double score_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps, uint64_t rows,
-                           uint32_t rows_per_tile)
+                           const rf_lanes_tile *tile)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (!travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
-    const double waste = (double)rf_align_up((uint64_t)g.cog, set->lanes * 4) / (double)g.cog *
-                         (double)rf_align_up(rows, rows_per_tile) / (double)rows;
+    const double waste = (double)rf_align_up((uint64_t)g.cog, tile->groups * 4 * set->lanes) / (double)g.cog *
+                         (double)rf_align_up(rows, tile->rows) / (double)rows;
     const double packed = g.cog % 4 ? (double)rf_tensor_bytes(&call->in[1]) : 0;
     return rf_lanes_score(set, caps, call->op->cost(call).flops * waste * 2.5, packed, 1u + (g.cog % 4 != 0));
 }
@@ -149,13 +149,13 @@ static double score_scalar(const rf_lanes_set *set, const rf_op_call *call, cons
 static double score_forward_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return score_scalar(set, call, caps, (uint64_t)(g.n * g.oh * g.ow), set->gather_scalar.rows);
+    return score_scalar(set, call, caps, (uint64_t)(g.n * g.oh * g.ow), &set->gather_scalar);
 }
 
 static double score_filter_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return score_scalar(set, call, caps, (uint64_t)(g.kh * g.kw * g.cig), set->grad_scalar.rows);
+    return score_scalar(set, call, caps, (uint64_t)(g.kh * g.kw * g.cig), &set->grad_scalar);
 }
 
 #define CONV_KERNELS(set)                                                                                              \
@@ -168,4 +168,5 @@ static double score_filter_scalar(const rf_lanes_set *set, const rf_op_call *cal
 CONV_KERNELS(lanes8_texel);
 CONV_KERNELS(lanes8_storage);
 CONV_KERNELS(lanes4_storage);
+CONV_KERNELS(lanes4_quad);
 CONV_KERNELS(lanes16_texel);

@@ -270,6 +270,7 @@ static uint64_t growth(const rf_op_call *call, uint32_t input)
 bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     if (caps->subgroup_size != set->lanes || !caps->full_subgroups) return false;
+    if (set->quad && !caps->subgroup_quad) return false;
     if (set->shuffle ? !caps->subgroup_shuffle : !caps->subgroup_ballot) return false;
     for (uint32_t i = 0; i < call->n_in; i++) {
         if (call->op->shape_only >> i & 1) continue;
@@ -306,7 +307,15 @@ const rf_lanes_set rf_lanes8_storage = {
     .lanes = 8, .favourite = RF_DRIVER_OTHER, SHADERS(lanes8_storage, 32, NONE, NONE),
 };
 const rf_lanes_set rf_lanes4_storage = {
-    .lanes = 4, .favourite = RF_DRIVER_SWIFTSHADER, SHADERS(lanes4_storage, 16, NONE, NONE),
+    .lanes = 4, .favourite = RF_DRIVER_OTHER, SHADERS(lanes4_storage, 16, NONE, NONE),
+};
+const rf_lanes_set rf_lanes4_quad = {
+    .lanes = 4, .quad = true, .favourite = RF_DRIVER_SWIFTSHADER,
+    .gather = { TILE(lanes4_quad_gather_2, 32, 2), TILE(lanes4_quad_gather_1, 32, 1) },
+    .grad = { TILE(lanes4_quad_grad_2, 32, 2), TILE(lanes4_quad_grad_1, 32, 1) },
+    /* Of these, quad kernels take SwiftShader five to seven seconds each to compile. */
+    .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 2), TILE(lanes4_storage_gather_t_1, 16, 1) },
+    .gather_scalar = TILE(lanes4_storage_gather_s, 16, 1), .grad_scalar = TILE(lanes4_storage_grad_s, 16, 1),
 };
 const rf_lanes_set rf_lanes16_texel = {
     .lanes = 16, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE, SHADERS(lanes16_texel, 64, NONE, NONE),

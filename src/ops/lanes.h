@@ -19,12 +19,12 @@ enum { RF_LANES_WIDE, RF_LANES_NARROW, RF_LANES_TALL /* not in every set */, RF_
 /* All shaders built for one way of loading and handing round values. */
 typedef struct rf_lanes_set {
     uint32_t lanes;
-    bool texel, shuffle;
+    bool texel, shuffle, quad; /* what they need; without shuffle, broadcasts */
     rf_driver favourite;  /* where it was measured to be the fastest */
     rf_lanes_tile gather[RF_LANES_SHAPES], gather_transposed[RF_LANES_SHAPES], grad[RF_LANES_SHAPES];
     rf_lanes_tile gather_scalar, grad_scalar;
 } rf_lanes_set;
-extern const rf_lanes_set rf_lanes8_texel, rf_lanes8_storage, rf_lanes4_storage, rf_lanes16_texel;
+extern const rf_lanes_set rf_lanes8_texel, rf_lanes8_storage, rf_lanes4_storage, rf_lanes4_quad, rf_lanes16_texel;
 
 /* An operand: a whole tensor of the call, or what a pack made of one in the workspace. */
 typedef struct rf_lanes_operand {
@@ -118,9 +118,9 @@ const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows,
 /* For tables: declarations and addresses of an op's kernels of every set. */
 #define RF_LANES_DECLARE(op, suffix)                                                                                   \
     extern const rf_kernel rf_##op##_lanes8_texel##suffix, rf_##op##_lanes8_storage##suffix,                           \
-        rf_##op##_lanes4_storage##suffix, rf_##op##_lanes16_texel##suffix
+        rf_##op##_lanes4_storage##suffix, rf_##op##_lanes4_quad##suffix, rf_##op##_lanes16_texel##suffix
 #define RF_LANES_LIST(op, suffix)                                                                                      \
     &rf_##op##_lanes8_texel##suffix, &rf_##op##_lanes8_storage##suffix, &rf_##op##_lanes4_storage##suffix,             \
-        &rf_##op##_lanes16_texel##suffix
+        &rf_##op##_lanes4_quad##suffix, &rf_##op##_lanes16_texel##suffix
 
 #endif

@@ -80,4 +80,5 @@ static rf_result plan_any(rf_lanes_plan *p)
 RF_LANES_KERNEL(matmul, lanes8_texel, , score, plan_any);
 RF_LANES_KERNEL(matmul, lanes8_storage, , score, plan_any);
 RF_LANES_KERNEL(matmul, lanes4_storage, , score, plan_any);
+RF_LANES_KERNEL(matmul, lanes4_quad, , score, plan_any);
 RF_LANES_KERNEL(matmul, lanes16_texel, , score, plan_any);

@@ -248,6 +248,7 @@ static void plan_elsewhere(const rf_op_call *call)
                 .subgroup_shuffle = true,
                 .subgroup_ballot = true,
                 .subgroup_arithmetic = true,
+                .subgroup_quad = true,
                 .full_subgroups = true,
                 .max_workgroup_size = { 1024, 1024, 64 },
                 .max_workgroup_invocations = 1024,
