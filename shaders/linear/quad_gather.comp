@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lanes_gather.comp for subgroups that are one quad: the same product, push constants and bindings.
- * -DTRANSPOSED_B: b is [tap, :, channel]. -DSCALAR_A: any number of channels, read one by one.
+ * Rows come in the order of pixels, and b as it is stored.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -17,14 +17,14 @@ layout(push_constant) uniform P {
     int total;                     /* workgroups */
     int row_tiles, column_tiles;
     int rows, columns;
-    int channels;                  /* per tap, in loads: fours, or ones with SCALAR_A */
+    int channels;                  /* per tap, in fours */
     int taps;                      /* high | width */
     int h, w;                      /* images that a holds */
     int pixels, width;             /* of one output image: all, and of a line */
     int steps;                     /* stride y | stride x | up y | up x, a byte each */
     int dilation, padding;         /* y | x, 16 bits each, signed */
     int a_pixel;                   /* stride of a pixel, in loads */
-    int b_base, b_tap, b_row, b_last; /* in fours; b_row: stride of a channel (TRANSPOSED_B: of a column); last row */
+    int b_base, b_tap, b_row, b_last; /* in fours; b_row: stride of a channel; last row */
     int c_row;
     int z_dim_1, z_dim_2;          /* batch dimensions (groups): the two inner ones */
     int a_z0, a_z1, a_z2, b_z0, b_z1, b_z2, c_z, bias_z; /* their strides: loads of a, fours of b, elements of c and bias */
@@ -32,11 +32,7 @@ layout(push_constant) uniform P {
 };
 
 #define ROW_GROUPS (ROWS / 4)
-#ifdef SCALAR_A
-#define STEP 9 /* a 3 x 3 kernel on one channel */
-#else
 #define STEP 8
-#endif
 
 /* Line, column and first line of the image that tap 0 of an output pixel reads. */
 ivec3 locate(int row)
@@ -77,47 +73,13 @@ void main()
     [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) sources[r] = locate(min(first_row + r * 4 + lane, rows - 1));
     int b_column[GROUPS * 4];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
-#ifdef TRANSPOSED_B
-        [[unroll]] for (int i = 0; i < 4; i++)
-            b_column[g * 4 + i] = b_first + min((first_column + g * 4 + lane) * 4 + i, columns - 1) * b_row;
-#else
         b_column[g] = b_first + min(first_column + g * 4 + lane, (columns + 3) / 4 - 1);
-#endif
     }
     float sums[ROW_GROUPS][4][GROUPS][4];
     [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) [[unroll]] for (int x = 0; x < 4; x++)
         [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++) sums[r][x][g][i] = 0.0;
 
     int high = taps & 65535, wide = taps >> 16, ky = 0, kx = 0;
-#ifdef SCALAR_A
-    int channel = 0, summands = high * wide * channels;
-    for (int k = 0; k < summands; k += STEP) {
-        float a[ROW_GROUPS][4][STEP];
-        vec4 line[STEP][GROUPS];
-        [[unroll]] for (int q = 0; q < STEP; q++) {
-            bool live = k + q < summands;
-            [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) {
-                int at = live ? address(sources[r], ky, kx) : -1;
-                float value = operand_a[max(at, 0) + a_first + channel];
-                value = at >= 0 ? value : 0.0;
-                [[unroll]] for (int x = 0; x < 4; x++) a[r][x][q] = EXCHANGE(value, x);
-            }
-            int b_at = live ? (ky * wide + kx) * b_tap + channel * b_row : 0;
-            [[unroll]] for (int g = 0; g < GROUPS; g++) line[q][g] = operand_b[b_column[g] + b_at];
-            bool next_tap = ++channel == channels;
-            channel = next_tap ? 0 : channel;
-            kx += next_tap ? 1 : 0;
-            bool next_line = kx == wide;
-            kx = next_line ? 0 : kx;
-            ky += next_line ? 1 : 0;
-        }
-        [[unroll]] for (int g = 0; g < GROUPS; g++) {
-            float b[4][STEP];
-            [[unroll]] for (int q = 0; q < STEP; q++) [[unroll]] for (int i = 0; i < 4; i++) b[i][q] = line[q][g][i];
-            MULTIPLY(sums, ROW_GROUPS, a, b, g)
-        }
-    }
-#else
     int from = part * split, to = min(from + split, channels), k = from;
     for (int turns = high * wide * ((to - from + 1) / 2); turns > 0; turns--) {
         bool second = k + 1 < to; /* an odd number of fours: the last turn of a tap has but one */
@@ -137,21 +99,10 @@ void main()
         int b_at = (ky * wide + kx) * b_tap;
         [[unroll]] for (int g = 0; g < GROUPS; g++) {
             float b[4][STEP];
-#ifdef TRANSPOSED_B
-            [[unroll]] for (int i = 0; i < 4; i++) {
-                int at = b_column[g * 4 + i] + b_at + k;
-                vec4 low = operand_b[at], upper = operand_b[second ? at + 1 : at];
-                [[unroll]] for (int q = 0; q < 4; q++) {
-                    b[i][q] = low[q];
-                    b[i][q + 4] = upper[q];
-                }
-            }
-#else
             [[unroll]] for (int q = 0; q < STEP; q++) {
                 vec4 line = operand_b[b_column[g] + b_at + min(k * 4 + q, b_last) * b_row];
                 [[unroll]] for (int i = 0; i < 4; i++) b[i][q] = line[i];
             }
-#endif
             MULTIPLY(sums, ROW_GROUPS, a, b, g)
         }
         k += 2;
@@ -162,18 +113,20 @@ void main()
         kx = next_line ? 0 : kx;
         ky += next_line ? 1 : 0;
     }
-#endif
 
+    /* Of partial sums whoever adds them makes the end. */
+    bool whole = parts == 1;
     int c_first = part * c_split + z * c_z, z_bias = z * bias_z;
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         int column = (first_column + g * 4 + lane) * 4, last = columns - 1;
         vec4 add = vec4(0.0);
-        if (HAS_BIAS != 0)
+        if (HAS_BIAS != 0 && whole)
             add = vec4(bias[z_bias + min(column, last)], bias[z_bias + min(column + 1, last)],
                        bias[z_bias + min(column + 2, last)], bias[z_bias + min(column + 3, last)]);
         [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) [[unroll]] for (int x = 0; x < 4; x++) {
             int row = first_row + r * 4 + (lane ^ x), at = c_first + row * c_row + column;
-            vec4 v = CHEAP_ACTIVATION(vec4(sums[r][x][g][0], sums[r][x][g][1], sums[r][x][g][2], sums[r][x][g][3]) + add);
+            vec4 sum = vec4(sums[r][x][g][0], sums[r][x][g][1], sums[r][x][g][2], sums[r][x][g][3]);
+            vec4 v = whole ? CHEAP_ACTIVATION(sum + add) : sum;
             if (row < rows && column < columns) {
                 if (WIDE_ROWS != 0) wide_c[at >> 2] = v;
                 else {
@@ -185,7 +138,7 @@ void main()
             }
         }
     }
-    if (ACTIVATION > 1) /* over what this invocation has just written */
+    if (ACTIVATION > 1 && whole) /* over what this invocation has just written */
         for (int g = 0; g < GROUPS; g++) {
             int column = (first_column + g * 4 + lane) * 4, end = min(columns - column, 4);
             for (int row = first_row; row < min(first_row + ROWS, rows); row++)

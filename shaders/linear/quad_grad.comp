@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lanes_grad.comp for subgroups that are one quad: the same product, push constants and bindings.
- * -DSCALAR_A: any number of channels, read one by one.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/linear_quad.glsl"
 #include "include/linear_epilogue.glsl"
-layout(constant_id = 3) const int BIAS_GRADIENT = 0; /* also the sum of b over all pixels */
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) buffer C { float c[]; };
@@ -26,19 +24,13 @@ layout(push_constant) uniform P {
     int split;                  /* pixels per part */
     int z_dim_1, z_dim_2;       /* batch dimensions (groups): the two inner ones */
     int a_z0, a_z1, a_z2, b_z0, b_z1, b_z2, c_z, bias_z; /* their strides: loads of a, fours of b, elements of c and bias */
-    int c_split, bias_gradient_at; /* elements from part to part; where its sums of b stand */
+    int c_split, bias_gradient_at; /* elements from part to part; where its sums of b over its pixels stand, -1: nowhere */
 };
 
 #define STEP 8 /* pixels */
-#ifdef SCALAR_A
-#define ROWS_PER_LOAD 1
-#define COMPONENT(value, i) value
-#define A_TYPE float
-#else
 #define ROWS_PER_LOAD 4
 #define COMPONENT(value, i) value[i]
 #define A_TYPE vec4
-#endif
 #define ROW_LOADS (ROWS / (4 * ROWS_PER_LOAD))
 #define ROW_GROUPS (ROWS / 4)
 
@@ -131,7 +123,7 @@ void main()
                 if (column + 3 < columns) c[at + 3] = v.w;
             }
         }
-        if (BIAS_GRADIENT != 0 && row_tile == 0) {
+        if (bias_gradient_at >= 0 && row_tile == 0) {
             int at = part * c_split + bias_gradient_at + z_bias + column;
             if (column < columns) bias_gradient[at] = b_sums[g][0];
             if (column + 1 < columns) bias_gradient[at + 1] = b_sums[g][1];

@@ -126,9 +126,10 @@ static double useful_taps(int64_t out, int64_t taps, int64_t step, int64_t dilat
 
 /* Rows in the order of pixels let a tile skip taps that are padding for all of it: worth the scattered loads where there
  * are many, and a tile has the same pixel of as many images as it has rows, or nearly. */
-static bool images_first(const rf_lanes_gather *g, const rf_lanes_tile *tile)
+static bool images_first(const rf_lanes_set *set, const rf_lanes_gather *g, const rf_lanes_tile *tile)
 {
     const int64_t images = g->rows / (g->oh * g->ow);
+    if (set->quad && !g->b_transposed) return false; /* quad_gather.comp does not */
     if (g->scalar || g->kh * g->kw == 1 || images * 4 < tile->rows * 3) return false;
     return useful_taps(g->oh, g->kh, g->sy, g->dy, g->pt, g->upy, g->h) *
                useful_taps(g->ow, g->kw, g->sx, g->dx, g->pl, g->upx, g->w) < 0.85;
@@ -152,7 +153,7 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, g->upy > 1 || g->upx > 1);
     rf_dispatch_spec(d, g->columns % 4 == 0 && g->c_row % 4 == 0 && g->z.c % 4 == 0);
-    rf_dispatch_spec(d, images_first(g, tile));
+    rf_dispatch_spec(d, images_first(set, g, tile));
     const uint64_t total = tiles * (uint64_t)parts;
     const gather_push push = {
         (int32_t)total, (int32_t)row_tiles, (int32_t)column_tiles, (int32_t)g->rows, (int32_t)g->columns,
