@@ -8,6 +8,7 @@
 #include <ringfire/common.h>
 #include <ringfire/dataset.h>
 #include <ringfire/device.h>
+#include <ringfire/events.h>
 #include <ringfire/ops.h>
 #include <ringfire/profile.h>
 #include <ringfire/strategy.h>

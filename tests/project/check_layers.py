@@ -13,14 +13,14 @@ ALLOWED = {
     "src/exec": {"ringfire", "base", "graph", "ops", "gpu", "exec", "jansson"},
     "src/replica": {"ringfire", "base", "graph", "exec", "gpu", "replica", "transport"},
     "src/data": {"ringfire", "base", "data", "zlib"},
-    "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack"},
+    "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "protobuf", "png"},
     "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "train"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
-    "tools": {"ringfire", "jansson", "own"},
+    "tools": {"ringfire", "jansson", "cairo", "own"},
     "examples": {"ringfire", "own"},
 }
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "zlib.h": "zlib", "zstd.h": "zstd",
-             "msgpack.h": "msgpack", "rf_shaders.h": "shaders", "pmix.h": "pmix"}
+             "msgpack.h": "msgpack", "png.h": "png", "cairo.h": "cairo", "rf_shaders.h": "shaders", "pmix.h": "pmix"}
 LIBC = {"argp", "assert", "ctype", "dlfcn", "errno", "fcntl", "float", "immintrin", "inttypes", "limits", "malloc", "math", "pthread",
         "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
         "strings", "arpa/inet", "ifaddrs", "net/if", "netdb", "netinet/in", "netinet/tcp", "poll", "sys/epoll", "sys/eventfd", "sys/ioctl",

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PNG through libpng, whose errors leave by longjmp: what must survive one lives in a struct outside. */
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "persist/event_internal.h"
+
+typedef struct encoder {
+    const unsigned char *bytes; /* of one kind: u8 or f32 */
+    const float *floats;
+    uint32_t width, height, channels;
+    unsigned char *row;
+    unsigned char *out;
+    size_t size, capacity;
+    bool no_memory;
+    char message[128];
+} encoder;
+
+static void on_error(png_structp png, png_const_charp message)
+{
+    encoder *e = png_get_error_ptr(png);
+    if (!e->no_memory) snprintf(e->message, sizeof(e->message), "%s", message);
+    png_longjmp(png, 1);
+}
+
+static void on_warning(png_structp png, png_const_charp message)
+{
+    (void)png;
+    (void)message;
+}
+
+static void on_write(png_structp png, png_bytep data, size_t size)
+{
+    encoder *e = png_get_io_ptr(png);
+    if (e->size + size > e->capacity) {
+        const size_t capacity = 2 * (e->size + size);
+        unsigned char *grown = realloc(e->out, capacity);
+        if (!grown) {
+            e->no_memory = true;
+            png_error(png, "no memory");
+        }
+        e->out = grown;
+        e->capacity = capacity;
+    }
+    memcpy(e->out + e->size, data, size);
+    e->size += size;
+}
+
+static void on_flush(png_structp png)
+{
+    (void)png;
+}
+
+static void fill_row(encoder *e, uint32_t y)
+{
+    const size_t n = (size_t)e->width * e->channels;
+    if (e->bytes) {
+        memcpy(e->row, e->bytes + y * n, n);
+        return;
+    }
+    const float *from = e->floats + y * n;
+    for (size_t i = 0; i < n; i++) {
+        const float v = from[i] > 0 ? (from[i] < 1 ? from[i] : 1) : 0; /* NaN: 0 */
+        e->row[i] = (unsigned char)(v * 255 + 0.5f);
+    }
+}
+
+/* Nothing of this function's own is used after the jump. */
+static bool encode(png_structp png, png_infop info, encoder *e)
+{
+    static const int types[] = { PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
+                                 PNG_COLOR_TYPE_RGB_ALPHA };
+    if (setjmp(png_jmpbuf(png))) return false;
+    png_set_write_fn(png, e, on_write, on_flush);
+    png_set_IHDR(png, info, e->width, e->height, 8, types[e->channels - 1], PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(png, info);
+    for (uint32_t y = 0; y < e->height; y++) {
+        fill_row(e, y);
+        png_write_row(png, e->row);
+    }
+    png_write_end(png, info);
+    return true;
+}
+
+rf_result rf_png_encode(const void *pixels, rf_dtype dtype, uint32_t width, uint32_t height, uint32_t channels,
+                        unsigned char **out, size_t *size)
+{
+    encoder e = { .width = width, .height = height, .channels = channels };
+    if (dtype == RF_F32)
+        e.floats = pixels;
+    else
+        e.bytes = pixels;
+    *out = NULL;
+    e.row = malloc((size_t)width * channels);
+    png_structp png = e.row ? png_create_write_struct(PNG_LIBPNG_VER_STRING, &e, on_error, on_warning) : NULL;
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    const bool made = info != NULL, ok = made && encode(png, info, &e);
+    png_destroy_write_struct(png ? &png : NULL, info ? &info : NULL);
+    free(e.row);
+    if (ok) {
+        *out = e.out;
+        *size = e.size;
+        return RF_OK;
+    }
+    free(e.out);
+    if (!made || e.no_memory)
+        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "PNG of %u x %u: no memory", width, height);
+    return RF_FAIL(RF_ERROR_INTERNAL, "PNG of %u x %u: %s", width, height, e.message);
+}
