@@ -4,6 +4,7 @@
 #define RINGFIRE_RINGFIRE_H
 
 #include <ringfire/bench.h>
+#include <ringfire/checkpoint.h>
 #include <ringfire/comm.h>
 #include <ringfire/common.h>
 #include <ringfire/dataset.h>

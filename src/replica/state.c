@@ -10,6 +10,11 @@ uint64_t rf_strategy_seed(const rf_strategy *strategy)
     return strategy->seed;
 }
 
+rf_strategy *rf_variable_strategy(const rf_variable *variable)
+{
+    return variable->strategy;
+}
+
 uint32_t rf_updater_num_slots(const rf_updater *updater)
 {
     return updater->params.num_slots;

@@ -37,6 +37,7 @@ uint64_t rf_function_step(const rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
 rf_strategy *rf_function_strategy(const rf_function *function);
 uint64_t rf_strategy_seed(const rf_strategy *strategy);
+rf_strategy *rf_variable_strategy(const rf_variable *variable);
 /* The variable's STATE value; an error that names both when it is of another strategy. */
 rf_value rf_trace_variable(rf_trace *t, rf_variable *variable);
 

@@ -6,15 +6,14 @@
 #include "train/callback.h"
 #include "train/compile.h"
 #include "train/logs.h"
+#include "train/optimizer.h"
 #include "train/trace_util.h"
 
 typedef struct fit_run {
     rf_model *model;
     rf_compiled *compiled;
     const rf_fit_params *params;
-    rf_fit_state state;
-    rf_iterator *iterator;
-    uint64_t pass;      /* of the iterator: selects its shuffle */
+    rf_fit_progress at;
     bool reads_batches; /* somebody looks at values after batches */
     uint64_t epoch_start_ns;
     rf_logs logs; /* of the latest epoch */
@@ -57,9 +56,9 @@ static rf_result call_one(const rf_callback *callback, fit_event event, rf_fit_s
 
 static rf_result call_all(fit_run *run, fit_event event, const rf_logs *logs)
 {
-    run->state.seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
+    run->at.state.seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
     for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
-        const rf_result r = call_one(run->params->callbacks[i], event, &run->state, logs);
+        const rf_result r = call_one(run->params->callbacks[i], event, &run->at.state, logs);
         if (r >= 0) continue;
         /* A user's callback may return a code of its own without a record. */
         rf_error_info info;
@@ -70,63 +69,83 @@ static rf_result call_all(fit_run *run, fit_event event, const rf_logs *logs)
     return RF_OK;
 }
 
+/* Callbacks of the library that keep track of how far fit has come. */
+static rf_result report_progress(fit_run *run, rf_fit_point point)
+{
+    for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
+        const rf_callback *callback = run->params->callbacks[i];
+        if (callback->extras && callback->extras->progressed)
+            RF_TRY(callback->extras->progressed(callback->user, &run->at, point));
+    }
+    return RF_OK;
+}
+
+static rf_result resume(fit_run *run)
+{
+    for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
+        const rf_callback *callback = run->params->callbacks[i];
+        if (callback->extras && callback->extras->resume)
+            RF_TRY(callback->extras->resume(callback->user, &run->at));
+    }
+    return RF_OK;
+}
+
 /* ---- one epoch ---- */
 
 static rf_result next_pass(fit_run *run)
 {
-    rf_iterator_destroy(&run->iterator);
-    return rf_iterator_create(run->params->data, run->pass++, &run->iterator);
+    rf_iterator_destroy(&run->at.iterator);
+    return rf_iterator_create(run->params->data, run->at.pass++, &run->at.iterator);
 }
 
 /* The next batch; RF_END at the end of the epoch. With steps_per_epoch the epochs follow each other through the
  * dataset, and passes through the dataset follow each other within an epoch. */
-static rf_result next_batch(fit_run *run, uint64_t batches_so_far, const rf_element **batch)
+static rf_result next_batch(fit_run *run, const rf_element **batch)
 {
     const uint64_t steps = run->params->steps_per_epoch;
-    if (steps > 0 && batches_so_far == steps) return RF_END;
-    const rf_result r = rf_iterator_next(run->iterator, batch);
+    if (steps > 0 && run->at.batches >= steps) return RF_END;
+    const rf_result r = rf_iterator_next(run->at.iterator, batch);
     if (r != RF_END || steps == 0) return r;
     RF_TRY(next_pass(run));
-    const rf_result again = rf_iterator_next(run->iterator, batch);
+    const rf_result again = rf_iterator_next(run->at.iterator, batch);
     if (again == RF_END) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_model_fit: data has no elements");
     return again;
 }
 
-static rf_result end_execution(fit_run *run)
+static rf_result end_execution(fit_run *run, bool stop)
 {
     rf_logs logs = { 0 };
     if (run->reads_batches) {
         RF_TRY(rf_meters_read(&run->compiled->train_meters, run->compiled->names, &logs));
         RF_TRY(call_all(run, BATCH_END, &logs));
     }
-    run->state.batch_examples = 0;
-    return RF_OK;
+    run->at.state.batch_examples = 0;
+    return report_progress(run, stop ? RF_FIT_STOPPED : RF_FIT_BATCHES);
 }
 
-/* Trains on all batches of the epoch; `*batches` says how many there were. */
-static rf_result train_batches(fit_run *run, uint64_t *batches)
+/* Trains on all batches that are left of the epoch. */
+static rf_result train_batches(fit_run *run)
 {
     const uint32_t group = run->compiled->steps_per_execution;
     uint32_t in_group = 0;
-    *batches = 0;
     for (;;) {
         const rf_element *batch;
-        const rf_result r = next_batch(run, *batches, &batch);
+        const rf_result r = next_batch(run, &batch);
         if (r == RF_END) break;
         RF_TRY(r);
-        run->state.batch = *batches;
+        run->at.state.batch = run->at.batches;
         if (in_group == 0) RF_TRY(call_all(run, BATCH_BEGIN, NULL));
         RF_TRY(rf_run_batch(run->compiled, run->compiled->train, &run->compiled->train_meters, batch));
-        run->state.batch_examples += (uint32_t)batch->component[0].shape.dim[0];
-        ++*batches;
+        run->at.state.batch_examples += (uint32_t)batch->component[0].shape.dim[0];
+        run->at.batches++;
         const bool stop = rf_strategy_stop_agreed(run->model->strategy);
         if (++in_group == group || stop) {
             in_group = 0;
-            RF_TRY(end_execution(run));
+            RF_TRY(end_execution(run, stop));
         }
         if (stop) break;
     }
-    return in_group > 0 ? end_execution(run) : RF_OK;
+    return in_group > 0 ? end_execution(run, false) : RF_OK;
 }
 
 /* Values of the epoch that has ended, validation included, and its callbacks. */
@@ -142,35 +161,53 @@ static rf_result end_epoch(fit_run *run, rf_history *history)
     rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
     if (history) RF_TRY(rf_history_add(history, &run->logs));
     RF_TRY(call_all(run, EPOCH_END, &run->logs));
-    return rf_strategy_any(run->model->strategy, run->state.stop_training, &run->state.stop_training);
+    RF_TRY(rf_strategy_any(run->model->strategy, run->at.state.stop_training, &run->at.state.stop_training));
+    if (run->params->steps_per_epoch == 0) rf_iterator_destroy(&run->at.iterator);
+    run->at.state.epoch++;
+    run->at.batches = 0;
+    return report_progress(run, RF_FIT_EPOCH_END);
+}
+
+/* An epoch that a resumed fit continues has its iterator and meters already; its rate was set when it began. */
+static rf_result begin_epoch(fit_run *run)
+{
+    rf_compiled *c = run->compiled;
+    if (run->at.batches > 0) {
+        const rf_schedule schedule = rf_optimizer_configuration(c->optimizer)->schedule;
+        RF_TRY(call_all(run, EPOCH_BEGIN, NULL));
+        return rf_optimizer_set_schedule(c->optimizer, &schedule);
+    }
+    RF_TRY(call_all(run, EPOCH_BEGIN, NULL));
+    RF_TRY(rf_meters_reset(&c->train_meters));
+    return run->params->steps_per_epoch == 0 || !run->at.iterator ? next_pass(run) : RF_OK;
 }
 
 static rf_result train_epoch(fit_run *run, rf_history *history)
 {
-    rf_compiled *c = run->compiled;
     run->epoch_start_ns = rf_now_ns();
-    run->state.batch = 0;
-    run->state.batch_examples = 0;
-    RF_TRY(call_all(run, EPOCH_BEGIN, NULL));
-    RF_TRY(rf_meters_reset(&c->train_meters));
-    if (run->params->steps_per_epoch == 0 || !run->iterator) RF_TRY(next_pass(run));
-    uint64_t batches;
-    RF_TRY(train_batches(run, &batches));
-    RF_REQUIRE(batches > 0, "rf_model_fit: data has no elements");
-    run->state.batches_per_epoch = (int64_t)batches;
+    run->at.state.batch = run->at.batches;
+    run->at.state.batch_examples = 0;
+    RF_TRY(begin_epoch(run));
+    RF_TRY(train_batches(run));
+    RF_REQUIRE(run->at.batches > 0, "rf_model_fit: data has no elements");
+    run->at.state.batches_per_epoch = (int64_t)run->at.batches;
     return rf_strategy_stop_agreed(run->model->strategy) ? RF_OK : end_epoch(run, history);
 }
 
+/* `state.epoch` counts epochs that have ended; callbacks at the end of training see the last one. */
 static rf_result train(fit_run *run, rf_history *history)
 {
+    rf_fit_state *state = &run->at.state;
     /* Reading values is collective: where one worker's callbacks want them, all read them. */
     RF_TRY(rf_strategy_any(run->model->strategy, run->reads_batches, &run->reads_batches));
     RF_TRY(call_all(run, TRAIN_BEGIN, NULL));
-    for (uint32_t epoch = run->state.epoch; epoch < run->state.num_epochs && !run->state.stop_training; epoch++) {
+    RF_TRY(resume(run));
+    while (state->epoch < state->num_epochs && !state->stop_training) {
         if (rf_strategy_stop_agreed(run->model->strategy)) break; /* perhaps during the validation */
-        run->state.epoch = epoch;
         RF_TRY(train_epoch(run, history));
+        if (run->at.batches > 0) break; /* stopped within the epoch */
     }
+    if (run->at.batches == 0 && state->epoch > run->params->initial_epoch) state->epoch--;
     return call_all(run, TRAIN_END, &run->logs);
 }
 
@@ -209,8 +246,11 @@ rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history 
     RF_TRY(check_params(model, params));
     RF_TRY(build_for(model, params->data));
     const int64_t cardinality = rf_dataset_cardinality(params->data);
-    fit_run run = { .model = model, .compiled = model->compiled, .params = params };
-    run.state = (rf_fit_state){
+    fit_run run = { .model = model,
+                    .compiled = model->compiled,
+                    .params = params,
+                    .at = { .compiled = model->compiled, .params = params } };
+    run.at.state = (rf_fit_state){
         .model = model,
         .optimizer = model->compiled->optimizer,
         .rank = rf_strategy_rank(model->strategy),
@@ -220,12 +260,12 @@ rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history 
                              : cardinality >= 0          ? cardinality
                                                          : -1,
     };
-    run.pass = params->initial_epoch;
+    run.at.pass = params->initial_epoch;
     run.epoch_start_ns = rf_now_ns();
     for (uint32_t i = 0; i < params->num_callbacks; i++) {
         run.reads_batches = run.reads_batches || params->callbacks[i]->fns.on_batch_end;
     }
     const rf_result r = train(&run, history);
-    rf_iterator_destroy(&run.iterator);
+    rf_iterator_destroy(&run.at.iterator);
     return rf_strategy_give_up(model->strategy, r);
 }

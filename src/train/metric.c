@@ -2,6 +2,8 @@
 /* Metrics: running totals on the devices, summed over replicas when they are read. */
 #include "train/metric.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "ops/ops.h"
 #include "train/logs.h"
@@ -78,17 +80,48 @@ rf_result rf_metric_reset(rf_metric *metric)
     return rf_local_state_reset(metric->state);
 }
 
+/* Sums over replicas. */
+static void add_up(const float *states, uint32_t num_replicas, double *total, double *weight)
+{
+    *total = *weight = 0.0;
+    for (uint32_t i = 0; i < num_replicas; i++) {
+        const float *state = states + (size_t)i * STATE_COUNT;
+        *total += (double)state[STATE_TOTAL] + (double)state[STATE_COMPENSATION];
+        *weight += (double)state[STATE_WEIGHT];
+    }
+}
+
 /* The value of a metric from its state on some replicas. */
 static double combine(const rf_metric *metric, const float *states, uint32_t num_replicas)
 {
-    double total = 0.0, weight = 0.0;
-    for (uint32_t i = 0; i < num_replicas; i++) {
-        const float *state = states + (size_t)i * STATE_COUNT;
-        total += (double)state[STATE_TOTAL] + (double)state[STATE_COMPENSATION];
-        weight += (double)state[STATE_WEIGHT];
-    }
+    double total, weight;
+    add_up(states, num_replicas, &total, &weight);
     if (metric->kind == RF_METRIC_SUM) return total;
     return weight != 0.0 ? total / weight : 0.0;
+}
+
+struct rf_local_state *rf_metric_state(rf_metric *metric)
+{
+    return metric->state;
+}
+
+rf_strategy *rf_metric_strategy(const rf_metric *metric)
+{
+    return metric->strategy;
+}
+
+void rf_metric_spread(const float *saved, uint32_t num_saved, float *states, uint32_t num_replicas)
+{
+    memset(states, 0, (size_t)num_replicas * STATE_COUNT * sizeof(float));
+    if (num_saved == num_replicas) {
+        memcpy(states, saved, (size_t)num_saved * STATE_COUNT * sizeof(float));
+        return;
+    }
+    double total, weight;
+    add_up(saved, num_saved, &total, &weight);
+    states[STATE_TOTAL] = (float)total;
+    states[STATE_COMPENSATION] = (float)(total - (double)states[STATE_TOTAL]);
+    states[STATE_WEIGHT] = (float)weight;
 }
 
 static rf_result read_metric(rf_metric *metric, uint32_t num_replicas, rf_result (*read)(rf_local_state *, float *),

@@ -8,6 +8,11 @@
 
 /* "sparse_categorical_accuracy", ...; NULL when there is no such kind. */
 const char *rf_metric_kind_name(rf_metric_kind kind);
+/* For checkpoints: the state, its strategy, and states of other replicas made into those of `num_replicas` here: the
+ * numbers as they are where there are as many, else all in the first. */
+struct rf_local_state *rf_metric_state(rf_metric *metric);
+rf_strategy *rf_metric_strategy(const rf_metric *metric);
+void rf_metric_spread(const float *saved, uint32_t num_saved, float *states, uint32_t num_replicas);
 /* True for kinds that compare labels with predictions. */
 bool rf_metric_compares(rf_metric_kind kind);
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "train/schedule.h"
 #include "train/trace_util.h"
 
 struct rf_optimizer {
@@ -124,6 +125,18 @@ rf_updater *rf_optimizer_updater(rf_optimizer *optimizer)
 rf_strategy *rf_optimizer_strategy(const rf_optimizer *optimizer)
 {
     return optimizer->strategy;
+}
+
+const rf_optimizer_config *rf_optimizer_configuration(const rf_optimizer *optimizer)
+{
+    return &optimizer->config;
+}
+
+rf_result rf_optimizer_set_schedule(rf_optimizer *optimizer, const rf_schedule *schedule)
+{
+    RF_TRY(rf_schedule_check(schedule));
+    optimizer->config.schedule = *schedule;
+    return RF_OK;
 }
 
 /* What both ways to update have in common; the trace carries the failure too. */

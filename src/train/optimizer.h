@@ -21,6 +21,11 @@ double rf_optimizer_rate(const rf_optimizer_config *config, uint64_t iteration);
 void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, double norm, float *values);
 
 /* For checkpoints: slots and counters are the updater's. */
+const rf_optimizer_config *rf_optimizer_configuration(const rf_optimizer *optimizer);
+rf_result rf_optimizer_set_schedule(rf_optimizer *optimizer, const rf_schedule *schedule);
+/* "sgd", ... and what its slots are called, e.g. "m"; NULL where there is no such kind or slot. */
+const char *rf_optimizer_kind_name(rf_optimizer_kind kind);
+const char *rf_optimizer_slot_name(rf_optimizer_kind kind, uint32_t slot);
 rf_updater *rf_optimizer_updater(rf_optimizer *optimizer);
 rf_strategy *rf_optimizer_strategy(const rf_optimizer *optimizer);
 

@@ -14,7 +14,7 @@ ALLOWED = {
     "src/replica": {"ringfire", "base", "graph", "exec", "gpu", "replica", "transport"},
     "src/data": {"ringfire", "base", "data", "zlib"},
     "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "protobuf", "png"},
-    "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "train"},
+    "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "train", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
     "tools": {"ringfire", "jansson", "cairo", "own"},
     "examples": {"ringfire", "own"},

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of checkpoints. The objects that were added become a list of items, one for each name in the file. The list follows
+ * from the objects alone, so all workers of a job have the same one. Saving collects a value for each; restoring finds
+ * values in the file, checks and prepares all of them, and then applies them.
+ */
+#ifndef RF_TRAIN_CHECKPOINT_H
+#define RF_TRAIN_CHECKPOINT_H
+
+#include <pthread.h>
+
+#include <ringfire/checkpoint.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "persist/archive_writer.h"
+#include "persist/file_ops.h"
+
+/* ---- items ---- */
+
+typedef enum rf_item_form { RF_ITEM_TENSOR, RF_ITEM_NUMBER, RF_ITEM_BYTES, RF_ITEM_TEXT } rf_item_form;
+
+typedef struct rf_item_value {
+    bool present;
+    rf_shape shape;  /* of a tensor */
+    void *data;      /* owned; of a tensor, bytes or text */
+    uint64_t size;   /* of data */
+    uint64_t number;
+} rf_item_value;
+
+typedef struct rf_item rf_item;
+typedef struct rf_item_kind {
+    rf_item_form form;
+    rf_dtype dtype; /* of a tensor */
+    bool optional;  /* may be absent: applying "nothing" gives what a new object has */
+    bool free_rows; /* dimension 0 may be another one than here */
+    /* Fills a zeroed value, or leaves it absent. Collective. */
+    rf_result (*collect)(const rf_item *item, rf_item_value *value);
+    /* What can still be refused, before anything is changed; NULL: nothing. */
+    rf_result (*prepare)(rf_item *item, const rf_item_value *value);
+    rf_result (*apply)(rf_item *item, const rf_item_value *value);
+} rf_item_kind;
+
+struct rf_item {
+    const rf_item_kind *kind;
+    char *name;
+    rf_shape shape; /* of a tensor, as it is here */
+    const struct rf_tracked *tracked;
+    rf_variable *variable;
+    uint32_t slot;
+    uint32_t siblings; /* this one and so many after it come together or not at all; 0: alone */
+    rf_iterator *iterator; /* prepared */
+};
+
+typedef struct rf_item_list {
+    rf_item *items;
+    uint32_t count, capacity;
+} rf_item_list;
+
+/* ---- objects ---- */
+
+/* State of anything else, as bytes. */
+typedef struct rf_blob_fns {
+    rf_result (*save)(void *user, void **data, size_t *size); /* rf_free(); NULL data: nothing */
+    rf_result (*restore)(void *user, const void *data, size_t size);
+} rf_blob_fns;
+
+typedef enum rf_tracked_kind {
+    RF_TRACKED_MODEL,
+    RF_TRACKED_OPTIMIZER,
+    RF_TRACKED_METRIC,
+    RF_TRACKED_VARIABLE,
+    RF_TRACKED_FUNCTION,
+    RF_TRACKED_ITERATOR,
+    RF_TRACKED_COUNTER,
+    RF_TRACKED_BLOB,
+    RF_TRACKED_SEED,
+} rf_tracked_kind;
+
+typedef struct rf_tracked {
+    rf_tracked_kind kind;
+    char *name;
+    rf_strategy *strategy;
+    union {
+        rf_model *model;
+        rf_optimizer *optimizer;
+        rf_metric *metric;
+        rf_variable *variable;
+        rf_function *function;
+        rf_iterator **iterator;
+        uint64_t *counter;
+        void *user; /* of a blob */
+    } u;
+    const rf_dataset *dataset; /* of an iterator */
+    rf_blob_fns blob;
+} rf_tracked;
+
+/* A save that is written in the background. */
+typedef struct rf_snapshot {
+    rf_item_list items;
+    rf_item_value *values;
+    char *path;
+    rf_save_params params;
+    const rf_file_ops *ops;
+    rf_result result;
+    rf_error_record error;
+} rf_snapshot;
+
+struct rf_checkpoint {
+    rf_strategy *strategy;
+    struct {
+        rf_tracked *items;
+        uint32_t count, capacity;
+    } objects;
+    rf_snapshot *pending; /* NULL: none; on workers that do not write it is empty */
+    pthread_t thread;
+    bool threaded;
+    const rf_file_ops *ops; /* NULL: the system's; tests put others here */
+};
+
+rf_result rf_checkpoint_add_blob(rf_checkpoint *checkpoint, const char *name, const rf_blob_fns *fns, void *user);
+
+/* The items of all objects. Fails for a model that is not built. */
+rf_result rf_items_make(const rf_checkpoint *checkpoint, rf_item_list *out);
+void rf_items_free(rf_item_list *list);
+void rf_item_values_free(rf_item_value *values, uint32_t count);
+/* Makes the variables whose slots were found known to their optimizers, all at once. */
+rf_result rf_items_learn(const rf_checkpoint *checkpoint, const rf_item_list *list, const rf_item_value *values);
+
+/* ---- agreement in a job (checkpoint_share.c) ---- */
+
+/* The chief's result becomes everybody's. Collective. */
+rf_result rf_share_result(rf_strategy *strategy, rf_result chiefs);
+/* The chief's bytes become everybody's. Collective. */
+rf_result rf_share_bytes(rf_strategy *strategy, const char *name, void *data, uint64_t size);
+
+#endif
