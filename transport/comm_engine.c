@@ -51,12 +51,12 @@ static rf_result build(rf_engine *e, bool register_memory)
         r = rf_fabric_create(&(rf_fabric_params){ .job = e->job,
                                                   .mesh = e->mesh,
                                                   .peers = peers,
-                                                  .depth = RF_ENGINE_WINDOW + 4,
+                                                  .depth = RF_ENGINE_IN + RF_ENGINE_OUT,
                                                   .register_memory = register_memory },
                              &e->fabric);
     uint32_t num = 0;
     for (uint32_t i = 0; i < n && r == RF_OK; i++) num += peers[i];
-    const size_t chunks = (size_t)2 * RF_ENGINE_WINDOW * RF_ENGINE_SLOT;
+    const size_t chunks = (size_t)(RF_ENGINE_IN + RF_ENGINE_OUT) * RF_ENGINE_SLOT;
     const size_t size = chunks + (size_t)num * 2 * RF_HEADER_MESSAGE;
     if (r == RF_OK && !(e->bounce = rf_aligned_calloc(size))) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r == RF_OK) r = rf_fabric_register(e->fabric, e->bounce, size, &e->bounce_memory);
@@ -130,20 +130,6 @@ static rf_result reserve_scratch(rf_engine *e, size_t size)
     if (!e->scratch) return RF_ERROR_OUT_OF_HOST_MEMORY;
     e->scratch_size = size;
     return rf_fabric_register(e->fabric, e->scratch, size, &e->scratch_memory);
-}
-
-/* Small enough that several are under way, large enough that each is worth a message. The same on all ranks. */
-static uint64_t choose_chunk(const rf_engine *e)
-{
-    const rf_task *task = &e->call->task;
-    uint64_t count = task->count;
-    for (uint32_t i = 0; task->counts && i < task->world_size; i++) count += task->counts[i];
-    uint64_t bytes = count * e->element;
-    if (task->algorithm != RF_COMM_RECURSIVE_DOUBLING) bytes /= task->world_size;
-    bytes /= 4;
-    if (bytes < RF_ENGINE_SMALL_CHUNK) bytes = RF_ENGINE_SMALL_CHUNK;
-    if (bytes > RF_ENGINE_CHUNK) bytes = RF_ENGINE_CHUNK;
-    return bytes / 64 * 64 / e->element;
 }
 
 /* Where the wire rounds and a rank keeps what it sends, it rounds its own copy, which must not be the caller's input.
@@ -248,13 +234,13 @@ static rf_result begin(rf_engine *e, const rf_call *call)
     e->element = rf_dtype_size(call->dtype);
     e->wire_element = call->wire ? rf_dtype_size(call->wire) : e->element;
     e->reduce = rf_reduce_find(call->dtype, call->op);
-    e->chunk = choose_chunk(e);
+    e->chunk = RF_ENGINE_CHUNK / e->element;
     rf_engine_make_header(e);
     rf_engine_describe(&e->header, e->what, sizeof(e->what));
     rf_mesh_begin_operation(e->mesh, call->serial, e->what);
     RF_TRY(rf_schedule_make(&call->task, &e->schedule));
     RF_TRY(prepare_memory(e));
-    for (uint32_t i = 0; i < RF_ENGINE_WINDOW; i++) e->out[i].num_parts = 0;
+    for (uint32_t i = 0; i < RF_ENGINE_OUT; i++) e->out[i].num_parts = 0;
     rf_engine_rewind(e);
     plan_headers(e);
     return RF_OK;
@@ -298,8 +284,8 @@ static rf_result post_headers(rf_engine *e, bool *progress)
 static void chunk_sent(rf_engine *e, rf_chunk *chunk)
 {
     chunk->done = true;
-    while (e->out_head != e->out_tail && e->out[e->out_head % RF_ENGINE_WINDOW].done) {
-        const rf_chunk *first = &e->out[e->out_head % RF_ENGINE_WINDOW];
+    while (e->out_head != e->out_tail && e->out[e->out_head % RF_ENGINE_OUT].done) {
+        const rf_chunk *first = &e->out[e->out_head % RF_ENGINE_OUT];
         e->sent = (rf_position){ first->step, first->offset + first->count };
         e->out_head++;
     }

@@ -9,10 +9,10 @@
 #include "transport/seal.h"
 
 enum {
-    RF_ENGINE_WINDOW = 8,                  /* chunks under way in each direction */
-    RF_ENGINE_CHUNK = 256 << 10,           /* largest */
+    RF_ENGINE_IN = 4,                      /* chunks awaited; few, so that their buffers stay in the cache */
+    RF_ENGINE_OUT = 8,                     /* chunks being sent */
+    RF_ENGINE_CHUNK = 512 << 10,           /* bytes; smaller ones cost more in messages than their overlap gains */
     RF_ENGINE_SLOT = RF_ENGINE_CHUNK + 64, /* room for one, sealed, in the bounce buffer */
-    RF_ENGINE_SMALL_CHUNK = 128 << 10,     /* smallest: below, messages cost more than overlap gains */
     RF_ENGINE_EAGER = 16 << 10,            /* a first chunk up to this size travels behind its header */
 };
 
@@ -86,8 +86,8 @@ struct rf_engine {
     size_t element, wire_element;
     uint64_t chunk; /* elements */
     rf_reduce_fn reduce;
-    rf_chunk in[RF_ENGINE_WINDOW], out[RF_ENGINE_WINDOW];
-    uint64_t in_head, in_tail, out_head, out_tail; /* oldest and next, modulo the window */
+    rf_chunk in[RF_ENGINE_IN], out[RF_ENGINE_OUT];
+    uint64_t in_head, in_tail, out_head, out_tail; /* oldest and next, modulo RF_ENGINE_IN, RF_ENGINE_OUT */
     rf_position in_next, out_next;                 /* to post */
     rf_position received, sent;                    /* done up to here */
     uint32_t in_cached, out_cached;                /* steps for which these hold: */

@@ -46,8 +46,8 @@ bool rf_engine_finished(const rf_engine *e)
 
 int32_t rf_engine_awaited(const rf_engine *e)
 {
-    if (e->in_head != e->in_tail) return e->schedule.items[e->in[e->in_head % RF_ENGINE_WINDOW].step].from;
-    if (e->out_head != e->out_tail) return e->schedule.items[e->out[e->out_head % RF_ENGINE_WINDOW].step].to;
+    if (e->in_head != e->in_tail) return e->schedule.items[e->in[e->in_head % RF_ENGINE_IN].step].from;
+    if (e->out_head != e->out_tail) return e->schedule.items[e->out[e->out_head % RF_ENGINE_OUT].step].to;
     for (uint32_t i = 0; i < e->num_active; i++) {
         const rf_peer *peer = e->peers[e->active[i]];
         if (peer->in_state == RF_HEADER_POSTED || peer->out_state == RF_HEADER_POSTED) return (int32_t)peer->rank;
@@ -152,7 +152,7 @@ static void *descriptor(const rf_engine *e, rf_space space)
 
 static uint8_t *bounce(const rf_engine *e, bool out, uint64_t slot)
 {
-    return e->bounce + ((out ? RF_ENGINE_WINDOW : 0) + slot % RF_ENGINE_WINDOW) * RF_ENGINE_SLOT;
+    return e->bounce + (out ? RF_ENGINE_IN + slot % RF_ENGINE_OUT : slot % RF_ENGINE_IN) * RF_ENGINE_SLOT;
 }
 
 /* What travels: `parts` of the message, made ready in the slot's bounce buffer where memory and wire differ. */
@@ -199,14 +199,14 @@ static rf_result prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merg
 /* Posts what prepare() made; kept in the chunk until the provider has room. */
 rf_result rf_engine_post_sends(rf_engine *e, bool *progress)
 {
-    while (e->out_next.step < e->schedule.count && e->out_tail - e->out_head < RF_ENGINE_WINDOW) {
+    while (e->out_next.step < e->schedule.count && e->out_tail - e->out_head < RF_ENGINE_OUT) {
         const rf_step *step = &e->schedule.items[e->out_next.step];
         rf_peer *peer = e->peers[step->to];
         const uint64_t offset = e->out_next.offset, count = chunk_count(e, offset, step->send_count);
         const bool merged = peer->out_merged && peer->out_state == RF_HEADER_WANTED;
         if (!merged && peer->out_state < RF_HEADER_POSTED) return RF_OK;
         if (!may_send(e, e->out_next.step, offset, count)) return RF_OK;
-        rf_chunk *chunk = &e->out[e->out_tail % RF_ENGINE_WINDOW];
+        rf_chunk *chunk = &e->out[e->out_tail % RF_ENGINE_OUT];
         if (chunk->num_parts == 0) {
             chunk->step = e->out_next.step;
             chunk->offset = offset;
@@ -216,7 +216,7 @@ rf_result rf_engine_post_sends(rf_engine *e, bool *progress)
             RF_TRY(prepare(e, peer, chunk, merged, chunk->parts, chunk->descriptors, &chunk->num_parts));
         }
         chunk->op.kind = RF_OP_OUT;
-        chunk->op.index = (uint32_t)(e->out_tail % RF_ENGINE_WINDOW);
+        chunk->op.index = (uint32_t)(e->out_tail % RF_ENGINE_OUT);
         const rf_result r =
             rf_fabric_send(e->fabric, peer->rank, chunk->parts, chunk->descriptors, chunk->num_parts, &chunk->op);
         if (r == RF_END) return RF_OK;
@@ -238,12 +238,12 @@ rf_result rf_engine_post_sends(rf_engine *e, bool *progress)
 
 rf_result rf_engine_post_receives(rf_engine *e, bool *progress)
 {
-    while (e->in_next.step < e->schedule.count && e->in_tail - e->in_head < RF_ENGINE_WINDOW) {
+    while (e->in_next.step < e->schedule.count && e->in_tail - e->in_head < RF_ENGINE_IN) {
         const rf_step *step = &e->schedule.items[e->in_next.step];
         rf_peer *peer = e->peers[step->from];
         const uint64_t offset = e->in_next.offset, count = chunk_count(e, offset, step->receive_count);
         if (peer->in_state < RF_HEADER_POSTED) return RF_OK;
-        rf_chunk *chunk = &e->in[e->in_tail % RF_ENGINE_WINDOW];
+        rf_chunk *chunk = &e->in[e->in_tail % RF_ENGINE_IN];
         chunk->merged = peer->in_merged;
         chunk->direct = !chunk->merged && !step->reduce && !e->call->wire && !peer->seal;
         if (chunk->direct && (peer->in_state != RF_HEADER_DONE || !may_land(e, e->in_next.step, offset, count)))
@@ -260,7 +260,7 @@ rf_result rf_engine_post_receives(rf_engine *e, bool *progress)
             chunk->data = chunk->direct ? address(e, step->receive, offset) : bounce(e, false, e->in_tail);
             chunk->done = false;
             chunk->op.kind = RF_OP_IN;
-            chunk->op.index = (uint32_t)(e->in_tail % RF_ENGINE_WINDOW);
+            chunk->op.index = (uint32_t)(e->in_tail % RF_ENGINE_IN);
             void *known = chunk->direct ? descriptor(e, step->receive.space) : e->bounce_memory.descriptor;
             const rf_result r = rf_fabric_receive(e->fabric, peer->rank, chunk->data, size, known, &chunk->op);
             if (r == RF_END) return RF_OK;
@@ -292,7 +292,7 @@ rf_result rf_engine_header_came(rf_engine *e, rf_peer *peer)
     peer->in_state = RF_HEADER_DONE;
     e->headers_open--;
     for (uint64_t i = e->in_head; i < e->in_tail; i++) {
-        rf_chunk *chunk = &e->in[i % RF_ENGINE_WINDOW];
+        rf_chunk *chunk = &e->in[i % RF_ENGINE_IN];
         if (chunk->merged && e->schedule.items[chunk->step].from == (int32_t)peer->rank) chunk->done = true;
     }
     return RF_OK;
@@ -341,7 +341,7 @@ static rf_result use(rf_engine *e, rf_chunk *chunk)
 rf_result rf_engine_take_in(rf_engine *e, bool *progress)
 {
     while (e->in_head != e->in_tail) {
-        rf_chunk *chunk = &e->in[e->in_head % RF_ENGINE_WINDOW];
+        rf_chunk *chunk = &e->in[e->in_head % RF_ENGINE_IN];
         if (!chunk->done || e->peers[e->schedule.items[chunk->step].from]->in_state != RF_HEADER_DONE) return RF_OK;
         if (!chunk->direct && !may_write(e, chunk->step, chunk->offset, chunk->count)) return RF_OK;
         const rf_result r = use(e, chunk);
