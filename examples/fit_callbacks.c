@@ -3,6 +3,8 @@
  */
 #include "common/common.h"
 
+enum { MAX_CALLBACKS = 5 };
+
 typedef struct epoch_bar {
     progress bar;
     char label[32];
@@ -50,12 +52,18 @@ static rf_result advance_bar(void *user, rf_fit_state *state, const rf_logs *log
 static rf_result end_bar(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     epoch_bar *e = user;
-    const double rate = progress_end(&e->bar);
+    (void)progress_end(&e->bar);
     example_print("Epoch %u/%u: ", state->epoch + 1, state->num_epochs);
     for (uint32_t i = 0; i < logs->count; i++)
         example_print("%s%s: %.4g", i ? ", " : "", logs->name[i], logs->value[i]);
-    example_print("  (%.0f images/s)\n", rate);
+    example_print("\n");
     return RF_OK;
+}
+
+static void print_speed(void *user, const rf_fit_state *state, double examples_per_second)
+{
+    (void)user;
+    example_print("Speed in epoch %u: %.0f images/s\n", state->epoch + 1, examples_per_second);
 }
 
 typedef struct app {
@@ -63,7 +71,8 @@ typedef struct app {
     rf_dataset *train_data, *test_data;
     rf_model *model;
     rf_optimizer *optimizer;
-    rf_callback *callbacks[3];
+    rf_callback *callbacks[MAX_CALLBACKS];
+    uint32_t num_callbacks;
     epoch_bar bar;
     double initial_rate;
 } app;
@@ -105,20 +114,37 @@ static int prepare(rf_dataset **data, uint32_t batch_size, uint64_t seed, bool s
     return 0;
 }
 
-static int fit(const example_options *options, app *a)
+static int create_callbacks(const example_options *options, app *a)
 {
     a->initial_rate = options->learning_rate;
-    TRY(rf_callback_learning_rate_scheduler(decay, &a->initial_rate, &a->callbacks[0]));
+    TRY(rf_callback_learning_rate_scheduler(decay, &a->initial_rate, &a->callbacks[a->num_callbacks]));
+    a->num_callbacks++;
     TRY(rf_callback_create(
         &(rf_callback_fns){ .on_epoch_begin = begin_bar, .on_batch_end = advance_bar, .on_epoch_end = end_bar },
-        &a->bar, &a->callbacks[1]));
-    TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = print_rate }, NULL, &a->callbacks[2]));
+        &a->bar, &a->callbacks[a->num_callbacks]));
+    a->num_callbacks++;
+    TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = print_rate }, NULL, &a->callbacks[a->num_callbacks]));
+    a->num_callbacks++;
+    TRY(rf_callback_rate(print_speed, NULL, &a->callbacks[a->num_callbacks]));
+    a->num_callbacks++;
+    if (!options->logdir) return 0;
+    /* Look at it with `ringfire plot DIR` or `tensorboard --logdir DIR`. */
+    TRY(rf_callback_tensorboard(
+        &(rf_tensorboard_params){ .directory = options->logdir, .histogram_freq = 1, .update_freq = 1 },
+        &a->callbacks[a->num_callbacks]));
+    a->num_callbacks++;
+    return 0;
+}
+
+static int fit(const example_options *options, app *a)
+{
+    if (create_callbacks(options, a) < 0) return -1;
     TRY(rf_model_fit(a->model,
                      &(rf_fit_params){ .data = a->train_data,
                                        .validation_data = a->test_data,
                                        .epochs = options->epochs,
                                        .callbacks = a->callbacks,
-                                       .num_callbacks = 3 },
+                                       .num_callbacks = a->num_callbacks },
                      NULL));
     if (rf_strategy_stop_agreed(a->strategy)) {
         example_print("Stopped on request\n");
@@ -159,7 +185,7 @@ static int run(const example_options *options, app *a)
 
 static void destroy(app *a)
 {
-    for (int i = 0; i < 3; i++) rf_callback_destroy(&a->callbacks[i]);
+    for (uint32_t i = 0; i < a->num_callbacks; i++) rf_callback_destroy(&a->callbacks[i]);
     rf_model_destroy(&a->model);
     rf_optimizer_destroy(&a->optimizer);
     rf_dataset_destroy(&a->train_data);
@@ -171,7 +197,7 @@ int main(int argc, char **argv)
 {
     example_options options = { .epochs = 12 };
     example_parse(argc, argv, "Trains a CNN with compile and fit: learning-rate steps, a callback, validation.",
-                  "dDebsrn", &options);
+                  "dDebsrnl", &options);
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);

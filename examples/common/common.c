@@ -52,6 +52,7 @@ static const struct argp_option all_options[] = {
     { "seed", 's', "N", 0, "Seed of initial values and shuffling (default: 1)", 0 },
     { "learning-rate", 'r', "X", 0, "Learning rate (default: 0.001)", 0 },
     { "limit", 'n', "N", 0, "Train on the first N examples only", 0 },
+    { "logdir", 'l', "DIR", 0, "Write event files for TensorBoard and `ringfire plot` below DIR", 0 },
 };
 enum { NUM_OPTIONS = sizeof(all_options) / sizeof(all_options[0]) };
 
@@ -87,6 +88,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case 'n':
         o->limit = parse_count(state, text, UINT64_MAX);
+        return 0;
+    case 'l':
+        o->logdir = text;
         return 0;
     case 'r':
         o->learning_rate = strtod(text, &end);

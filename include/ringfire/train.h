@@ -244,6 +244,8 @@ typedef struct rf_fit_state {
     double seconds;                  /**< since the epoch began */
     uint32_t rank;                   /**< of this worker; 0: the chief, who should do what is done once for the job */
     bool stop_training;              /**< set (on any worker) to end after the current epoch's end callbacks */
+    uint64_t epoch_examples;         /**< that the epoch trained on so far, on all workers */
+    double train_seconds;            /**< at the epoch's end: what these took, without validation */
 } rf_fit_state;
 /** Any entry may be NULL. An error returned stops fit, which returns it. `logs` is NULL in begin calls. */
 typedef struct rf_callback_fns {
@@ -274,6 +276,21 @@ RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_
 /** One line per epoch; the header is written first, unless `append` finds a file with contents. Opened when fit begins. In a
  *  job of several workers the chief alone writes. */
 RF_API RF_MUST_USE rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out);
+/** `examples_per_second`: of the epoch that has ended, over all workers, without its validation. */
+typedef void (*rf_rate_fn)(void *user, const rf_fit_state *state, double examples_per_second);
+/** Calls `fn` at the end of each epoch; unlike on_batch_end it makes nobody wait for the devices in between. */
+RF_API RF_MUST_USE rf_result rf_callback_rate(rf_rate_fn fn, void *user, rf_callback **out);
+typedef struct rf_tensorboard_params {
+    const char *directory;   /**< NULL: "logs" */
+    uint32_t histogram_freq; /**< histograms of the weights every n epochs; 0: none */
+    uint32_t update_freq;    /**< 0: values per epoch. n: also those after every n-th on_batch_end; looking at them makes the
+                                  host wait for the devices, so go with rf_compile_params::steps_per_execution */
+    bool no_graph;           /**< leave out the graph of the training step */
+} rf_tensorboard_params;
+/** Writes event files (events.h) to directory/train and directory/validation, under Keras' tags: "epoch_loss",
+ *  "epoch_accuracy", "epoch_learning_rate", "batch_loss", ... "<variable>/histogram". Opened when fit begins. In a job of
+ *  several workers the chief alone writes. */
+RF_API RF_MUST_USE rf_result rf_callback_tensorboard(const rf_tensorboard_params *params, rf_callback **out);
 RF_API void rf_callback_destroy(rf_callback **callback);
 
 /** Values per epoch, as Keras' History. */

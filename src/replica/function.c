@@ -70,6 +70,12 @@ RF_API uint32_t rf_function_num_traces(const rf_function *function)
     return function ? function->num_traces : 0;
 }
 
+const rf_graph *rf_function_graph(const rf_function *function)
+{
+    const uint32_t count = function->signatures.count;
+    return count > 0 ? function->signatures.items[count - 1]->graph : NULL;
+}
+
 uint64_t rf_function_step(const rf_function *function)
 {
     return function->step;

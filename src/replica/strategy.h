@@ -35,6 +35,8 @@ uint32_t rf_trace_next_stream(rf_trace *t);
 /* That counter, so that a resumed run can continue it. */
 uint64_t rf_function_step(const rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
+/* What the latest trace of a function came to, before it is compiled; NULL before the first. Borrowed. */
+const rf_graph *rf_function_graph(const rf_function *function);
 rf_strategy *rf_function_strategy(const rf_function *function);
 uint64_t rf_strategy_seed(const rf_strategy *strategy);
 rf_strategy *rf_variable_strategy(const rf_variable *variable);

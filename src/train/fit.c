@@ -138,6 +138,7 @@ static rf_result train_batches(fit_run *run)
         RF_TRY(rf_run_batch(run->compiled, run->compiled->train, &run->compiled->train_meters, batch));
         run->at.state.batch_examples += (uint32_t)batch->component[0].shape.dim[0];
         run->at.batches++;
+        run->at.state.epoch_examples += (uint64_t)rf_element_global_rows(batch);
         const bool stop = rf_strategy_stop_agreed(run->model->strategy);
         if (++in_group == group || stop) {
             in_group = 0;
@@ -153,7 +154,8 @@ static rf_result end_epoch(fit_run *run, rf_history *history)
 {
     rf_compiled *c = run->compiled;
     run->logs = (rf_logs){ 0 };
-    RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs));
+    RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs)); /* waits for the devices */
+    run->at.state.train_seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
     if (run->params->validation_data) {
         RF_TRY(rf_evaluate_pass(c, run->params->validation_data, "rf_model_fit: validation_data"));
         RF_TRY(rf_meters_read(&c->evaluate_meters, c->val_names, &run->logs));
@@ -187,6 +189,8 @@ static rf_result train_epoch(fit_run *run, rf_history *history)
     run->epoch_start_ns = rf_now_ns();
     run->at.state.batch = run->at.batches;
     run->at.state.batch_examples = 0;
+    run->at.state.epoch_examples = 0;
+    run->at.state.train_seconds = 0;
     RF_TRY(begin_epoch(run));
     RF_TRY(train_batches(run));
     RF_REQUIRE(run->at.batches > 0, "rf_model_fit: data has no elements");
