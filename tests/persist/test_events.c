@@ -3,13 +3,13 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -180,7 +180,8 @@ static void test_hostile(void **unused)
     unsigned char *many = calloc(1, 2 * count + 6);
     assert_non_null(many);
     many[0] = 0x2a;
-    for (uint32_t i = 0, n = 2 * count; i < 4; i++, n >>= 7) many[1 + i] = (unsigned char)((n & 127) | (i < 3 ? 128 : 0));
+    for (uint32_t i = 0, n = 2 * count; i < 4; i++, n >>= 7)
+        many[1 + i] = (unsigned char)((n & 127) | (i < 3 ? 128 : 0));
     for (uint32_t i = 0; i < count; i++) many[5 + 2 * i] = 0x0a;
     assert_int_equal(read_record(many, 2 * count + 5), RF_ERROR_CORRUPT_DATA);
     assert_non_null(strstr(rf_error_message(), "memory"));
@@ -310,8 +311,8 @@ int main(void)
 {
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_growing), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_hostile),    cmocka_unit_test(test_threads), cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_growing),   cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_hostile),    cmocka_unit_test(test_threads),   cmocka_unit_test(test_cost),
         cmocka_unit_test(test_arguments),  cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, remove_folder);

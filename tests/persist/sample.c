@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sample.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/philox.h"
+
+void sample_fill(void *data, rf_dtype dtype, int64_t count, uint64_t seed, int kind)
+{
+    rf_rng rng = { rf_hash64(seed, 77), 0 };
+    const size_t size = rf_dtype_size(dtype);
+    uint8_t *bytes = data;
+    for (int64_t i = 0; i < count; i++, bytes += size) {
+        uint64_t word = 0;
+        const float value = (float)rf_rng_normal(&rng);
+        if (kind == 0 && dtype == RF_F32) {
+            memcpy(&word, &value, sizeof(value));
+        } else if (kind == 0 && dtype == RF_F16) {
+            word = rf_f32_to_f16(value);
+        } else if (kind == 0 && dtype == RF_BF16) {
+            word = rf_f32_to_bf16(value);
+        } else if (kind == 0) {
+            word = (uint64_t)i;
+        } else if (kind == 2) {
+            word = rf_rng_next(&rng);
+        }
+        memcpy(bytes, &word, size);
+    }
+}
+
+void sample_make(sample *s, uint64_t seed, int64_t floats)
+{
+    const rf_shape shapes[] = { RF_SHAPE(floats), RF_SCALAR_SHAPE, RF_SHAPE(0, 5), RF_SHAPE(7, 1, 3, 1, 2, 1),
+                                RF_SHAPE(3, floats / 9 + 1) };
+    memset(s, 0, sizeof(*s));
+    uint64_t n = 0;
+    for (int d = RF_DTYPE_COUNT - 1; d > RF_DTYPE_INVALID; d--) {
+        for (unsigned i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+            rf_archive_tensor *t = &s->tensors[n];
+            snprintf(s->names[n], sizeof(s->names[n]), "%s/%s/%u", i % 2 ? "model" : "Optimizer",
+                     rf_dtype_name((rf_dtype)d), i);
+            *t = (rf_archive_tensor){ s->names[n], (rf_dtype)d, shapes[i], NULL };
+            const int64_t count = rf_shape_count(shapes[i]);
+            void *data = malloc((size_t)count * rf_dtype_size(t->dtype) + 1);
+            if (!data) abort();
+            sample_fill(data, t->dtype, count, seed + n, i == 4 ? 1 + (int)(seed + n) % 2 : 0);
+            t->data = data;
+            n++;
+        }
+    }
+    s->values[0] = (rf_archive_value){ .name = "step", .kind = RF_VALUE_UINT, .number = seed };
+    s->values[1] = (rf_archive_value){ .name = "rate", .kind = RF_VALUE_DOUBLE, .real = 0.1 + (double)seed };
+    s->values[2] =
+        (rf_archive_value){ .name = "note", .kind = RF_VALUE_STRING, .bytes = "gr\xc3\xbc\xc3\x9f", .size = 6 };
+    s->values[3] = (rf_archive_value){ .name = "state", .kind = RF_VALUE_BYTES, .bytes = "\0\xff\n", .size = 3 };
+    s->values[4] = (rf_archive_value){ .name = "empty/text", .kind = RF_VALUE_STRING };
+    s->values[5] = (rf_archive_value){ .name = "empty/bytes", .kind = RF_VALUE_BYTES };
+    s->values[6] = (rf_archive_value){ .name = "most", .kind = RF_VALUE_UINT, .number = UINT64_MAX };
+    s->contents = (rf_archive_contents){ "checkpoint", s->tensors, n, s->values, 7 };
+}
+
+void sample_free(sample *s)
+{
+    for (uint64_t i = 0; i < s->contents.num_tensors; i++) free((void *)(uintptr_t)s->tensors[i].data);
+}
+
+static const char *compare_tensor(const rf_archive_tensor *t, const rf_archive *archive)
+{
+    rf_archive_entry e;
+    if (rf_archive_find(archive, t->name, &e) < 0) return rf_error_message();
+    if (strcmp(e.name, t->name) != 0 || e.dtype != t->dtype || !rf_shape_equal(e.shape, t->shape))
+        return "an entry differs";
+    const uint64_t bytes = (uint64_t)rf_shape_count(t->shape) * rf_dtype_size(t->dtype);
+    if (e.bytes != bytes) return "a size differs";
+    void *data = malloc(bytes + 1);
+    if (!data) abort();
+    const rf_result r = rf_archive_read(archive, t->name, data, bytes);
+    const bool same = r == RF_OK && memcmp(data, t->data, bytes) == 0;
+    free(data);
+    return r < 0 ? rf_error_message() : same ? NULL : "a tensor's data differ";
+}
+
+const char *sample_compare(const sample *s, const rf_archive *archive)
+{
+    const rf_archive_contents *c = &s->contents;
+    if (strcmp(rf_archive_type(archive), c->type) != 0) return "the type differs";
+    if (rf_archive_count(archive) != c->num_tensors || rf_archive_num_values(archive) != c->num_values)
+        return "counts differ";
+    for (uint64_t i = 0; i < c->num_values; i++) {
+        rf_archive_value v;
+        const rf_archive_value *w = &c->values[i];
+        if (rf_archive_value_get(archive, w->name, &v) < 0) return rf_error_message();
+        if (v.kind != w->kind || v.number != w->number || v.real != w->real || v.size != w->size ||
+            (v.size > 0 && memcmp(v.bytes, w->bytes, v.size) != 0))
+            return "a value differs";
+    }
+    for (uint64_t i = 0; i < c->num_tensors; i++) {
+        const char *difference = compare_tensor(&c->tensors[i], archive);
+        if (difference) return difference;
+    }
+    return NULL;
+}

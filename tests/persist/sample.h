@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Made-up contents for archives, the same for the same seed. */
+#ifndef TEST_PERSIST_SAMPLE_H
+#define TEST_PERSIST_SAMPLE_H
+
+#include "persist/archive_reader.h"
+#include "persist/archive_writer.h"
+
+enum { SAMPLE_TENSORS = 32 };
+
+typedef struct sample {
+    rf_archive_tensor tensors[SAMPLE_TENSORS];
+    char names[SAMPLE_TENSORS][64];
+    rf_archive_value values[8];
+    rf_archive_contents contents;
+} sample;
+
+/* Every type with shapes of all kinds, numbers that compress and that do not. About `floats` * 20 bytes. */
+void sample_make(sample *s, uint64_t seed, int64_t floats);
+void sample_free(sample *s);
+/* One tensor, of random normal f32 (compresses a little), of zeros, or of random bytes. */
+void sample_fill(void *data, rf_dtype dtype, int64_t count, uint64_t seed, int kind);
+/* NULL when the archive holds exactly that, else what differs. */
+const char *sample_compare(const sample *s, const rf_archive *archive);
+
+#endif
