@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ps_cluster.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { IN = 12, HIDDEN = 24, CLASSES = 4, NUM_EXAMPLES = 4096 };
+
+uint32_t server_task(const cluster *c, uint32_t index)
+{
+    return 1 + c->params.num_workers + index;
+}
+
+static uint32_t num_tasks(const cluster *c)
+{
+    return 1 + c->params.num_workers + c->params.num_servers;
+}
+
+double now_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void pause_seconds(double seconds)
+{
+    const struct timespec t = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
+    nanosleep(&t, NULL);
+}
+
+/* ---- data and model ---- */
+
+static uint32_t mix(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+typedef struct source {
+    cluster *cluster;
+    uint32_t worker;
+    float inputs[512 * IN];
+    int32_t labels[512];
+} source;
+
+/* Noise with a bright spot that tells the class. */
+static void make_examples(source *s, uint64_t first, uint64_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t state = (uint32_t)((first + i) % NUM_EXAMPLES) * 2654435761u + 1;
+        s->labels[i] = (int32_t)(mix(&state) % CLASSES);
+        for (uint32_t k = 0; k < IN; k++) s->inputs[i * IN + k] = (float)mix(&state) / 16777216.0f;
+        s->inputs[i * IN + (uint32_t)s->labels[i]] += 1.0f;
+    }
+}
+
+static rf_result make_batch(void *user, uint64_t first, uint64_t count, rf_element *out)
+{
+    source *s = user;
+    const cluster_params *p = &s->cluster->params;
+    if (p->failing_first && first == p->failing_first) return RF_ERROR_IO;
+    make_examples(s, first, count);
+    *out = (rf_element){ 2,
+                         { { RF_F32, RF_SHAPE((int64_t)count, IN), s->inputs },
+                           { RF_I32, RF_SHAPE((int64_t)count), s->labels } } };
+    __atomic_fetch_add(&s->cluster->shared->batches, 1, __ATOMIC_SEQ_CST);
+    pause_seconds(p->slow_worker == s->worker + 1 ? 0.03 : 0.001);
+    return RF_OK;
+}
+
+static rf_result own_example(void *user, uint64_t index, rf_element *out)
+{
+    source *s = user;
+    make_examples(s, index, 1);
+    memcpy(out->component[0].data, s->inputs, IN * sizeof(float));
+    memcpy(out->component[1].data, s->labels, sizeof(int32_t));
+    return RF_OK;
+}
+
+static rf_result create_model(rf_strategy *strategy, uint32_t hidden, rf_model **model)
+{
+    rf_layer *layers[2];
+    const rf_shape shape = RF_SHAPE(IN);
+    rf_strategy_set_seed(strategy, 11);
+    GO(rf_layer_dense(&(rf_dense_params){ .units = (int32_t)hidden, .activation = RF_ACTIVATION_TANH }, &layers[0]));
+    GO(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &layers[1]));
+    return rf_model_create_sequential(strategy, layers, 2, &shape, model);
+}
+
+typedef struct step_state {
+    rf_model *model;
+    rf_optimizer *optimizer; /* NULL: only the loss */
+} step_state;
+
+static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    static const rf_loss loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_NONE };
+    const step_state *s = user;
+    const rf_tensor logits = rf_model_call(t, s->model, in[0], RF_TRAINING);
+    out[0] = rf_compute_average_loss(t, rf_loss_call(t, &loss, in[1], logits), NULL);
+    if (s->optimizer) rf_optimizer_minimize(t, s->optimizer, out[0], rf_model_variables(s->model));
+    return rf_trace_status(t);
+}
+
+static uint64_t hash_variables(const rf_model *model)
+{
+    uint64_t hash = 14695981039346656037u;
+    const rf_variable_list list = rf_model_variables(model);
+    for (uint32_t i = 0; i < list.count; i++) {
+        const size_t count = (size_t)rf_shape_count(rf_variable_shape(list.items[i]));
+        unsigned char *bytes = calloc(count, sizeof(float));
+        if (rf_variable_read(list.items[i], (float *)(void *)bytes) < 0) hash = 0;
+        for (size_t k = 0; k < count * sizeof(float); k++) hash = (hash ^ bytes[k]) * 1099511628211u;
+        free(bytes);
+    }
+    return hash;
+}
+
+/* ---- tasks ---- */
+
+static rf_comm_params comm_of(const cluster_params *p)
+{
+    return (rf_comm_params){ .insecure = !p->key_file,
+                             .key_file = p->key_file,
+                             .encrypt = p->key_file != NULL,
+                             .bootstrap_timeout = 20,
+                             .peer_timeout = p->peer_timeout > 0 ? p->peer_timeout : 5,
+                             .operation_timeout = 40 };
+}
+
+static rf_result run_server(cluster *c)
+{
+    const rf_parameter_server_params params = { .comm = comm_of(&c->params), .device = { .device = "llvmpipe" } };
+    return rf_parameter_server_run(&params);
+}
+
+static rf_result create_own_data(source *s, rf_dataset **out)
+{
+    rf_dataset *examples = NULL;
+    const rf_dataset_generator_params params = {
+        .generate = own_example,
+        .user = s,
+        .spec = { 2, { RF_F32, RF_I32 }, { RF_SHAPE(IN), RF_SCALAR_SHAPE } },
+        .cardinality = 40,
+    };
+    GO(rf_dataset_from_generator(&params, &examples));
+    const rf_result r = rf_dataset_batch(examples, 16, false, out);
+    rf_dataset_destroy(&examples);
+    return r;
+}
+
+static rf_result run_worker(cluster *c, uint32_t index)
+{
+    const cluster_params *p = &c->params;
+    rf_strategy *strategy = NULL;
+    const rf_mirrored_params mirrored = { .devices = p->worker_devices ? p->worker_devices : "llvmpipe" };
+    step_state train = { 0 }, evaluate = { 0 };
+    rf_function *functions[2] = { 0 };
+    rf_dataset *data = NULL;
+    source *s = calloc(1, sizeof(*s));
+    s->cluster = c;
+    s->worker = index;
+    GO(rf_strategy_create_mirrored(&mirrored, &strategy));
+    GO(create_model(strategy, p->different_worker == index + 1 ? HIDDEN + 1 : HIDDEN, &train.model));
+    GO(rf_optimizer_create_remote(strategy, &train.optimizer));
+    evaluate.model = train.model;
+    GO(rf_function_create(strategy, &(rf_function_params){ step, &train, 1, "train", true }, &functions[0]));
+    GO(rf_function_create(strategy, &(rf_function_params){ step, &evaluate, 1, "loss", false }, &functions[1]));
+    if (p->own_data) GO(create_own_data(s, &data));
+    const rf_worker_function list[] = {
+        { .name = "train",
+          .function = functions[0],
+          .num_results = 1,
+          .batch = p->own_data ? NULL : make_batch,
+          .user = s,
+          .data = data },
+        { .name = "loss", .function = functions[1], .num_results = 1, .no_update = true, .batch = make_batch, .user = s },
+    };
+    const rf_worker_params params = { .comm = comm_of(p),
+                                      .strategy = strategy,
+                                      .variables = rf_model_variables(train.model),
+                                      .functions = list,
+                                      .num_functions = 2 };
+    const rf_result r = rf_worker_run(&params);
+    rf_function_destroy(&functions[0]);
+    rf_function_destroy(&functions[1]);
+    rf_optimizer_destroy(&train.optimizer);
+    rf_model_destroy(&train.model);
+    rf_strategy_destroy(&strategy);
+    rf_dataset_destroy(&data);
+    free(s);
+    return r;
+}
+
+static rf_result run_chief(cluster *c)
+{
+    const cluster_params *p = &c->params;
+    rf_strategy *strategy = NULL;
+    rf_model *model = NULL;
+    rf_coordinator *coordinator = NULL;
+    GO(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &strategy));
+    GO(create_model(strategy, HIDDEN, &model));
+    const rf_coordinator_params params = { .comm = comm_of(p),
+                                           .variables = rf_model_variables(model),
+                                           .optimizer = &p->optimizer,
+                                           .synchronous = p->synchronous,
+                                           .max_ahead = p->max_ahead,
+                                           .max_shard_bytes = p->max_shard_bytes };
+    rf_result r = rf_coordinator_create(&params, &coordinator);
+    if (r == RF_OK) r = p->chief(c, coordinator, model);
+    snprintf(c->shared->reports[0].message, sizeof(c->shared->reports[0].message), "%s", r < 0 ? rf_error_message() : "");
+    rf_coordinator_get_stats(coordinator, &c->shared->stats);
+    rf_coordinator_destroy(&coordinator);
+    rf_model_destroy(&model);
+    rf_strategy_destroy(&strategy);
+    return r;
+}
+
+rf_result finish_training(cluster *c, rf_coordinator *coordinator, rf_model *model)
+{
+    rf_remote_value *value;
+    GO(rf_coordinator_join(coordinator));
+    GO(rf_coordinator_schedule(coordinator, "loss", 0, 480, &value));
+    const rf_result r = rf_remote_value_fetch(value, &c->shared->final_loss, 1);
+    rf_remote_value_destroy(&value);
+    GO(r);
+    GO(rf_coordinator_read_variables(coordinator));
+    c->shared->hash = hash_variables(model);
+    return RF_OK;
+}
+
+rf_result train_all(cluster *c, rf_coordinator *coordinator, rf_model *model)
+{
+    const cluster_params *p = &c->params;
+    rf_remote_value *values[MAX_LOSSES];
+    const uint64_t count = p->own_data ? 0 : p->batch;
+    for (uint32_t i = 0; i < p->steps; i++)
+        GO(rf_coordinator_schedule(coordinator, "train", (uint64_t)i * count, count, &values[i]));
+    for (uint32_t i = 0; i < p->steps; i++) {
+        GO(rf_remote_value_fetch(values[i], &c->shared->losses[i], 1));
+        rf_remote_value_destroy(&values[i]);
+        c->shared->progress = i + 1;
+    }
+    return finish_training(c, coordinator, model);
+}
+
+/* ---- processes ---- */
+
+static void set_tf_config(const cluster *c, uint32_t task)
+{
+    char text[1024];
+    int at = snprintf(text, sizeof(text), "{\"cluster\": {\"chief\": [\"127.0.0.1:%u\"], \"worker\": [", c->ports[0]);
+    for (uint32_t w = 0; w < c->params.num_workers; w++)
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s\"127.0.0.1:%u\"", w ? ", " : "",
+                       c->ports[worker_task(w)]);
+    at += snprintf(text + at, sizeof(text) - (size_t)at, "], \"ps\": [");
+    for (uint32_t s = 0; s < c->params.num_servers; s++)
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s\"127.0.0.1:%u\"", s ? ", " : "",
+                       c->ports[server_task(c, s)]);
+    const bool worker = task >= 1 && task < server_task(c, 0);
+    snprintf(text + at, sizeof(text) - (size_t)at, "]}, \"task\": {\"type\": \"%s\", \"index\": %u}}",
+             task == 0 ? "chief"
+             : worker  ? "worker"
+                       : "ps",
+             task == 0 ? 0
+             : worker  ? task - 1
+                       : task - server_task(c, 0));
+    setenv("TF_CONFIG", text, 1);
+}
+
+void cluster_start_task(cluster *c, uint32_t task)
+{
+    task_report *mine = &c->shared->reports[task];
+    mine->ended = false;
+    mine->result = RF_ERROR_CANCELLED; /* stays where the process ends early */
+    c->pids[task] = fork();
+    assert_true(c->pids[task] >= 0);
+    if (c->pids[task] > 0) return;
+    alarm(150); /* a task that hangs is a failure, not a hanging test */
+    set_tf_config(c, task);
+    const rf_result r = task == 0                  ? run_chief(c)
+                        : task < server_task(c, 0) ? run_worker(c, task - 1)
+                                                   : run_server(c);
+    mine->result = r;
+    if (r < 0 && !mine->message[0]) snprintf(mine->message, sizeof(mine->message), "%s", rf_error_message());
+    mine->ended_at = now_seconds();
+    mine->ended = true;
+    _exit(0);
+}
+
+/* Ports that were free a moment ago, all held until all are known. */
+static void find_ports(cluster *c)
+{
+    int fds[MAX_TASKS];
+    for (uint32_t i = 0; i < num_tasks(c); i++) {
+        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        socklen_t size = sizeof(address);
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fds[i] >= 0);
+        assert_int_equal(bind(fds[i], (struct sockaddr *)&address, size), 0);
+        assert_int_equal(getsockname(fds[i], (struct sockaddr *)&address, &size), 0);
+        c->ports[i] = ntohs(address.sin_port);
+    }
+    for (uint32_t i = 0; i < num_tasks(c); i++) close(fds[i]);
+}
+
+void cluster_start(cluster *c, const cluster_params *params)
+{
+    *c = (cluster){ .params = *params };
+    if (!c->params.chief) c->params.chief = train_all;
+    c->shared = mmap(NULL, sizeof(*c->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(c->shared != MAP_FAILED);
+    find_ports(c);
+    for (uint32_t i = 0; i < num_tasks(c); i++) cluster_start_task(c, i);
+}
+
+void cluster_signal(cluster *c, uint32_t task, int signal)
+{
+    assert_true(c->pids[task] > 0);
+    assert_int_equal(kill(c->pids[task], signal), 0);
+    int status;
+    if (signal == SIGKILL) waitpid(c->pids[task], &status, 0);
+    if (signal == SIGKILL) c->pids[task] = 0;
+}
+
+void cluster_wait(cluster *c)
+{
+    for (uint32_t i = 0; i < num_tasks(c); i++) {
+        int status;
+        if (c->pids[i] <= 0) continue;
+        if (waitpid(c->pids[i], &status, 0) == c->pids[i] && WIFSIGNALED(status))
+            fail_msg("task %u was ended by signal %d", i, WTERMSIG(status));
+        c->pids[i] = 0;
+        const char *message = c->shared->reports[i].message;
+        if (c->shared->reports[i].result == RF_ERROR_NOT_FOUND && strstr(message, "'llvmpipe'")) {
+            print_message("left out: %s\n", message);
+            skip();
+        }
+    }
+}
+
+void check_ended_well(const cluster *c)
+{
+    for (uint32_t i = 0; i < num_tasks(c); i++)
+        if (c->shared->reports[i].result != RF_OK)
+            fail_msg("task %u: %s: %s", i, rf_result_name(c->shared->reports[i].result), c->shared->reports[i].message);
+}
+
+void cluster_free(cluster *c)
+{
+    munmap(c->shared, sizeof(*c->shared));
+    c->shared = NULL;
+}
+
+/* ---- the reference ---- */
+
+static rf_result run_alone(cluster *c)
+{
+    const cluster_params *p = &c->params;
+    rf_strategy *strategy;
+    step_state train = { 0 }, evaluate = { 0 };
+    rf_function *functions[2];
+    rf_per_replica *results[1];
+    rf_element batch;
+    source *s = calloc(1, sizeof(*s));
+    s->cluster = c;
+    GO(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &strategy));
+    GO(create_model(strategy, HIDDEN, &train.model));
+    evaluate.model = train.model;
+    GO(rf_optimizer_create(strategy, &p->optimizer, &train.optimizer));
+    GO(rf_function_create(strategy, &(rf_function_params){ step, &train, 1, "train", true }, &functions[0]));
+    GO(rf_function_create(strategy, &(rf_function_params){ step, &evaluate, 1, "loss", false }, &functions[1]));
+    for (uint32_t i = 0; i < p->steps; i++) {
+        GO(make_batch(s, (uint64_t)i * p->batch, p->batch, &batch));
+        GO(rf_strategy_run(strategy, functions[0], &batch, results));
+        GO(rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &c->shared->losses[i]));
+    }
+    GO(make_batch(s, 0, 480, &batch));
+    GO(rf_strategy_run(strategy, functions[1], &batch, results));
+    return rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &c->shared->final_loss);
+}
+
+void train_alone(const cluster_params *params, shared_state *out)
+{
+    cluster c = { .params = *params };
+    c.shared = mmap(NULL, sizeof(*c.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(c.shared != MAP_FAILED);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        c.shared->reports[0].result = run_alone(&c);
+        snprintf(c.shared->reports[0].message, sizeof(c.shared->reports[0].message), "%s", rf_error_message());
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    memcpy(out, c.shared, sizeof(*out));
+    munmap(c.shared, sizeof(*c.shared));
+    if (out->reports[0].result == RF_ERROR_NOT_FOUND) {
+        print_message("left out: %s\n", out->reports[0].message);
+        skip();
+    }
+    if (!WIFEXITED(status) || out->reports[0].result < 0) fail_msg("alone: %s", out->reports[0].message);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameter-server clusters for tests: every task is a forked process on this machine, described by TF_CONFIG. The process
+ * that forks never touches a Vulkan driver. */
+#ifndef RF_TESTS_REPLICA_PS_CLUSTER_H
+#define RF_TESTS_REPLICA_PS_CLUSTER_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+#include <ringfire/ringfire.h>
+
+enum { MAX_SERVERS = 3, MAX_PS_WORKERS = 3, MAX_TASKS = 1 + MAX_PS_WORKERS + MAX_SERVERS, MAX_LOSSES = 256 };
+
+/* What a task says; in shared memory. */
+typedef struct task_report {
+    volatile rf_result result;
+    volatile bool ended;
+    char message[1024];
+    double ended_at; /* seconds */
+} task_report;
+
+typedef struct shared_state {
+    task_report reports[MAX_TASKS]; /* chief, workers, servers */
+    float losses[MAX_LOSSES];       /* the chief's */
+    float final_loss;
+    uint64_t hash; /* of the chief's variables at the end */
+    rf_coordinator_stats stats;
+    volatile uint32_t batches;  /* made by all workers together */
+    volatile uint32_t progress; /* as the chief's body likes */
+    volatile uint32_t go;       /* as the test likes */
+} shared_state;
+
+typedef struct cluster cluster;
+/* The chief's part; returns at its first failure. */
+typedef rf_result (*chief_fn)(cluster *c, rf_coordinator *coordinator, rf_model *model);
+
+typedef struct cluster_params {
+    uint32_t num_workers, num_servers;
+    bool synchronous;
+    uint32_t max_ahead;
+    uint32_t steps, batch;
+    uint64_t max_shard_bytes;
+    rf_optimizer_params optimizer;
+    double peer_timeout;
+    uint32_t slow_worker;    /* + 1: one whose batches take long */
+    uint64_t failing_first;  /* a range that begins here fails; 0: none */
+    uint32_t different_worker; /* + 1: one with another model */
+    bool own_data;           /* workers have datasets, nobody gives ranges */
+    const char *key_file;    /* NULL: insecure */
+    const char *worker_devices;
+    chief_fn chief;
+} cluster_params;
+
+struct cluster {
+    cluster_params params;
+    uint16_t ports[MAX_TASKS];
+    pid_t pids[MAX_TASKS];
+    shared_state *shared;
+};
+
+/* Number of a task in all arrays. */
+static inline uint32_t worker_task(uint32_t index)
+{
+    return 1 + index;
+}
+uint32_t server_task(const cluster *c, uint32_t index);
+
+double now_seconds(void);
+void pause_seconds(double seconds);
+/* Waits for a condition, at most 60 s. */
+#define WAIT_FOR(condition)                                                                                            \
+    do {                                                                                                               \
+        const double wait_begin_ = now_seconds();                                                                      \
+        while (!(condition)) {                                                                                         \
+            if (now_seconds() - wait_begin_ > 60) fail_msg("waited 60 s for %s", #condition);                          \
+            pause_seconds(0.002);                                                                                      \
+        }                                                                                                              \
+    } while (0)
+
+void cluster_start(cluster *c, const cluster_params *params);
+/* Begins a task, the first time or again. */
+void cluster_start_task(cluster *c, uint32_t task);
+void cluster_signal(cluster *c, uint32_t task, int signal);
+/* Waits until all tasks have ended. */
+void cluster_wait(cluster *c);
+void cluster_free(cluster *c);
+void check_ended_well(const cluster *c);
+
+/* The chief's usual body: `steps` ranges, one after the other when synchronous, else all at once. */
+rf_result train_all(cluster *c, rf_coordinator *coordinator, rf_model *model);
+/* The same on one device without a cluster; in a process of its own. */
+void train_alone(const cluster_params *params, shared_state *out);
+/* Stores losses [0, n) of values and the end of the training. */
+rf_result finish_training(cluster *c, rf_coordinator *coordinator, rf_model *model);
+
+#define GO(expression)                                                                                                 \
+    do {                                                                                                               \
+        const rf_result go_result_ = (expression);                                                                     \
+        if (go_result_ < 0) return go_result_;                                                                         \
+    } while (0)
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which parameter server holds what, and the messages that tasks exchange. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "replica/ps_message.h"
+#include "replica/ps_plan.h"
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+/* Every element of every variable is in exactly one piece, every element of a server's array belongs to exactly one. */
+static void check_plan(const rf_ps_plan *plan, const uint64_t *counts, uint32_t n, uint64_t max_elements)
+{
+    uint64_t from = 0;
+    uint32_t i = 0;
+    for (uint32_t v = 0; v < n; v++) {
+        uint64_t at = 0;
+        for (; i < plan->count && plan->items[i].variable == v; i++) {
+            const rf_ps_piece *p = &plan->items[i];
+            assert_true(p->range.begin == at && p->range.end > at);
+            assert_true(p->range.end - at <= max_elements);
+            assert_true(p->from == from + at);
+            assert_true(p->server < plan->num_servers);
+            at = p->range.end;
+        }
+        assert_true(at == counts[v]);
+        from += counts[v];
+    }
+    assert_int_equal(i, plan->count);
+    assert_true(plan->total == from);
+    uint64_t largest_piece = 0, all = 0;
+    for (uint32_t s = 0; s < plan->num_servers; s++) {
+        uint64_t at = 0;
+        for (uint32_t k = 0; k < plan->count; k++) {
+            if (plan->items[k].server != s) continue;
+            assert_true(plan->items[k].offset == at);
+            at += plan->items[k].range.end - plan->items[k].range.begin;
+        }
+        assert_true(at == plan->server_counts[s]);
+        all += at;
+    }
+    assert_true(all == from);
+    for (uint32_t k = 0; k < plan->count; k++) {
+        const uint64_t length = plan->items[k].range.end - plan->items[k].range.begin;
+        if (length > largest_piece) largest_piece = length;
+    }
+    /* No server has more than its fair part and one piece. */
+    for (uint32_t s = 0; s < plan->num_servers; s++)
+        assert_true(plan->server_counts[s] <= from / plan->num_servers + largest_piece);
+}
+
+static void known_plan(void **state)
+{
+    (void)state;
+    const uint64_t counts[] = { 10, 3, 7, 1 };
+    rf_ps_plan plan;
+    assert_int_equal(rf_ps_plan_make(counts, 4, 2, 5, &plan), RF_OK);
+    check_plan(&plan, counts, 4, 5);
+    /* 5 5 | 3 | 4 3 | 1: longest first 5 5 4 3 3 1 -> 0 1 0 1 1 0 */
+    const uint32_t servers[] = { 0, 1, 1, 0, 1, 0 };
+    assert_int_equal(plan.count, 6);
+    for (uint32_t i = 0; i < 6; i++) assert_int_equal(plan.items[i].server, servers[i]);
+    assert_int_equal(plan.server_counts[0], 10);
+    assert_int_equal(plan.server_counts[1], 11);
+    rf_ps_plan_free(&plan);
+}
+
+static void whole_variables(void **state)
+{
+    (void)state;
+    const uint64_t counts[] = { 100352, 128, 1280, 10 };
+    rf_ps_plan plan;
+    assert_int_equal(rf_ps_plan_make(counts, 4, 3, 1u << 20, &plan), RF_OK);
+    check_plan(&plan, counts, 4, 1u << 20);
+    assert_int_equal(plan.count, 4);
+    assert_int_equal(plan.server_counts[0], 100352);
+    assert_int_equal(plan.server_counts[1], 1280);
+    assert_int_equal(plan.server_counts[2], 138);
+    rf_ps_plan_free(&plan);
+    assert_int_equal(rf_ps_plan_make(counts, 4, 7, 1u << 20, &plan), RF_OK); /* three servers have nothing */
+    check_plan(&plan, counts, 4, 1u << 20);
+    assert_int_equal(plan.server_counts[6], 0);
+    rf_ps_plan_free(&plan);
+}
+
+static void random_plans(void **state)
+{
+    (void)state;
+    uint64_t random = 1;
+    for (int round = 0; round < 300; round++) {
+        uint64_t counts[20];
+        const uint32_t n = (uint32_t)(next_random(&random) % 21), servers = 1 + (uint32_t)(next_random(&random) % 9);
+        for (uint32_t i = 0; i < n; i++) counts[i] = 1 + next_random(&random) % (i % 3 ? 50 : 5000);
+        const uint64_t limit = 1 + next_random(&random) % 900;
+        rf_ps_plan plan, again;
+        assert_int_equal(rf_ps_plan_make(counts, n, servers, limit, &plan), RF_OK);
+        check_plan(&plan, counts, n, limit);
+        assert_int_equal(rf_ps_plan_make(counts, n, servers, limit, &again), RF_OK);
+        assert_int_equal(again.count, plan.count);
+        for (uint32_t i = 0; i < plan.count; i++) assert_int_equal(plan.items[i].server, again.items[i].server);
+        rf_ps_plan_free(&plan);
+        rf_ps_plan_free(&again);
+    }
+}
+
+static void plan_refusals(void **state)
+{
+    (void)state;
+    rf_ps_plan plan;
+    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, 1, 0, 1, &plan), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, 1, 1, 0, &plan), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1, 0 }, 2, 1, 1, &plan), RF_ERROR_INVALID_ARGUMENT);
+    assert_null(plan.items);
+}
+
+/* ---- messages ---- */
+
+static size_t flatten(const rf_ps_message *m, uint8_t *bytes, size_t size)
+{
+    uint8_t head[RF_PS_HEAD_MAX];
+    size_t head_size;
+    assert_int_equal(rf_ps_message_encode(m, head, &head_size), RF_OK);
+    assert_true(head_size + m->payload_size <= size);
+    memcpy(bytes, head, head_size);
+    if (m->payload_size) memcpy(bytes + head_size, m->payload, m->payload_size);
+    return head_size + m->payload_size;
+}
+
+static void messages_travel(void **state)
+{
+    (void)state;
+    const float values[3] = { 1, 2, 3 };
+    uint8_t bytes[4096];
+    rf_ps_message m = { .type = RF_PS_PUSH, .version = 7, .step = 8, .part = 2, .examples = 32, .offset = 12,
+                        .payload = values, .payload_size = sizeof(values) };
+    size_t size = flatten(&m, bytes, sizeof(bytes));
+    rf_ps_message got;
+    assert_int_equal(rf_ps_message_decode(RF_PS_PUSH, bytes, size, &got), RF_OK);
+    assert_int_equal(got.type, RF_PS_PUSH);
+    assert_true(got.version == 7 && got.step == 8 && got.part == 2 && got.examples == 32 && got.offset == 12);
+    assert_int_equal(got.payload_size, sizeof(values));
+    assert_memory_equal(got.payload, values, sizeof(values));
+    /* Half a float. */
+    assert_int_equal(rf_ps_message_decode(RF_PS_PUSH, bytes, size - 1, &got), RF_ERROR_CORRUPT_DATA);
+
+    m = (rf_ps_message){ .type = RF_PS_ABORT, .result = RF_ERROR_PEER_LOST };
+    snprintf(m.text, sizeof(m.text), "ps 1 was lost");
+    size = flatten(&m, bytes, sizeof(bytes));
+    assert_int_equal(rf_ps_message_decode(RF_PS_ABORT, bytes, size, &got), RF_OK);
+    assert_true(got.result == RF_ERROR_PEER_LOST);
+    assert_string_equal(got.text, "ps 1 was lost");
+    bytes[size] = 0;
+    assert_int_equal(rf_ps_message_decode(RF_PS_ABORT, bytes, size + 1, &got), RF_ERROR_CORRUPT_DATA);
+}
+
+/* Every type at every length: no byte beyond the end is read (under AddressSanitizer), nothing is taken for a message that
+ * has not all of its fields. */
+static void garbage_is_refused(void **state)
+{
+    (void)state;
+    uint64_t random = 3;
+    uint32_t accepted = 0;
+    for (uint32_t type = 0; type < 40; type++) {
+        for (size_t size = 0; size < 200; size++) {
+            uint8_t *bytes = rf_calloc(1, size);
+            for (size_t i = 0; i < size; i++) bytes[i] = next_random(&random) % 3 ? 0 : (uint8_t)next_random(&random);
+            rf_ps_message got;
+            const rf_result r = rf_ps_message_decode((uint16_t)type, bytes, size, &got);
+            assert_true(r == RF_OK || r == RF_ERROR_CORRUPT_DATA);
+            if (r == RF_OK) {
+                accepted++;
+                assert_true(strlen(got.text) < sizeof(got.text));
+                assert_true(got.payload_size <= size);
+            }
+            rf_free(bytes);
+        }
+    }
+    assert_true(accepted > 0);
+    rf_ps_message got;
+    assert_int_equal(rf_ps_message_decode(0, NULL, 0, &got), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(rf_ps_message_decode(65535, NULL, 0, &got), RF_ERROR_CORRUPT_DATA);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_plan),      cmocka_unit_test(whole_variables), cmocka_unit_test(random_plans),
+        cmocka_unit_test(plan_refusals),   cmocka_unit_test(messages_travel), cmocka_unit_test(garbage_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
