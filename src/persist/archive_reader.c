@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ struct rf_archive {
     int fd;
     char *path;
     rf_archive_header header;
+    _Atomic(ZSTD_DCtx *) *spare; /* one kept for the next read: making one costs more than a small tensor */
 };
 
 /* ---- open, close ---- */
@@ -63,7 +65,8 @@ rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_arch
     a->fd = -1;
     rf_result r = RF_ERROR_OUT_OF_HOST_MEMORY;
     a->path = rf_strdup(path);
-    if (!a->path) goto done;
+    a->spare = rf_calloc(1, sizeof(*a->spare));
+    if (!a->path || !a->spare) goto done;
     do {
         a->fd = ops->open(ops->user, path);
     } while (a->fd < 0 && errno == EINTR);
@@ -91,7 +94,9 @@ void rf_archive_close(rf_archive **archive)
     if (!archive || !*archive) return;
     rf_archive *a = *archive;
     if (a->fd >= 0) a->ops->close(a->ops->user, a->fd);
+    if (a->spare) ZSTD_freeDCtx(atomic_load(a->spare));
     rf_archive_header_free(&a->header);
+    rf_free(a->spare);
     rf_free(a->path);
     rf_free(a);
     *archive = NULL;
@@ -300,8 +305,9 @@ static rf_result read_frame(block_reader *reader, const rf_archive_frame *frame,
     RF_TRY(rf_file_read_at(a->ops, a->fd, a->path, stored, frame->stored, offset));
     if (rf_xxh64(stored, frame->stored) != frame->hash) return damaged(reader, offset, "wrong checksum");
     if (!frame->compressed) return RF_OK;
-    if (!reader->zstd && !(reader->zstd = ZSTD_createDCtx()))
-        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot allocate a zstd decompressor");
+    if (!reader->zstd) reader->zstd = atomic_exchange(a->spare, NULL);
+    if (!reader->zstd) reader->zstd = ZSTD_createDCtx();
+    if (!reader->zstd) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot allocate a zstd decompressor");
     if (ZSTD_findFrameCompressedSize(stored, frame->stored) != frame->stored)
         return damaged(reader, offset, "not one zstd frame");
     const size_t n = ZSTD_decompressDCtx(reader->zstd, to, frame->raw, stored, frame->stored);
@@ -341,7 +347,7 @@ static void *read_blocks(void *argument)
         }
         pthread_mutex_unlock(&job->mutex);
     }
-    ZSTD_freeDCtx(reader.zstd);
+    if (reader.zstd) ZSTD_freeDCtx(atomic_exchange(job->archive->spare, reader.zstd));
     rf_free(reader.stored);
     rf_free(reader.raw);
     return NULL;

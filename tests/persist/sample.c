@@ -13,9 +13,12 @@ void sample_fill(void *data, rf_dtype dtype, int64_t count, uint64_t seed, int k
     rf_rng rng = { rf_hash64(seed, 77), 0 };
     const size_t size = rf_dtype_size(dtype);
     uint8_t *bytes = data;
+    float normal[512];
+    for (int i = 0; i < 512; i++) normal[i] = (float)rf_rng_normal(&rng);
     for (int64_t i = 0; i < count; i++, bytes += size) {
         uint64_t word = 0;
-        const float value = (float)rf_rng_normal(&rng);
+        const uint64_t random = rf_hash64(seed, (uint64_t)i);
+        const float value = normal[random % 512] * (1 + (float)(random >> 40) * 0x1p-28f);
         if (kind == 0 && dtype == RF_F32) {
             memcpy(&word, &value, sizeof(value));
         } else if (kind == 0 && dtype == RF_F16) {
@@ -25,7 +28,7 @@ void sample_fill(void *data, rf_dtype dtype, int64_t count, uint64_t seed, int k
         } else if (kind == 0) {
             word = (uint64_t)i;
         } else if (kind == 2) {
-            word = rf_rng_next(&rng);
+            word = random;
         }
         memcpy(bytes, &word, size);
     }

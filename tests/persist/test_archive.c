@@ -70,7 +70,7 @@ static void test_round_trips(void **state)
         sample s;
         sample_make(&s, i, sizes[i]);
         for (size_t p = 0; p < sizeof(params) / sizeof(params[0]); p++) {
-            if (sizes[i] > 200000 && p > 2) continue;
+            if (sizes[i] > 1000 && p > 2) continue;
             memory_files files = { .max_transfer = p == 1 ? 999 : 0 };
             const rf_file_ops ops = memory_file_ops(&files);
             rf_archive *a;

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/platform.h"
 #include "memory_files.h"
 #include "sample.h"
 #include "wrapped.h"
@@ -95,7 +96,7 @@ static void test_crashes(void **state)
 {
     (void)state;
     uint32_t counts[128] = { 0 }, distinct = 0;
-    crash_states(false, 20000, counts, &distinct);
+    crash_states(false, 11000, counts, &distinct);
     print_message("%u states old, %u new, %u neither; %u distinct\n", counts['o'], counts['n'],
                   counts['x'] + counts['d'], distinct);
     assert_int_equal(counts['x'] + counts['d'], 0);
@@ -277,14 +278,17 @@ static void test_kill(void **state)
     snprintf(path, sizeof(path), "%s/c", directory);
     sample samples[8];
     for (uint64_t i = 0; i < 8; i++) sample_make(&samples[i], i, 20000);
+    const uint64_t start = rf_now_ns();
     assert_int_equal(rf_archive_write(path, &samples[0].contents, NULL), RF_OK);
+    uint64_t patience = 4 * (rf_now_ns() - start); /* in which a child saves some times */
     rf_rng rng = { (uint64_t)getpid(), 0 };
-    bool seen[8] = { false };
+    bool saved = false;
     for (int i = 0; i < num_kills; i++) {
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) save_for_ever(path);
-        nanosleep(&(struct timespec){ 0, (long)rf_rng_below(&rng, 60000000) }, NULL);
+        const uint64_t wait = rf_rng_below(&rng, patience);
+        nanosleep(&(struct timespec){ (time_t)(wait / 1000000000), (long)(wait % 1000000000) }, NULL);
         kill(child, SIGKILL);
         int status;
         assert_int_equal(waitpid(child, &status, 0), child);
@@ -295,11 +299,12 @@ static void test_kill(void **state)
         assert_int_equal(rf_archive_value_get(a, "step", &v), RF_OK);
         assert_true(v.number < 8);
         assert_null(sample_compare(&samples[v.number], a));
-        seen[v.number] = true;
+        if (v.number == 0 && !saved) patience += patience / 4; /* not one was finished: a busy machine */
+        saved |= v.number > 0;
         rf_archive_close(&a);
         remove_temporaries(directory);
     }
-    assert_true(seen[1] || seen[2] || seen[3] || seen[4]); /* something was saved */
+    assert_true(saved); /* something was saved */
     for (int i = 0; i < 8; i++) sample_free(&samples[i]);
     unlink(path);
     assert_int_equal(rmdir(directory), 0);
