@@ -128,6 +128,71 @@ RF_API RF_MUST_USE rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager
 /** Path of the newest complete checkpoint of a directory, by its number; free with rf_string_free(). */
 RF_API RF_MUST_USE rf_result rf_checkpoint_latest(const char *directory, const char *prefix, char **path);
 
+/* ---- with fit ---- */
+
+typedef struct rf_backup_params {
+    const char *directory;       /**< made where it does not exist; for one training at a time */
+    uint64_t save_every_batches; /**< 0: after every epoch; else after so many batches (at the end of a group of
+                                      steps_per_execution) */
+    bool keep;                   /**< leave the backup when training has ended; else it is removed, so that the next fit
+                                      starts anew */
+    rf_save_params save;
+} rf_backup_params;
+/**
+ * A fit that was interrupted goes on where it was: start the same program again. Weights, optimizer, metrics, place in the
+ * data, dropout, learning rate, early stopping and the best value of model checkpoints are those of the latest backup; with
+ * the same devices the numbers are the same to the last bit as without the interruption. When a stop is agreed
+ * (rf_strategy_request_stop(), say from a handler of SIGTERM) a backup is made at once and fit returns: a program should
+ * then exit with ::RF_EXIT_RESTARTABLE. On another number of replicas or workers the epoch continues with the examples that
+ * it has not seen, also where the batch size follows that number. Files are called "backup-<number>.rfck".
+ */
+RF_API RF_MUST_USE rf_result rf_callback_backup_and_restore(const rf_backup_params *params, rf_callback **out);
+
+typedef struct rf_model_checkpoint_params {
+    const char *path;       /**< with places: {epoch} (from 1), {epoch:03d}, values by name as in {val_loss:.2f}; ".rfck" is
+                                 appended where it is missing. Directories are made. E.g. "checkpoints/ckpt_{epoch}" */
+    const char *monitor;    /**< for save_best_only; NULL: "val_loss" */
+    bool maximize;          /**< of the monitored value more is better */
+    bool save_best_only;    /**< save only where the monitored value is better than all before */
+    bool save_weights_only; /**< rf_model_save_weights() instead of rf_model_save() */
+    rf_save_params save;    /**< without async */
+} rf_model_checkpoint_params;
+/** Saves the model after every epoch. */
+RF_API RF_MUST_USE rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params, rf_callback **out);
+
+/* ---- models ---- */
+
+/** Saves the weights alone, as "model/<variable>". `params` may be NULL; not async. Collective, as everything here. */
+RF_API RF_MUST_USE rf_result rf_model_save_weights(rf_model *model, const char *path, const rf_save_params *params);
+/** Sets the weights of a built model from any file that holds them as "model/<variable>": all or none. */
+RF_API RF_MUST_USE rf_result rf_model_load_weights(rf_model *model, const char *path);
+/** Saves a sequential model that is built: its layers, weights, and where it is compiled optimizer, loss and metrics.
+ *  @return RF_ERROR_UNSUPPORTED names a layer that is code (lambda), or says that the model is. */
+RF_API RF_MUST_USE rf_result rf_model_save(rf_model *model, const char *path, const rf_save_params *params);
+/** Makes the model on any strategy. A compiled one owns its optimizer. Evaluates as the saved one did; training goes on. */
+RF_API RF_MUST_USE rf_result rf_model_load(rf_strategy *strategy, const char *path, rf_model **out);
+/** The optimizer that the model was compiled with, or NULL. */
+RF_API rf_optimizer *rf_model_optimizer(const rf_model *model);
+
+/* ---- inference ---- */
+
+typedef struct rf_inference rf_inference;
+
+/** Writes a sequential model for use without training: layers, weights and the signature. */
+RF_API RF_MUST_USE rf_result rf_model_export(rf_model *model, const char *path, const rf_save_params *params);
+
+typedef struct rf_inference_params {
+    rf_strategy *strategy; /**< borrowed; NULL: one device of its own, `device` */
+    const char *device;    /**< as rf_one_device_params::device */
+} rf_inference_params;
+/** Loads what rf_model_export() or rf_model_save() wrote. */
+RF_API RF_MUST_USE rf_result rf_inference_load(const char *path, const rf_inference_params *params, rf_inference **out);
+RF_API void rf_inference_destroy(rf_inference **inference);
+/** Type and shape of input and output; dim[0], the batch, is -1. Either may be NULL. */
+RF_API void rf_inference_signature(const rf_inference *inference, rf_array *input, rf_array *output);
+/** Runs a batch of any size. `input` is f32 [n, ...]; `output->data` is the caller's: rf_array_free(). Blocking. */
+RF_API RF_MUST_USE rf_result rf_inference_run(rf_inference *inference, const rf_array *input, rf_array *output);
+
 #ifdef __cplusplus
 }
 #endif

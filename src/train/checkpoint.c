@@ -19,21 +19,28 @@ static rf_result add_seed(rf_checkpoint *checkpoint)
     return RF_OK;
 }
 
+rf_result rf_checkpoint_create_bare(rf_strategy *strategy, const char *type, rf_checkpoint **out)
+{
+    rf_checkpoint *checkpoint = *out = RF_NEW(rf_checkpoint);
+    if (!checkpoint) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    checkpoint->strategy = strategy;
+    checkpoint->type = type;
+    return RF_OK;
+}
+
 rf_result rf_checkpoint_create(rf_strategy *strategy, rf_checkpoint **out)
 {
     RF_REQUIRE(out, "rf_checkpoint_create: out is NULL");
     *out = NULL;
     RF_REQUIRE(strategy, "rf_checkpoint_create: strategy is NULL");
-    rf_checkpoint *checkpoint = RF_NEW(rf_checkpoint);
-    if (!checkpoint) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    checkpoint->strategy = strategy;
+    rf_checkpoint *checkpoint;
+    RF_TRY(rf_checkpoint_create_bare(strategy, "checkpoint", &checkpoint));
     const rf_result r = add_seed(checkpoint);
-    if (r < 0) {
+    if (r < 0)
         rf_checkpoint_destroy(&checkpoint);
-        return r;
-    }
-    *out = checkpoint;
-    return RF_OK;
+    else
+        *out = checkpoint;
+    return r;
 }
 
 void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
@@ -130,4 +137,10 @@ rf_result rf_checkpoint_add_blob(rf_checkpoint *checkpoint, const char *name, co
 {
     return add(checkpoint, "rf_checkpoint_add_blob", name, fns,
                (rf_tracked){ .kind = RF_TRACKED_BLOB, .u.user = user, .blob = *fns });
+}
+
+rf_result rf_checkpoint_add_text(rf_checkpoint *checkpoint, const char *name, const char *text)
+{
+    return add(checkpoint, "rf_checkpoint_add_text", name, text,
+               (rf_tracked){ .kind = RF_TRACKED_TEXT, .u.text = text });
 }

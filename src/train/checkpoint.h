@@ -74,6 +74,7 @@ typedef enum rf_tracked_kind {
     RF_TRACKED_ITERATOR,
     RF_TRACKED_COUNTER,
     RF_TRACKED_BLOB,
+    RF_TRACKED_TEXT,
     RF_TRACKED_SEED,
 } rf_tracked_kind;
 
@@ -89,7 +90,8 @@ typedef struct rf_tracked {
         rf_function *function;
         rf_iterator **iterator;
         uint64_t *counter;
-        void *user; /* of a blob */
+        void *user;       /* of a blob */
+        const char *text; /* borrowed */
     } u;
     const rf_dataset *dataset; /* of an iterator */
     rf_blob_fns blob;
@@ -101,6 +103,7 @@ typedef struct rf_snapshot {
     rf_item_value *values;
     char *path;
     rf_save_params params;
+    const char *type;
     const rf_file_ops *ops;
     rf_result result;
     rf_error_record error;
@@ -115,8 +118,17 @@ struct rf_checkpoint {
     rf_snapshot *pending; /* NULL: none; on workers that do not write it is empty */
     pthread_t thread;
     bool threaded;
+    const char *type;       /* of the file */
+    bool subset;            /* the file may hold more */
     const rf_file_ops *ops; /* NULL: the system's; tests put others here */
 };
+
+/* A checkpoint of `type` without the strategy's seed: of a model, not of a run. */
+rf_result rf_checkpoint_create_bare(rf_strategy *strategy, const char *type, rf_checkpoint **out);
+/* A text that is the same whenever it is restored; `text` is borrowed. */
+rf_result rf_checkpoint_add_text(rf_checkpoint *checkpoint, const char *name, const char *text);
+/* Removes all files of the manager. Collective. */
+rf_result rf_checkpoint_manager_clear(rf_checkpoint_manager *manager);
 
 rf_result rf_checkpoint_add_blob(rf_checkpoint *checkpoint, const char *name, const rf_blob_fns *fns, void *user);
 

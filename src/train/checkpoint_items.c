@@ -328,6 +328,23 @@ static const rf_item_kind blob_kind = { .form = RF_ITEM_TENSOR,
                                         .collect = collect_blob,
                                         .apply = apply_blob };
 
+static rf_result collect_text(const rf_item *item, rf_item_value *value)
+{
+    value->size = strlen(item->tracked->u.text);
+    value->data = rf_strdup(item->tracked->u.text);
+    value->present = value->data != NULL;
+    return value->data ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static rf_result apply_text(rf_item *item, const rf_item_value *value)
+{
+    (void)item;
+    (void)value;
+    return RF_OK;
+}
+
+static const rf_item_kind text_kind = { .form = RF_ITEM_TEXT, .collect = collect_text, .apply = apply_text };
+
 /* ---- the list ---- */
 
 /* Appends an item; `name` is taken over, NULL: out of memory. */
@@ -478,6 +495,8 @@ static rf_result append_object(rf_item_list *list, const rf_checkpoint *c, const
     case RF_TRACKED_BLOB:
         return append(list, rf_asprintf("%s/state", t->name),
                       (rf_item){ .kind = &blob_kind, .tracked = t, .shape = RF_SHAPE(0) });
+    case RF_TRACKED_TEXT:
+        return append_plain(list, t, "", &text_kind);
     case RF_TRACKED_SEED:
         return append_plain(list, t, "/seed", &seed_kind);
     }

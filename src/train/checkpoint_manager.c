@@ -235,6 +235,16 @@ static rf_result prune(const rf_checkpoint_manager *m)
     return RF_OK;
 }
 
+rf_result rf_checkpoint_manager_clear(rf_checkpoint_manager *m)
+{
+    rf_strategy *strategy = m->checkpoint->strategy;
+    found_list list = { 0 };
+    const rf_result r = rf_strategy_is_chief(strategy) ? scan(m->directory, &m->name, &list) : RF_OK;
+    for (uint32_t i = 0; i < list.count; i++) remove_file(list.items[i].path);
+    free_list(&list);
+    return rf_share_result(strategy, r);
+}
+
 static rf_result prune_on_chief(const rf_checkpoint_manager *m)
 {
     rf_strategy *strategy = m->checkpoint->strategy;

@@ -39,6 +39,7 @@ static rf_result take_snapshot(const rf_checkpoint *c, const char *path, const r
     rf_snapshot *s = *out = RF_NEW(rf_snapshot);
     if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (params) s->params = *params;
+    s->type = c->type;
     s->ops = c->ops ? c->ops : &rf_system_file_ops;
     s->path = rf_strdup(path);
     if (!s->path) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -64,7 +65,7 @@ static rf_result write_snapshot(const rf_snapshot *s)
 {
     rf_archive_tensor *tensors = RF_NEW_ARRAY(rf_archive_tensor, s->items.count);
     rf_archive_value *values = RF_NEW_ARRAY(rf_archive_value, s->items.count);
-    rf_archive_contents contents = { .type = "checkpoint", .tensors = tensors, .values = values };
+    rf_archive_contents contents = { .type = s->type, .tensors = tensors, .values = values };
     for (uint32_t i = 0; tensors && values && i < s->items.count; i++) {
         const rf_item *item = &s->items.items[i];
         const rf_item_value *value = &s->values[i];

@@ -2,6 +2,7 @@
 /* Stops training when a value no longer improves; counts epochs as Keras' EarlyStopping. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -86,6 +87,8 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     early_stopping *s = user;
     (void)logs;
     if (!s->weights) return RF_OK;
+    RF_REQUIRE(s->num_weights == rf_model_count_params(state->model),
+               "early stopping: weights of another model were restored");
     const float *at = s->weights;
     for (uint32_t i = 0; i < state->model->variables.count; i++) {
         rf_variable *variable = state->model->variables.items[i];
@@ -95,6 +98,46 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     forget_weights(s);
     return RF_OK;
 }
+
+/* ---- for fits that are resumed ---- */
+
+typedef struct saved_state {
+    double best;
+    uint64_t wait, num_weights; /* which follow */
+} saved_state;
+
+static rf_result save_state(void *user, void **data, size_t *size)
+{
+    const early_stopping *s = user;
+    const uint64_t num_weights = s->weights ? s->num_weights : 0;
+    const saved_state state = { s->best, s->wait, num_weights };
+    *size = sizeof(state) + (size_t)num_weights * sizeof(float);
+    *data = rf_calloc(*size, 1);
+    if (!*data) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(*data, &state, sizeof(state));
+    if (num_weights > 0) memcpy((char *)*data + sizeof(state), s->weights, (size_t)num_weights * sizeof(float));
+    return RF_OK;
+}
+
+static rf_result restore_state(void *user, const void *data, size_t size)
+{
+    early_stopping *s = user;
+    saved_state state = { 0 };
+    if (size >= sizeof(state)) memcpy(&state, data, sizeof(state));
+    if (size < sizeof(state) || state.num_weights != (size - sizeof(state)) / sizeof(float) || state.wait > UINT32_MAX)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are no state of early stopping", size);
+    forget_weights(s);
+    s->best = state.best;
+    s->wait = (uint32_t)state.wait;
+    if (state.num_weights == 0) return RF_OK;
+    s->weights = RF_NEW_ARRAY(float, state.num_weights);
+    if (!s->weights) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    s->num_weights = state.num_weights;
+    memcpy(s->weights, (const char *)data + sizeof(state), (size_t)state.num_weights * sizeof(float));
+    return RF_OK;
+}
+
+static const rf_callback_extras extras = { .save = save_state, .restore = restore_state };
 
 static void destroy(void *user)
 {
@@ -122,6 +165,10 @@ rf_result rf_callback_early_stopping(const rf_early_stopping_params *params, rf_
         .on_train_begin = on_train_begin, .on_epoch_end = on_epoch_end, .on_train_end = on_train_end, .destroy = destroy
     };
     const rf_result r = s->monitor ? rf_callback_create(&fns, s, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r < 0) destroy(s);
-    return r;
+    if (r < 0) {
+        destroy(s);
+        return r;
+    }
+    (*out)->extras = &extras;
+    return RF_OK;
 }

@@ -179,6 +179,7 @@ void rf_model_destroy(rf_model **model)
     rf_model *m = *model;
     rf_compiled_destroy(&m->compiled);
     rf_function_destroy(&m->predict);
+    rf_optimizer_destroy(&m->own_optimizer);
     for (uint32_t i = 0; i < m->layers.count; i++) rf_layer_free(m->layers.items[i]);
     rf_free(m->layers.items);
     rf_free(m->variables.items);

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/model_json.h"
+
+#include <string.h>
+
+#include "train/compile.h"
+
+enum { MOST_LAYERS = 4096, MOST_INPUTS = 1 << 26 /* elements of an example */ };
+
+#define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
+static const char *const activation_names[] = { "linear", "relu", "leaky_relu", "sigmoid", "tanh", "gelu", "softmax" };
+static const char *const padding_names[] = { "valid", "same", "explicit" };
+static const char *const initializer_names[] = { "glorot_uniform", "glorot_normal",  "he_uniform", "he_normal", "random_normal",
+                                                 "random_uniform", "zeros",          "ones",       "constant" };
+static const char *const loss_names[] = { "sparse_categorical_crossentropy", "categorical_crossentropy",
+                                          "mean_squared_error" };
+static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size" };
+static const char *const optimizer_names[] = { "sgd", "adam", "adamw", "rmsprop" };
+static const char *const metric_names[] = { "mean", "sum", "sparse_categorical_accuracy", "categorical_accuracy" };
+
+/* ---- parts of layers ---- */
+
+static json_t *pair_to_json(const int32_t values[2])
+{
+    return json_pack("[i, i]", values[0], values[1]);
+}
+
+static rf_result pair_from_json(const json_t *object, const char *name, int32_t *values, size_t count)
+{
+    const json_t *list = json_object_get(object, name);
+    if (!list) return RF_OK;
+    if (json_array_size(list) != count) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no list of %zu", name, count);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_array_get(list, i);
+        const json_int_t number = json_integer_value(value);
+        if (!json_is_integer(value) || number < INT32_MIN || number > INT32_MAX)
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' holds something that is no 32-bit integer", name);
+        values[i] = (int32_t)number;
+    }
+    return RF_OK;
+}
+
+static json_t *shape_to_json(rf_shape shape)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < shape.rank; i++) json_array_append_new(list, json_integer(shape.dim[i]));
+    return list;
+}
+
+static rf_result shape_from_json(const json_t *object, const char *name, rf_shape *out)
+{
+    const json_t *list = json_object_get(object, name);
+    if (!json_is_array(list) || json_array_size(list) > RF_MAX_RANK)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no shape", name);
+    out->rank = (int32_t)json_array_size(list);
+    for (int32_t i = 0; i < out->rank; i++) {
+        const json_t *value = json_array_get(list, (size_t)i);
+        if (!json_is_integer(value)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no shape", name);
+        out->dim[i] = json_integer_value(value);
+    }
+    return RF_OK;
+}
+
+static json_t *initializer_to_json(const rf_initializer *i)
+{
+    return json_pack("{s:s, s:f, s:f, s:I}", "kind", initializer_names[i->kind], "a", (double)i->a, "b", (double)i->b,
+                     "seed", (json_int_t)i->seed);
+}
+
+static rf_result initializer_from_json(const json_t *object, const char *name, rf_initializer *out)
+{
+    const json_t *i = json_object_get(object, name);
+    if (!i) return RF_OK;
+    int kind = 0;
+    double a = 0, b = 0;
+    RF_TRY(rf_json_choice(i, "kind", initializer_names, COUNT(initializer_names), &kind));
+    RF_TRY(rf_json_number(i, "a", &a));
+    RF_TRY(rf_json_number(i, "b", &b));
+    RF_TRY(rf_json_u64(i, "seed", &out->seed));
+    out->kind = (rf_initializer_kind)kind;
+    out->a = (float)a;
+    out->b = (float)b;
+    return RF_OK;
+}
+
+static rf_result set(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new(object, name, value) == 0 ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+/* What dense and convolution have in common. */
+static rf_result affine_to_json(const rf_layer *layer, const rf_affine *affine, json_t *object)
+{
+    RF_TRY(set(object, "activation", json_string(activation_names[affine->activation])));
+    RF_TRY(set(object, "use_bias", json_boolean(affine->use_bias)));
+    RF_TRY(set(object, "kernel_initializer", initializer_to_json(&affine->kernel_initializer)));
+    RF_TRY(set(object, "bias_initializer", initializer_to_json(&affine->bias_initializer)));
+    return set(object, "kernel_regularizer",
+               json_pack("{s:f, s:f}", "l1", (double)layer->regularizer.l1, "l2", (double)layer->regularizer.l2));
+}
+
+typedef struct affine_fields {
+    int activation;
+    bool use_bias;
+    rf_initializer kernel, bias;
+    rf_regularizer regularizer;
+} affine_fields;
+
+static rf_result affine_from_json(const json_t *object, affine_fields *out)
+{
+    *out = (affine_fields){ .use_bias = true, .bias.kind = RF_INIT_ZEROS };
+    double l1 = 0, l2 = 0;
+    const json_t *regularizer = json_object_get(object, "kernel_regularizer");
+    RF_TRY(rf_json_choice(object, "activation", activation_names, COUNT(activation_names), &out->activation));
+    RF_TRY(rf_json_bool(object, "use_bias", &out->use_bias));
+    RF_TRY(initializer_from_json(object, "kernel_initializer", &out->kernel));
+    RF_TRY(initializer_from_json(object, "bias_initializer", &out->bias));
+    if (regularizer) RF_TRY(rf_json_number(regularizer, "l1", &l1));
+    if (regularizer) RF_TRY(rf_json_number(regularizer, "l2", &l2));
+    out->regularizer = (rf_regularizer){ (float)l1, (float)l2 };
+    return RF_OK;
+}
+
+/* ---- kinds of layers: the fields beside "kind" and "name" ---- */
+
+static rf_result dense_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(set(object, "units", json_integer(layer->u.dense.units)));
+    return affine_to_json(layer, &layer->u.dense.affine, object);
+}
+
+static rf_result dense_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    affine_fields f;
+    rf_dense_params p = { .name = name };
+    RF_TRY(rf_json_i32(object, "units", &p.units));
+    RF_TRY(affine_from_json(object, &f));
+    p.activation = (rf_activation)f.activation;
+    p.no_bias = !f.use_bias;
+    p.kernel_initializer = f.kernel;
+    p.bias_initializer = f.use_bias ? &f.bias : NULL;
+    p.kernel_regularizer = f.regularizer;
+    return rf_layer_dense(&p, out);
+}
+
+static rf_result conv2d_to_json(const rf_layer *layer, json_t *object)
+{
+    const rf_conv2d_params *c = &layer->u.conv2d.conv;
+    RF_TRY(set(object, "filters", json_integer(layer->u.conv2d.filters)));
+    RF_TRY(set(object, "kernel_size", pair_to_json(layer->u.conv2d.kernel_size)));
+    RF_TRY(set(object, "padding", json_string(padding_names[c->padding])));
+    RF_TRY(set(object, "stride", pair_to_json(c->stride)));
+    RF_TRY(set(object, "dilation", pair_to_json(c->dilation)));
+    RF_TRY(set(object, "groups", json_integer(c->groups)));
+    RF_TRY(set(object, "explicit_padding",
+               json_pack("[i, i, i, i]", c->explicit_padding[0], c->explicit_padding[1], c->explicit_padding[2],
+                         c->explicit_padding[3])));
+    return affine_to_json(layer, &layer->u.conv2d.affine, object);
+}
+
+static rf_result conv2d_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    affine_fields f;
+    int padding = 0;
+    rf_conv2d_layer_params p = { .name = name };
+    RF_TRY(rf_json_i32(object, "filters", &p.filters));
+    RF_TRY(pair_from_json(object, "kernel_size", p.kernel_size, 2));
+    RF_TRY(rf_json_choice(object, "padding", padding_names, COUNT(padding_names), &padding));
+    RF_TRY(pair_from_json(object, "stride", p.conv.stride, 2));
+    RF_TRY(pair_from_json(object, "dilation", p.conv.dilation, 2));
+    RF_TRY(rf_json_i32(object, "groups", &p.conv.groups));
+    RF_TRY(pair_from_json(object, "explicit_padding", p.conv.explicit_padding, 4));
+    RF_TRY(affine_from_json(object, &f));
+    p.conv.padding = (rf_padding)padding;
+    p.activation = (rf_activation)f.activation;
+    p.no_bias = !f.use_bias;
+    p.kernel_initializer = f.kernel;
+    p.bias_initializer = f.use_bias ? &f.bias : NULL;
+    p.kernel_regularizer = f.regularizer;
+    return rf_layer_conv2d(&p, out);
+}
+
+static rf_result pool_to_json(const rf_layer *layer, json_t *object)
+{
+    const rf_pool2d_params *p = &layer->u.pool;
+    RF_TRY(set(object, "window", pair_to_json(p->window)));
+    RF_TRY(set(object, "stride", pair_to_json(p->stride)));
+    RF_TRY(set(object, "padding", json_string(padding_names[p->padding])));
+    return set(object, "explicit_padding",
+               json_pack("[i, i, i, i]", p->explicit_padding[0], p->explicit_padding[1], p->explicit_padding[2],
+                         p->explicit_padding[3]));
+}
+
+static rf_result pool_fields(const json_t *object, rf_pool2d_params *p)
+{
+    int padding = 0;
+    RF_TRY(pair_from_json(object, "window", p->window, 2));
+    RF_TRY(pair_from_json(object, "stride", p->stride, 2));
+    RF_TRY(rf_json_choice(object, "padding", padding_names, COUNT(padding_names), &padding));
+    RF_TRY(pair_from_json(object, "explicit_padding", p->explicit_padding, 4));
+    p->padding = (rf_padding)padding;
+    return RF_OK;
+}
+
+static rf_result max_pool_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    rf_pool2d_params p = { 0 };
+    RF_TRY(pool_fields(object, &p));
+    return rf_layer_max_pool2d(&p, out);
+}
+
+static rf_result avg_pool_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    rf_pool2d_params p = { 0 };
+    RF_TRY(pool_fields(object, &p));
+    return rf_layer_avg_pool2d(&p, out);
+}
+
+static rf_result nothing_to_json(const rf_layer *layer, json_t *object)
+{
+    (void)layer;
+    (void)object;
+    return RF_OK;
+}
+
+static rf_result global_avg_pool_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)object;
+    (void)name;
+    return rf_layer_global_avg_pool2d(out);
+}
+
+static rf_result flatten_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)object;
+    (void)name;
+    return rf_layer_flatten(out);
+}
+
+static rf_result reshape_to_json(const rf_layer *layer, json_t *object)
+{
+    return set(object, "shape", shape_to_json(layer->u.shape));
+}
+
+static rf_result reshape_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    rf_shape shape = { 0 };
+    RF_TRY(shape_from_json(object, "shape", &shape));
+    return rf_layer_reshape(shape, out);
+}
+
+static rf_result activation_to_json(const rf_layer *layer, json_t *object)
+{
+    return set(object, "activation", json_string(activation_names[layer->u.activation]));
+}
+
+static rf_result activation_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    int activation = 0;
+    RF_TRY(rf_json_choice(object, "activation", activation_names, COUNT(activation_names), &activation));
+    return rf_layer_activation((rf_activation)activation, out);
+}
+
+static rf_result dropout_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(set(object, "rate", json_real((double)layer->u.dropout.rate)));
+    return set(object, "seed", json_integer((json_int_t)layer->u.dropout.seed));
+}
+
+static rf_result dropout_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    double rate = 0;
+    uint64_t seed = 0;
+    RF_TRY(rf_json_number(object, "rate", &rate));
+    RF_TRY(rf_json_u64(object, "seed", &seed));
+    return rf_layer_dropout((float)rate, seed, out);
+}
+
+static const struct describer {
+    const char *kind;
+    rf_result (*to_json)(const rf_layer *layer, json_t *object);
+    rf_result (*from_json)(const json_t *object, const char *name, rf_layer **out);
+} describers[] = {
+    { "dense", dense_to_json, dense_from_json },
+    { "conv2d", conv2d_to_json, conv2d_from_json },
+    { "max_pooling2d", pool_to_json, max_pool_from_json },
+    { "average_pooling2d", pool_to_json, avg_pool_from_json },
+    { "global_average_pooling2d", nothing_to_json, global_avg_pool_from_json },
+    { "flatten", nothing_to_json, flatten_from_json },
+    { "reshape", reshape_to_json, reshape_from_json },
+    { "activation", activation_to_json, activation_from_json },
+    { "dropout", dropout_to_json, dropout_from_json },
+};
+
+static const struct describer *find_describer(const char *kind)
+{
+    for (int i = 0; kind && i < COUNT(describers); i++)
+        if (strcmp(describers[i].kind, kind) == 0) return &describers[i];
+    return NULL;
+}
+
+/* ---- models ---- */
+
+rf_result rf_model_check_describable(const rf_model *model, const char *function)
+{
+    RF_REQUIRE(model, "%s: model is NULL", function);
+    if (model->call)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "%s: the model's forward function is code, which a file cannot hold; save its weights "
+                       "(rf_model_save_weights()) and make the model by program",
+                       function);
+    for (uint32_t i = 0; i < model->layers.count; i++) {
+        const rf_layer *layer = model->layers.items[i];
+        if (!find_describer(layer->kind->base_name))
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "%s: layer '%s' (%s) is code, which a file cannot hold; save the weights "
+                           "(rf_model_save_weights()) and make the model by program",
+                           function, layer->name, layer->kind->type_name);
+    }
+    RF_REQUIRE(model->built, "%s: the model has no variables yet; call rf_model_build() first", function);
+    return RF_OK;
+}
+
+static rf_result describe_layers(const rf_model *model, json_t *list)
+{
+    for (uint32_t i = 0; i < model->layers.count; i++) {
+        const rf_layer *layer = model->layers.items[i];
+        json_t *object = json_pack("{s:s, s:s}", "kind", layer->kind->base_name, "name", layer->name);
+        if (json_array_append_new(list, object) != 0) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        RF_TRY(find_describer(layer->kind->base_name)->to_json(layer, object));
+    }
+    return RF_OK;
+}
+
+rf_result rf_model_describe(const rf_model *model, char **text)
+{
+    *text = NULL;
+    RF_TRY(rf_model_check_describable(model, "describing a model"));
+    json_t *layers = json_array();
+    const rf_result r = describe_layers(model, layers);
+    json_t *root = json_pack("{s:o, s:o}", "input_shape", shape_to_json(model->input_shape), "layers", layers);
+    if (r < 0) {
+        json_decref(root);
+        return RF_FAIL(r, "out of memory for the description of a model");
+    }
+    return rf_json_text(root, text);
+}
+
+static rf_result make_layer(const json_t *object, rf_layer **out)
+{
+    const char *kind = json_string_value(json_object_get(object, "kind"));
+    const char *name = json_string_value(json_object_get(object, "name"));
+    const struct describer *describer = find_describer(kind);
+    if (!describer || !name || !*name)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a layer of kind '%s' with the name '%s'", kind ? kind : "",
+                       name ? name : "");
+    const rf_result r = describer->from_json(object, name, out);
+    if (r < 0) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "layer '%s': %s", name, rf_error_message());
+    if ((*out)->name) return RF_OK;
+    (*out)->name = rf_strdup(name);
+    if ((*out)->name) return RF_OK;
+    rf_layer_destroy(out);
+    return RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static rf_result make_model(rf_strategy *strategy, const json_t *root, rf_model **out)
+{
+    rf_shape input = { 0 };
+    RF_TRY(shape_from_json(root, "input_shape", &input));
+    const json_t *list = json_object_get(root, "layers");
+    const size_t count = json_array_size(list);
+    const int64_t inputs = rf_shape_count(input);
+    if (input.rank < 1 || inputs < 1 || inputs > MOST_INPUTS || count < 1 || count > MOST_LAYERS)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu layers for examples of %lld numbers", count, (long long)inputs);
+    rf_layer **layers = RF_NEW_ARRAY(rf_layer *, count);
+    if (!layers) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = RF_OK;
+    for (size_t i = 0; r >= 0 && i < count; i++) r = make_layer(json_array_get(list, i), &layers[i]);
+    if (r >= 0)
+        r = rf_model_create_sequential(strategy, layers, (uint32_t)count, &input, out);
+    else
+        for (size_t i = 0; i < count; i++) rf_layer_destroy(&layers[i]);
+    rf_free(layers);
+    return r;
+}
+
+rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_model **out)
+{
+    json_t *root;
+    *out = NULL;
+    RF_TRY(rf_json_parse(text, strlen(text), "architecture", &root));
+    const rf_result r = make_model(strategy, root, out);
+    json_decref(root);
+    return rf_error_context(r, "architecture");
+}
+
+/* ---- what a model was compiled with ---- */
+
+static json_t *optimizer_to_json(const rf_optimizer_config *config)
+{
+    const rf_optimizer_params *p = &config->params;
+    return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "kind",
+                     optimizer_names[p->kind], "learning_rate", rf_schedule_to_json(&config->schedule), "momentum",
+                     p->momentum, "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon",
+                     p->epsilon, "rho", p->rho, "weight_decay", p->weight_decay, "clip_value", p->clip_value,
+                     "clip_norm", p->clip_norm, "global_clip_norm", p->global_clip_norm, "accumulation_steps",
+                     (json_int_t)p->accumulation_steps);
+}
+
+/* Fields that a kind does not use hold defaults, which its constructor would refuse. */
+static void drop_unused(rf_optimizer_params *p)
+{
+    const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
+    if (!adam) p->beta_1 = p->beta_2 = 0;
+    if (p->kind == RF_OPTIMIZER_SGD) p->epsilon = 0;
+    if (p->kind != RF_OPTIMIZER_RMSPROP) p->rho = 0;
+}
+
+static rf_result optimizer_from_json(const json_t *object, rf_optimizer_params *p, rf_schedule *schedule)
+{
+    int kind = 0;
+    uint64_t accumulation = 1;
+    RF_TRY(rf_json_choice(object, "kind", optimizer_names, COUNT(optimizer_names), &kind));
+    RF_TRY(rf_schedule_from_json(json_object_get(object, "learning_rate"), schedule));
+    RF_TRY(rf_json_number(object, "momentum", &p->momentum));
+    RF_TRY(rf_json_bool(object, "nesterov", &p->nesterov));
+    RF_TRY(rf_json_number(object, "beta_1", &p->beta_1));
+    RF_TRY(rf_json_number(object, "beta_2", &p->beta_2));
+    RF_TRY(rf_json_number(object, "epsilon", &p->epsilon));
+    RF_TRY(rf_json_number(object, "rho", &p->rho));
+    RF_TRY(rf_json_number(object, "weight_decay", &p->weight_decay));
+    RF_TRY(rf_json_number(object, "clip_value", &p->clip_value));
+    RF_TRY(rf_json_number(object, "clip_norm", &p->clip_norm));
+    RF_TRY(rf_json_number(object, "global_clip_norm", &p->global_clip_norm));
+    RF_TRY(rf_json_u64(object, "accumulation_steps", &accumulation));
+    if (accumulation > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'accumulation_steps' is out of range");
+    p->accumulation_steps = (uint32_t)accumulation;
+    p->kind = (rf_optimizer_kind)kind;
+    p->schedule = schedule;
+    drop_unused(p);
+    return RF_OK;
+}
+
+rf_result rf_compiled_describe(const rf_compiled *c, char **text)
+{
+    *text = NULL;
+    json_t *metrics = json_array();
+    for (uint32_t i = 0; i < c->train_meters.num_metrics; i++)
+        json_array_append_new(metrics, json_string(rf_metric_name(c->train_meters.metrics[i])));
+    return rf_json_text(json_pack("{s:o, s:{s:s, s:b, s:s}, s:o, s:I}", "optimizer",
+                                  optimizer_to_json(rf_optimizer_configuration(c->optimizer)), "loss", "kind",
+                                  loss_names[c->loss.kind], "from_logits", c->loss.from_logits, "reduction",
+                                  reduction_names[c->loss.reduction], "metrics", metrics, "steps_per_execution",
+                                  (json_int_t)c->steps_per_execution),
+                        text);
+}
+
+static rf_result metrics_from_json(const json_t *list, rf_metric_kind *kinds, uint32_t *count)
+{
+    *count = (uint32_t)json_array_size(list);
+    if (*count > RF_MAX_COMPILED_METRICS) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%u metrics", *count);
+    for (uint32_t i = 0; i < *count; i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        int kind = 0;
+        while (name && kind < COUNT(metric_names) && strcmp(metric_names[kind], name) != 0) kind++;
+        if (!name || kind == COUNT(metric_names)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a metric of no known kind");
+        kinds[i] = (rf_metric_kind)kind;
+    }
+    return RF_OK;
+}
+
+static rf_result compile_from(rf_model *model, const json_t *root)
+{
+    rf_optimizer_params optimizer = { 0 };
+    rf_schedule schedule;
+    int loss = 0, reduction = 0;
+    uint64_t steps = 1;
+    rf_compile_params p = { 0 };
+    rf_metric_kind metrics[RF_MAX_COMPILED_METRICS];
+    const json_t *loss_object = json_object_get(root, "loss");
+    RF_TRY(optimizer_from_json(json_object_get(root, "optimizer"), &optimizer, &schedule));
+    RF_TRY(rf_json_choice(loss_object, "kind", loss_names, COUNT(loss_names), &loss));
+    RF_TRY(rf_json_bool(loss_object, "from_logits", &p.loss.from_logits));
+    RF_TRY(rf_json_choice(loss_object, "reduction", reduction_names, COUNT(reduction_names), &reduction));
+    RF_TRY(rf_json_u64(root, "steps_per_execution", &steps));
+    RF_TRY(metrics_from_json(json_object_get(root, "metrics"), metrics, &p.num_metrics));
+    if (steps < 1 || steps > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'steps_per_execution' is out of range");
+    RF_TRY(rf_optimizer_create(model->strategy, &optimizer, &model->own_optimizer));
+    p.optimizer = model->own_optimizer;
+    p.loss.kind = (rf_loss_kind)loss;
+    p.loss.reduction = (rf_reduction)reduction;
+    p.metrics = metrics;
+    p.steps_per_execution = (uint32_t)steps;
+    return rf_model_compile(model, &p);
+}
+
+rf_result rf_model_compile_from_description(rf_model *model, const char *text)
+{
+    json_t *root;
+    RF_TRY(rf_json_parse(text, strlen(text), "training", &root));
+    const rf_result r = compile_from(model, root);
+    json_decref(root);
+    return rf_error_context(r, "training");
+}
