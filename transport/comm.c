@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/profiler.h"
 #include "transport/comm_engine.h"
 #include "transport/comm_internal.h"
 #include "transport/reduce.h"
@@ -194,9 +195,27 @@ static void copy_alone(const rf_call *call)
     if (call->input && call->input != call->output && size > 0) memmove(call->output, call->input, size);
 }
 
+/* "all-reduce gradients" */
+static void trace_call(const rf_call *call, uint64_t begin)
+{
+    if (begin == 0) return;
+    char name[96];
+    uint64_t count = call->task.count;
+    for (uint32_t i = 0; call->task.counts && i < call->task.world_size; i++) count += call->task.counts[i];
+    snprintf(name, sizeof(name), "%s %s", rf_collective_name(call->task.kind), call->name);
+    rf_span_end_with(begin, rf_algorithm_name(call->task.algorithm), name,
+                     (rf_span_arg){ "bytes", (int64_t)(count * rf_dtype_size(call->dtype)) },
+                     (rf_span_arg){ "operation", (int64_t)call->serial });
+}
+
 static rf_result run(rf_comm *comm, rf_call *call)
 {
-    if (comm->mesh) return rf_engine_run(comm->engine, call);
+    if (comm->mesh) {
+        const uint64_t begin = rf_span_begin();
+        RF_TRY(rf_engine_run(comm->engine, call));
+        trace_call(call, begin);
+        return RF_OK;
+    }
     RF_TRY(rf_comm_status(comm));
     copy_alone(call);
     return RF_OK;

@@ -310,9 +310,11 @@ static rf_result handle(rf_engine *e, rf_fabric_op *op)
         e->headers_open--;
         return RF_OK;
     case RF_OP_IN:
+        rf_engine_trace_chunk(e, peer, &e->in[op->index], false);
         e->in[op->index].done = true;
         return RF_OK;
     default:
+        rf_engine_trace_chunk(e, peer, &e->out[op->index], true);
         chunk_sent(e, &e->out[op->index]);
         return RF_OK;
     }

@@ -42,6 +42,9 @@ typedef struct rf_peer {
     bool in_merged, out_merged; /* the first chunk comes with the header */
     uint32_t in_payload;        /* its bytes */
     bool out_ready;             /* `out` holds the message */
+    /* For traces, by direction (1: out). */
+    uint32_t tracks[2];
+    uint64_t traced_ns[2];
 } rf_peer;
 
 /* A chunk under way. */
@@ -56,6 +59,7 @@ typedef struct rf_chunk {
     bool direct; /* came straight into place */
     bool merged; /* comes with the peer's header */
     bool done;
+    uint64_t posted_ns; /* 0: no trace runs */
 } rf_chunk;
 
 typedef struct rf_position {
@@ -115,5 +119,8 @@ void rf_engine_make_header(rf_engine *e);
 /* RF_OK: the peer means the same call. The message says what differs. */
 rf_result rf_engine_check_header(rf_engine *e, rf_peer *peer, const rf_call_header *got);
 void rf_engine_describe(const rf_call_header *header, char *text, size_t size);
+
+/* The chunk has come, or has gone. */
+void rf_engine_trace_chunk(rf_engine *e, rf_peer *peer, const rf_chunk *chunk, bool out);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/profiler.h"
 #include "transport/comm_engine_internal.h"
 
 static bool reached(rf_position at, uint32_t step, uint64_t offset)
@@ -216,6 +217,7 @@ rf_result rf_engine_post_sends(rf_engine *e, bool *progress)
             RF_TRY(prepare(e, peer, chunk, merged, chunk->parts, chunk->descriptors, &chunk->num_parts));
         }
         chunk->op.kind = RF_OP_OUT;
+        chunk->posted_ns = rf_span_begin();
         chunk->op.index = (uint32_t)(e->out_tail % RF_ENGINE_OUT);
         const rf_result r =
             rf_fabric_send(e->fabric, peer->rank, chunk->parts, chunk->descriptors, chunk->num_parts, &chunk->op);
@@ -260,6 +262,7 @@ rf_result rf_engine_post_receives(rf_engine *e, bool *progress)
             chunk->data = chunk->direct ? address(e, step->receive, offset) : bounce(e, false, e->in_tail);
             chunk->done = false;
             chunk->op.kind = RF_OP_IN;
+            chunk->posted_ns = rf_span_begin();
             chunk->op.index = (uint32_t)(e->in_tail % RF_ENGINE_IN);
             void *known = chunk->direct ? descriptor(e, step->receive.space) : e->bounce_memory.descriptor;
             const rf_result r = rf_fabric_receive(e->fabric, peer->rank, chunk->data, size, known, &chunk->op);

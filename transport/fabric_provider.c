@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which libfabric provider the ranks talk through. */
+#include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +19,31 @@ typedef struct offer {
 } offer;
 #define BYTE_ORDER_MARK 0x01020304u
 
+/* Libraries for Intel's and QLogic's networks, on which distributions' libfabric depends, install signal handlers when
+ * they are loaded. These print a backtrace and call exit(): a SIGTERM that comes while libfabric starts then waits for
+ * ever for a lock that the interrupted thread holds. What they installed goes back to the default; handlers of anybody
+ * else stay. */
+static void drop_foreign_handlers(void)
+{
+    static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGFPE, SIGINT, SIGTERM };
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        struct sigaction now;
+        void *handler = NULL;
+        Dl_info owner;
+        if (sigaction(signals[i], NULL, &now) != 0) continue;
+        memcpy(&handler, &now.sa_handler, sizeof(handler)); /* ISO C has no cast from functions */
+        if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN || !dladdr(handler, &owner) || !owner.dli_fname)
+            continue;
+        if (!strstr(owner.dli_fname, "libinfinipath") && !strstr(owner.dli_fname, "libpsm")) continue;
+        signal(signals[i], SIG_DFL);
+    }
+}
+
 /* libfabric's watch over malloc and munmap costs more than it saves us, and it patches functions of the process. */
 static void before_first_use(void)
 {
     setenv("FI_MR_CACHE_MONITOR", "disabled", 0);
+    drop_foreign_handlers();
 }
 
 static struct fi_info *make_hints(const char *provider)

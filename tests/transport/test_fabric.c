@@ -2,6 +2,7 @@
 /* Below the communicator: strangers at the door of a data connection, and memory that has to be registered. */
 #include <netinet/in.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -165,8 +166,44 @@ static void test_registered(void **state)
     assert_int_equal(ranks_run(&(ranks_params){ .world_size = 3 }, registered, &port).failures, 0);
 }
 
+/* ---- signals ---- */
+
+static void mine(int number)
+{
+    (void)number;
+}
+
+/* A communicator leaves SIGTERM to end the process at once, and a program's own handler where it is. */
+static int signals(rf_comm *comm, void *user)
+{
+    (void)user;
+    static const int numbers[] = { SIGTERM, SIGINT, SIGSEGV, SIGBUS, SIGILL };
+    struct sigaction now;
+    for (int i = 0; i < 5; i++) {
+        EXPECT(sigaction(numbers[i], NULL, &now) == 0);
+        EXPECT(numbers[i] == SIGINT ? now.sa_handler == mine : now.sa_handler == SIG_DFL);
+    }
+    return 0;
+}
+
+static void test_signals(void **state)
+{
+    (void)state;
+    static const int cmocka_uses[] = { SIGSEGV, SIGBUS, SIGILL }; /* in the parent; not what this is about */
+    struct sigaction before[3];
+    for (int i = 0; i < 3; i++) {
+        sigaction(cmocka_uses[i], NULL, &before[i]);
+        signal(cmocka_uses[i], SIG_DFL);
+    }
+    signal(SIGINT, mine);
+    assert_int_equal(ranks_run(&(ranks_params){ .world_size = 2 }, signals, NULL).failures, 0);
+    signal(SIGINT, SIG_DFL);
+    for (int i = 0; i < 3; i++) sigaction(cmocka_uses[i], &before[i], NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_strangers), cmocka_unit_test(test_registered) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_strangers), cmocka_unit_test(test_registered),
+                                        cmocka_unit_test(test_signals) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
