@@ -11,7 +11,8 @@ import tempfile
 import unittest
 
 RINGFIRE, EXAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
-TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot")
+TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot", "parameter_server")
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 
 def run(program, *arguments, env=None, timeout=300):
@@ -125,6 +126,19 @@ class Cli(unittest.TestCase):
         losses = [float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("step ")]
         self.assertEqual(len(losses), 10)
         self.assertLess(losses[-1], losses[0])
+
+    def test_parameter_server(self):
+        write_data(self.folder.name)
+        program = EXAMPLES / "parameter_server"
+        self.fails(run(program, env={"TF_CONFIG": ""}), "TF_CONFIG is not set")
+        for k, options in enumerate(((), ("--synchronous",))):
+            port = 20000 + (os.getpid() * 16 + 8 * k) % 12000  # below those that systems hand out by themselves
+            # One device: tasks share the processor as it is.
+            done = run("sh", SCRIPTS / "run_parameter_server.sh", program, "--data", self.folder.name, "--devices", "0", "--epochs", "2",
+                       "--batch-size", "16", *options, env={"PORT": str(port), "RINGFIRE": RINGFIRE, "TF_CONFIG": ""})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr, "")
+            self.assertIn("Epoch 2/2: test loss", done.stdout)
 
 
 if __name__ == "__main__":
