@@ -24,13 +24,15 @@ typedef struct worker {
     float *values, *gradients;
     rf_ps_work_fn work;
     void *user;
-    bool ended; /* by the chief, in order */
+    bool told;  /* by the chief, how the job ended: */
+    bool ended; /* in order */
 } worker;
 
 /* ---- what the chief says besides work ---- */
 
 static rf_result not_work(worker *w, const rf_ps_message *m)
 {
+    w->told = true;
     if (m->type == RF_PS_END) {
         w->ended = true;
         return RF_FAIL(RF_ERROR_CANCELLED, "%s has ended the job", w->chief->name);
@@ -53,13 +55,14 @@ static rf_result watch(void *user)
 /* A server that is lost, or has ended: the chief knows which. */
 static rf_result ask_chief(worker *w, rf_result r)
 {
-    if (w->ended || r != RF_ERROR_PEER_LOST) return r;
+    if (w->told || r != RF_ERROR_PEER_LOST) return r;
     rf_error_record own;
     rf_error_save(&own);
     const uint64_t begin = rf_now_ns();
     for (uint64_t passed = 0; passed < LAST_WORDS_NS; passed = rf_now_ns() - begin) {
         rf_ps_message m;
         const rf_result heard = rf_ps_link_receive(w->chief, LAST_WORDS_NS - passed, &m);
+        if (heard == RF_ERROR_PEER_LOST) return heard; /* servers end when they have lost the chief */
         if (heard < 0) break;
         if (m.type == RF_PS_ABORT || m.type == RF_PS_END) return not_work(w, &m);
     }
@@ -102,7 +105,7 @@ static rf_result report_failure(worker *w, uint64_t id, rf_result r)
 {
     rf_ps_message m = { .type = RF_PS_FAILED, .id = id, .result = r };
     snprintf(m.text, sizeof(m.text), "%.900s", rf_error_message());
-    return rf_ps_link_send(w->chief, &m);
+    return ask_chief(w, rf_ps_link_send(w->chief, &m));
 }
 
 /* Failures of the function go to the chief; what is returned ends this worker. */
@@ -122,7 +125,7 @@ static rf_result do_work(worker *w, const rf_ps_message *order)
     if (outcome.push)
         RF_TRY(ask_chief(w, rf_ps_client_push(w->client, w->gradients, order->step, order->part, outcome.examples,
                                               &done.staleness)));
-    return rf_ps_link_send(w->chief, &done);
+    return ask_chief(w, rf_ps_link_send(w->chief, &done));
 }
 
 static rf_result run(worker *w)

@@ -149,7 +149,7 @@ static rf_result create_own_data(source *s, rf_dataset **out)
         .generate = own_example,
         .user = s,
         .spec = { 2, { RF_F32, RF_I32 }, { RF_SHAPE(IN), RF_SCALAR_SHAPE } },
-        .cardinality = 40,
+        .cardinality = 1500,
     };
     GO(rf_dataset_from_generator(&params, &examples));
     const rf_result r = rf_dataset_batch(examples, 16, false, out);

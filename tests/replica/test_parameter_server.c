@@ -35,7 +35,7 @@ static void check_synchronous(const cluster_params *params)
     check_same_training(c.shared, &alone, params->steps);
     assert_int_equal(c.shared->stats.max_staleness, 0);
     assert_int_equal(c.shared->stats.workers_lost, 0);
-    assert_true(alone.final_loss < alone.losses[0]);
+    if (params->steps >= 20) assert_true(alone.final_loss < alone.losses[0]);
     cluster_free(&c);
 }
 
