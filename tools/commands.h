@@ -11,7 +11,9 @@ int command_devices(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_bench_allreduce(int argc, char **argv);
 int command_keygen(int argc, char **argv);
+int command_plot(int argc, char **argv);
 int command_run(int argc, char **argv);
+int command_trace(int argc, char **argv);
 
 /* "ringfire: message" on stderr; returns EXIT_FAILURE. */
 int command_fail(void);

@@ -22,6 +22,7 @@ static rf_result create_inputs(rf_instance *in, rf_frame *frame)
 rf_result rf_frame_init(rf_instance *in, rf_frame *frame)
 {
     frame->instance = in;
+    frame->run = &frame->plain;
     if (in->input_size > 0) RF_TRY(create_inputs(in, frame));
     if (in->result_size > 0) {
         RF_TRY(rf_gpu_buffer_create(in->program->exec->device, RF_GPU_MEMORY_READBACK, in->result_size, "results",
@@ -31,22 +32,22 @@ rf_result rf_frame_init(rf_instance *in, rf_frame *frame)
     return RF_OK;
 }
 
-static void drop_recordings(rf_frame *frame)
+static void drop_recordings(rf_frame_recs *run)
 {
-    for (uint32_t i = 0; i < frame->num_recs; i++) rf_gpu_recording_destroy(&frame->recs[i]);
-    rf_free(frame->recs);
-    rf_free(frame->part_recs);
-    frame->recs = NULL;
-    frame->part_recs = NULL;
-    frame->num_recs = 0;
+    for (uint32_t i = 0; i < run->num_recs; i++) rf_gpu_recording_destroy(&run->recs[i]);
+    rf_free(run->recs);
+    rf_free(run->part_recs);
+    rf_free(run->stamps);
+    *run = (rf_frame_recs){ 0 };
 }
 
 void rf_frame_finish(rf_frame *frame)
 {
     if (!frame->instance) return; /* never came to be */
     /* A wait fails only when the device is lost or hangs; there is no better moment for freeing than now. */
-    (void)rf_frame_wait(frame);
-    drop_recordings(frame);
+    if (rf_frame_wait(frame) >= 0) rf_frame_trace(frame);
+    drop_recordings(&frame->plain);
+    drop_recordings(&frame->detailed);
     rf_gpu_buffer_destroy(&frame->upload);
     rf_gpu_buffer_destroy(&frame->inputs);
     rf_gpu_buffer_destroy(&frame->results);
@@ -60,16 +61,35 @@ rf_result rf_frame_wait(const rf_frame *frame)
 
 /* ---- recording ---- */
 
-static rf_result begin(rf_frame *frame, rf_recorder *recorder)
+static rf_result stamp(const rf_frame *frame, rf_recorder *recorder)
+{
+    uint32_t index;
+    return frame->run->stamps ? rf_gpu_record_timestamp(recorder->rec, &index) : RF_OK;
+}
+
+static rf_result begin(rf_frame *frame, rf_recorder *recorder, uint32_t first_node)
 {
     const rf_program *p = frame->instance->program;
+    rf_frame_recs *run = frame->run;
     RF_TRY(rf_gpu_recording_begin(p->exec->device, p->name, &recorder->rec));
-    frame->recs[frame->num_recs++] = recorder->rec;
-    return RF_OK;
+    if (run->stamps) run->stamps[run->num_recs].first_node = first_node;
+    run->recs[run->num_recs++] = recorder->rec;
+    return stamp(frame, recorder);
+}
+
+/* `next_node` is the first that the recording does not have. */
+static rf_result end(rf_frame *frame, rf_recorder *recorder, uint32_t next_node)
+{
+    RF_TRY(stamp(frame, recorder));
+    if (frame->run->stamps) {
+        rf_stamps *stamps = &frame->run->stamps[frame->run->num_recs - 1];
+        stamps->num_nodes = next_node - stamps->first_node;
+    }
+    return rf_gpu_recording_end(recorder->rec);
 }
 
 /* Copies of a part, and what lets the host see what it has placed. */
-static rf_result end_part(rf_frame *frame, rf_recorder *recorder, uint32_t part)
+static rf_result end_part(rf_frame *frame, rf_recorder *recorder, uint32_t part, uint32_t next_node)
 {
     const rf_instance *in = frame->instance;
     for (uint32_t i = 0; i < in->copies.count; i++)
@@ -78,14 +98,14 @@ static rf_result end_part(rf_frame *frame, rf_recorder *recorder, uint32_t part)
                                   rf_instance_copy_target(in, frame, i)));
     rf_gpu_record_host_barrier(
         recorder->rec); /* for results, and for states and placements that are read while mapped */
-    frame->part_recs[part] = frame->num_recs;
-    return rf_gpu_recording_end(recorder->rec);
+    frame->run->part_recs[part] = frame->run->num_recs;
+    return end(frame, recorder, next_node);
 }
 
-static rf_result begin_next(rf_frame *frame, rf_recorder *recorder)
+static rf_result begin_next(rf_frame *frame, rf_recorder *recorder, uint32_t first_node)
 {
     rf_hazards_clear(&recorder->hazards); /* submissions are ordered */
-    return begin(frame, recorder);
+    return begin(frame, recorder, first_node);
 }
 
 /* ends[p]: nodes up to the end of part p; cut[i]: a recording begins before node i. */
@@ -94,7 +114,7 @@ static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool
     rf_instance *in = frame->instance;
     const uint32_t last = in->program->num_parts - 1;
     uint32_t part = 0;
-    RF_TRY(begin(frame, recorder));
+    RF_TRY(begin(frame, recorder, 0));
     if (frame->upload)
         RF_TRY(rf_record_copy(recorder, (rf_span){ frame->upload, 0, in->input_size },
                               (rf_span){ frame->inputs, 0, in->input_size }));
@@ -102,22 +122,23 @@ static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool
         rf_span inputs[RF_MAX_INPUTS], outputs[RF_MAX_OUTPUTS], workspace;
         bool fresh = i == 0;
         for (; part < last && ends[part] == i; part++) {
-            RF_TRY(end_part(frame, recorder, part));
-            RF_TRY(begin_next(frame, recorder));
+            RF_TRY(end_part(frame, recorder, part, i));
+            RF_TRY(begin_next(frame, recorder, i));
             fresh = true;
         }
         if (cut[i] && !fresh) {
-            RF_TRY(rf_gpu_recording_end(recorder->rec));
-            RF_TRY(begin_next(frame, recorder));
+            RF_TRY(end(frame, recorder, i));
+            RF_TRY(begin_next(frame, recorder, i));
         }
         rf_instance_node_spans(in, frame, i, inputs, outputs, &workspace);
         RF_TRY(rf_record_node(recorder, &in->nodes[i], inputs, outputs, workspace));
+        if (frame->run == &frame->detailed) RF_TRY(stamp(frame, recorder));
     }
     for (; part < last; part++) {
-        RF_TRY(end_part(frame, recorder, part));
-        RF_TRY(begin_next(frame, recorder));
+        RF_TRY(end_part(frame, recorder, part, in->num_nodes));
+        RF_TRY(begin_next(frame, recorder, in->num_nodes));
     }
-    return end_part(frame, recorder, last);
+    return end_part(frame, recorder, last, in->num_nodes);
 }
 
 static rf_result plan_cuts(const rf_instance *in, bool *cut, uint32_t *parts)
@@ -138,9 +159,12 @@ static rf_result record_parts(rf_frame *frame, rf_recorder *recorder, bool *cut,
     uint32_t pieces;
     RF_TRY(plan_cuts(frame->instance, cut, &pieces));
     RF_TRY(rf_instance_part_ends(frame->instance, ends));
-    frame->recs = RF_NEW_ARRAY(rf_gpu_recording *, pieces + num_parts);
-    frame->part_recs = RF_NEW_ARRAY(uint32_t, num_parts);
-    if (!frame->recs || !frame->part_recs) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const bool stamped = rf_frame_stamps(frame);
+    rf_frame_recs *run = frame->run;
+    run->recs = RF_NEW_ARRAY(rf_gpu_recording *, pieces + num_parts);
+    run->part_recs = RF_NEW_ARRAY(uint32_t, num_parts);
+    if (stamped) run->stamps = RF_NEW_ARRAY(rf_stamps, pieces + num_parts);
+    if (!run->recs || !run->part_recs || (stamped && !run->stamps)) return RF_ERROR_OUT_OF_HOST_MEMORY;
     return record_nodes(frame, recorder, cut, ends);
 }
 
@@ -148,9 +172,11 @@ rf_result rf_frame_record(rf_frame *frame)
 {
     rf_instance *in = frame->instance;
     const rf_exec *exec = in->program->exec;
-    if (frame->num_recs > 0 && frame->slab_generation == exec->slab_generation) return RF_OK;
+    rf_frame_recs *run = frame->run;
+    const bool current = run->num_recs > 0 && run->slab_generation == exec->slab_generation;
+    if (current && (run->stamps || !rf_frame_stamps(frame))) return RF_OK;
     RF_TRY(rf_frame_wait(frame));
-    drop_recordings(frame);
+    drop_recordings(run);
     bool *cut = RF_NEW_ARRAY(bool, in->num_nodes);
     uint32_t *ends = RF_NEW_ARRAY(uint32_t, in->program->num_parts);
     rf_recorder recorder = { 0 };
@@ -160,11 +186,11 @@ rf_result rf_frame_record(rf_frame *frame)
     rf_free(cut);
     rf_free(ends);
     if (r < 0) {
-        drop_recordings(frame);
+        drop_recordings(run);
         return rf_error_context(r, "recording %s", in->program->name);
     }
     in->num_barriers = recorder.num_barriers;
-    frame->slab_generation = exec->slab_generation;
+    run->slab_generation = exec->slab_generation;
     return RF_OK;
 }
 
@@ -177,6 +203,8 @@ rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out)
     RF_TRY(rf_program_instance(program, batch, &in));
     rf_frame *frame = &in->frames[in->next_frame];
     RF_TRY(rf_frame_wait(frame));
+    rf_frame_trace(frame);
+    rf_frame_choose_recs(frame);
     RF_TRY(rf_frame_record(frame));
     in->next_frame = (in->next_frame + 1) % RF_FRAMES_PER_INSTANCE;
     frame->acquired = true;
@@ -204,9 +232,11 @@ static rf_result submit_all(rf_exec *exec, rf_frame *const *frames, uint32_t cou
 {
     uint32_t pending = 0;
     for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t k = 0; k < frames[i]->num_recs; k++) {
-            recs[pending++] = frames[i]->recs[k];
-            if (frames[i]->num_recs == 1) continue;
+        const rf_frame_recs *run = frames[i]->run;
+        for (uint32_t k = 0; k < run->num_recs; k++) {
+            recs[pending++] = run->recs[k];
+            rf_frame_submitting(frames[i], k);
+            if (run->num_recs == 1) continue;
             RF_TRY(rf_gpu_submit(exec->device, recs, pending, &exec->last_ticket));
             pending = 0;
         }
@@ -251,11 +281,13 @@ rf_result rf_frame_submit_part(rf_exec *exec, rf_frame *frame, uint32_t part, ui
                "rf_frame_submit_part: %s: part %u of %u, but part %u is next", p->name, part, p->num_parts,
                frame->parts_done);
     if (part == 0) RF_TRY(rf_frame_record(frame));
-    if (frame->slab_generation != exec->slab_generation)
+    const rf_frame_recs *run = frame->run;
+    if (run->slab_generation != exec->slab_generation)
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: its intermediates were moved between two parts", p->name);
     rf_result r = RF_OK;
-    for (uint32_t i = part ? frame->part_recs[part - 1] : 0; r >= 0 && i < frame->part_recs[part]; i++) {
-        r = rf_gpu_submit(exec->device, &frame->recs[i], 1, &exec->last_ticket);
+    for (uint32_t i = part ? run->part_recs[part - 1] : 0; r >= 0 && i < run->part_recs[part]; i++) {
+        rf_frame_submitting(frame, i);
+        r = rf_gpu_submit(exec->device, &run->recs[i], 1, &exec->last_ticket);
         if (r >= 0) frame->ticket = exec->last_ticket;
     }
     frame->parts_done++;

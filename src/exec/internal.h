@@ -13,6 +13,14 @@
 typedef struct rf_tuning rf_tuning;
 typedef struct rf_instance rf_instance;
 
+/* Where the device's times stand in a trace of the host's (frame_trace.c). */
+typedef struct rf_exec_clock {
+    uint32_t track; /* 0: none yet */
+    bool known;
+    int64_t offset;   /* of the host's clock to the device's */
+    uint64_t last_ns; /* the track is taken until then */
+} rf_exec_clock;
+
 struct rf_exec {
     rf_gpu_device *device;
     rf_device_caps caps; /* the device's, but host_visible is off when staging is forced */
@@ -22,6 +30,7 @@ struct rf_exec {
     uint64_t last_ticket;
     rf_tuning *tuning;
     bool tune_unknown; /* RINGFIRE_TUNE: measure calls the table does not know */
+    rf_exec_clock clock;
 };
 
 /* Makes the slab at least `size` bytes; waits for runs in flight before replacing it. */
@@ -113,19 +122,32 @@ typedef struct rf_final_copy {
     uint32_t part; /* at whose end */
 } rf_final_copy;
 
+/* What a recording's timestamps stand for: its begin, in a detailed one the end of each node, its end. */
+typedef struct rf_stamps {
+    uint32_t first_node, num_nodes;
+    uint64_t submit_ns; /* host's time of the latest submission */
+} rf_stamps;
+/* A run as it is submitted. */
+typedef struct rf_frame_recs {
+    rf_gpu_recording **recs;
+    uint32_t num_recs;
+    uint32_t *part_recs; /* [num_parts]: how many of `recs` there are up to the end of a part */
+    rf_stamps *stamps;   /* [num_recs]; NULL: no timestamps */
+    uint64_t slab_generation; /* that `recs` were made for */
+} rf_frame_recs;
+
 struct rf_frame {
     rf_instance *instance;
     rf_gpu_buffer *upload;  /* inputs and host values as the host writes them; NULL when `inputs` is mapped */
     rf_gpu_buffer *inputs;  /* as kernels read them; NULL without inputs */
     rf_gpu_buffer *results; /* READBACK; NULL without results */
     unsigned char *input_bytes, *result_bytes;
-    rf_gpu_recording **recs;
-    uint32_t num_recs;
-    uint32_t *part_recs; /* [num_parts]: how many of `recs` there are up to the end of a part */
-    uint32_t parts_done; /* of the run being submitted */
-    uint64_t slab_generation; /* that `recs` were made for */
-    uint64_t ticket;          /* of the latest submission, 0: none */
+    rf_frame_recs plain, detailed; /* detailed: for a trace of single operations, made when first needed */
+    rf_frame_recs *run;            /* which of them the run uses */
+    uint32_t parts_done;           /* of the run being submitted */
+    uint64_t ticket;               /* of the latest submission, 0: none */
     bool acquired;
+    bool traced; /* its device times have not been told yet */
 };
 
 struct rf_instance {
@@ -148,6 +170,7 @@ struct rf_instance {
     uint32_t next_frame, latest_frame;
     uint32_t num_dispatches, num_barriers;
     uint64_t last_use;
+    uint64_t num_runs; /* while traced */
 };
 
 struct rf_program {
@@ -189,6 +212,16 @@ void rf_frame_finish(rf_frame *frame);
 /* (Re-)records when there is no recording for the present slab. */
 rf_result rf_frame_record(rf_frame *frame);
 rf_result rf_frame_wait(const rf_frame *frame);
+
+/* ---- device times in a trace of the host (frame_trace.c) ---- */
+/* Which recordings the run that begins uses; sets frame->run. */
+void rf_frame_choose_recs(rf_frame *frame);
+/* Whether recordings made now get timestamps. */
+bool rf_frame_stamps(const rf_frame *frame);
+/* Recording `index` of the run is about to be submitted. */
+void rf_frame_submitting(rf_frame *frame, uint32_t index);
+/* Tells the trace when the latest run was on the device; it must have ended. */
+void rf_frame_trace(rf_frame *frame);
 
 /* For each part, how many nodes have run at its end: then all that its placements need is there. */
 rf_result rf_instance_part_ends(const rf_instance *instance, uint32_t *ends);

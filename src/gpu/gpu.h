@@ -99,6 +99,10 @@ rf_result rf_gpu_recording_end(rf_gpu_recording *rec);
 void rf_gpu_recording_destroy(rf_gpu_recording **rec);
 /* After the submission is done. ns[i] relative to the first. */
 rf_result rf_gpu_recording_timestamps(rf_gpu_recording *rec, uint64_t *ns, uint32_t count);
+/* The same, all relative to one moment of the device's own: comparable between recordings. */
+rf_result rf_gpu_recording_times(rf_gpu_recording *rec, uint64_t *ns, uint32_t count);
+/* Whether rf_gpu_record_timestamp() works. */
+bool rf_gpu_has_timestamps(const rf_gpu_device *device);
 
 /* ---- execution: one queue, in order, one timeline semaphore per device ---- */
 /* Submits recordings in order (a full barrier stands between them) and gives the timeline value that means "done". A

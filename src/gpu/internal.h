@@ -78,6 +78,9 @@ struct rf_gpu_device {
     rf_gpu_buffer *staging;
     rf_gpu_recording *host_flush; /* a host barrier and nothing else */
     uint64_t flushed;             /* timeline value up to which device writes are visible to the host */
+    bool has_clock;               /* a timestamp was read: */
+    uint64_t clock_ticks;         /* it, with as many bits as timestamps have */
+    int64_t clock_total;          /* it, counted on where they wrap around */
 
     rf_gpu_layout *layouts;
     rf_gpu_pipeline *pipelines;

@@ -401,7 +401,8 @@ rf_result rf_gpu_record_timestamp(rf_gpu_recording *rec, uint32_t *index)
     return RF_OK;
 }
 
-rf_result rf_gpu_recording_timestamps(rf_gpu_recording *rec, uint64_t *ns, uint32_t count)
+/* Ticks of the first timestamps. */
+static rf_result read_ticks(rf_gpu_recording *rec, uint64_t *ns, uint32_t count)
 {
     RF_REQUIRE(rec, "recording is NULL");
     RF_REQUIRE(ns || count == 0, "recording '%s': ns is NULL", rec->name);
@@ -419,10 +420,53 @@ rf_result rf_gpu_recording_timestamps(rf_gpu_recording *rec, uint64_t *ns, uint3
                       n * sizeof(*ns), ns + first, sizeof(*ns), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
                   "reading the timestamps of '%s'", rec->name);
     }
+    return RF_OK;
+}
+
+static uint64_t tick_mask(const rf_gpu_device *device)
+{
     const uint32_t bits = device->plan.timestamp_bits;
-    const uint64_t mask = bits >= 64 ? UINT64_MAX : (1ull << bits) - 1;
-    const double period = device->snapshot.properties.limits.timestampPeriod;
+    return bits >= 64 ? UINT64_MAX : (1ull << bits) - 1;
+}
+
+rf_result rf_gpu_recording_timestamps(rf_gpu_recording *rec, uint64_t *ns, uint32_t count)
+{
+    RF_TRY(read_ticks(rec, ns, count));
+    const uint64_t mask = tick_mask(rec->device);
+    const double period = rec->device->snapshot.properties.limits.timestampPeriod;
     const uint64_t start_ticks = count > 0 ? ns[0] : 0;
     for (uint32_t i = 0; i < count; i++) ns[i] = (uint64_t)((double)((ns[i] - start_ticks) & mask) * period);
     return RF_OK;
+}
+
+/* Each timestamp is taken to lie within half a turn of the one read before it. */
+static uint64_t unwrap(rf_gpu_device *device, uint64_t ticks)
+{
+    const uint64_t mask = tick_mask(device);
+    if (!device->has_clock) {
+        device->has_clock = true;
+        device->clock_total = INT64_MAX / 4; /* earlier ones may be read later */
+    } else {
+        const uint64_t ahead = (ticks - device->clock_ticks) & mask;
+        device->clock_total += ahead <= mask / 2 ? (int64_t)ahead : -(int64_t)((device->clock_ticks - ticks) & mask);
+    }
+    device->clock_ticks = ticks & mask;
+    return (uint64_t)device->clock_total;
+}
+
+rf_result rf_gpu_recording_times(rf_gpu_recording *rec, uint64_t *ns, uint32_t count)
+{
+    RF_TRY(read_ticks(rec, ns, count));
+    const double period = rec->device->snapshot.properties.limits.timestampPeriod;
+    const uint64_t base = INT64_MAX / 4;
+    for (uint32_t i = 0; i < count; i++) {
+        const int64_t since = (int64_t)(unwrap(rec->device, ns[i]) - base);
+        ns[i] = base + (uint64_t)(int64_t)((double)since * period);
+    }
+    return RF_OK;
+}
+
+bool rf_gpu_has_timestamps(const rf_gpu_device *device)
+{
+    return device->plan.timestamp_bits > 0;
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/profiler.h"
 #include "replica/internal.h"
 
 /* What all replicas of a run share. */
@@ -180,11 +181,18 @@ static rf_result submit_replica(const run *x, uint32_t index, uint64_t first)
 {
     rf_signature *sig = x->signature;
     uint32_t count = 0;
+    uint64_t begin = rf_span_begin();
     fill_inputs(x, x->function->frames[index], first, x->examples[index]);
+    rf_span_end_with(begin, "replica", "upload", (rf_span_arg){ "replica", x->strategy->first + index },
+                     (rf_span_arg){ "examples", x->examples[index] });
+    begin = rf_span_begin();
     sig->submission[count++] = x->function->frames[index];
     for (uint32_t u = 0; u < sig->updates.count; u++)
         RF_TRY(rf_update_join_submission(&sig->updates.items[u], index, sig->submission, &count));
-    return rf_replica_submit_frames(&x->strategy->replicas[index], sig->submission, count);
+    RF_TRY(rf_replica_submit_frames(&x->strategy->replicas[index], sig->submission, count));
+    rf_span_end_with(begin, "replica", "submit", (rf_span_arg){ "replica", x->strategy->first + index },
+                     (rf_span_arg){ "programs", count });
+    return RF_OK;
 }
 
 /* All replicas get their work before any is waited for; one computes while the inputs of the next are copied. */
@@ -218,7 +226,10 @@ static rf_result prepare(run *x)
     for (uint32_t r = 0; r < s->num_replicas; r++) x->active += examples[r] > 0;
     RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(examples, s->num_replicas), &x->signature));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
-    return acquire_frames(x);
+    const uint64_t begin = rf_span_begin();
+    RF_TRY(acquire_frames(x));
+    rf_span_end(begin, "replica", "acquire"); /* waits for the run before the last; the first time compiles */
+    return RF_OK;
 }
 
 static rf_result run_function(run *x, rf_per_replica **results)
@@ -244,5 +255,9 @@ RF_API rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, c
                function->name, function->strategy->num_replicas, rf_strategy_device_name(function->strategy, 0));
     RF_TRY(rf_strategy_status(strategy));
     run x = { .strategy = strategy, .function = function, .batch = batch };
-    return rf_error_context(run_function(&x, results), "function '%s'", function->name);
+    const uint64_t begin = rf_span_begin();
+    const rf_result r = run_function(&x, results);
+    rf_span_end_with(begin, "run", function->name, (rf_span_arg){ "step", (int64_t)function->step },
+                     (rf_span_arg){ "examples", (int64_t)x.total });
+    return rf_error_context(r, "function '%s'", function->name);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/platform.h"
+#include "base/profiler.h"
 #include "gpu/device_select.h"
 #include "replica/internal.h"
 
@@ -95,7 +96,9 @@ rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
 {
     const rf_replica *at = &s->replicas[index];
     if (at->ticket == 0) return RF_OK;
+    const uint64_t begin = rf_span_begin();
     const rf_result r = rf_gpu_wait(at->device, at->ticket, RF_GPU_TIMEOUT_NS);
+    rf_span_end_with(begin, "replica", "wait", (rf_span_arg){ "replica", s->first + index }, (rf_span_arg){ NULL, 0 });
     return r < 0 ? rf_strategy_stick(s, rf_replica_context(s, index, r)) : RF_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/profiler.h"
 #include "replica/internal.h"
 
 static bool wants_norms(const rf_updater *u)
@@ -85,8 +86,10 @@ static rf_result reduce_gradients(rf_update *update, const uint32_t *examples)
         update->to[r] = reachable(s, r, gradients, &s->upload);
     }
     RF_TRY(rf_strategy_wait(s));
+    const uint64_t begin = rf_span_begin();
     RF_TRY(s->exchange->fns->reduce_scatter(s->exchange, update->pieces.items, update->pieces.count, update->from,
                                             update->to));
+    rf_span_end(begin, "replica", "reduce");
     for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(submit_one(s, r, update->replicas[r].gradients_up));
     return RF_OK;
 }
@@ -173,8 +176,10 @@ static rf_result gather_values(rf_update *update)
         update->to[r] = reachable(s, r, values, &s->upload);
     }
     RF_TRY(rf_strategy_wait(s));
+    const uint64_t begin = rf_span_begin();
     RF_TRY(s->exchange->fns->all_gather(s->exchange, update->pieces.items, update->pieces.count, update->from,
                                         update->to));
+    rf_span_end(begin, "replica", "gather");
     for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(submit_one(s, r, update->replicas[r].values_up));
     return RF_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/profiler.h"
 
 rf_result rf_world_create(rf_comm *comm, rf_world *out)
 {
@@ -14,7 +15,8 @@ rf_result rf_world_create(rf_comm *comm, rf_world *out)
     }
     out->first = RF_NEW_ARRAY(uint32_t, (size_t)out->size + 1);
     out->counts = RF_NEW_ARRAY(uint64_t, out->size);
-    return out->first && out->counts ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!out->first || !out->counts) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    return rf_profiler_join(out->rank, out->size);
 }
 
 void rf_world_free(rf_world *world)

@@ -376,7 +376,7 @@ static void body_cut(rf_exec *exec)
     CHECK(rf_program_create(exec, &(rf_program_params){ .graph = g, .results = &v, .num_results = 1 }, &program));
     for (uint32_t i = 0; i < 2; i++) {
         CHECK(rf_program_acquire(program, 3, &frames[i]));
-        assert_int_equal(frames[i]->num_recs, 6);
+        assert_int_equal(frames[i]->plain.num_recs, 6);
         fill(rf_frame_input(frames[i], 0), 3 * COLUMNS, i);
     }
     CHECK(rf_frames_submit(exec, frames, 2, &ticket));
