@@ -23,6 +23,8 @@
 /* A socket is reported writable when at least a third of its buffer is free; this makes that third larger than any
  * frame. */
 #define SEND_BUFFER (256 * 1024)
+/* Who ends the epoch waits so long for the reason to leave. */
+#define TELL_NS UINT64_C(100000000)
 
 /* ---- queues ---- */
 
@@ -274,22 +276,20 @@ static void run_callback(rf_mesh *mesh) /* callback_lock held */
     if (fn) fn(mesh->callback_user);
 }
 
-void rf_mesh_abort(rf_mesh *mesh, uint32_t culprit, rf_result result, const char *reason)
+void rf_mesh_end(rf_mesh *mesh, const rf_mesh_failure *failure)
 {
     rf_error_record record; /* the caller's, which this function must not disturb */
     rf_error_save(&record);
-    rf_mesh_failure failure = { .culprit = culprit, .result = result };
-    snprintf(failure.reason, sizeof(failure.reason), "%s", reason);
     uint8_t data[RF_MESH_FAILURE_MAX];
-    const rf_bytes part = { data, rf_mesh_encode_failure(&failure, data) };
+    const rf_bytes part = { data, rf_mesh_encode_failure(failure, data) };
 
     pthread_mutex_lock(&mesh->lock);
     const bool first = !mesh->ended;
     if (first) {
-        RF_FAIL(result, "%s", failure.reason);
+        RF_FAIL(failure->result, "%s", failure->reason);
         rf_error_save(&mesh->failure);
         rf_operations_text(&mesh->operations, rf_now_ns(), mesh->last_operations, sizeof(mesh->last_operations));
-        atomic_store(&mesh->lost_rank, (int32_t)culprit);
+        atomic_store(&mesh->lost_rank, (int32_t)failure->culprit);
         atomic_store(&mesh->ended, true);
         /* Without memory the others learn of it when this worker's connections close. */
         (void)!rf_mesh_queue(mesh, -1, RF_MESH_ABORT, &part, 1);
@@ -304,6 +304,18 @@ void rf_mesh_abort(rf_mesh *mesh, uint32_t culprit, rf_result result, const char
         log_operations(mesh);
     }
     rf_error_restore(&record);
+}
+
+void rf_mesh_abort(rf_mesh *mesh, uint32_t culprit, rf_result result, const char *reason)
+{
+    rf_mesh_failure failure = { .culprit = culprit, .result = result };
+    snprintf(failure.reason, sizeof(failure.reason), "%s", reason);
+    rf_mesh_end(mesh, &failure);
+    const struct timespec end = at(rf_now_ns() + TELL_NS);
+    pthread_mutex_lock(&mesh->lock);
+    while (!mesh->told)
+        if (pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end) == ETIMEDOUT) break;
+    pthread_mutex_unlock(&mesh->lock);
 }
 
 void rf_mesh_on_abort(rf_mesh *mesh, void (*fn)(void *user), void *user)

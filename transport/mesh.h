@@ -35,7 +35,8 @@ rf_result rf_mesh_exchange(rf_mesh *mesh, const void *mine, size_t size, void *a
  * returns when a call that is under way has ended (so not from within it). */
 void rf_mesh_on_abort(rf_mesh *mesh, void (*fn)(void *user), void *user);
 /* Ends the epoch everywhere. The first reason that reaches a rank stays. `reason` is the whole message that every
- * rank's rf_mesh_status() gives: it names the culprit itself. */
+ * rank's rf_mesh_status() gives: it names the culprit itself. Returns when the reason has been sent, or after a moment
+ * where somebody takes nothing: the process may end at once. */
 void rf_mesh_abort(rf_mesh *mesh, uint32_t culprit, rf_result result, const char *reason);
 /* A data connection to `rank` failed. Treated like the end of its control connection: after a moment, in which an abort
  * may still name the real culprit, the epoch ends with "rank 2 (10.0.0.3) was lost: <reason>". Returns at once. */

@@ -37,7 +37,7 @@ typedef struct rf_inbox_entry {
 typedef struct rf_mesh_peer {
     /* the thread's own */
     bool closed;    /* nothing more can be received */
-    bool send_dead; /* nothing more can be sent */
+    bool send_dead; /* nothing more can be sent, or is to be */
     bool beat_due, beat_answer;
     bool more; /* there may be frames left to read */
     /* under the lock */
@@ -66,6 +66,7 @@ struct rf_mesh {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool leaving, stop, reports;
+    bool told; /* after the end: everybody who can be reached has been sent the reason */
     uint64_t next_exchange;
     uint32_t arrived[2]; /* messages in everybody's inbox[0] and inbox[1] */
 
@@ -82,6 +83,8 @@ struct rf_mesh {
 
 void *rf_mesh_thread(void *mesh);
 void rf_mesh_wake(rf_mesh *mesh);
+/* rf_mesh_abort() without waiting until the reason has left. */
+void rf_mesh_end(rf_mesh *mesh, const rf_mesh_failure *failure);
 /* Puts a frame in the queues of all (or one: `only` >= 0). Lock held. Without memory nothing is queued. */
 rf_result rf_mesh_queue(rf_mesh *mesh, int32_t only, rf_mesh_frame type, const rf_bytes *parts, uint32_t num_parts);
 /* Takes the first frame out; NULL when there is none. Lock held. */

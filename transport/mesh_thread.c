@@ -27,20 +27,40 @@ typedef struct loop {
     bool leaving, stop;
 } loop;
 
-/* ---- receiving ---- */
+/* ---- the end ---- */
+
+/* The reason goes out before anybody in this process learns that it is over and perhaps ends the process. Who does not
+ * take it at once is told by and by. */
+static void end_epoch(loop *l, const rf_mesh_failure *failure)
+{
+    uint8_t data[RF_MESH_FAILURE_MAX];
+    const rf_bytes part = { data, rf_mesh_encode_failure(failure, data) };
+    for (uint32_t r = 0; r < l->world && !l->mesh->ended; r++) {
+        rf_mesh_peer *peer = &l->mesh->peers[r];
+        if (r == l->rank || peer->send_dead) continue;
+        struct pollfd fd = { .fd = rf_channel_fd(l->mesh->assembly.channels[r]), .events = POLLOUT };
+        if (poll(&fd, 1, 0) <= 0 || !(fd.revents & POLLOUT)) continue;
+        /* Sent or broken: there is nothing to send after this. */
+        (void)!rf_channel_send(l->mesh->assembly.channels[r], RF_MESH_ABORT, &part, 1, SEND_NS);
+        peer->send_dead = true;
+    }
+    rf_mesh_end(l->mesh, failure);
+}
 
 static void lose(loop *l, uint32_t rank, rf_result result, const char *why)
 {
     rf_mesh *mesh = l->mesh;
-    char text[RF_MESH_REASON];
+    rf_mesh_failure failure = { .culprit = rank, .result = result };
+    char *const text = failure.reason;
+    const size_t size = sizeof(failure.reason);
     const bool self = rank == l->rank;
     const uint64_t finished = atomic_load(self ? &mesh->operations.finished : &mesh->peers[rank].finished);
     const uint64_t begun = atomic_load(self ? &mesh->operations.begun : &mesh->peers[rank].begun);
-    const int used = snprintf(text, sizeof(text), "rank %u (%s) was lost: %s", rank, rf_mesh_address(mesh, rank), why);
-    if ((begun || finished) && used > 0 && (size_t)used < sizeof(text))
-        snprintf(text + used, sizeof(text) - (size_t)used, ", last finished operation %llu",
+    const int used = snprintf(text, size, "rank %u (%s) was lost: %s", rank, rf_mesh_address(mesh, rank), why);
+    if ((begun || finished) && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", last finished operation %llu",
                  (unsigned long long)finished);
-    rf_mesh_abort(mesh, rank, result, text);
+    end_epoch(l, &failure);
 }
 
 static void beat_all(loop *l, bool answer)
@@ -132,7 +152,7 @@ static void take_frame(loop *l, uint32_t rank, uint16_t type, const void *body, 
         break;
     case RF_MESH_ABORT:
         if (rf_mesh_decode_failure(body, size, l->world, &failure) == RF_OK)
-            rf_mesh_abort(mesh, failure.culprit, failure.result, failure.reason); /* which also hands it on */
+            end_epoch(l, &failure); /* which also hands it on */
         else
             lose(l, rank, RF_ERROR_CORRUPT_DATA, "its abort message is not one");
         break;
@@ -240,6 +260,10 @@ static bool prepare(loop *l, bool *more)
         fd->fd = fd->events ? rf_channel_fd(mesh->assembly.channels[r]) : -1;
         sending |= queued;
         *more |= peer->more && !peer->closed;
+    }
+    if (mesh->ended && !sending && !mesh->told) {
+        mesh->told = true;
+        pthread_cond_broadcast(&mesh->changed);
     }
     pthread_mutex_unlock(&mesh->lock);
     return sending;
