@@ -135,7 +135,9 @@ RF_API RF_MUST_USE rf_result rf_iterator_create(const rf_dataset *dataset, uint6
  *  @return RF_OK, RF_END, or an error (then the iterator stays at its place). */
 RF_API RF_MUST_USE rf_result rf_iterator_next(rf_iterator *iterator, const rf_element **out);
 /** Serialises the position (not the data) so that a new iterator of an equal dataset continues with the very element that
- *  would have come next. `*state` is owned by the caller: free with rf_iterator_state_free(). */
+ *  would have come next. Where only the batch size differs, at most rf_dataset_map() and rf_dataset_prefetch() following the
+ *  batch, it continues with the example that would have come next, so that the pass sees each once.
+ *  `*state` is owned by the caller: free with rf_iterator_state_free(). */
 RF_API RF_MUST_USE rf_result rf_iterator_save(const rf_iterator *iterator, void **state, size_t *size);
 RF_API RF_MUST_USE rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state, size_t size,
                                                  rf_iterator **out);

@@ -61,6 +61,8 @@ rf_result rf_stage_skip(rf_stage *stage, uint64_t count)
 struct rf_iterator {
     rf_dataset *dataset;
     rf_stage *stage;
+    rf_dataset *rest; /* what the stage walks where the pass began with another batch size, else NULL */
+    uint64_t first;   /* examples of the pass that came before `rest` */
     uint64_t epoch;
 };
 
@@ -91,6 +93,7 @@ void rf_iterator_destroy(rf_iterator **iterator)
 {
     if (!iterator || !*iterator) return;
     rf_stage_close(&(*iterator)->stage);
+    rf_dataset_destroy(&(*iterator)->rest);
     rf_dataset_destroy(&(*iterator)->dataset);
     rf_free(*iterator);
     *iterator = NULL;
@@ -98,11 +101,13 @@ void rf_iterator_destroy(rf_iterator **iterator)
 
 /* ---- saved positions: epoch and number of elements delivered; everything else follows from the description ---- */
 
-enum { STATE_VERSION = 1 };
+enum { STATE_VERSION = 2 };
 static const char state_magic[8] = { 'R', 'F', 'I', 'T', 'E', 'R', 0, STATE_VERSION };
 typedef struct saved_position {
     char magic[8];
-    uint64_t fingerprint, epoch, position;
+    uint64_t fingerprint, examples; /* of the pipeline; of the examples that it makes batches of, 0: of other elements */
+    uint64_t batch, first; /* the position counts batches of that size, after `first` examples */
+    uint64_t epoch, position;
 } saved_position;
 
 /* A position means nothing for another pipeline. */
@@ -125,18 +130,63 @@ static uint64_t fingerprint(const rf_dataset *d)
     return h;
 }
 
+/* The step that makes the batches, where all that follows gives one element for each of them; else NULL. */
+static const rf_dataset *find_batch(const rf_dataset *d)
+{
+    while (d && (d->kind == &rf_dataset_kind_prefetch || d->kind == &rf_dataset_kind_map)) d = d->input;
+    return d && d->kind == &rf_dataset_kind_batch ? d : NULL;
+}
+
 rf_result rf_iterator_save(const rf_iterator *iterator, void **state, size_t *size)
 {
     RF_REQUIRE(iterator && state && size, "rf_iterator_save: an argument is NULL");
     saved_position *p = RF_NEW(saved_position);
     if (!p) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_dataset *batch = find_batch(iterator->dataset);
     memcpy(p->magic, state_magic, sizeof(state_magic));
     p->fingerprint = fingerprint(iterator->dataset);
+    p->examples = batch ? fingerprint(batch->input) : 0;
     p->epoch = iterator->epoch;
     p->position = iterator->stage->position;
+    p->batch = batch ? batch->count : 0;
+    p->first = iterator->first;
     *state = p;
     *size = sizeof(*p);
     return RF_OK;
+}
+
+/* The same steps over what is left of the examples after `first` of them. */
+static rf_result make_rest(const rf_dataset *d, uint64_t first, rf_dataset **out)
+{
+    rf_dataset *below = NULL;
+    RF_TRY(d->kind == &rf_dataset_kind_batch ? rf_dataset_skip(d->input, first, &below)
+                                             : make_rest(d->input, first, &below));
+    const rf_result r = rf_dataset_clone_over(d, below, out);
+    rf_dataset_destroy(&below);
+    return r;
+}
+
+/* A pass that was begun with batches of another size: goes on with the first example that was in none of them. */
+static rf_result restore_examples(const rf_dataset *dataset, const saved_position *p, rf_iterator *it)
+{
+    const int64_t cardinality = find_batch(dataset)->input->cardinality;
+    uint64_t seen;
+    if (__builtin_mul_overflow(p->position, p->batch, &seen) || __builtin_add_overflow(seen, p->first, &seen))
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: position %llu is no place in a dataset",
+                       (unsigned long long)p->position);
+    if (cardinality >= 0 && seen > (uint64_t)cardinality) seen = (uint64_t)cardinality; /* the last batch was short */
+    RF_TRY(make_rest(dataset, seen, &it->rest));
+    rf_stage_close(&it->stage);
+    it->first = seen;
+    return rf_stage_open(it->rest, p->epoch, &it->stage);
+}
+
+static rf_result restore_position(const saved_position *p, rf_iterator *it)
+{
+    RF_TRY(rf_stage_skip(it->stage, p->position));
+    if (it->stage->position == p->position) return RF_OK;
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: position %llu is past the end of the dataset",
+                   (unsigned long long)p->position);
 }
 
 rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state, size_t size, rf_iterator **out)
@@ -149,15 +199,14 @@ rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state, size
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: %zu bytes that are no saved position of this version",
                        size);
     memcpy(&p, state, sizeof(p));
-    if (p.fingerprint != fingerprint(dataset))
+    const rf_dataset *batch = find_batch(dataset);
+    const bool same = p.fingerprint == fingerprint(dataset) && p.first == 0;
+    if (!same && (!batch || p.batch == 0 || p.examples != fingerprint(batch->input)))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                        "iterator state: saved from another pipeline; build the dataset with the "
                        "same steps, sizes and seeds");
     RF_TRY(rf_iterator_create(dataset, p.epoch, out));
-    rf_result r = rf_stage_skip((*out)->stage, p.position);
-    if (r == RF_OK && (*out)->stage->position != p.position)
-        r = RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: position %llu is past the end of the dataset",
-                    (unsigned long long)p.position);
+    const rf_result r = same ? restore_position(&p, *out) : restore_examples(dataset, &p, *out);
     if (r < 0) rf_iterator_destroy(out);
     return r;
 }

@@ -359,6 +359,58 @@ static void test_saved_position(void **state)
         }
 }
 
+/* A pass goes on with batches of another size, twice: every example comes once, in the order of the pass. */
+static void test_position_with_other_batches(void **state)
+{
+    (void)state;
+    int32_t numbers[50], want[50], got[50];
+    for (int i = 0; i < 50; i++) numbers[i] = i;
+    const rf_array array = { RF_I32, RF_SHAPE(50), numbers };
+    rf_dataset *source, *shuffled, *batched, *d[3];
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &source));
+    OK(rf_dataset_shuffle(source, 50, 3, true, &shuffled));
+    const uint32_t sizes[] = { 8, 5, 12 };
+    for (int i = 0; i < 3; i++) {
+        OK(rf_dataset_batch(shuffled, sizes[i], false, &batched));
+        OK(rf_dataset_prefetch(batched, 2, &d[i]));
+        rf_dataset_destroy(&batched);
+    }
+    rf_iterator *it, *next;
+    const rf_element *element;
+    OK(rf_iterator_create(shuffled, 4, &it));
+    for (int i = 0; i < 50; i++) {
+        OK(rf_iterator_next(it, &element));
+        memcpy(&want[i], element->component[0].data, sizeof(want[i]));
+    }
+    rf_iterator_destroy(&it);
+    for (int batches = 0; batches <= 7; batches++) {
+        OK(rf_iterator_create(d[0], 4, &it));
+        int n = 0;
+        for (int i = 0; i < 3; i++) {
+            const rf_element *e;
+            void *saved;
+            size_t size;
+            for (int b = 0; b < (i == 0 ? batches : i == 1 ? 2 : 50) && rf_iterator_next(it, &e) == RF_OK; b++) {
+                const int64_t count = e->component[0].shape.dim[0];
+                memcpy(got + n, e->component[0].data, (size_t)count * sizeof(int32_t));
+                n += (int)count;
+            }
+            if (i == 2) break;
+            OK(rf_iterator_save(it, &saved, &size));
+            OK(rf_iterator_restore(d[i + 1], saved, size, &next));
+            rf_iterator_state_free(saved);
+            rf_iterator_destroy(&it);
+            it = next;
+        }
+        rf_iterator_destroy(&it);
+        assert_int_equal(n, 50);
+        assert_memory_equal(got, want, sizeof(want));
+    }
+    for (int i = 0; i < 3; i++) rf_dataset_destroy(&d[i]);
+    rf_dataset_destroy(&shuffled);
+    rf_dataset_destroy(&source);
+}
+
 static void test_saved_position_is_checked(void **state)
 {
     (void)state;
@@ -452,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_prefetch),
         cmocka_unit_test(test_errors_pass_through),
         cmocka_unit_test(test_saved_position),
+        cmocka_unit_test(test_position_with_other_batches),
         cmocka_unit_test(test_saved_position_is_checked),
         cmocka_unit_test(test_built_in_maps),
         cmocka_unit_test(test_bad_arguments),

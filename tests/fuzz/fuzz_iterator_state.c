@@ -31,8 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (rf_iterator_create(d, 0, &it) < 0 || rf_iterator_save(it, &state, &state_size) < 0) abort();
     rf_iterator_destroy(&it);
     if (size > 0 && data[0] % 2) {
-        const size_t n = size - 1 < state_size - 16 ? size - 1 : state_size - 16;
-        memcpy((char *)state + 16, data + 1, n);
+        const size_t n = size - 1 < state_size - 24 ? size - 1 : state_size - 24;
+        memcpy((char *)state + 24, data + 1, n);
         data = state;
         size = state_size;
     }

@@ -195,6 +195,34 @@ static void interrupted_with_steps(void **state)
     interrupted("llvmpipe", (fit_options){ .epochs = 4, .steps_per_epoch = 5 }, (const uint64_t[]){ 3, 8 }, 2);
 }
 
+/* On other replicas, with a batch size that follows their number: the epoch sees the examples that are left. */
+static void resumed_elsewhere(void **state)
+{
+    (void)state;
+    char folder[64];
+    trainer t;
+    watcher w = { 0 };
+    if (!trainer_create(&t, "llvmpipe,SwiftShader", 3, 12)) skip();
+    fit_options o = { .directory = scratch(folder), .epochs = 2 };
+    w = (watcher){ .strategy = t.strategy, .stop_after = 1 };
+    fit(&t, &o, &w);
+    assert_int_equal(w.examples, 24);
+    trainer_destroy(&t);
+    assert_true(trainer_create(&t, "SwiftShader", 3, 6));
+    w = (watcher){ .strategy = t.strategy, .stop_after = 1 };
+    fit(&t, &o, &w);
+    assert_int_equal(w.examples, 12);
+    trainer_destroy(&t);
+    assert_true(trainer_create(&t, "llvmpipe,SwiftShader", 3, 12));
+    w = (watcher){ 0 };
+    fit(&t, &o, &w);
+    assert_int_equal(w.examples, RUN_EXAMPLES - 24 - 12 + RUN_EXAMPLES);
+    /* The epoch's means are over all of its examples, those before the interruptions too. */
+    assert_true(w.epochs[0].value[1] * RUN_EXAMPLES == (double)(int)(w.epochs[0].value[1] * RUN_EXAMPLES + 0.5));
+    trainer_destroy(&t);
+    scratch_remove(folder);
+}
+
 static rf_result fail_at_batch(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     (void)user;
@@ -618,7 +646,7 @@ int main(int argc, char **argv)
     };
     const struct CMUnitTest full[] = {
         cmocka_unit_test(interrupted_on_two), cmocka_unit_test(interrupted_with_steps), cmocka_unit_test(killed),
-        cmocka_unit_test(whole_models),       cmocka_unit_test(inference),
+        cmocka_unit_test(whole_models),       cmocka_unit_test(inference),              cmocka_unit_test(resumed_elsewhere),
     };
     (void)argv;
     return argc > 1 ? cmocka_run_group_tests(full, NULL, NULL) : cmocka_run_group_tests(quick, NULL, NULL);
