@@ -56,17 +56,20 @@ static void put_dot(screen *s, int x, int y, unsigned curve)
     s->owner[cell] = (unsigned char)(1 + curve);
 }
 
-static void put_line(screen *s, double x0, double y0, double x1, double y1, unsigned curve)
+/* Dashes, on a terminal, are four dots long. */
+static void put_line(screen *s, double x0, double y0, double x1, double y1, unsigned curve, bool dashed)
 {
     const int steps = (int)ceil(fmax(fabs(x1 - x0), fabs(y1 - y0)));
     for (int i = 0; i <= steps; i++) {
         const double t = steps > 0 ? (double)i / steps : 0;
-        put_dot(s, (int)lround(x0 + t * (x1 - x0)), (int)lround(y0 + t * (y1 - y0)), curve);
+        const int x = (int)lround(x0 + t * (x1 - x0));
+        if (!dashed || !s->rich || x % 8 < 4) put_dot(s, x, (int)lround(y0 + t * (y1 - y0)), curve);
     }
 }
 
-static void put_curve(screen *s, const plot_series *series, unsigned curve)
+static void put_curve(screen *s, const plot_curve *from, unsigned curve)
 {
+    const plot_series *series = from->series;
     const double width = s->columns * (s->rich ? 2 : 1) - 1, height = ROWS * (s->rich ? 4 : 1) - 1;
     double last_x = NAN, last_y = NAN;
     for (size_t i = 0; i < series->count; i++) {
@@ -74,7 +77,7 @@ static void put_curve(screen *s, const plot_series *series, unsigned curve)
         const double y = (s->y.high - series->y[i]) / (s->y.high - s->y.low) * height;
         if (isfinite(x) && isfinite(y)) {
             if (isfinite(last_x) && isfinite(last_y))
-                put_line(s, last_x, last_y, x, y, curve);
+                put_line(s, last_x, last_y, x, y, curve, from->dashed);
             else
                 put_dot(s, (int)lround(x), (int)lround(y), curve);
         }
@@ -92,16 +95,22 @@ static void set_color(FILE *out, uint32_t color)
     fprintf(out, "\033[%dm", codes[color % (sizeof(codes) / sizeof(codes[0]))]);
 }
 
-static void print_cell(FILE *out, const screen *s, const plot_chart *chart, int cell)
+/* Cells of one row up to `end`. */
+static void print_cells(FILE *out, const screen *s, const plot_chart *chart, int row, int end)
 {
-    if (s->dots[cell] == 0) {
-        fputc(' ', out);
-    } else if (!s->rich) {
-        fputc(s->dots[cell], out);
-    } else {
-        set_color(out, chart->curves[s->owner[cell] - 1].color);
-        fprintf(out, "\xe2%c%c\033[0m", 0xa0 + (s->dots[cell] >> 6), 0x80 + (s->dots[cell] & 0x3f)); /* U+2800 + bits */
+    uint32_t color = UINT32_MAX;
+    for (int column = 0; column < end; column++) {
+        const int cell = row * s->columns + column;
+        if (s->dots[cell] == 0 || !s->rich) {
+            fputc(s->dots[cell] ? s->dots[cell] : ' ', out);
+            continue;
+        }
+        const uint32_t own = chart->curves[s->owner[cell] - 1].color;
+        if (own != color) set_color(out, own);
+        color = own;
+        fprintf(out, "\xe2%c%c", 0xa0 + (s->dots[cell] >> 6), 0x80 + (s->dots[cell] & 0x3f)); /* U+2800 + bits */
     }
+    fputs(color != UINT32_MAX ? "\033[0m\n" : "\n", out);
 }
 
 static bool row_has_label(const screen *s, int row, char *label, size_t size)
@@ -143,8 +152,7 @@ static void print_rows(FILE *out, const screen *s, const plot_chart *chart)
         fprintf(out, "%*s %s", LABEL, label, s->rich ? (has ? "┤" : "│") : (has ? "+" : "|"));
         int end = s->columns; /* no spaces at the ends of lines */
         while (end > 0 && s->dots[row * s->columns + end - 1] == 0) end--;
-        for (int column = 0; column < end; column++) print_cell(out, s, chart, row * s->columns + column);
-        fputc('\n', out);
+        print_cells(out, s, chart, row, end);
     }
     fprintf(out, "%*s %s", LABEL, "", s->rich ? "└" : "+");
     for (int i = 0; i < s->columns; i++) fputs(s->rich ? "─" : "-", out);
@@ -184,7 +192,7 @@ static void print_chart(FILE *out, screen *s, const plot_chart *chart)
     s->y = plot_make_axis(y[0], y[1], 5, false);
     memset(s->dots, 0, (size_t)ROWS * (size_t)s->columns);
     memset(s->owner, 0, (size_t)ROWS * (size_t)s->columns);
-    for (size_t i = 0; i < chart->count; i++) put_curve(s, chart->curves[i].series, (unsigned)i);
+    for (size_t i = 0; i < chart->count; i++) put_curve(s, &chart->curves[i], (unsigned)i);
     print_rows(out, s, chart);
     print_legend(out, s, chart);
 }

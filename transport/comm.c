@@ -195,7 +195,7 @@ static void copy_alone(const rf_call *call)
     if (call->input && call->input != call->output && size > 0) memmove(call->output, call->input, size);
 }
 
-/* "all-reduce gradients" */
+/* "all_reduce gradients" */
 static void trace_call(const rf_call *call, uint64_t begin)
 {
     if (begin == 0) return;
