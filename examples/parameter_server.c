@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The multi-layer perceptron of mlp_one_hot.c with parameter servers: every task of the cluster runs this program, and
- * TF_CONFIG says which one it is. Servers hold the parameters and run Adam, workers compute gradients on their shard of the
- * training set, the chief schedules an epoch of steps, waits for them, and evaluates.
+ * TF_CONFIG says which one it is. Servers hold the parameters and run Adam, workers compute gradients on their shard of
+ * the training set, the chief schedules an epoch of steps, waits for them, and evaluates.
  */
 #include "common/common.h"
 
@@ -93,9 +93,10 @@ static int evaluate(app *a, uint32_t epoch, uint32_t num_epochs)
     rf_coordinator_get_stats(a->coordinator, &stats);
     rf_logs_get(&logs, "loss", &loss);
     rf_logs_get(&logs, "categorical_accuracy", &accuracy);
-    example_print("Epoch %u/%u: test loss %.4f, test accuracy %.4f; %u workers, staleness %.2f on average, at most %llu\n",
-                  epoch + 1, num_epochs, loss, accuracy, stats.num_workers, stats.mean_staleness,
-                  (unsigned long long)stats.max_staleness);
+    example_print(
+        "Epoch %u/%u: test loss %.4f, test accuracy %.4f; %u workers, staleness %.2f on average, at most %llu\n",
+        epoch + 1, num_epochs, loss, accuracy, stats.num_workers, stats.mean_staleness,
+        (unsigned long long)stats.max_staleness);
     return 0;
 }
 

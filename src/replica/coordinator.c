@@ -210,8 +210,8 @@ RF_API rf_result rf_coordinator_schedule(rf_coordinator *coordinator, const char
     if (value) *value = NULL;
     RF_REQUIRE(coordinator, "rf_coordinator_schedule: coordinator is NULL");
     RF_REQUIRE(function && function[0] && strlen(function) < RF_FUNCTION_NAME_BYTES,
-               "rf_coordinator_schedule: function is %s; give a name of 1 to %d characters", function ? function : "NULL",
-               RF_FUNCTION_NAME_BYTES - 1);
+               "rf_coordinator_schedule: function is %s; give a name of 1 to %d characters",
+               function ? function : "NULL", RF_FUNCTION_NAME_BYTES - 1);
     RF_REQUIRE(first <= UINT64_MAX - count, "rf_coordinator_schedule: the range of examples ends nowhere");
     rf_remote_value *item;
     RF_TRY(rf_item_create(coordinator, function, first, count, &item));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chief of a parameter-server cluster. What was scheduled is an item; it is cut into parts, which workers do. A thread
- * of its own listens to servers and workers and hands out parts; it and the caller share everything under one lock.
+ * The chief of a parameter-server cluster. What was scheduled is an item; it is cut into parts, which workers do. A
+ * thread of its own listens to servers and workers and hands out parts; it and the caller share everything under one
+ * lock.
  */
 #ifndef RF_REPLICA_COORDINATOR_INTERNAL_H
 #define RF_REPLICA_COORDINATOR_INTERNAL_H
@@ -24,8 +25,8 @@ typedef struct rf_part {
 /* An item. Outlives the coordinator where the caller holds it. */
 struct rf_remote_value {
     atomic_uint references;
-    atomic_bool done; /* everything below is final */
-    rf_coordinator *coordinator; /* there as long as it is not done */
+    atomic_bool done;                 /* everything below is final */
+    rf_coordinator *coordinator;      /* there as long as it is not done */
     rf_remote_value *next, *previous; /* among those that are not done */
     char function[RF_FUNCTION_NAME_BYTES];
     uint64_t first, count;
@@ -71,10 +72,10 @@ struct rf_coordinator {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool stop;
-    rf_ps_seat *seats;                  /* [num_workers] */
-    rf_remote_value *first, *last;      /* items that are not done */
-    rf_part *first_ready, *last_ready;  /* parts that wait for a worker */
-    rf_remote_value *committing;        /* synchronous: servers are finishing its step */
+    rf_ps_seat *seats;                 /* [num_workers] */
+    rf_remote_value *first, *last;     /* items that are not done */
+    rf_part *first_ready, *last_ready; /* parts that wait for a worker */
+    rf_remote_value *committing;       /* synchronous: servers are finishing its step */
     uint32_t commits_left;
     uint64_t step, next_id;
     uint64_t last_progress, alone_since, last_beat;

@@ -124,10 +124,11 @@ static void welcome(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
     rf_ps_seat *seat = &c->seats[w];
     if (m->count != c->variables.count || m->hash != rf_ps_variables_hash(c->variables)) {
         rf_ps_message abort = { .type = RF_PS_ABORT, .result = RF_ERROR_INVALID_ARGUMENT };
-        snprintf(abort.text, sizeof(abort.text),
-                 "the variables of %.300s (%llu) differ in name or shape from the chief's (%u); run the same program on "
-                 "all tasks",
-                 seat->link->name, (unsigned long long)m->count, c->variables.count);
+        snprintf(
+            abort.text, sizeof(abort.text),
+            "the variables of %.300s (%llu) differ in name or shape from the chief's (%u); run the same program on "
+            "all tasks",
+            seat->link->name, (unsigned long long)m->count, c->variables.count);
         (void)rf_ps_link_send(seat->link, &abort);
         RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s", abort.text);
         lose_worker(c, w);
@@ -138,9 +139,7 @@ static void welcome(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
     seat->joined = true;
     c->stats.workers_rejoined += seat->joined_before;
     seat->joined_before = true;
-    const rf_ps_message answer = { .type = RF_PS_WELCOME,
-                                   .synchronous = c->synchronous,
-                                   .count = c->max_elements };
+    const rf_ps_message answer = { .type = RF_PS_WELCOME, .synchronous = c->synchronous, .count = c->max_elements };
     if (rf_ps_link_send(seat->link, &answer) < 0) lose_worker(c, w);
 }
 
@@ -187,8 +186,7 @@ static void hear_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
     const bool answers = seat->busy && m->id == seat->id;
     if (m->type == RF_PS_JOIN && !seat->joined)
         welcome(c, w, m);
-    else if (m->type == RF_PS_DONE && answers && m->examples > 0 &&
-             m->payload_size <= RF_MAX_RESULTS * sizeof(float))
+    else if (m->type == RF_PS_DONE && answers && m->examples > 0 && m->payload_size <= RF_MAX_RESULTS * sizeof(float))
         work_done(c, seat, m);
     else if (m->type == RF_PS_FAILED && answers)
         work_failed(c, w, m);

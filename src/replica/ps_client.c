@@ -39,8 +39,7 @@ static rf_result connect_all(rf_ps_client *c)
     hello.incarnation = p->incarnation;
     /* They are there: the chief has talked to them. */
     for (uint32_t s = 0; s < n; s++)
-        RF_TRY(
-            rf_ps_connect(p->job, p->cluster, RF_TASK_PS, s, &hello, p->job->peer_timeout_ns, &c->servers[s]));
+        RF_TRY(rf_ps_connect(p->job, p->cluster, RF_TASK_PS, s, &hello, p->job->peer_timeout_ns, &c->servers[s]));
     return RF_OK;
 }
 

@@ -9,7 +9,7 @@
 typedef struct rf_ps_client rf_ps_client;
 
 typedef struct rf_ps_client_params {
-    const rf_job *job;         /* borrowed, as all of these */
+    const rf_job *job; /* borrowed, as all of these */
     const rf_cluster *cluster;
     const rf_ps_plan *plan;
     uint64_t incarnation;

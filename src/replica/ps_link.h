@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection between two tasks of a cluster that knows the other side's name, lets several threads send, and tells a lost
- * task from a slow one: tasks that wait for each other send signs of life.
+ * A connection between two tasks of a cluster that knows the other side's name, lets several threads send, and tells a
+ * lost task from a slow one: tasks that wait for each other send signs of life.
  */
 #ifndef RF_REPLICA_PS_LINK_H
 #define RF_REPLICA_PS_LINK_H
@@ -17,8 +17,8 @@
 typedef struct rf_ps_link {
     rf_channel *channel;
     pthread_mutex_t sending;
-    char name[RF_PS_NAME];  /* "ps 1 (10.0.0.3:2222)" */
-    uint64_t heard;         /* when the last message came; the receiving thread's */
+    char name[RF_PS_NAME]; /* "ps 1 (10.0.0.3:2222)" */
+    uint64_t heard;        /* when the last message came; the receiving thread's */
     uint64_t send_timeout_ns;
 } rf_ps_link;
 

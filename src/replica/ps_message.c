@@ -38,12 +38,8 @@ static const layout layouts[RF_PS_TYPE_COUNT] = {
     [RF_PS_PUSHED] = { .name = "pushed", .fields = { AT(version), AT(staleness) } },
     [RF_PS_JOIN] = { .name = "join", .fields = { AT(count), AT(hash) } },
     [RF_PS_WELCOME] = { .name = "welcome", .fields = { AT(synchronous), AT(count) } },
-    [RF_PS_WORK] = { .name = "work",
-                     .text = true,
-                     .fields = { AT(id), AT(step), AT(part), AT(offset), AT(examples) } },
-    [RF_PS_DONE] = { .name = "done",
-                     .payload = FLOATS,
-                     .fields = { AT(id), AT(examples), AT(staleness), AT(step) } },
+    [RF_PS_WORK] = { .name = "work", .text = true, .fields = { AT(id), AT(step), AT(part), AT(offset), AT(examples) } },
+    [RF_PS_DONE] = { .name = "done", .payload = FLOATS, .fields = { AT(id), AT(examples), AT(staleness), AT(step) } },
 };
 
 static uint64_t *field(rf_ps_message *m, size_t offset)
@@ -104,6 +100,9 @@ rf_result rf_ps_message_decode(uint16_t type, const void *body, size_t size, rf_
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a message '%s' with a text that does not fit", l->name);
         memcpy(out->text, at + 4, length);
         out->text[length] = '\0';
+        /* It ends up in messages of one line. */
+        for (size_t i = 0; i < length; i++)
+            if ((unsigned char)out->text[i] < ' ' || out->text[i] == 127) out->text[i] = '?';
         at += 4 + length;
         size -= 4 + length;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tasks of a parameter-server cluster say to each other: the body of a frame is the message's numbers (eight bytes
- * each, little-endian, in the order of the table in ps_message.c), its text where it has one, and the rest is payload.
- * Parameters and gradients travel in several messages of at most RF_PS_CHUNK elements, so that others fit in between.
+ * What the tasks of a parameter-server cluster say to each other: the body of a frame is the message's numbers (eight
+ * bytes each, little-endian, in the order of the table in ps_message.c), its text where it has one, and the rest is
+ * payload. Parameters and gradients travel in several messages of at most RF_PS_CHUNK elements, so that others fit in
+ * between.
  */
 #ifndef RF_REPLICA_PS_MESSAGE_H
 #define RF_REPLICA_PS_MESSAGE_H
@@ -19,7 +20,8 @@ typedef enum rf_ps_message_type {
     RF_PS_END,      /* the job is done */
     RF_PS_FAILED,   /* the sender could not do what it was asked: id, result, text */
     /* chief and server */
-    RF_PS_INIT,      /* server (number `index` of `servers`) gets `count` elements; payload: the optimizer. Followed by VALUES */
+    RF_PS_INIT,      /* server (number `index` of `servers`) gets `count` elements; payload: the optimizer. Followed by
+                        VALUES */
     RF_PS_READY,     /* the answer when they are in place */
     RF_PS_COMMIT,    /* synchronous: add parts 0 .. count - 1 of `step` and update; count 0: drop them */
     RF_PS_COMMITTED, /* the answer: version */
@@ -27,8 +29,8 @@ typedef enum rf_ps_message_type {
     /* client (worker or chief) and server */
     RF_PS_PULL,   /* asks for VALUES */
     RF_PS_VALUES, /* payload: elements from `offset` on, of `version` */
-    RF_PS_PUSH,   /* payload: gradients from `offset` on, made from `version` with `examples`; `step` and `part` count in
-                     synchronous training */
+    RF_PS_PUSH, /* payload: gradients from `offset` on, made from `version` with `examples`; `step` and `part` count in
+                   synchronous training */
     RF_PS_PUSHED, /* the answer when all elements have come: version, staleness */
     /* chief and worker */
     RF_PS_JOIN,    /* count variables, hash of their names and shapes */

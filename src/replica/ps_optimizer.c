@@ -14,7 +14,10 @@ typedef struct item {
     size_t at;
 } item;
 
-#define REAL_OF(type, name) { REAL, offsetof(type, name) }
+#define REAL_OF(type, name)                                                                                            \
+    {                                                                                                                  \
+        REAL, offsetof(type, name)                                                                                     \
+    }
 
 static const item optimizer_items[] = {
     REAL_OF(rf_optimizer_params, learning_rate),

@@ -19,9 +19,8 @@ static rf_result cut(uint32_t variable, uint64_t count, uint64_t max_elements, r
     for (uint64_t p = 0; p < parts; p++) {
         const uint64_t length = base + (p < longer);
         RF_TRY(RF_VEC_GROW(plan));
-        plan->items[plan->count++] = (rf_ps_piece){ .variable = variable,
-                                                     .range = { begin, begin + length },
-                                                     .from = plan->total + begin };
+        plan->items[plan->count++] =
+            (rf_ps_piece){ .variable = variable, .range = { begin, begin + length }, .from = plan->total + begin };
         begin += length;
     }
     plan->total += count;

@@ -61,8 +61,7 @@ static rf_result receive_values(server *s)
     uint64_t have = 0;
     do {
         rf_ps_message m;
-        const rf_result r =
-            rf_ps_link_await(s->chief, s->job.operation_timeout_ns, s->job.peer_timeout_ns, &m);
+        const rf_result r = rf_ps_link_await(s->chief, s->job.operation_timeout_ns, s->job.peer_timeout_ns, &m);
         if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s sends no parameters", s->chief->name);
         RF_TRY(r);
         if (m.type != RF_PS_VALUES) return unexpected(s, &m);
@@ -80,10 +79,11 @@ static rf_result take_parameters(server *s, const rf_ps_message *init)
     rf_ps_shard *shard = &s->shard;
     uint8_t optimizer[MAX_OPTIMIZER];
     const size_t size = init->payload_size;
-    RF_REQUIRE(init->index == s->cluster.index && init->servers == s->cluster.count[RF_TASK_PS],
-               "%s takes this process for ps %llu of %llu, but TF_CONFIG says %u of %u; give all tasks the same cluster",
-               s->chief->name, (unsigned long long)init->index, (unsigned long long)init->servers, s->cluster.index,
-               s->cluster.count[RF_TASK_PS]);
+    RF_REQUIRE(
+        init->index == s->cluster.index && init->servers == s->cluster.count[RF_TASK_PS],
+        "%s takes this process for ps %llu of %llu, but TF_CONFIG says %u of %u; give all tasks the same cluster",
+        s->chief->name, (unsigned long long)init->index, (unsigned long long)init->servers, s->cluster.index,
+        s->cluster.count[RF_TASK_PS]);
     RF_REQUIRE(size <= sizeof(optimizer), "%s sent an optimizer of %zu bytes", s->chief->name, size);
     if (size > 0) memcpy(optimizer, init->payload, size);
     shard->count = init->count;

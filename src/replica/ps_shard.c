@@ -109,8 +109,7 @@ static rf_result commit_locked(rf_ps_shard *s, uint64_t step, uint64_t count)
     RF_TRY(status(s));
     RF_REQUIRE(s->synchronous && step == s->version, "step %llu is to be finished, but this server is at step %llu",
                (unsigned long long)step, (unsigned long long)s->version);
-    RF_REQUIRE(count <= s->num_parts, "a step of %llu parts; there may be %u", (unsigned long long)count,
-               s->num_parts);
+    RF_REQUIRE(count <= s->num_parts, "a step of %llu parts; there may be %u", (unsigned long long)count, s->num_parts);
     if (count == 0) { /* the step has failed */
         forget_parts(s);
         return RF_OK;

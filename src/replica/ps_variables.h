@@ -8,8 +8,8 @@
 
 #include "replica/ps_plan.h"
 
-/* Checks the list: trainable variables of one strategy (of `strategy` where that is not NULL) of this process alone. `caller`
- * begins the messages. */
+/* Checks the list: trainable variables of one strategy (of `strategy` where that is not NULL) of this process alone.
+ * `caller` begins the messages. */
 rf_result rf_ps_variables_check(const char *caller, const rf_strategy *strategy, rf_variable_list variables);
 /* Same on two tasks when names and shapes are. */
 uint64_t rf_ps_variables_hash(rf_variable_list variables);

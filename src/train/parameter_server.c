@@ -94,8 +94,7 @@ static rf_result make_batch(worker *w, uint32_t f, const rf_ps_work *work, rf_el
     return function->batch(function->user, work->first, work->count, out);
 }
 
-static rf_result do_work(void *user, const rf_ps_work *work, const float *values, float *gradients,
-                         rf_ps_outcome *out)
+static rf_result do_work(void *user, const rf_ps_work *work, const float *values, float *gradients, rf_ps_outcome *out)
 {
     worker *w = user;
     const rf_worker_params *p = w->params;
@@ -131,8 +130,9 @@ static rf_result check_functions(const rf_worker_params *p)
                    "rf_worker_run: functions[%u] has neither batch nor data to take examples from", f);
         RF_REQUIRE(!function->data || rf_dataset_batch_size(function->data) > 0,
                    "rf_worker_run: functions[%u].data is not batched; use rf_dataset_batch()", f);
-        RF_REQUIRE(function->num_results <= RF_MAX_RESULTS, "rf_worker_run: functions[%u].num_results is %u; at most %d",
-                   f, function->num_results, RF_MAX_RESULTS);
+        RF_REQUIRE(function->num_results <= RF_MAX_RESULTS,
+                   "rf_worker_run: functions[%u].num_results is %u; at most %d", f, function->num_results,
+                   RF_MAX_RESULTS);
         for (uint32_t k = 0; k < f; k++)
             RF_REQUIRE(strcmp(p->functions[k].name, function->name) != 0, "rf_worker_run: two functions are named '%s'",
                        function->name);

@@ -8,8 +8,8 @@
 
 #define BLOCK (1u << 22) /* elements of one variable: what every device can bind as a whole */
 
-/* Gradients are variables too, that a step without inputs of its own applies: so the path to the device is the one that all
- * variables take. */
+/* Gradients are variables too, that a step without inputs of its own applies: so the path to the device is the one that
+ * all variables take. */
 typedef struct store {
     rf_strategy *strategy;
     rf_optimizer *optimizer;
@@ -32,7 +32,8 @@ static rf_result update_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     (void)in;
     (void)out;
     for (uint32_t b = 0; b < s->num_blocks; b++) s->tensors[b] = rf_variable_tensor(t, s->gradients[b]);
-    return rf_optimizer_apply_gradients(t, s->optimizer, s->tensors, (rf_variable_list){ s->parameters, s->num_blocks });
+    return rf_optimizer_apply_gradients(t, s->optimizer, s->tensors,
+                                        (rf_variable_list){ s->parameters, s->num_blocks });
 }
 
 static void destroy(void *p)
@@ -62,10 +63,9 @@ static rf_result create_variables(store *s, const float *values)
                                       .shape = RF_SHAPE((int64_t)block_length(s, b)),
                                       .value = values + (size_t)b * BLOCK };
         RF_TRY(rf_variable_create(s->strategy, &params, &s->parameters[b]));
-        params = (rf_variable_params){ .name = "gradients",
-                                       .shape = params.shape,
-                                       .initializer = { .kind = RF_INIT_ZEROS },
-                                       .not_trainable = true };
+        params = (rf_variable_params){
+            .name = "gradients", .shape = params.shape, .initializer = { .kind = RF_INIT_ZEROS }, .not_trainable = true
+        };
         RF_TRY(rf_variable_create(s->strategy, &params, &s->gradients[b]));
     }
     return RF_OK;
@@ -81,8 +81,7 @@ static rf_result set_up(store *s, const rf_one_device_params *device, const rf_o
     return rf_function_create(s->strategy, &function, &s->function);
 }
 
-static rf_result create(void *user, const void *optimizer, size_t size, const float *values, uint64_t count,
-                        void **out)
+static rf_result create(void *user, const void *optimizer, size_t size, const float *values, uint64_t count, void **out)
 {
     rf_optimizer_params params;
     rf_schedule schedule;

@@ -68,9 +68,9 @@ static rf_result make_batch(void *user, uint64_t first, uint64_t count, rf_eleme
     const cluster_params *p = &s->cluster->params;
     if (p->failing_first && first == p->failing_first) return RF_ERROR_IO;
     make_examples(s, first, count);
-    *out = (rf_element){ 2,
-                         { { RF_F32, RF_SHAPE((int64_t)count, IN), s->inputs },
-                           { RF_I32, RF_SHAPE((int64_t)count), s->labels } } };
+    *out = (rf_element){
+        2, { { RF_F32, RF_SHAPE((int64_t)count, IN), s->inputs }, { RF_I32, RF_SHAPE((int64_t)count), s->labels } }
+    };
     __atomic_fetch_add(&s->cluster->shared->batches, 1, __ATOMIC_SEQ_CST);
     pause_seconds(p->slow_worker == s->worker + 1 ? 0.03 : 0.001);
     return RF_OK;
@@ -182,7 +182,12 @@ static rf_result run_worker(cluster *c, uint32_t index)
           .batch = p->own_data ? NULL : make_batch,
           .user = s,
           .data = data },
-        { .name = "loss", .function = functions[1], .num_results = 1, .no_update = true, .batch = make_batch, .user = s },
+        { .name = "loss",
+          .function = functions[1],
+          .num_results = 1,
+          .no_update = true,
+          .batch = make_batch,
+          .user = s },
     };
     const rf_worker_params params = { .comm = comm_of(p),
                                       .strategy = strategy,
@@ -216,7 +221,8 @@ static rf_result run_chief(cluster *c)
                                            .max_shard_bytes = p->max_shard_bytes };
     rf_result r = rf_coordinator_create(&params, &coordinator);
     if (r == RF_OK) r = p->chief(c, coordinator, model);
-    snprintf(c->shared->reports[0].message, sizeof(c->shared->reports[0].message), "%s", r < 0 ? rf_error_message() : "");
+    snprintf(c->shared->reports[0].message, sizeof(c->shared->reports[0].message), "%s",
+             r < 0 ? rf_error_message() : "");
     rf_coordinator_get_stats(coordinator, &c->shared->stats);
     rf_coordinator_destroy(&coordinator);
     rf_model_destroy(&model);
@@ -286,9 +292,7 @@ void cluster_start_task(cluster *c, uint32_t task)
     if (c->pids[task] > 0) return;
     alarm(150); /* a task that hangs is a failure, not a hanging test */
     set_tf_config(c, task);
-    const rf_result r = task == 0                  ? run_chief(c)
-                        : task < server_task(c, 0) ? run_worker(c, task - 1)
-                                                   : run_server(c);
+    const rf_result r = task == 0 ? run_chief(c) : task < server_task(c, 0) ? run_worker(c, task - 1) : run_server(c);
     mine->result = r;
     if (r < 0 && !mine->message[0]) snprintf(mine->message, sizeof(mine->message), "%s", rf_error_message());
     mine->ended_at = now_seconds();

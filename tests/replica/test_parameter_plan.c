@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "replica/ps_message.h"
+#include "replica/ps_optimizer.h"
 #include "replica/ps_plan.h"
 
 static uint64_t next_random(uint64_t *state)
@@ -142,8 +143,14 @@ static void messages_travel(void **state)
     (void)state;
     const float values[3] = { 1, 2, 3 };
     uint8_t bytes[4096];
-    rf_ps_message m = { .type = RF_PS_PUSH, .version = 7, .step = 8, .part = 2, .examples = 32, .offset = 12,
-                        .payload = values, .payload_size = sizeof(values) };
+    rf_ps_message m = { .type = RF_PS_PUSH,
+                        .version = 7,
+                        .step = 8,
+                        .part = 2,
+                        .examples = 32,
+                        .offset = 12,
+                        .payload = values,
+                        .payload_size = sizeof(values) };
     size_t size = flatten(&m, bytes, sizeof(bytes));
     rf_ps_message got;
     assert_int_equal(rf_ps_message_decode(RF_PS_PUSH, bytes, size, &got), RF_OK);
@@ -164,8 +171,8 @@ static void messages_travel(void **state)
     assert_int_equal(rf_ps_message_decode(RF_PS_ABORT, bytes, size + 1, &got), RF_ERROR_CORRUPT_DATA);
 }
 
-/* Every type at every length: no byte beyond the end is read (under AddressSanitizer), nothing is taken for a message that
- * has not all of its fields. */
+/* Every type at every length: no byte beyond the end is read (under AddressSanitizer), nothing is taken for a message
+ * that has not all of its fields. */
 static void garbage_is_refused(void **state)
 {
     (void)state;
@@ -192,11 +199,65 @@ static void garbage_is_refused(void **state)
     assert_int_equal(rf_ps_message_decode(65535, NULL, 0, &got), RF_ERROR_CORRUPT_DATA);
 }
 
+/* ---- optimizers ---- */
+
+static void check_optimizer(const rf_optimizer_params *params)
+{
+    uint8_t bytes[RF_PS_OPTIMIZER_BYTES], again[RF_PS_OPTIMIZER_BYTES];
+    size_t size, again_size;
+    rf_optimizer_params got;
+    rf_schedule schedule;
+    rf_ps_optimizer_encode(params, bytes, &size);
+    assert_int_equal(rf_ps_optimizer_decode(bytes, size, &got, &schedule), RF_OK);
+    assert_int_equal(got.kind, params->kind);
+    assert_true(got.learning_rate == params->learning_rate && got.momentum == params->momentum);
+    assert_true(got.nesterov == params->nesterov && got.beta_1 == params->beta_1 && got.beta_2 == params->beta_2);
+    assert_true(got.epsilon == params->epsilon && got.rho == params->rho && got.weight_decay == params->weight_decay);
+    assert_true(got.clip_value == params->clip_value && got.accumulation_steps == params->accumulation_steps);
+    assert_true(!got.schedule == !params->schedule);
+    if (got.schedule)
+        for (uint64_t step = 0; step < 50; step++)
+            assert_true(rf_schedule_value(got.schedule, step) == rf_schedule_value(params->schedule, step));
+    rf_ps_optimizer_encode(&got, again, &again_size);
+    assert_int_equal(again_size, size);
+    assert_memory_equal(again, bytes, size);
+    for (size_t cut = 0; cut < size; cut++)
+        assert_int_equal(rf_ps_optimizer_decode(bytes, cut, &got, &schedule),
+                         cut == 104 && !params->schedule ? RF_OK : RF_ERROR_CORRUPT_DATA);
+    bytes[8] = 77; /* the kind */
+    assert_int_equal(rf_ps_optimizer_decode(bytes, size, &got, &schedule), RF_ERROR_CORRUPT_DATA);
+}
+
+static void optimizers_travel(void **state)
+{
+    (void)state;
+    check_optimizer(&(rf_optimizer_params){ 0 });
+    check_optimizer(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD,
+                                            .learning_rate = 0.1,
+                                            .momentum = 0.9,
+                                            .nesterov = true,
+                                            .clip_value = 2,
+                                            .accumulation_steps = 3 });
+    check_optimizer(
+        &(rf_optimizer_params){ .kind = RF_OPTIMIZER_RMSPROP, .rho = 0.8, .epsilon = 1e-6, .momentum = 0.5 });
+    const rf_schedule cosine = {
+        .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 0.5, .alpha = 0.1, .decay_steps = 40, .warmup_steps = 5
+    };
+    check_optimizer(&(rf_optimizer_params){
+        .kind = RF_OPTIMIZER_ADAMW, .beta_1 = 0.8, .beta_2 = 0.99, .weight_decay = 0.1, .schedule = &cosine });
+    const rf_schedule steps = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
+                                .num_boundaries = 2,
+                                .boundaries = { 10, 20 },
+                                .values = { 1, 0.5, 0.25 } };
+    check_optimizer(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .schedule = &steps });
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_plan),      cmocka_unit_test(whole_variables), cmocka_unit_test(random_plans),
-        cmocka_unit_test(plan_refusals),   cmocka_unit_test(messages_travel), cmocka_unit_test(garbage_is_refused),
+        cmocka_unit_test(known_plan),        cmocka_unit_test(whole_variables), cmocka_unit_test(random_plans),
+        cmocka_unit_test(plan_refusals),     cmocka_unit_test(messages_travel), cmocka_unit_test(garbage_is_refused),
+        cmocka_unit_test(optimizers_travel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

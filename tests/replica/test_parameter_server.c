@@ -51,7 +51,8 @@ static void synchronous(void **state)
                                          .optimizer = adam });
 }
 
-/* With a key, encrypted; a worker of two replicas; more servers than it takes; batches smaller than the number of workers. */
+/* With a key, encrypted; a worker of two replicas; more servers than it takes; batches smaller than the number of
+ * workers. */
 static void synchronous_otherwise(void **state)
 {
     (void)state;
@@ -59,14 +60,15 @@ static void synchronous_otherwise(void **state)
     snprintf(path, sizeof(path), "/tmp/ringfire-test-key-%d", (int)getpid());
     unlink(path);
     assert_int_equal(rf_key_file_create(path), RF_OK);
-    check_synchronous(&(cluster_params){ .num_workers = 3,
-                                         .num_servers = 3,
-                                         .synchronous = true,
-                                         .steps = 10,
-                                         .batch = 2,
-                                         .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 },
-                                         .key_file = path,
-                                         .worker_devices = "llvmpipe,llvmpipe" });
+    check_synchronous(
+        &(cluster_params){ .num_workers = 3,
+                           .num_servers = 3,
+                           .synchronous = true,
+                           .steps = 10,
+                           .batch = 2,
+                           .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 },
+                           .key_file = path,
+                           .worker_devices = "llvmpipe,llvmpipe" });
     unlink(path);
 }
 
@@ -108,9 +110,9 @@ static void check_asynchronous(const cluster_params *params)
     cluster_wait(&c);
     check_ended_well(&c);
     const rf_coordinator_stats *stats = &c.shared->stats;
-    print_message("loss %.3f to %.3f; staleness at most %llu, %.2f on average; ahead at most %llu\n", c.shared->losses[0],
-                  c.shared->final_loss, (unsigned long long)stats->max_staleness, stats->mean_staleness,
-                  (unsigned long long)stats->max_ahead);
+    print_message("loss %.3f to %.3f; staleness at most %llu, %.2f on average; ahead at most %llu\n",
+                  c.shared->losses[0], c.shared->final_loss, (unsigned long long)stats->max_staleness,
+                  stats->mean_staleness, (unsigned long long)stats->max_ahead);
     assert_int_equal(stats->pushes, params->steps);
     assert_int_equal(stats->finished, params->steps + 1);
     assert_true(c.shared->final_loss < 0.6f * c.shared->losses[0]);
@@ -137,8 +139,8 @@ static void asynchronous(void **state)
 static void asynchronous_own_data(void **state)
 {
     (void)state;
-    check_asynchronous(&(cluster_params){
-        .num_workers = 2, .num_servers = 1, .steps = 200, .own_data = true, .optimizer = adam });
+    check_asynchronous(
+        &(cluster_params){ .num_workers = 2, .num_servers = 1, .steps = 200, .own_data = true, .optimizer = adam });
 }
 
 /* ---- workers that come and go ---- */
@@ -398,11 +400,16 @@ int main(int argc, char **argv)
     const struct CMUnitTest asynchronous_tests[] = { cmocka_unit_test(asynchronous), cmocka_unit_test(strangers) };
     const struct CMUnitTest loss_tests[] = { cmocka_unit_test(lost_worker_rejoins), cmocka_unit_test(lost_server) };
     const struct CMUnitTest full_tests[] = {
-        cmocka_unit_test(synchronous_otherwise),   cmocka_unit_test(synchronous_with_a_loss),
-        cmocka_unit_test(asynchronous_own_data),   cmocka_unit_test(silent_worker),
-        cmocka_unit_test(lost_server_synchronous), cmocka_unit_test(silent_server),
-        cmocka_unit_test(lost_chief),              cmocka_unit_test(failing_function),
-        cmocka_unit_test(failing_function_synchronous), cmocka_unit_test(different_model),
+        cmocka_unit_test(synchronous_otherwise),
+        cmocka_unit_test(synchronous_with_a_loss),
+        cmocka_unit_test(asynchronous_own_data),
+        cmocka_unit_test(silent_worker),
+        cmocka_unit_test(lost_server_synchronous),
+        cmocka_unit_test(silent_server),
+        cmocka_unit_test(lost_chief),
+        cmocka_unit_test(failing_function),
+        cmocka_unit_test(failing_function_synchronous),
+        cmocka_unit_test(different_model),
     };
     const char *part = argc > 1 ? argv[1] : "full";
     if (strcmp(part, "synchronous") == 0) return cmocka_run_group_tests(synchronous_tests, NULL, NULL);
