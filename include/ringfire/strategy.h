@@ -34,6 +34,16 @@ typedef enum rf_update_mode {
     RF_UPDATE_LOCAL,
 } rf_update_mode;
 
+/** How the global batch is split over replicas. */
+typedef enum rf_balance_mode {
+    /** By `shares`, always. */
+    RF_BALANCE_OFF,
+    /** Begins with `shares`; then every replica's share follows the speed that training steps are measured to have, so that all
+     *  of them end at the same time. A replica that has no memory for its part gets a smaller one, and the step is tried again
+     *  instead of failing. Changes nothing but speed: losses and gradients divide by the global batch. A share of 0 stays. */
+    RF_BALANCE_AUTO,
+} rf_balance_mode;
+
 /** Where device code and tuning results are remembered, and how devices are opened. */
 typedef struct rf_device_options {
     bool validation;          /**< load VK_LAYER_KHRONOS_validation (also: RINGFIRE_VALIDATION=1) */
@@ -51,6 +61,7 @@ typedef struct rf_mirrored_params {
     /** Relative share of the global batch per replica, NULL: equal shares. `num_shares` must be the replica count. */
     const double *shares;
     uint32_t num_shares;
+    rf_balance_mode balance;  /**< the same on every worker */
     uint64_t bucket_bytes;    /**< gradients are exchanged in buckets of about this size; 0: 4 MiB */
     /** Variables of all replicas are compared (by a hash) before the first update after a variable was created, and then
      *  before every n-th: a difference is an error that names variable, replica and rank. 0: 100. */
@@ -114,6 +125,8 @@ RF_API uint32_t rf_strategy_first_local_replica(const rf_strategy *strategy);
 RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy);
 RF_API uint32_t rf_strategy_world_size(const rf_strategy *strategy);
 RF_API bool rf_strategy_is_chief(const rf_strategy *strategy);
+/** A replica's share of the global batch of the next run; all of them add up to 1. 0 when out of range. */
+RF_API double rf_strategy_share(const rf_strategy *strategy, uint32_t replica);
 /** Rank of the worker that a replica lives on. */
 RF_API uint32_t rf_strategy_replica_rank(const rf_strategy *strategy, uint32_t replica);
 /** The communicator of a multi-worker strategy, owned by it; NULL for the others. What is called on it must be called on
@@ -218,14 +231,43 @@ RF_API uint32_t rf_function_num_traces(const rf_function *function);
  * and an optimizer it returns when the replicas' parameters are the same again.
  * A failure after work was submitted (a lost device, say) may leave replicas with different values: from then on every call
  * that needs them returns that failure. Failures before that, in tracing or for want of memory, change nothing.
- * With several workers it is collective: every worker passes the same global batch and computes its replicas' part of it. A
- * failure of the second kind on one worker is returned on all of them.
- * @param batch         global batch in host memory; its bytes are copied before the call returns.
+ * With several workers it is collective: every worker passes the same global batch and computes its replicas' part of it, or
+ * passes the rows of it that it computes (rf_strategy_distribute_dataset()). A failure of the second kind on one worker is
+ * returned on all of them.
+ * @param batch         global batch in host memory, or this worker's rows of it; its bytes are copied before the call returns.
  * @param[out] results  `num_outputs` pointers, each a value per replica. Owned by the function and valid until its
  *                      next-but-one run. May be NULL.
  */
 RF_API RF_MUST_USE rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, const rf_element *batch,
                                              rf_per_replica **results);
+
+/* ---- input ---- */
+
+/** What each worker of a job reads. */
+typedef enum rf_distribute_policy {
+    RF_DISTRIBUTE_AUTO,       /**< by example: the same batches on any number of workers */
+    /** Each worker prepares its replicas' rows of every batch. Where the steps below rf_dataset_batch() can be read in any
+     *  order (arrays and files; map, cache, take, skip, a shuffle of the whole dataset) no other examples are read, else whole
+     *  batches are made and cut. A position saved with one number of workers continues with any other. */
+    RF_DISTRIBUTE_BY_EXAMPLE,
+    /** Each worker reads files of its own (rf_dataset_from_idx_files()): file f is worker (f mod workers)'s. Every example comes once
+     *  per pass, but in other batches than on one worker. A worker that has read all of its files goes on with batches to which
+     *  it adds nothing until all have. A position continues only with the same number of workers. */
+    RF_DISTRIBUTE_BY_FILE,
+    RF_DISTRIBUTE_OFF,        /**< every worker prepares whole batches and uses its part of them */
+} rf_distribute_policy;
+typedef struct rf_distribute_params {
+    rf_distribute_policy policy;
+} rf_distribute_params;
+/**
+ * A dataset for loops around rf_strategy_run(): of the same number of batches, each this worker's rows of a global one
+ * (rf_element_global_rows() of it). `dataset` must be batched with the global batch size and be the same on every worker.
+ * It is `dataset` itself (to be destroyed all the same) where there is one worker, where it has been distributed, and with
+ * ::RF_BALANCE_AUTO: who gets which rows is not known ahead then. rf_model_fit(), rf_model_evaluate() and rf_model_predict() do
+ * this themselves. Not collective.
+ */
+RF_API RF_MUST_USE rf_result rf_strategy_distribute_dataset(rf_strategy *strategy, const rf_dataset *dataset,
+                                                            const rf_distribute_params *params, rf_dataset **out);
 
 /** How values of replicas are combined. */
 typedef enum rf_reduce_op { RF_REDUCE_SUM, RF_REDUCE_MEAN } rf_reduce_op;

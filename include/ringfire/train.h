@@ -309,6 +309,8 @@ typedef struct rf_fit_params {
                                             which begins again where it ends */
     rf_callback *const *callbacks;     /**< borrowed */
     uint32_t num_callbacks;
+    rf_distribute_policy distribute;   /**< what each worker of a job reads, see rf_strategy_distribute_dataset();
+                                            `validation_data` is never distributed by file */
 } rf_fit_params;
 /** Trains. The loss is the mean over the global batch (with regularisation); sample weights scale losses, not metrics.
  *  When a stop is agreed (rf_strategy_request_stop()) training ends after that batch: the epoch's end is left out, on_train_end

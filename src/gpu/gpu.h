@@ -110,6 +110,9 @@ bool rf_gpu_has_timestamps(const rf_gpu_device *device);
 rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket);
 /* RF_ERROR_TIMEOUT after timeout_ns (0: only look). Device loss sticks. */
 rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns);
+/* The same for a second thread, while the first submits and waits: looks at nothing but the timeline, changes nothing, leaves no
+ * error record. The ticket must have been submitted. */
+rf_result rf_gpu_watch(const rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns);
 #define RF_GPU_TIMEOUT_NS (120ull * 1000000000ull) /* deadline of waits that nobody gave another one */
 
 #endif

@@ -99,6 +99,19 @@ rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_n
     return RF_OK;
 }
 
+rf_result rf_gpu_watch(const rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns)
+{
+    const VkSemaphoreWaitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .semaphoreCount = 1,
+        .pSemaphores = &device->timeline,
+        .pValues = &ticket,
+    };
+    const VkResult waited = device->vk.WaitSemaphores(device->device, &info, timeout_ns);
+    if (waited == VK_SUCCESS) return RF_OK;
+    return waited == VK_TIMEOUT ? RF_ERROR_TIMEOUT : RF_ERROR_DEVICE_LOST;
+}
+
 rf_result rf_gpu_flush_to_host(rf_gpu_device *device)
 {
     RF_TRY(rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS));

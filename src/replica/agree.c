@@ -14,6 +14,7 @@ typedef struct settings {
     uint32_t num_local; /* this may differ */
     uint32_t update_mode;
     uint32_t check_interval;
+    uint32_t balance;
     uint64_t bucket_elements;
 } settings;
 
@@ -36,6 +37,9 @@ static rf_result check_settings(const rf_world *w, const settings *all)
                    "same",
                    r, (unsigned long long)(all[0].bucket_elements * sizeof(float)),
                    (unsigned long long)(all[r].bucket_elements * sizeof(float)));
+        RF_REQUIRE(all[r].balance == all[0].balance,
+                   "rank 0 and rank %u have different balance (%u and %u); start all workers with the same", r,
+                   all[0].balance, all[r].balance);
         RF_REQUIRE(all[r].check_interval == all[0].check_interval,
                    "rank 0 and rank %u have different check_interval (%u and %u); start all workers with the "
                    "same",
@@ -56,6 +60,7 @@ static rf_result number_replicas(rf_strategy *s, const rf_mirrored_params *p)
     mine.num_local = s->num_local;
     mine.update_mode = (uint32_t)s->update_mode;
     mine.check_interval = s->check_interval;
+    mine.balance = (uint32_t)p->balance;
     mine.bucket_elements = s->bucket_elements;
     rf_result r = rf_world_gather(w, "settings of the strategy", &mine, all, sizeof(mine));
     if (r >= 0) r = check_settings(w, all);
@@ -168,6 +173,7 @@ rf_result rf_strategy_agree(rf_strategy *s, const rf_mirrored_params *p)
         r = rf_world_gather_replicas(&s->world, "devices of the strategy", mine, all, sizeof(offer));
     }
     if (r >= 0) r = take_offers(s, all);
+    if (r >= 0) r = rf_strategy_stick_if_alone(s, rf_balancing_create(s, p->balance));
     rf_free(mine);
     rf_free(all);
     return r;

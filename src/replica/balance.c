@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "replica/strategy.h"
 
 static void set_defaults(rf_balance_params *p)
 {
@@ -30,7 +31,7 @@ rf_result rf_balance_create(const rf_balance_params *params, const double *share
     for (uint32_t r = 0; r < count; r++) total += shares ? shares[r] : 1;
     for (uint32_t r = 0; r < count; r++) {
         out->shares[r] = (shares ? shares[r] : 1) / total;
-        out->limits[r] = INFINITY;
+        out->limits[r] = out->shares[r] > 0 ? INFINITY : 0;
     }
     return RF_OK;
 }
@@ -74,6 +75,40 @@ double rf_balance_expected(const rf_balance *b, const double *shares)
     return longest;
 }
 
+/* Whole examples that a replica may get. */
+static uint32_t most_examples(const rf_balance *b, uint32_t replica)
+{
+    return b->limits[replica] < UINT32_MAX ? (uint32_t)b->limits[replica] : UINT32_MAX;
+}
+
+/* What is over a limit goes one by one to whom it costs least for its share (highest averages, D'Hondt's). */
+bool rf_balance_split(const rf_balance *b, uint64_t examples, uint32_t *counts)
+{
+    const uint32_t count = b->params.num_replicas;
+    rf_split_batch(examples, b->shares, count, counts);
+    uint64_t over = 0;
+    for (uint32_t r = 0; r < count; r++) {
+        const uint32_t most = most_examples(b, r);
+        if (counts[r] <= most) continue;
+        over += counts[r] - most;
+        counts[r] = most;
+    }
+    for (; over > 0; over--) {
+        uint32_t best = count;
+        double lowest = INFINITY;
+        for (uint32_t r = 0; r < count; r++) {
+            if (counts[r] >= most_examples(b, r)) continue;
+            const double cost = (counts[r] + 1.0) / b->shares[r];
+            if (cost >= lowest) continue;
+            best = r;
+            lowest = cost;
+        }
+        if (best == count) return false;
+        counts[best]++;
+    }
+    return true;
+}
+
 /* Every replica keeps one example at least: a speed that is never measured can never recover. */
 static double lowest_share(const rf_balance *b)
 {
@@ -114,7 +149,7 @@ static void bounded_shares(const rf_balance *b, double *shares)
 static bool all_known(const rf_balance *b)
 {
     for (uint32_t r = 0; r < b->params.num_replicas; r++)
-        if (b->speeds[r] <= 0) return false;
+        if (b->speeds[r] <= 0 && b->limits[r] >= 1) return false;
     return b->batch > 0;
 }
 

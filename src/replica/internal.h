@@ -16,6 +16,7 @@
 
 #include "base/memory.h"
 #include "exec/exec.h"
+#include "replica/balancing.h"
 #include "replica/exchange.h"
 #include "replica/strategy.h"
 #include "replica/update_plan.h"
@@ -60,7 +61,8 @@ struct rf_strategy {
     uint32_t first;        /* number of replicas[0] */
     rf_world world;
     rf_replica_identity *identities; /* [num_replicas] */
-    double *shares;                  /* [num_replicas]; NULL: equal */
+    double *shares;                  /* [num_replicas], as given; NULL: equal */
+    rf_balancing balancing;
     rf_update_mode update_mode;
     bool central;       /* replica 0 owns all variables, the others have copies */
     uint64_t alignment; /* of variables in their store, in elements */
@@ -256,11 +258,14 @@ rf_result rf_strategy_agree(rf_strategy *strategy, const rf_mirrored_params *par
 typedef struct rf_step {
     const char *function;
     uint64_t number; /* runs of the function before */
-    uint64_t examples;
+    uint64_t examples;        /* of all workers */
+    uint64_t first_row, rows; /* those that this worker computes */
+    uint32_t *counts; /* [num_replicas] as planned; becomes what the workers, from the rows they hold, will compute */
+    bool again;       /* out: counts have to change, for want of memory: prepare anew */
 } rf_step;
 /* Tells the other workers that this one is ready (`prepared` >= 0) or failed, hears the same from them, and agrees on stop
- * requests. Fails where any worker did, and where they are not about to run the same. */
-rf_result rf_strategy_report(rf_strategy *strategy, const rf_step *step, rf_result prepared);
+ * requests. Fails where any worker did, and where they are not about to run the same. Shares may move: for the next run. */
+rf_result rf_strategy_report(rf_strategy *strategy, rf_step *step, rf_result prepared);
 
 /* ---- check.c ---- */
 /* Compares the replicas where it is time to; before every step that updates. */

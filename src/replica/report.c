@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the workers tell each other before each step. A worker that could not prepare it (no memory, a step that fails
+ * What the workers tell each other before each step: which, how much of its batch they hold, and how their replicas fared in the
+ * one before (balancing.h). A worker that could not prepare it (no memory, a step that fails
  * to trace) says so while nothing has changed yet, and all of them leave the step out; without this the others would
  * wait for it.
  */
@@ -10,7 +11,7 @@
 #include "replica/internal.h"
 
 typedef struct report {
-    uint64_t number, examples;
+    uint64_t number, examples, first_row, rows;
     int32_t result;
     uint32_t stop;
     char function[48];
@@ -53,39 +54,118 @@ static rf_result check_same_step(const rf_world *w, report *all)
     return RF_OK;
 }
 
-/* ---- the exchange ---- */
-
-static rf_result exchange(rf_strategy *s, const report *mine, report *all, rf_result prepared)
+/* The workers' rows are the whole batch, in order, without gaps: then it does not matter who holds how many. */
+static rf_result check_rows(const rf_world *w, const report *all)
 {
-    rf_world *w = &s->world;
-    rf_error_record failure = { 0 };
-    if (prepared < 0) rf_error_save(&failure);
-    RF_TRY(rf_world_gather(w, "report before a step", mine, all, sizeof(*mine)));
-    for (uint32_t r = 0; r < w->size; r++) s->stop_agreed |= all[r].stop != 0;
-    if (prepared < 0) rf_error_restore(&failure);
-    for (uint32_t r = 0; r < w->size; r++)
-        if (all[r].result < 0) return share_failure(s, all, prepared);
-    return check_same_step(w, all);
+    uint64_t at = 0;
+    for (uint32_t r = 0; r < w->size; r++) {
+        RF_REQUIRE(all[r].first_row == at,
+                   "rank %u holds %llu rows of the batch from row %llu on, but the ranks before it end at row %llu; give "
+                   "all of them the same batch, or datasets of rf_strategy_distribute_dataset()",
+                   r, (unsigned long long)all[r].rows, (unsigned long long)all[r].first_row, (unsigned long long)at);
+        at += all[r].rows;
+    }
+    RF_REQUIRE(at == all[0].examples, "all ranks together hold %llu rows of a batch of %llu", (unsigned long long)at,
+               (unsigned long long)all[0].examples);
+    return RF_OK;
 }
 
-rf_result rf_strategy_report(rf_strategy *s, const rf_step *step, rf_result prepared)
+/* ---- the exchange ---- */
+
+/* A report and behind it, where shares follow what is measured, the news of the worker's replicas. */
+typedef struct mail {
+    size_t news_size; /* of a replica; 0: none */
+    unsigned char *mine, *all;
+    report *reports;       /* [world size] */
+    rf_replica_news *news; /* [num_replicas] */
+} mail;
+
+static rf_result mail_create(const rf_strategy *s, mail *m)
+{
+    const size_t news = s->balancing.automatic ? sizeof(rf_replica_news) : 0, size = s->world.size;
+    *m = (mail){ .news_size = news };
+    m->mine = RF_NEW_ARRAY(unsigned char, sizeof(report) + s->num_local * news);
+    m->all = RF_NEW_ARRAY(unsigned char, size * sizeof(report) + s->num_replicas * news);
+    m->reports = RF_NEW_ARRAY(report, size);
+    m->news = RF_NEW_ARRAY(rf_replica_news, s->num_replicas);
+    return m->mine && m->all && m->reports && m->news ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static void mail_free(mail *m)
+{
+    rf_free(m->mine);
+    rf_free(m->all);
+    rf_free(m->reports);
+    rf_free(m->news);
+}
+
+static rf_result send_and_receive(rf_strategy *s, const report *mine, mail *m)
+{
+    rf_world *w = &s->world;
+    memcpy(m->mine, mine, sizeof(*mine));
+    if (m->news_size > 0) memcpy(m->mine + sizeof(*mine), s->balancing.news, s->num_local * m->news_size);
+    for (uint32_t r = 0; r < w->size; r++)
+        w->counts[r] = sizeof(report) + (w->first[r + 1] - w->first[r]) * m->news_size;
+    RF_TRY(rf_world_gather_bytes(w, "report before a step", m->mine, m->all, w->counts));
+    const unsigned char *from = m->all;
+    for (uint32_t r = 0; r < w->size; from += w->counts[r++]) {
+        memcpy(&m->reports[r], from, sizeof(report));
+        if (m->news_size > 0)
+            memcpy(&m->news[w->first[r]], from + sizeof(report), w->counts[r] - sizeof(report));
+    }
+    return RF_OK;
+}
+
+static rf_result compare(rf_strategy *s, const rf_step *step, mail *m, rf_result prepared)
+{
+    rf_world *w = &s->world;
+    for (uint32_t r = 0; r < w->size; r++)
+        if (m->reports[r].result < 0) return share_failure(s, m->reports, prepared);
+    RF_TRY(check_same_step(w, m->reports));
+    RF_TRY(check_rows(w, m->reports));
+    for (uint32_t r = 0; r < w->size; r++) rf_balancing_spread(s, r, m->reports[r].rows, step->counts);
+    return RF_OK;
+}
+
+static rf_result exchange(rf_strategy *s, rf_step *step, const report *mine, mail *m, rf_result prepared)
+{
+    rf_error_record failure = { 0 };
+    if (prepared < 0) rf_error_save(&failure);
+    RF_TRY(send_and_receive(s, mine, m));
+    if (prepared < 0) rf_error_restore(&failure);
+    for (uint32_t r = 0; r < s->world.size; r++) s->stop_agreed |= m->reports[r].stop != 0;
+    const rf_result r = compare(s, step, m, prepared);
+    rf_balancing_hear(s, m->news, &step->again); /* last: it may move shares, which count from the next run on */
+    return r;
+}
+
+rf_result rf_strategy_report(rf_strategy *s, rf_step *step, rf_result prepared)
 {
     if (s->failed) return rf_strategy_status(s); /* while preparing; the others have been told */
     const bool stop = atomic_load(&s->stop_requested);
+    step->again = false;
+    rf_balancing_tell(s);
     if (s->world.size == 1) {
         s->stop_agreed |= stop;
+        rf_balancing_hear(s, s->balancing.news, &step->again);
         return prepared;
     }
-    report mine, *all = RF_NEW_ARRAY(report, s->world.size);
-    if (!all) return rf_strategy_stick(s, RF_ERROR_OUT_OF_HOST_MEMORY);
+    report mine;
     memset(&mine, 0, sizeof(mine));
     mine.number = step->number;
     mine.examples = step->examples;
+    mine.first_row = step->first_row;
+    mine.rows = step->rows;
     mine.result = prepared < 0 ? prepared : RF_OK;
     mine.stop = stop;
     snprintf(mine.function, sizeof(mine.function), "%s", step->function);
-    const rf_result r = exchange(s, &mine, all, prepared);
-    rf_free(all);
+    mail m;
+    rf_result r = mail_create(s, &m);
+    if (r >= 0)
+        r = exchange(s, step, &mine, &m, prepared);
+    else
+        rf_strategy_stick(s, r);
+    mail_free(&m);
     return r;
 }
 

@@ -14,8 +14,15 @@ typedef struct run {
     const rf_element *batch;
     const uint32_t *examples; /* of this worker's replicas */
     uint64_t total;           /* examples of all */
+    uint64_t origin;          /* row of the global batch that the batch here begins with */
     uint32_t active;          /* replicas that have some */
 } run;
+
+/* The batch is one worker's part of a global one. */
+static bool is_slice(const rf_element *batch)
+{
+    return batch->global_rows > 0;
+}
 
 /* ---- the batch ---- */
 
@@ -25,9 +32,12 @@ static rf_result check_component(const rf_element *batch, uint32_t i)
     char shape[96];
     RF_REQUIRE(rf_dtype_size(array->dtype) > 0, "component %u of the batch has no valid type", i);
     RF_REQUIRE(array->shape.rank >= 1, "component %u of the batch is a scalar; dimension 0 must be the batch", i);
-    RF_REQUIRE(rf_shape_count(array->shape) > 0, "component %u of the batch has shape %s; there must be no zeros", i,
+    const bool empty = is_slice(batch) && array->shape.dim[0] == 0;
+    rf_shape rows = array->shape;
+    if (empty) rows.dim[0] = 1;
+    RF_REQUIRE(rf_shape_count(rows) > 0, "component %u of the batch has shape %s; there must be no zeros", i,
                rf_shape_format(array->shape, shape, sizeof(shape)));
-    RF_REQUIRE(array->data, "component %u of the batch has no data", i);
+    RF_REQUIRE(array->data || empty, "component %u of the batch has no data", i);
     RF_REQUIRE(array->shape.dim[0] == batch->component[0].shape.dim[0],
                "components 0 and %u of the batch have %lld and %lld examples", i,
                (long long)batch->component[0].shape.dim[0], (long long)array->shape.dim[0]);
@@ -42,6 +52,10 @@ static rf_result check_batch(const rf_element *batch)
     RF_REQUIRE(batch->num_components >= 1 && batch->num_components <= RF_MAX_COMPONENTS,
                "the batch has %u components; give 1 to %d", batch->num_components, RF_MAX_COMPONENTS);
     for (uint32_t i = 0; i < batch->num_components; i++) RF_TRY(check_component(batch, i));
+    const uint64_t rows = (uint64_t)batch->component[0].shape.dim[0];
+    RF_REQUIRE(!is_slice(batch) || batch->first_row + rows <= batch->global_rows,
+               "the batch has rows %u to %llu of a global batch of %u", batch->first_row,
+               (unsigned long long)(batch->first_row + rows), batch->global_rows);
     return RF_OK;
 }
 
@@ -88,7 +102,7 @@ static void fill_inputs(const run *x, rf_frame *frame, uint64_t first, uint64_t 
         char *input = rf_frame_input(frame, i);
         if (!input) continue;
         const size_t row = (size_t)(rf_shape_count(array->shape) / array->shape.dim[0]) * rf_dtype_size(array->dtype);
-        memcpy(input, (const char *)array->data + first * row, examples * row);
+        memcpy(input, (const char *)array->data + (first - x->origin) * row, examples * row);
     }
     fill_hosts(x, frame, first);
 }
@@ -106,10 +120,18 @@ typedef struct acquisition {
 
 static rf_result acquire(const run *x, uint32_t index)
 {
+    rf_strategy *s = x->strategy;
     rf_program *program;
     rf_result r = rf_signature_program(x->function, x->signature, index, &program);
+    if (r >= 0 && s->first + index == s->balancing.bounded && x->examples[index] > s->balancing.bound)
+        r = RF_FAIL(RF_ERROR_OUT_OF_DEVICE_MEMORY, "RINGFIRE_TEST_MEMORY has no room for %u examples",
+                    x->examples[index]);
     if (r >= 0) r = rf_program_acquire(program, x->examples[index], &x->function->frames[index]);
-    return rf_replica_context(x->strategy, index, r);
+    /* Rows that lie here cannot go to other workers. */
+    if (r == RF_ERROR_OUT_OF_DEVICE_MEMORY && !is_slice(x->batch) &&
+        rf_balancing_refuse(s, index, x->examples[index]))
+        return RF_OK;
+    return rf_replica_context(s, index, r);
 }
 
 static void *acquire_in_thread(void *argument)
@@ -200,31 +222,59 @@ static rf_result submit(const run *x, rf_per_replica **results)
 {
     uint64_t first = 0;
     for (uint32_t r = 0; r < x->strategy->first; r++) first += x->function->examples[r];
+    rf_pace *pace = x->signature->updates.count > 0 ? x->strategy->balancing.pace : NULL;
     for (uint32_t r = 0; r < x->strategy->num_local; r++) {
         if (x->examples[r] == 0) continue;
+        if (pace) rf_pace_begin(pace, r);
         RF_TRY(rf_replica_context(x->strategy, r, submit_replica(x, r, first)));
+        const rf_replica *replica = &x->strategy->replicas[r];
+        if (pace) rf_pace_submitted(pace, r, replica->device, replica->ticket);
         first += x->examples[r];
     }
     set_results(x, results);
     for (uint32_t u = 0; u < x->signature->updates.count; u++)
         RF_TRY(rf_update_finish(&x->signature->updates.items[u], x->examples));
+    if (pace) {
+        rf_balancing_measured(x->strategy, x->function->examples);
+        rf_pace_wait_for_slow(pace);
+    }
     if (x->function->params.training) x->function->step++;
     return RF_OK;
 }
 
 /* ---- the run ---- */
 
+/* How much each replica gets. Of other workers that is what they should have; the report says what they hold. */
+static rf_result split(run *x)
+{
+    rf_strategy *s = x->strategy;
+    uint32_t *examples = x->function->examples;
+    x->examples = examples + s->first;
+    x->total = (uint64_t)rf_element_global_rows(x->batch);
+    x->origin = x->batch->first_row;
+    RF_TRY(rf_balancing_split(s, x->total, examples));
+    if (!is_slice(x->batch)) return RF_OK;
+    const uint64_t rows = (uint64_t)x->batch->component[0].shape.dim[0];
+    RF_REQUIRE(s->world.size > 1 || rows == x->total,
+               "the batch has %llu rows of %llu, but there are no other workers with the rest", (unsigned long long)rows,
+               (unsigned long long)x->total);
+    rf_balancing_spread(s, s->world.rank, rows, examples);
+    return RF_OK;
+}
+
 /* Everything that can fail and leave the replicas as they were. */
-static rf_result prepare(run *x)
+static rf_result prepare(run *x, rf_step *step)
 {
     rf_strategy *s = x->strategy;
     RF_TRY(check_batch(x->batch));
-    uint32_t *examples = x->function->examples;
-    x->examples = examples + s->first;
-    x->total = (uint64_t)x->batch->component[0].shape.dim[0];
-    rf_split_batch(x->total, s->shares, s->num_replicas, examples);
-    for (uint32_t r = 0; r < s->num_replicas; r++) x->active += examples[r] > 0;
-    RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(examples, s->num_replicas), &x->signature));
+    RF_TRY(split(x));
+    step->examples = x->total;
+    step->first_row = x->batch->first_row;
+    step->rows = 0;
+    for (uint32_t r = 0; !is_slice(x->batch) && r < s->first; r++) step->first_row += x->function->examples[r];
+    for (uint32_t r = 0; r < s->num_local; r++) step->rows += x->examples[r];
+    RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(x->function->examples, s->num_replicas),
+                             &x->signature));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
     RF_TRY(acquire_frames(x));
@@ -235,9 +285,10 @@ static rf_result prepare(run *x)
 static rf_result run_function(run *x, rf_per_replica **results)
 {
     rf_strategy *s = x->strategy;
-    const rf_result prepared = prepare(x);
-    const rf_step step = { x->function->name, x->function->step, x->total };
-    RF_TRY(rf_strategy_report(s, &step, prepared));
+    rf_step step = { .function = x->function->name, .number = x->function->step, .counts = x->function->examples };
+    do RF_TRY(rf_strategy_report(s, &step, prepare(x, &step)));
+    while (step.again);
+    for (uint32_t r = 0; r < s->num_replicas; r++) x->active += x->function->examples[r] > 0;
     if (x->signature->updates.count > 0) RF_TRY(rf_strategy_check_if_due(s));
     /* From here on some replicas may have taken the step and others not: such a strategy must not go on. */
     return rf_strategy_stick(s, submit(x, results));

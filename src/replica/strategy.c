@@ -32,6 +32,7 @@ void rf_strategy_release(rf_strategy *s)
     rf_flat_free(s, &s->download);
     rf_flat_free(s, &s->upload);
     rf_exchange_destroy(&s->exchange);
+    rf_balancing_free(s);
     for (uint32_t r = 0; s->replicas && r < s->num_local; r++) {
         rf_exec_destroy(&s->replicas[r].exec);
         rf_gpu_device_close(&s->replicas[r].device);
@@ -193,6 +194,8 @@ static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
 {
     RF_REQUIRE(p->update_mode == RF_UPDATE_SHARDED || p->update_mode == RF_UPDATE_LOCAL,
                "update_mode %d does not exist", (int)p->update_mode);
+    RF_REQUIRE(p->balance == RF_BALANCE_OFF || p->balance == RF_BALANCE_AUTO, "balance %d does not exist",
+               (int)p->balance);
     RF_REQUIRE(p->shares || p->num_shares == 0, "num_shares is %u but shares is NULL", p->num_shares);
     RF_TRY(create_gpu(s, &p->device));
     rf_device_info *infos;

@@ -108,6 +108,13 @@ rf_result rf_updater_write_totals(rf_updater *updater, rf_variable *variable, co
  * makes the trace fail. */
 rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables);
 
+/* ---- shares of the batch ---- */
+
+/* [num_replicas], any scale; NULL: equal. Borrowed until the next run. */
+const double *rf_strategy_shares(const rf_strategy *strategy);
+/* They follow what is measured (RF_BALANCE_AUTO). */
+bool rf_strategy_shares_move(const rf_strategy *strategy);
+
 /* ---- for loops that make collective calls ---- */
 
 /* Whether some worker says so. Collective. */

@@ -153,6 +153,6 @@ rf_result rf_run_batch(rf_compiled *compiled, rf_function *function, rf_meters *
 {
     compiled->num_components = batch->num_components;
     RF_TRY(rf_strategy_run(compiled->model->strategy, function, batch, NULL));
-    meters->examples += (uint64_t)batch->component[0].shape.dim[0];
+    meters->examples += (uint64_t)rf_element_global_rows(batch);
     return RF_OK;
 }

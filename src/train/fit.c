@@ -136,7 +136,7 @@ static rf_result train_batches(fit_run *run)
         run->at.state.batch = run->at.batches;
         if (in_group == 0) RF_TRY(call_all(run, BATCH_BEGIN, NULL));
         RF_TRY(rf_run_batch(run->compiled, run->compiled->train, &run->compiled->train_meters, batch));
-        run->at.state.batch_examples += (uint32_t)batch->component[0].shape.dim[0];
+        run->at.state.batch_examples += (uint32_t)rf_element_global_rows(batch);
         run->at.batches++;
         run->at.state.epoch_examples += (uint64_t)rf_element_global_rows(batch);
         const bool stop = rf_strategy_stop_agreed(run->model->strategy);
@@ -244,11 +244,8 @@ static rf_result build_for(rf_model *model, const rf_dataset *data)
     return rf_model_build(model, rf_example_shape(spec.shape[0]));
 }
 
-rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history *history)
+static rf_result fit(rf_model *model, const rf_fit_params *params, rf_history *history)
 {
-    if (history) *history = (rf_history){ 0 };
-    RF_TRY(check_params(model, params));
-    RF_TRY(build_for(model, params->data));
     const int64_t cardinality = rf_dataset_cardinality(params->data);
     fit_run run = { .model = model,
                     .compiled = model->compiled,
@@ -271,5 +268,33 @@ rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history 
     }
     const rf_result r = train(&run, history);
     rf_iterator_destroy(&run.at.iterator);
+    return r;
+}
+
+/* The datasets as this worker reads them. */
+static rf_result distribute(rf_strategy *s, const rf_fit_params *params, rf_dataset **data, rf_dataset **validation)
+{
+    rf_distribute_params how = { params->distribute };
+    RF_TRY(rf_strategy_distribute_dataset(s, params->data, &how, data));
+    if (!params->validation_data) return RF_OK;
+    if (how.policy == RF_DISTRIBUTE_BY_FILE) how.policy = RF_DISTRIBUTE_BY_EXAMPLE;
+    return rf_strategy_distribute_dataset(s, params->validation_data, &how, validation);
+}
+
+rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history *history)
+{
+    if (history) *history = (rf_history){ 0 };
+    RF_TRY(check_params(model, params));
+    RF_TRY(build_for(model, params->data));
+    rf_dataset *data = NULL, *validation = NULL;
+    rf_result r = distribute(model->strategy, params, &data, &validation);
+    if (r >= 0) {
+        rf_fit_params own = *params;
+        own.data = data;
+        own.validation_data = validation;
+        r = fit(model, &own, history);
+    }
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&validation);
     return rf_strategy_give_up(model->strategy, r);
 }

@@ -70,7 +70,10 @@ static rf_result predict_batches(rf_model *model, rf_iterator *iterator, rf_join
         rf_result r = rf_iterator_next(iterator, &batch);
         if (r == RF_END) break;
         RF_TRY(r);
-        const rf_element input = { .num_components = 1, .component = { batch->component[0] } };
+        const rf_element input = { .num_components = 1,
+                                   .component = { batch->component[0] },
+                                   .first_row = batch->first_row,
+                                   .global_rows = batch->global_rows };
         rf_per_replica *value;
         RF_TRY(rf_strategy_run(model->strategy, model->predict, &input, &value));
         if (pending) RF_TRY(collect(model, pending, joined));
@@ -94,10 +97,14 @@ rf_result rf_model_predict(rf_model *model, const rf_dataset *data, rf_array *ou
         };
         RF_TRY(rf_function_create(model->strategy, &params, &model->predict));
     }
+    rf_dataset *own;
+    RF_TRY(rf_strategy_distribute_dataset(model->strategy, data, NULL, &own));
     rf_iterator *iterator;
-    RF_TRY(rf_iterator_create(data, 0, &iterator));
+    rf_result r = rf_iterator_create(own, 0, &iterator);
+    rf_dataset_destroy(&own);
+    RF_TRY(r);
     rf_joined joined = { 0 };
-    const rf_result r = predict_batches(model, iterator, &joined);
+    r = predict_batches(model, iterator, &joined);
     rf_iterator_destroy(&iterator);
     if (r < 0) {
         rf_free(joined.array.data);

@@ -177,6 +177,42 @@ static void test_unequal_beginning(void **state)
     rf_balance_free(&b);
 }
 
+/* Limits hold for every split, whatever is known of speeds. */
+static void test_split_within_limits(void **state)
+{
+    (void)state;
+    rf_balance b;
+    uint32_t counts[3];
+    assert_int_equal(rf_balance_create(&(rf_balance_params){ .num_replicas = 3 }, (double[]){ 2, 1, 1 }, &b), RF_OK);
+    assert_true(rf_balance_split(&b, 100, counts));
+    assert_int_equal(counts[0], 50);
+    rf_balance_limit(&b, 0, 20);
+    assert_true(rf_balance_split(&b, 100, counts));
+    assert_int_equal(counts[0], 20);
+    assert_int_equal(counts[1], 40);
+    rf_balance_limit(&b, 1, 30);
+    assert_true(rf_balance_split(&b, 100, counts));
+    assert_int_equal(counts[1], 30);
+    assert_int_equal(counts[2], 50);
+    rf_balance_limit(&b, 2, 49);
+    assert_false(rf_balance_split(&b, 100, counts));
+    assert_true(rf_balance_split(&b, 99, counts));
+    rf_balance_limit(&b, 0, 0);
+    assert_true(rf_balance_split(&b, 79, counts));
+    assert_int_equal(counts[0], 0);
+    rf_balance_free(&b);
+    /* A share of 0 stays, and does not keep the others from moving. */
+    assert_int_equal(rf_balance_create(&(rf_balance_params){ .num_replicas = 3 }, (double[]){ 1, 0, 1 }, &b), RF_OK);
+    for (int i = 0; i < 20; i++) {
+        assert_true(rf_balance_split(&b, 60, counts));
+        assert_int_equal(counts[1], 0);
+        rf_balance_observe(&b, counts, (double[]){ counts[0] * 1e-3, 0, counts[2] * 2e-3 });
+        rf_balance_decide(&b);
+    }
+    assert_int_equal(counts[0], 40);
+    rf_balance_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,7 +221,7 @@ int main(void)
         cmocka_unit_test(test_noise_does_not_make_it_wander),
         cmocka_unit_test(test_overhead_is_evened_out),
         cmocka_unit_test(test_follows_a_change),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_limits), cmocka_unit_test(test_split_within_limits),
         cmocka_unit_test(test_nobody_is_forgotten),
         cmocka_unit_test(test_batches_smaller_than_the_job),
         cmocka_unit_test(test_unequal_beginning),

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A global batch that is split by measured speed: steps are faster where a replica is slow, losses are the same; a replica
+ * without memory for its part gets a smaller one. In one process and in several. */
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "mw_model.h"
+
+#define LVP "llvmpipe"
+
+enum { STEPS = 50, STEADY = 20 }; /* the last STEADY steps are timed, with shares that have settled */
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* numbers: [0] accuracy, [1] steps per second at the end, [2] in all, [3] share of replica 1. */
+static rf_result train_and_time(worker *w)
+{
+    const training *t = w->user;
+    net n;
+    GO(net_create(w, t, &n));
+    double begin = 0, steady = 0;
+    for (uint32_t i = 0; i < t->steps; i++) {
+        float loss;
+        GO(net_step(w, &n, i, t->batch, &loss));
+        w->report->losses[i] = loss;
+        w->report->steps = i + 1;
+        if (i == 0) begin = seconds_now(); /* compiled */
+        if (i + 1 + STEADY == t->steps) steady = seconds_now();
+    }
+    const double end = seconds_now();
+    w->report->numbers[1] = STEADY / (end - steady);
+    w->report->numbers[2] = (t->steps - 1) / (end - begin);
+    w->report->numbers[3] = rf_strategy_share(w->strategy, 1);
+    double total = 0;
+    for (uint32_t r = 0; r < rf_strategy_num_replicas_in_sync(w->strategy); r++)
+        total += rf_strategy_share(w->strategy, r);
+    EXPECT(fabs(total - 1) < 1e-9 && rf_strategy_share(w->strategy, 99) == 0);
+    GO(rf_metric_result(n.accuracy, &w->report->numbers[0]));
+    GO(rf_strategy_check_identical(w->strategy, NULL, NULL));
+    return net_hash(&n, &w->report->hash);
+}
+
+static void check_slow(job_params job, int factor)
+{
+    static report even[MAX_WORKERS], balanced[MAX_WORKERS];
+    const training t = {
+        .cnn = true, .steps = STEPS, .batch = 96, .optimizer = { .kind = RF_OPTIMIZER_ADAM }, .tolerance = 1e-5
+    };
+    char slow[16];
+    snprintf(slow, sizeof(slow), "1:%d", factor);
+    setenv("RINGFIRE_TEST_SLOW", slow, 1);
+    job.user = &t;
+    run_job(&job, train_and_time, even);
+    job.mirrored.balance = RF_BALANCE_AUTO;
+    run_job(&job, train_and_time, balanced);
+    unsetenv("RINGFIRE_TEST_SLOW");
+    check_job(even, job.num_workers);
+    check_job(balanced, job.num_workers);
+    compare_jobs(balanced, job.num_workers, even, t.tolerance);
+    print_message("replica 1 of 2 is %d times slower: %.2f steps/s evenly split, %.2f balanced (%.2f times; from the first "
+                  "step on %.2f times), share %.3f\n",
+                  factor, even[0].numbers[1], balanced[0].numbers[1], balanced[0].numbers[1] / even[0].numbers[1],
+                  balanced[0].numbers[2] / even[0].numbers[2], balanced[0].numbers[3]);
+    for (uint32_t r = 0; r < job.num_workers; r++) {
+        assert_true(even[r].numbers[3] == 0.5);
+        assert_true(balanced[r].numbers[3] < 0.5 && balanced[r].numbers[3] == balanced[0].numbers[3]);
+    }
+    assert_true(balanced[0].numbers[1] >= 1.8 * even[0].numbers[1]);
+}
+
+static void one_worker_3(void **state)
+{
+    (void)state;
+    check_slow((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, 3);
+}
+static void one_worker_10(void **state)
+{
+    (void)state;
+    check_slow((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, 10);
+}
+static void two_workers_3(void **state)
+{
+    (void)state;
+    check_slow((job_params){ .num_workers = 2, .devices = { LVP, LVP } }, 3);
+}
+static void two_workers_10(void **state)
+{
+    (void)state;
+    check_slow((job_params){ .num_workers = 2, .devices = { LVP, LVP } }, 10);
+}
+
+/* ---- memory ---- */
+
+/* numbers: [4 + r] examples of replica r in the last step. */
+static rf_result train_counted(worker *w)
+{
+    const training *t = w->user;
+    net n;
+    GO(net_create(w, t, &n));
+    for (uint32_t i = 0; i < t->steps; i++) {
+        float loss;
+        GO(net_step(w, &n, i, t->batch, &loss));
+        w->report->losses[i] = loss;
+        w->report->steps = i + 1;
+    }
+    const rf_element batch = { 2,
+                               { { RF_F32, RF_SHAPE((int64_t)t->batch, 6, 6, 1), n.images },
+                                 { RF_I32, RF_SHAPE((int64_t)t->batch), n.labels } } };
+    rf_per_replica *results[2];
+    GO(rf_strategy_run(w->strategy, n.step, &batch, results));
+    for (uint32_t r = 0; r < rf_strategy_num_replicas_in_sync(w->strategy); r++)
+        w->report->numbers[4 + r] = rf_per_replica_examples(results[0], r);
+    return net_hash(&n, &w->report->hash);
+}
+
+static void check_memory(job_params job, uint32_t replicas)
+{
+    static report got[MAX_WORKERS], want[MAX_WORKERS];
+    const training t = { .steps = 30, .batch = 48, .optimizer = { .kind = RF_OPTIMIZER_ADAM } };
+    job.user = &t;
+    run_job(&job, train_counted, want);
+    check_job(want, job.num_workers);
+    setenv("RINGFIRE_TEST_MEMORY", "1:5", 1);
+    job.mirrored.balance = RF_BALANCE_AUTO;
+    run_job(&job, train_counted, got);
+    check_job(got, job.num_workers);
+    job.mirrored.balance = RF_BALANCE_OFF;
+    static report off[MAX_WORKERS];
+    run_job(&job, train_counted, off);
+    unsetenv("RINGFIRE_TEST_MEMORY");
+    compare_jobs(got, job.num_workers, want, 1e-5);
+    for (uint32_t w = 0; w < job.num_workers; w++) {
+        double total = 0;
+        for (uint32_t r = 0; r < replicas; r++) total += got[w].numbers[4 + r];
+        assert_true(got[w].numbers[5] >= 1 && got[w].numbers[5] <= 5 && total == t.batch);
+        assert_int_equal(off[w].result, RF_ERROR_OUT_OF_DEVICE_MEMORY);
+        if (!strstr(off[w].message, "RINGFIRE_TEST_MEMORY")) fail_msg("%s", off[w].message);
+    }
+}
+
+static void little_memory(void **state)
+{
+    (void)state;
+    check_memory((job_params){ .num_workers = 1, .devices = { LVP "," LVP "," LVP } }, 3);
+    check_memory((job_params){ .num_workers = 2, .devices = { LVP, LVP "," LVP } }, 3);
+}
+
+/* ---- agreement ---- */
+
+static rf_result nothing(worker *w)
+{
+    (void)w;
+    return RF_OK;
+}
+
+static void wrong_aid(void **state)
+{
+    (void)state;
+    static report reports[MAX_WORKERS];
+    setenv("RINGFIRE_TEST_SLOW", "1x3", 1);
+    run_job(&(job_params){ .num_workers = 1, .devices = { LVP } }, nothing, reports);
+    unsetenv("RINGFIRE_TEST_SLOW");
+    assert_int_equal(reports[0].result, RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(reports[0].message, "1x3"));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest memory[] = { cmocka_unit_test(little_memory), cmocka_unit_test(wrong_aid) };
+    const struct CMUnitTest speed[] = { cmocka_unit_test(one_worker_3), cmocka_unit_test(two_workers_3),
+                                        cmocka_unit_test(one_worker_10), cmocka_unit_test(two_workers_10) };
+    const char *part = argc > 1 ? argv[1] : "memory";
+    if (argc > 2) cmocka_set_test_filter(argv[2]);
+    if (strcmp(part, "speed") == 0) return cmocka_run_group_tests(speed, NULL, NULL);
+    return cmocka_run_group_tests(memory, NULL, NULL);
+}
