@@ -186,11 +186,14 @@ RF_API void rf_coordinator_destroy(rf_coordinator **coordinator)
     if (!coordinator || !*coordinator) return;
     rf_coordinator *c = *coordinator;
     *coordinator = NULL;
+    rf_error_record record; /* the caller may be on its way out with a failure */
+    rf_error_save(&record);
     stop_thread(c);
     RF_FAIL(RF_ERROR_CANCELLED, "the coordinator was destroyed before this was done");
     rf_items_end(c);
     if (!c->failed) say_goodbye(c, &(rf_ps_message){ .type = RF_PS_END });
     close_coordinator(c);
+    rf_error_restore(&record);
 }
 
 /* ---- scheduling ---- */
