@@ -264,11 +264,16 @@ static bool plot(const arguments *a)
 
 int command_plot(int argc, char **argv)
 {
-    const struct argp parser = { options, parse_option, "LOGDIR...",
+    const struct argp parser = { options,
+                                 parse_option,
+                                 "LOGDIR...",
                                  "Draws the curves of trainings from TensorBoard event files and CSV logs, in the "
                                  "directories and all below them; several LOGDIRs are compared.",
-                                 NULL, NULL, NULL };
-    arguments a = { .paths = calloc((size_t)argc + 1, sizeof(char *)), .tags = calloc((size_t)argc + 1, sizeof(char *)) };
+                                 NULL,
+                                 NULL,
+                                 NULL };
+    arguments a = { .paths = calloc((size_t)argc + 1, sizeof(char *)),
+                    .tags = calloc((size_t)argc + 1, sizeof(char *)) };
     bool ok = a.paths && a.tags;
     if (ok) {
         argp_parse(&parser, argc, argv, 0, NULL, &a);

@@ -44,11 +44,13 @@ static void draw_dot(plot_canvas *c, double x, double y, double radius, uint32_t
     cairo_fill(cr);
 }
 
-static void draw_text(plot_canvas *c, double x, double y, int anchor, double size, bool bold, uint32_t rgb, const char *text)
+static void draw_text(plot_canvas *c, double x, double y, int anchor, double size, bool bold, uint32_t rgb,
+                      const char *text)
 {
     cairo_t *cr = c->state;
     cairo_text_extents_t extents;
-    cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL, bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+                           bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_font_size(cr, size);
     cairo_text_extents(cr, text, &extents);
     set_color(cr, rgb);

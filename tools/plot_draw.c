@@ -7,7 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHART_WIDTH = 520, CHART_HEIGHT = 340, LEFT = 64, RIGHT = 20, TOP = 44, BOTTOM = 52, LEGEND_LINE = 22, MARGIN = 8 };
+enum {
+    CHART_WIDTH = 520,
+    CHART_HEIGHT = 340,
+    LEFT = 64,
+    RIGHT = 20,
+    TOP = 44,
+    BOTTOM = 52,
+    LEGEND_LINE = 22,
+    MARGIN = 8
+};
 #define INK 0x222222u
 #define FAINT 0x666666u
 #define GRID 0xe4e4e4u
@@ -200,7 +209,8 @@ void plot_draw(plot_canvas *c, const plot_chart *charts, size_t count)
 
 static void svg_box(plot_canvas *c, double x, double y, double width, double height, uint32_t rgb)
 {
-    fprintf(c->state, "<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" fill=\"#%06x\"/>\n", x, y, width, height, rgb);
+    fprintf(c->state, "<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" fill=\"#%06x\"/>\n", x, y, width, height,
+            rgb);
 }
 
 static void svg_path(plot_canvas *c, const double *xy, size_t count, uint32_t rgb, double width, bool dashed)
@@ -231,7 +241,8 @@ static void put_escaped(FILE *file, const char *text)
     }
 }
 
-static void svg_text(plot_canvas *c, double x, double y, int anchor, double size, bool bold, uint32_t rgb, const char *text)
+static void svg_text(plot_canvas *c, double x, double y, int anchor, double size, bool bold, uint32_t rgb,
+                     const char *text)
 {
     static const char *const anchors[] = { "start", "middle", "end" };
     fprintf(c->state, "<text x=\"%.2f\" y=\"%.2f\" font-size=\"%g\" text-anchor=\"%s\"%s fill=\"#%06x\">", x, y, size,
@@ -248,10 +259,11 @@ bool plot_write_svg(const char *path, const plot_chart *charts, size_t count)
     if (ok) {
         plot_canvas canvas = { file, svg_box, svg_path, svg_dot, svg_text };
         plot_size(charts, count, &width, &height);
-        fprintf(file,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g %g\" role=\"img\" "
-                "font-family=\"Helvetica, Arial, sans-serif\">\n<title>",
-                width, height, width, height);
+        fprintf(
+            file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g %g\" role=\"img\" "
+            "font-family=\"Helvetica, Arial, sans-serif\">\n<title>",
+            width, height, width, height);
         for (size_t i = 0; i < count; i++) {
             if (i > 0) fputs(", ", file);
             put_escaped(file, charts[i].tag);

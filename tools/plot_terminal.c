@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Charts of characters. On a terminal curves are braille patterns in colour (2 x 4 dots a character); elsewhere a letter of
- * their own each, so that they can be told apart without colours. */
+/* Charts of characters. On a terminal curves are braille patterns in colour (2 x 4 dots a character); elsewhere a
+ * letter of their own each, so that they can be told apart without colours. */
 #include "plot.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static const char marks[] = "ox+*#@%&=~";
 typedef struct screen {
     int columns; /* of the plot itself */
     bool rich;
-    unsigned char *dots; /* rich: braille bits; else the mark; [ROWS][columns] */
+    unsigned char *dots;  /* rich: braille bits; else the mark; [ROWS][columns] */
     unsigned char *owner; /* 1 + number of the curve drawn last */
     plot_axis x, y;
 } screen;

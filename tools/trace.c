@@ -44,7 +44,8 @@ static int load(trace_file *f)
 {
     json_error_t error;
     f->events = json_load_file(f->path, 0, &error);
-    if (!f->events && json_error_code(&error) == json_error_cannot_open_file) return refuse(f->path, "cannot be opened");
+    if (!f->events && json_error_code(&error) == json_error_cannot_open_file)
+        return refuse(f->path, "cannot be opened");
     if (!f->events) f->events = load_cut(f->path);
     if (!json_is_array(f->events)) return refuse(f->path, "is no trace of Ringfire");
     size_t i;
@@ -84,7 +85,8 @@ static int append(const trace_file *f, json_int_t zero_ns, json_t *all)
     {
         const json_t *at = json_object_get(event, "ts");
         if (!json_is_object(event)) continue;
-        if (json_is_number(at) && json_object_set_new(event, "ts", json_real(json_number_value(at) + shift)) < 0) return -1;
+        if (json_is_number(at) && json_object_set_new(event, "ts", json_real(json_number_value(at) + shift)) < 0)
+            return -1;
         const char *name = json_string_value(json_object_get(event, "name"));
         if (name && strcmp(name, "ringfire_clock") == 0)
             json_object_set_new(json_object_get(event, "args"), "wall_start_ns", json_integer(zero_ns));
@@ -102,7 +104,8 @@ static int write_all_events(const char *path, const json_t *all)
     json_array_foreach(all, i, event)
     {
         if (!ok) break;
-        ok = (i == 0 || fputs(",\n", file) >= 0) && json_dumpf(event, file, JSON_COMPACT | JSON_REAL_PRECISION(16)) == 0;
+        ok =
+            (i == 0 || fputs(",\n", file) >= 0) && json_dumpf(event, file, JSON_COMPACT | JSON_REAL_PRECISION(16)) == 0;
     }
     ok = ok && fputs("\n]\n", file) >= 0;
     if (file && fclose(file) != 0) ok = false;
@@ -141,8 +144,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         w->items[w->count++] = text;
         return 0;
     case ARGP_KEY_END:
-        if (w->count == 0 || strcmp(w->items[0], "merge") != 0)
-            argp_error(state, "say what to do: merge OUT IN...");
+        if (w->count == 0 || strcmp(w->items[0], "merge") != 0) argp_error(state, "say what to do: merge OUT IN...");
         if (w->count < 3) argp_error(state, "merge takes a file to write and files to read");
         return 0;
     default:
@@ -153,10 +155,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 int command_trace(int argc, char **argv)
 {
     const struct argp parser = {
-        NULL, parse_option, "merge OUT IN...",
-        "Puts the traces of a job's workers (RINGFIRE_TRACE) into one file, in which each worker is a process of its own. "
+        NULL,
+        parse_option,
+        "merge OUT IN...",
+        "Puts the traces of a job's workers (RINGFIRE_TRACE) into one file, in which each worker is a process of its "
+        "own. "
         "Times are brought together by the hosts' clocks. Look at it in ui.perfetto.dev or chrome://tracing.",
-        NULL, NULL, NULL
+        NULL,
+        NULL,
+        NULL
     };
     words w = { calloc((size_t)argc + 1, sizeof(char *)), 0 };
     if (!w.items) return EXIT_FAILURE;

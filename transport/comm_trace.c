@@ -18,11 +18,11 @@ void rf_engine_trace_chunk(rf_engine *e, rf_peer *peer, const rf_chunk *chunk, b
     /* Several are under way at a time; the wire carries one after the other. */
     const uint64_t begin = chunk->posted_ns > peer->traced_ns[out] ? chunk->posted_ns : peer->traced_ns[out];
     peer->traced_ns[out] = end;
-    rf_profiler_event(&(rf_span_event){
-        .category = "chunk",
-        .name = out ? "send" : "receive",
-        .begin_ns = begin,
-        .end_ns = end,
-        .track = peer->tracks[out],
-        .args = { { "bytes", (int64_t)(chunk->count * e->wire_element) }, { "peer", peer->rank } } });
+    rf_profiler_event(
+        &(rf_span_event){ .category = "chunk",
+                          .name = out ? "send" : "receive",
+                          .begin_ns = begin,
+                          .end_ns = end,
+                          .track = peer->tracks[out],
+                          .args = { { "bytes", (int64_t)(chunk->count * e->wire_element) }, { "peer", peer->rank } } });
 }

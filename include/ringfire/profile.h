@@ -27,8 +27,7 @@ typedef struct rf_profiler_params {
 } rf_profiler_params;
 
 /**
- * Starts the trace of this process; there is one at a time. Strategies should be created afterwards: programs that have
- * been compiled before carry no device times. Thread-safe.
+ * Starts the trace of this process; there is one at a time. Thread-safe.
  * @return RF_ERROR_IO when the file cannot be written, RF_ERROR_INVALID_ARGUMENT while another trace runs.
  */
 RF_API RF_MUST_USE rf_result rf_profiler_start(const rf_profiler_params *params);

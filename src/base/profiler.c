@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each thread writes its spans to a buffer of its own, without locks; a full buffer is formatted to the file under one. A
- * trace is process-wide, as what it looks at (threads, devices, the network) is, so its state is, too.
+ * Each thread writes its spans to a buffer of its own, without locks; a full buffer is formatted to the file under one.
+ * A trace is process-wide, as what it looks at (threads, devices, the network) is, so its state is, too.
  */
 #include "base/profiler.h"
 
@@ -52,9 +52,9 @@ atomic_uint rf_profiler_running;
 static struct {
     pthread_mutex_t lock;
     int fd;
-    bool open;  /* a trace runs */
-    bool first; /* nothing in the file yet */
-    int error;  /* errno of the first failure, 0: none */
+    bool open;     /* a trace runs */
+    bool first;    /* nothing in the file yet */
+    int error;     /* errno of the first failure, 0: none */
     pid_t process; /* that started the trace: one forked off must leave the file alone */
     char *path;
     char *text; /* TEXT_SIZE: not yet in the file */

@@ -17,8 +17,8 @@ static rf_result check(const rf_array *array, images *out)
     char text[96];
     const rf_shape s = array->shape;
     const int first = s.rank - 3;
-    RF_REQUIRE(array->dtype == RF_U8 || array->dtype == RF_F32, "rf_event_writer_image: images are %s; u8 and f32 can be",
-               rf_dtype_name(array->dtype));
+    RF_REQUIRE(array->dtype == RF_U8 || array->dtype == RF_F32,
+               "rf_event_writer_image: images are %s; u8 and f32 can be", rf_dtype_name(array->dtype));
     RF_REQUIRE(s.rank == 3 || s.rank == 4, "rf_event_writer_image: images of shape %s; [h, w, c] or [n, h, w, c]",
                rf_shape_format(s, text, sizeof(text)));
     RF_REQUIRE(s.dim[first] > 0 && s.dim[first] <= MAX_SIDE && s.dim[first + 1] > 0 && s.dim[first + 1] <= MAX_SIDE &&
@@ -37,7 +37,8 @@ static rf_result check(const rf_array *array, images *out)
 }
 
 /* Width and height as text, then the files: what the plugin "images" takes. */
-static rf_result append(rf_event_writer *w, const char *tag, int64_t step, const images *all, ProtobufCBinaryData *parts)
+static rf_result append(rf_event_writer *w, const char *tag, int64_t step, const images *all,
+                        ProtobufCBinaryData *parts)
 {
     char width[16], height[16];
     parts[0] = (ProtobufCBinaryData){ (size_t)snprintf(width, sizeof(width), "%u", all->width), (uint8_t *)width };

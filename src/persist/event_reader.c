@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event files of whatever program. Nothing that stands in one is believed: lengths are held against the file's size, bytes
- * against their checksums, and what unpacking may allocate against the record's size. */
+/* Event files of whatever program. Nothing that stands in one is believed: lengths are held against the file's size,
+ * bytes against their checksums, and what unpacking may allocate against the record's size. */
 #include <ringfire/events.h>
 
 #include <errno.h>
@@ -80,7 +80,8 @@ RF_API rf_result rf_event_reader_open(const char *path, rf_event_reader **out)
     if (!r->path)
         result = RF_ERROR_OUT_OF_HOST_MEMORY;
     else if (r->fd < 0)
-        result = RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "event file: cannot open '%s'", path);
+        result =
+            RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "event file: cannot open '%s'", path);
     else if (fstat(r->fd, &st) != 0 || !S_ISREG(st.st_mode))
         result = RF_FAIL(RF_ERROR_IO, "event file: '%s' is no file", path);
     if (result < 0)
@@ -181,9 +182,9 @@ static rf_result next_record(rf_event_reader *r)
     r->budget = (budget){ .left = BUDGET_BASE + BUDGET_FACTOR * size };
     r->event = rf_pb__event__unpack(&r->allocator, size, r->record);
     if (!r->event && r->budget.no_memory)
-        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "event file '%s': no memory for a record of %zu bytes", r->path, size);
-    if (!r->event)
-        return corrupt(r, r->budget.exceeded ? "it would take too much memory" : "it is no event");
+        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "event file '%s': no memory for a record of %zu bytes", r->path,
+                       size);
+    if (!r->event) return corrupt(r, r->budget.exceeded ? "it would take too much memory" : "it is no event");
     r->offset += RF_RECORD_HEAD + size + RF_RECORD_TAIL;
     return RF_OK;
 }

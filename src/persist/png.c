@@ -105,7 +105,6 @@ rf_result rf_png_encode(const void *pixels, rf_dtype dtype, uint32_t width, uint
         return RF_OK;
     }
     free(e.out);
-    if (!made || e.no_memory)
-        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "PNG of %u x %u: no memory", width, height);
+    if (!made || e.no_memory) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "PNG of %u x %u: no memory", width, height);
     return RF_FAIL(RF_ERROR_INTERNAL, "PNG of %u x %u: %s", width, height, e.message);
 }

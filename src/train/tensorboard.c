@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values, weights and the graph of a training for TensorBoard, under the names and in the directories that Keras gives them. */
+/* Values, weights and the graph of a training for TensorBoard, under the names and in the directories that Keras gives
+ * them. */
 #include <ringfire/events.h>
 
 #include <stdio.h>
@@ -20,7 +21,7 @@ typedef struct tensorboard {
     bool write_graph;
     rf_event_writer *train, *validation; /* open while fit runs, on the chief alone; validation: once it is needed */
     bool graph_written;
-    uint32_t since_update; /* executions whose values were not written */
+    uint32_t since_update;        /* executions whose values were not written */
     uint64_t rate_steps, rate_ns; /* where and when the rate of steps was taken */
 } tensorboard;
 

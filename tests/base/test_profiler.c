@@ -68,8 +68,8 @@ static void test_threads(void **unused)
     assert_int_equal(rf_profiler_start(&(rf_profiler_params){ .path = path, .rank = 3 }), RF_OK);
     assert_int_equal(rf_profiler_start(&(rf_profiler_params){ .path = path }), RF_ERROR_INVALID_ARGUMENT);
     pthread_t threads[3];
-    static char first[] = "first \"quoted\" \\ name", second[] = "second", long_name[] =
-        "a name that is longer than what a span has room for, by far";
+    static char first[] = "first \"quoted\" \\ name", second[] = "second",
+                long_name[] = "a name that is longer than what a span has room for, by far";
     assert_int_equal(pthread_create(&threads[0], NULL, spin, first), 0);
     assert_int_equal(pthread_create(&threads[1], NULL, spin, second), 0);
     assert_int_equal(pthread_create(&threads[2], NULL, spin, long_name), 0);
@@ -187,7 +187,8 @@ static void test_fork(void **unused)
 static int remove_folder(void **unused)
 {
     (void)unused;
-    static const char *const names[] = { "threads.json", "again.json", "of.env.json", "of.env.rank2.json", "fork.json" };
+    static const char *const names[] = { "threads.json", "again.json", "of.env.json", "of.env.rank2.json",
+                                         "fork.json" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char path[80];
         snprintf(path, sizeof(path), "%s/%s", folder, names[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event files: whatever stands in one, it is read or refused. The first byte chooses: the rest is a file as it is, or the
- * contents of one record with the right checksums, which no fuzzer finds by itself. */
+/* Event files: whatever stands in one, it is read or refused. The first byte chooses: the rest is a file as it is, or
+ * the contents of one record with the right checksums, which no fuzzer finds by itself. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
