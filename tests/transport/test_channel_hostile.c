@@ -124,7 +124,7 @@ static void test_slow_connections(void **state)
     for (int round = 0; round < 20; round++) {
         /* Half of them send one more byte of what could become a reply. */
         for (int i = 0; i < SLOW; i += 2)
-            if (fd[i] >= 0) (void)!send(fd[i], "RFCH\1\0\2\1" + round % 8, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (fd[i] >= 0) (void)!send(fd[i], &"RFCH\1\0\2\1"[round % 8], 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         const double seconds = honest_join(&job, listener);
         if (seconds > slowest) slowest = seconds;
     }
