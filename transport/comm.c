@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/platform.h"
 #include "base/profiler.h"
 #include "transport/comm_engine.h"
 #include "transport/comm_internal.h"
@@ -35,6 +36,7 @@ struct rf_comm {
     uint32_t local_rank, local_size;
     uint64_t serial;
     atomic_bool aborted; /* in a world of one */
+    atomic_uint_fast64_t busy_ns; /* in collectives so far */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -157,6 +159,11 @@ RF_API const char *rf_comm_provider(const rf_comm *comm)
     return comm->engine ? rf_engine_provider(comm->engine) : "";
 }
 
+RF_API double rf_comm_seconds(const rf_comm *comm)
+{
+    return comm ? 1e-9 * (double)atomic_load(&comm->busy_ns) : 0;
+}
+
 /* ---- status ---- */
 
 RF_API rf_result rf_comm_status(rf_comm *comm)
@@ -211,8 +218,10 @@ static void trace_call(const rf_call *call, uint64_t begin)
 static rf_result run(rf_comm *comm, rf_call *call)
 {
     if (comm->mesh) {
-        const uint64_t begin = rf_span_begin();
-        RF_TRY(rf_engine_run(comm->engine, call));
+        const uint64_t begin = rf_span_begin(), start = rf_now_ns();
+        const rf_result r = rf_engine_run(comm->engine, call);
+        atomic_fetch_add(&comm->busy_ns, rf_now_ns() - start);
+        RF_TRY(r);
         trace_call(call, begin);
         return RF_OK;
     }

@@ -117,6 +117,8 @@ RF_API RF_MUST_USE rf_result rf_comm_start_all_gather(rf_comm *comm, const void 
 RF_API RF_MUST_USE rf_result rf_comm_wait(rf_comm_request **request);
 /** Whether rf_comm_wait() would return at once. */
 RF_API bool rf_comm_done(const rf_comm_request *request);
+/** Time that this rank has spent in collective operations so far, waiting for slower ranks included. Thread-safe. */
+RF_API double rf_comm_seconds(const rf_comm *comm);
 
 /** Ends the job on all ranks: every pending and later call there returns RF_ERROR_PEER_LOST with this rank and `reason`.
  *  Thread-safe. */

@@ -66,6 +66,9 @@ typedef struct rf_mirrored_params {
     /** Variables of all replicas are compared (by a hash) before the first update after a variable was created, and then
      *  before every n-th: a difference is an error that names variable, replica and rank. 0: 100. */
     uint32_t check_interval;
+    /** Exchange gradients after the backward pass, not bucket by bucket while it goes on (also: RINGFIRE_OVERLAP=0). The
+     *  results are the same to the bit. Optimizers that need norms of gradients or accumulate them always do. */
+    bool no_overlap;
     rf_device_options device;
 } rf_mirrored_params;
 
@@ -200,6 +203,18 @@ typedef struct rf_variable_list {
  *  @return RF_OK when all are identical, RF_ERROR_INTERNAL with both names in the message otherwise. */
 RF_API RF_MUST_USE rf_result rf_strategy_check_identical(rf_strategy *strategy, uint32_t *replica,
                                                          const rf_variable **variable);
+
+/** What this worker's replicas spent on the exchange of gradients and of updated values. */
+typedef struct rf_exchange_stats {
+    uint64_t updates;        /**< with several replicas */
+    uint64_t bytes;          /**< gradients and values, each counted once */
+    double seconds;          /**< sums and copies in host memory and collective operations, waiting for slower workers
+                                  included */
+    double exposed_seconds;  /**< the part of it during which this worker's devices had no work, at most: a wait at whose end
+                                  they have none counts as a whole */
+} rf_exchange_stats;
+RF_API void rf_strategy_exchange_stats(const rf_strategy *strategy, rf_exchange_stats *out);
+RF_API void rf_strategy_reset_exchange_stats(rf_strategy *strategy);
 
 /* ---- functions ---- */
 

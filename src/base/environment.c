@@ -11,6 +11,8 @@ static const rf_env_entry entries[] = {
     { "RINGFIRE_VALIDATION", "0 or 1", "1 loads the Vulkan validation layer with its synchronisation checks" },
     { "RINGFIRE_CACHE", "directory", "Where compiled pipelines and tuning results are kept" },
     { "RINGFIRE_TUNE", "0 or 1", "1 measures every eligible kernel of a new operation and remembers the fastest" },
+    { "RINGFIRE_OVERLAP", "0 or 1",
+      "0 exchanges gradients after the backward pass instead of during it; the same on all workers" },
     { "RINGFIRE_TRACE", "file", "Writes a trace of the run that Perfetto shows; in a job each worker a file of its own" },
     { "RINGFIRE_TRACE_OPS", "number",
       "Times single operations on the devices in every n-th run of a program (64); 0: never" },

@@ -71,6 +71,8 @@ rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t coun
  */
 uint32_t rf_program_num_parts(const rf_program *program);
 rf_result rf_frame_submit_part(rf_exec *exec, rf_frame *frame, uint32_t part, uint64_t *ticket);
+/* parts[slot]: the last part of the run that touches a state, 0 where none does; graph->num_states entries. */
+rf_result rf_frame_state_parts(const rf_frame *frame, uint32_t *parts);
 /* Result i, valid once its ticket is done until the frame is acquired again. */
 const void *rf_frame_result(const rf_frame *frame, uint32_t i);
 const rf_tensor_desc *rf_frame_result_desc(const rf_frame *frame, uint32_t i);

@@ -262,6 +262,38 @@ rf_result rf_instance_part_ends(const rf_instance *in, uint32_t *ends)
     return RF_OK;
 }
 
+/* The state whose bytes a value is (a view of), or NULL. */
+static const rf_value_info *state_behind(const rf_instance *in, rf_value v)
+{
+    if (!v) return NULL;
+    const rf_value_info *info = &in->graph->values.items[in->graph->values.items[v].storage];
+    return info->kind == RF_VALUE_STATE ? info : NULL;
+}
+
+static void touch(const rf_instance *in, rf_value v, uint32_t part, uint32_t *parts)
+{
+    const rf_value_info *state = state_behind(in, v);
+    if (state && parts[state->slot] < part) parts[state->slot] = part;
+}
+
+rf_result rf_frame_state_parts(const rf_frame *frame, uint32_t *parts)
+{
+    const rf_instance *in = frame->instance;
+    uint32_t *ends = RF_NEW_ARRAY(uint32_t, in->program->num_parts);
+    const rf_result r = ends ? rf_instance_part_ends(in, ends) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < in->graph->num_states; i++) parts[i] = 0;
+    for (uint32_t i = 0, part = 0; r >= 0 && i < in->num_nodes; i++) {
+        const rf_node_info *node = &in->graph->nodes.items[in->nodes[i].node];
+        while (ends[part] <= i) part++;
+        for (uint32_t k = 0; k < node->n_in; k++) touch(in, node->in[k], part, parts);
+        for (uint32_t k = 0; k < node->n_out; k++) touch(in, node->out[k], part, parts);
+    }
+    for (uint32_t i = 0; r >= 0 && i < in->copies.count; i++)
+        touch(in, in->copies.items[i].value, in->copies.items[i].part, parts);
+    rf_free(ends);
+    return r;
+}
+
 /* ---- look-up while recording ---- */
 
 static rf_span residence_span(const rf_instance *in, const rf_frame *frame, const rf_residence *at)

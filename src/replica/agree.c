@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/platform.h"
 #include "replica/internal.h"
 
 #define VARIABLE_ALIGNMENT 256 /* bytes, at least: whole cache lines and vectors on every device */
@@ -14,6 +15,7 @@ typedef struct settings {
     uint32_t num_local; /* this may differ */
     uint32_t update_mode;
     uint32_t check_interval;
+    uint32_t overlap;
     uint32_t balance;
     uint64_t bucket_elements;
 } settings;
@@ -40,6 +42,10 @@ static rf_result check_settings(const rf_world *w, const settings *all)
         RF_REQUIRE(all[r].balance == all[0].balance,
                    "rank 0 and rank %u have different balance (%u and %u); start all workers with the same", r,
                    all[0].balance, all[r].balance);
+        RF_REQUIRE(all[r].overlap == all[0].overlap,
+                   "rank %u exchanges gradients after the backward pass, rank %u during it; start all workers with the "
+                   "same no_overlap and RINGFIRE_OVERLAP",
+                   all[r].overlap ? 0 : r, all[r].overlap ? r : 0);
         RF_REQUIRE(all[r].check_interval == all[0].check_interval,
                    "rank 0 and rank %u have different check_interval (%u and %u); start all workers with the "
                    "same",
@@ -53,6 +59,7 @@ static rf_result number_replicas(rf_strategy *s, const rf_mirrored_params *p)
     rf_world *w = &s->world;
     s->update_mode = p->update_mode;
     s->bucket_elements = rf_div_up(p->bucket_bytes ? p->bucket_bytes : DEFAULT_BUCKET_BYTES, sizeof(float));
+    s->overlap = !p->no_overlap && !(rf_env("RINGFIRE_OVERLAP") && strcmp(rf_env("RINGFIRE_OVERLAP"), "0") == 0);
     s->check_interval = p->check_interval ? p->check_interval : DEFAULT_CHECK_INTERVAL;
     settings mine, *all = RF_NEW_ARRAY(settings, w->size);
     if (!all) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -60,6 +67,7 @@ static rf_result number_replicas(rf_strategy *s, const rf_mirrored_params *p)
     mine.num_local = s->num_local;
     mine.update_mode = (uint32_t)s->update_mode;
     mine.check_interval = s->check_interval;
+    mine.overlap = s->overlap;
     mine.balance = (uint32_t)p->balance;
     mine.bucket_elements = s->bucket_elements;
     rf_result r = rf_world_gather(w, "settings of the strategy", &mine, all, sizeof(mine));

@@ -2,7 +2,9 @@
 #include "replica/strategy.h"
 
 /* The backward pass finishes the gradients of late variables first, so buckets are filled from the end: the first
- * bucket can be on its way while the gradients of earlier layers are still computed. */
+ * bucket can be on its way while the gradients of earlier layers are still computed. A bucket that is nearly empty (the
+ * bias of a large matrix, say) takes one more variable whatever its size: a message of a few bytes costs more than it
+ * is worth. */
 rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables, uint64_t bucket_elements,
                          rf_range **buckets, uint32_t *num_buckets)
 {
@@ -14,7 +16,8 @@ rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables
     rf_range *open = NULL;
     for (uint32_t i = num_variables; i-- > 0;) {
         const uint64_t begin = end - variable_counts[i];
-        if (open && open->end - begin <= bucket_elements) {
+        const bool fits = open && open->end - begin <= bucket_elements;
+        if (fits || (open && open->end - open->begin < bucket_elements / 8)) {
             open->begin = begin;
         } else {
             open = &(*buckets)[(*num_buckets)++];

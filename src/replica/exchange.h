@@ -11,6 +11,8 @@
 #include "replica/world.h"
 
 typedef struct rf_exchange rf_exchange;
+/* The exchange of one bucket, in the background where several processes take part. */
+typedef struct rf_bucket_exchange rf_bucket_exchange;
 
 typedef struct rf_exchange_fns {
     /* For each piece: its owner's (every replica's, for RF_OWNER_ALL) range of sums[] becomes the sum of
@@ -23,9 +25,20 @@ typedef struct rf_exchange_fns {
     rf_result (*all_gather)(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
                             const float *const *from, float *const *to);
     void (*destroy)(rf_exchange *exchange);
+    /* For the pieces of one bucket, which must outlive it. */
+    rf_result (*open)(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces, rf_bucket_exchange **out);
+    /* The same as above, to the bit. Every process must start the same in the same order. Until finish() nobody may touch the
+     * bucket's part of the arrays; one thing at a time is under way for a bucket. */
+    rf_result (*start_reduce)(rf_bucket_exchange *bucket, const float *const *contributions, float *const *sums);
+    rf_result (*start_gather)(rf_bucket_exchange *bucket, const float *const *from, float *const *to);
+    bool (*done)(const rf_bucket_exchange *bucket); /* finish() would not wait; true also when nothing was started */
+    rf_result (*finish)(rf_bucket_exchange *bucket); /* does nothing when nothing was started */
+    void (*close)(rf_bucket_exchange **bucket); /* waits */
 } rf_exchange_fns;
 struct rf_exchange {
     const rf_exchange_fns *fns;
+    double host_seconds; /* spent in copies and sums so far */
+    uint64_t bytes;      /* of gradients and values exchanged so far, as the owners' copies count them */
 };
 
 /* All replicas in this process. */

@@ -75,6 +75,8 @@ struct rf_strategy {
     rf_flat download, upload;  /* staging, places as in `trainable`; only on staged replicas of several */
     uint64_t generation;       /* raised when arrays move: programs made before are of no use any more */
     rf_exchange *exchange;
+    bool overlap; /* exchange gradients while the backward pass goes on */
+    rf_exchange_stats stats;
     uint32_t check_interval;    /* updates between comparisons of the replicas */
     uint32_t updates_to_check;  /* left until the next one */
     uint64_t variables_checked; /* `variables_created` at the latest one */
@@ -132,6 +134,8 @@ typedef struct rf_update {
     rf_range *runs;       /* of gradients without gaps */
     uint32_t num_runs;
     rf_piece_list pieces;
+    struct rf_update_part *parts; /* of `pieces`: all, or one part for each bucket */
+    uint32_t num_parts;
     uint32_t num_hypers;                /* 1, or one per variable; HOST slot i of `apply` is hyper i */
     struct rf_update_replica *replicas; /* [num_local] */
     /* room that a step needs: */
@@ -146,12 +150,23 @@ typedef struct rf_update {
 } rf_update;
 
 typedef struct rf_update_replica {
-    rf_program *accumulate, *norms, *apply; /* NULL where there is nothing to do */
-    uint32_t *norm_pieces;                  /* piece of each result of `norms` */
+    rf_program *accumulate, *norms; /* NULL where there is nothing to do */
+    uint32_t *norm_pieces;          /* piece of each result of `norms` */
     uint32_t num_norms;
-    rf_gpu_recording *first, *clear;                                           /* totals = gradients; totals = 0 */
-    rf_gpu_recording *gradients_down, *gradients_up, *values_down, *values_up; /* staging */
+    rf_gpu_recording *first, *clear; /* totals = gradients; totals = 0 */
 } rf_update_replica;
+
+/* What is exchanged and updated in one go. */
+typedef struct rf_update_part {
+    const rf_piece *pieces;
+    uint32_t num_pieces;
+    struct rf_update_part_replica *replicas; /* [num_local] */
+} rf_update_part;
+
+typedef struct rf_update_part_replica {
+    rf_program *apply;                                                         /* NULL: it owns nothing of the part */
+    rf_gpu_recording *gradients_down, *gradients_up, *values_down, *values_up; /* staging */
+} rf_update_part_replica;
 
 /* What stands behind a STATE slot of a graph. Exactly one is set. */
 typedef struct rf_state_ref {
@@ -175,6 +190,7 @@ typedef struct rf_signature {
         uint32_t count, capacity;
     } updates;
     rf_value hosts[RF_HOST_COUNT]; /* 0: not used */
+    struct rf_overlap *overlap;    /* NULL: gradients are exchanged after the backward pass */
     rf_program **programs;         /* [num_local], made when first needed */
     rf_frame **submission;         /* room for the frames of one replica's submission */
     uint64_t generation;           /* sum over the strategy and the updaters when the programs were made */
@@ -312,7 +328,7 @@ static inline rf_flat *rf_updater_gradients(rf_updater *u)
 }
 
 /* ---- update_build.c ---- */
-rf_result rf_update_prepare(rf_update *update);
+rf_result rf_update_prepare(rf_update *update, bool by_bucket);
 void rf_update_unprepare(rf_update *update);
 void rf_update_free(rf_update *update);
 
@@ -322,8 +338,44 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
 /* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. `examples` are those of
  * this worker's replicas. */
 rf_result rf_update_finish(rf_update *update, const uint32_t *examples);
+/* Steps of rf_update_finish() that overlap.c takes one part at a time. */
+void rf_update_compute_hypers(rf_update *update);
+rf_result rf_update_acquire_apply(rf_update *update, uint32_t part, uint32_t index, rf_frame **frame);
+void rf_update_count(rf_update *update); /* at the end */
+static inline rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_recording *rec)
+{
+    return rec ? rf_replica_submit_recordings(replica, &rec, 1) : RF_OK;
+}
+/* Host addresses for the exchange: device memory itself where it is mapped, else staging. */
+static inline float *rf_replica_reachable(const rf_strategy *s, uint32_t index, const rf_flat *flat, const rf_flat *staging)
+{
+    return rf_flat_mapped(s->replicas[index].staged ? staging : flat, index);
+}
 /* Most frames that one update adds to a submission. */
 #define RF_UPDATE_FRAMES 2
+
+/* ---- overlap.c ---- */
+/* Exchange of gradients while the backward pass goes on. */
+typedef struct rf_overlap rf_overlap;
+/* Whether a signature's updates should be prepared by bucket. */
+bool rf_overlap_wanted(const rf_strategy *strategy, const rf_signature *signature);
+/* After that; *out stays NULL where there is only one bucket. */
+rf_result rf_overlap_create(rf_strategy *strategy, const rf_signature *signature, rf_overlap **out);
+void rf_overlap_free(rf_overlap **overlap);
+/* Part of the run in which the gradient of the update's variable i is placed. */
+uint32_t rf_overlap_part(const rf_overlap *overlap, uint32_t variable);
+/* The whole step, once frames[r] of this worker's replicas (NULL where examples[r] is 0) hold their inputs. */
+rf_result rf_overlap_run(rf_overlap *overlap, rf_frame *const *frames);
+
+/* ---- exchange_stats.c ---- */
+/* Around what exchanges gradients and values in a step. */
+typedef struct rf_exchange_mark {
+    double host_seconds, comm_seconds;
+    uint64_t bytes;
+} rf_exchange_mark;
+rf_exchange_mark rf_exchange_mark_now(const rf_strategy *strategy);
+/* Adds what was exchanged since the mark. `exposed`: seconds that no device had work meanwhile. */
+void rf_exchange_count(rf_strategy *strategy, const rf_exchange_mark *mark, double exposed);
 
 /* ---- trace.c ---- */
 rf_result rf_trace_run(rf_function *function, rf_signature *signature);

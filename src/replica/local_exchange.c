@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/platform.h"
+
 enum {
     CHUNK = 2048,                 /* elements summed at a time: stays in the first-level cache */
     ELEMENTS_PER_THREAD = 1 << 18 /* below this a second thread costs more than it saves */
@@ -91,22 +93,25 @@ void rf_sum_range(const float *const *from, uint32_t num_from, rf_range range, f
     run_job(&j);
 }
 
-static void run_pieces(const local_exchange *x, job *j, const rf_piece *pieces, uint32_t num_pieces)
+static void run_pieces(local_exchange *x, job *j, const rf_piece *pieces, uint32_t num_pieces)
 {
+    const uint64_t begin = rf_now_ns();
     j->num_replicas = x->num_replicas;
     for (uint32_t i = 0; i < num_pieces; i++) {
         j->owner = pieces[i].owner;
         j->begin = pieces[i].range.begin;
         j->end = pieces[i].range.end;
         run_job(j);
+        x->base.bytes += (j->end - j->begin) * sizeof(float);
     }
+    x->base.host_seconds += 1e-9 * (double)(rf_now_ns() - begin);
 }
 
 static rf_result reduce_scatter(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
                                 const float *const *contributions, float *const *sums)
 {
     job j = { .work = sum_range, .from = contributions, .to = sums };
-    run_pieces((const local_exchange *)exchange, &j, pieces, num_pieces);
+    run_pieces((local_exchange *)exchange, &j, pieces, num_pieces);
     return RF_OK;
 }
 
@@ -117,7 +122,7 @@ static rf_result all_gather(rf_exchange *exchange, const rf_piece *pieces, uint3
         if (pieces[i].owner == RF_OWNER_ALL)
             return RF_FAIL(RF_ERROR_INTERNAL, "all_gather: piece %u has no single owner", i);
     job j = { .work = copy_range, .from = from, .to = to };
-    run_pieces((const local_exchange *)exchange, &j, pieces, num_pieces);
+    run_pieces((local_exchange *)exchange, &j, pieces, num_pieces);
     return RF_OK;
 }
 
@@ -126,9 +131,55 @@ static void destroy(rf_exchange *exchange)
     rf_free(exchange);
 }
 
+/* ---- buckets: memory is so near that the caller's thread does it at once ---- */
+
+struct rf_bucket_exchange {
+    rf_exchange *exchange;
+    const rf_piece *pieces;
+    uint32_t num_pieces;
+};
+
+static rf_result open_bucket(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
+                             rf_bucket_exchange **out)
+{
+    rf_bucket_exchange *b = *out = RF_NEW(rf_bucket_exchange);
+    if (!b) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    *b = (rf_bucket_exchange){ exchange, pieces, num_pieces };
+    return RF_OK;
+}
+
+static rf_result reduce_bucket(rf_bucket_exchange *b, const float *const *contributions, float *const *sums)
+{
+    return reduce_scatter(b->exchange, b->pieces, b->num_pieces, contributions, sums);
+}
+
+static rf_result gather_bucket(rf_bucket_exchange *b, const float *const *from, float *const *to)
+{
+    return all_gather(b->exchange, b->pieces, b->num_pieces, from, to);
+}
+
+static bool bucket_done(const rf_bucket_exchange *bucket)
+{
+    (void)bucket;
+    return true;
+}
+
+static rf_result finish_bucket(rf_bucket_exchange *bucket)
+{
+    (void)bucket;
+    return RF_OK;
+}
+
+static void close_bucket(rf_bucket_exchange **bucket)
+{
+    rf_free(*bucket);
+    *bucket = NULL;
+}
+
 rf_result rf_local_exchange_create(uint32_t num_replicas, rf_exchange **out)
 {
-    static const rf_exchange_fns fns = { reduce_scatter, all_gather, destroy };
+    static const rf_exchange_fns fns = { reduce_scatter, all_gather,  destroy,       open_bucket, reduce_bucket,
+                                         gather_bucket,  bucket_done, finish_bucket, close_bucket };
     *out = NULL;
     local_exchange *x = RF_NEW(local_exchange);
     if (!x) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -55,6 +55,7 @@ rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t tr
 static void drop_programs(rf_signature *sig, uint32_t num_local)
 {
     for (uint32_t r = 0; sig->programs && r < num_local; r++) rf_program_destroy(&sig->programs[r]);
+    rf_overlap_free(&sig->overlap);
     for (uint32_t u = 0; u < sig->updates.count; u++) rf_update_unprepare(&sig->updates.items[u]);
     sig->prepared = false;
 }
@@ -105,8 +106,9 @@ static rf_result rebuild(rf_function *f, rf_signature *sig)
     if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_local);
     if (!sig->submission) sig->submission = RF_NEW_ARRAY(rf_frame *, 1 + RF_UPDATE_FRAMES * (size_t)sig->updates.count);
     if (!sig->programs || !sig->submission) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_prepare(&sig->updates.items[u]));
-    return RF_OK;
+    const bool overlap = rf_overlap_wanted(s, sig);
+    for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_prepare(&sig->updates.items[u], overlap));
+    return overlap ? rf_overlap_create(s, sig, &sig->overlap) : RF_OK;
 }
 
 rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
@@ -138,7 +140,9 @@ static void place_gradients(const rf_strategy *s, const rf_signature *sig, uint3
         const rf_update *update = &sig->updates.items[u];
         for (uint32_t i = 0; i < update->count; i++)
             *placements++ = (rf_program_placement){
-                update->gradients[i], { s->gradients.buffers[index], update->variables[i]->offset * sizeof(float) }
+                .value = update->gradients[i],
+                .at = { s->gradients.buffers[index], update->variables[i]->offset * sizeof(float) },
+                .part = sig->overlap ? rf_overlap_part(sig->overlap, i) : 0
             };
     }
 }

@@ -35,6 +35,7 @@ typedef struct build {
     rf_update *update;
     rf_updater *updater;
     uint32_t index;
+    const rf_update_part *part; /* whose pieces are meant */
 } build;
 
 static bool owned(const build *b, const rf_piece *piece)
@@ -67,8 +68,8 @@ static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
         rf_value unused;
         RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, i), hyper_desc, "hyper", &unused));
     }
-    for (uint32_t i = 0; i < b->update->pieces.count; i++) {
-        const rf_piece *piece = &b->update->pieces.items[i];
+    for (uint32_t i = 0; i < b->part->num_pieces; i++) {
+        const rf_piece *piece = &b->part->pieces[i];
         if (!owned(b, piece)) continue;
         const uint64_t count = piece->range.end - piece->range.begin;
         rf_value param, grad, slots[RF_MAX_SLOTS] = { 0 }, hyper;
@@ -130,21 +131,21 @@ typedef struct transfer {
     const char *name;
     const rf_flat *from; /* NULL: zeros */
     const rf_flat *to;
-    bool runs; /* everything, else pieces: */
-    bool mine; /* those that the replica owns, else the others */
+    enum { TRANSFER_RUNS, TRANSFER_PIECES, TRANSFER_OWNED, TRANSFER_OTHERS } what; /* RUNS: of the whole update */
 } transfer;
 
 static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recording *rec)
 {
     rf_gpu_buffer *from = t->from ? t->from->buffers[b->index] : NULL, *to = t->to->buffers[b->index];
-    for (uint32_t i = 0; t->runs && i < b->update->num_runs; i++) {
+    for (uint32_t i = 0; t->what == TRANSFER_RUNS && i < b->update->num_runs; i++) {
         const rf_range run = b->update->runs[i];
         RF_TRY(from ? copy_part(rec, from, to, run)
                     : rf_gpu_record_fill(rec, to, run.begin * sizeof(float), (run.end - run.begin) * sizeof(float), 0));
     }
-    for (uint32_t i = 0; !t->runs && i < b->update->pieces.count; i++) {
-        const rf_piece *piece = &b->update->pieces.items[i];
-        if (owned(b, piece) == t->mine) RF_TRY(copy_part(rec, from, to, piece->range));
+    for (uint32_t i = 0; t->what != TRANSFER_RUNS && i < b->part->num_pieces; i++) {
+        const rf_piece *piece = &b->part->pieces[i];
+        if (t->what == TRANSFER_PIECES || owned(b, piece) == (t->what == TRANSFER_OWNED))
+            RF_TRY(copy_part(rec, from, to, piece->range));
     }
     rf_gpu_record_host_barrier(rec);
     return RF_OK;
@@ -157,22 +158,25 @@ static rf_result make_recording(const build *b, const transfer *t, rf_gpu_record
     return rf_gpu_recording_end(*out);
 }
 
-static rf_result make_staging(const build *b, rf_update_replica *at)
+static rf_result make_staging(const build *b, rf_update_part_replica *at)
 {
     rf_strategy *s = b->updater->strategy;
     const rf_flat *gradients = rf_updater_gradients(b->updater), *values = &s->trainable.values;
-    RF_TRY(
-        make_recording(b, &(transfer){ "gradients down", gradients, &s->download, true, false }, &at->gradients_down));
-    RF_TRY(make_recording(b, &(transfer){ "gradients up", &s->upload, gradients, false, true }, &at->gradients_up));
+    const transfer down = { "gradients down", gradients, &s->download, TRANSFER_PIECES },
+                   up = { "gradients up", &s->upload, gradients, TRANSFER_OWNED },
+                   values_down = { "values down", values, &s->download, TRANSFER_OWNED },
+                   values_up = { "values up", &s->upload, values, TRANSFER_OTHERS };
+    RF_TRY(make_recording(b, &down, &at->gradients_down));
+    RF_TRY(make_recording(b, &up, &at->gradients_up));
     if (s->update_mode == RF_UPDATE_LOCAL) return RF_OK;
-    RF_TRY(make_recording(b, &(transfer){ "values down", values, &s->download, false, true }, &at->values_down));
-    return make_recording(b, &(transfer){ "values up", &s->upload, values, false, false }, &at->values_up);
+    RF_TRY(make_recording(b, &values_down, &at->values_down));
+    return make_recording(b, &values_up, &at->values_up);
 }
 
 /* ---- one replica ---- */
 
 /* Norms of pieces that all replicas have are taken on the first alone, so that all use the same number. */
-static rf_result list_norms(const build *b, rf_update_replica *at, uint32_t *num_owned)
+static rf_result list_norms(const build *b, rf_update_replica *at)
 {
     const rf_piece_list *pieces = &b->update->pieces;
     at->norm_pieces = RF_NEW_ARRAY(uint32_t, pieces->count);
@@ -180,7 +184,6 @@ static rf_result list_norms(const build *b, rf_update_replica *at, uint32_t *num
     const rf_updater_params *p = &b->updater->params;
     for (uint32_t i = 0; i < pieces->count; i++) {
         const rf_piece *piece = &pieces->items[i];
-        *num_owned += owned(b, piece);
         const uint32_t reader = piece->owner == RF_OWNER_ALL ? 0 : piece->owner;
         if ((p->variable_norms || p->global_norm) && reader == b->updater->strategy->first + b->index)
             at->norm_pieces[at->num_norms++] = i;
@@ -188,21 +191,29 @@ static rf_result list_norms(const build *b, rf_update_replica *at, uint32_t *num
     return RF_OK;
 }
 
+static rf_result build_part(const build *b)
+{
+    const rf_strategy *s = b->updater->strategy;
+    rf_update_part_replica *at = &b->part->replicas[b->index];
+    bool any = false;
+    for (uint32_t i = 0; i < b->part->num_pieces; i++) any = any || owned(b, &b->part->pieces[i]);
+    if (any) RF_TRY(make_program(b, "update", emit_apply, 0, &at->apply));
+    return s->num_replicas > 1 && s->replicas[b->index].staged ? make_staging(b, at) : RF_OK;
+}
+
 static rf_result build_replica(const build *b)
 {
     rf_update_replica *at = &b->update->replicas[b->index];
     const rf_strategy *s = b->updater->strategy;
-    uint32_t num_owned = 0;
-    RF_TRY(list_norms(b, at, &num_owned));
-    if (num_owned > 0) RF_TRY(make_program(b, "update", emit_apply, 0, &at->apply));
+    RF_TRY(list_norms(b, at));
+    for (uint32_t k = 0; k < b->update->num_parts; k++)
+        RF_TRY(build_part(&(build){ b->update, b->updater, b->index, &b->update->parts[k] }));
     if (at->num_norms > 0) RF_TRY(make_program(b, "norms", emit_norms, at->num_norms, &at->norms));
-    if (b->updater->params.accumulation_steps > 1) {
-        const rf_flat *totals = &b->updater->totals;
-        RF_TRY(make_program(b, "accumulate", emit_accumulate, 0, &at->accumulate));
-        RF_TRY(make_recording(b, &(transfer){ "first gradients", &s->gradients, totals, true, false }, &at->first));
-        RF_TRY(make_recording(b, &(transfer){ "clear gradients", NULL, totals, true, false }, &at->clear));
-    }
-    return s->num_replicas > 1 && s->replicas[b->index].staged ? make_staging(b, at) : RF_OK;
+    if (b->updater->params.accumulation_steps == 1) return RF_OK;
+    const rf_flat *totals = &b->updater->totals;
+    RF_TRY(make_program(b, "accumulate", emit_accumulate, 0, &at->accumulate));
+    RF_TRY(make_recording(b, &(transfer){ "first gradients", &s->gradients, totals, TRANSFER_RUNS }, &at->first));
+    return make_recording(b, &(transfer){ "clear gradients", NULL, totals, TRANSFER_RUNS }, &at->clear);
 }
 
 /* ---- the update ---- */
@@ -228,6 +239,24 @@ static rf_result list_ranges(rf_update *update, uint64_t max_piece)
     return RF_OK;
 }
 
+/* One part, or one for each bucket. */
+static rf_result list_parts(rf_update *update, uint32_t num_local, bool by_bucket)
+{
+    const rf_piece_list *pieces = &update->pieces;
+    update->parts = RF_NEW_ARRAY(rf_update_part, pieces->count);
+    if (!update->parts) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < pieces->count; i++) {
+        if (i == 0 || (by_bucket && pieces->items[i].bucket != pieces->items[i - 1].bucket))
+            update->parts[update->num_parts++].pieces = &pieces->items[i];
+        update->parts[update->num_parts - 1].num_pieces++;
+    }
+    for (uint32_t k = 0; k < update->num_parts; k++) {
+        update->parts[k].replicas = RF_NEW_ARRAY(rf_update_part_replica, num_local);
+        if (!update->parts[k].replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    return RF_OK;
+}
+
 static rf_result make_room(rf_update *update, const rf_updater *u)
 {
     const uint32_t replicas = u->strategy->num_local;
@@ -247,7 +276,7 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
                : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-static rf_result prepare(rf_update *update)
+static rf_result prepare(rf_update *update, bool by_bucket)
 {
     rf_updater *u = update->updater;
     RF_REQUIRE(
@@ -261,16 +290,17 @@ static rf_result prepare(rf_update *update)
     rf_variables_sort(update->sorted, update->count);
     RF_TRY(list_ranges(update, u->strategy->max_piece));
     RF_TRY(rf_pieces_restrict(&u->plan, update->spans, update->count, u->params.variable_norms, &update->pieces));
+    RF_TRY(list_parts(update, u->strategy->num_local, by_bucket));
     RF_TRY(make_room(update, u));
     for (uint32_t r = 0; r < u->strategy->num_local; r++)
-        RF_TRY(
-            rf_error_context(build_replica(&(build){ update, u, r }), "update on replica %u", u->strategy->first + r));
+        RF_TRY(rf_error_context(build_replica(&(build){ update, u, r, NULL }), "update on replica %u",
+                                u->strategy->first + r));
     return RF_OK;
 }
 
-rf_result rf_update_prepare(rf_update *update)
+rf_result rf_update_prepare(rf_update *update, bool by_bucket)
 {
-    const rf_result r = prepare(update);
+    const rf_result r = prepare(update, by_bucket);
     if (r < 0) rf_update_unprepare(update);
     return r;
 }
@@ -279,18 +309,29 @@ static void free_replica(rf_update_replica *at)
 {
     rf_program_destroy(&at->accumulate);
     rf_program_destroy(&at->norms);
-    rf_program_destroy(&at->apply);
-    rf_gpu_recording *recs[] = { at->first,        at->clear,       at->gradients_down,
-                                 at->gradients_up, at->values_down, at->values_up };
-    for (size_t i = 0; i < sizeof(recs) / sizeof(recs[0]); i++) rf_gpu_recording_destroy(&recs[i]);
+    rf_gpu_recording_destroy(&at->first);
+    rf_gpu_recording_destroy(&at->clear);
     rf_free(at->norm_pieces);
+}
+
+static void free_part(rf_update_part *part, uint32_t num_local)
+{
+    for (uint32_t r = 0; part->replicas && r < num_local; r++) {
+        rf_update_part_replica *at = &part->replicas[r];
+        rf_program_destroy(&at->apply);
+        rf_gpu_recording *recs[] = { at->gradients_down, at->gradients_up, at->values_down, at->values_up };
+        for (size_t i = 0; i < sizeof(recs) / sizeof(recs[0]); i++) rf_gpu_recording_destroy(&recs[i]);
+    }
+    rf_free(part->replicas);
 }
 
 /* Nothing of it may be in flight. */
 void rf_update_unprepare(rf_update *update)
 {
-    for (uint32_t r = 0; update->replicas && r < update->updater->strategy->num_local; r++)
-        free_replica(&update->replicas[r]);
+    const uint32_t num_local = update->updater->strategy->num_local;
+    for (uint32_t r = 0; update->replicas && r < num_local; r++) free_replica(&update->replicas[r]);
+    for (uint32_t k = 0; k < update->num_parts; k++) free_part(&update->parts[k], num_local);
+    rf_free(update->parts);
     rf_free(update->replicas);
     rf_free(update->sorted);
     rf_free(update->spans);

@@ -36,8 +36,8 @@ static rf_result give(const rf_update_plan_params *p, rf_range range, uint32_t o
     return RF_OK;
 }
 
-/* One run of adjacent spans: buckets from its end, each cut into one shard per replica. */
-static rf_result shard_run(const rf_update_plan_params *p, uint32_t first, uint32_t count, uint64_t *counts,
+/* One run of adjacent spans: buckets from its end, each cut into one shard per owner. */
+static rf_result share_run(const rf_update_plan_params *p, uint32_t first, uint32_t count, uint64_t *counts,
                            rf_range *shards, uint32_t *bucket, rf_piece_list *pieces, uint64_t *slot_counts)
 {
     for (uint32_t i = 0; i < count; i++) counts[i] = p->spans[first + i].end - p->spans[first + i].begin;
@@ -47,10 +47,11 @@ static rf_result shard_run(const rf_update_plan_params *p, uint32_t first, uint3
     rf_result r = RF_OK;
     for (uint32_t b = 0; r >= 0 && b < num_buckets; b++, ++*bucket) {
         const uint64_t base = p->spans[first].begin + buckets[b].begin;
-        const uint32_t owners = p->central ? 1 : p->num_replicas;
+        const uint32_t owners = p->central || !p->sharded ? 1 : p->num_replicas;
         rf_shard_ranges(buckets[b].end - buckets[b].begin, p->granularity, owners, shards);
         for (uint32_t o = 0; r >= 0 && o < owners; o++)
-            r = give(p, (rf_range){ base + shards[o].begin, base + shards[o].end }, o, *bucket, pieces, slot_counts);
+            r = give(p, (rf_range){ base + shards[o].begin, base + shards[o].end }, p->sharded ? o : RF_OWNER_ALL,
+                     *bucket, pieces, slot_counts);
     }
     rf_free(buckets);
     return r;
@@ -70,10 +71,8 @@ rf_result rf_update_plan_make(const rf_update_plan_params *p, rf_piece_list *pie
         const rf_range run = { p->spans[first].begin, p->spans[end - 1].end };
         if (p->num_replicas == 1)
             r = give(p, run, 0, bucket++, pieces, slot_counts);
-        else if (!p->sharded)
-            r = give(p, run, RF_OWNER_ALL, bucket++, pieces, slot_counts);
         else
-            r = shard_run(p, first, end - first, counts, shards, &bucket, pieces, slot_counts);
+            r = share_run(p, first, end - first, counts, shards, &bucket, pieces, slot_counts);
         end = first;
     }
     rf_free(counts);

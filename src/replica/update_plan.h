@@ -24,7 +24,7 @@ typedef struct rf_update_plan_params {
     const rf_range *spans; /* one per variable, ascending, not overlapping, borders at multiples of `granularity` */
     uint32_t num_spans;
     uint32_t num_replicas;
-    bool sharded; /* cut into buckets and shards; else pieces are owned by all */
+    bool sharded; /* buckets are cut into shards; else every piece is owned by all */
     bool central; /* with `sharded`: replica 0 owns every piece */
     uint64_t bucket_elements, granularity;
     uint64_t max_piece; /* longest piece in elements (a descriptor's reach), a multiple of `granularity` */

@@ -19,7 +19,7 @@ static bool is_due(const rf_updater *u)
 
 /* ---- numbers of the update ---- */
 
-static void compute_hypers(rf_update *update)
+void rf_update_compute_hypers(rf_update *update)
 {
     const rf_updater *u = update->updater;
     for (uint32_t i = 0; i < update->num_hypers; i++) {
@@ -28,10 +28,10 @@ static void compute_hypers(rf_update *update)
     }
 }
 
-static rf_result acquire_apply(rf_update *update, uint32_t index, rf_frame **frame)
+rf_result rf_update_acquire_apply(rf_update *update, uint32_t part, uint32_t index, rf_frame **frame)
 {
     const rf_updater *u = update->updater;
-    RF_TRY(rf_program_acquire(update->replicas[index].apply, 0, frame));
+    RF_TRY(rf_program_acquire(update->parts[part].replicas[index].apply, 0, frame));
     const size_t count = u->params.hyper_count;
     const bool perturbed = u->strategy->first + index == u->strategy->perturbed;
     for (uint32_t i = 0; i < update->num_hypers; i++) {
@@ -54,8 +54,8 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
         ++*count;
     }
     if (u->strategy->num_replicas > 1 || wants_norms(u) || !is_due(u)) return RF_OK;
-    compute_hypers(update);
-    RF_TRY(acquire_apply(update, index, &frames[*count]));
+    rf_update_compute_hypers(update);
+    RF_TRY(rf_update_acquire_apply(update, 0, index, &frames[*count]));
     ++*count;
     return RF_OK;
 }
@@ -64,13 +64,7 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
 
 static rf_result submit_one(rf_strategy *s, uint32_t index, rf_gpu_recording *rec)
 {
-    return rec ? rf_replica_submit_recordings(&s->replicas[index], &rec, 1) : RF_OK;
-}
-
-/* Host addresses for the exchange: device memory itself where it is mapped, else staging. */
-static float *reachable(const rf_strategy *s, uint32_t index, const rf_flat *flat, const rf_flat *staging)
-{
-    return rf_flat_mapped(s->replicas[index].staged ? staging : flat, index);
+    return rf_replica_submit_one(&s->replicas[index], rec);
 }
 
 static rf_result reduce_gradients(rf_update *update, const uint32_t *examples)
@@ -81,16 +75,18 @@ static rf_result reduce_gradients(rf_update *update, const uint32_t *examples)
     for (uint32_t r = 0; r < s->num_local; r++) {
         /* Sums over several steps hold something whatever this step's share was. */
         const bool contributes = examples[r] > 0 || u->params.accumulation_steps > 1;
-        if (contributes) RF_TRY(submit_one(s, r, update->replicas[r].gradients_down));
-        update->from[r] = contributes ? reachable(s, r, gradients, &s->download) : NULL;
-        update->to[r] = reachable(s, r, gradients, &s->upload);
+        if (contributes) RF_TRY(submit_one(s, r, update->parts[0].replicas[r].gradients_down));
+        update->from[r] = contributes ? rf_replica_reachable(s, r, gradients, &s->download) : NULL;
+        update->to[r] = rf_replica_reachable(s, r, gradients, &s->upload);
     }
     RF_TRY(rf_strategy_wait(s));
-    const uint64_t begin = rf_span_begin();
+    const uint64_t begin = rf_span_begin(), start = rf_now_ns();
+    const rf_exchange_mark mark = rf_exchange_mark_now(s);
     RF_TRY(s->exchange->fns->reduce_scatter(s->exchange, update->pieces.items, update->pieces.count, update->from,
                                             update->to));
+    rf_exchange_count(s, &mark, 1e-9 * (double)(rf_now_ns() - start));
     rf_span_end(begin, "replica", "reduce");
-    for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(submit_one(s, r, update->replicas[r].gradients_up));
+    for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(submit_one(s, r, update->parts[0].replicas[r].gradients_up));
     return RF_OK;
 }
 
@@ -156,13 +152,13 @@ static rf_result reduce_norms(rf_update *update)
 static rf_result apply(rf_update *update)
 {
     rf_strategy *s = update->updater->strategy;
-    compute_hypers(update);
+    rf_update_compute_hypers(update);
     for (uint32_t r = 0; r < s->num_local; r++)
-        if (update->replicas[r].apply) RF_TRY(acquire_apply(update, r, &update->frames[r]));
+        if (update->parts[0].replicas[r].apply) RF_TRY(rf_update_acquire_apply(update, 0, r, &update->frames[r]));
     for (uint32_t r = 0; r < s->num_local; r++) {
-        if (!update->replicas[r].apply) continue;
+        if (!update->parts[0].replicas[r].apply) continue;
         RF_TRY(rf_replica_submit_frames(&s->replicas[r], &update->frames[r], 1));
-        RF_TRY(submit_one(s, r, update->replicas[r].values_down));
+        RF_TRY(submit_one(s, r, update->parts[0].replicas[r].values_down));
     }
     return RF_OK;
 }
@@ -172,15 +168,17 @@ static rf_result gather_values(rf_update *update)
     rf_strategy *s = update->updater->strategy;
     const rf_flat *values = &s->trainable.values;
     for (uint32_t r = 0; r < s->num_local; r++) {
-        update->from[r] = reachable(s, r, values, &s->download);
-        update->to[r] = reachable(s, r, values, &s->upload);
+        update->from[r] = rf_replica_reachable(s, r, values, &s->download);
+        update->to[r] = rf_replica_reachable(s, r, values, &s->upload);
     }
     RF_TRY(rf_strategy_wait(s));
-    const uint64_t begin = rf_span_begin();
+    const uint64_t begin = rf_span_begin(), start = rf_now_ns();
+    const rf_exchange_mark mark = rf_exchange_mark_now(s);
     RF_TRY(s->exchange->fns->all_gather(s->exchange, update->pieces.items, update->pieces.count, update->from,
                                         update->to));
+    rf_exchange_count(s, &mark, 1e-9 * (double)(rf_now_ns() - start));
     rf_span_end(begin, "replica", "gather");
-    for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(submit_one(s, r, update->replicas[r].values_up));
+    for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(submit_one(s, r, update->parts[0].replicas[r].values_up));
     return RF_OK;
 }
 
@@ -206,17 +204,24 @@ static rf_result begin_totals(rf_update *update, const uint32_t *examples)
     return RF_OK;
 }
 
-rf_result rf_update_finish(rf_update *update, const uint32_t *examples)
+void rf_update_count(rf_update *update)
 {
     rf_updater *u = update->updater;
-    if (u->params.accumulation_steps > 1 && u->accumulated == 0) RF_TRY(begin_totals(update, examples));
     if (is_due(u)) {
-        RF_TRY(finish_due(update, examples));
         u->iterations++;
         u->accumulated = 0;
+        if (u->strategy->num_replicas > 1) u->strategy->stats.updates++;
     } else {
         u->accumulated++;
     }
     for (uint32_t i = 0; i < update->count; i++) update->variables[i]->updater = u;
+}
+
+rf_result rf_update_finish(rf_update *update, const uint32_t *examples)
+{
+    const rf_updater *u = update->updater;
+    if (u->params.accumulation_steps > 1 && u->accumulated == 0) RF_TRY(begin_totals(update, examples));
+    if (is_due(u)) RF_TRY(finish_due(update, examples));
+    rf_update_count(update);
     return RF_OK;
 }
