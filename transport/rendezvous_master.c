@@ -76,8 +76,11 @@ static rf_result admit(rf_bootstrap *b, rf_channel *channel)
         rf_channel_destroy(&channel);
         return RF_OK;
     }
-    bool changed = false;
-    if (rank != 0 && b->out->channels[rank]) RF_TRY(hear_join(b, rank, &changed)); /* or has that one gone? */
+    /* Who has the rank may have gone since: that is known when everything it sent has been read. */
+    for (bool heard = rank != 0; heard && b->out->channels[rank];) {
+        heard = false;
+        RF_TRY(hear_join(b, rank, &heard));
+    }
     if (rank == 0 || b->out->channels[rank]) {
         const rf_result r = RF_FAIL(
             RF_ERROR_INVALID_ARGUMENT, "two processes say they are rank %u: %s and %s; start each rank once", rank,

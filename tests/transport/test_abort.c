@@ -26,13 +26,13 @@ static float values[COUNT];
 
 static int leave(rf_comm *comm, const plan *p)
 {
-    rf_comm_request *request;
+    rf_comm_request *request = NULL;
     if (p->pending)
         EXPECT(rf_comm_start_all_reduce(comm, values, values, COUNT, RF_F32, RF_COMM_SUM, NULL, &request) == RF_OK);
     rf_comm_abort(comm, reason);
     if (p->ending == EXIT) _exit(0);
     if (p->ending == KILL) kill(getpid(), SIGKILL);
-    return 0;
+    return p->pending && rf_comm_wait(&request) != RF_ERROR_PEER_LOST;
 }
 
 static int work(rf_comm *comm, void *user)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -267,6 +268,7 @@ static void test_restarted(void **state)
     fleet_start_rank(f, 1);
     sleep_ms(200);
     kill(f->pids[1], SIGKILL);
+    assert_int_equal(waitpid(f->pids[1], NULL, 0), f->pids[1]); /* before that there are two of it */
     fleet_start_rank(f, 1);
     fleet_start_rank(f, 2);
     check_joined(f);
