@@ -167,8 +167,6 @@ static void draw_chart(plot_canvas *c, const plot_chart *chart, double left, dou
         return;
     }
     f.x = plot_make_axis(x[0], x[1], 8, true);
-    /* The curves end where the data does. */
-    f.x.low = x[0] < x[1] ? x[0] - fmod(x[0], f.x.step) : f.x.low;
     f.y = plot_make_axis(y[0], y[1], 6, false);
     draw_axes(c, &f, x_title(chart));
     for (size_t i = 0; i < chart->count; i++)

@@ -188,7 +188,6 @@ static void print_chart(FILE *out, screen *s, const plot_chart *chart)
         return;
     }
     s->x = plot_make_axis(x[0], x[1], s->columns / 10, true);
-    s->x.low = x[0] < x[1] ? x[0] - fmod(x[0], s->x.step) : s->x.low;
     s->y = plot_make_axis(y[0], y[1], 5, false);
     memset(s->dots, 0, (size_t)ROWS * (size_t)s->columns);
     memset(s->owner, 0, (size_t)ROWS * (size_t)s->columns);
