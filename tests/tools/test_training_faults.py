@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training program under `ringfire run` loses a worker: the others say so and ask to be started again, the launcher
+names the cause, and with checkpoints the job goes on where it was.
+
+Usage: test_training_faults.py RINGFIRE FIT_CALLBACKS"""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+RINGFIRE, TRAINER = map(os.path.abspath, sys.argv[1:3])
+WORKERS = 3
+# Leaves the worker's process number and how it ended. The launcher's SIGTERM is the worker's to answer.
+WRAP = ('trap "" TERM; "$0" "$@" & echo $! >pid.$RINGFIRE_EPOCH.$RINGFIRE_RANK.part; '
+        'mv pid.$RINGFIRE_EPOCH.$RINGFIRE_RANK.part pid.$RINGFIRE_EPOCH.$RINGFIRE_RANK; '
+        'wait $!; code=$?; echo $code >code.$RINGFIRE_EPOCH.$RINGFIRE_RANK; exit $code')
+
+
+def idx(rank, sizes, data):
+    return bytes([0, 0, 8, rank]) + b"".join(s.to_bytes(4, "big") for s in sizes) + data
+
+
+class Training(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        pixels = b"".join(bytes((7 * i + k * (i % 10)) % 256 for k in range(784)) for i in range(70))
+        for stem in ("train", "t10k"):
+            (self.folder / (stem + "-images-idx3-ubyte")).write_bytes(idx(3, (70, 28, 28), pixels))
+            (self.folder / (stem + "-labels-idx1-ubyte")).write_bytes(idx(1, (70,), bytes(i % 10 for i in range(70))))
+
+    def start(self, options, *arguments):
+        self.out, self.err = self.folder / "out", self.folder / "err"
+        with open(self.out, "w") as out, open(self.err, "w") as err:
+            process = subprocess.Popen(
+                [RINGFIRE, "run", "-n", str(WORKERS), *options, "sh", "-c", WRAP, TRAINER, "--data", str(self.folder), "--devices", "llvmpipe",
+                 "--batch-size", "8", *map(str, arguments)],
+                stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=self.folder,
+                env={**os.environ, "RINGFIRE_PEER_TIMEOUT": "2", "TMPDIR": str(self.folder)})
+        self.addCleanup(lambda: (process.poll() is None and process.kill(), process.wait()))
+        return process
+
+    def texts(self):
+        return self.out.read_text() + self.err.read_text()
+
+    def await_epoch(self, process, number, seconds=240):
+        until = time.monotonic() + seconds
+        while "Epoch %d/" % number not in self.out.read_text():
+            if process.poll() is not None or time.monotonic() > until:
+                if "matches 'llvmpipe'" in self.err.read_text():
+                    self.skipTest("lavapipe is not installed")
+                self.fail("no epoch %d: %s" % (number, self.texts()))
+            time.sleep(0.01)
+
+    def kill(self, rank):
+        os.kill(int((self.folder / ("pid.0.%d" % rank)).read_text()), signal.SIGKILL)
+        return time.monotonic()
+
+    def test_killed_worker(self):
+        process = self.start([], "--epochs", 100000)
+        self.await_epoch(process, 2)
+        begin = self.kill(1)
+        codes = [self.folder / ("code.0.%d" % r) for r in range(WORKERS)]
+        while not all(c.exists() and c.read_text() for c in codes) and time.monotonic() < begin + 20:
+            time.sleep(0.01)
+        seconds = time.monotonic() - begin
+        self.assertEqual(process.wait(30), 137, self.texts())
+        self.assertEqual([c.read_text().strip() for c in codes], ["75", "137", "75"], self.texts())
+        errors = self.err.read_text()
+        self.assertEqual(len(re.findall(r"^\[[02]\] .*rank 1 \(127\.0\.0\.1\) was lost", errors, re.M)), 2, errors)
+        self.assertIn("ringfire: rank 1 on localhost failed with exit status 137", errors)
+        self.assertLess(seconds, 5)
+        print("all had ended %.2f s after the kill" % seconds)
+
+    def test_restart_goes_on(self):
+        """The same end as without the loss."""
+        epochs = 8
+        self.assertEqual(self.start([], "--epochs", epochs, "--checkpoint-dir", "undisturbed").wait(300), 0, self.texts())
+        undisturbed = re.search(r"Eval loss: .*", self.out.read_text()).group()
+        for file in self.folder.glob("pid.*"):
+            file.unlink()
+        process = self.start(["--max-restarts", "1"], "--epochs", epochs, "--checkpoint-dir", "disturbed")
+        self.await_epoch(process, 3)
+        self.kill(2)
+        self.assertEqual(process.wait(300), 0, self.texts())
+        out = self.out.read_text()
+        self.assertIn("ringfire: rank 2 on localhost failed with exit status 137", self.err.read_text())
+        numbers = [int(n) for n in re.findall(r"Epoch (\d+)/%d:" % epochs, out)]
+        self.assertEqual(numbers.count(1), 1, out)  # the first epochs were not done again
+        self.assertEqual(numbers[-1], epochs, out)
+        self.assertEqual(re.findall(r"Eval loss: .*", out)[-1], undisturbed)
+
+
+if __name__ == "__main__":
+    result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromTestCase(Training))
+    sys.exit(0 if result.wasSuccessful() else 1)
