@@ -13,7 +13,7 @@ ALLOWED = {
     "src/exec": {"ringfire", "base", "graph", "ops", "gpu", "exec", "jansson"},
     "src/replica": {"ringfire", "base", "graph", "exec", "gpu", "replica", "transport"},
     "src/data": {"ringfire", "base", "data", "zlib"},
-    "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "protobuf", "png"},
+    "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "jansson", "protobuf", "png"},
     "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "train", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
     "tools": {"ringfire", "jansson", "cairo", "own"},

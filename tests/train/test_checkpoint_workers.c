@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints of jobs of several processes: exact on as many, and from any number to any other. */
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "../replica/mw_model.h"
+#include "train/checkpoint.h"
+
+enum { BATCH = 24, STOP = 7, TOTAL = 12 };
+
+/* Steps `from` to `to`, after a restore where from > 0; then a save where `save` is set. */
+typedef struct part {
+    char path[128];
+    uint32_t from, to;
+    bool save, async, bad_path;
+} part;
+
+static rf_result check_failure(worker *w, rf_checkpoint *c)
+{
+    EXPECT_FAILS(rf_checkpoint_save(c, "/nonexistent/x.rfck", NULL), RF_ERROR_IO, "/nonexistent",
+                 w->rank > 0 ? "rank 0: " : "");
+    EXPECT_FAILS(rf_checkpoint_restore(c, "/nonexistent/x.rfck", NULL), RF_ERROR_NOT_FOUND, "/nonexistent",
+                 w->rank > 0 ? "rank 0: " : "");
+    return RF_OK;
+}
+
+static rf_result train_part(worker *w)
+{
+    const part *p = w->user;
+    const training t = { .batch = BATCH, .optimizer = { .kind = RF_OPTIMIZER_ADAM, .accumulation_steps = 2 } };
+    net n;
+    rf_checkpoint *c;
+    if (p->from > 0) rf_strategy_set_seed(w->strategy, 1234); /* the checkpoint's is used */
+    GO(net_create(w, &t, &n));
+    GO(rf_checkpoint_create(w->strategy, &c));
+    GO(rf_checkpoint_add_model(c, "model", n.model));
+    GO(rf_checkpoint_add_optimizer(c, "optimizer", n.optimizer));
+    GO(rf_checkpoint_add_metric(c, "accuracy", n.accuracy));
+    GO(rf_checkpoint_add_function(c, "step", n.step));
+    if (p->bad_path) GO(check_failure(w, c));
+    /* Only the chief sees the file: the others need no shared directory. */
+    if (p->from > 0) GO(rf_checkpoint_restore(c, w->rank == 0 ? p->path : "elsewhere", NULL));
+    for (uint32_t i = p->from; i < p->to; i++) {
+        float loss;
+        GO(net_step(w, &n, i, BATCH, &loss));
+        w->report->losses[i - p->from] = loss;
+        w->report->steps = i + 1 - p->from;
+    }
+    if (p->save) GO(rf_checkpoint_save(c, w->rank == 0 ? p->path : "elsewhere", &(rf_save_params){ .async = p->async }));
+    GO(rf_checkpoint_wait(c));
+    GO(rf_strategy_check_identical(w->strategy, NULL, NULL));
+    GO(rf_metric_result(n.accuracy, &w->report->numbers[0]));
+    GO(net_hash(&n, &w->report->hash));
+    rf_checkpoint_destroy(&c);
+    return RF_OK;
+}
+
+static void run_part(job_params job, const part *p, report reports[MAX_WORKERS])
+{
+    job.user = p;
+    run_job(&job, train_part, reports);
+    check_job(reports, job.num_workers);
+}
+
+/* Trained by `a` to the stop, from there by `b`; compared with `a` alone. */
+static void move(job_params a, job_params b, double tolerance, bool async)
+{
+    static report whole[MAX_WORKERS], before[MAX_WORKERS], after[MAX_WORKERS];
+    part p = { .to = TOTAL };
+    snprintf(p.path, sizeof(p.path), "/tmp/ringfire-test-%d.rfck", (int)getpid());
+    run_part(a, &p, whole);
+    p = (part){ .to = STOP, .save = true, .async = async, .bad_path = true };
+    snprintf(p.path, sizeof(p.path), "/tmp/ringfire-test-%d.rfck", (int)getpid());
+    run_part(a, &p, before);
+    p.save = p.bad_path = false;
+    p.from = STOP;
+    p.to = TOTAL;
+    run_part(b, &p, after);
+    unlink(p.path);
+    for (uint32_t i = 0; i < TOTAL - STOP; i++) {
+        const double got = after[0].losses[i], want = whole[0].losses[STOP + i];
+        if (!(fabs(got - want) <= tolerance * fabs(want))) fail_msg("step %u: %.9g, not %.9g", STOP + i, got, want);
+    }
+    if (tolerance > 0) return;
+    assert_true(after[0].hash == whole[0].hash);
+    assert_true(after[0].numbers[0] == whole[0].numbers[0]);
+}
+
+static const job_params two = { .num_workers = 2, .devices = { "llvmpipe", "SwiftShader" } };
+static const job_params two_again = { .num_workers = 2,
+                                      .devices = { "llvmpipe", "SwiftShader" },
+                                      .mirrored = { .bucket_bytes = 2000 } };
+static const job_params three = { .num_workers = 2, .devices = { "SwiftShader,llvmpipe", "llvmpipe" } };
+static const job_params one = { .num_workers = 1, .devices = { "llvmpipe" } };
+
+static void exact(void **state)
+{
+    (void)state;
+    move(two, two, 0, false);
+}
+
+static void from_two_to_one(void **state)
+{
+    (void)state;
+    move(two_again, one, 1e-5, true);
+}
+
+static void from_one_to_three(void **state)
+{
+    (void)state;
+    move(one, three, 1e-5, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact),
+        cmocka_unit_test(from_two_to_one),
+        cmocka_unit_test(from_one_to_three),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

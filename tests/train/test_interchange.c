@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* safetensors and .npy: round trips, a reader that is not ours, files that lie. */
+#include <ringfire/interchange.h>
+
+#include "run_state.h"
+
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+    static char path[160];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return path;
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    scratch(folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    scratch_remove(folder);
+    return 0;
+}
+
+/* Arrays that count 0, 1, 2, ... */
+static float f32[6] = { 0, 1, 2, 3, 4, 5 };
+static uint16_t f16[3] = { 0, 0x3c00, 0x4000 }, bf16[3] = { 0, 0x3f80, 0x4000 };
+static int32_t i32[2] = { 0, 1 };
+static int64_t i64[3] = { 0, 1, 2 };
+static uint8_t u8[5] = { 0, 1, 2, 3, 4 };
+static const rf_named_array arrays[] = {
+    { "bytes", { RF_U8, { 2, { 5, 1 } }, u8 } },   { "a/kernel", { RF_F32, { 2, { 2, 3 } }, f32 } },
+    { "half", { RF_F16, { 1, { 3 } }, f16 } },     { "brain", { RF_BF16, { 1, { 3 } }, bf16 } },
+    { "labels", { RF_I32, { 1, { 2 } }, i32 } },   { "wide \"\xc3\xa9\"", { RF_I64, { 3, { 1, 3, 1 } }, i64 } },
+    { "scalar", { RF_F32, { 0, { 0 } }, f32 } },   { "none", { RF_F32, { 2, { 0, 4 } }, f32 } },
+};
+enum { NUM_ARRAYS = sizeof(arrays) / sizeof(arrays[0]) };
+static const char *const dtypes[] = { [RF_F32] = "F32", [RF_F16] = "F16", [RF_BF16] = "BF16",
+                                      [RF_I32] = "I32", [RF_U8] = "U8",   [RF_I64] = "I64" };
+
+/* What somebody else's reader makes of it. */
+static void check_elsewhere(const char *path, const rf_named_array *a)
+{
+    char shape[64] = "scalar", command[700];
+    for (int32_t i = 0, n = 0; i < a->array.shape.rank; i++)
+        n += snprintf(shape + n, sizeof(shape) - (size_t)n, "%s%lld", i ? "x" : "", (long long)a->array.shape.dim[i]);
+    snprintf(command, sizeof(command), "%s %s %s '%s' %s %s", PYTHON, READER, path, a->name, dtypes[a->array.dtype], shape);
+    if (system(command) != 0) fail_msg("%s", command);
+}
+
+static void safetensors(void **state)
+{
+    (void)state;
+    const char *path = in_folder("x.safetensors");
+    OK(rf_safetensors_write(path, arrays, NUM_ARRAYS));
+    rf_array_set set;
+    OK(rf_safetensors_read(path, &set));
+    assert_int_equal(set.count, NUM_ARRAYS);
+    for (uint32_t i = 0; i < NUM_ARRAYS; i++) {
+        const rf_named_array *got = NULL;
+        for (uint32_t k = 0; k < set.count; k++)
+            if (strcmp(set.items[k].name, arrays[i].name) == 0) got = &set.items[k];
+        assert_non_null(got);
+        assert_int_equal(got->array.dtype, arrays[i].array.dtype);
+        assert_true(rf_shape_equal(got->array.shape, arrays[i].array.shape));
+        assert_memory_equal(got->array.data, arrays[i].array.data,
+                            (size_t)rf_shape_count(got->array.shape) * rf_dtype_size(got->array.dtype));
+        check_elsewhere(path, &arrays[i]);
+    }
+    rf_array_set_free(&set);
+    OK(rf_safetensors_write(path, NULL, 0));
+    OK(rf_safetensors_read(path, &set));
+    assert_int_equal(set.count, 0);
+    rf_array_set_free(&set);
+    const rf_named_array twice[] = { arrays[0], arrays[0] };
+    FAILS(rf_safetensors_write(path, twice, 2), RF_ERROR_INVALID_ARGUMENT, "same name");
+    FAILS(rf_safetensors_read(in_folder("missing"), &set), RF_ERROR_NOT_FOUND, "missing");
+}
+
+static void write_bytes(const char *path, uint64_t length, const char *header, size_t data)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    for (int i = 0; i < 8; i++) fputc((int)(length >> 8 * i & 255), file);
+    fputs(header, file);
+    for (size_t i = 0; i < data; i++) fputc(0, file);
+    fclose(file);
+}
+
+#define ENTRY(shape, begin, end) "{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[" #begin "," #end "]}"
+static void hostile_safetensors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        size_t data;
+        rf_result result;
+        const char *part;
+    } cases[] = {
+        { "[]", 0, RF_ERROR_CORRUPT_DATA, "no JSON object" },
+        { " {}", 0, RF_ERROR_CORRUPT_DATA, "does not begin" },
+        { "{\"a\":", 0, RF_ERROR_CORRUPT_DATA, "JSON" },
+        { "{\"a\":1}", 0, RF_ERROR_CORRUPT_DATA, "offsets" },
+        { "{\"a\":" ENTRY("[1]", 0, 4) "}", 3, RF_ERROR_CORRUPT_DATA, "end of the file" },
+        { "{\"a\":" ENTRY("[1]", 0, 4) "}", 5, RF_ERROR_CORRUPT_DATA, "belong to no tensor" },
+        { "{\"a\":" ENTRY("[2]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "do not give its length" },
+        { "{\"a\":" ENTRY("[1]", 4, 8) "}", 8, RF_ERROR_CORRUPT_DATA, "gap" },
+        { "{\"a\":" ENTRY("[1]", 0, 4) ",\"b\":" ENTRY("[1]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "overlaps" },
+        { "{\"a\":" ENTRY("[1]", 0, 4) ",\"a\":" ENTRY("[1]", 4, 8) "}", 8, RF_ERROR_CORRUPT_DATA, "duplicate" },
+        { "{\"a\":" ENTRY("[1]", 8, 4) "}", 8, RF_ERROR_CORRUPT_DATA, "offsets" },
+        { "{\"a\":" ENTRY("[-1]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "shape" },
+        { "{\"a\":" ENTRY("[4294967296,4294967296,4]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "larger" },
+        { "{\"a\":" ENTRY("[4611686018427387904]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "length" },
+        { "{\"a\":" ENTRY("[1,1,1,1,1,1,1]", 0, 4) "}", 4, RF_ERROR_UNSUPPORTED, "7 dimensions" },
+        { "{\"a\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, RF_ERROR_UNSUPPORTED, "F64" },
+        { "{\"__metadata__\":{\"a\":1}}", 0, RF_ERROR_CORRUPT_DATA, "__metadata__" },
+        { "{\"__metadata__\":[]}", 0, RF_ERROR_CORRUPT_DATA, "__metadata__" },
+    };
+    const char *path = in_folder("bad.safetensors");
+    rf_array_set set;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        write_bytes(path, strlen(cases[i].header), cases[i].header, cases[i].data);
+        FAILS(rf_safetensors_read(path, &set), cases[i].result, cases[i].part);
+        assert_true(set.count == 0 && !set.items);
+    }
+    write_bytes(path, UINT64_MAX, "{}", 0);
+    FAILS(rf_safetensors_read(path, &set), RF_ERROR_CORRUPT_DATA, "header of 18446744073709551615 bytes");
+    write_bytes(path, 3, "{}", 0);
+    FAILS(rf_safetensors_read(path, &set), RF_ERROR_CORRUPT_DATA, "header of 3 bytes");
+    write_bytes(path, 60, "{\"__metadata__\":{\"format\":\"pt\"}}                            ", 0);
+    OK(rf_safetensors_read(path, &set)); /* spaces at the end are padding */
+    rf_array_set_free(&set);
+    FILE *file = fopen(path, "wb");
+    fputs("1234567", file);
+    fclose(file);
+    FAILS(rf_safetensors_read(path, &set), RF_ERROR_CORRUPT_DATA, "too short");
+}
+
+static void npy(void **state)
+{
+    (void)state;
+    const char *path = in_folder("x.npy");
+    rf_array got;
+    for (uint32_t i = 0; i < NUM_ARRAYS; i++) {
+        const rf_array *a = &arrays[i].array;
+        if (a->dtype == RF_BF16) {
+            FAILS(rf_npy_write(path, a), RF_ERROR_UNSUPPORTED, "bf16");
+            continue;
+        }
+        OK(rf_npy_write(path, a));
+        OK(rf_npy_read(path, &got));
+        assert_int_equal(got.dtype, a->dtype);
+        assert_true(rf_shape_equal(got.shape, a->shape));
+        assert_memory_equal(got.data, a->data, (size_t)rf_shape_count(a->shape) * rf_dtype_size(a->dtype));
+        rf_array_free(&got);
+        check_elsewhere(path, &arrays[i]);
+    }
+    static const struct {
+        const char *dict;
+        rf_result result;
+        const char *part;
+    } cases[] = {
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", RF_ERROR_UNSUPPORTED, "<f8" },
+        { "{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", RF_ERROR_UNSUPPORTED, "Fortran" },
+        { "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", RF_ERROR_CORRUPT_DATA, "fortran_order" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", RF_ERROR_CORRUPT_DATA, "length" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", RF_ERROR_CORRUPT_DATA, "no number" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", RF_ERROR_CORRUPT_DATA, "range" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1", RF_ERROR_CORRUPT_DATA, "no number" },
+        { "{'descr': '<f4', 'shape': (1,), }", RF_ERROR_CORRUPT_DATA, "lacks" },
+        { "", RF_ERROR_CORRUPT_DATA, "lacks" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        FILE *file = fopen(path, "wb");
+        fprintf(file, "\x93NUMPY%c%c%c%c%s", 1, 0, (int)strlen(cases[i].dict), 0, cases[i].dict);
+        fwrite(f32, 4, 1, file);
+        fclose(file);
+        FAILS(rf_npy_read(path, &got), cases[i].result, cases[i].part);
+        assert_null(got.data);
+    }
+}
+
+static void models(void **state)
+{
+    (void)state;
+    run_state a, b;
+    if (!run_create(&a, "llvmpipe", 3, NULL)) skip();
+    assert_true(run_create(&b, "llvmpipe", 4, NULL));
+    char path[160];
+    strcpy(path, in_folder("model.safetensors"));
+    OK(rf_model_export_safetensors(a.model, path));
+    OK(rf_model_import_safetensors(b.model, path));
+    float x[RUN_WEIGHTS], y[RUN_WEIGHTS];
+    run_weights(&a, x);
+    run_weights(&b, y);
+    assert_memory_equal(x, y, sizeof(x));
+    rf_model *other = run_model(a.strategy, 12);
+    FAILS(rf_model_import_safetensors(other, path), RF_ERROR_INVALID_ARGUMENT, "'dense/kernel' is f32 [8,16]");
+    rf_model_destroy(&other);
+    OK(rf_safetensors_write(path, arrays, 1));
+    FAILS(rf_model_import_safetensors(b.model, path), RF_ERROR_NOT_FOUND, "no tensor 'dense/kernel'");
+    run_weights(&b, y);
+    assert_memory_equal(x, y, sizeof(x));
+    run_destroy(&a);
+    run_destroy(&b);
+}
+
+static void write_floats(const char *path, const float *values, size_t count)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(values, sizeof(float), count, file), count);
+    fclose(file);
+}
+
+/* Odd sizes, so that SAME pads unevenly; every layer and activation that there is. */
+static rf_model *image_model(rf_strategy *strategy)
+{
+    rf_layer *layers[12];
+    rf_model *model;
+    const rf_shape input = RF_SHAPE(11, 10, 2);
+    uint32_t n = 0;
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 4,
+                                                  .kernel_size = { 3, 2 },
+                                                  .conv = { .padding = RF_PADDING_SAME, .stride = { 2, 1 } },
+                                                  .activation = RF_ACTIVATION_LEAKY_RELU },
+                       &layers[n++]));
+    OK(rf_layer_max_pool2d(&(rf_pool2d_params){ .window = { 3, 2 }, .stride = { 1, 2 }, .padding = RF_PADDING_SAME },
+                           &layers[n++]));
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 6,
+                                                  .kernel_size = { 2 },
+                                                  .conv = { .groups = 2,
+                                                            .dilation = { 2, 1 },
+                                                            .padding = RF_PADDING_EXPLICIT,
+                                                            .explicit_padding = { 1, 0, 2, 1 } },
+                                                  .activation = RF_ACTIVATION_GELU,
+                                                  .no_bias = true },
+                       &layers[n++]));
+    OK(rf_layer_activation(RF_ACTIVATION_TANH, &layers[n++]));
+    OK(rf_layer_avg_pool2d(&(rf_pool2d_params){ .window = { 2, 2 }, .stride = { 1, 1 }, .padding = RF_PADDING_SAME },
+                           &layers[n++]));
+    OK(rf_layer_dropout(0.25f, 0, &layers[n++]));
+    OK(rf_layer_reshape(RF_SHAPE(-1, 3), &layers[n++]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 5, .activation = RF_ACTIVATION_SIGMOID }, &layers[n++]));
+    OK(rf_layer_flatten(&layers[n++]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 4, .activation = RF_ACTIVATION_RELU }, &layers[n++]));
+    OK(rf_layer_activation(RF_ACTIVATION_SOFTMAX, &layers[n++]));
+    OK(rf_model_create_sequential(strategy, layers, n, &input, &model));
+    return model;
+}
+
+static void onnx(void **state)
+{
+    (void)state;
+    enum { EXAMPLES = 3, INPUTS = 11 * 10 * 2 };
+    rf_strategy *one = open_devices("llvmpipe");
+    if (!one) skip();
+    rf_model *model = image_model(one);
+    float images[EXAMPLES * INPUTS];
+    fill_noise(images, EXAMPLES * INPUTS, 8);
+    const rf_array array = array_f32(RF_SHAPE(EXAMPLES, 11, 10, 2), images);
+    rf_dataset *raw, *data;
+    rf_array predictions;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &raw));
+    OK(rf_dataset_batch(raw, EXAMPLES, false, &data));
+    OK(rf_model_predict(model, data, &predictions));
+    write_floats(in_folder("inputs"), images, EXAMPLES * INPUTS);
+    write_floats(in_folder("expected"), predictions.data, (size_t)rf_shape_count(predictions.shape));
+    OK(rf_model_export_onnx(model, in_folder("model.onnx")));
+    char command[900];
+    snprintf(command, sizeof(command), "%s %s %s/model.onnx %s/inputs %s/expected %d,11,10,2", PYTHON, ONNX_CHECKER,
+             folder, folder, folder, EXAMPLES);
+    const int status = system(command);
+    rf_array_free(&predictions);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&raw);
+    rf_model_destroy(&model);
+    rf_strategy_destroy(&one);
+    if (status == 77 * 256) skip();
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(safetensors),
+        cmocka_unit_test(hostile_safetensors),
+        cmocka_unit_test(npy),
+        cmocka_unit_test(models),
+        cmocka_unit_test(onnx),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
