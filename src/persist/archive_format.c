@@ -85,6 +85,7 @@ rf_result rf_archive_trailer_check(const char *path, const uint8_t preamble[RF_A
 bool rf_utf8_valid(const char *text, uint64_t size)
 {
     static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
+    if (size == 0) return true; /* `text` may be NULL */
     const uint8_t *p = (const uint8_t *)text, *end = p + size;
     while (p < end) {
         const uint8_t first = *p++;

@@ -224,8 +224,8 @@ static rf_result encode_job(rf_block_writer *encoder, job *j)
     for (uint32_t i = 0; i < j->num_blocks; i++) {
         const rf_archive_tensor *t = j->part[i].tensor;
         const uint8_t *data = (const uint8_t *)t->data + j->part[i].begin;
-        RF_TRY(rf_block_encode(encoder, data, j->part[i].size, rf_dtype_size(t->dtype), j->planes + at, j->packed + at,
-                               &j->encoded[i]));
+        RF_TRY(rf_block_encode(encoder, data, j->part[i].size, rf_dtype_size(t->dtype),
+                               j->planes ? j->planes + at : NULL, j->packed ? j->packed + at : NULL, &j->encoded[i]));
         at += j->part[i].size;
     }
     return RF_OK;

@@ -67,7 +67,7 @@ void sample_make(sample *s, uint64_t seed, int64_t floats)
 
 void sample_free(sample *s)
 {
-    for (uint64_t i = 0; i < s->contents.num_tensors; i++) free((void *)(uintptr_t)s->tensors[i].data);
+    for (uint64_t i = 0; i < SAMPLE_TENSORS; i++) free((void *)(uintptr_t)s->tensors[i].data);
 }
 
 static const char *compare_tensor(const rf_archive_tensor *t, const rf_archive *archive)

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 #include <msgpack.h>
 #include <zstd.h>
 
-#include "base/platform.h"
 #include "memory_files.h"
 #include "persist/archive_format.h"
 #include "persist/archive_reader.h"
@@ -38,19 +38,39 @@ static uint8_t *assemble(const forged *f, uint64_t *size)
     return file;
 }
 
+/* Sanitizers make everything several times slower. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MOST_SECONDS 10
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MOST_SECONDS 10
+#endif
+#endif
+#ifndef MOST_SECONDS
+#define MOST_SECONDS 1
+#endif
+
+/* Of this process: other load of the machine does not count. */
+static double processor_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static rf_result check(const void *file, uint64_t size)
 {
     memory_files files = { 0 };
     const rf_file_ops ops = memory_file_ops(&files);
     memory_files_put(&files, "c", file, size);
     rf_archive *a;
-    const uint64_t start = rf_now_ns();
+    const double start = processor_time();
     wrapped_reset(0);
     rf_result r = rf_archive_open_with(&ops, "c", &a);
     if (r == RF_OK) r = rf_archive_verify(a);
     rf_archive_close(&a);
     assert_true(wrapped_peak() <= size + (64u << 20));
-    assert_true(rf_now_ns() - start < 1000000000u);
+    assert_true(processor_time() - start < MOST_SECONDS);
     memory_files_free(&files);
     return r;
 }

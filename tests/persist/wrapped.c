@@ -65,7 +65,7 @@ static bool refused(void)
 static void *counted(void *p)
 {
     if (!p) return NULL;
-    const uint64_t now = live += malloc_usable_size(p);
+    const uint64_t size = malloc_usable_size(p), now = atomic_fetch_add(&live, size) + size;
     uint64_t most = peak;
     while (now > most && !atomic_compare_exchange_weak(&peak, &most, now)) {}
     return p;
