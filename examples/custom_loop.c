@@ -12,6 +12,11 @@ typedef struct app {
     rf_model *model;
     rf_optimizer *optimizer;
     rf_metric *train_accuracy, *test_accuracy, *test_loss;
+    /* What checkpoints hold besides: */
+    rf_iterator *train_iterator; /* NULL between epochs */
+    uint64_t epoch;              /* of the training that goes on */
+    rf_checkpoint *checkpoint;   /* NULL: none are kept */
+    rf_checkpoint_manager *manager;
 } app;
 
 static const rf_loss loss_object = {
@@ -60,14 +65,13 @@ static int create_layers(rf_layer *layers[7])
     return 0;
 }
 
-/* One pass over the training set; *loss is the mean of the steps' losses. */
-static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset *data, uint32_t epoch, app *a,
-                       double *loss, double *rate)
+/* One pass over the training set, or what is left of it after a restart; *loss is the mean of the steps' losses. */
+static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset *data, app *a, double *loss,
+                       double *rate)
 {
-    rf_iterator *it;
-    TRY(rf_iterator_create(data, epoch, &it));
+    if (!a->train_iterator) TRY(rf_iterator_create(data, a->epoch, &a->train_iterator));
     char label[32];
-    snprintf(label, sizeof(label), "Epoch %u", epoch + 1);
+    snprintf(label, sizeof(label), "Epoch %u", (unsigned)a->epoch + 1);
     progress bar;
     const int64_t batches = rf_dataset_cardinality(data);
     progress_begin(&bar, label, batches > 0 ? batches * rf_dataset_batch_size(data) : -1,
@@ -77,7 +81,7 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
     int64_t num_batches = 0, seen = 0;
     const rf_element *batch;
     rf_result r;
-    while ((r = rf_iterator_next(it, &batch)) == RF_OK) {
+    while ((r = rf_iterator_next(a->train_iterator, &batch)) == RF_OK) {
         rf_per_replica *results[1];
         float step_loss;
         if ((r = rf_strategy_run(strategy, step, batch, results)) < 0) break;
@@ -96,10 +100,10 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
         }
         progress_update(&bar, seen, status);
     }
-    rf_iterator_destroy(&it);
     *rate = progress_end(&bar);
     *loss = num_batches ? total / (double)num_batches : 0;
     TRY(r);
+    if (!rf_strategy_stop_agreed(strategy)) rf_iterator_destroy(&a->train_iterator);
     return 0;
 }
 
@@ -116,7 +120,33 @@ static int test_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset
     return 0;
 }
 
-static int train(const example_options *options, app *a)
+/* Everything that a restarted program needs; goes on from the latest checkpoint where there is one. */
+static int open_checkpoints(const example_options *options, app *a)
+{
+    if (!options->checkpoint_dir) return 0;
+    TRY(rf_checkpoint_create(a->strategy, &a->checkpoint));
+    TRY(rf_checkpoint_add_model(a->checkpoint, "model", a->model));
+    TRY(rf_checkpoint_add_optimizer(a->checkpoint, "optimizer", a->optimizer));
+    TRY(rf_checkpoint_add_function(a->checkpoint, "train_step", a->train_function));
+    TRY(rf_checkpoint_add_metric(a->checkpoint, "train_accuracy", a->train_accuracy));
+    TRY(rf_checkpoint_add_iterator(a->checkpoint, "train_iterator", &a->train_iterator, a->train_data));
+    TRY(rf_checkpoint_add_counter(a->checkpoint, "epoch", &a->epoch));
+    const rf_checkpoint_manager_params params = { .directory = options->checkpoint_dir, .save.async = true };
+    TRY(rf_checkpoint_manager_create(a->checkpoint, &params, &a->manager));
+    const rf_result r = rf_checkpoint_manager_restore(a->manager, NULL, NULL);
+    if (r == RF_ERROR_NOT_FOUND) return 0;
+    TRY(r);
+    example_print("Going on in epoch %u\n", (unsigned)a->epoch + 1);
+    return 0;
+}
+
+static int save(app *a)
+{
+    if (a->manager) TRY(rf_checkpoint_manager_save(a->manager, rf_optimizer_iterations(a->optimizer)));
+    return 0;
+}
+
+static int create_functions(app *a)
 {
     TRY(rf_function_create(
         a->strategy,
@@ -125,25 +155,38 @@ static int train(const example_options *options, app *a)
         &a->train_function));
     TRY(rf_function_create(a->strategy, &(rf_function_params){ .step = test_step, .user = a, .name = "test_step" },
                            &a->test_function));
+    return 0;
+}
+
+static int stop(app *a)
+{
+    example_print("Stopped on request in epoch %u\n", (unsigned)a->epoch + 1);
+    if (save(a) < 0) return -1;
+    if (a->checkpoint) TRY(rf_checkpoint_wait(a->checkpoint));
+    return a->checkpoint ? STOPPED : 0;
+}
+
+static int train(const example_options *options, app *a)
+{
     double accuracy, test_accuracy = 0, test_loss;
-    for (uint32_t epoch = 0; epoch < options->epochs; epoch++) {
+    while (a->epoch < options->epochs) {
         double loss, rate;
-        if (train_epoch(a->strategy, a->train_function, a->train_data, epoch, a, &loss, &rate) < 0) return -1;
-        if (rf_strategy_stop_agreed(a->strategy)) {
-            example_print("Stopped on request in epoch %u\n", epoch + 1);
-            return 0;
-        }
+        if (train_epoch(a->strategy, a->train_function, a->train_data, a, &loss, &rate) < 0) return -1;
+        if (rf_strategy_stop_agreed(a->strategy)) return stop(a);
         if (test_epoch(a->strategy, a->test_function, a->test_data) < 0) return -1;
         TRY(rf_metric_result(a->train_accuracy, &accuracy));
         TRY(rf_metric_result(a->test_accuracy, &test_accuracy));
         TRY(rf_metric_result(a->test_loss, &test_loss));
+        a->epoch++;
         example_print("Epoch %u, Loss: %.4f, Accuracy: %.2f, Test Loss: %.4f, Test Accuracy: %.2f  (%.0f images/s)\n",
-                      epoch + 1, loss, 100 * accuracy, test_loss, 100 * test_accuracy, rate);
+                      (unsigned)a->epoch, loss, 100 * accuracy, test_loss, 100 * test_accuracy, rate);
         TRY(rf_metric_reset(a->train_accuracy));
         TRY(rf_metric_reset(a->test_accuracy));
         TRY(rf_metric_reset(a->test_loss));
+        if ((a->epoch % 2 == 0 || a->epoch == options->epochs) && save(a) < 0) return -1;
     }
     example_print("Test accuracy: %.2f %%\n", 100 * test_accuracy);
+    if (a->checkpoint) TRY(rf_checkpoint_wait(a->checkpoint));
     return 0;
 }
 
@@ -165,13 +208,9 @@ static int batched(rf_dataset **data, uint32_t batch_size, uint64_t shuffle_seed
     return 0;
 }
 
-static int run(const example_options *options, app *a)
+/* Model, optimizer and metrics on the strategy of `a`. */
+static int create_objects(const example_options *options, app *a)
 {
-    if (example_create_strategy(options, &a->strategy) < 0) return -1;
-    if (example_load_images(options, &a->train_data, &a->test_data) < 0) return -1;
-    const uint32_t global_batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
-    if (batched(&a->train_data, global_batch, options->seed, true) < 0) return -1;
-    if (batched(&a->test_data, global_batch, 0, false) < 0) return -1;
     rf_layer *layers[7] = { NULL };
     if (example_create_model(a->strategy, create_layers(layers), layers, 7, &a->model) < 0) return -1;
     TRY(rf_optimizer_create(
@@ -181,14 +220,53 @@ static int run(const example_options *options, app *a)
     TRY(rf_metric_create(a->strategy, accuracy, "train_accuracy", &a->train_accuracy));
     TRY(rf_metric_create(a->strategy, accuracy, "test_accuracy", &a->test_accuracy));
     TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "test_loss", &a->test_loss));
+    return create_functions(a);
+}
+
+static int run(const example_options *options, app *a)
+{
+    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    if (example_load_images(options, &a->train_data, &a->test_data) < 0) return -1;
+    const uint32_t global_batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
+    if (batched(&a->train_data, global_batch, options->seed, true) < 0) return -1;
+    if (batched(&a->test_data, global_batch, 0, false) < 0) return -1;
+    if (create_objects(options, a) < 0) return -1;
     example_print("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(a->model),
                   global_batch);
+    if (open_checkpoints(options, a) < 0) return -1;
     return train(options, a);
+}
+
+/* A new model on one device gets what the latest checkpoint has of it, whatever strategy saved it. */
+static int restore_without_strategy(const example_options *options, app *a)
+{
+    char *latest;
+    double accuracy;
+    TRY(rf_checkpoint_latest(options->checkpoint_dir, NULL, &latest));
+    rf_result r = rf_strategy_create_one_device(NULL, &a->strategy);
+    if (r >= 0 && create_objects(options, a) < 0) {
+        rf_string_free(latest);
+        return -1;
+    }
+    if (r >= 0) r = rf_checkpoint_create(a->strategy, &a->checkpoint);
+    if (r >= 0) r = rf_checkpoint_add_model(a->checkpoint, "model", a->model);
+    if (r >= 0) r = rf_checkpoint_restore(a->checkpoint, latest, &(rf_restore_params){ .partial = true });
+    rf_string_free(latest);
+    TRY(r);
+    if (example_load_images(options, &a->train_data, &a->test_data) < 0) return -1;
+    if (batched(&a->test_data, options->batch_size, 0, false) < 0) return -1;
+    if (test_epoch(a->strategy, a->test_function, a->test_data) < 0) return -1;
+    TRY(rf_metric_result(a->test_accuracy, &accuracy));
+    example_print("Accuracy after restoring the saved model without strategy: %.2f\n", 100 * accuracy);
+    return 0;
 }
 
 /* Whatever there is of it. */
 static void destroy(app *a)
 {
+    rf_checkpoint_manager_destroy(&a->manager);
+    rf_checkpoint_destroy(&a->checkpoint);
+    rf_iterator_destroy(&a->train_iterator);
     rf_function_destroy(&a->test_function);
     rf_function_destroy(&a->train_function);
     rf_metric_destroy(&a->test_loss);
@@ -205,10 +283,15 @@ int main(int argc, char **argv)
 {
     example_options options = { .epochs = 10 };
     example_parse(argc, argv,
-                  "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.", "dDebsrn",
+                  "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.", "dDebsrnc",
                   &options);
-    app a = { 0 };
-    const int result = run(&options, &a);
+    app a = { 0 }, restored = { 0 };
+    int result = run(&options, &a);
+    const bool chief = rf_strategy_is_chief(a.strategy);
     destroy(&a);
+    if (result == 0 && options.checkpoint_dir && chief) {
+        result = restore_without_strategy(&options, &restored);
+        destroy(&restored);
+    }
     return example_exit_status(result);
 }

@@ -3,7 +3,7 @@
  */
 #include "common/common.h"
 
-enum { MAX_CALLBACKS = 5 };
+enum { MAX_CALLBACKS = 7 };
 
 typedef struct epoch_bar {
     progress bar;
@@ -114,6 +114,20 @@ static int prepare(rf_dataset **data, uint32_t batch_size, uint64_t seed, bool s
     return 0;
 }
 
+/* The weights after every epoch, as ckpt_1.rfck and so on; and what it takes to go on after an interruption. */
+static int add_checkpoints(const example_options *options, app *a)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/ckpt_{epoch}", options->checkpoint_dir);
+    TRY(rf_callback_model_checkpoint(&(rf_model_checkpoint_params){ .path = path, .save_weights_only = true },
+                                     &a->callbacks[a->num_callbacks]));
+    a->num_callbacks++;
+    TRY(rf_callback_backup_and_restore(&(rf_backup_params){ .directory = options->checkpoint_dir },
+                                       &a->callbacks[a->num_callbacks]));
+    a->num_callbacks++;
+    return 0;
+}
+
 static int create_callbacks(const example_options *options, app *a)
 {
     a->initial_rate = options->learning_rate;
@@ -127,6 +141,7 @@ static int create_callbacks(const example_options *options, app *a)
     a->num_callbacks++;
     TRY(rf_callback_rate(print_speed, NULL, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
+    if (options->checkpoint_dir && add_checkpoints(options, a) < 0) return -1;
     if (!options->logdir) return 0;
     /* Look at it with `ringfire plot DIR` or `tensorboard --logdir DIR`. */
     TRY(rf_callback_tensorboard(
@@ -148,7 +163,14 @@ static int fit(const example_options *options, app *a)
                      NULL));
     if (rf_strategy_stop_agreed(a->strategy)) {
         example_print("Stopped on request\n");
-        return 0;
+        return options->checkpoint_dir ? STOPPED : 0;
+    }
+    if (options->checkpoint_dir) {
+        char *latest;
+        TRY(rf_checkpoint_latest(options->checkpoint_dir, "ckpt_{epoch}", &latest));
+        const rf_result r = rf_model_load_weights(a->model, latest);
+        rf_string_free(latest);
+        TRY(r);
     }
     rf_logs logs;
     TRY(rf_model_evaluate(a->model, a->test_data, &logs));
@@ -197,7 +219,7 @@ int main(int argc, char **argv)
 {
     example_options options = { .epochs = 12 };
     example_parse(argc, argv, "Trains a CNN with compile and fit: learning-rate steps, a callback, validation.",
-                  "dDebsrnl", &options);
+                  "dDebsrnlc", &options);
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);

@@ -39,6 +39,7 @@ void example_print(const char *format, ...)
 int example_exit_status(int result)
 {
     if (result == 0) return EXIT_SUCCESS;
+    if (result == STOPPED) return RF_EXIT_RESTARTABLE;
     return peer_lost ? RF_EXIT_RESTARTABLE : EXIT_FAILURE;
 }
 
@@ -53,6 +54,7 @@ static const struct argp_option all_options[] = {
     { "learning-rate", 'r', "X", 0, "Learning rate (default: 0.001)", 0 },
     { "limit", 'n', "N", 0, "Train on the first N examples only", 0 },
     { "logdir", 'l', "DIR", 0, "Write event files for TensorBoard and `ringfire plot` below DIR", 0 },
+    { "checkpoint-dir", 'c', "DIR", 0, "Keep checkpoints in DIR and go on from the latest one there", 0 },
     { "synchronous", 'S', NULL, 0, "Add the gradients of all workers up before each update", 0 },
 };
 enum { NUM_OPTIONS = sizeof(all_options) / sizeof(all_options[0]) };
@@ -97,6 +99,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         o->learning_rate = strtod(text, &end);
         if (end == text || *end || !(o->learning_rate > 0))
             argp_error(state, "'%s' is no positive learning rate", text);
+        return 0;
+    case 'c':
+        o->checkpoint_dir = text;
         return 0;
     case 'S':
         o->synchronous = true;

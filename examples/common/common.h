@@ -30,10 +30,11 @@ typedef struct example_options {
     double learning_rate;
     uint64_t limit; /* use only the first examples of the training set; 0: all */
     const char *logdir; /* for TensorBoard's event files; NULL: none */
+    const char *checkpoint_dir; /* NULL: none */
     bool synchronous;   /* of parameter servers */
 } example_options;
 /* Options -d --devices, -D --data, -e --epochs, -b --batch-size, -s --seed, -r --learning-rate, -n --limit, -l --logdir,
- * -S --synchronous: those whose letters `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after
+ * -c --checkpoint-dir, -S --synchronous: those whose letters `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after
  * --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
 
@@ -41,7 +42,10 @@ void example_parse(int argc, char **argv, const char *purpose, const char *lette
  * per replica and "Number of devices: N". From here on SIGTERM and SIGUSR1 ask for a stop, which all workers agree on. */
 int example_create_strategy(const example_options *options, rf_strategy **strategy);
 void example_destroy_strategy(rf_strategy **strategy);
-/* What to exit with: `result` is that of the program. RF_EXIT_RESTARTABLE when it failed because another worker was lost. */
+/* What functions return that ended early because of a request, with a checkpoint to go on from. */
+enum { STOPPED = 1 };
+/* What to exit with: `result` is that of the program. RF_EXIT_RESTARTABLE when it was STOPPED or failed because another worker
+ * was lost. */
 int example_exit_status(int result);
 
 /* Sequential model of `layers` for 28 x 28 images. `made` says whether making all of them worked; they belong to the model
