@@ -13,6 +13,7 @@ static const struct {
     { "bench", "Measure operations or the training of a small CNN", command_bench },
     { "run", "Start a program as the workers of a job, here or on several hosts", command_run },
     { "keygen", "Make a job key", command_keygen },
+    { "ckpt", "List, show, verify, compare and convert checkpoints", command_ckpt },
     { "plot", "Draw the curves of trainings", command_plot },
     { "trace", "Merge the traces of a job's workers", command_trace },
 };
