@@ -222,8 +222,8 @@ static int compare(const rf_array_set *a, const rf_array_set *b)
             different += printf("other type or shape: %s: %s %s, %s %s\n", name, rf_dtype_name(x->dtype),
                                 rf_shape_format(x->shape, s, sizeof(s)), rf_dtype_name(other->array.dtype),
                                 rf_shape_format(other->array.shape, t, sizeof(t))) > 0;
-        } else if (memcmp(x->data, other->array.data,
-                          (size_t)rf_shape_count(x->shape) * rf_dtype_size(x->dtype)) != 0) {
+        } else if (memcmp(x->data, other->array.data, (size_t)rf_shape_count(x->shape) * rf_dtype_size(x->dtype)) !=
+                   0) {
             if (x->dtype == RF_F32)
                 different += printf("differs: %s, by up to %.6g\n", name, largest_difference(x, &other->array)) > 0;
             else
@@ -283,12 +283,16 @@ static int convert(const char *from, const char *to)
 int command_ckpt(int argc, char **argv)
 {
     static const struct argp parser = {
-        NULL, parse,
+        NULL,
+        parse,
         "ls [DIR]\nshow FILE\nverify FILE\ndiff FILE FILE\nconvert FROM TO",
-        "Looks at checkpoints and model files.\v'ls' lists the files of a directory, 'show' what is in one, 'verify' reads "
+        "Looks at checkpoints and model files.\v'ls' lists the files of a directory, 'show' what is in one, 'verify' "
+        "reads "
         "and checks every byte, 'diff' compares the tensors of two, 'convert' copies the tensors from or to a file "
         "called *.safetensors ('show' and 'diff' take such files, too).",
-        NULL, NULL, NULL
+        NULL,
+        NULL,
+        NULL
     };
     ckpt_options o = { 0 };
     argp_parse(&parser, argc, argv, 0, NULL, &o);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NumPy's .npy: "\x93NUMPY", version, length of the header (u16 in version 1, u32 in 2 and 3), the header, which is a Python
- * dictionary literal with the keys descr, fortran_order and shape, padded with spaces so that the data begins at a
- * multiple of 64, then the data. Written from the public description of the format.
+ * NumPy's .npy: "\x93NUMPY", version, length of the header (u16 in version 1, u32 in 2 and 3), the header, which is a
+ * Python dictionary literal with the keys descr, fortran_order and shape, padded with spaces so that the data begins at
+ * a multiple of 64, then the data. Written from the public description of the format.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -31,7 +31,8 @@ static rf_result write_parts(const rf_new_file *file, const char *path, const ch
     char dict[256], header[512] = { 0 };
     int used = snprintf(dict, sizeof(dict), "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     for (int32_t i = 0; i < array->shape.rank; i++)
-        used += snprintf(dict + used, sizeof(dict) - (size_t)used, "%s%lld", i ? ", " : "", (long long)array->shape.dim[i]);
+        used +=
+            snprintf(dict + used, sizeof(dict) - (size_t)used, "%s%lld", i ? ", " : "", (long long)array->shape.dim[i]);
     used += snprintf(dict + used, sizeof(dict) - (size_t)used, "%s), }", array->shape.rank == 1 ? "," : "");
     const size_t fixed = MAGIC_BYTES + 4;
     const size_t total = (size_t)rf_align_up(fixed + (size_t)used + 1, ALIGNMENT), length = total - fixed;
@@ -117,7 +118,8 @@ static rf_result parse_header(const char *path, const char *header, rf_array *ou
             out->dtype = types[i].dtype;
     }
     if (out->dtype == RF_DTYPE_INVALID)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is of type %.10s; there are <f4, <f2, <i4, <i8 and |u1", path, descr);
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is of type %.10s; there are <f4, <f2, <i4, <i8 and |u1", path,
+                       descr);
     if (strncmp(order, "True", 4) == 0)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is in Fortran order; save numpy.ascontiguousarray() of it", path);
     if (strncmp(order, "False", 5) != 0) return corrupt(path, "fortran_order is neither True nor False");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * safetensors: the length of the header (u64, little endian), the header, which is JSON, then the tensors' bytes. The header
- * maps names to type, shape and the place of the bytes after the header; the places cover all bytes, without gaps or
- * overlaps. "__metadata__" maps strings to strings. Written from the public description of the format.
+ * safetensors: the length of the header (u64, little endian), the header, which is JSON, then the tensors' bytes. The
+ * header maps names to type, shape and the place of the bytes after the header; the places cover all bytes, without
+ * gaps or overlaps. "__metadata__" maps strings to strings. Written from the public description of the format.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -173,8 +173,9 @@ static rf_result read_type(const source *s, const char *name, const json_t *valu
         return RF_OK;
     }
     if (!text) return corrupt(s, name, "has no type");
-    return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': tensor '%.200s' is of type %.16s; there are F32, F16, BF16, I32, I64, U8",
-                   s->path, name, text);
+    return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                   "'%s': tensor '%.200s' is of type %.16s; there are F32, F16, BF16, I32, I64, U8", s->path, name,
+                   text);
 }
 
 static rf_result read_entry(const source *s, const char *name, const json_t *entry, place *p)
@@ -253,8 +254,8 @@ static rf_result read_tensors(const source *s, const place *places, uint32_t cou
         to->array.data = rf_aligned_calloc(bytes ? (size_t)bytes : 1);
         if (!to->array.data) return RF_ERROR_OUT_OF_HOST_MEMORY;
         if (bytes > 0)
-            RF_TRY(rf_file_read_at(&rf_system_file_ops, s->fd, s->path, to->array.data, bytes,
-                                   s->data + places[i].begin));
+            RF_TRY(
+                rf_file_read_at(&rf_system_file_ops, s->fd, s->path, to->array.data, bytes, s->data + places[i].begin));
     }
     return RF_OK;
 }
@@ -278,7 +279,8 @@ static rf_result read_all(const source *s, json_t *root, rf_array_set *out)
 static rf_result read_header(source *s, json_t **root)
 {
     unsigned char length[LENGTH_BYTES];
-    if (s->size < LENGTH_BYTES) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no safetensors file: too short", s->path);
+    if (s->size < LENGTH_BYTES)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no safetensors file: too short", s->path);
     RF_TRY(rf_file_read_at(&rf_system_file_ops, s->fd, s->path, length, LENGTH_BYTES, 0));
     uint64_t size = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) size |= (uint64_t)length[i] << 8 * i;

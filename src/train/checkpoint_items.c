@@ -86,8 +86,8 @@ static rf_result collect_totals(const rf_item *item, rf_item_value *value)
     return rf_updater_read_totals(u, item->variable, value->data);
 }
 
-/* On as many replicas as there were each gets its own sum back, so that the next update adds in the same order; else the
- * first gets all. Variables without sums get zeros. */
+/* On as many replicas as there were each gets its own sum back, so that the next update adds in the same order; else
+ * the first gets all. Variables without sums get zeros. */
 static rf_result apply_totals(rf_item *item, const rf_item_value *value)
 {
     rf_updater *u = updater_of(item);
@@ -372,11 +372,9 @@ static rf_result append_model(rf_item_list *list, const rf_tracked *tracked)
     RF_REQUIRE(model->built, "checkpoint: '%s' has no variables yet; call rf_model_build() first", tracked->name);
     for (uint32_t i = 0; i < model->variables.count; i++) {
         rf_variable *v = model->variables.items[i];
-        RF_TRY(append(list, rf_asprintf("%s/%s", tracked->name, rf_variable_name(v)),
-                      (rf_item){ .kind = &variable_kind,
-                                 .tracked = tracked,
-                                 .variable = v,
-                                 .shape = rf_variable_shape(v) }));
+        RF_TRY(append(
+            list, rf_asprintf("%s/%s", tracked->name, rf_variable_name(v)),
+            (rf_item){ .kind = &variable_kind, .tracked = tracked, .variable = v, .shape = rf_variable_shape(v) }));
     }
     return RF_OK;
 }
@@ -423,7 +421,8 @@ static rf_result candidate_name(const candidate_list *list, uint32_t index, char
     for (uint32_t i = 0; i < list->count; i++)
         shared |= i != index && strcmp(rf_variable_name(list->items[i].variable), name) == 0;
     RF_REQUIRE(!shared || mine->object,
-               "checkpoint: the optimizer updates two variables '%s'; add them or their models to the checkpoint", name);
+               "checkpoint: the optimizer updates two variables '%s'; add them or their models to the checkpoint",
+               name);
     *out = shared ? rf_asprintf("%s/%s", mine->object, name) : rf_strdup(name);
     return *out ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory of numbered checkpoints. The directory itself is all the memory there is: what a manager keeps follows from
- * the names and times of the files, so that a restarted program goes on as the one before it. */
+/* A directory of numbered checkpoints. The directory itself is all the memory there is: what a manager keeps follows
+ * from the names and times of the files, so that a restarted program goes on as the one before it. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -147,7 +147,8 @@ static rf_result remove_leftover(const char *directory, const rf_numbered_name *
     (void)user;
     uint64_t number;
     const char *rest;
-    if (!rf_numbered_name_match(name, file, &number, &rest) || strncmp(rest, RF_TEMPORARY_INFIX, strlen(RF_TEMPORARY_INFIX)) != 0)
+    if (!rf_numbered_name_match(name, file, &number, &rest) ||
+        strncmp(rest, RF_TEMPORARY_INFIX, strlen(RF_TEMPORARY_INFIX)) != 0)
         return RF_OK;
     const long process = strtol(rest + strlen(RF_TEMPORARY_INFIX), NULL, 10);
     if (process <= 0 || kill((pid_t)process, 0) == 0 || errno != ESRCH) return RF_OK;

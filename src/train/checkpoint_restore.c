@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Restoring. The chief finds every item in the file, compares names and shapes, and reads all data; then all workers get
- * the values and prepare them. Only when nothing can be refused any more, objects are changed.
+ * Restoring. The chief finds every item in the file, compares names and shapes, and reads all data; then all workers
+ * get the values and prepare them. Only when nothing can be refused any more, objects are changed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { MISSING, UNEXPECTED, OTHER, NUM_TROUBLES };
 static const char *const trouble_names[] = { "missing", "unexpected", "of another shape or kind" };
 
 typedef struct report {
-    char *text;           /* a line for each */
+    char *text; /* a line for each */
     char *first[NUM_TROUBLES];
     uint32_t counts[NUM_TROUBLES];
 } report;
@@ -84,9 +84,9 @@ static rf_result find_tensor(const rf_archive *archive, const rf_item *item, rf_
 
 static rf_result find_value(const rf_archive *archive, const rf_item *item, rf_item_value *value, report *rep)
 {
-    static const rf_archive_value_kind kinds[] = { [RF_ITEM_NUMBER] = RF_VALUE_UINT,
-                                           [RF_ITEM_BYTES] = RF_VALUE_BYTES,
-                                           [RF_ITEM_TEXT] = RF_VALUE_STRING };
+    static const rf_archive_value_kind kinds[] = {
+        [RF_ITEM_NUMBER] = RF_VALUE_UINT, [RF_ITEM_BYTES] = RF_VALUE_BYTES, [RF_ITEM_TEXT] = RF_VALUE_STRING
+    };
     rf_archive_value found;
     if (rf_archive_value_get(archive, item->name, &found) < 0)
         return item->kind->optional ? RF_OK : note(rep, MISSING, item->name, "");
@@ -191,7 +191,8 @@ static rf_result share_headers(rf_strategy *strategy, rf_item_value *values, uin
     header *headers = RF_NEW_ARRAY(header, count);
     if (!headers) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     for (uint32_t i = 0; i < count; i++) {
-        headers[i] = (header){ values[i].present, values[i].size, values[i].number, (uint64_t)values[i].shape.rank, { 0 } };
+        headers[i] =
+            (header){ values[i].present, values[i].size, values[i].number, (uint64_t)values[i].shape.rank, { 0 } };
         memcpy(headers[i].dim, values[i].shape.dim, sizeof(headers[i].dim));
     }
     const rf_result r = rf_share_bytes(strategy, "checkpoint", headers, count * sizeof(*headers));

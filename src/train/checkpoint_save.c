@@ -51,9 +51,9 @@ static rf_result take_snapshot(const rf_checkpoint *c, const char *path, const r
 
 static rf_archive_value as_value(const rf_item *item, const rf_item_value *value)
 {
-    static const rf_archive_value_kind kinds[] = { [RF_ITEM_NUMBER] = RF_VALUE_UINT,
-                                           [RF_ITEM_BYTES] = RF_VALUE_BYTES,
-                                           [RF_ITEM_TEXT] = RF_VALUE_STRING };
+    static const rf_archive_value_kind kinds[] = {
+        [RF_ITEM_NUMBER] = RF_VALUE_UINT, [RF_ITEM_BYTES] = RF_VALUE_BYTES, [RF_ITEM_TEXT] = RF_VALUE_STRING
+    };
     return (rf_archive_value){ .name = item->name,
                                .kind = kinds[item->kind->form],
                                .number = value->number,

@@ -80,8 +80,7 @@ static rf_result read_weights(const char *path, rf_named_array *arrays, uint32_t
                         rf_dtype_name(from->array.dtype), rf_shape_format(from->array.shape, a, sizeof(a)),
                         rf_shape_format(arrays[i].array.shape, b, sizeof(b)));
         else
-            memcpy(arrays[i].array.data, from->array.data,
-                   (size_t)rf_shape_count(from->array.shape) * sizeof(float));
+            memcpy(arrays[i].array.data, from->array.data, (size_t)rf_shape_count(from->array.shape) * sizeof(float));
     }
     rf_array_set_free(&set);
     return r;

@@ -10,8 +10,9 @@ enum { MOST_LAYERS = 4096, MOST_INPUTS = 1 << 26 /* elements of an example */ };
 #define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
 static const char *const activation_names[] = { "linear", "relu", "leaky_relu", "sigmoid", "tanh", "gelu", "softmax" };
 static const char *const padding_names[] = { "valid", "same", "explicit" };
-static const char *const initializer_names[] = { "glorot_uniform", "glorot_normal",  "he_uniform", "he_normal", "random_normal",
-                                                 "random_uniform", "zeros",          "ones",       "constant" };
+static const char *const initializer_names[] = { "glorot_uniform", "glorot_normal", "he_uniform",
+                                                 "he_normal",      "random_normal", "random_uniform",
+                                                 "zeros",          "ones",          "constant" };
 static const char *const loss_names[] = { "sparse_categorical_crossentropy", "categorical_crossentropy",
                                           "mean_squared_error" };
 static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size" };

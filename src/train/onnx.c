@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sequential models as ONNX graphs. Images are [n, h, w, c] here and [n, c, h, w] there: the graph takes and gives our layout
- * and transposes around what looks at images; two transposes that meet cancel. Kernels are transposed when they are written.
+ * Sequential models as ONNX graphs. Images are [n, h, w, c] here and [n, c, h, w] there: the graph takes and gives our
+ * layout and transposes around what looks at images; two transposes that meet cancel. Kernels are transposed when they
+ * are written.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,11 +11,11 @@
 
 #include "base/memory.h"
 #include "base/platform.h"
-#include "onnx_model.pb-c.h"
+#include "train/onnx_model.pb-c.h"
 #include "train/checkpoint.h"
 #include "train/model.h"
 
-enum { IR_VERSION = 8, OPSET = 13, FLOAT = 1, INT64 = 7 };                          /* of the format */
+enum { IR_VERSION = 8, OPSET = 13, FLOAT = 1, INT64 = 7 }; /* of the format */
 enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_STRING = 3, ATTRIBUTE_INTS = 7 };
 enum { MOST_INPUTS = 3, MOST_ATTRIBUTES = 6 };
 
@@ -30,7 +31,7 @@ typedef struct graph {
         RfOnnx__TensorProto **items;
         uint32_t count, capacity;
     } tensors;
-    char *value;    /* what the layers before give */
+    char *value;         /* what the layers before give */
     bool channels_first; /* `value` is in ONNX's layout */
     uint32_t values;
 } graph;
@@ -117,7 +118,8 @@ static RfOnnx__NodeProto *add_node(graph *g, const char *op, char *second, char 
 /* ---- initializers ---- */
 
 /* Memory of a new initializer, `bytes` of it. Its name is returned through `name`. */
-static void *add_tensor(graph *g, const char *label, int type, const int64_t *dims, size_t rank, size_t bytes, char **name)
+static void *add_tensor(graph *g, const char *label, int type, const int64_t *dims, size_t rank, size_t bytes,
+                        char **name)
 {
     RfOnnx__TensorProto *t = allocate(g, sizeof(*t));
     *name = copy(g, label);
@@ -326,7 +328,8 @@ static rf_result add_layer(graph *g, const rf_layer *layer)
     if (strcmp(kind, "flatten") == 0 || strcmp(kind, "reshape") == 0) return add_reshape(g, layer);
     if (strcmp(kind, "dropout") == 0) return RF_OK; /* does nothing outside of training */
     if (strcmp(kind, "global_average_pooling2d") != 0)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "layer '%s' (%s) has no form in ONNX", layer->name, layer->kind->type_name);
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "layer '%s' (%s) has no form in ONNX", layer->name,
+                       layer->kind->type_name);
     use_layout(g, true);
     add_node(g, "GlobalAveragePool", NULL, NULL);
     g->channels_first = false; /* [n, c, 1, 1] is flattened whatever the layout */
@@ -428,8 +431,9 @@ rf_result rf_model_export_onnx(rf_model *model, const char *path)
     RF_REQUIRE(path && *path, "rf_model_export_onnx: path is empty");
     RF_REQUIRE(model->built, "rf_model_export_onnx: the model has no variables yet; call rf_model_build() first");
     if (model->call)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                       "rf_model_export_onnx: the model's forward function is code; only sequential models have a graph");
+        return RF_FAIL(
+            RF_ERROR_UNSUPPORTED,
+            "rf_model_export_onnx: the model's forward function is code; only sequential models have a graph");
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(model->strategy)) r = rf_error_context(export_model(model, path), "rf_model_export_onnx");
     return rf_share_result(model->strategy, r);

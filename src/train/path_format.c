@@ -44,7 +44,8 @@ static rf_result read_place(const char *pattern, const char *at, place *out)
     }
     if (!out->name[0] || *c != '}' || out->width > 64 || (out->digits != UINT32_MAX && out->digits > 32))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "'%s': '%s' is no place for a number; write {epoch}, {epoch:03d} or {val_loss:.2f}", pattern, at);
+                       "'%s': '%s' is no place for a number; write {epoch}, {epoch:03d} or {val_loss:.2f}", pattern,
+                       at);
     out->end = c + 1;
     return RF_OK;
 }

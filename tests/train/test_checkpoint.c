@@ -133,7 +133,9 @@ static void exact_on_two(void **state)
 static void exact_while_accumulating(void **state)
 {
     (void)state;
-    const rf_schedule schedule = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.9, .decay_steps = 2 };
+    const rf_schedule schedule = {
+        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.9, .decay_steps = 2
+    };
     const rf_optimizer_params sgd = {
         .kind = RF_OPTIMIZER_SGD, .schedule = &schedule, .momentum = 0.9, .clip_norm = 0.2, .accumulation_steps = 3
     };
@@ -213,7 +215,8 @@ static void all_or_nothing(void **state)
     FAILS(rf_checkpoint_restore(c, path, &(rf_restore_params){ .report = &report }), RF_ERROR_INVALID_ARGUMENT,
           "missing (days)");
     assert_non_null(strstr(rf_error_message(), "of another shape or kind (model/dense/kernel, ...)"));
-    assert_non_null(strstr(report, "of another shape or kind: model/dense/kernel: f32 [8,16] in the file, f32 [8,12] here\n"));
+    assert_non_null(
+        strstr(report, "of another shape or kind: model/dense/kernel: f32 [8,16] in the file, f32 [8,12] here\n"));
     assert_non_null(strstr(report, "missing: days\n"));
     assert_non_null(strstr(report, "unexpected: optimizer/m/dense/kernel\n"));
     assert_non_null(strstr(report, "unexpected: iterator/position\n"));
@@ -372,7 +375,7 @@ static void in_the_background(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest quick[] = {
-        cmocka_unit_test(two_drivers_to_one), cmocka_unit_test(exact_on_one), cmocka_unit_test(all_or_nothing),
+        cmocka_unit_test(two_drivers_to_one), cmocka_unit_test(exact_on_one),      cmocka_unit_test(all_or_nothing),
         cmocka_unit_test(a_full_disk),        cmocka_unit_test(in_the_background),
     };
     const struct CMUnitTest full[] = {

@@ -23,8 +23,8 @@ static bool trainer_create(trainer *t, const char *devices, uint64_t seed, uint3
     if (!t->strategy) return false;
     rf_strategy_set_seed(t->strategy, seed);
     t->model = run_model(t->strategy, 16);
-    OK(rf_optimizer_create(t->strategy,
-                           &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 }, &t->optimizer));
+    OK(rf_optimizer_create(t->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 },
+                           &t->optimizer));
     const rf_metric_kind metrics[] = { RF_METRIC_SPARSE_CATEGORICAL_ACCURACY };
     OK(rf_model_compile(
         t->model, &(rf_compile_params){ .optimizer = t->optimizer,
@@ -131,8 +131,8 @@ static uint32_t count_files(const char *folder)
     return count;
 }
 
-/* Stopped after `stops[i]` batches, each time by a program that starts anew: the last one ends with the weights and the logs
- * of the fit that was never interrupted. */
+/* Stopped after `stops[i]` batches, each time by a program that starts anew: the last one ends with the weights and the
+ * logs of the fit that was never interrupted. */
 static void interrupted(const char *devices, fit_options o, const uint64_t *stops, uint32_t num_stops)
 {
     char folder[64];
@@ -168,7 +168,8 @@ static void interrupted(const char *devices, fit_options o, const uint64_t *stop
         const rf_logs *a = &last.epochs[i], *b = &whole.epochs[last.first_epoch + i];
         for (uint32_t k = 0; k < a->count; k++)
             if (a->value[k] != b->value[k])
-                fail_msg("epoch %u: %s is %.17g, not %.17g", last.first_epoch + i, a->name[k], a->value[k], b->value[k]);
+                fail_msg("epoch %u: %s is %.17g, not %.17g", last.first_epoch + i, a->name[k], a->value[k],
+                         b->value[k]);
     }
     assert_int_equal(count_files(folder), 0); /* done: the next fit starts anew */
     scratch_remove(folder);
@@ -310,14 +311,14 @@ static void managers(void **state)
     uint64_t number;
     if (!run_create(&a, "llvmpipe", 3, NULL)) skip();
     snprintf(inner, sizeof(inner), "%s/a/b", scratch(folder));
-    FAILS(rf_checkpoint_manager_create(a.checkpoint, &(rf_checkpoint_manager_params){ .directory = inner, .prefix = "x/y" },
-                                       &m),
+    FAILS(rf_checkpoint_manager_create(a.checkpoint,
+                                       &(rf_checkpoint_manager_params){ .directory = inner, .prefix = "x/y" }, &m),
           RF_ERROR_INVALID_ARGUMENT, "no file name");
-    FAILS(rf_checkpoint_manager_create(
-              a.checkpoint, &(rf_checkpoint_manager_params){ .directory = inner, .prefix = "{loss}" }, &m),
+    FAILS(rf_checkpoint_manager_create(a.checkpoint,
+                                       &(rf_checkpoint_manager_params){ .directory = inner, .prefix = "{loss}" }, &m),
           RF_ERROR_INVALID_ARGUMENT, "only {epoch}");
-    OK(rf_checkpoint_manager_create(a.checkpoint, &(rf_checkpoint_manager_params){ .directory = inner, .max_to_keep = 3 },
-                                    &m));
+    OK(rf_checkpoint_manager_create(a.checkpoint,
+                                    &(rf_checkpoint_manager_params){ .directory = inner, .max_to_keep = 3 }, &m));
     FAILS(rf_checkpoint_manager_restore(m, NULL, &number), RF_ERROR_NOT_FOUND, "no complete checkpoint");
     FAILS(rf_checkpoint_latest(inner, NULL, &path), RF_ERROR_NOT_FOUND, "ckpt-<number>.rfck");
     for (uint64_t i = 1; i <= 12; i++) {
@@ -391,7 +392,9 @@ static void manager_keeps(void **state)
     }
     rf_checkpoint_manager_destroy(&m);
     /* In the background: the file is there after the next call. */
-    const rf_checkpoint_manager_params async = { .directory = folder, .prefix = "b", .max_to_keep = 2, .save.async = true };
+    const rf_checkpoint_manager_params async = {
+        .directory = folder, .prefix = "b", .max_to_keep = 2, .save.async = true
+    };
     OK(rf_checkpoint_manager_create(a.checkpoint, &async, &m));
     for (uint64_t i = 0; i < 6; i++) OK(rf_checkpoint_manager_save(m, i));
     OK(rf_checkpoint_wait(a.checkpoint));
@@ -415,15 +418,14 @@ static void model_checkpoints(void **state)
     OK(rf_callback_model_checkpoint(&(rf_model_checkpoint_params){ .path = pattern, .save_weights_only = true },
                                     &callbacks[0]));
     snprintf(pattern, sizeof(pattern), "%s/best/{epoch:02d}-{val_loss:.2f}.rfck", folder);
-    OK(rf_callback_model_checkpoint(&(rf_model_checkpoint_params){ .path = pattern, .save_best_only = true }, &callbacks[1]));
+    OK(rf_callback_model_checkpoint(&(rf_model_checkpoint_params){ .path = pattern, .save_best_only = true },
+                                    &callbacks[1]));
     OK(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = watch_epoch }, &w, &callbacks[2]));
-    OK(rf_model_fit(t.model,
-                    &(rf_fit_params){ .data = t.data,
-                                      .validation_data = t.validation,
-                                      .epochs = 3,
-                                      .callbacks = callbacks,
-                                      .num_callbacks = 3 },
-                    NULL));
+    OK(rf_model_fit(
+        t.model,
+        &(rf_fit_params){
+            .data = t.data, .validation_data = t.validation, .epochs = 3, .callbacks = callbacks, .num_callbacks = 3 },
+        NULL));
     for (int i = 0; i < 3; i++) rf_callback_destroy(&callbacks[i]);
     rf_logs logs, loaded;
     OK(rf_model_evaluate(t.model, t.validation, &logs));
@@ -469,13 +471,14 @@ static rf_model *image_model(rf_strategy *strategy)
                                                   .name = "first" },
                        &layers[n++]));
     OK(rf_layer_max_pool2d(NULL, &layers[n++]));
-    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 6,
-                                                  .kernel_size = { 3 },
-                                                  .conv = { .groups = 2, .padding = RF_PADDING_EXPLICIT,
-                                                            .explicit_padding = { 1, 0, 1, 0 } },
-                                                  .no_bias = true,
-                                                  .kernel_regularizer = { .l2 = 0.01f } },
-                       &layers[n++]));
+    OK(rf_layer_conv2d(
+        &(rf_conv2d_layer_params){
+            .filters = 6,
+            .kernel_size = { 3 },
+            .conv = { .groups = 2, .padding = RF_PADDING_EXPLICIT, .explicit_padding = { 1, 0, 1, 0 } },
+            .no_bias = true,
+            .kernel_regularizer = { .l2 = 0.01f } },
+        &layers[n++]));
     OK(rf_layer_activation(RF_ACTIVATION_TANH, &layers[n++]));
     OK(rf_layer_avg_pool2d(&(rf_pool2d_params){ .window = { 2, 2 }, .stride = { 1, 1 } }, &layers[n++]));
     OK(rf_layer_dropout(0.25f, 12345678901234567ull, &layers[n++]));
@@ -510,11 +513,10 @@ static void compile_image_model(rf_strategy *strategy, rf_model *model, rf_optim
     const rf_optimizer_params params = { .kind = RF_OPTIMIZER_RMSPROP, .schedule = &schedule, .momentum = 0.5 };
     OK(rf_optimizer_create(strategy, &params, optimizer));
     const rf_metric_kind metrics[] = { RF_METRIC_SPARSE_CATEGORICAL_ACCURACY };
-    OK(rf_model_compile(model,
-                        &(rf_compile_params){ .optimizer = *optimizer,
-                                              .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false, 0 },
-                                              .metrics = metrics,
-                                              .num_metrics = 1 }));
+    OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = *optimizer,
+                                                     .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false, 0 },
+                                                     .metrics = metrics,
+                                                     .num_metrics = 1 }));
 }
 
 static void whole_models(void **state)
@@ -641,12 +643,19 @@ static void code_is_not_saved(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest quick[] = {
-        cmocka_unit_test(interrupted_within_epochs), cmocka_unit_test(managers),          cmocka_unit_test(manager_keeps),
-        cmocka_unit_test(model_checkpoints),         cmocka_unit_test(code_is_not_saved),
+        cmocka_unit_test(interrupted_within_epochs),
+        cmocka_unit_test(managers),
+        cmocka_unit_test(manager_keeps),
+        cmocka_unit_test(model_checkpoints),
+        cmocka_unit_test(code_is_not_saved),
     };
     const struct CMUnitTest full[] = {
-        cmocka_unit_test(interrupted_on_two), cmocka_unit_test(interrupted_with_steps), cmocka_unit_test(killed),
-        cmocka_unit_test(whole_models),       cmocka_unit_test(inference),              cmocka_unit_test(resumed_elsewhere),
+        cmocka_unit_test(interrupted_on_two),
+        cmocka_unit_test(interrupted_with_steps),
+        cmocka_unit_test(killed),
+        cmocka_unit_test(whole_models),
+        cmocka_unit_test(inference),
+        cmocka_unit_test(resumed_elsewhere),
     };
     (void)argv;
     return argc > 1 ? cmocka_run_group_tests(full, NULL, NULL) : cmocka_run_group_tests(quick, NULL, NULL);

@@ -47,7 +47,8 @@ static rf_result train_part(worker *w)
         w->report->losses[i - p->from] = loss;
         w->report->steps = i + 1 - p->from;
     }
-    if (p->save) GO(rf_checkpoint_save(c, w->rank == 0 ? p->path : "elsewhere", &(rf_save_params){ .async = p->async }));
+    if (p->save)
+        GO(rf_checkpoint_save(c, w->rank == 0 ? p->path : "elsewhere", &(rf_save_params){ .async = p->async }));
     GO(rf_checkpoint_wait(c));
     GO(rf_strategy_check_identical(w->strategy, NULL, NULL));
     GO(rf_metric_result(n.accuracy, &w->report->numbers[0]));

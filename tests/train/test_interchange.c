@@ -34,14 +34,15 @@ static int32_t i32[2] = { 0, 1 };
 static int64_t i64[3] = { 0, 1, 2 };
 static uint8_t u8[5] = { 0, 1, 2, 3, 4 };
 static const rf_named_array arrays[] = {
-    { "bytes", { RF_U8, { 2, { 5, 1 } }, u8 } },   { "a/kernel", { RF_F32, { 2, { 2, 3 } }, f32 } },
-    { "half", { RF_F16, { 1, { 3 } }, f16 } },     { "brain", { RF_BF16, { 1, { 3 } }, bf16 } },
-    { "labels", { RF_I32, { 1, { 2 } }, i32 } },   { "wide \"\xc3\xa9\"", { RF_I64, { 3, { 1, 3, 1 } }, i64 } },
-    { "scalar", { RF_F32, { 0, { 0 } }, f32 } },   { "none", { RF_F32, { 2, { 0, 4 } }, f32 } },
+    { "bytes", { RF_U8, { 2, { 5, 1 } }, u8 } }, { "a/kernel", { RF_F32, { 2, { 2, 3 } }, f32 } },
+    { "half", { RF_F16, { 1, { 3 } }, f16 } },   { "brain", { RF_BF16, { 1, { 3 } }, bf16 } },
+    { "labels", { RF_I32, { 1, { 2 } }, i32 } }, { "wide \"\xc3\xa9\"", { RF_I64, { 3, { 1, 3, 1 } }, i64 } },
+    { "scalar", { RF_F32, { 0, { 0 } }, f32 } }, { "none", { RF_F32, { 2, { 0, 4 } }, f32 } },
 };
 enum { NUM_ARRAYS = sizeof(arrays) / sizeof(arrays[0]) };
-static const char *const dtypes[] = { [RF_F32] = "F32", [RF_F16] = "F16", [RF_BF16] = "BF16",
-                                      [RF_I32] = "I32", [RF_U8] = "U8",   [RF_I64] = "I64" };
+static const char *const dtypes[] = {
+    [RF_F32] = "F32", [RF_F16] = "F16", [RF_BF16] = "BF16", [RF_I32] = "I32", [RF_U8] = "U8", [RF_I64] = "I64"
+};
 
 /* What somebody else's reader makes of it. */
 static void check_elsewhere(const char *path, const rf_named_array *a)
@@ -49,7 +50,8 @@ static void check_elsewhere(const char *path, const rf_named_array *a)
     char shape[64] = "scalar", command[700];
     for (int32_t i = 0, n = 0; i < a->array.shape.rank; i++)
         n += snprintf(shape + n, sizeof(shape) - (size_t)n, "%s%lld", i ? "x" : "", (long long)a->array.shape.dim[i]);
-    snprintf(command, sizeof(command), "%s %s %s '%s' %s %s", PYTHON, READER, path, a->name, dtypes[a->array.dtype], shape);
+    snprintf(command, sizeof(command), "%s %s %s '%s' %s %s", PYTHON, READER, path, a->name, dtypes[a->array.dtype],
+             shape);
     if (system(command) != 0) fail_msg("%s", command);
 }
 
@@ -170,7 +172,8 @@ static void npy(void **state)
         { "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", RF_ERROR_CORRUPT_DATA, "fortran_order" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", RF_ERROR_CORRUPT_DATA, "length" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", RF_ERROR_CORRUPT_DATA, "no number" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", RF_ERROR_CORRUPT_DATA, "range" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", RF_ERROR_CORRUPT_DATA,
+          "range" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (1", RF_ERROR_CORRUPT_DATA, "no number" },
         { "{'descr': '<f4', 'shape': (1,), }", RF_ERROR_CORRUPT_DATA, "lacks" },
         { "", RF_ERROR_CORRUPT_DATA, "lacks" },
@@ -288,10 +291,8 @@ static void onnx(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(safetensors),
-        cmocka_unit_test(hostile_safetensors),
-        cmocka_unit_test(npy),
-        cmocka_unit_test(models),
+        cmocka_unit_test(safetensors), cmocka_unit_test(hostile_safetensors),
+        cmocka_unit_test(npy),         cmocka_unit_test(models),
         cmocka_unit_test(onnx),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
