@@ -39,11 +39,7 @@ typedef struct rf_element {
 } rf_element;
 
 /** Rows of the global batch that a batch belongs to: its own, or those of all workers. */
-static inline int64_t rf_element_global_rows(const rf_element *batch)
-{
-    if (batch->global_rows > 0) return batch->global_rows;
-    return batch->num_components > 0 && batch->component[0].shape.rank > 0 ? batch->component[0].shape.dim[0] : 0;
-}
+RF_API int64_t rf_element_global_rows(const rf_element *batch);
 
 /* ---- sources ---- */
 
