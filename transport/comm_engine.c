@@ -10,7 +10,7 @@
 #include "base/platform.h"
 #include "transport/comm_engine_internal.h"
 
-/* A broken data connection alone does not say who is at fault: so long the mesh may tell. */
+/* So long somebody else may say who is at fault. */
 #define VERDICT_NS UINT64_C(500000000)
 /* Longest sleep without a look at the clock. */
 #define WAIT_NS UINT64_C(100000000)
@@ -381,7 +381,12 @@ static rf_result give_up(rf_engine *e, rf_result r)
     rf_error_record record;
     rf_error_save(&record);
     if (e->broken >= 0 || e->unsure) {
-        const uint64_t until = rf_now_ns() + VERDICT_NS;
+        uint64_t until = rf_now_ns() + VERDICT_NS;
+        if (e->broken >=
+            0) { /* alone this does not say which end is to blame: the mesh finds out, by silence at worst */
+            rf_mesh_report_lost(e->mesh, (uint32_t)e->broken, "data connection lost");
+            until += rf_mesh_peer_timeout(e->mesh);
+        }
         while (rf_mesh_status(e->mesh) == RF_OK && rf_now_ns() < until)
             nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     }

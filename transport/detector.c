@@ -147,6 +147,21 @@ static void blame_link(const rf_detector *d, uint32_t peer, uint64_t now, rf_fin
     out->silent_ns = since(d->peers[peer].heard, now);
 }
 
+/* Most of those whose connections are open have fallen silent: we may be the one that is cut off, and then broken
+ * connections say nothing about their other ends. */
+static bool hears_few(const rf_detector *d, uint64_t now)
+{
+    uint32_t silent = 0, heard = 0;
+    for (uint32_t r = 0; r < d->world; r++) {
+        if (d->peers[r].state != ALIVE) continue;
+        if (is_late(d, r, now))
+            silent++;
+        else
+            heard++;
+    }
+    return silent > heard;
+}
+
 static bool judge_closed(const rf_detector *d, uint64_t now, rf_finding *out)
 {
     uint32_t first = d->world;
@@ -156,7 +171,7 @@ static bool judge_closed(const rf_detector *d, uint64_t now, rf_finding *out)
     }
     if (first == d->world) return false;
     const uint64_t held = since(d->peers[first].closed, now);
-    if (held < RF_HOLD_NS) return false;
+    if (held < RF_HOLD_NS || hears_few(d, now)) return false; /* in time judge_silent() knows */
     uint32_t speak, miss;
     ask(d, first, 0, now, &speak, &miss);
     if (2 * miss < speak) {
@@ -178,9 +193,10 @@ static bool judge_silent(const rf_detector *d, uint64_t now, rf_finding *out)
     uint64_t longest = 0;
     for (uint32_t r = 0; r < d->world; r++) {
         if (is_fresh(d, r, now)) heard++;
-        if (d->peers[r].state != ALIVE || !is_late(d, r, now)) continue;
-        missed++;
         const uint64_t time = since(d->peers[r].heard, now);
+        if (d->peers[r].state == LEFT || time <= d->timeout / 2) continue;
+        missed++;
+        if (d->peers[r].state == CLOSED) continue;
         if (time > longest) longest = time;
         /* Of several that fell silent together (their last heartbeats are up to an interval apart) the lowest, so that
          * everybody names the same. */

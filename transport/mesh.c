@@ -243,6 +243,11 @@ const char *rf_mesh_local_address(const rf_mesh *mesh)
     return rf_mesh_address(mesh, mesh->assembly.rank);
 }
 
+uint64_t rf_mesh_peer_timeout(const rf_mesh *mesh)
+{
+    return mesh->assembly.table.peer_timeout_ns;
+}
+
 bool rf_mesh_link_key(const rf_mesh *mesh, uint32_t peer, const char *purpose, uint8_t key[RF_JOB_KEY_BYTES])
 {
     memset(key, 0, RF_JOB_KEY_BYTES);

@@ -25,6 +25,8 @@ const char *rf_mesh_address(const rf_mesh *mesh, uint32_t rank);
 uint32_t rf_mesh_host(const rf_mesh *mesh, uint32_t rank);
 /* Address (text, no port) under which this worker is reached by others. */
 const char *rf_mesh_local_address(const rf_mesh *mesh);
+/* Nanoseconds; the master's word. */
+uint64_t rf_mesh_peer_timeout(const rf_mesh *mesh);
 
 /* All-gather of small messages over the mesh, in order of calls; at most 60,000 bytes each, sizes may differ.
  * `all` takes world_size slots of `slot` bytes; sizes[r] says how much of slot r is used. One caller at a time. */

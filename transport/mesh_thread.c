@@ -168,7 +168,7 @@ static void close_peer(loop *l, uint32_t rank, rf_result why, uint64_t now)
     peer->closed = peer->send_dead = true;
     pthread_mutex_lock(&mesh->lock);
     peer->gone = true;
-    if (!peer->why[0]) snprintf(peer->why, sizeof(peer->why), "connection closed");
+    snprintf(peer->why, sizeof(peer->why), "connection closed"); /* says more than that of a data connection */
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
     if (why == RF_ERROR_CORRUPT_DATA)

@@ -540,9 +540,28 @@ static void test_reset_link(void **state)
     world_run(&w, 200 * MS);
     assert_false(w.found[0]);
     rf_detector_closed(w.detectors[2], 1, w.now);
+    beat(&w, 2, 0);
     world_run(&w, S);
     check_found(&w, 2, 1, RF_LOSS_CLOSED, 0, UINT64_MAX);
     world_free(&w);
+}
+
+/* Rank 0 no longer hears anybody, and a connection that another end gave up breaks: that is not the other's fault. */
+static void test_broken_and_cut_off(void **state)
+{
+    (void)state;
+    for (uint32_t ranks = 3; ranks <= 4; ranks++) {
+        world w;
+        world_init(&w, ranks);
+        world_run(&w, S);
+        const uint64_t from = w.now;
+        for (uint32_t r = 1; r < ranks; r++) w.cut[0][r] = w.cut[r][0] = true;
+        world_run(&w, 500 * MS);
+        rf_detector_closed(w.detectors[0], ranks - 1, w.now);
+        world_run(&w, S);
+        check_found(&w, (1u << ranks) - 2, 0, RF_LOSS_CUT_OFF, from + TIMEOUT - INTERVAL, from + TIMEOUT + 10 * MS);
+        world_free(&w);
+    }
 }
 
 static void test_left(void **state)
@@ -583,13 +602,16 @@ static void test_next(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_join),         cmocka_unit_test(test_table),      cmocka_unit_test(test_heartbeat),
-        cmocka_unit_test(test_failure),      cmocka_unit_test(test_missing),    cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_namespaces),   cmocka_unit_test(test_operations), cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_short_pauses), cmocka_unit_test(test_own_pause),  cmocka_unit_test(test_cut_off),
-        cmocka_unit_test(test_minority),     cmocka_unit_test(test_link),       cmocka_unit_test(test_two_stopped),
-        cmocka_unit_test(test_closed),       cmocka_unit_test(test_reset_link), cmocka_unit_test(test_left),
-        cmocka_unit_test(test_next),
+        cmocka_unit_test(test_join),        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_heartbeat),   cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_missing),     cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_namespaces),  cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_silence),     cmocka_unit_test(test_short_pauses),
+        cmocka_unit_test(test_own_pause),   cmocka_unit_test(test_cut_off),
+        cmocka_unit_test(test_minority),    cmocka_unit_test(test_link),
+        cmocka_unit_test(test_two_stopped), cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_reset_link),  cmocka_unit_test(test_broken_and_cut_off),
+        cmocka_unit_test(test_left),        cmocka_unit_test(test_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
