@@ -62,7 +62,7 @@ typedef struct rf_mirrored_params {
     const double *shares;
     uint32_t num_shares;
     rf_balance_mode balance;  /**< the same on every worker */
-    uint64_t bucket_bytes;    /**< gradients are exchanged in buckets of about this size; 0: 4 MiB */
+    uint64_t bucket_bytes;    /**< gradients are exchanged in buckets of about this size; 0: a sixteenth of all gradients, 1 to 16 MiB */
     /** Variables of all replicas are compared (by a hash) before the first update after a variable was created, and then
      *  before every n-th: a difference is an error that names variable, replica and rank. 0: 100. */
     uint32_t check_interval;

@@ -7,7 +7,6 @@
 #include "replica/internal.h"
 
 #define VARIABLE_ALIGNMENT 256 /* bytes, at least: whole cache lines and vectors on every device */
-#define DEFAULT_BUCKET_BYTES (4ull << 20)
 #define DEFAULT_CHECK_INTERVAL 100
 
 /* Must be the same everywhere. */
@@ -58,7 +57,7 @@ static rf_result number_replicas(rf_strategy *s, const rf_mirrored_params *p)
 {
     rf_world *w = &s->world;
     s->update_mode = p->update_mode;
-    s->bucket_elements = rf_div_up(p->bucket_bytes ? p->bucket_bytes : DEFAULT_BUCKET_BYTES, sizeof(float));
+    s->bucket_elements = rf_div_up(p->bucket_bytes, sizeof(float));
     s->overlap = !p->no_overlap && !(rf_env("RINGFIRE_OVERLAP") && strcmp(rf_env("RINGFIRE_OVERLAP"), "0") == 0);
     s->check_interval = p->check_interval ? p->check_interval : DEFAULT_CHECK_INTERVAL;
     settings mine, *all = RF_NEW_ARRAY(settings, w->size);

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/strategy.h"
 
+uint64_t rf_bucket_size(uint64_t wanted, uint64_t total)
+{
+    const uint64_t least = (1u << 20) / sizeof(float), most = (16u << 20) / sizeof(float);
+    if (wanted > 0) return wanted;
+    const uint64_t size = rf_div_up(total, 16);
+    return size < least ? least : size > most ? most : size;
+}
+
 /* The backward pass finishes the gradients of late variables first, so buckets are filled from the end: the first
  * bucket can be on its way while the gradients of earlier layers are still computed. A bucket that is nearly empty (the
  * bias of a large matrix, say) takes one more variable whatever its size: a message of a few bytes costs more than it

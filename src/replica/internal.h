@@ -66,7 +66,8 @@ struct rf_strategy {
     rf_update_mode update_mode;
     bool central;       /* replica 0 owns all variables, the others have copies */
     uint64_t alignment; /* of variables in their store, in elements */
-    uint64_t bucket_elements, max_piece;
+    uint64_t bucket_elements; /* as asked for; 0: see rf_bucket_size() */
+    uint64_t max_piece;
     uint64_t seed;
     uint64_t variables_created;
     uint32_t trace_serial;

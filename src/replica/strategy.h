@@ -131,6 +131,9 @@ void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replic
 typedef struct rf_range { uint64_t begin, end; } rf_range; /* elements of a flat parameter array */
 /* Cuts [0, count) into one shard per replica, borders at multiples of `granularity`, sizes as equal as that allows. */
 void rf_shard_ranges(uint64_t count, uint64_t granularity, uint32_t num_replicas, rf_range *shards);
+/* Elements of a bucket, for `total` elements of gradients and so many `wanted` (0: no wish). Small ones begin to travel early,
+ * but each costs messages and a submission: a sixteenth of all, within 1 to 16 MiB. */
+uint64_t rf_bucket_size(uint64_t wanted, uint64_t total);
 /* Groups variables in backward order (last created first) into buckets of about `bucket_elements`. *buckets is freed with
  * rf_free. */
 rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables, uint64_t bucket_elements,

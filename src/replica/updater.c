@@ -170,13 +170,17 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
     const rf_strategy *s = u->strategy;
     rf_range *spans = RF_NEW_ARRAY(rf_range, count);
     if (!spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < count; i++) spans[i] = rf_variable_span(variables[i]);
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        spans[i] = rf_variable_span(variables[i]);
+        total += spans[i].end - spans[i].begin;
+    }
     const rf_update_plan_params params = { .spans = spans,
                                            .num_spans = count,
                                            .num_replicas = s->num_replicas,
                                            .sharded = s->update_mode == RF_UPDATE_SHARDED,
                                            .central = s->central,
-                                           .bucket_elements = s->bucket_elements,
+                                           .bucket_elements = rf_bucket_size(s->bucket_elements, total),
                                            .granularity = s->alignment,
                                            .max_piece = s->max_piece };
     const rf_result r = rf_update_plan_make(&params, plan, slot_counts);

@@ -93,6 +93,16 @@ static void shards_cover(void **state)
     }
 }
 
+static void bucket_sizes(void **state)
+{
+    (void)state;
+    const uint64_t mebi = (1u << 20) / sizeof(float);
+    assert_int_equal(rf_bucket_size(123, 1000 * mebi), 123);
+    assert_int_equal(rf_bucket_size(0, 100), mebi);
+    assert_int_equal(rf_bucket_size(0, 32 * mebi), 2 * mebi);
+    assert_int_equal(rf_bucket_size(0, 1000 * mebi), 16 * mebi);
+}
+
 static void buckets_cover(void **state)
 {
     (void)state;
@@ -405,6 +415,7 @@ int main(void)
         cmocka_unit_test(split_known),
         cmocka_unit_test(split_properties),
         cmocka_unit_test(shards_cover),
+        cmocka_unit_test(bucket_sizes),
         cmocka_unit_test(buckets_cover),
         cmocka_unit_test(update_plans),
         cmocka_unit_test(one_replica_is_one_piece),
