@@ -88,7 +88,7 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
         if ((r = rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &step_loss)) < 0) break;
         total += (double)step_loss;
         num_batches++;
-        seen += batch->component[0].shape.dim[0];
+        seen += rf_element_global_rows(batch); /* of all workers */
         if (rf_strategy_stop_agreed(strategy)) break;
         char status[64] = "";
         if (progress_due(&bar)) {
@@ -230,6 +230,8 @@ static int run(const example_options *options, app *a)
     const uint32_t global_batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     if (batched(&a->train_data, global_batch, options->seed, true) < 0) return -1;
     if (batched(&a->test_data, global_batch, 0, false) < 0) return -1;
+    if (example_distribute(a->strategy, &a->train_data) < 0) return -1;
+    if (example_distribute(a->strategy, &a->test_data) < 0) return -1;
     if (create_objects(options, a) < 0) return -1;
     example_print("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(a->model),
                   global_batch);
@@ -283,7 +285,7 @@ int main(int argc, char **argv)
 {
     example_options options = { .epochs = 10 };
     example_parse(argc, argv,
-                  "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.", "dDebsrnc",
+                  "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.", "dDebsrncB",
                   &options);
     app a = { 0 }, restored = { 0 };
     int result = run(&options, &a);

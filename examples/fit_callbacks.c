@@ -219,7 +219,7 @@ int main(int argc, char **argv)
 {
     example_options options = { .epochs = 12 };
     example_parse(argc, argv, "Trains a CNN with compile and fit: learning-rate steps, a callback, validation.",
-                  "dDebsrnlc", &options);
+                  "dDebsrnlcB", &options);
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);

@@ -105,7 +105,7 @@ static void destroy(app *a)
 int main(int argc, char **argv)
 {
     example_options options = { 0 };
-    example_parse(argc, argv, "Trains a linear model made of variables and operations on random data.", "dbsr",
+    example_parse(argc, argv, "Trains a linear model made of variables and operations on random data.", "dbsrB",
                   &options);
     app a = { 0 };
     const int result = run(&options, &a);

@@ -85,7 +85,7 @@ static void destroy(app *a)
 int main(int argc, char **argv)
 {
     example_options options = { .epochs = 5 };
-    example_parse(argc, argv, "Trains a multi-layer perceptron on one-hot labels with compile and fit.", "dDebsrn",
+    example_parse(argc, argv, "Trains a multi-layer perceptron on one-hot labels with compile and fit.", "dDebsrnB",
                   &options);
     app a = { 0 };
     const int result = run(&options, &a);

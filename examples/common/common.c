@@ -52,6 +52,7 @@ static const struct argp_option all_options[] = {
     { "batch-size", 'b', "N", 0, "Examples per replica and step (default: 64)", 0 },
     { "seed", 's', "N", 0, "Seed of initial values and shuffling (default: 1)", 0 },
     { "learning-rate", 'r', "X", 0, "Learning rate (default: 0.001)", 0 },
+    { "balance", 'B', NULL, 0, "Split batches by the measured speed of the devices instead of evenly", 0 },
     { "limit", 'n', "N", 0, "Train on the first N examples only", 0 },
     { "logdir", 'l', "DIR", 0, "Write event files for TensorBoard and `ringfire plot` below DIR", 0 },
     { "checkpoint-dir", 'c', "DIR", 0, "Keep checkpoints in DIR and go on from the latest one there", 0 },
@@ -102,6 +103,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case 'c':
         o->checkpoint_dir = text;
+        return 0;
+    case 'B':
+        o->balance = true;
         return 0;
     case 'S':
         o->synchronous = true;
@@ -160,8 +164,11 @@ static void stop_on_signals(rf_strategy *strategy)
 
 int example_create_strategy(const example_options *options, rf_strategy **strategy)
 {
-    TRY(rf_strategy_create_multi_worker(&(rf_multi_worker_params){ .mirrored = { .devices = options->devices } },
-                                        strategy));
+    TRY(rf_strategy_create_multi_worker(
+        &(rf_multi_worker_params){
+            .mirrored = { .devices = options->devices,
+                          .balance = options->balance ? RF_BALANCE_AUTO : RF_BALANCE_OFF } },
+        strategy));
     own_rank = rf_strategy_rank(*strategy);
     num_workers = rf_strategy_world_size(*strategy);
     stop_on_signals(*strategy);
@@ -191,6 +198,16 @@ int example_create_model(rf_strategy *strategy, int made, rf_layer **layers, uin
     for (uint32_t i = 0; made < 0 && i < num_layers; i++) rf_layer_destroy(&layers[i]);
     if (made < 0) return -1;
     TRY(rf_model_create_sequential(strategy, layers, num_layers, &image, model));
+    return 0;
+}
+
+int example_distribute(rf_strategy *strategy, rf_dataset **data)
+{
+    rf_dataset *whole = *data;
+    *data = NULL;
+    const rf_result r = rf_strategy_distribute_dataset(strategy, whole, NULL, data);
+    rf_dataset_destroy(&whole);
+    TRY(r);
     return 0;
 }
 

@@ -31,10 +31,11 @@ typedef struct example_options {
     uint64_t limit; /* use only the first examples of the training set; 0: all */
     const char *logdir; /* for TensorBoard's event files; NULL: none */
     const char *checkpoint_dir; /* NULL: none */
+    bool balance;       /* shares follow the measured speed */
     bool synchronous;   /* of parameter servers */
 } example_options;
 /* Options -d --devices, -D --data, -e --epochs, -b --batch-size, -s --seed, -r --learning-rate, -n --limit, -l --logdir,
- * -c --checkpoint-dir, -S --synchronous: those whose letters `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after
+ * -c --checkpoint-dir, -B --balance, -S --synchronous: those whose letters `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after
  * --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
 
@@ -54,5 +55,8 @@ int example_create_model(rf_strategy *strategy, int made, rf_layer **layers, uin
 
 /* Training and test set of (image f32 [28,28,1] in [0,1], label i32), not yet batched. */
 int example_load_images(const example_options *options, rf_dataset **train, rf_dataset **test);
+
+/* A batched dataset becomes what this worker of the job reads of it. */
+int example_distribute(rf_strategy *strategy, rf_dataset **data);
 
 #endif
