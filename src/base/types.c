@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <ringfire/common.h>
+#include <ringfire/dataset.h>
 
 static const struct {
     const char *name;
@@ -81,4 +82,10 @@ uint32_t rf_version(void)
 const char *rf_version_string(void)
 {
     return RF_VERSION_STRING;
+}
+
+int64_t rf_element_global_rows(const rf_element *batch)
+{
+    if (batch->global_rows > 0) return batch->global_rows;
+    return batch->num_components > 0 && batch->component[0].shape.rank > 0 ? batch->component[0].shape.dim[0] : 0;
 }

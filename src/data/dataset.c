@@ -95,12 +95,6 @@ uint32_t rf_dataset_batch_size(const rf_dataset *dataset)
     return dataset->batch_size;
 }
 
-int64_t rf_element_global_rows(const rf_element *batch)
-{
-    if (batch->global_rows > 0) return batch->global_rows;
-    return batch->num_components > 0 && batch->component[0].shape.rank > 0 ? batch->component[0].shape.dim[0] : 0;
-}
-
 size_t rf_component_bytes(const rf_element_spec *spec, uint32_t component)
 {
     return (size_t)rf_shape_count(spec->shape[component]) * rf_dtype_size(spec->dtype[component]);
