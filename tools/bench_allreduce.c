@@ -125,8 +125,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         if (!add_algorithm(o, text)) argp_error(state, "'%s' is no algorithm (or one too many)", text);
         return 0;
     case 'w':
-        if (strcmp(text, "f16") != 0 && strcmp(text, "bf16") != 0)
-            argp_error(state, "'%s' is neither f16 nor bf16", text);
+        if (strcmp(text, "f16") != 0 && strcmp(text, "bf16") != 0) argp_error(state, "the wire is f16 or bf16");
         o->wire = strcmp(text, "f16") == 0 ? RF_F16 : RF_BF16;
         return 0;
     case 'e':

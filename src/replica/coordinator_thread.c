@@ -263,7 +263,7 @@ static void hear_servers(rf_coordinator *c)
     for (uint32_t s = 0; s < c->num_servers && !c->failed; s++) {
         rf_ps_link *link = c->servers[s];
         rf_ps_message m;
-        rf_result r;
+        rf_result r = RF_OK;
         while (!c->failed && (r = rf_ps_link_receive(link, 0, &m)) == RF_OK) {
             if (m.type == RF_PS_COMMITTED) {
                 committed(c, s, m.version);
