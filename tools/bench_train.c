@@ -193,9 +193,9 @@ static rf_result make_batch(trainer *b)
         b->images[i] = (float)(noise >> 8) * 0x1p-24f;
     }
     for (uint32_t i = 0; i < count; i++) b->labels[i] = (int32_t)(i % CLASSES);
-    b->batch = (rf_element){ 2,
-                             { { RF_F32, RF_SHAPE((int64_t)count, 28, 28, 1), b->images },
-                               { RF_I32, RF_SHAPE((int64_t)count), b->labels } } };
+    b->batch = (rf_element){ .num_components = 2,
+                             .component = { { RF_F32, RF_SHAPE((int64_t)count, 28, 28, 1), b->images },
+                                            { RF_I32, RF_SHAPE((int64_t)count), b->labels } } };
     return RF_OK;
 }
 

@@ -131,7 +131,9 @@ static rf_result step_deep(worker *w, const setup *s, deep *d, uint32_t step)
     int32_t labels[BATCH];
     const int64_t count = (int64_t)s->batch - (step % 5 == 3); /* another batch size now and then */
     make_batch(step, (uint32_t)count, x, labels);
-    const rf_element element = { 2, { { RF_F32, RF_SHAPE(count, SIDE), x }, { RF_I32, RF_SHAPE(count), labels } } };
+    const rf_element element = {
+        .num_components = 2, .component = { { RF_F32, RF_SHAPE(count, SIDE), x }, { RF_I32, RF_SHAPE(count), labels } }
+    };
     rf_per_replica *results[2];
     GO(rf_strategy_run(w->strategy, d->step, &element, results));
     GO(rf_strategy_reduce(w->strategy, RF_REDUCE_SUM, results[0], &loss));
