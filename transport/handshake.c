@@ -213,8 +213,8 @@ static bool find_contradiction(const rf_identity *mine, const stranger *his, uns
 {
     const rf_hello *h = &his->hello;
     char name[40];
-    snprintf(name, sizeof(name), "%s%srank %u", strcmp(h->role, "worker") ? h->role : "",
-             strcmp(h->role, "worker") && h->role[0] ? " " : "", h->rank);
+    const bool special = strcmp(h->role, "worker") != 0 && h->role[0];
+    snprintf(name, sizeof(name), "%s%srank %u", special ? h->role : "", special ? " " : "", h->rank);
     if (wire != mine->wire)
         snprintf(reason, size,
                  "%s has version %u of the messages, this is version %u; install the same Ringfire everywhere", name,
