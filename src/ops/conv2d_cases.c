@@ -74,6 +74,8 @@ static const rf_conv2d_attr groups_bias = { .padding = RF_PADDING_SAME, .stride 
 #define MANY_STRIDED     (53, 5, 5, 6, 2, 2, 6, 5, 2, 2)
 #define MANY_SMALL       (13, 5, 4, 3, 3, 2, 3, 4, 3, 3)
 #define MANY             (37, 7, 6, 8, 3, 3, 8, 12, 5, 4)
+/* Few columns, many pixels. */
+#define NARROW           (64, 9, 9, 8, 3, 3, 8, 12, 7, 7)
 #define MANY_ODD         (41, 6, 7, 3, 3, 2, 3, 5, 4, 6)
 #define CONV2            (64, 13, 13, 32, 3, 3, 32, 64, 11, 11)
 #define CONV2_ODD        (61, 13, 13, 31, 3, 3, 31, 61, 11, 11)
@@ -175,6 +177,7 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "deep", .attr = &valid_bias, FILTER(DEEP), TOLERANCE(6) },
     { .name = "many", .attr = &valid_bias, FILTER(MANY), TOLERANCE(740) },
     { .name = "many_odd", .attr = &valid_bias, FILTER(MANY_ODD), TOLERANCE(984) },
+    { .name = "narrow", .attr = &valid_bias, FILTER(NARROW), TOLERANCE(3136) },
     { .name = "conv2_b64", .attr = &valid_bias, FILTER(CONV2), .benchmark = true, .large = true, TOLERANCE(7744) },
     { .name = "conv2_odd", .attr = &valid_bias, FILTER(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(7381) },
     { .name = "conv1_b64", .attr = &valid_bias, FILTER(CONV1), .benchmark = true, .large = true, TOLERANCE(43264) },
