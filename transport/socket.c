@@ -121,12 +121,13 @@ rf_result rf_socket_listen(const char *address, uint16_t port, int *fd, uint16_t
         errno = e;
         return RF_FAIL_ERRNO(RF_ERROR_IO, "cannot %s address %s port %u", failed, address, port);
     }
-    struct sockaddr_storage bound = { 0 };
+    union {
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } bound = { .v6 = { .sin6_port = 0 } };
     socklen_t size = sizeof(bound);
     getsockname(*fd, (struct sockaddr *)&bound, &size);
-    /* The port stands at the same place in both. */
-    *bound_port = bound.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&bound)->sin6_port)
-                                              : ntohs(((struct sockaddr_in *)&bound)->sin_port);
+    *bound_port = ntohs(bound.v6.sin6_port); /* stands at the same place in both */
     return RF_OK;
 }
 
