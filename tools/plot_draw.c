@@ -197,9 +197,10 @@ void plot_draw(plot_canvas *c, const plot_chart *charts, size_t count)
     const size_t columns = num_columns(count), rows = (count + columns - 1) / columns;
     plot_size(charts, count, &width, &height);
     c->box(c, 0, 0, width, height, PAPER);
-    for (size_t i = 0; i < count; i++)
-        draw_chart(c, &charts[i], MARGIN + (double)(i % columns) * CHART_WIDTH,
-                   MARGIN + (double)(i / columns) * CHART_HEIGHT);
+    for (size_t i = 0; i < count; i++) {
+        const size_t column = i % columns, row = i / columns;
+        draw_chart(c, &charts[i], MARGIN + (double)column * CHART_WIDTH, MARGIN + (double)row * CHART_HEIGHT);
+    }
     draw_legend(c, charts, count, width, MARGIN + (double)rows * CHART_HEIGHT);
 }
 

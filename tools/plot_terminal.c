@@ -113,9 +113,15 @@ static void print_cells(FILE *out, const screen *s, const plot_chart *chart, int
     fputs(color != UINT32_MAX ? "\033[0m\n" : "\n", out);
 }
 
+static int num_ticks(double low, double high, double step)
+{
+    return (int)floor((high - low) / step + 1e-6) + 1;
+}
+
 static bool row_has_label(const screen *s, int row, char *label, size_t size)
 {
-    for (double v = s->y.low; v <= s->y.high + s->y.step * 1e-6; v += s->y.step) {
+    for (int i = 0; i < num_ticks(s->y.low, s->y.high, s->y.step); i++) {
+        const double v = s->y.low + i * s->y.step;
         if ((int)lround((s->y.high - v) / (s->y.high - s->y.low) * (ROWS - 1)) != row) continue;
         plot_label(&s->y, v, label, size);
         return true;
@@ -129,7 +135,8 @@ static void print_x_labels(FILE *out, const screen *s)
     if (!line) return;
     memset(line, ' ', (size_t)s->columns + LABEL + 2);
     int free_from = 0;
-    for (double v = s->x.low; v <= s->x.high + s->x.step * 1e-6; v += s->x.step) {
+    for (int i = 0; i < num_ticks(s->x.low, s->x.high, s->x.step); i++) {
+        const double v = s->x.low + i * s->x.step;
         char label[32];
         plot_label(&s->x, v, label, sizeof(label));
         const int n = (int)strlen(label);
