@@ -38,7 +38,8 @@ int main(void)
     CHECK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .learning_rate = 0.05 }, &a.optimizer));
     CHECK(rf_function_create(strategy, &(rf_function_params){ .step = step, .user = &a, .num_outputs = 1, .training = true },
                              &function));
-    rf_element batch = { 2, { { RF_F32, RF_SHAPE(4, 1), x }, { RF_F32, RF_SHAPE(4, 1), y } } };
+    rf_element batch = { .num_components = 2,
+                         .component = { { RF_F32, RF_SHAPE(4, 1), x }, { RF_F32, RF_SHAPE(4, 1), y } } };
     for (int i = 0; i < 40; i++) CHECK(rf_strategy_run(strategy, function, &batch, NULL));
     CHECK(rf_variable_read(a.slope, &slope));
     printf("ringfire %s, %u devices, slope %f\n", rf_version_string(), rf_strategy_num_replicas_in_sync(strategy), slope);
