@@ -134,7 +134,7 @@ static void *add_tensor(graph *g, const char *label, int type, const int64_t *di
     t->dims = allocate(g, (rank + 1) * sizeof(*dims));
     t->raw_data.data = allocate(g, bytes);
     if (g->failed) return NULL;
-    memcpy(t->dims, dims, rank * sizeof(*dims));
+    if (rank > 0) memcpy(t->dims, dims, rank * sizeof(*dims));
     t->n_dims = rank;
     t->raw_data.len = bytes;
     t->has_raw_data = 1;
