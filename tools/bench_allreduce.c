@@ -19,6 +19,7 @@
 #include <jansson.h>
 
 #include "bench_ring.h"
+#include "clock.h"
 #include "commands.h"
 #include "table.h"
 
@@ -144,13 +145,6 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     default:
         return ARGP_ERR_UNKNOWN;
     }
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Processor time of this process: hardly disturbed by what else the machine does. */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RINGFIRE_CLOCK_H
+#define RINGFIRE_CLOCK_H
+
+#include <time.h>
+
+/* Seconds of a clock that never goes back. */
+static inline double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#endif
