@@ -96,13 +96,8 @@ static bool parse_line(host_list *list, char *line, const char *where, char erro
     return add(list, name, strlen(name), slots, where, error);
 }
 
-bool hosts_read_file(host_list *list, const char *path, char error[512])
+bool hosts_read(host_list *list, FILE *f, const char *path, char error[512])
 {
-    FILE *f = fopen(path, "re");
-    if (!f) {
-        snprintf(error, 512, "hostfile %.300s: %s", path, strerror(errno));
-        return false;
-    }
     char *line = NULL, where[400];
     size_t size = 0;
     bool ok = true;
@@ -120,6 +115,17 @@ bool hosts_read_file(host_list *list, const char *path, char error[512])
         ok = false;
     }
     free(line);
+    return ok;
+}
+
+bool hosts_read_file(host_list *list, const char *path, char error[512])
+{
+    FILE *f = fopen(path, "re");
+    if (!f) {
+        snprintf(error, 512, "hostfile %.300s: %s", path, strerror(errno));
+        return false;
+    }
+    const bool ok = hosts_read(list, f, path, error);
     fclose(f);
     return ok;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define MAX_WORKERS 1024
 
@@ -22,6 +23,7 @@ typedef struct host_list {
 /* "a:2,b,[::1]:4"; slots default to 1. A host named twice has both its slots. False with a line in `error`. */
 bool hosts_parse(host_list *list, const char *text, char error[512]);
 /* Lines "host slots=N", '#' begins a comment. */
+bool hosts_read(host_list *list, FILE *file, const char *name, char error[512]);
 bool hosts_read_file(host_list *list, const char *path, char error[512]);
 /* Whether this is the machine we run on, by its usual names. */
 bool host_is_local(const char *name);

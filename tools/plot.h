@@ -22,6 +22,8 @@ typedef struct plot_data {
 /* Reads event files and CSV logs: of a directory and all below it, or a single one. `prefix` begins the names of its runs; ""
  * where it is the only one. False after a message on stderr; what cannot be read to its end is a warning. */
 bool plot_load(plot_data *data, const char *path, const char *prefix);
+/* A CSV log's lines as the points of one run; false: out of memory. */
+bool plot_load_csv(plot_data *data, FILE *file, const char *run);
 /* Sorts runs, tags and points. */
 void plot_sort(plot_data *data);
 void plot_data_free(plot_data *data);

@@ -142,15 +142,21 @@ static bool load_csv_rows(plot_data *d, FILE *file, char *const *columns, int nu
     return ok;
 }
 
-static bool load_csv(plot_data *d, const char *path, const char *run)
+bool plot_load_csv(plot_data *d, FILE *file, const char *run)
 {
-    FILE *file = fopen(path, "re");
-    if (!file) return complain(path, strerror(errno));
     char *header = NULL, *columns[MAX_COLUMNS];
     size_t capacity = 0;
     const bool any = getline(&header, &capacity, file) > 0;
     const bool ok = !any || load_csv_rows(d, file, columns, split(header, columns), run);
     free(header);
+    return ok;
+}
+
+static bool load_csv(plot_data *d, const char *path, const char *run)
+{
+    FILE *file = fopen(path, "re");
+    if (!file) return complain(path, strerror(errno));
+    const bool ok = plot_load_csv(d, file, run);
     fclose(file);
     return ok || no_memory(path);
 }

@@ -36,21 +36,35 @@ static void settle(wire_reader *r)
     r->taken = 0;
 }
 
-int wire_read(wire_reader *r, int fd)
+char *wire_room(wire_reader *r, size_t *size)
 {
     if (r->buffer) settle(r);
     if (r->capacity - r->used < 32768) {
         const size_t capacity = 2 * r->capacity + 65536;
         char *grown = realloc(r->buffer, capacity + 1);
-        if (!grown) return -1;
+        if (!grown) return NULL;
         r->buffer = grown;
         r->capacity = capacity;
     }
+    *size = r->capacity - r->used;
+    return r->buffer + r->used;
+}
+
+void wire_came(wire_reader *r, size_t size)
+{
+    r->used += size;
+}
+
+int wire_read(wire_reader *r, int fd)
+{
+    size_t room;
+    char *to = wire_room(r, &room);
+    if (!to) return -1;
     ssize_t n;
     do {
-        n = read(fd, r->buffer + r->used, r->capacity - r->used);
+        n = read(fd, to, room);
     } while (n < 0 && errno == EINTR);
-    if (n > 0) r->used += (size_t)n;
+    if (n > 0) wire_came(r, (size_t)n);
     return n > 0 ? 1 : (int)n;
 }
 

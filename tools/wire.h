@@ -40,6 +40,9 @@ typedef struct wire_reader {
     bool terminated;
 } wire_reader;
 
+/* Room for bytes that come next, and how much of it there is; NULL: out of memory. Then how many of them came. */
+char *wire_room(wire_reader *reader, size_t *size);
+void wire_came(wire_reader *reader, size_t size);
 /* Reads once what is there. 1: something came, 0: end, -1: failure (errno) */
 int wire_read(wire_reader *reader, int fd);
 /* Drops everything up to the magic and it; false when it is not there yet. *noise is what came before it. */

@@ -39,6 +39,8 @@ void rf_job_forget(rf_job *job);
 /* The key file: 64 hexadecimal digits. Reading refuses files that others can read; writing makes mode 0600 and never
  * replaces a file. */
 rf_result rf_key_read(const char *path, uint8_t key[RF_JOB_KEY_BYTES]);
+/* Its text, which may end in spaces and new lines; `path` is for the message. */
+rf_result rf_key_parse(const char *path, const char *text, size_t length, uint8_t key[RF_JOB_KEY_BYTES]);
 rf_result rf_key_write(const char *path);
 
 #endif

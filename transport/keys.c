@@ -21,7 +21,7 @@ static int digit_value(char c)
     return -1;
 }
 
-static rf_result parse_key(const char *path, const char *text, size_t length, uint8_t key[RF_JOB_KEY_BYTES])
+rf_result rf_key_parse(const char *path, const char *text, size_t length, uint8_t key[RF_JOB_KEY_BYTES])
 {
     while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r' || text[length - 1] == ' ')) length--;
     bool good = length == KEY_DIGITS;
@@ -54,7 +54,7 @@ static rf_result read_open_file(const char *path, int fd, uint8_t key[RF_JOB_KEY
         if (n == 0) break;
         length += (size_t)n;
     }
-    const rf_result r = parse_key(path, text, length, key);
+    const rf_result r = rf_key_parse(path, text, length, key);
     OPENSSL_cleanse(text, sizeof(text));
     return r;
 }

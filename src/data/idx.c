@@ -90,7 +90,7 @@ static rf_result inflate_some(const char *path, z_stream *z, uint8_t *out, size_
 static rf_result inflate_idx(const char *path, z_stream *z, size_t compressed, idx_header *h, uint8_t **data)
 {
     uint8_t head[4 + 4 * RF_MAX_RANK], more;
-    size_t used, rest;
+    size_t used, rest = 0;
     inflate_state state;
     RF_TRY(inflate_some(path, z, head, 4, &used, &state));
     if (used < 4) return truncated(path, used, 4);
@@ -106,14 +106,15 @@ static rf_result inflate_idx(const char *path, z_stream *z, size_t compressed, i
     if (used < h->data_bytes) return truncated(path, h->header_bytes + used, h->header_bytes + h->data_bytes);
     /* One byte more: finds what follows the data, and makes zlib check the checksum at the end. */
     if (state == INFLATE_MORE) RF_TRY(inflate_some(path, z, &more, 1, &rest, &state));
+    /* Also where the stream ends right behind that byte. */
+    if (rest > 0)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: goes on after the %zu bytes its header announces", path,
+                       h->header_bytes + h->data_bytes);
     if (state == INFLATE_CUT)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA,
                        "%s: its gzip checksum is missing; the file is truncated, copy "
                        "it again",
                        path);
-    if (state == INFLATE_MORE)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: goes on after the %zu bytes its header announces", path,
-                       h->header_bytes + h->data_bytes);
     return RF_OK;
 }
 
@@ -182,6 +183,18 @@ static rf_result convert(const idx_header *h, uint8_t *data, rf_array *out)
     return RF_OK;
 }
 
+rf_result rf_idx_decode(const char *path, const uint8_t *bytes, size_t size, rf_array *out)
+{
+    memset(out, 0, sizeof(*out));
+    idx_header h = { 0 };
+    uint8_t *data = NULL;
+    const bool gzip = size >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
+    rf_result r = gzip ? load_gzip(path, bytes, size, &h, &data) : load_plain(path, bytes, size, &h, &data);
+    if (r == RF_OK) r = convert(&h, data, out);
+    if (r < 0) rf_free(data);
+    return r;
+}
+
 rf_result rf_idx_read(const char *path, rf_array *out)
 {
     RF_REQUIRE(path && out, "rf_idx_read: %s is NULL", path ? "out" : "path");
@@ -189,14 +202,8 @@ rf_result rf_idx_read(const char *path, rf_array *out)
     void *file = NULL;
     size_t size;
     RF_TRY(rf_file_read(path, 0, &file, &size));
-    const uint8_t *bytes = file;
-    idx_header h = { 0 };
-    uint8_t *data = NULL;
-    const bool gzip = size >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
-    rf_result r = gzip ? load_gzip(path, bytes, size, &h, &data) : load_plain(path, bytes, size, &h, &data);
+    const rf_result r = rf_idx_decode(path, file, size, out);
     rf_free(file);
-    if (r == RF_OK) r = convert(&h, data, out);
-    if (r < 0) rf_free(data);
     return r;
 }
 

@@ -83,6 +83,8 @@ size_t rf_element_bytes(const rf_element_spec *spec); /* sum, each component ali
 void rf_element_place(rf_element *element, const rf_element_spec *spec, void *memory);
 rf_result rf_stage_allocate_element(rf_stage *stage, const rf_element_spec *spec);
 
+/* The bytes of an IDX file, plain or gzipped, as rf_idx_read(); `path` is for messages. */
+rf_result rf_idx_decode(const char *path, const uint8_t *bytes, size_t size, rf_array *out);
 /* Images u8 [n, rows, columns, 1] and labels i32 [n] that belong together; each freed with rf_array_free(). */
 rf_result rf_idx_read_pair(const char *images_path, const char *labels_path, rf_array arrays[2]);
 

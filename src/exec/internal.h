@@ -45,6 +45,10 @@ void rf_tuning_destroy(rf_tuning **tuning);
 const char *rf_tuning_find(const rf_tuning *tuning, const rf_op_call *call);
 /* Remembers and, with a cache directory, saves. A file that cannot be written is a logged warning. */
 rf_result rf_tuning_put(rf_tuning *tuning, const rf_op_call *call, const char *kernel, double seconds);
+/* The file's text: what it holds and the table lacks is taken over; RF_ERROR_CORRUPT_DATA where it is none. */
+rf_result rf_tuning_parse(rf_tuning *tuning, const void *text, size_t size);
+/* NULL: out of memory. free(). */
+char *rf_tuning_text(const rf_tuning *tuning);
 /* Text that calls share when a measured choice for one holds for the other: op, attributes, types, shapes with
  * dimension 0 rounded up to a power of two. */
 char *rf_tuning_key(const rf_op_call *call);

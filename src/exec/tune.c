@@ -86,7 +86,7 @@ static rf_result put(rf_tuning *tuning, const char *key, const char *kernel, dou
     return RF_OK;
 }
 
-/* Takes over what the file holds and the table lacks. NULL: fine; else what is wrong with the file. */
+/* NULL: fine; else what is wrong with the file. */
 static const char *merge(rf_tuning *tuning, const json_t *root)
 {
     if (!json_is_object(root)) return "not a JSON object";
@@ -105,6 +105,15 @@ static const char *merge(rf_tuning *tuning, const json_t *root)
     return NULL;
 }
 
+rf_result rf_tuning_parse(rf_tuning *tuning, const void *text, size_t size)
+{
+    json_error_t error;
+    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    const char *problem = root ? merge(tuning, root) : error.text;
+    json_decref(root);
+    return problem ? RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s", problem) : RF_OK;
+}
+
 /* A missing file is normal; any other trouble costs a new measurement, never a failure. */
 static void load(rf_tuning *tuning)
 {
@@ -116,11 +125,8 @@ static void load(rf_tuning *tuning)
         rf_log_message(RF_LOG_WARN, "tuning cache ignored: %s", rf_error_message());
         return;
     }
-    json_error_t error;
-    json_t *root = json_loadb(data, size, JSON_REJECT_DUPLICATES, &error);
-    const char *problem = root ? merge(tuning, root) : error.text;
-    if (problem) rf_log_message(RF_LOG_WARN, "tuning cache %s ignored: %s", tuning->path, problem);
-    json_decref(root);
+    if (rf_tuning_parse(tuning, data, size) < 0)
+        rf_log_message(RF_LOG_WARN, "tuning cache %s ignored: %s", tuning->path, rf_error_message());
     rf_free(data);
 }
 
@@ -136,16 +142,22 @@ static json_t *to_json(const rf_tuning *tuning)
         }
     }
     return choices ? json_pack("{s:i, s:s, s:s, s:o}", "format", FORMAT, "library", RF_VERSION_STRING, "device",
-                               tuning->device, "choices", choices)
+                               tuning->device ? tuning->device : "", "choices", choices)
                    : NULL;
+}
+
+char *rf_tuning_text(const rf_tuning *tuning)
+{
+    json_t *root = to_json(tuning);
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    json_decref(root);
+    return text;
 }
 
 static void save(rf_tuning *tuning)
 {
     load(tuning); /* what other processes have measured meanwhile */
-    json_t *root = to_json(tuning);
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
-    json_decref(root);
+    char *text = rf_tuning_text(tuning);
     if (!text) {
         rf_log_message(RF_LOG_WARN, "tuning cache %s not written: out of memory", tuning->path);
         return;

@@ -9,11 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <ringfire/interchange.h>
-
 #include "base/error.h"
 #include "base/memory.h"
-#include "persist/file_ops.h"
+#include "persist/interchange_files.h"
 
 enum { MAGIC_BYTES = 6, MOST_HEADER = 65536, ALIGNMENT = 64 };
 static const char magic[] = "\x93NUMPY";
@@ -49,7 +47,7 @@ static rf_result write_parts(const rf_new_file *file, const char *path, const ch
     return bytes > 0 ? rf_file_write_at(file->ops, file->fd, path, array->data, bytes, total) : RF_OK;
 }
 
-rf_result rf_npy_write(const char *path, const rf_array *array)
+rf_result rf_npy_write_with(const rf_file_ops *ops, const char *path, const rf_array *array)
 {
     RF_REQUIRE(path && *path, "rf_npy_write: path is empty");
     RF_REQUIRE(array && rf_shape_count(array->shape) >= 0, "rf_npy_write: the array has no valid shape");
@@ -61,11 +59,16 @@ rf_result rf_npy_write(const char *path, const rf_array *array)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "rf_npy_write: NumPy has no type for %s; widen it to f32 first",
                        rf_dtype_name(array->dtype));
     rf_new_file file;
-    RF_TRY(rf_new_file_begin(&file, &rf_system_file_ops, path));
+    RF_TRY(rf_new_file_begin(&file, ops, path));
     const rf_result r = write_parts(&file, path, descr, array);
     if (r >= 0) return rf_new_file_commit(&file);
     rf_new_file_abandon(&file);
     return r;
+}
+
+rf_result rf_npy_write(const char *path, const rf_array *array)
+{
+    return rf_npy_write_with(&rf_system_file_ops, path, array);
 }
 
 /* ---- reading ---- */
@@ -126,9 +129,8 @@ static rf_result parse_header(const char *path, const char *header, rf_array *ou
     return read_shape(path, shape, &out->shape);
 }
 
-static rf_result read_file(const char *path, int fd, uint64_t size, rf_array *out)
+static rf_result read_file(const rf_file_ops *ops, const char *path, int fd, uint64_t size, rf_array *out)
 {
-    const rf_file_ops *ops = &rf_system_file_ops;
     unsigned char fixed[MAGIC_BYTES + 6] = { 0 };
     if (size < sizeof(fixed)) return corrupt(path, "too short");
     RF_TRY(rf_file_read_at(ops, fd, path, fixed, sizeof(fixed), 0));
@@ -154,21 +156,25 @@ static rf_result read_file(const char *path, int fd, uint64_t size, rf_array *ou
     return bytes > 0 ? rf_file_read_at(ops, fd, path, out->data, bytes, begin + length) : RF_OK;
 }
 
-rf_result rf_npy_read(const char *path, rf_array *out)
+rf_result rf_npy_read_with(const rf_file_ops *ops, const char *path, rf_array *out)
 {
     RF_REQUIRE(out, "rf_npy_read: out is NULL");
     *out = (rf_array){ 0 };
     RF_REQUIRE(path && *path, "rf_npy_read: path is empty");
-    const rf_file_ops *ops = &rf_system_file_ops;
     const int fd = ops->open(ops->user, path);
     if (fd < 0) return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "cannot open '%s'", path);
     const int64_t size = ops->size(ops->user, fd);
-    const rf_result r =
-        size < 0 ? RF_FAIL_ERRNO(RF_ERROR_IO, "'%s' cannot be read", path) : read_file(path, fd, (uint64_t)size, out);
+    const rf_result r = size < 0 ? RF_FAIL_ERRNO(RF_ERROR_IO, "'%s' cannot be read", path)
+                                 : read_file(ops, path, fd, (uint64_t)size, out);
     ops->close(ops->user, fd);
     if (r < 0) {
         rf_free(out->data);
         *out = (rf_array){ 0 };
     }
     return r;
+}
+
+rf_result rf_npy_read(const char *path, rf_array *out)
+{
+    return rf_npy_read_with(&rf_system_file_ops, path, out);
 }

@@ -9,11 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <ringfire/interchange.h>
-
 #include "base/error.h"
 #include "base/memory.h"
-#include "persist/file_ops.h"
+#include "persist/interchange_files.h"
 
 enum { LENGTH_BYTES = 8, MOST_HEADER = 16 << 20, ALIGNMENT = 8 };
 
@@ -109,7 +107,8 @@ static rf_result write_parts(const rf_new_file *file, const char *path, const rf
     return r;
 }
 
-rf_result rf_safetensors_write(const char *path, const rf_named_array *arrays, uint32_t count)
+rf_result rf_safetensors_write_with(const rf_file_ops *ops, const char *path, const rf_named_array *arrays,
+                                    uint32_t count)
 {
     RF_REQUIRE(path && *path, "rf_safetensors_write: path is empty");
     RF_REQUIRE(arrays || count == 0, "rf_safetensors_write: arrays is NULL");
@@ -119,7 +118,7 @@ rf_result rf_safetensors_write(const char *path, const rf_named_array *arrays, u
     for (uint32_t i = 0; i < count; i++) sorted[i] = &arrays[i];
     if (count > 0) qsort(sorted, count, sizeof(*sorted), compare_for_file);
     rf_new_file file;
-    rf_result r = rf_new_file_begin(&file, &rf_system_file_ops, path);
+    rf_result r = rf_new_file_begin(&file, ops, path);
     if (r >= 0) {
         r = write_parts(&file, path, sorted, count);
         if (r >= 0)
@@ -131,9 +130,15 @@ rf_result rf_safetensors_write(const char *path, const rf_named_array *arrays, u
     return r;
 }
 
+rf_result rf_safetensors_write(const char *path, const rf_named_array *arrays, uint32_t count)
+{
+    return rf_safetensors_write_with(&rf_system_file_ops, path, arrays, count);
+}
+
 /* ---- reading ---- */
 
 typedef struct source {
+    const rf_file_ops *ops;
     const char *path;
     int fd;
     uint64_t size, data; /* of the file; where tensors begin */
@@ -254,8 +259,7 @@ static rf_result read_tensors(const source *s, const place *places, uint32_t cou
         to->array.data = rf_aligned_calloc(bytes ? (size_t)bytes : 1);
         if (!to->array.data) return RF_ERROR_OUT_OF_HOST_MEMORY;
         if (bytes > 0)
-            RF_TRY(
-                rf_file_read_at(&rf_system_file_ops, s->fd, s->path, to->array.data, bytes, s->data + places[i].begin));
+            RF_TRY(rf_file_read_at(s->ops, s->fd, s->path, to->array.data, bytes, s->data + places[i].begin));
     }
     return RF_OK;
 }
@@ -281,7 +285,7 @@ static rf_result read_header(source *s, json_t **root)
     unsigned char length[LENGTH_BYTES];
     if (s->size < LENGTH_BYTES)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no safetensors file: too short", s->path);
-    RF_TRY(rf_file_read_at(&rf_system_file_ops, s->fd, s->path, length, LENGTH_BYTES, 0));
+    RF_TRY(rf_file_read_at(s->ops, s->fd, s->path, length, LENGTH_BYTES, 0));
     uint64_t size = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) size |= (uint64_t)length[i] << 8 * i;
     if (size > MOST_HEADER || size > s->size - LENGTH_BYTES)
@@ -289,7 +293,7 @@ static rf_result read_header(source *s, json_t **root)
                        (unsigned long long)size);
     char *text = rf_calloc((size_t)size + 1, 1);
     if (!text) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result r = rf_file_read_at(&rf_system_file_ops, s->fd, s->path, text, size, LENGTH_BYTES);
+    rf_result r = rf_file_read_at(s->ops, s->fd, s->path, text, size, LENGTH_BYTES);
     json_error_t error;
     *root = r >= 0 && text[0] == '{' ? json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (r >= 0 && !json_is_object(*root)) {
@@ -302,13 +306,12 @@ static rf_result read_header(source *s, json_t **root)
     return r;
 }
 
-rf_result rf_safetensors_read(const char *path, rf_array_set *out)
+rf_result rf_safetensors_read_with(const rf_file_ops *ops, const char *path, rf_array_set *out)
 {
     RF_REQUIRE(out, "rf_safetensors_read: out is NULL");
     *out = (rf_array_set){ 0 };
     RF_REQUIRE(path && *path, "rf_safetensors_read: path is empty");
-    const rf_file_ops *ops = &rf_system_file_ops;
-    source s = { .path = path, .fd = ops->open(ops->user, path) };
+    source s = { .ops = ops, .path = path, .fd = ops->open(ops->user, path) };
     if (s.fd < 0) return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "cannot open '%s'", path);
     const int64_t size = ops->size(ops->user, s.fd);
     json_t *root = NULL;
@@ -322,4 +325,9 @@ rf_result rf_safetensors_read(const char *path, rf_array_set *out)
     ops->close(ops->user, s.fd);
     if (r < 0) rf_array_set_free(out);
     return r;
+}
+
+rf_result rf_safetensors_read(const char *path, rf_array_set *out)
+{
+    return rf_safetensors_read_with(&rf_system_file_ops, path, out);
 }

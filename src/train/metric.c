@@ -69,6 +69,11 @@ void rf_metric_destroy(rf_metric **metric)
     *metric = NULL;
 }
 
+rf_metric_kind rf_metric_kind_of(const rf_metric *metric)
+{
+    return metric->kind;
+}
+
 const char *rf_metric_name(const rf_metric *metric)
 {
     return metric ? metric->name : "";

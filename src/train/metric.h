@@ -8,6 +8,7 @@
 
 /* "sparse_categorical_accuracy", ...; NULL when there is no such kind. */
 const char *rf_metric_kind_name(rf_metric_kind kind);
+rf_metric_kind rf_metric_kind_of(const rf_metric *metric);
 /* For checkpoints: the state, its strategy, and states of other replicas made into those of `num_replicas` here: the
  * numbers as they are where there are as many, else all in the first. */
 struct rf_local_state *rf_metric_state(rf_metric *metric);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "train/compile.h"
+#include "train/optimizer.h"
 
 enum { MOST_LAYERS = 4096, MOST_INPUTS = 1 << 26 /* elements of an example */ };
 
@@ -327,10 +328,10 @@ rf_result rf_model_check_describable(const rf_model *model, const char *function
     return RF_OK;
 }
 
-static rf_result describe_layers(const rf_model *model, json_t *list)
+static rf_result describe_layers(const rf_architecture *a, json_t *list)
 {
-    for (uint32_t i = 0; i < model->layers.count; i++) {
-        const rf_layer *layer = model->layers.items[i];
+    for (uint32_t i = 0; i < a->count; i++) {
+        const rf_layer *layer = a->layers[i];
         json_t *object = json_pack("{s:s, s:s}", "kind", layer->kind->base_name, "name", layer->name);
         if (json_array_append_new(list, object) != 0) return RF_ERROR_OUT_OF_HOST_MEMORY;
         RF_TRY(find_describer(layer->kind->base_name)->to_json(layer, object));
@@ -338,18 +339,25 @@ static rf_result describe_layers(const rf_model *model, json_t *list)
     return RF_OK;
 }
 
-rf_result rf_model_describe(const rf_model *model, char **text)
+rf_result rf_architecture_text(const rf_architecture *architecture, char **text)
 {
     *text = NULL;
-    RF_TRY(rf_model_check_describable(model, "describing a model"));
     json_t *layers = json_array();
-    const rf_result r = describe_layers(model, layers);
-    json_t *root = json_pack("{s:o, s:o}", "input_shape", shape_to_json(model->input_shape), "layers", layers);
+    const rf_result r = describe_layers(architecture, layers);
+    json_t *root = json_pack("{s:o, s:o}", "input_shape", shape_to_json(architecture->input), "layers", layers);
     if (r < 0) {
         json_decref(root);
         return RF_FAIL(r, "out of memory for the description of a model");
     }
     return rf_json_text(root, text);
+}
+
+rf_result rf_model_describe(const rf_model *model, char **text)
+{
+    *text = NULL;
+    RF_TRY(rf_model_check_describable(model, "describing a model"));
+    const rf_architecture architecture = { model->input_shape, model->layers.items, model->layers.count };
+    return rf_architecture_text(&architecture, text);
 }
 
 static rf_result make_layer(const json_t *object, rf_layer **out)
@@ -369,48 +377,59 @@ static rf_result make_layer(const json_t *object, rf_layer **out)
     return RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-static rf_result make_model(rf_strategy *strategy, const json_t *root, rf_model **out)
+static rf_result read_architecture(const json_t *root, rf_architecture *out)
 {
-    rf_shape input = { 0 };
-    RF_TRY(shape_from_json(root, "input_shape", &input));
+    RF_TRY(shape_from_json(root, "input_shape", &out->input));
     const json_t *list = json_object_get(root, "layers");
     const size_t count = json_array_size(list);
-    const int64_t inputs = rf_shape_count(input);
-    if (input.rank < 1 || inputs < 1 || inputs > MOST_INPUTS || count < 1 || count > MOST_LAYERS)
+    const int64_t inputs = rf_shape_count(out->input);
+    if (out->input.rank < 1 || inputs < 1 || inputs > MOST_INPUTS || count < 1 || count > MOST_LAYERS)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu layers for examples of %lld numbers", count, (long long)inputs);
-    rf_layer **layers = RF_NEW_ARRAY(rf_layer *, count);
-    if (!layers) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result r = RF_OK;
-    for (size_t i = 0; r >= 0 && i < count; i++) r = make_layer(json_array_get(list, i), &layers[i]);
-    if (r >= 0)
-        r = rf_model_create_sequential(strategy, layers, (uint32_t)count, &input, out);
-    else
-        for (size_t i = 0; i < count; i++) rf_layer_destroy(&layers[i]);
-    rf_free(layers);
-    return r;
+    out->layers = RF_NEW_ARRAY(rf_layer *, count);
+    if (!out->layers) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    out->count = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) RF_TRY(make_layer(json_array_get(list, i), &out->layers[i]));
+    return RF_OK;
+}
+
+rf_result rf_architecture_parse(const char *text, size_t size, rf_architecture *out)
+{
+    json_t *root;
+    *out = (rf_architecture){ 0 };
+    RF_TRY(rf_json_parse(text, size, "architecture", &root));
+    const rf_result r = read_architecture(root, out);
+    json_decref(root);
+    if (r < 0) rf_architecture_free(out);
+    return rf_error_context(r, "architecture");
+}
+
+void rf_architecture_free(rf_architecture *architecture)
+{
+    for (uint32_t i = 0; i < architecture->count; i++) rf_layer_destroy(&architecture->layers[i]);
+    rf_free(architecture->layers);
+    *architecture = (rf_architecture){ 0 };
 }
 
 rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_model **out)
 {
-    json_t *root;
+    rf_architecture a;
     *out = NULL;
-    RF_TRY(rf_json_parse(text, strlen(text), "architecture", &root));
-    const rf_result r = make_model(strategy, root, out);
-    json_decref(root);
+    RF_TRY(rf_architecture_parse(text, strlen(text), &a));
+    /* The layers are the model's from here on, and gone where it cannot be made. */
+    const rf_result r = rf_model_create_sequential(strategy, a.layers, a.count, &a.input, out);
+    rf_free(a.layers);
     return rf_error_context(r, "architecture");
 }
 
 /* ---- what a model was compiled with ---- */
 
-static json_t *optimizer_to_json(const rf_optimizer_config *config)
+static json_t *optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
 {
-    const rf_optimizer_params *p = &config->params;
     return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "kind",
-                     optimizer_names[p->kind], "learning_rate", rf_schedule_to_json(&config->schedule), "momentum",
-                     p->momentum, "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon",
-                     p->epsilon, "rho", p->rho, "weight_decay", p->weight_decay, "clip_value", p->clip_value,
-                     "clip_norm", p->clip_norm, "global_clip_norm", p->global_clip_norm, "accumulation_steps",
-                     (json_int_t)p->accumulation_steps);
+                     optimizer_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum", p->momentum,
+                     "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon", p->epsilon, "rho",
+                     p->rho, "weight_decay", p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm,
+                     "global_clip_norm", p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps);
 }
 
 /* Fields that a kind does not use hold defaults, which its constructor would refuse. */
@@ -447,18 +466,30 @@ static rf_result optimizer_from_json(const json_t *object, rf_optimizer_params *
     return RF_OK;
 }
 
-rf_result rf_compiled_describe(const rf_compiled *c, char **text)
+rf_result rf_training_text(const rf_training *t, char **text)
 {
     *text = NULL;
     json_t *metrics = json_array();
-    for (uint32_t i = 0; i < c->train_meters.num_metrics; i++)
-        json_array_append_new(metrics, json_string(rf_metric_name(c->train_meters.metrics[i])));
+    for (uint32_t i = 0; i < t->num_metrics; i++)
+        json_array_append_new(metrics, json_string(metric_names[t->metrics[i]]));
     return rf_json_text(json_pack("{s:o, s:{s:s, s:b, s:s}, s:o, s:I}", "optimizer",
-                                  optimizer_to_json(rf_optimizer_configuration(c->optimizer)), "loss", "kind",
-                                  loss_names[c->loss.kind], "from_logits", c->loss.from_logits, "reduction",
-                                  reduction_names[c->loss.reduction], "metrics", metrics, "steps_per_execution",
-                                  (json_int_t)c->steps_per_execution),
+                                  optimizer_to_json(&t->optimizer, &t->schedule), "loss", "kind",
+                                  loss_names[t->loss.kind], "from_logits", t->loss.from_logits, "reduction",
+                                  reduction_names[t->loss.reduction], "metrics", metrics, "steps_per_execution",
+                                  (json_int_t)t->steps_per_execution),
                         text);
+}
+
+rf_result rf_compiled_describe(const rf_compiled *c, char **text)
+{
+    const rf_optimizer_config *optimizer = rf_optimizer_configuration(c->optimizer);
+    rf_training t = { .optimizer = optimizer->params,
+                      .schedule = optimizer->schedule,
+                      .loss = c->loss,
+                      .num_metrics = c->train_meters.num_metrics,
+                      .steps_per_execution = c->steps_per_execution };
+    for (uint32_t i = 0; i < t.num_metrics; i++) t.metrics[i] = rf_metric_kind_of(c->train_meters.metrics[i]);
+    return rf_training_text(&t, text);
 }
 
 static rf_result metrics_from_json(const json_t *list, rf_metric_kind *kinds, uint32_t *count)
@@ -475,36 +506,48 @@ static rf_result metrics_from_json(const json_t *list, rf_metric_kind *kinds, ui
     return RF_OK;
 }
 
-static rf_result compile_from(rf_model *model, const json_t *root)
+static rf_result read_training(const json_t *root, rf_training *out)
 {
-    rf_optimizer_params optimizer = { 0 };
-    rf_schedule schedule;
     int loss = 0, reduction = 0;
     uint64_t steps = 1;
-    rf_compile_params p = { 0 };
-    rf_metric_kind metrics[RF_MAX_COMPILED_METRICS];
     const json_t *loss_object = json_object_get(root, "loss");
-    RF_TRY(optimizer_from_json(json_object_get(root, "optimizer"), &optimizer, &schedule));
+    RF_TRY(optimizer_from_json(json_object_get(root, "optimizer"), &out->optimizer, &out->schedule));
     RF_TRY(rf_json_choice(loss_object, "kind", loss_names, COUNT(loss_names), &loss));
-    RF_TRY(rf_json_bool(loss_object, "from_logits", &p.loss.from_logits));
+    RF_TRY(rf_json_bool(loss_object, "from_logits", &out->loss.from_logits));
     RF_TRY(rf_json_choice(loss_object, "reduction", reduction_names, COUNT(reduction_names), &reduction));
     RF_TRY(rf_json_u64(root, "steps_per_execution", &steps));
-    RF_TRY(metrics_from_json(json_object_get(root, "metrics"), metrics, &p.num_metrics));
+    RF_TRY(metrics_from_json(json_object_get(root, "metrics"), out->metrics, &out->num_metrics));
     if (steps < 1 || steps > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'steps_per_execution' is out of range");
-    RF_TRY(rf_optimizer_create(model->strategy, &optimizer, &model->own_optimizer));
-    p.optimizer = model->own_optimizer;
-    p.loss.kind = (rf_loss_kind)loss;
-    p.loss.reduction = (rf_reduction)reduction;
-    p.metrics = metrics;
-    p.steps_per_execution = (uint32_t)steps;
+    out->loss.kind = (rf_loss_kind)loss;
+    out->loss.reduction = (rf_reduction)reduction;
+    out->steps_per_execution = (uint32_t)steps;
+    return RF_OK;
+}
+
+rf_result rf_training_parse(const char *text, size_t size, rf_training *out)
+{
+    json_t *root;
+    *out = (rf_training){ 0 };
+    RF_TRY(rf_json_parse(text, size, "training", &root));
+    const rf_result r = read_training(root, out);
+    json_decref(root);
+    return rf_error_context(r, "training");
+}
+
+static rf_result compile(rf_model *model, const rf_training *t)
+{
+    RF_TRY(rf_optimizer_create(model->strategy, &t->optimizer, &model->own_optimizer));
+    const rf_compile_params p = { .optimizer = model->own_optimizer,
+                                  .loss = t->loss,
+                                  .metrics = t->metrics,
+                                  .num_metrics = t->num_metrics,
+                                  .steps_per_execution = t->steps_per_execution };
     return rf_model_compile(model, &p);
 }
 
 rf_result rf_model_compile_from_description(rf_model *model, const char *text)
 {
-    json_t *root;
-    RF_TRY(rf_json_parse(text, strlen(text), "training", &root));
-    const rf_result r = compile_from(model, root);
-    json_decref(root);
-    return rf_error_context(r, "training");
+    rf_training training;
+    RF_TRY(rf_training_parse(text, strlen(text), &training));
+    return rf_error_context(compile(model, &training), "training");
 }
