@@ -88,6 +88,7 @@ rf_result rf_schedule_check(const rf_schedule *s)
     RF_REQUIRE(s->rate == 0.0 || exponential || inverse, "schedule: rate has no meaning for this kind");
     RF_REQUIRE(s->rate >= 0.0, "schedule: rate %g is negative", s->rate);
     RF_REQUIRE(s->alpha == 0.0 || cosine_kind, "schedule: alpha is for cosine decay only");
+    RF_REQUIRE(s->alpha >= 0.0, "schedule: alpha %g is negative", s->alpha);
     RF_REQUIRE(s->end == 0.0 || polynomial_kind, "schedule: end is for polynomial decay only");
     RF_REQUIRE(s->end >= 0.0, "schedule: end %g is negative", s->end);
     RF_REQUIRE(s->power == 0.0 || polynomial_kind, "schedule: power is for polynomial decay only");

@@ -138,6 +138,8 @@ static void test_damaged_files(void **state)
     memcpy(broken, images, sizeof(images));
     broken[sizeof(images)] = 1;
     expect_failure(write_file("long", broken, sizeof(images) + 1), RF_ERROR_CORRUPT_DATA, "announces");
+    const size_t long_size = gzip(broken, sizeof(images) + 1, packed, sizeof(packed));
+    expect_failure(write_file("long.gz", packed, long_size), RF_ERROR_CORRUPT_DATA, "announces");
     broken[2] = 7;
     expect_failure(write_file("type", broken, sizeof(images)), RF_ERROR_CORRUPT_DATA, "element type 0x07");
     broken[2] = 8;
@@ -207,6 +209,7 @@ static int remove_directory(void **state)
                                          "cut.gz",
                                          "flip.gz",
                                          "long",
+                                         "long.gz",
                                          "type",
                                          "rank",
                                          "huge",

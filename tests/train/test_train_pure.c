@@ -100,6 +100,7 @@ static void bad_schedules(void **state)
         const char *message;
     } cases[] = {
         { { .kind = (rf_schedule_kind)99 }, "kind 99" },
+        { { .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 0.1, .alpha = -1.0, .decay_steps = 4 }, "alpha" },
         { { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 1, .rate = 0.5 }, "decay_steps" },
         { { .kind = RF_SCHEDULE_CONSTANT, .initial = -1 }, "initial" },
         { { .kind = RF_SCHEDULE_CONSTANT, .initial = 1, .warmup_steps = 3 }, "warmup_steps" },
