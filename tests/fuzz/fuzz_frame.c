@@ -6,12 +6,10 @@
  * is) bits 3..7  how many bytes arrive at a time With a key nothing but honest frames may come out, in order; without
  * one no more memory is used than bytes arrive.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "transport/frame.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FRAMES 4
 static const size_t body_size[FRAMES] = { 5, 0, 90, 1 };

@@ -6,12 +6,10 @@
  *              2: as it is, an insecure job, whose parsers are reached without a MAC   3: XOR, insecure
  * Nothing but the honest message may pass in a secure job.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "transport/handshake.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static rf_identity identity(bool secure, uint32_t rank)
 {

@@ -3,19 +3,12 @@
  * Messages of the control mesh. The first byte chooses the message, the rest is its bytes. What is accepted must keep
  * the decoder's promises, and encoding it again must give a message that decodes to the same.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "transport/mesh_message.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 #define WORLD 7
-
-#define PROMISE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) abort();                                                                                     \
-    } while (0)
 
 static void join(const uint8_t *data, size_t size)
 {

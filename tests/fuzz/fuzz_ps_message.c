@@ -4,18 +4,11 @@
  * the optimizer. What is accepted must keep the decoder's promises, and encoding it again must give what decodes to the
  * same.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "replica/ps_message.h"
 #include "replica/ps_optimizer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define PROMISE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) abort();                                                                                     \
-    } while (0)
 
 static void optimizer(const uint8_t *data, size_t size)
 {

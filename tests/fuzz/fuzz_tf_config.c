@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TF_CONFIG and Slurm's lists: whatever the variables hold, a cluster within its bounds comes out or a message. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "transport/cluster.h"
 #include "transport/job_sources.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(bool good)
 {

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the seeds of the fuzzers whose formats are text or simple enough to be written here; the same bytes every time.
+
+tests/fuzz/make_corpus.py        into tests/fuzz/corpus
+
+What the library's own writers made (fuzz_archive, fuzz_events, messages) and what fuzzing has found is not touched.
+"""
+import gzip
+import json
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
+
+
+def seed(fuzzer, name, data):
+    folder = CORPUS / ("fuzz_" + fuzzer)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":"))
+
+
+def safetensors():
+    f32, u8 = struct.pack("<6f", *range(6)), bytes(range(5))
+    header = {"__metadata__": {"format": "pt"},
+              "conv/kernel": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+              "labels": {"dtype": "U8", "shape": [5], "data_offsets": [24, 29]},
+              "none": {"dtype": "I64", "shape": [0, 7], "data_offsets": [29, 29]}}
+    text = compact(header)
+    seed("safetensors", "file", b"\0" + struct.pack("<Q", len(text)) + text.encode() + f32 + u8)
+    seed("safetensors", "header", b"\1" + text.encode() + b"\n" + f32 + u8)
+    for dtype, size in ("F16", 2), ("BF16", 2), ("I32", 4), ("F64", 8):
+        one = {"a": {"dtype": dtype, "shape": [], "data_offsets": [0, size]}}
+        seed("safetensors", dtype.lower(), b"\1" + compact(one).encode() + b"\n" + bytes(size))
+    seed("safetensors", "gap", '\1{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}\n12')
+
+
+def npy():
+    def header(descr, shape, order="False"):
+        return "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }" % (descr, order, shape)
+    text = header("<f4", "(2, 3)").encode()
+    text += b" " * (-(len(text) + 11) % 64) + b"\n"
+    seed("npy", "version1", b"\0\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text + struct.pack("<6f", *range(6)))
+    seed("npy", "version2", b"\0\x93NUMPY\2\0" + struct.pack("<I", len(text)) + text + struct.pack("<6f", *range(6)))
+    for name, descr, shape, size in (("scalar", "<f2", "()", 2), ("vector", "<i4", "(3,)", 12), ("bytes", "|u1", "(1, 2, 2)", 4),
+                                     ("empty", "<i8", "(0, 4)", 0)):
+        seed("npy", name, b"\1" + header(descr, shape).encode() + b"\n" + bytes(size))
+    seed("npy", "fortran", "\1" + header("<f8", "(2,)", "True") + "\n")
+
+
+def idx():
+    def file(kind, shape, data):
+        return bytes([0, 0, kind, len(shape)]) + struct.pack(">%dI" % len(shape), *shape) + data
+    images, labels = file(8, (2, 3, 3), bytes(range(18))), file(8, (2,), b"\3\7")
+    seed("idx", "images", b"\0" + images)
+    seed("idx", "labels", b"\0" + labels)
+    seed("idx", "images.gz", b"\0" + gzip.compress(images, mtime=0))
+    seed("idx", "members.gz", b"\0" + gzip.compress(images[:9], mtime=0) + gzip.compress(images[9:], mtime=0))
+    seed("idx", "packed", b"\1" + images)
+    seed("idx", "one_byte_more", b"\1" + images + b"\0")
+    for name, kind, data in (("i8", 9, b"\xff\1"), ("i16", 11, b"\xff\0\0\1"), ("i32", 12, bytes(8)), ("f32", 13, b"\x3f\x80\0\0" * 2),
+                             ("f64", 14, struct.pack(">2d", 1.5, 1e300))):
+        seed("idx", name, b"\1" + file(kind, (2,), data))
+
+
+def model():
+    affine = {"activation": "relu", "use_bias": True,
+              "kernel_initializer": {"kind": "he_uniform", "a": 0.0, "b": 0.0, "seed": 7},
+              "bias_initializer": {"kind": "constant", "a": 0.5, "b": 0.0, "seed": 0},
+              "kernel_regularizer": {"l1": 0.0, "l2": 0.001}}
+    pool = {"window": [2, 2], "stride": [2, 2], "padding": "valid", "explicit_padding": [0, 0, 0, 0]}
+    layers = [{"kind": "reshape", "name": "reshape", "shape": [8, 8, -1]},
+              {"kind": "conv2d", "name": "conv2d", "filters": 4, "kernel_size": [3, 3], "padding": "explicit", "stride": [1, 1],
+               "dilation": [1, 1], "groups": 1, "explicit_padding": [1, 1, 1, 1], **affine},
+              {"kind": "max_pooling2d", "name": "max", **pool}, {"kind": "average_pooling2d", "name": "mean", **pool},
+              {"kind": "activation", "name": "activation", "activation": "gelu"},
+              {"kind": "dropout", "name": "dropout", "rate": 0.25, "seed": 3},
+              {"kind": "global_average_pooling2d", "name": "global"}, {"kind": "flatten", "name": "flatten"},
+              {"kind": "dense", "name": "dense", "units": 10, **affine}]
+    seed("model", "architecture", "\0" + compact({"input_shape": [64], "layers": layers}))
+    for layer in layers:
+        seed("model", "layer_" + layer["kind"], "\0" + compact({"input_shape": [8, 8, 1], "layers": [layer]}))
+    schedule = {"kind": "constant", "initial": 0.001, "rate": 0.0, "alpha": 0.0, "end": 0.0, "power": 0.0, "decay_steps": 0,
+                "warmup_steps": 0, "staircase": False, "boundaries": [], "values": []}
+    optimizer = {"kind": "adam", "learning_rate": schedule, "momentum": 0.0, "nesterov": False, "beta_1": 0.9, "beta_2": 0.999,
+                 "epsilon": 1e-7, "rho": 0.9, "weight_decay": 0.0, "clip_value": 0.0, "clip_norm": 1.0, "global_clip_norm": 0.0,
+                 "accumulation_steps": 2}
+    training = {"optimizer": optimizer,
+                "loss": {"kind": "sparse_categorical_crossentropy", "from_logits": True, "reduction": "auto"},
+                "metrics": ["sparse_categorical_accuracy", "mean"], "steps_per_execution": 4}
+    for kind in "sgd", "adam", "adamw", "rmsprop":
+        seed("model", "training_" + kind, "\1" + compact({**training, "optimizer": {**optimizer, "kind": kind}}))
+    for kind, more in (("constant", {}), ("exponential_decay", {"rate": 0.9, "decay_steps": 10, "staircase": True}),
+                       ("piecewise_constant", {"initial": 0.0, "boundaries": [5, 9], "values": [0.1, 0.01, 0.001]}),
+                       ("cosine_decay", {"alpha": 0.1, "decay_steps": 100, "warmup_steps": 5}),
+                       ("polynomial_decay", {"end": 1e-5, "power": 2.0, "decay_steps": 100}),
+                       ("inverse_time_decay", {"rate": 0.5, "decay_steps": 10})):
+        seed("model", "schedule_" + kind, "\2" + compact({**schedule, "kind": kind, **more}))
+
+
+def trace():
+    def events(rank):
+        return [{"name": "process_name", "ph": "M", "pid": rank, "args": {"name": "worker %d" % rank}},
+                {"name": "ringfire_clock", "ph": "M", "pid": rank, "args": {"wall_start_ns": 1700000000000000000 + rank}},
+                {"name": "step", "ph": "X", "pid": rank, "tid": 1, "ts": 12.5, "dur": 3, "args": {"step": 1}}]
+    def text(rank):
+        return "[\n" + ",\n".join(map(compact, events(rank))) + "\n]\n"
+    seed("trace", "one", text(0))
+    seed("trace", "two", text(0) + "\0" + text(1))
+    seed("trace", "same_rank", text(3) + "\0" + text(3))
+    seed("trace", "cut", text(0)[:-20])
+    seed("trace", "far", text(0).replace("1700000000000000000", "-9223372036854775808") + "\0" + text(1))
+    seed("trace", "last_rank", text(9223372036854775807) + "\0" + text(9223372036854775807))
+
+
+def text_files():
+    seed("plot_csv", "epochs", "epoch,loss,accuracy,val_loss,val_sparse_categorical_accuracy\n0,1.5,0.5,1.25,0.625\n1,1.0,0.75,nan,0.5\n")
+    seed("plot_csv", "rows", "loss\n3\n2\n1e-3\n")
+    seed("plot_csv", "again", "step,loss\r\n0,3\r\n1,2\r\n1,1\r\n0,x\r\n")
+    seed("hosts", "file", "\0# two nodes\nnode1 slots=2\nnode2\t slots=4 # the big one\n\n10.0.0.3\nnode1\n")
+    seed("hosts", "file_address", "\0fe80::1%eth0 slots=1024\nuser@node-7.example.org\n")
+    seed("hosts", "option", "\1a:2,b,[::1]:4,a,10.0.0.1:1024")
+    seed("hosts", "option_colons", "\1::1:2,[::1],[::1]x,-o:1")
+    seed("job_key", "key", "0123456789abcdefABCDEF0123456789" * 2 + "\n")
+    seed("job_key", "short", "0123")
+    choices = {"matmul 0123456789abcdef f32[8,16] f32[16,4] f32[8,4]": {"kernel": "tiles_4x4", "seconds": 1.5e-05},
+               "relu 0000000000000000 f32[64] f32[64]": {"kernel": "lanes", "seconds": 0.25}}
+    seed("tuning", "file", json.dumps({"format": 1, "library": "0.1.0", "device": "llvmpipe", "choices": choices}, indent=1))
+    seed("tuning", "bad_choice", compact({"format": 1, "choices": {"a": {"kernel": "b", "seconds": 1}, "c": {"seconds": 1}}}))
+
+
+def wire():
+    def frame(kind, rank, data):
+        return struct.pack(">III", kind, rank, len(data)) + data
+    hello = b"\1ringfire agent\1" + frame(1, 0, b"0.1.0\00012345")
+    talk = frame(2, 1, b"epoch 1\n") + frame(3, 0, b"warning\n") + frame(4, 1, b"0") + frame(5, 0, b"no such directory")
+    seed("wire", "agent", b"\xff" + b"Welcome to node1\n" + hello + talk)
+    seed("wire", "bytewise", b"\1" + b"\1ringfire \1ringfire agent\1" + talk)
+    order = b"aprogram\0a--epochs\0sA=b\0uC\0c/tmp\0k" + b"0" * 64 + b"\0r0\0n2\0g5\0"
+    seed("wire", "orders", b"\x06" + frame(6, 0, order) + frame(7, 0, b"15") + frame(8, 0, b""))
+    seed("wire", "nonsense", b"\x02" + frame(9, 0, b"x"))
+
+
+for make in safetensors, npy, idx, model, trace, text_files, wire:
+    make()
