@@ -145,5 +145,13 @@ def wire():
     seed("wire", "nonsense", b"\x02" + frame(9, 0, b"x"))
 
 
-for make in safetensors, npy, idx, model, trace, text_files, wire:
+def call_header():
+    seed("call_header", "same", b"")
+    seed("call_header", "payload", bytes(4) + b"\xff\xff")
+    for name, at in (("magic", 0), ("serial", 8), ("count", 16), ("shape", 24), ("chunk", 32), ("root", 36), ("kind", 38), ("algorithm", 39),
+                     ("dtype", 40), ("op", 41), ("wire", 42), ("sealed", 43), ("name", 44)):
+        seed("call_header", name, bytes(at) + b"\x55")
+
+
+for make in safetensors, npy, idx, model, trace, text_files, wire, call_header:
     make()
