@@ -1,80 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs on every device, with mapped device memory and with staging, against the interpreted graph. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "exec/internal.h"
+#include "exec_devices.h"
 #include "exec_ops.h"
 
-#define MAX_DEVICES 4
 #define COLUMNS 33 /* not a multiple of anything */
-
-#define CHECK(expression)                                                                                              \
-    do {                                                                                                               \
-        const rf_result check_result_ = (expression);                                                                  \
-        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                    \
-    } while (0)
-#define CHECK_FAILS(code, text, expression)                                                                            \
-    do {                                                                                                               \
-        assert_int_equal((expression), (code));                                                                        \
-        if (!strstr(rf_error_message(), (text))) fail_msg("'%s' is not in: %s", (text), rf_error_message());           \
-    } while (0)
-
-static rf_gpu *gpu;
-static rf_gpu_device *devices[MAX_DEVICES];
-static uint32_t num_devices;
-
-/* ---- set-up ---- */
-
-static int open_all(void **state)
-{
-    (void)state;
-    rf_device_info infos[MAX_DEVICES];
-    uint32_t count = MAX_DEVICES;
-    if (rf_gpu_create(&(rf_gpu_params){ .validation = getenv("RINGFIRE_VALIDATION") != NULL }, &gpu) < 0 ||
-        rf_gpu_list(gpu, infos, &count) < 0) {
-        print_error("%s\n", rf_error_message());
-        return -1;
-    }
-    for (uint32_t i = 0; i < count && i < MAX_DEVICES; i++) {
-        if (!infos[i].usable) continue;
-        if (rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = infos[i].index }, &devices[num_devices]) < 0)
-            return -1;
-        num_devices++;
-    }
-    return num_devices > 0 ? 0 : -1;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    for (uint32_t i = 0; i < num_devices; i++) rf_gpu_device_close(&devices[i]);
-    const char *first = "";
-    const uint64_t messages = rf_gpu_validation_messages(gpu, &first);
-    if (messages > 0) print_error("validation: %s\n", first);
-    rf_gpu_destroy(&gpu);
-    return messages > 0 ? -1 : 0;
-}
-
-/* Runs a test body on each device, mapped and staged. */
-static void everywhere(void (*body)(rf_exec *exec))
-{
-    for (uint32_t i = 0; i < num_devices; i++)
-        for (int staging = 0; staging < 2; staging++) {
-            rf_exec *exec;
-            CHECK(rf_exec_create(&(rf_exec_params){ .device = devices[i], .force_staging = staging }, &exec));
-            body(exec);
-            rf_exec_destroy(&exec);
-            assert_null(exec);
-        }
-}
 
 static void fill(void *bytes, size_t count, uint32_t seed)
 {

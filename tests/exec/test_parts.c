@@ -1,56 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs that are submitted in parts: what a part places is there when the part is done, before the rest has begun. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "exec/internal.h"
+#include "exec_devices.h"
 #include "exec_ops.h"
 
-#define MAX_DEVICES 4
 enum { COLUMNS = 33, ROWS = 6, COUNT = ROWS * COLUMNS };
-
-#define CHECK(expression)                                                                                              \
-    do {                                                                                                               \
-        const rf_result check_result_ = (expression);                                                                  \
-        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                    \
-    } while (0)
-
-static rf_gpu *gpu;
-static rf_gpu_device *devices[MAX_DEVICES];
-static uint32_t num_devices;
-
-static int open_all(void **state)
-{
-    (void)state;
-    rf_device_info infos[MAX_DEVICES];
-    uint32_t count = MAX_DEVICES;
-    CHECK(rf_gpu_create(&(rf_gpu_params){ .validation = getenv("RINGFIRE_VALIDATION") != NULL }, &gpu));
-    CHECK(rf_gpu_list(gpu, infos, &count));
-    for (uint32_t i = 0; i < count && i < MAX_DEVICES; i++) {
-        if (!infos[i].usable) continue;
-        CHECK(rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = infos[i].index }, &devices[num_devices]));
-        num_devices++;
-    }
-    return num_devices > 0 ? 0 : -1;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    for (uint32_t i = 0; i < num_devices; i++) rf_gpu_device_close(&devices[i]);
-    const char *first = "";
-    const uint64_t messages = rf_gpu_validation_messages(gpu, &first);
-    if (messages > 0) print_error("validation: %s\n", first);
-    rf_gpu_destroy(&gpu);
-    return messages > 0 ? -1 : 0;
-}
 
 /*
  * a = 2 x + x; b = a + 3 a; c = view of b; d = b + b; and e = x + d that nobody places. Places: a in part 0, c (a copy)
@@ -157,21 +111,20 @@ static void check_whole_run(rf_exec *exec, chain *n, uint32_t seed)
     assert_true(holds(n, 0, x, 3) && holds(n, 1, x, 12) && holds(n, 2, x, 24));
 }
 
+static void body_parts(rf_exec *exec)
+{
+    chain n;
+    make_chain(exec, &n);
+    for (uint32_t seed = 1; seed < 6; seed++) check_run(exec, &n, seed);
+    check_whole_run(exec, &n, 7);
+    check_run(exec, &n, 8);
+    free_chain(&n);
+}
+
 static void test_parts(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < num_devices; i++)
-        for (int staging = 0; staging < 2; staging++) {
-            rf_exec *exec;
-            chain n;
-            CHECK(rf_exec_create(&(rf_exec_params){ .device = devices[i], .force_staging = staging }, &exec));
-            make_chain(exec, &n);
-            for (uint32_t seed = 1; seed < 6; seed++) check_run(exec, &n, seed);
-            check_whole_run(exec, &n, 7);
-            check_run(exec, &n, 8);
-            free_chain(&n);
-            rf_exec_destroy(&exec);
-        }
+    everywhere(body_parts);
 }
 
 int main(void)

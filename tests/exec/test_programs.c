@@ -3,28 +3,13 @@
  * Real ops through the whole path: a small convolutional network with loss, gradients and Adam, optimised (fused) and
  * run on every device, against the interpreted graph as it was built.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-#include <string.h>
-
-#include "base/error.h"
 #include "base/philox.h"
-#include "exec/exec.h"
+#include "exec_devices.h"
 #include "ops/ops.h"
-
-#define CHECK(expression)                                                                                              \
-    do {                                                                                                               \
-        const rf_result check_result_ = (expression);                                                                  \
-        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                    \
-    } while (0)
 
 enum { NUM_PARAMETERS = 6, NUM_STATES = 3 * NUM_PARAMETERS /* value, m, v */, IMAGE = 8, CLASSES = 5, MAX_BATCH = 16 };
 
@@ -252,28 +237,14 @@ static void on_device(rf_gpu_device *device, bool staging)
 static void test_network(void **state)
 {
     (void)state;
-    rf_gpu *gpu;
-    rf_device_info infos[8];
-    uint32_t count = 8, used = 0;
-    CHECK(rf_gpu_create(&(rf_gpu_params){ .validation = getenv("RINGFIRE_VALIDATION") != NULL }, &gpu));
-    CHECK(rf_gpu_list(gpu, infos, &count));
-    for (uint32_t i = 0; i < count && i < 8; i++) {
-        if (!infos[i].usable) continue;
-        rf_gpu_device *device;
-        CHECK(rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = infos[i].index }, &device));
-        on_device(device, false);
-        on_device(device, true);
-        rf_gpu_device_close(&device);
-        used++;
+    for (uint32_t i = 0; i < num_devices; i++) {
+        on_device(devices[i], false);
+        on_device(devices[i], true);
     }
-    assert_true(used > 0);
-    const char *first = "";
-    if (rf_gpu_validation_messages(gpu, &first) > 0) fail_msg("validation: %s", first);
-    rf_gpu_destroy(&gpu);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_network) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_all, close_all);
 }

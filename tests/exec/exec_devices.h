@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every usable device, open for a group of tests; under the validation layer when RINGFIRE_VALIDATION is set. */
+#ifndef RF_TESTS_EXEC_DEVICES_H
+#define RF_TESTS_EXEC_DEVICES_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "exec/exec.h"
+
+#define CHECK(expression)                                                                                              \
+    do {                                                                                                               \
+        const rf_result check_result_ = (expression);                                                                  \
+        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                    \
+    } while (0)
+#define CHECK_FAILS(code, text, expression)                                                                            \
+    do {                                                                                                               \
+        assert_int_equal((expression), (code));                                                                        \
+        if (!strstr(rf_error_message(), (text))) fail_msg("'%s' is not in: %s", (text), rf_error_message());           \
+    } while (0)
+
+extern rf_gpu_device *devices[]; /* num_devices of them, between open_all and close_all */
+extern uint32_t num_devices;
+
+/* Set-up and tear-down of a group. Opening fails without a usable device, closing when the layer has said anything. */
+int open_all(void **state);
+int close_all(void **state);
+
+/* Runs a test body on each device, mapped and staged. */
+void everywhere(void (*body)(rf_exec *exec));
+
+#endif
