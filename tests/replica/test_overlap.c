@@ -273,20 +273,15 @@ static void lost_worker(void **state)
     if (!strstr(got[0].message, "rank 1")) fail_msg("%s", got[0].message);
 }
 
-/* `quick`, or `full`: all. */
+/* `quick`, or `full`: the rest. */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest quick[] = {
-        cmocka_unit_test(plan_follows_readiness),
-        cmocka_unit_test(two_workers),
-        cmocka_unit_test(one_worker),
-        cmocka_unit_test(looks_back),
+    const struct CMUnitTest quick[] = { cmocka_unit_test(plan_follows_readiness), cmocka_unit_test(two_workers) };
+    const struct CMUnitTest full[] = {
+        cmocka_unit_test(one_worker),   cmocka_unit_test(looks_back),  cmocka_unit_test(uneven_workers),
+        cmocka_unit_test(few_examples), cmocka_unit_test(staged),      cmocka_unit_test(local_updates),
+        cmocka_unit_test(others),       cmocka_unit_test(lost_worker),
     };
-    const struct CMUnitTest rest[] = {
-        cmocka_unit_test(uneven_workers), cmocka_unit_test(few_examples), cmocka_unit_test(staged),
-        cmocka_unit_test(local_updates),  cmocka_unit_test(others),       cmocka_unit_test(lost_worker),
-    };
-    const int failed = cmocka_run_group_tests(quick, NULL, NULL);
-    if (argc < 2 || strcmp(argv[1], "full") != 0) return failed;
-    return failed + cmocka_run_group_tests(rest, NULL, NULL);
+    const bool rest = argc > 1 && strcmp(argv[1], "full") == 0;
+    return rest ? cmocka_run_group_tests(full, NULL, NULL) : cmocka_run_group_tests(quick, NULL, NULL);
 }
