@@ -50,7 +50,7 @@ static void check_elsewhere(const char *path, const rf_named_array *a)
     char shape[64] = "scalar", command[700];
     for (int32_t i = 0, n = 0; i < a->array.shape.rank; i++)
         n += snprintf(shape + n, sizeof(shape) - (size_t)n, "%s%lld", i ? "x" : "", (long long)a->array.shape.dim[i]);
-    snprintf(command, sizeof(command), "%s %s %s '%s' %s %s", PYTHON, READER, path, a->name, dtypes[a->array.dtype],
+    snprintf(command, sizeof(command), "'%s' '%s' %s '%s' %s %s", PYTHON, READER, path, a->name, dtypes[a->array.dtype],
              shape);
     if (system(command) != 0) fail_msg("%s", command);
 }
@@ -276,7 +276,7 @@ static void onnx(void **state)
     write_floats(in_folder("expected"), predictions.data, (size_t)rf_shape_count(predictions.shape));
     OK(rf_model_export_onnx(model, in_folder("model.onnx")));
     char command[900];
-    snprintf(command, sizeof(command), "%s %s %s/model.onnx %s/inputs %s/expected %d,11,10,2", PYTHON, ONNX_CHECKER,
+    snprintf(command, sizeof(command), "'%s' '%s' %s/model.onnx %s/inputs %s/expected %d,11,10,2", PYTHON, ONNX_CHECKER,
              folder, folder, folder, EXAMPLES);
     const int status = system(command);
     rf_array_free(&predictions);
