@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lanes_gather.comp for subgroups that are one quad: the same product, push constants and bindings.
- * Rows come in the order of pixels, and b as it is stored.
+ * Rows come in the order of pixels, and b as it is stored. -DSCALAR_A: any number of channels, read one by one.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -17,7 +17,7 @@ layout(push_constant) uniform P {
     int total;                     /* workgroups */
     int row_tiles, column_tiles;
     int rows, columns;
-    int channels;                  /* per tap, in fours */
+    int channels;                  /* per tap, in loads: fours, or ones with SCALAR_A */
     int taps;                      /* high | width */
     int h, w;                      /* images that a holds */
     int pixels, width;             /* of one output image: all, and of a line */
@@ -32,7 +32,11 @@ layout(push_constant) uniform P {
 };
 
 #define ROW_GROUPS (ROWS / 4)
+#ifdef SCALAR_A
+#define STEP 3 /* kernels of 3 x 3 divide evenly */
+#else
 #define STEP 8
+#endif
 
 /* Line, column and first line of the image that tap 0 of an output pixel reads. */
 ivec3 locate(int row)
@@ -80,6 +84,41 @@ void main()
         [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++) sums[r][x][g][i] = 0.0;
 
     int high = taps & 65535, wide = taps >> 16, ky = 0, kx = 0;
+#ifdef SCALAR_A
+    int channel = 0, summands = high * wide * channels;
+    for (int k = 0; k < summands; k += STEP) {
+        float a[ROW_GROUPS][4][STEP];
+        int b_at[STEP];
+        /* No branch, not even a conditional expression: with a few dozen of them among so many values SwiftShader takes
+         * minutes to compile this. */
+        [[unroll]] for (int q = 0; q < STEP; q++) {
+            bool live = k + q < summands;
+            [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) {
+                int y = sources[r].x + ky * (dilation << 16 >> 16), x = sources[r].y + kx * (dilation >> 16);
+                bool inside = all(bvec3(live, uint(y) < uint(h), uint(x) < uint(w)));
+                int at = ((sources[r].z + y) * w + x) * a_pixel + a_first + channel;
+                float value = mix(0.0, operand_a[mix(0, at, inside)], inside);
+                [[unroll]] for (int e = 0; e < 4; e++) a[r][e][q] = EXCHANGE(value, e);
+            }
+            b_at[q] = int(live) * ((ky * wide + kx) * b_tap + channel * b_row);
+            channel++;
+            int next_tap = int(channel == channels);
+            channel *= 1 - next_tap;
+            kx += next_tap;
+            int next_line = int(kx == wide);
+            kx *= 1 - next_line;
+            ky += next_line;
+        }
+        [[unroll]] for (int g = 0; g < GROUPS; g++) {
+            float b[4][STEP];
+            [[unroll]] for (int q = 0; q < STEP; q++) {
+                vec4 line = operand_b[b_column[g] + b_at[q]];
+                [[unroll]] for (int i = 0; i < 4; i++) b[i][q] = line[i];
+            }
+            MULTIPLY(sums, ROW_GROUPS, a, b, g)
+        }
+    }
+#else
     int from = part * split, to = min(from + split, channels), k = from;
     for (int turns = high * wide * ((to - from + 1) / 2); turns > 0; turns--) {
         bool second = k + 1 < to; /* an odd number of fours: the last turn of a tap has but one */
@@ -113,6 +152,7 @@ void main()
         kx = next_line ? 0 : kx;
         ky += next_line ? 1 : 0;
     }
+#endif
 
     /* Of partial sums whoever adds them makes the end. */
     bool whole = parts == 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lanes_grad.comp for subgroups that are one quad: the same product, push constants and bindings.
+ * -DSCALAR_A: any number of channels, read one by one.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -27,10 +28,17 @@ layout(push_constant) uniform P {
     int c_split, bias_gradient_at; /* elements from part to part; where its sums of b over its pixels stand, -1: nowhere */
 };
 
-#define STEP 8 /* pixels */
+#ifdef SCALAR_A
+#define STEP 4 /* pixels */
+#define ROWS_PER_LOAD 1
+#define COMPONENT(value, i) value
+#define A_TYPE float
+#else
+#define STEP 8
 #define ROWS_PER_LOAD 4
 #define COMPONENT(value, i) value[i]
 #define A_TYPE vec4
+#endif
 #define ROW_LOADS (ROWS / (4 * ROWS_PER_LOAD))
 #define ROW_GROUPS (ROWS / 4)
 

@@ -316,7 +316,7 @@ const rf_lanes_set rf_lanes4_quad = {
     .grad = { TILE(lanes4_quad_grad_2, 32, 2), TILE(lanes4_quad_grad_1, 32, 1) },
     /* Of these, quad kernels take SwiftShader five to seven seconds each to compile. */
     .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 2), TILE(lanes4_storage_gather_t_1, 16, 1) },
-    .gather_scalar = TILE(lanes4_storage_gather_s, 16, 1), .grad_scalar = TILE(lanes4_storage_grad_s, 16, 1),
+    .gather_scalar = TILE(lanes4_quad_gather_s, 16, 2), .grad_scalar = TILE(lanes4_quad_grad_s, 12, 2),
 };
 const rf_lanes_set rf_lanes16_texel = {
     .lanes = 16, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE, SHADERS(lanes16_texel, 64, NONE, NONE),
