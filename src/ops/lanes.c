@@ -130,6 +130,8 @@ static bool images_first(const rf_lanes_set *set, const rf_lanes_gather *g, cons
 {
     const int64_t images = g->rows / (g->oh * g->ow);
     if (set->quad && !g->b_transposed) return false; /* quad_gather.comp does not */
+    /* Images of one pixel come in the same order either way: a plain product shares the pipeline of data gradients. */
+    if (g->b_transposed && g->oh * g->ow * g->kh * g->kw == 1) return true;
     if (g->scalar || g->kh * g->kw == 1 || images * 4 < tile->rows * 3) return false;
     return useful_taps(g->oh, g->kh, g->sy, g->dy, g->pt, g->upy, g->h) *
                useful_taps(g->ow, g->kw, g->sx, g->dx, g->pl, g->upx, g->w) < 0.85;
@@ -232,7 +234,8 @@ const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_til
                                      int64_t columns)
 {
     /* Time for the same number of products: larger tiles make better use of what they load. */
-    static const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1, [RF_LANES_NARROW] = 1.25, [RF_LANES_TALL] = 1.02 };
+    const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1, [RF_LANES_NARROW] = 1.25,
+                                               [RF_LANES_TALL] = tiles == set->gather_transposed ? 0.99 : 1.02 };
     const rf_lanes_tile *best = NULL;
     double least = 0;
     for (int i = 0; i < RF_LANES_SHAPES; i++) {

@@ -34,7 +34,12 @@ static double score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     steps s;
-    return steps_make(&g, caps, &s) ? rf_linear_naive_score(call, caps) : 0;
+    if (!steps_make(&g, caps, &s)) return 0;
+    /* A product that takes every kernel about as long as its dispatch, where the others take most of a second to compile.
+     * Only forward: its gradients share their pipelines with larger products. */
+    const bool tiny = call->op->cost(call).flops <= 1e5;
+    if (caps->compiles_at_dispatch && tiny && !g.ta && !g.tb) return rf_linear_score(30e-6);
+    return rf_linear_naive_score(call, caps);
 }
 
 static rf_dispatch *add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const rf_device_caps *caps, uint64_t total)
