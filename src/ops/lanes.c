@@ -233,7 +233,9 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
 const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows,
                                      int64_t columns)
 {
-    /* Time for the same number of products: larger tiles make better use of what they load. */
+    /* Time for the same number of products: larger tiles make better use of what they load. Where a transposed gather may
+     * as well be tall it is, so that data gradients of wide and of narrow layers share one pipeline: it takes lavapipe most
+     * of a second to compile. */
     const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1, [RF_LANES_NARROW] = 1.25,
                                                [RF_LANES_TALL] = tiles == set->gather_transposed ? 0.99 : 1.02 };
     const rf_lanes_tile *best = NULL;
