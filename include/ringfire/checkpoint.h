@@ -23,8 +23,11 @@ typedef struct rf_checkpoint rf_checkpoint;
 typedef struct rf_checkpoint_manager rf_checkpoint_manager;
 
 typedef struct rf_save_params {
-    bool async;          /**< return when device memory is copied; a thread compresses and writes. The next save, restore or
-                              rf_checkpoint_wait() reports its failure */
+    bool async;          /**< return at once: a thread copies variables and optimizer state out of the devices, compresses
+                              and writes. What is saved is the state at the call: the next update waits for the copy,
+                              which is made while its step computes. (Device memory that cannot be mapped is copied
+                              before the call returns.) Memory for the copy is kept for the next save until the
+                              checkpoint is destroyed. The next save, restore or rf_checkpoint_wait() reports a failure */
     int32_t level;       /**< zstd's; 0: 1 */
     bool no_compression;
     uint32_t threads;    /**< 0: as many as there are cores, at most 8 */

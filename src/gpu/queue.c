@@ -112,13 +112,20 @@ rf_result rf_gpu_watch(const rf_gpu_device *device, uint64_t ticket, uint64_t ti
     return waited == VK_TIMEOUT ? RF_ERROR_TIMEOUT : RF_ERROR_DEVICE_LOST;
 }
 
+rf_result rf_gpu_submit_host_flush(rf_gpu_device *device, uint64_t *ticket)
+{
+    RF_REQUIRE(device, "device is NULL");
+    if (device->flushed != device->submitted) {
+        RF_TRY(rf_gpu_wait(device, device->flushed, RF_GPU_TIMEOUT_NS)); /* the recording's latest submission */
+        RF_TRY(rf_gpu_submit(device, &device->host_flush, 1, &device->flushed));
+    }
+    *ticket = device->flushed;
+    return RF_OK;
+}
+
 rf_result rf_gpu_flush_to_host(rf_gpu_device *device)
 {
-    RF_TRY(rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS));
-    if (device->flushed == device->submitted) return RF_OK;
-    uint64_t ticket;
-    RF_TRY(rf_gpu_submit(device, &device->host_flush, 1, &ticket));
-    RF_TRY(rf_gpu_wait(device, ticket, RF_GPU_TIMEOUT_NS));
-    device->flushed = ticket;
-    return RF_OK;
+    uint64_t ticket = 0;
+    RF_TRY(rf_gpu_submit_host_flush(device, &ticket));
+    return rf_gpu_wait(device, ticket, RF_GPU_TIMEOUT_NS);
 }

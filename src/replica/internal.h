@@ -12,6 +12,7 @@
 #ifndef RF_REPLICA_INTERNAL_H
 #define RF_REPLICA_INTERNAL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/memory.h"
@@ -52,6 +53,13 @@ typedef struct rf_store {
     } variables; /* by offset; not counted references */
 } rf_store;
 
+/* An rf_state_copy that reads trainable variables and optimizer slots; there is one at a time. */
+typedef struct rf_copying {
+    pthread_mutex_t mutex;
+    pthread_cond_t ended;
+    bool under_way;
+} rf_copying;
+
 struct rf_strategy {
     uint32_t references;
     rf_gpu *gpu;
@@ -75,6 +83,7 @@ struct rf_strategy {
     rf_flat gradients;         /* places as in `trainable` */
     rf_flat download, upload;  /* staging, places as in `trainable`; only on staged replicas of several */
     uint64_t generation;       /* raised when arrays move: programs made before are of no use any more */
+    rf_copying copying;
     rf_exchange *exchange;
     bool overlap; /* exchange gradients while the backward pass goes on */
     rf_exchange_stats stats;
@@ -243,7 +252,9 @@ struct rf_function {
 /* ---- strategy.c ---- */
 rf_strategy *rf_strategy_retain(rf_strategy *strategy);
 void rf_strategy_release(rf_strategy *strategy);
-rf_result rf_strategy_wait(rf_strategy *strategy); /* for everything submitted; a failure sticks */
+/* For everything submitted, and for a copy of the state that is being made: afterwards the host may change what it wants. A failure
+ * sticks. */
+rf_result rf_strategy_wait(rf_strategy *strategy);
 rf_result rf_strategy_wait_local(rf_strategy *strategy, uint32_t index);
 rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck, or the job's */
 /* Makes the calling thread's failure stick: replicas may differ from now on. Ends the job, so that no other worker waits
@@ -265,6 +276,14 @@ static inline bool rf_strategy_is_local(const rf_strategy *s, uint32_t replica)
 /* Submits and remembers the ticket. */
 rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames, uint32_t count);
 rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *const *recs, uint32_t count);
+
+/* ---- state_copy.c ---- */
+rf_result rf_copying_init(rf_copying *copying);
+void rf_copying_free(rf_copying *copying);
+/* Whether trainable variables and slots must not change yet. */
+bool rf_strategy_is_copied(rf_strategy *strategy);
+/* Until they may; before every update that is submitted. */
+rf_result rf_strategy_await_copy(rf_strategy *strategy);
 
 /* ---- agree.c ---- */
 /* Device limits, kinds and settings of all workers. Fills in num_replicas, first, identities, shares, alignment, max_piece. */

@@ -348,6 +348,7 @@ static rf_result update_replica(rf_overlap *o, uint32_t b, uint32_t r)
 static rf_result update_bucket(rf_overlap *o, uint32_t b)
 {
     RF_TRY(finish_exchange(o, b));
+    RF_TRY(rf_strategy_await_copy(o->strategy));
     for (uint32_t r = 0; r < o->strategy->num_local; r++)
         RF_TRY(rf_replica_context(o->strategy, r, update_replica(o, b, r)));
     return RF_OK;

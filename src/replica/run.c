@@ -210,6 +210,12 @@ static rf_result submit_replica(const run *x, uint32_t index, uint64_t first)
     if (sig->overlap) return RF_OK; /* goes in parts */
     begin = rf_span_begin();
     sig->submission[count++] = x->function->frames[index];
+    if (sig->updates.count > 0 && rf_strategy_is_copied(x->strategy)) {
+        /* The device computes while the copy is made that the update has to wait for. */
+        RF_TRY(rf_replica_submit_frames(&x->strategy->replicas[index], sig->submission, count));
+        count = 0;
+        if (x->strategy->num_replicas == 1) RF_TRY(rf_strategy_await_copy(x->strategy));
+    }
     for (uint32_t u = 0; u < sig->updates.count; u++)
         RF_TRY(rf_update_join_submission(&sig->updates.items[u], index, sig->submission, &count));
     RF_TRY(rf_replica_submit_frames(&x->strategy->replicas[index], sig->submission, count));

@@ -42,6 +42,7 @@ void rf_strategy_release(rf_strategy *s)
     rf_free(s->identities);
     rf_free(s->shares);
     rf_world_free(&s->world);
+    rf_copying_free(&s->copying);
     rf_free(s);
 }
 
@@ -105,8 +106,9 @@ rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
 
 rf_result rf_strategy_wait(rf_strategy *s)
 {
-    rf_result first = RF_OK;
     rf_error_record record;
+    rf_result first = rf_strategy_await_copy(s);
+    if (first < 0) rf_error_save(&record);
     for (uint32_t r = 0; r < s->num_local; r++) {
         const rf_result result = rf_strategy_wait_local(s, r);
         if (result >= 0 || first < 0) continue;
@@ -171,6 +173,10 @@ static rf_strategy *allocate(void)
 {
     rf_strategy *s = RF_NEW(rf_strategy);
     if (!s) return NULL;
+    if (rf_copying_init(&s->copying) < 0) {
+        rf_free(s);
+        return NULL;
+    }
     s->references = 1;
     s->generation = 1;
     /* Traces of other strategies should not be taken for this one's: start anywhere. */

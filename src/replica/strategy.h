@@ -103,6 +103,21 @@ uint32_t rf_updater_accumulated(const rf_updater *updater);
 void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps);
 rf_result rf_updater_read_totals(rf_updater *updater, const rf_variable *variable, float *values);
 rf_result rf_updater_write_totals(rf_updater *updater, rf_variable *variable, const float *values);
+
+/* Copies of state as it is after all that was submitted, made while training goes on (state_copy.c). */
+typedef struct rf_state_copy rf_state_copy;
+rf_result rf_state_copy_create(rf_strategy *strategy, rf_state_copy **out);
+void rf_state_copy_destroy(rf_state_copy **copy); /* not while it runs */
+/* To `to`, rf_shape_count() floats that stay where they are until the copy has run. Not *taken: this worker cannot map all of
+ * it, or steps change it in other ways than by updates; then read it the ordinary way. Not collective. */
+rf_result rf_state_copy_variable(rf_state_copy *copy, const rf_variable *variable, float *to, bool *taken);
+/* The same for what rf_updater_read_slot() gives, of a variable that the updater knows. */
+rf_result rf_state_copy_slot(rf_state_copy *copy, const rf_updater *updater, uint32_t slot, const rf_variable *variable,
+                             float *to, bool *taken);
+/* From here on the state stays as it is until rf_state_copy_run() has ended, which has to be called, in any thread. */
+rf_result rf_state_copy_begin(rf_state_copy *copy);
+rf_result rf_state_copy_run(rf_state_copy *copy);
+
 /* In a trace: after this step's gradients (values of the trace's graph, shaped like the variables) are reduced over the
  * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure also
  * makes the trace fail. */

@@ -152,6 +152,7 @@ static rf_result reduce_norms(rf_update *update)
 static rf_result apply(rf_update *update)
 {
     rf_strategy *s = update->updater->strategy;
+    RF_TRY(rf_strategy_await_copy(s));
     rf_update_compute_hypers(update);
     for (uint32_t r = 0; r < s->num_local; r++)
         if (update->parts[0].replicas[r].apply) RF_TRY(rf_update_acquire_apply(update, 0, r, &update->frames[r]));

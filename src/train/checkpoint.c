@@ -48,12 +48,8 @@ void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
     if (!checkpoint || !*checkpoint) return;
     rf_checkpoint *c = *checkpoint;
     if (c->threaded) (void)pthread_join(c->thread, NULL);
-    if (c->pending) {
-        rf_item_values_free(c->pending->values, c->pending->items.count);
-        rf_items_free(&c->pending->items);
-        rf_free(c->pending->path);
-        rf_free(c->pending);
-    }
+    rf_snapshot_free(&c->pending);
+    rf_checkpoint_free_room(c);
     for (uint32_t i = 0; i < c->objects.count; i++) rf_free(c->objects.items[i].name);
     rf_free(c->objects.items);
     rf_free(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of checkpoints. The objects that were added become a list of items, one for each name in the file. The list follows
- * from the objects alone, so all workers of a job have the same one. Saving collects a value for each; restoring finds
- * values in the file, checks and prepares all of them, and then applies them.
+ * Inside of checkpoints. The objects that were added become a list of items, one for each name in the file. The list
+ * follows from the objects alone, so all workers of a job have the same one. Saving collects a value for each;
+ * restoring finds values in the file, checks and prepares all of them, and then applies them.
  */
 #ifndef RF_TRAIN_CHECKPOINT_H
 #define RF_TRAIN_CHECKPOINT_H
@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "persist/archive_writer.h"
 #include "persist/file_ops.h"
+#include "replica/strategy.h"
 
 /* ---- items ---- */
 
@@ -22,9 +23,10 @@ typedef enum rf_item_form { RF_ITEM_TENSOR, RF_ITEM_NUMBER, RF_ITEM_BYTES, RF_IT
 
 typedef struct rf_item_value {
     bool present;
-    rf_shape shape;  /* of a tensor */
-    void *data;      /* owned; of a tensor, bytes or text */
-    uint64_t size;   /* of data */
+    rf_shape shape; /* of a tensor */
+    void *data;     /* of a tensor, bytes or text; owned */
+    bool borrowed;  /* not owned: it lies in rf_checkpoint::room */
+    uint64_t size;  /* of data */
     uint64_t number;
 } rf_item_value;
 
@@ -34,6 +36,9 @@ typedef struct rf_item_kind {
     rf_dtype dtype; /* of a tensor */
     bool optional;  /* may be absent: applying "nothing" gives what a new object has */
     bool free_rows; /* dimension 0 may be another one than here */
+    /* NULL: there is no such thing. Has the tensor copied to `to` later, or leaves that to collect(). Not collective.
+     */
+    rf_result (*defer)(const rf_item *item, rf_state_copy *copy, float *to, bool *taken);
     /* Fills a zeroed value, or leaves it absent. Collective. */
     rf_result (*collect)(const rf_item *item, rf_item_value *value);
     /* What can still be refused, before anything is changed; NULL: nothing. */
@@ -48,7 +53,7 @@ struct rf_item {
     const struct rf_tracked *tracked;
     rf_variable *variable;
     uint32_t slot;
-    uint32_t siblings; /* this one and so many after it come together or not at all; 0: alone */
+    uint32_t siblings;     /* this one and so many after it come together or not at all; 0: alone */
     rf_iterator *iterator; /* prepared */
 };
 
@@ -97,10 +102,11 @@ typedef struct rf_tracked {
     rf_blob_fns blob;
 } rf_tracked;
 
-/* A save that is written in the background. */
+/* What a save writes, at once or in the background. */
 typedef struct rf_snapshot {
     rf_item_list items;
     rf_item_value *values;
+    rf_state_copy *copy; /* fills those that are borrowed */
     char *path;
     rf_save_params params;
     const char *type;
@@ -115,6 +121,9 @@ struct rf_checkpoint {
         rf_tracked *items;
         uint32_t count, capacity;
     } objects;
+    void *room; /* for copies of variables and slots; kept between asynchronous saves: memory that is new costs more
+                   time than copying into it */
+    size_t room_size;
     rf_snapshot *pending; /* NULL: none; on workers that do not write it is empty */
     pthread_t thread;
     bool threaded;
@@ -136,6 +145,8 @@ rf_result rf_checkpoint_add_blob(rf_checkpoint *checkpoint, const char *name, co
 rf_result rf_items_make(const rf_checkpoint *checkpoint, rf_item_list *out);
 void rf_items_free(rf_item_list *list);
 void rf_item_values_free(rf_item_value *values, uint32_t count);
+void rf_snapshot_free(rf_snapshot **snapshot);
+void rf_checkpoint_free_room(rf_checkpoint *checkpoint);
 /* Makes the variables whose slots were found known to their optimizers, all at once. */
 rf_result rf_items_learn(const rf_checkpoint *checkpoint, const rf_item_list *list, const rf_item_value *values);
 

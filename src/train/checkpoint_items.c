@@ -31,14 +31,21 @@ static rf_result collect_variable(const rf_item *item, rf_item_value *value)
     return rf_variable_read(item->variable, value->data);
 }
 
+static rf_result defer_variable(const rf_item *item, rf_state_copy *copy, float *to, bool *taken)
+{
+    return rf_state_copy_variable(copy, item->variable, to, taken);
+}
+
 static rf_result apply_variable(rf_item *item, const rf_item_value *value)
 {
     return rf_variable_assign(item->variable, value->data);
 }
 
-static const rf_item_kind variable_kind = {
-    .form = RF_ITEM_TENSOR, .dtype = RF_F32, .collect = collect_variable, .apply = apply_variable
-};
+static const rf_item_kind variable_kind = { .form = RF_ITEM_TENSOR,
+                                            .dtype = RF_F32,
+                                            .defer = defer_variable,
+                                            .collect = collect_variable,
+                                            .apply = apply_variable };
 
 /* ---- optimizer ---- */
 
@@ -62,6 +69,13 @@ static rf_result collect_slot(const rf_item *item, rf_item_value *value)
     return rf_updater_read_slot(updater_of(item), item->slot, item->variable, value->data);
 }
 
+static rf_result defer_slot(const rf_item *item, rf_state_copy *copy, float *to, bool *taken)
+{
+    *taken = false;
+    if (!knows(updater_of(item), item->variable)) return RF_OK;
+    return rf_state_copy_slot(copy, updater_of(item), item->slot, item->variable, to, taken);
+}
+
 /* A variable that was never updated has zeros. */
 static rf_result apply_slot(rf_item *item, const rf_item_value *value)
 {
@@ -74,9 +88,12 @@ static rf_result apply_slot(rf_item *item, const rf_item_value *value)
     return r;
 }
 
-static const rf_item_kind slot_kind = {
-    .form = RF_ITEM_TENSOR, .dtype = RF_F32, .optional = true, .collect = collect_slot, .apply = apply_slot
-};
+static const rf_item_kind slot_kind = { .form = RF_ITEM_TENSOR,
+                                        .dtype = RF_F32,
+                                        .optional = true,
+                                        .defer = defer_slot,
+                                        .collect = collect_slot,
+                                        .apply = apply_slot };
 
 static rf_result collect_totals(const rf_item *item, rf_item_value *value)
 {
@@ -524,7 +541,8 @@ void rf_items_free(rf_item_list *list)
 
 void rf_item_values_free(rf_item_value *values, uint32_t count)
 {
-    for (uint32_t i = 0; values && i < count; i++) rf_free(values[i].data);
+    for (uint32_t i = 0; values && i < count; i++)
+        if (!values[i].borrowed) rf_free(values[i].data);
     rf_free(values);
 }
 

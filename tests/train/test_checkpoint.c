@@ -6,8 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "replica/strategy.h"
 #include "run_state.h"
 #include "train/checkpoint.h"
+#include "train/optimizer.h"
 
 static const char *file_in(char *buf, const char *folder, const char *name)
 {
@@ -120,7 +122,12 @@ static void exact_on_one(void **state)
 {
     (void)state;
     resume_exactly("llvmpipe", NULL, 11, 20);
-    resume_exactly("llvmpipe", NULL, RUN_BATCHES, 2 * RUN_BATCHES + 1); /* between epochs */
+}
+
+static void exact_between_epochs(void **state)
+{
+    (void)state;
+    resume_exactly("llvmpipe", NULL, RUN_BATCHES, 2 * RUN_BATCHES + 1);
 }
 
 static void exact_on_two(void **state)
@@ -372,16 +379,90 @@ static void in_the_background(void **state)
     scratch_remove(folder);
 }
 
+static void *copy_late(void *copy)
+{
+    usleep(300000);
+    OK(rf_state_copy_run(copy));
+    return NULL;
+}
+
+/* The copy is made long after the next step could have updated what is copied: that has to wait. */
+static void late_copy(const char *devices, const rf_optimizer_params *optimizer)
+{
+    run_state a;
+    rf_state_copy *copy;
+    pthread_t thread;
+    bool taken;
+    if (!run_create(&a, devices, 3, optimizer)) skip();
+    run_batches(&a, 3, NULL);
+    rf_variable *kernel = rf_model_variables(a.model).items[0];
+    const uint32_t count = (uint32_t)rf_shape_count(rf_variable_shape(kernel));
+    rf_updater *updater = rf_optimizer_updater(a.optimizer);
+    float value[RUN_WEIGHTS], slot[RUN_WEIGHTS], copied_value[RUN_WEIGHTS], copied_slot[RUN_WEIGHTS], now[RUN_WEIGHTS];
+    OK(rf_variable_read(kernel, value));
+    OK(rf_updater_read_slot(updater, 0, kernel, slot));
+    for (int assigned = 0; assigned < 2; assigned++) {
+        OK(rf_state_copy_create(a.strategy, &copy));
+        OK(rf_state_copy_variable(copy, kernel, copied_value, &taken));
+        assert_true(taken);
+        OK(rf_state_copy_slot(copy, updater, 0, kernel, copied_slot, &taken));
+        assert_true(taken);
+        OK(rf_state_copy_begin(copy));
+        assert_int_equal(pthread_create(&thread, NULL, copy_late, copy), 0);
+        if (assigned) {
+            for (uint32_t i = 0; i < count; i++) now[i] = 5;
+            OK(rf_variable_assign(kernel, now));
+        } else {
+            run_batches(&a, 3, NULL); /* one of them updates where gradients are accumulated */
+        }
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        rf_state_copy_destroy(&copy);
+        assert_same(copied_value, value, count, "copied variable");
+        assert_same(copied_slot, slot, count, "copied slot");
+        OK(rf_variable_read(kernel, now));
+        assert_memory_not_equal(now, value, count * sizeof(float));
+        memcpy(value, now, sizeof(value));
+        OK(rf_updater_read_slot(updater, 0, kernel, slot));
+    }
+    run_destroy(&a);
+}
+
+static void late_copies(void **state)
+{
+    (void)state;
+    late_copy("llvmpipe", NULL);
+}
+
+static void late_copies_of_others(void **state)
+{
+    (void)state;
+    const rf_optimizer_params norms = { .kind = RF_OPTIMIZER_SGD, .momentum = 0.9, .clip_norm = 0.2 };
+    const rf_optimizer_params sums = { .kind = RF_OPTIMIZER_SGD, .momentum = 0.9, .accumulation_steps = 3 };
+    late_copy("llvmpipe", &norms);
+    late_copy("llvmpipe", &sums);
+    late_copy("llvmpipe,llvmpipe", NULL);
+}
+
 int main(int argc, char **argv)
 {
+    /* SwiftShader compiles every time anew, seconds for each strategy: the tests with it are not quick. */
     const struct CMUnitTest quick[] = {
-        cmocka_unit_test(two_drivers_to_one), cmocka_unit_test(exact_on_one),      cmocka_unit_test(all_or_nothing),
-        cmocka_unit_test(a_full_disk),        cmocka_unit_test(in_the_background),
+        cmocka_unit_test(exact_on_one),
+        cmocka_unit_test(a_full_disk),
+        cmocka_unit_test(in_the_background),
+        cmocka_unit_test(late_copies),
     };
     const struct CMUnitTest full[] = {
-        cmocka_unit_test(one_to_two_drivers),       cmocka_unit_test(exact_on_two),
-        cmocka_unit_test(exact_while_accumulating), cmocka_unit_test(accumulating_elsewhere),
-        cmocka_unit_test(rate_set_by_hand),         cmocka_unit_test(contracts),
+        cmocka_unit_test(two_drivers_to_one),
+        cmocka_unit_test(all_or_nothing),
+        cmocka_unit_test(exact_between_epochs),
+        cmocka_unit_test(one_to_two_drivers),
+        cmocka_unit_test(exact_on_two),
+        cmocka_unit_test(exact_while_accumulating),
+        cmocka_unit_test(accumulating_elsewhere),
+        cmocka_unit_test(rate_set_by_hand),
+        cmocka_unit_test(contracts),
+        cmocka_unit_test(late_copies_of_others),
     };
     (void)argv;
     return argc > 1 ? cmocka_run_group_tests(full, NULL, NULL) : cmocka_run_group_tests(quick, NULL, NULL);
