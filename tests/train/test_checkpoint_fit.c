@@ -175,6 +175,12 @@ static void interrupted(const char *devices, fit_options o, const uint64_t *stop
     scratch_remove(folder);
 }
 
+static void interrupted_once(void **state)
+{
+    (void)state;
+    interrupted("llvmpipe", (fit_options){ .epochs = 2 }, (const uint64_t[]){ 3 }, 1);
+}
+
 static void interrupted_within_epochs(void **state)
 {
     (void)state;
@@ -643,13 +649,11 @@ static void code_is_not_saved(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest quick[] = {
-        cmocka_unit_test(interrupted_within_epochs),
-        cmocka_unit_test(managers),
-        cmocka_unit_test(manager_keeps),
-        cmocka_unit_test(model_checkpoints),
-        cmocka_unit_test(code_is_not_saved),
+        cmocka_unit_test(interrupted_once),  cmocka_unit_test(managers),          cmocka_unit_test(manager_keeps),
+        cmocka_unit_test(model_checkpoints), cmocka_unit_test(code_is_not_saved),
     };
     const struct CMUnitTest full[] = {
+        cmocka_unit_test(interrupted_within_epochs),
         cmocka_unit_test(interrupted_on_two),
         cmocka_unit_test(interrupted_with_steps),
         cmocka_unit_test(killed),
