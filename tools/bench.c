@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench: `ops` walks the op table's benchmark cases, `model` trains a small CNN on made-up images; `allreduce` and
- * `checkpoint` are in files of their own. */
+/* ringfire bench: `ops` walks the op table's benchmark cases, `model` trains a small CNN on made-up images; the others
+ * are in files of their own. */
 #include <argp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!o->what || (strcmp(o->what, "ops") != 0 && strcmp(o->what, "model") != 0))
-            argp_error(state, "say what to measure: ops, model, allreduce, checkpoint or train");
+            argp_error(state, "say what to measure: ops, model, allreduce, checkpoint, observe or train");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -189,6 +189,11 @@ int command_bench(int argc, char **argv)
         argv[1] = name;
         return command_bench_checkpoint(argc - 1, argv + 1);
     }
+    if (argc > 1 && strcmp(argv[1], "observe") == 0) {
+        static char name[] = "ringfire bench observe"; /* what the option parser calls the program */
+        argv[1] = name;
+        return command_bench_observe(argc - 1, argv + 1);
+    }
     if (argc > 1 && strcmp(argv[1], "train") == 0) {
         static char name[] = "ringfire bench train"; /* what the option parser calls the program */
         argv[1] = name;
@@ -198,10 +203,11 @@ int command_bench(int argc, char **argv)
     const struct argp parser = {
         argp_options,
         parse_option,
-        "ops|model\nallreduce [OPTION...]\ncheckpoint [OPTION...]\ntrain [OPTION...]",
+        "ops|model\nallreduce [OPTION...]\ncheckpoint [OPTION...]\nobserve [OPTION...]\ntrain [OPTION...]",
         "Measures single operations, or the training of a small CNN (Conv 32 - pool - Conv 64 - pool - "
         "Dense 64 - Dense 10 on 28x28 images) on one device. 'allreduce' measures the exchange between workers, "
-        "'checkpoint' saving and loading, 'train' training with several workers; they have options of their own: "
+        "'checkpoint' saving and loading, 'observe' traces and event files, 'train' training with several workers; "
+        "they have options of their own: "
         "'ringfire bench train --help'.",
         NULL,
         NULL,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <jansson.h>
 #include <ringfire/checkpoint.h>
 
+#include "bench_save.h"
 #include "clock.h"
 #include "commands.h"
 #include "table.h"
@@ -19,9 +21,10 @@
 enum { MAX_ROUNDS = 32, RAW_WRITE = 0, SAVE, LOAD, VERIFY, NUM_STEPS };
 
 typedef struct checkpoint_options {
-    const char *directory, *json_path;
+    const char *directory, *json_path, *device;
     double gigabytes;
-    uint32_t rounds;
+    uint32_t rounds, batch;
+    bool training;
     rf_save_params save;
 } checkpoint_options;
 
@@ -39,6 +42,13 @@ static const struct argp_option argp_options[] = {
     { "rounds", 'r', "N", 0, "Times that everything is measured; the medians are shown (default: 3)", 0 },
     { "level", 'l', "N", 0, "zstd's level (default: 1)", 0 },
     { "no-compression", 'n', NULL, 0, "Store the bytes as they are", 0 },
+    { "training", 'T', NULL, 0,
+      "Instead: save the weights of a model that is trained, blocking and asynchronously, and show how long the "
+      "training "
+      "is held up",
+      0 },
+    { "device", 'D', "NAME", 0, "training: device (default: the first usable one, GPUs before software)", 0 },
+    { "batch", 'b', "N", 0, "training: examples per step (default: 32)", 0 },
     { "threads", 't', "N", 0, "Threads that compress (default: one per core, at most 8)", 0 },
     { "json", 'j', "FILE", 0, "Write the results to FILE as JSON ('-': standard output, instead of the table)", 0 },
     { 0 },
@@ -72,6 +82,16 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 't':
         o->save.threads = (uint32_t)strtoul(text, &end, 10);
         if (end == text || *end || o->save.threads > 64) argp_error(state, "'%s' is no number of threads", text);
+        return 0;
+    case 'T':
+        o->training = true;
+        return 0;
+    case 'D':
+        o->device = text;
+        return 0;
+    case 'b':
+        o->batch = (uint32_t)strtoul(text, &end, 10);
+        if (*end || o->batch == 0 || o->batch > 1u << 16) argp_error(state, "'%s' is no batch size", text);
         return 0;
     case 'j':
         o->json_path = text;
@@ -163,6 +183,25 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Takes `result` and `rows`. `about` is a line above the table. */
+static int finish(const checkpoint_options *o, const char *about, table *rows, json_t *result, bool ok)
+{
+    const bool to_stdout = o->json_path && strcmp(o->json_path, "-") == 0;
+    if (!to_stdout) {
+        puts(about);
+        table_print(rows, stdout);
+    }
+    if (o->json_path && (to_stdout ? json_dumpf(result, stdout, JSON_INDENT(2))
+                                   : json_dump_file(result, o->json_path, JSON_INDENT(2))) != 0) {
+        fprintf(stderr, "ringfire: %s: cannot write\n", o->json_path);
+        ok = false;
+    }
+    if (to_stdout) putchar('\n');
+    json_decref(result);
+    table_free(rows);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 static int report(checkpoint_bench *b)
 {
     static const char *const headings[] = { "What", ">s", ">GB/s", ">of raw write" };
@@ -185,26 +224,83 @@ static int report(checkpoint_bench *b)
         ok &= table_row(&rows, cells);
         json_object_set_new(result, keys[step], json_real(median));
     }
-    const bool to_stdout = b->options->json_path && strcmp(b->options->json_path, "-") == 0;
-    if (!to_stdout) {
-        printf("%.3f GB of random normal float32, in the page cache when loaded; ratio %.3f; medians of %u\n",
-               (double)b->bytes / 1e9, (double)b->bytes / (double)b->stored, b->options->rounds);
-        table_print(&rows, stdout);
+    char about[256];
+    snprintf(about, sizeof(about),
+             "%.3f GB of random normal float32, in the page cache when loaded; ratio %.3f; medians of %u",
+             (double)b->bytes / 1e9, (double)b->bytes / (double)b->stored, b->options->rounds);
+    return finish(b->options, about, &rows, result, ok);
+}
+
+/* ---- saves of a training ---- */
+
+static double median_of(const bench_save_round *rounds, uint32_t from, uint32_t to, size_t field)
+{
+    double values[MAX_ROUNDS];
+    for (uint32_t i = from; i < to; i++) memcpy(&values[i - from], (const char *)&rounds[i] + field, sizeof(double));
+    qsort(values, to - from, sizeof(double), by_size);
+    return values[(to - from) / 2];
+}
+
+/* The first asynchronous save gets memory for its copy, which later ones use again. */
+static int report_training(const checkpoint_options *o, const bench_save_result *m)
+{
+    static const char *const headings[] = { "What", ">ms", ">of blocking save" };
+    const bench_save_round *r = m->rounds;
+    const uint32_t later = o->rounds > 1;
+#define MEDIAN(from, field) median_of(r, from, o->rounds, offsetof(bench_save_round, field))
+    const double blocking = MEDIAN(0, blocking), step = MEDIAN(0, step);
+    const struct {
+        const char *name, *key;
+        double seconds;
+    } lines[] = {
+        { "blocking save", "blocking_seconds", blocking },
+        { "asynchronous save returns, first", "call_first_seconds", r[0].call },
+        { "asynchronous save returns, later", "call_seconds", MEDIAN(later, call) },
+        { "next step is longer by, first", "longer_first_seconds", r[0].next - step },
+        { "next step is longer by, later", "longer_seconds", MEDIAN(later, next) - step },
+        { "the file is there after", "written_seconds", MEDIAN(later, written) },
+    };
+#undef MEDIAN
+    table rows;
+    bool ok = table_begin(&rows, headings, 3);
+    json_t *result = json_pack("{s:s,s:I,s:i,s:f}", "device", m->device, "bytes", (json_int_t)m->bytes, "batch",
+                               (int)o->batch, "step_seconds", step);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char ms[32], share[32];
+        snprintf(ms, sizeof(ms), "%.1f", lines[i].seconds * 1e3);
+        snprintf(share, sizeof(share), "%.1f %%", 100 * lines[i].seconds / blocking);
+        const char *cells[] = { lines[i].name, ms, share };
+        ok &= table_row(&rows, cells);
+        json_object_set_new(result, lines[i].key, json_real(lines[i].seconds));
     }
-    if (b->options->json_path && (to_stdout ? json_dumpf(result, stdout, JSON_INDENT(2))
-                                            : json_dump_file(result, b->options->json_path, JSON_INDENT(2))) != 0) {
-        fprintf(stderr, "ringfire: %s: cannot write\n", b->options->json_path);
-        ok = false;
-    }
-    if (to_stdout) putchar('\n');
-    json_decref(result);
-    table_free(&rows);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    char about[512];
+    snprintf(about, sizeof(about), "%.3f GB of variables on %s; a step of %u examples takes %.1f ms; %u rounds",
+             (double)m->bytes / 1e9, m->device, o->batch, step * 1e3, o->rounds);
+    return finish(o, about, &rows, result, ok);
+}
+
+static int bench_training(const checkpoint_options *o)
+{
+    const size_t size = strlen(o->directory) + 64;
+    char *path = malloc(size);
+    if (!path) return EXIT_FAILURE;
+    bench_save_round rounds[MAX_ROUNDS];
+    bench_save_result result = { .rounds = rounds };
+    snprintf(path, size, "%s/ringfire-bench-%ld.rfck", o->directory, (long)getpid());
+    const bench_save_params params = { .device = o->device,
+                                       .path = path,
+                                       .bytes = (uint64_t)(o->gigabytes * 1e9),
+                                       .batch = o->batch,
+                                       .rounds = o->rounds,
+                                       .save = o->save };
+    const rf_result r = bench_save_run(&params, &result);
+    free(path);
+    return r < 0 ? command_fail() : report_training(o, &result);
 }
 
 int command_bench_checkpoint(int argc, char **argv)
 {
-    checkpoint_options o = { .directory = ".", .gigabytes = 1, .rounds = 3 };
+    checkpoint_options o = { .directory = ".", .gigabytes = 1, .rounds = 3, .batch = 32 };
     const struct argp parser = { argp_options,
                                  parse_option,
                                  "",
@@ -214,6 +310,7 @@ int command_bench_checkpoint(int argc, char **argv)
                                  NULL,
                                  NULL };
     argp_parse(&parser, argc, argv, 0, NULL, &o);
+    if (o.training) return bench_training(&o);
     checkpoint_bench b = { .options = &o, .count = (uint64_t)(o.gigabytes * 1e9) / sizeof(float) };
     b.bytes = b.count * sizeof(float);
     const size_t size = strlen(o.directory) + 64;
