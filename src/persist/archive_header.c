@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "persist/archive_header.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -19,6 +20,12 @@ static rf_result bad(const checker *c, const char *what)
 {
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: byte %llu of the header: %s", c->path,
                    (unsigned long long)(c->at.at - c->header->bytes), what);
+}
+
+static rf_result bad_entry(const checker *c, const char *name, const char *what)
+{
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: '%.100s': %s (byte %llu of the header)", c->path, name, what,
+                   (unsigned long long)(c->at.at - c->header->bytes));
 }
 
 static bool is_string(rf_unpack *u, const char *text)
@@ -44,11 +51,13 @@ static rf_result check_name(checker *c, const char *previous, const char **out)
     if (!rf_unpack_string(&c->at, &name, &size)) return bad(c, "expected a name");
     const char *problem = rf_archive_name_problem(name, size);
     if (problem) {
-        (void)bad(c, problem);
-        return rf_error_context(RF_ERROR_CORRUPT_DATA, "a name");
+        char what[64];
+        snprintf(what, sizeof(what), "a name %s", problem);
+        return bad(c, what);
     }
     *out = terminate(name, size);
-    if (previous && strcmp(previous, *out) >= 0) return bad(c, "names are not in order, or one comes twice");
+    if (previous && strcmp(previous, *out) == 0) return bad_entry(c, *out, "this name comes twice");
+    if (previous && strcmp(previous, *out) > 0) return bad_entry(c, *out, "names are not in order");
     return RF_OK;
 }
 
@@ -119,22 +128,22 @@ static rf_result check_tensor(checker *c, const char *previous, const char **nam
     rf_archive_record r;
     if (!rf_unpack_array(&c->at, &fields) || fields != 5) return bad(c, "expected a tensor");
     RF_TRY(check_name(c, previous, name));
-    if (!read_record(&c->at, &r)) return bad(c, "type, shape or place of a tensor cannot be");
-    if (r.offset != c->next) return bad(c, "a tensor does not begin where the one before it ends");
+    if (!read_record(&c->at, &r)) return bad_entry(c, *name, "its type, shape or place cannot be");
+    if (r.offset != c->next) return bad_entry(c, *name, "does not begin where the tensor before it ends");
     const size_t element = rf_dtype_size(r.dtype);
     uint64_t left = r.bytes;
     for (uint32_t i = 0; i < r.num_blocks; i++) {
         rf_archive_block block;
-        if (!read_block(&c->at, &block) || block.raw % element != 0) return bad(c, "a block cannot be");
-        if (block.raw > left) return bad(c, "blocks are larger than the tensor");
+        if (!read_block(&c->at, &block) || block.raw % element != 0) return bad_entry(c, *name, "a block cannot be");
+        if (block.raw > left) return bad_entry(c, *name, "its blocks are larger than it is");
         left -= block.raw;
         for (uint32_t f = 0; f < block.num_frames; f++) {
             if (block.frame[f].stored > c->data_end - c->next)
-                return bad(c, "a frame reaches over the end of the data");
+                return bad_entry(c, *name, "a frame reaches over the end of the data");
             c->next += block.frame[f].stored;
         }
     }
-    return left == 0 ? RF_OK : bad(c, "blocks are smaller than the tensor");
+    return left == 0 ? RF_OK : bad_entry(c, *name, "its blocks are smaller than it is");
 }
 
 static bool read_value(rf_unpack *u, rf_archive_value *v)
@@ -170,7 +179,7 @@ static rf_result check_values(checker *c, rf_archive_header *h)
     for (uint32_t i = 0; i < count; i++) {
         rf_archive_value value;
         RF_TRY(check_name(c, name, &name));
-        if (!read_value(&c->at, &value)) return bad(c, "expected a number, text or bytes");
+        if (!read_value(&c->at, &value)) return bad_entry(c, name, "expected a number, text or bytes");
         h->values[i] = (uint32_t)((const uint8_t *)name - h->bytes);
     }
     h->num_values = count;

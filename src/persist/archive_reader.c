@@ -21,6 +21,7 @@ struct rf_archive {
     const rf_file_ops *ops;
     int fd;
     char *path;
+    uint64_t size; /* of the file */
     rf_archive_header header;
     _Atomic(ZSTD_DCtx *) *spare; /* one kept for the next read: making one costs more than a small tensor */
 };
@@ -29,13 +30,17 @@ struct rf_archive {
 
 static rf_result read_layout(rf_archive *a, rf_archive_layout *layout)
 {
-    const int64_t size = a->ops->size(a->ops->user, a->fd);
+    int64_t size;
+    do {
+        size = a->ops->size(a->ops->user, a->fd);
+    } while (size < 0 && errno == EINTR);
     if (size < 0 && errno == EINVAL) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: no regular file", a->path);
     if (size < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot tell its size", a->path);
     if (size < RF_ARCHIVE_PREAMBLE + RF_ARCHIVE_TRAILER)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA,
                        "%s: %lld bytes are too few for a checkpoint; the file is truncated or none", a->path,
                        (long long)size);
+    a->size = (uint64_t)size;
     uint8_t preamble[RF_ARCHIVE_PREAMBLE], trailer[RF_ARCHIVE_TRAILER];
     RF_TRY(rf_file_read_at(a->ops, a->fd, a->path, preamble, sizeof(preamble), 0));
     RF_TRY(rf_archive_layout_decode(a->path, preamble, (uint64_t)size, layout));
@@ -384,6 +389,5 @@ rf_result rf_archive_read(const rf_archive *archive, const char *name, void *dat
 rf_result rf_archive_verify(const rf_archive *archive)
 {
     RF_REQUIRE(archive, "rf_archive_verify: archive is NULL");
-    const int64_t size = archive->ops->size(archive->ops->user, archive->fd);
-    return read_tensors(archive, 0, archive->header.num_tensors, NULL, size > 0 ? (uint64_t)size : 0);
+    return read_tensors(archive, 0, archive->header.num_tensors, NULL, archive->size);
 }

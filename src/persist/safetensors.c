@@ -280,6 +280,18 @@ static rf_result read_all(const source *s, json_t *root, rf_array_set *out)
     return r;
 }
 
+/* The JSON library's tree can be many times the text. Every value comes with one of these characters, and takes fewer
+ * bytes than `bytes_for_one`. */
+static rf_result check_cost(const source *s, const char *text, uint64_t size)
+{
+    const uint64_t bytes_for_one = 128, room = s->size + (64u << 20);
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < size; i++) count += text[i] == ',' || text[i] == ':' || text[i] == '[' || text[i] == '{';
+    if (count <= room / bytes_for_one) return RF_OK;
+    return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': the header has %llu entries, too many for a file of %llu bytes",
+                   s->path, (unsigned long long)count, (unsigned long long)s->size);
+}
+
 static rf_result read_header(source *s, json_t **root)
 {
     unsigned char length[LENGTH_BYTES];
@@ -294,6 +306,7 @@ static rf_result read_header(source *s, json_t **root)
     char *text = rf_calloc((size_t)size + 1, 1);
     if (!text) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = rf_file_read_at(s->ops, s->fd, s->path, text, size, LENGTH_BYTES);
+    if (r >= 0) r = check_cost(s, text, size);
     json_error_t error;
     *root = r >= 0 && text[0] == '{' ? json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (r >= 0 && !json_is_object(*root)) {

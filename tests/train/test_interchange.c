@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors and .npy: round trips, a reader that is not ours, files that lie. */
+#include <sys/stat.h>
+#include <time.h>
+
 #include <ringfire/interchange.h>
 
+#include "../persist/peak_memory.h"
 #include "run_state.h"
 
 static char folder[64];
@@ -141,6 +145,91 @@ static void hostile_safetensors(void **state)
     fputs("1234567", file);
     fclose(file);
     FAILS(rf_safetensors_read(path, &set), RF_ERROR_CORRUPT_DATA, "too short");
+}
+
+/* Small files that ask for much: refused in under a second, in memory no larger than the file and 64 MiB. */
+static void refuse_small(rf_result (*read)(const char *path), const char *path, rf_result result, const char *part)
+{
+    struct stat status;
+    struct timespec begin, end;
+    peak_memory peak;
+    assert_int_equal(stat(path, &status), 0);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    peak_memory_begin(&peak);
+    FAILS(read(path), result, part);
+    const uint64_t most = (uint64_t)status.st_size + (64u << 20), used = peak_memory_end(&peak);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    const double seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    assert_non_null(strstr(rf_error_message(), path));
+    if (used > most || seconds > (SANITIZED ? 10 : 1))
+        fail_msg("%s: %.2f s, %llu bytes", part, seconds, (unsigned long long)used);
+}
+
+static rf_result read_safetensors(const char *path)
+{
+    rf_array_set set;
+    const rf_result r = rf_safetensors_read(path, &set);
+    rf_array_set_free(&set);
+    return r;
+}
+
+static rf_result read_npy(const char *path)
+{
+    rf_array array;
+    const rf_result r = rf_npy_read(path, &array);
+    rf_array_free(&array);
+    return r;
+}
+
+/* `begin`, `item` so often, `end`. */
+static void write_repeated(const char *path, const char *begin, const char *item, size_t times, const char *end)
+{
+    const size_t n = strlen(item), size = strlen(begin) + n * times + strlen(end);
+    char *text = malloc(size + 1), *at = text;
+    assert_non_null(text);
+    at += sprintf(at, "%s", begin);
+    for (size_t i = 0; i < times; i++, at += n) memcpy(at, item, n);
+    strcpy(at, end);
+    write_bytes(path, size, text, 0);
+    free(text);
+}
+
+static void bombs(void **state)
+{
+    (void)state;
+    char path[160];
+    strcpy(path, in_folder("bomb.safetensors"));
+    enum { MILLION = 1000000 };
+    static const char *const items[] = { "0,", "[],", "{},", "\"\",", "[[[]]]," };
+    for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
+        write_repeated(path, "{\"a\":[", items[i], 2 * MILLION, "0]}");
+        refuse_small(read_safetensors, path, RF_ERROR_UNSUPPORTED, "entries, too many for a file of");
+        write_repeated(path, "{\"a\":[", items[i], 100000, "0]}"); /* goes to the JSON library */
+        refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "'a'");
+    }
+    write_repeated(path, "{\"a\":", "[", 500000, "");
+    refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "no JSON object");
+    write_repeated(path, "{\"a\":", "[", 16 * MILLION, "");
+    refuse_small(read_safetensors, path, RF_ERROR_UNSUPPORTED, "entries");
+    write_repeated(path, "{\"", "a", 16 * MILLION, "\":1}"); /* a name of 16 MB */
+    refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "has no valid offsets");
+    write_bytes(path, 1ull << 40, "{}", 0);
+    refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "a header of 1099511627776 bytes");
+    write_bytes(path, strlen("{\"a\":" ENTRY("[1000000000000]", 0, 4000000000000) "}"),
+                "{\"a\":" ENTRY("[1000000000000]", 0, 4000000000000) "}", 4);
+    refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "'a': lies behind the end of the file");
+    strcpy(path, in_folder("bomb.npy"));
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    const char *dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000,1000000), }";
+    fprintf(file, "\x93NUMPY%c%c%c%c%s1234", 1, 0, (int)strlen(dict), 0, dict);
+    fclose(file);
+    refuse_small(read_npy, path, RF_ERROR_CORRUPT_DATA, "type and shape do not give its length");
+    file = fopen(path, "wb");
+    assert_non_null(file);
+    fprintf(file, "\x93NUMPY%c%c%s", 2, 0, "\xff\xff\xff\xff{}");
+    fclose(file);
+    refuse_small(read_npy, path, RF_ERROR_CORRUPT_DATA, "the header is longer than the file");
 }
 
 static void npy(void **state)
@@ -292,8 +381,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(safetensors), cmocka_unit_test(hostile_safetensors),
-        cmocka_unit_test(npy),         cmocka_unit_test(models),
-        cmocka_unit_test(onnx),
+        cmocka_unit_test(bombs),       cmocka_unit_test(npy),
+        cmocka_unit_test(models),      cmocka_unit_test(onnx),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
