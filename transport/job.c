@@ -243,7 +243,7 @@ rf_result rf_key_file_create(const char *path)
     if (path && path[0]) return rf_key_write(path);
     RF_TRY(rf_key_file_default(default_path, sizeof(default_path)));
     *strrchr(default_path, '/') = '\0';
-    RF_TRY(rf_make_directories(default_path));
+    RF_TRY(rf_make_directories(default_path, 0700));
     RF_TRY(rf_key_file_default(default_path, sizeof(default_path)));
     return rf_key_write(default_path);
 }

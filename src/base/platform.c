@@ -136,7 +136,21 @@ rf_result rf_file_write_atomic(const char *path, const void *data, size_t size)
     return r == RF_OK ? sync_directory_of(path) : r;
 }
 
-rf_result rf_make_directories(const char *path)
+/* A name that is new lasts when the directory that holds it is on the disk. Not every file system syncs directories, nor
+ * may everybody read the one that he may write to. */
+static rf_result sync_new_name(const char *path)
+{
+    rf_error_record before;
+    rf_error_info info;
+    rf_error_save(&before);
+    const rf_result r = sync_directory_of(path);
+    rf_error_get(&info);
+    if (r >= 0 || (info.native_code != EINVAL && info.native_code != EACCES)) return r;
+    (void)rf_error_restore(&before);
+    return RF_OK;
+}
+
+rf_result rf_make_directories(const char *path, unsigned mode)
 {
     char *copy = rf_strdup(path);
     if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -145,10 +159,10 @@ rf_result rf_make_directories(const char *path)
         if (*p != '/' && *p != '\0') continue;
         const char end = *p;
         *p = '\0';
-        if (mkdir(copy, 0700) != 0 && errno != EEXIST) {
-            r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot create the directory", copy);
-            break;
-        }
+        const bool made = mkdir(copy, mode) == 0;
+        if (!made && errno != EEXIST) r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot create the directory", copy);
+        if (made) r = sync_new_name(copy);
+        if (r < 0) break;
         *p = end;
         if (end == '\0') break;
     }

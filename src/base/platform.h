@@ -14,8 +14,9 @@ uint32_t rf_cpu_count(void); /* that this process may run on, at least 1 */
 rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size);
 /* Atomic replacement: temporary name in the same directory, fsync, rename, fsync of the directory. */
 rf_result rf_file_write_atomic(const char *path, const void *data, size_t size);
-/* mkdir -p with mode 0700. */
-rf_result rf_make_directories(const char *path);
+/* mkdir -p. New directories have `mode` less the umask and are on the disk: 0700 for caches, which are one user's, 0777
+ * for what others may read. */
+rf_result rf_make_directories(const char *path, unsigned mode);
 
 /* Environment variables the library reads. One table (environment.c) names, explains and documents each; asking for one
  * that is not in the table is a programming error caught by a test. NULL when unset or empty. */

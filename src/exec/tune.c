@@ -162,7 +162,7 @@ static void save(rf_tuning *tuning)
         rf_log_message(RF_LOG_WARN, "tuning cache %s not written: out of memory", tuning->path);
         return;
     }
-    rf_result r = rf_make_directories(tuning->directory);
+    rf_result r = rf_make_directories(tuning->directory, 0700);
     if (r >= 0) r = rf_file_write_atomic(tuning->path, text, strlen(text));
     if (r < 0) rf_log_message(RF_LOG_WARN, "tuning cache not written: %s", rf_error_message());
     free(text);

@@ -130,7 +130,7 @@ void rf_gpu_pipeline_cache_close(rf_gpu_device *device)
     if (device->cache_path && device->pipelines && !device->lost) {
         char *slash = strrchr(device->cache_path, '/');
         *slash = '\0';
-        rf_result r = rf_make_directories(device->cache_path);
+        rf_result r = rf_make_directories(device->cache_path, 0700);
         *slash = '/';
         if (r == RF_OK) r = store(device);
         if (r < 0) rf_log_message(RF_LOG_WARN, "pipeline cache not kept: %s", rf_error_message());

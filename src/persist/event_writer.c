@@ -124,7 +124,7 @@ static rf_result start(rf_event_writer *w, const rf_event_writer_params *params)
     w->buffer = rf_calloc(1, BUFFER_SIZE);
     if (!w->buffer) return RF_ERROR_OUT_OF_HOST_MEMORY;
     w->capacity = BUFFER_SIZE;
-    RF_TRY(rf_make_directories(params->directory));
+    RF_TRY(rf_make_directories(params->directory, 0777));
     RF_TRY(open_file(w, params->directory));
     static char version[] = "brain.Event:2";
     RfPb__Event event = RF_PB__EVENT__INIT;

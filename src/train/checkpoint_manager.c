@@ -161,7 +161,7 @@ static rf_result remove_leftover(const char *directory, const rf_numbered_name *
 
 static rf_result prepare_directory(const rf_checkpoint_manager *m)
 {
-    RF_TRY(rf_make_directories(m->directory));
+    RF_TRY(rf_make_directories(m->directory, 0777));
     return each_file(m->directory, &m->name, remove_leftover, NULL);
 }
 

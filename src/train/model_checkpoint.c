@@ -41,7 +41,7 @@ static rf_result make_directory_of(const char *path)
     const char *slash = strrchr(path, '/');
     if (!slash || slash == path) return RF_OK;
     char *directory = rf_asprintf("%.*s", (int)(slash - path), path);
-    const rf_result r = directory ? rf_make_directories(directory) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = directory ? rf_make_directories(directory, 0777) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_free(directory);
     return r;
 }

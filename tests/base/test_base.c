@@ -244,8 +244,8 @@ static void test_files(void **state)
     char nested[128], path[160];
     snprintf(nested, sizeof(nested), "%s/a/b", directory);
     snprintf(path, sizeof(path), "%s/file", nested);
-    assert_int_equal(rf_make_directories(nested), RF_OK);
-    assert_int_equal(rf_make_directories(nested), RF_OK);
+    assert_int_equal(rf_make_directories(nested, 0700), RF_OK);
+    assert_int_equal(rf_make_directories(nested, 0700), RF_OK);
     void *data;
     size_t size;
     assert_int_equal(rf_file_read(path, 0, &data, &size), RF_ERROR_NOT_FOUND);
@@ -258,7 +258,7 @@ static void test_files(void **state)
     rf_free(data);
     assert_int_equal(rf_file_read(path, 5, &data, &size), RF_ERROR_CORRUPT_DATA);
     assert_int_equal(rf_file_write_atomic("/proc/nothing/file", "1", 1), RF_ERROR_IO);
-    assert_int_equal(rf_make_directories("/proc/nothing/here"), RF_ERROR_IO);
+    assert_int_equal(rf_make_directories("/proc/nothing/here", 0700), RF_ERROR_IO);
     /* Files without a size are read to their end. */
     assert_int_equal(rf_file_read("/proc/self/status", 0, &data, &size), RF_OK);
     assert_true(size > 10);
