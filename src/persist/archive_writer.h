@@ -39,7 +39,7 @@ typedef struct rf_archive_contents {
  * name stays as it is. (Where only the directory could not be synced after the rename, the new file is in its place and
  * the message says so.) Names: parts between '/' that are neither empty nor "." nor "..", UTF-8, no control characters,
  * at most 1024 bytes, no two the same. All values and the list of tensors together have room in 16 MiB. A killed
- * process leaves "<path>.tmp-<process>-<number>" (RF_TEMPORARY_INFIX). */
+ * process leaves "<path>.tmp-<host>-<process>-<number>" (RF_TEMPORARY_INFIX). */
 rf_result rf_archive_write(const char *path, const rf_archive_contents *contents, const rf_save_params *params);
 /* The same with other file operations. */
 rf_result rf_archive_write_with(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,

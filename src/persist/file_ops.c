@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "persist/file_ops.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/philox.h"
 
 static int system_create(void *user, const char *path)
 {
@@ -88,6 +92,37 @@ static int system_unlink(void *user, const char *path)
     return unlink(path);
 }
 
+static int system_list(void *user, const char *directory, rf_name_fn visit, void *argument)
+{
+    (void)user;
+    DIR *dir = opendir(directory);
+    if (!dir) return -1;
+    const struct dirent *entry;
+    bool more = true;
+    errno = 0; /* how readdir() tells a failure from the end */
+    while (more && (entry = readdir(dir))) {
+        more = visit(argument, entry->d_name);
+        errno = 0;
+    }
+    const int code = errno;
+    closedir(dir);
+    errno = code;
+    return code == 0 ? 0 : -1;
+}
+
+static int system_modified(void *user, const char *path, double *seconds)
+{
+    (void)user;
+    struct stat st;
+    if (stat(path, &st) != 0) return -1;
+    if (!S_ISREG(st.st_mode)) {
+        errno = EINVAL;
+        return -1;
+    }
+    *seconds = (double)st.st_mtim.tv_sec + 1e-9 * (double)st.st_mtim.tv_nsec;
+    return 0;
+}
+
 const rf_file_ops rf_system_file_ops = {
     .create = system_create,
     .open = system_open,
@@ -100,6 +135,8 @@ const rf_file_ops rf_system_file_ops = {
     .close = system_close,
     .rename = system_rename,
     .unlink = system_unlink,
+    .list = system_list,
+    .modified = system_modified,
 };
 
 /* Linux moves at most 2 GiB at a time. */
@@ -166,11 +203,34 @@ static rf_result open_directory_of(rf_new_file *file)
     return r;
 }
 
+uint32_t rf_file_host(void)
+{
+    char text[300] = ""; /* the host's name, and which processes have numbers of their own */
+    (void)gethostname(text, 255);
+    text[255] = '\0';
+    const size_t length = strlen(text);
+    const ssize_t n = readlink("/proc/self/ns/pid", text + length, sizeof(text) - length);
+    return (uint32_t)rf_hash_bytes(text, length + (n > 0 ? (size_t)n : 0), 0);
+}
+
+bool rf_temporary_abandoned(const char *rest, double modified)
+{
+    enum { DAY = 24 * 3600 };
+    unsigned host;
+    long process;
+    if (sscanf(rest, "%8x-%ld-", &host, &process) == 2 && host == rf_file_host() && process > 0)
+        return kill((pid_t)process, 0) != 0 && errno == ESRCH;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec - modified > DAY;
+}
+
 /* A few names, for files that earlier processes of the same number left. */
 static rf_result create_temporary(rf_new_file *file)
 {
     for (unsigned number = 0; number < 1000; number++) {
-        file->temporary = rf_asprintf("%s" RF_TEMPORARY_INFIX "%ld-%u", file->path, (long)getpid(), number);
+        file->temporary = rf_asprintf("%s" RF_TEMPORARY_INFIX "%08x-%ld-%u", file->path, rf_file_host(),
+                                      (long)getpid(), number);
         if (!file->temporary) return RF_ERROR_OUT_OF_HOST_MEMORY;
         do {
             file->fd = file->ops->create(file->ops->user, file->temporary);
