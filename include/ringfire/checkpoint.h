@@ -115,7 +115,7 @@ typedef struct rf_checkpoint_manager_params {
     const char *directory;  /**< made where it does not exist */
     const char *prefix;     /**< file name without number and suffix, e.g. "ckpt", or with its place: "ckpt_{epoch}"; NULL:
                                  "ckpt" */
-    uint32_t max_to_keep;   /**< newest ones; 0: 5. Never fewer than two while one is written */
+    uint32_t max_to_keep;   /**< newest ones; 0: 5, 1: 2, so that there is another one if the newest is damaged */
     double keep_every_hours;/**< besides, one for each so many hours is kept for ever; 0: none */
     rf_save_params save;
 } rf_checkpoint_manager_params;
@@ -123,12 +123,17 @@ RF_API RF_MUST_USE rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpo
                                                           const rf_checkpoint_manager_params *params,
                                                           rf_checkpoint_manager **out);
 RF_API void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager);
-/** Saves under `number` (epoch or step) and removes what is not to be kept. */
+/** Saves under `number` (epoch or step) and removes what is not to be kept, never the file just written. The highest number
+ *  is the newest: one below a complete file of the directory is refused (RF_ERROR_INVALID_ARGUMENT), because restoring would
+ *  take that other file. A training that starts anew needs another directory or prefix. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager, uint64_t number);
-/** Restores the newest complete checkpoint; RF_ERROR_NOT_FOUND when there is none. `*number` may be NULL. */
+/** Restores the newest complete checkpoint; RF_ERROR_NOT_FOUND when there is none. `*number` may be NULL. Damaged files are
+ *  passed over with a warning; one that cannot be read for another reason (no permission, RF_ERROR_IO; a later version of
+ *  the format, RF_ERROR_UNSUPPORTED) is an error, and nothing older is taken in its place. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager *manager,
                                                            const rf_restore_params *params, uint64_t *number);
-/** Path of the newest complete checkpoint of a directory, by its number; free with rf_string_free(). */
+/** Path of the newest complete checkpoint of a directory, by its number; free with rf_string_free(). Passes over what
+ *  rf_checkpoint_manager_restore() does. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_latest(const char *directory, const char *prefix, char **path);
 
 /* ---- with fit ---- */

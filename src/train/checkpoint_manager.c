@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A directory of numbered checkpoints. The directory itself is all the memory there is: what a manager keeps follows
  * from the names and times of the files, so that a restarted program goes on as the one before it. */
-#include <dirent.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/platform.h"
+#include "persist/archive_reader.h"
+#include "replica/strategy.h"
 #include "train/checkpoint.h"
 #include "train/path_format.h"
 
@@ -24,6 +22,8 @@ struct rf_checkpoint_manager {
     uint32_t max_to_keep;
     double keep_every_hours;
     rf_save_params save;
+    bool has_latest; /* on the chief */
+    uint64_t latest; /* restored or saved; files of higher numbers that were there then are damaged */
 };
 
 /* ---- what there is ---- */
@@ -51,47 +51,62 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static rf_result add_file(const char *directory, const char *file, uint64_t number, found_list *list)
+/* What is done to each name in a directory. */
+typedef struct walk walk;
+struct walk {
+    const rf_file_ops *ops;
+    const char *directory;
+    const rf_numbered_name *name;
+    rf_result (*fn)(const walk *w, const char *file);
+    found_list *list;
+    rf_result result;
+};
+
+static bool visit(void *argument, const char *file)
 {
-    RF_TRY(RF_VEC_GROW(list));
-    char *path = rf_asprintf("%s/%s", directory, file);
-    if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    struct stat status;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
-        rf_free(path);
-        return RF_OK;
-    }
-    const double seconds = (double)status.st_mtim.tv_sec + 1e-9 * (double)status.st_mtim.tv_nsec;
-    list->items[list->count++] = (found){ number, seconds, path };
-    return RF_OK;
+    walk *w = argument;
+    w->result = w->fn(w, file);
+    return w->result >= 0;
 }
 
-/* Calls for every file of the directory. No directory: no files. */
-typedef rf_result (*file_fn)(const char *directory, const rf_numbered_name *name, const char *file, void *user);
-static rf_result each_file(const char *directory, const rf_numbered_name *name, file_fn fn, void *user)
+/* No directory: no files. */
+static rf_result each_file(walk *w)
 {
-    DIR *dir = opendir(directory);
-    if (!dir && errno == ENOENT) return RF_OK;
-    if (!dir) return RF_FAIL_ERRNO(RF_ERROR_IO, "checkpoints: cannot read the directory '%s'", directory);
+    if (w->ops->list(w->ops->user, w->directory, visit, w) == 0 || w->result < 0) return w->result;
+    if (errno == ENOENT) return RF_OK;
+    return RF_FAIL_ERRNO(RF_ERROR_IO, "checkpoints: cannot read the directory '%s'", w->directory);
+}
+
+/* When a file of the directory was written. `*path` stays NULL for what is no file, or was removed meanwhile. */
+static rf_result inspect(const walk *w, const char *file, char **path, double *seconds)
+{
+    *path = rf_asprintf("%s/%s", w->directory, file);
+    if (!*path) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (w->ops->modified(w->ops->user, *path, seconds) == 0) return RF_OK;
     rf_result r = RF_OK;
-    const struct dirent *entry;
-    while (r >= 0 && (entry = readdir(dir))) r = fn(directory, name, entry->d_name, user);
-    closedir(dir);
+    if (errno != ENOENT && errno != EINVAL)
+        r = RF_FAIL_ERRNO(RF_ERROR_IO, "checkpoints: cannot tell the age of '%s'", *path);
+    rf_free(*path);
+    *path = NULL;
     return r;
 }
 
-static rf_result list_file(const char *directory, const rf_numbered_name *name, const char *file, void *user)
+static rf_result list_file(const walk *w, const char *file)
 {
-    uint64_t number;
+    found f = { 0 };
     const char *rest;
-    if (!rf_numbered_name_match(name, file, &number, &rest) || *rest) return RF_OK;
-    return add_file(directory, file, number, user);
+    if (!rf_numbered_name_match(w->name, file, &f.number, &rest) || *rest) return RF_OK;
+    RF_TRY(RF_VEC_GROW(w->list));
+    RF_TRY(inspect(w, file, &f.path, &f.seconds));
+    if (f.path) w->list->items[w->list->count++] = f;
+    return RF_OK;
 }
 
-static rf_result scan(const char *directory, const rf_numbered_name *name, found_list *list)
+static rf_result scan(const rf_file_ops *ops, const char *directory, const rf_numbered_name *name, found_list *list)
 {
     *list = (found_list){ 0 };
-    const rf_result r = each_file(directory, name, list_file, list);
+    walk w = { .ops = ops, .directory = directory, .name = name, .fn = list_file, .list = list };
+    const rf_result r = each_file(&w);
     if (r < 0) {
         free_list(list);
         return r;
@@ -100,16 +115,29 @@ static rf_result scan(const char *directory, const rf_numbered_name *name, found
     return RF_OK;
 }
 
-/* What a file system lost behind our back is not taken for a checkpoint. */
-static bool is_complete(const char *path)
+/* What a file system lost behind our back, or another program removed meanwhile, is no checkpoint. One that cannot be
+ * read for another reason may well be one: to pass over it would be to take an older one, or to start anew, unseen. */
+static rf_result is_complete(const rf_file_ops *ops, const char *path, bool *complete)
 {
     rf_archive *archive;
-    if (rf_archive_open(path, &archive) < 0) {
-        rf_log_message(RF_LOG_WARN, "checkpoint passed over: %s", rf_error_message());
-        return false;
-    }
+    const rf_result r = rf_archive_open_with(ops, path, &archive);
     rf_archive_close(&archive);
-    return true;
+    *complete = r >= 0;
+    if (r >= 0 || r == RF_ERROR_NOT_FOUND) return RF_OK;
+    if (r != RF_ERROR_CORRUPT_DATA) return r;
+    rf_log_message(RF_LOG_WARN, "checkpoint passed over: %s", rf_error_message());
+    return RF_OK;
+}
+
+/* Moves `*index` on to a complete one; list->count: none. */
+static rf_result next_complete(const rf_file_ops *ops, const found_list *list, uint32_t *index)
+{
+    for (; *index < list->count; ++*index) {
+        bool complete;
+        RF_TRY(is_complete(ops, list->items[*index].path, &complete));
+        if (complete) break;
+    }
+    return RF_OK;
 }
 
 static rf_result none_in(const char *directory, const rf_numbered_name *name)
@@ -126,10 +154,12 @@ rf_result rf_checkpoint_latest(const char *directory, const char *prefix, char *
     rf_numbered_name name;
     RF_TRY(rf_error_context(rf_numbered_name_parse(prefix ? prefix : DEFAULT_PREFIX, SUFFIX, &name),
                             "rf_checkpoint_latest"));
+    const rf_file_ops *ops = &rf_system_file_ops;
     found_list list;
-    rf_result r = scan(directory, &name, &list);
-    for (uint32_t i = 0; r >= 0 && i < list.count && !*path; i++) {
-        if (!is_complete(list.items[i].path)) continue;
+    uint32_t i = 0;
+    rf_result r = scan(ops, directory, &name, &list);
+    if (r >= 0) r = next_complete(ops, &list, &i);
+    if (r >= 0 && i < list.count) {
         *path = list.items[i].path;
         list.items[i].path = NULL;
     }
@@ -141,20 +171,28 @@ rf_result rf_checkpoint_latest(const char *directory, const char *prefix, char *
 
 /* ---- creation ---- */
 
-/* A temporary file whose process is gone will never be finished. */
-static rf_result remove_leftover(const char *directory, const rf_numbered_name *name, const char *file, void *user)
+static const rf_file_ops *ops_of(const rf_checkpoint_manager *m)
 {
-    (void)user;
+    return m->checkpoint->ops ? m->checkpoint->ops : &rf_system_file_ops;
+}
+
+static void remove_file(const rf_file_ops *ops, const char *path)
+{
+    if (ops->unlink(ops->user, path) != 0 && errno != ENOENT) rf_log_message(RF_LOG_WARN, "cannot remove '%s'", path);
+}
+
+/* A temporary file that nobody writes any more will never be finished. */
+static rf_result remove_leftover(const walk *w, const char *file)
+{
     uint64_t number;
     const char *rest;
-    if (!rf_numbered_name_match(name, file, &number, &rest) ||
-        strncmp(rest, RF_TEMPORARY_INFIX, strlen(RF_TEMPORARY_INFIX)) != 0)
+    char *path;
+    double modified;
+    const size_t infix = strlen(RF_TEMPORARY_INFIX);
+    if (!rf_numbered_name_match(w->name, file, &number, &rest) || strncmp(rest, RF_TEMPORARY_INFIX, infix) != 0)
         return RF_OK;
-    const long process = strtol(rest + strlen(RF_TEMPORARY_INFIX), NULL, 10);
-    if (process <= 0 || kill((pid_t)process, 0) == 0 || errno != ESRCH) return RF_OK;
-    char *path = rf_asprintf("%s/%s", directory, file);
-    if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (unlink(path) != 0) rf_log_message(RF_LOG_WARN, "cannot remove the leftover '%s'", path);
+    RF_TRY(inspect(w, file, &path, &modified));
+    if (path && rf_temporary_abandoned(rest + infix, modified)) remove_file(w->ops, path);
     rf_free(path);
     return RF_OK;
 }
@@ -162,7 +200,8 @@ static rf_result remove_leftover(const char *directory, const rf_numbered_name *
 static rf_result prepare_directory(const rf_checkpoint_manager *m)
 {
     RF_TRY(rf_make_directories(m->directory, 0777));
-    return each_file(m->directory, &m->name, remove_leftover, NULL);
+    walk w = { .ops = ops_of(m), .directory = m->directory, .name = &m->name, .fn = remove_leftover };
+    return each_file(&w);
 }
 
 static rf_result set_up(rf_checkpoint_manager *m, const rf_checkpoint_manager_params *p)
@@ -211,59 +250,98 @@ void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager)
 
 /* ---- saving ---- */
 
-static void remove_file(const char *path)
+/*
+ * "Newest" is the highest number everywhere, so a file that is saved must have the highest one: else restoring would take
+ * another run's, and pruning remove the new one. Damaged files do not count: restoring passes over them.
+ */
+static rf_result check_number(const rf_checkpoint_manager *m, const found_list *list, uint64_t number)
 {
-    if (unlink(path) != 0 && errno != ENOENT) rf_log_message(RF_LOG_WARN, "cannot remove the checkpoint '%s'", path);
-}
-
-/* Of the files that are not among the newest, the first stays, then the first that is keep_every_hours younger than
- * the one that stayed before it. */
-static rf_result prune(const rf_checkpoint_manager *m)
-{
-    found_list list;
-    RF_TRY(scan(m->directory, &m->name, &list));
-    const uint32_t keep = m->max_to_keep > LEAST_KEEP ? m->max_to_keep : LEAST_KEEP;
-    const double interval = m->keep_every_hours * 3600;
-    double last = -1;
-    for (uint32_t i = list.count; i-- > keep;) {
-        const found *f = &list.items[i];
-        if (interval > 0 && (last < 0 || f->seconds - last >= interval))
-            last = f->seconds;
-        else
-            remove_file(f->path);
+    for (uint32_t i = 0; i < list->count && list->items[i].number > number; i++) {
+        bool complete = false;
+        if (m->has_latest && list->items[i].number > m->latest) continue; /* restoring found it damaged */
+        RF_TRY(is_complete(ops_of(m), list->items[i].path, &complete));
+        RF_REQUIRE(!complete,
+                   "checkpoint %llu would not be the newest: there is '%s', of another run or a later time; restore the "
+                   "newest before going on, remove the old ones, or use another directory or prefix",
+                   (unsigned long long)number, list->items[i].path);
     }
-    free_list(&list);
     return RF_OK;
 }
 
+/* Makes room for checkpoint `number`, or around it when it is there already: it and max_to_keep - 1 older ones stay. Of
+ * those that are older still the first stays, then the first that is keep_every_hours younger than the one that stayed
+ * before it. */
+static void prune(const rf_checkpoint_manager *m, const found_list *list, uint64_t number)
+{
+    const uint32_t keep = m->max_to_keep > LEAST_KEEP ? m->max_to_keep : LEAST_KEEP;
+    const double interval = m->keep_every_hours * 3600;
+    double last = -1;
+    uint32_t older = 0;
+    while (older < list->count && list->items[older].number >= number) older++;
+    for (uint32_t i = list->count; i-- > older && i - older >= keep - 1;) {
+        const found *f = &list->items[i];
+        if (interval > 0 && (last < 0 || f->seconds - last >= interval))
+            last = f->seconds;
+        else
+            remove_file(ops_of(m), f->path);
+    }
+}
+
+/* On the chief, before a save. */
+static rf_result prepare_save(const rf_checkpoint_manager *m, uint64_t number)
+{
+    found_list list;
+    RF_TRY(scan(ops_of(m), m->directory, &m->name, &list));
+    const rf_result r = check_number(m, &list, number);
+    /* One that is written in the background appears later: room for it is made now. At least one complete one stays. */
+    if (r >= 0 && m->save.async) prune(m, &list, number);
+    free_list(&list);
+    return r;
+}
+
+/* On the chief, after it. The new file is there: what cannot be listed now is removed after the next one. */
+static void finish_save(rf_checkpoint_manager *m, uint64_t number)
+{
+    found_list list;
+    m->has_latest = true;
+    m->latest = number;
+    if (m->save.async) return;
+    if (scan(ops_of(m), m->directory, &m->name, &list) < 0) {
+        rf_log_message(RF_LOG_WARN, "old checkpoints are kept: %s", rf_error_message());
+        return;
+    }
+    prune(m, &list, number);
+    free_list(&list);
+}
+
+/* The oldest first: when this is interrupted, what is left is the end of the training. */
 rf_result rf_checkpoint_manager_clear(rf_checkpoint_manager *m)
 {
     rf_strategy *strategy = m->checkpoint->strategy;
     found_list list = { 0 };
-    const rf_result r = rf_strategy_is_chief(strategy) ? scan(m->directory, &m->name, &list) : RF_OK;
-    for (uint32_t i = 0; i < list.count; i++) remove_file(list.items[i].path);
+    const rf_result r = rf_strategy_is_chief(strategy) ? scan(ops_of(m), m->directory, &m->name, &list) : RF_OK;
+    for (uint32_t i = list.count; i-- > 0;) remove_file(ops_of(m), list.items[i].path);
     free_list(&list);
     return rf_share_result(strategy, r);
-}
-
-static rf_result prune_on_chief(const rf_checkpoint_manager *m)
-{
-    rf_strategy *strategy = m->checkpoint->strategy;
-    return rf_share_result(strategy, rf_strategy_is_chief(strategy) ? prune(m) : RF_OK);
 }
 
 rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager, uint64_t number)
 {
     RF_REQUIRE(manager, "rf_checkpoint_manager_save: manager is NULL");
+    rf_strategy *strategy = manager->checkpoint->strategy;
+    const bool chief = rf_strategy_is_chief(strategy);
     RF_TRY(rf_checkpoint_wait(manager->checkpoint));
-    /* What was written in the background is there now. */
-    if (manager->save.async) RF_TRY(prune_on_chief(manager));
     char *name = rf_numbered_name_make(&manager->name, number);
     char *path = name ? rf_asprintf("%s/%s", manager->directory, name) : NULL;
-    rf_result r = path ? rf_checkpoint_save(manager->checkpoint, path, &manager->save) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = path ? RF_OK : rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (r >= 0) {
+        if (chief) r = prepare_save(manager, number);
+        r = rf_error_context(rf_share_result(strategy, r), "rf_checkpoint_manager_save");
+    }
+    if (r >= 0) r = rf_checkpoint_save(manager->checkpoint, path, &manager->save);
+    if (r >= 0 && chief) finish_save(manager, number);
     rf_free(name);
     rf_free(path);
-    if (r >= 0 && !manager->save.async) r = prune_on_chief(manager);
     return r;
 }
 
@@ -277,17 +355,19 @@ static rf_result restore_newest(rf_checkpoint_manager *m, const found_list *list
     const bool chief = rf_strategy_is_chief(strategy);
     rf_result last = RF_OK;
     for (uint32_t i = 0;; i++) {
-        while (chief && i < list->count && !is_complete(list->items[i].path)) i++;
-        rf_result r = RF_OK;
-        if (chief && i >= list->count) r = last < 0 ? last : none_in(m->directory, &m->name);
+        rf_result r = chief ? next_complete(ops_of(m), list, &i) : RF_OK;
+        if (r >= 0 && chief && i >= list->count) r = last < 0 ? last : none_in(m->directory, &m->name);
         RF_TRY(rf_share_result(strategy, r));
         uint64_t candidate = chief ? list->items[i].number : 0;
         RF_TRY(rf_share_bytes(strategy, "number of a checkpoint", &candidate, sizeof(candidate)));
         const char *path = chief ? list->items[i].path : m->directory; /* only the chief reads */
         if (params && params->report && last < 0) rf_string_free(*params->report);
         r = rf_checkpoint_restore(m->checkpoint, path, params);
-        if (r >= 0) *number = candidate;
-        if (r != RF_ERROR_CORRUPT_DATA) return r;
+        if (r >= 0) {
+            *number = m->latest = candidate;
+            m->has_latest = true;
+        }
+        if (r != RF_ERROR_CORRUPT_DATA && r != RF_ERROR_NOT_FOUND) return r; /* not found: removed meanwhile */
         rf_log_message(RF_LOG_WARN, "checkpoint passed over: %s", rf_error_message());
         last = r;
     }
@@ -304,7 +384,8 @@ rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager *manager, const rf
     RF_TRY(rf_checkpoint_wait(manager->checkpoint));
     rf_strategy *strategy = manager->checkpoint->strategy;
     found_list list = { 0 };
-    rf_result r = rf_strategy_is_chief(strategy) ? scan(manager->directory, &manager->name, &list) : RF_OK;
+    rf_result r = RF_OK;
+    if (rf_strategy_is_chief(strategy)) r = scan(ops_of(manager), manager->directory, &manager->name, &list);
     r = rf_share_result(strategy, r);
     if (r >= 0) r = restore_newest(manager, &list, params, number);
     free_list(&list);

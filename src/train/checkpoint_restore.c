@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "persist/archive_reader.h"
 #include "replica/strategy.h"
 #include "train/checkpoint.h"
 
@@ -164,7 +165,7 @@ static rf_result load(const rf_checkpoint *c, const char *path, const rf_item_li
                       rf_item_value *values, report *rep)
 {
     rf_archive *archive;
-    RF_TRY(rf_archive_open(path, &archive));
+    RF_TRY(rf_archive_open_with(c->ops ? c->ops : &rf_system_file_ops, path, &archive));
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < list->count; i++) {
         const rf_item *item = &list->items[i];

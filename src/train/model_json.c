@@ -369,7 +369,10 @@ static rf_result make_layer(const json_t *object, rf_layer **out)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a layer of kind '%s' with the name '%s'", kind ? kind : "",
                        name ? name : "");
     const rf_result r = describer->from_json(object, name, out);
-    if (r < 0) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "layer '%s': %s", name, rf_error_message());
+    /* What a constructor refuses is a wrong description; running out of memory is not. */
+    if (r == RF_ERROR_INVALID_ARGUMENT)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "layer '%s': %s", name, rf_error_message());
+    if (r < 0) return rf_error_context(r, "layer '%s'", name);
     if ((*out)->name) return RF_OK;
     (*out)->name = rf_strdup(name);
     if ((*out)->name) return RF_OK;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include "persist/file_ops.h"
 #include "run_state.h"
 
 /* ---- a compiled model ---- */
@@ -361,12 +362,19 @@ static void managers(void **state)
     rf_checkpoint_manager_destroy(&m);
 
     /* Leftovers of a process that is gone; one that lives keeps its own. */
-    char mine[64];
-    snprintf(mine, sizeof(mine), "ckpt-14.rfck.tmp-%d-0", (int)getpid());
-    write_text(inner, "ckpt-14.rfck.tmp-4194999-0", "");
+    char mine[64], gone[64];
+    snprintf(mine, sizeof(mine), "ckpt-14.rfck.tmp-%08x-%d-0", rf_file_host(), (int)getpid());
+    snprintf(gone, sizeof(gone), "ckpt-14.rfck.tmp-%08x-4194999-0", rf_file_host());
+    write_text(inner, gone, "");
     write_text(inner, mine, "");
+    /* Another host's process numbers say nothing; its file may be large and slow, but not for days. */
+    write_text(inner, "ckpt-14.rfck.tmp-00000000-4194999-0", "");
+    write_text(inner, "ckpt-15.rfck.tmp-00000000-4194999-0", "");
+    touch(inner, "ckpt-15.rfck.tmp-00000000-4194999-0", 25 * 3600);
     OK(rf_checkpoint_manager_create(a.checkpoint, &(rf_checkpoint_manager_params){ .directory = inner }, &m));
-    assert_false(exists(inner, "ckpt-14.rfck.tmp-4194999-0"));
+    assert_false(exists(inner, gone));
+    assert_true(exists(inner, "ckpt-14.rfck.tmp-00000000-4194999-0"));
+    assert_false(exists(inner, "ckpt-15.rfck.tmp-00000000-4194999-0"));
     assert_true(exists(inner, mine));
     rf_checkpoint_manager_destroy(&m);
     run_destroy(&a);
