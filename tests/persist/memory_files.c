@@ -208,6 +208,29 @@ static int op_unlink(void *user, const char *path)
     return 0;
 }
 
+static int op_list(void *user, const char *directory, rf_name_fn visit, void *argument)
+{
+    memory_files *f = user;
+    if (fails(f, false)) return -1;
+    const size_t length = strlen(directory);
+    for (int i = 0; i < f->num_names; i++) {
+        const char *name = f->name[i].name;
+        if (strncmp(name, directory, length) == 0 && name[length] == '/' && !visit(argument, name + length + 1)) break;
+    }
+    return 0;
+}
+
+/* Later files are younger. */
+static int op_modified(void *user, const char *path, double *seconds)
+{
+    memory_files *f = user;
+    if (fails(f, false)) return -1;
+    const int file = memory_files_find(f, path);
+    *seconds = file;
+    if (file < 0) errno = ENOENT;
+    return file < 0 ? -1 : 0;
+}
+
 rf_file_ops memory_file_ops(memory_files *files)
 {
     return (rf_file_ops){ .create = op_create,
@@ -221,6 +244,8 @@ rf_file_ops memory_file_ops(memory_files *files)
                           .close = op_close,
                           .rename = op_rename,
                           .unlink = op_unlink,
+                          .list = op_list,
+                          .modified = op_modified,
                           .user = files };
 }
 
@@ -238,6 +263,30 @@ void memory_files_put(memory_files *files, const char *name, const void *bytes, 
     const int file = new_file(files);
     put_bytes(files, file, bytes, size, 0);
     set_name(files, name, file);
+}
+
+void memory_files_copy(const memory_files *from, memory_files *to)
+{
+    memset(to, 0, sizeof(*to));
+    for (int i = 0; i < from->num_names; i++) {
+        const int file = from->name[i].file;
+        memory_files_put(to, from->name[i].name, from->file[file].bytes, from->file[file].size);
+    }
+}
+
+bool memory_files_are_new(uint64_t seen[MEMORY_STATES], const memory_files *files)
+{
+    uint64_t sum = 1; /* whatever the order of the names */
+    for (int i = 0; i < files->num_names; i++) {
+        const int file = files->name[i].file;
+        const uint64_t name = rf_hash_bytes(files->name[i].name, strlen(files->name[i].name), 0);
+        sum += rf_hash64(name, rf_hash_bytes(files->file[file].bytes, files->file[file].size, 0));
+    }
+    uint64_t at = sum % MEMORY_STATES;
+    while (seen[at] && seen[at] != sum) at = (at + 1) % MEMORY_STATES;
+    const bool is_new = seen[at] == 0;
+    seen[at] = sum;
+    return is_new;
 }
 
 /* One write that was not synced: all of it, nothing, or some of its sectors. */
@@ -285,11 +334,12 @@ void memory_files_crash(const memory_files *before, const memory_files *recorded
         if (c->kind == CHANGE_SYNC) synced[c->file] = i;
         if (c->kind == CHANGE_SYNC_DIRECTORY) names_synced = i;
     }
+    const bool in_order = rf_rng_below(rng, 2) == 0;
     const uint32_t names_end = names_synced + (uint32_t)rf_rng_below(rng, count - names_synced + 1);
     for (uint32_t i = 0; i < count; i++) {
         const memory_change *c = &recorded->changes[i];
         if (c->kind != CHANGE_WRITE) {
-            if (i < names_end) change_names(out, c);
+            if (i < names_synced || (in_order ? i < names_end : rf_rng_below(rng, 2) == 0)) change_names(out, c);
         } else if (i < synced[c->file]) {
             put_bytes(out, c->file, c->bytes, c->size, c->offset);
         } else {

@@ -9,7 +9,7 @@
 #include "base/philox.h"
 #include "persist/file_ops.h"
 
-enum { MEMORY_FILES = 16, MEMORY_NAME = 64, MEMORY_OPEN = 32 };
+enum { MEMORY_FILES = 32, MEMORY_NAME = 128, MEMORY_OPEN = 32 };
 
 typedef struct memory_change {
     enum { CHANGE_CREATE, CHANGE_WRITE, CHANGE_SYNC, CHANGE_SYNC_DIRECTORY, CHANGE_RENAME, CHANGE_UNLINK } kind;
@@ -48,11 +48,16 @@ typedef struct memory_files {
 rf_file_ops memory_file_ops(memory_files *files);
 void memory_files_free(memory_files *files);
 void memory_files_put(memory_files *files, const char *name, const void *bytes, uint64_t size);
+/* A copy without files that have no name, with nothing recorded and no failures. */
+void memory_files_copy(const memory_files *from, memory_files *to);
 /* -1: not there. */
 int memory_files_find(const memory_files *files, const char *name);
+/* Whether no files of these names and contents were asked about before; `seen` is zeroed at first. */
+enum { MEMORY_STATES = 1 << 17 };
+bool memory_files_are_new(uint64_t seen[MEMORY_STATES], const memory_files *files);
 /* A state that a crash after the first `count` changes may leave: what was synced is there, of the rest any part of any
- * write, and names as they were after any later change to the directory. `before` is what there was at the beginning.
- */
+ * write, and any of the changes to names since the directory was synced: a file system may write them in another order
+ * than they were made in. `before` is what there was at the beginning. */
 void memory_files_crash(const memory_files *before, const memory_files *recorded, uint32_t count, rf_rng *rng,
                         memory_files *out);
 
