@@ -80,6 +80,9 @@ RF_API RF_MUST_USE rf_result rf_archive_verify(const rf_archive *archive);
 RF_API RF_MUST_USE rf_result rf_checkpoint_create(rf_strategy *strategy, rf_checkpoint **out);
 RF_API void rf_checkpoint_destroy(rf_checkpoint **checkpoint); /**< waits for a save in flight */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_model(rf_checkpoint *checkpoint, const char *name, rf_model *model);
+/** Its steps, slots ("optimizer/m/...") and learning rate or schedule are restored. Another kind of optimizer than the saved
+ *  one is refused, as is a file without slots for one that has them and has made steps. Other settings (betas, momentum,
+ *  clipping, weight decay) stay as the program made them; where they differ, the report and a warning say so. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_optimizer(rf_checkpoint *checkpoint, const char *name,
                                                          rf_optimizer *optimizer);
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_metric(rf_checkpoint *checkpoint, const char *name, rf_metric *metric);
@@ -102,9 +105,10 @@ RF_API RF_MUST_USE rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const
 RF_API RF_MUST_USE rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint);
 
 typedef struct rf_restore_params {
-    bool partial;   /**< take what fits; else anything missing, unexpected or of another shape is an error that lists it, and
-                         nothing is changed */
-    char **report;  /**< NULL, or receives a text of what was missing, unexpected, of another shape; rf_string_free() */
+    bool partial;   /**< take what fits; else anything missing, unexpected or of another shape or kind is an error that lists
+                         it, and nothing is changed */
+    char **report;  /**< NULL, or receives a text of what was missing, unexpected, of another shape or kind, or differs
+                         without being restored, a line for each; rf_string_free() */
 } rf_restore_params;
 RF_API RF_MUST_USE rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, const char *path,
                                                    const rf_restore_params *params);

@@ -136,8 +136,8 @@ rf_result rf_file_write_atomic(const char *path, const void *data, size_t size)
     return r == RF_OK ? sync_directory_of(path) : r;
 }
 
-/* A name that is new lasts when the directory that holds it is on the disk. Not every file system syncs directories, nor
- * may everybody read the one that he may write to. */
+/* A name that is new lasts when the directory that holds it is on the disk. Not every file system syncs directories,
+ * nor may everybody read the one that he may write to. */
 static rf_result sync_new_name(const char *path)
 {
     rf_error_record before;

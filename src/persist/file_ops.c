@@ -229,8 +229,8 @@ bool rf_temporary_abandoned(const char *rest, double modified)
 static rf_result create_temporary(rf_new_file *file)
 {
     for (unsigned number = 0; number < 1000; number++) {
-        file->temporary = rf_asprintf("%s" RF_TEMPORARY_INFIX "%08x-%ld-%u", file->path, rf_file_host(),
-                                      (long)getpid(), number);
+        file->temporary =
+            rf_asprintf("%s" RF_TEMPORARY_INFIX "%08x-%ld-%u", file->path, rf_file_host(), (long)getpid(), number);
         if (!file->temporary) return RF_ERROR_OUT_OF_HOST_MEMORY;
         do {
             file->fd = file->ops->create(file->ops->user, file->temporary);

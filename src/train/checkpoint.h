@@ -31,6 +31,11 @@ typedef struct rf_item_value {
 } rf_item_value;
 
 typedef struct rf_item rf_item;
+typedef enum rf_verdict {
+    RF_ITEM_SAME,
+    RF_ITEM_DIFFERS, /* worth telling; what is here stays */
+    RF_ITEM_REFUSED, /* of another object than this */
+} rf_verdict;
 typedef struct rf_item_kind {
     rf_item_form form;
     rf_dtype dtype; /* of a tensor */
@@ -39,9 +44,11 @@ typedef struct rf_item_kind {
     /* NULL: there is no such thing. Has the tensor copied to `to` later, or leaves that to collect(). Not collective.
      */
     rf_result (*defer)(const rf_item *item, rf_state_copy *copy, float *to, bool *taken);
+    /* Compares what the file has, on the chief; `detail` is empty and says what differs. NULL: nothing to compare. */
+    rf_verdict (*compare)(const rf_item *item, const rf_item_value *value, char *detail, size_t size);
     /* Fills a zeroed value, or leaves it absent. Collective. */
     rf_result (*collect)(const rf_item *item, rf_item_value *value);
-    /* What can still be refused, before anything is changed; NULL: nothing. */
+    /* What can still be refused or run out of memory, before anything is changed; NULL: nothing. */
     rf_result (*prepare)(rf_item *item, const rf_item_value *value);
     rf_result (*apply)(rf_item *item, const rf_item_value *value);
 } rf_item_kind;
@@ -55,6 +62,7 @@ struct rf_item {
     uint32_t slot;
     uint32_t siblings;     /* this one and so many after it come together or not at all; 0: alone */
     rf_iterator *iterator; /* prepared */
+    float *numbers;        /* prepared */
 };
 
 typedef struct rf_item_list {
@@ -147,6 +155,9 @@ void rf_items_free(rf_item_list *list);
 void rf_item_values_free(rf_item_value *values, uint32_t count);
 void rf_snapshot_free(rf_snapshot **snapshot);
 void rf_checkpoint_free_room(rf_checkpoint *checkpoint);
+/* Calls `lacks` for every slot of an optimizer that has made steps according to the file, which has none of its slots. */
+typedef rf_result (*rf_lack_fn)(void *user, const char *name);
+rf_result rf_items_lacking(const rf_item_list *list, const rf_item_value *values, rf_lack_fn lacks, void *user);
 /* Makes the variables whose slots were found known to their optimizers, all at once. */
 rf_result rf_items_learn(const rf_checkpoint *checkpoint, const rf_item_list *list, const rf_item_value *values);
 

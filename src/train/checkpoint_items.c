@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each kind of object has in a checkpoint, and how it is read from the object and put back. */
+#include <stdio.h>
 #include <string.h>
 
 #include "replica/strategy.h"
@@ -7,6 +8,7 @@
 #include "train/config_json.h"
 #include "train/metric.h"
 #include "train/model.h"
+#include "train/model_json.h"
 
 static rf_result allocate(rf_item_value *value, rf_shape shape, rf_dtype dtype)
 {
@@ -21,6 +23,14 @@ static void set_number(rf_item_value *value, uint64_t number)
 {
     value->present = true;
     value->number = number;
+}
+
+static rf_result set_text(rf_item_value *value, char *text)
+{
+    value->data = text;
+    value->size = text ? strlen(text) : 0;
+    value->present = text != NULL;
+    return text ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 /* ---- variables ---- */
@@ -76,16 +86,22 @@ static rf_result defer_slot(const rf_item *item, rf_state_copy *copy, float *to,
     return rf_state_copy_slot(copy, updater_of(item), item->slot, item->variable, to, taken);
 }
 
+static rf_result prepare_numbers(rf_item *item)
+{
+    item->numbers = RF_NEW_ARRAY(float, rf_shape_count(item->shape));
+    return item->numbers ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 /* A variable that was never updated has zeros. */
+static rf_result prepare_slot(rf_item *item, const rf_item_value *value)
+{
+    return value->present || !knows(updater_of(item), item->variable) ? RF_OK : prepare_numbers(item);
+}
+
 static rf_result apply_slot(rf_item *item, const rf_item_value *value)
 {
-    if (value->present) return rf_updater_write_slot(updater_of(item), item->slot, item->variable, value->data);
-    if (!knows(updater_of(item), item->variable)) return RF_OK;
-    rf_item_value zeros = { 0 };
-    rf_result r = allocate(&zeros, item->shape, RF_F32);
-    if (r >= 0) r = rf_updater_write_slot(updater_of(item), item->slot, item->variable, zeros.data);
-    rf_free(zeros.data);
-    return r;
+    const float *numbers = value->present ? value->data : item->numbers;
+    return numbers ? rf_updater_write_slot(updater_of(item), item->slot, item->variable, numbers) : RF_OK;
 }
 
 static const rf_item_kind slot_kind = { .form = RF_ITEM_TENSOR,
@@ -93,6 +109,7 @@ static const rf_item_kind slot_kind = { .form = RF_ITEM_TENSOR,
                                         .optional = true,
                                         .defer = defer_slot,
                                         .collect = collect_slot,
+                                        .prepare = prepare_slot,
                                         .apply = apply_slot };
 
 static rf_result collect_totals(const rf_item *item, rf_item_value *value)
@@ -105,22 +122,24 @@ static rf_result collect_totals(const rf_item *item, rf_item_value *value)
 
 /* On as many replicas as there were each gets its own sum back, so that the next update adds in the same order; else
  * the first gets all. Variables without sums get zeros. */
-static rf_result apply_totals(rf_item *item, const rf_item_value *value)
+static rf_result prepare_totals(rf_item *item, const rf_item_value *value)
 {
-    rf_updater *u = updater_of(item);
-    if (!value->present && !knows(u, item->variable)) return RF_OK;
+    if (!value->present && !knows(updater_of(item), item->variable)) return RF_OK;
     const uint64_t replicas = (uint64_t)item->shape.dim[0], count = (uint64_t)item->shape.dim[1];
     const uint64_t saved = value->present ? (uint64_t)value->shape.dim[0] : 0;
-    float *totals = RF_NEW_ARRAY(float, replicas *count);
-    if (!totals) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(prepare_numbers(item));
     const float *from = value->data;
     for (uint64_t r = 0; r < saved; r++) {
-        float *to = totals + (saved == replicas ? r * count : 0);
+        float *to = item->numbers + (saved == replicas ? r * count : 0);
         for (uint64_t i = 0; i < count; i++) to[i] += from[r * count + i];
     }
-    const rf_result r = rf_updater_write_totals(u, item->variable, totals);
-    rf_free(totals);
-    return r;
+    return RF_OK;
+}
+
+static rf_result apply_totals(rf_item *item, const rf_item_value *value)
+{
+    (void)value;
+    return item->numbers ? rf_updater_write_totals(updater_of(item), item->variable, item->numbers) : RF_OK;
 }
 
 static const rf_item_kind totals_kind = { .form = RF_ITEM_TENSOR,
@@ -128,6 +147,7 @@ static const rf_item_kind totals_kind = { .form = RF_ITEM_TENSOR,
                                           .optional = true,
                                           .free_rows = true,
                                           .collect = collect_totals,
+                                          .prepare = prepare_totals,
                                           .apply = apply_totals };
 
 static rf_result collect_iterations(const rf_item *item, rf_item_value *value)
@@ -179,10 +199,7 @@ static rf_result collect_schedule(const rf_item *item, rf_item_value *value)
 {
     char *text;
     RF_TRY(rf_json_text(rf_schedule_to_json(&rf_optimizer_configuration(item->tracked->u.optimizer)->schedule), &text));
-    value->data = text;
-    value->size = strlen(text);
-    value->present = true;
-    return RF_OK;
+    return set_text(value, text);
 }
 
 static rf_result read_schedule(const rf_item *item, const rf_item_value *value, rf_schedule *out)
@@ -211,6 +228,78 @@ static const rf_item_kind schedule_kind = {
     .form = RF_ITEM_TEXT, .collect = collect_schedule, .prepare = prepare_schedule, .apply = apply_schedule
 };
 
+/* What is not restored is compared: another kind of optimizer is another object; its other settings are the program's,
+ * which may have changed them on purpose. */
+static rf_result apply_nothing(rf_item *item, const rf_item_value *value)
+{
+    (void)item;
+    (void)value;
+    return RF_OK;
+}
+
+static const char *kind_of(const rf_item *item)
+{
+    return rf_optimizer_kind_name(rf_optimizer_configuration(item->tracked->u.optimizer)->params.kind);
+}
+
+static rf_result collect_kind(const rf_item *item, rf_item_value *value)
+{
+    return set_text(value, rf_strdup(kind_of(item)));
+}
+
+static rf_verdict compare_kind(const rf_item *item, const rf_item_value *value, char *detail, size_t size)
+{
+    if (strcmp(value->data, kind_of(item)) == 0) return RF_ITEM_SAME;
+    snprintf(detail, size, "%.40s in the file, %s here", (const char *)value->data, kind_of(item));
+    return RF_ITEM_REFUSED;
+}
+
+/* Optional: files of earlier versions do not have it. */
+static const rf_item_kind kind_kind = {
+    .form = RF_ITEM_TEXT, .optional = true, .compare = compare_kind, .collect = collect_kind, .apply = apply_nothing
+};
+
+static json_t *settings_of(const rf_item *item)
+{
+    const rf_optimizer_config *config = rf_optimizer_configuration(item->tracked->u.optimizer);
+    json_t *settings = rf_optimizer_to_json(&config->params, &config->schedule);
+    (void)json_object_del(settings, "kind");
+    (void)json_object_del(settings, "learning_rate"); /* these two have items of their own */
+    return settings;
+}
+
+static rf_result collect_settings(const rf_item *item, rf_item_value *value)
+{
+    char *text;
+    RF_TRY(rf_json_text(settings_of(item), &text));
+    return set_text(value, text);
+}
+
+static rf_verdict compare_settings(const rf_item *item, const rf_item_value *value, char *detail, size_t size)
+{
+    json_t *here = settings_of(item), *saved = json_loadb(value->data, (size_t)value->size, 0, NULL), *mine;
+    const char *name;
+    size_t used = 0;
+    json_object_foreach(here, name, mine)
+    {
+        const json_t *its = json_object_get(saved, name);
+        if (json_equal(its, mine) || used >= size) continue;
+        const double a = json_is_boolean(its) ? json_is_true(its) : json_number_value(its);
+        const double b = json_is_boolean(mine) ? json_is_true(mine) : json_number_value(mine);
+        used += (size_t)snprintf(detail + used, size - used, "%s%s %.9g in the file, %.9g here", used ? ", " : "", name,
+                                 a, b);
+    }
+    json_decref(here);
+    json_decref(saved);
+    return used ? RF_ITEM_DIFFERS : RF_ITEM_SAME;
+}
+
+static const rf_item_kind settings_kind = { .form = RF_ITEM_TEXT,
+                                            .optional = true,
+                                            .compare = compare_settings,
+                                            .collect = collect_settings,
+                                            .apply = apply_nothing };
+
 /* ---- metrics ---- */
 
 static rf_result collect_metric(const rf_item *item, rf_item_value *value)
@@ -219,19 +308,26 @@ static rf_result collect_metric(const rf_item *item, rf_item_value *value)
     return rf_local_state_read(rf_metric_state(item->tracked->u.metric), value->data);
 }
 
-static rf_result apply_metric(rf_item *item, const rf_item_value *value)
+static rf_result prepare_metric(rf_item *item, const rf_item_value *value)
 {
-    rf_item_value here = { 0 };
-    RF_TRY(allocate(&here, item->shape, RF_F32));
-    rf_metric_spread(value->data, (uint32_t)value->shape.dim[0], here.data, (uint32_t)item->shape.dim[0]);
-    const rf_result r = rf_local_state_write(rf_metric_state(item->tracked->u.metric), here.data);
-    rf_free(here.data);
-    return r;
+    if (!value->present) return RF_OK;
+    RF_TRY(prepare_numbers(item));
+    rf_metric_spread(value->data, (uint32_t)value->shape.dim[0], item->numbers, (uint32_t)item->shape.dim[0]);
+    return RF_OK;
 }
 
-static const rf_item_kind metric_kind = {
-    .form = RF_ITEM_TENSOR, .dtype = RF_F32, .free_rows = true, .collect = collect_metric, .apply = apply_metric
-};
+static rf_result apply_metric(rf_item *item, const rf_item_value *value)
+{
+    (void)value;
+    return rf_local_state_write(rf_metric_state(item->tracked->u.metric), item->numbers);
+}
+
+static const rf_item_kind metric_kind = { .form = RF_ITEM_TENSOR,
+                                          .dtype = RF_F32,
+                                          .free_rows = true,
+                                          .collect = collect_metric,
+                                          .prepare = prepare_metric,
+                                          .apply = apply_metric };
 
 /* ---- numbers ---- */
 
@@ -347,20 +443,10 @@ static const rf_item_kind blob_kind = { .form = RF_ITEM_TENSOR,
 
 static rf_result collect_text(const rf_item *item, rf_item_value *value)
 {
-    value->size = strlen(item->tracked->u.text);
-    value->data = rf_strdup(item->tracked->u.text);
-    value->present = value->data != NULL;
-    return value->data ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    return set_text(value, rf_strdup(item->tracked->u.text));
 }
 
-static rf_result apply_text(rf_item *item, const rf_item_value *value)
-{
-    (void)item;
-    (void)value;
-    return RF_OK;
-}
-
-static const rf_item_kind text_kind = { .form = RF_ITEM_TEXT, .collect = collect_text, .apply = apply_text };
+static const rf_item_kind text_kind = { .form = RF_ITEM_TEXT, .collect = collect_text, .apply = apply_nothing };
 
 /* ---- the list ---- */
 
@@ -480,6 +566,8 @@ static rf_result append_optimizer(rf_item_list *list, const rf_checkpoint *c, co
     RF_TRY(r);
     RF_TRY(append_plain(list, tracked, "/iterations", &iterations_kind));
     RF_TRY(append_plain(list, tracked, "/accumulated_steps", &accumulated_kind));
+    RF_TRY(append_plain(list, tracked, "/kind", &kind_kind));
+    RF_TRY(append_plain(list, tracked, "/settings", &settings_kind));
     return append_plain(list, tracked, "/learning_rate", &schedule_kind);
 }
 
@@ -533,6 +621,7 @@ void rf_items_free(rf_item_list *list)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         rf_iterator_destroy(&list->items[i].iterator);
+        rf_free(list->items[i].numbers);
         rf_free(list->items[i].name);
     }
     rf_free(list->items);
@@ -544,6 +633,22 @@ void rf_item_values_free(rf_item_value *values, uint32_t count)
     for (uint32_t i = 0; values && i < count; i++)
         if (!values[i].borrowed) rf_free(values[i].data);
     rf_free(values);
+}
+
+rf_result rf_items_lacking(const rf_item_list *list, const rf_item_value *values, rf_lack_fn lacks, void *user)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        const rf_item *item = &list->items[i];
+        if ((item->kind != &iterations_kind && item->kind != &accumulated_kind) || values[i].number == 0) continue;
+        bool any = false;
+        for (uint32_t k = 0; k < list->count; k++)
+            any |= list->items[k].tracked == item->tracked && list->items[k].kind == &slot_kind && values[k].present;
+        for (uint32_t k = 0; !any && k < list->count; k++)
+            if (list->items[k].tracked == item->tracked && list->items[k].kind == &slot_kind)
+                RF_TRY(lacks(user, list->items[k].name));
+        if (!any && item->kind == &iterations_kind) i++; /* accumulated steps follow: once is enough */
+    }
+    return RF_OK;
 }
 
 rf_result rf_items_learn(const rf_checkpoint *checkpoint, const rf_item_list *list, const rf_item_value *values)

@@ -251,8 +251,8 @@ void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager)
 /* ---- saving ---- */
 
 /*
- * "Newest" is the highest number everywhere, so a file that is saved must have the highest one: else restoring would take
- * another run's, and pruning remove the new one. Damaged files do not count: restoring passes over them.
+ * "Newest" is the highest number everywhere, so a file that is saved must have the highest one: else restoring would
+ * take another run's, and pruning remove the new one. Damaged files do not count: restoring passes over them.
  */
 static rf_result check_number(const rf_checkpoint_manager *m, const found_list *list, uint64_t number)
 {
@@ -260,10 +260,11 @@ static rf_result check_number(const rf_checkpoint_manager *m, const found_list *
         bool complete = false;
         if (m->has_latest && list->items[i].number > m->latest) continue; /* restoring found it damaged */
         RF_TRY(is_complete(ops_of(m), list->items[i].path, &complete));
-        RF_REQUIRE(!complete,
-                   "checkpoint %llu would not be the newest: there is '%s', of another run or a later time; restore the "
-                   "newest before going on, remove the old ones, or use another directory or prefix",
-                   (unsigned long long)number, list->items[i].path);
+        RF_REQUIRE(
+            !complete,
+            "checkpoint %llu would not be the newest: there is '%s', of another run or a later time; restore the "
+            "newest before going on, remove the old ones, or use another directory or prefix",
+            (unsigned long long)number, list->items[i].path);
     }
     return RF_OK;
 }

@@ -7,17 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/platform.h"
 #include "persist/archive_reader.h"
 #include "replica/strategy.h"
 #include "train/checkpoint.h"
 
 /* ---- the report ---- */
 
-enum { MISSING, UNEXPECTED, OTHER, NUM_TROUBLES };
-static const char *const trouble_names[] = { "missing", "unexpected", "of another shape or kind" };
+enum { MISSING, UNEXPECTED, OTHER, DIFFERENT, NUM_TROUBLES }; /* the last one is no reason to refuse */
+static const char *const trouble_names[] = { "missing", "unexpected", "of another shape or kind",
+                                             "different, kept as it is here" };
 
 typedef struct report {
-    char *text; /* a line for each */
+    char *text; /* a line for each; "" */
     char *first[NUM_TROUBLES];
     uint32_t counts[NUM_TROUBLES];
 } report;
@@ -31,8 +33,7 @@ static void free_report(report *r)
 /* `detail` may be "". */
 static rf_result note(report *r, int trouble, const char *name, const char *detail)
 {
-    char *text = rf_asprintf("%s%s: %s%s%s\n", r->text ? r->text : "", trouble_names[trouble], name,
-                             *detail ? ": " : "", detail);
+    char *text = rf_asprintf("%s%s: %s%s%s\n", r->text, trouble_names[trouble], name, *detail ? ": " : "", detail);
     if (!text) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_free(r->text);
     r->text = text;
@@ -40,11 +41,16 @@ static rf_result note(report *r, int trouble, const char *name, const char *deta
     return RF_OK;
 }
 
+static bool is_refused(const report *r)
+{
+    return r->counts[MISSING] + r->counts[UNEXPECTED] + r->counts[OTHER] > 0;
+}
+
 static rf_result refuse(const report *r, const char *path)
 {
     char text[600] = "";
     size_t used = 0;
-    for (int i = 0; i < NUM_TROUBLES && used < sizeof(text); i++) {
+    for (int i = 0; i < DIFFERENT && used < sizeof(text); i++) {
         if (r->counts[i] == 0) continue;
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%u %s (%s%s)", used ? ", " : "", r->counts[i],
                                  trouble_names[i], r->first[i], r->counts[i] > 1 ? ", ..." : "");
@@ -83,6 +89,16 @@ static rf_result find_tensor(const rf_archive *archive, const rf_item *item, rf_
     return RF_OK;
 }
 
+static rf_result compare(const rf_item *item, const rf_item_value *value, report *rep)
+{
+    char detail[400] = "";
+    if (!item->kind->compare) return RF_OK;
+    const rf_verdict verdict = item->kind->compare(item, value, detail, sizeof(detail));
+    if (verdict == RF_ITEM_SAME) return RF_OK;
+    if (verdict == RF_ITEM_DIFFERS) rf_log_message(RF_LOG_WARN, "checkpoint: '%s': %s", item->name, detail);
+    return note(rep, verdict == RF_ITEM_DIFFERS ? DIFFERENT : OTHER, item->name, detail);
+}
+
 static rf_result find_value(const rf_archive *archive, const rf_item *item, rf_item_value *value, report *rep)
 {
     static const rf_archive_value_kind kinds[] = {
@@ -99,7 +115,7 @@ static rf_result find_value(const rf_archive *archive, const rf_item *item, rf_i
     value->data = rf_calloc((size_t)found.size + 1, 1);
     if (!value->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (found.size > 0) memcpy(value->data, found.bytes, (size_t)found.size);
-    return RF_OK;
+    return compare(item, value, rep);
 }
 
 /* Slots of one variable come together. */
@@ -116,6 +132,11 @@ static rf_result check_siblings(const rf_item_list *list, rf_item_value *values,
         }
     }
     return RF_OK;
+}
+
+static rf_result note_missing(void *user, const char *name)
+{
+    return note(user, MISSING, name, "");
 }
 
 static int compare_names(const void *a, const void *b)
@@ -173,8 +194,9 @@ static rf_result load(const rf_checkpoint *c, const char *path, const rf_item_li
                                                : find_value(archive, item, &values[i], rep);
     }
     if (r >= 0) r = check_siblings(list, values, rep);
+    if (r >= 0) r = rf_items_lacking(list, values, note_missing, rep);
     if (r >= 0 && !c->subset) r = find_unexpected(archive, list, rep);
-    if (r >= 0 && rep->text && !partial) r = refuse(rep, path);
+    if (r >= 0 && is_refused(rep) && !partial) r = refuse(rep, path);
     if (r >= 0) r = read_tensors(archive, list, values);
     rf_archive_close(&archive);
     return r;
@@ -281,11 +303,12 @@ rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, const char *path, con
     RF_REQUIRE(path && *path, "rf_checkpoint_restore: path is empty");
     RF_TRY(rf_checkpoint_wait(checkpoint));
     rf_item_list list = { 0 };
-    report rep = { 0 };
+    report rep = { .text = rf_strdup("") };
+    if (!rep.text) return rf_strategy_give_up(checkpoint->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     const rf_result r = restore(checkpoint, path, params->partial, &list, &rep);
     rf_items_free(&list);
     if (params->report) {
-        *params->report = rep.text ? rep.text : rf_strdup("");
+        *params->report = rep.text;
         rep.text = NULL;
     }
     free_report(&rep);

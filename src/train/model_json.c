@@ -426,7 +426,7 @@ rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_
 
 /* ---- what a model was compiled with ---- */
 
-static json_t *optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
+json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
 {
     return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "kind",
                      optimizer_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum", p->momentum,
@@ -476,7 +476,7 @@ rf_result rf_training_text(const rf_training *t, char **text)
     for (uint32_t i = 0; i < t->num_metrics; i++)
         json_array_append_new(metrics, json_string(metric_names[t->metrics[i]]));
     return rf_json_text(json_pack("{s:o, s:{s:s, s:b, s:s}, s:o, s:I}", "optimizer",
-                                  optimizer_to_json(&t->optimizer, &t->schedule), "loss", "kind",
+                                  rf_optimizer_to_json(&t->optimizer, &t->schedule), "loss", "kind",
                                   loss_names[t->loss.kind], "from_logits", t->loss.from_logits, "reduction",
                                   reduction_names[t->loss.reduction], "metrics", metrics, "steps_per_execution",
                                   (json_int_t)t->steps_per_execution),
