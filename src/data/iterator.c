@@ -110,6 +110,12 @@ typedef struct saved_position {
     uint64_t epoch, position;
 } saved_position;
 
+/* What the step is for a position: a worker's slice is what it stands for, or nothing (NULL). */
+static const char *role_of(const rf_dataset *d)
+{
+    return d->kind == &rf_dataset_kind_slice ? rf_slice_stands_for(d) : d->kind->name;
+}
+
 /* A position means nothing for another pipeline. */
 static uint64_t fingerprint(const rf_dataset *d)
 {
@@ -118,7 +124,7 @@ static uint64_t fingerprint(const rf_dataset *d)
         const uint64_t numbers[] = {
             d->count, d->seed, d->index, d->flag, (uint64_t)d->cardinality, d->spec.num_components
         };
-        const char *name = d->kind == &rf_dataset_kind_slice ? rf_slice_stands_for(d) : d->kind->name;
+        const char *name = role_of(d);
         if (!name) continue;
         h = rf_hash_bytes(name, strlen(name), h);
         h = rf_hash_bytes(numbers, sizeof(numbers), h);
@@ -130,11 +136,17 @@ static uint64_t fingerprint(const rf_dataset *d)
     return h;
 }
 
+static bool makes_batches(const rf_dataset *d)
+{
+    const char *role = role_of(d);
+    return role && strcmp(role, rf_dataset_kind_batch.name) == 0;
+}
+
 /* The step that makes the batches, where all that follows gives one element for each of them; else NULL. */
 static const rf_dataset *find_batch(const rf_dataset *d)
 {
-    while (d && (d->kind == &rf_dataset_kind_prefetch || d->kind == &rf_dataset_kind_map)) d = d->input;
-    return d && d->kind == &rf_dataset_kind_batch ? d : NULL;
+    while (d && (d->kind == &rf_dataset_kind_prefetch || d->kind == &rf_dataset_kind_map || !role_of(d))) d = d->input;
+    return d && makes_batches(d) ? d : NULL;
 }
 
 rf_result rf_iterator_save(const rf_iterator *iterator, void **state, size_t *size)
@@ -159,8 +171,7 @@ rf_result rf_iterator_save(const rf_iterator *iterator, void **state, size_t *si
 static rf_result make_rest(const rf_dataset *d, uint64_t first, rf_dataset **out)
 {
     rf_dataset *below = NULL;
-    RF_TRY(d->kind == &rf_dataset_kind_batch ? rf_dataset_skip(d->input, first, &below)
-                                             : make_rest(d->input, first, &below));
+    RF_TRY(makes_batches(d) ? rf_dataset_skip(d->input, first, &below) : make_rest(d->input, first, &below));
     const rf_result r = rf_dataset_clone_over(d, below, out);
     rf_dataset_destroy(&below);
     return r;

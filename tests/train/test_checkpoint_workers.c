@@ -113,9 +113,101 @@ static void from_one_to_three(void **state)
     move(one, three, 1e-5, false);
 }
 
+/* ---- which examples ---- */
+
+enum { EXAMPLES = 101 };
+
+typedef struct pass_part {
+    char path[128];
+    uint32_t batch, most; /* batches; 0: to the end of the pass */
+    bool restore, save;
+} pass_part;
+
+/* Numbers as examples, in another order in each pass; batches are spread over the workers. */
+static rf_result distributed_numbers(worker *w, uint32_t batch, rf_dataset **out)
+{
+    static int32_t numbers[EXAMPLES];
+    for (int32_t i = 0; i < EXAMPLES; i++) numbers[i] = i;
+    const rf_array array = { RF_I32, RF_SHAPE(EXAMPLES), numbers };
+    rf_dataset *raw, *shuffled, *batched;
+    GO(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &raw));
+    GO(rf_dataset_shuffle(raw, EXAMPLES, 5, true, &shuffled));
+    GO(rf_dataset_batch(shuffled, batch, false, &batched));
+    GO(rf_strategy_distribute_dataset(w->strategy, batched, NULL, out));
+    rf_dataset_destroy(&raw);
+    rf_dataset_destroy(&shuffled);
+    rf_dataset_destroy(&batched);
+    return RF_OK;
+}
+
+/* report->losses counts how often this worker saw each example. */
+static rf_result see_part(worker *w)
+{
+    const pass_part *p = w->user;
+    rf_dataset *data;
+    rf_iterator *iterator = NULL;
+    rf_checkpoint *c;
+    GO(distributed_numbers(w, p->batch, &data));
+    GO(rf_checkpoint_create(w->strategy, &c));
+    GO(rf_checkpoint_add_iterator(c, "iterator", &iterator, data));
+    if (p->restore)
+        GO(rf_checkpoint_restore(c, p->path, NULL));
+    else
+        GO(rf_iterator_create(data, 3, &iterator));
+    const rf_element *element;
+    rf_result r = RF_OK;
+    while ((p->most == 0 || w->report->steps < p->most) && (r = rf_iterator_next(iterator, &element)) == RF_OK) {
+        const int32_t *numbers = element->component[0].data;
+        for (int64_t i = 0; i < element->component[0].shape.dim[0]; i++) w->report->losses[numbers[i]]++;
+        w->report->steps++;
+    }
+    GO(r < 0 ? r : RF_OK);
+    if (p->save) GO(rf_checkpoint_save(c, p->path, NULL));
+    rf_checkpoint_destroy(&c);
+    rf_iterator_destroy(&iterator);
+    rf_dataset_destroy(&data);
+    return RF_OK;
+}
+
+static void count_seen(job_params job, const pass_part *p, uint32_t seen[EXAMPLES])
+{
+    static report reports[MAX_WORKERS];
+    memset(reports, 0, sizeof(reports));
+    job.user = p;
+    run_job(&job, see_part, reports);
+    check_job(reports, job.num_workers);
+    for (uint32_t r = 0; r < job.num_workers; r++)
+        for (int i = 0; i < EXAMPLES; i++) seen[i] += (uint32_t)reports[r].losses[i];
+}
+
+/* A pass that is begun by one job, continued by another and ended by a third sees every example once. */
+static void every_example_once(void **state)
+{
+    (void)state;
+    const job_params *const jobs[][3] = { { &two, &one, &three }, { &one, &three, &two }, { &three, &two, &one } };
+    for (size_t k = 0; k < sizeof(jobs) / sizeof(jobs[0]); k++) {
+        uint32_t seen[EXAMPLES] = { 0 }, sum = 0;
+        pass_part p = { .batch = 16, .most = 2, .save = true };
+        snprintf(p.path, sizeof(p.path), "/tmp/ringfire-test-%d.rfck", (int)getpid());
+        count_seen(*jobs[k][0], &p, seen);
+        for (int i = 0; i < EXAMPLES; i++) sum += seen[i];
+        assert_int_equal(sum, 32);
+        p.batch = 7;
+        p.restore = true;
+        count_seen(*jobs[k][1], &p, seen);
+        p = (pass_part){ .batch = 10, .restore = true };
+        snprintf(p.path, sizeof(p.path), "/tmp/ringfire-test-%d.rfck", (int)getpid());
+        count_seen(*jobs[k][2], &p, seen);
+        unlink(p.path);
+        for (int i = 0; i < EXAMPLES; i++)
+            if (seen[i] != 1) fail_msg("example %d was seen %u times", i, seen[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_example_once),
         cmocka_unit_test(exact),
         cmocka_unit_test(from_two_to_one),
         cmocka_unit_test(from_one_to_three),
