@@ -11,7 +11,7 @@ typedef struct app {
     rf_function *train_function, *test_function;
     rf_model *model;
     rf_optimizer *optimizer;
-    rf_metric *train_accuracy, *test_accuracy, *test_loss;
+    rf_metric *train_loss, *train_accuracy, *test_loss, *test_accuracy;
     /* What checkpoints hold besides: */
     rf_iterator *train_iterator; /* NULL between epochs */
     uint64_t epoch;              /* of the training that goes on */
@@ -35,6 +35,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     const rf_tensor losses = rf_loss_call(t, &loss_object, in[1], predictions);
     out[0] = rf_compute_average_loss(t, losses, NULL);
     rf_optimizer_minimize(t, a->optimizer, out[0], rf_model_variables(a->model));
+    rf_metric_update(t, a->train_loss, no_tensor, losses, no_tensor);
     rf_metric_update(t, a->train_accuracy, in[1], predictions, no_tensor);
     return rf_trace_status(t);
 }
@@ -65,9 +66,9 @@ static int create_layers(rf_layer *layers[7])
     return 0;
 }
 
-/* One pass over the training set, or what is left of it after a restart; *loss is the mean of the steps' losses. */
-static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset *data, app *a, double *loss,
-                       double *rate)
+/* One pass over the training set, or what is left of it after a restart. Metrics are over the whole pass: checkpoints
+ * hold them. */
+static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset *data, app *a, double *rate)
 {
     if (!a->train_iterator) TRY(rf_iterator_create(data, a->epoch, &a->train_iterator));
     char label[32];
@@ -77,8 +78,7 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
     progress_begin(&bar, label, batches > 0 ? batches * rf_dataset_batch_size(data) : -1,
                    rf_strategy_is_chief(strategy));
 
-    double total = 0;
-    int64_t num_batches = 0, seen = 0;
+    int64_t seen = 0;
     const rf_element *batch;
     rf_result r;
     while ((r = rf_iterator_next(a->train_iterator, &batch)) == RF_OK) {
@@ -86,8 +86,6 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
         float step_loss;
         if ((r = rf_strategy_run(strategy, step, batch, results)) < 0) break;
         if ((r = rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &step_loss)) < 0) break;
-        total += (double)step_loss;
-        num_batches++;
         seen += rf_element_global_rows(batch); /* of all workers */
         if (rf_strategy_stop_agreed(strategy)) break;
         char status[64] = "";
@@ -95,13 +93,11 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
             /* The clock decides whether this is called: it must not wait for other workers. */
             double accuracy;
             if ((r = rf_metric_local_result(a->train_accuracy, &accuracy)) < 0) break;
-            snprintf(status, sizeof(status), "loss %.4f  accuracy %.2f %%", total / (double)num_batches,
-                     100 * accuracy);
+            snprintf(status, sizeof(status), "loss %.4f  accuracy %.2f %%", (double)step_loss, 100 * accuracy);
         }
         progress_update(&bar, seen, status);
     }
     *rate = progress_end(&bar);
-    *loss = num_batches ? total / (double)num_batches : 0;
     TRY(r);
     if (!rf_strategy_stop_agreed(strategy)) rf_iterator_destroy(&a->train_iterator);
     return 0;
@@ -128,6 +124,7 @@ static int open_checkpoints(const example_options *options, app *a)
     TRY(rf_checkpoint_add_model(a->checkpoint, "model", a->model));
     TRY(rf_checkpoint_add_optimizer(a->checkpoint, "optimizer", a->optimizer));
     TRY(rf_checkpoint_add_function(a->checkpoint, "train_step", a->train_function));
+    TRY(rf_checkpoint_add_metric(a->checkpoint, "train_loss", a->train_loss));
     TRY(rf_checkpoint_add_metric(a->checkpoint, "train_accuracy", a->train_accuracy));
     TRY(rf_checkpoint_add_iterator(a->checkpoint, "train_iterator", &a->train_iterator, a->train_data));
     TRY(rf_checkpoint_add_counter(a->checkpoint, "epoch", &a->epoch));
@@ -136,7 +133,7 @@ static int open_checkpoints(const example_options *options, app *a)
     const rf_result r = rf_checkpoint_manager_restore(a->manager, NULL, NULL);
     if (r == RF_ERROR_NOT_FOUND) return 0;
     TRY(r);
-    example_print("Going on in epoch %u\n", (unsigned)a->epoch + 1);
+    if (a->epoch < options->epochs) example_print("Going on in epoch %u\n", (unsigned)a->epoch + 1);
     return 0;
 }
 
@@ -166,25 +163,36 @@ static int stop(app *a)
     return a->checkpoint ? STOPPED : 0;
 }
 
+/* Over the test set; what the metrics held is forgotten. */
+static int test(app *a, double *loss, double *accuracy)
+{
+    if (test_epoch(a->strategy, a->test_function, a->test_data) < 0) return -1;
+    TRY(rf_metric_result(a->test_loss, loss));
+    TRY(rf_metric_result(a->test_accuracy, accuracy));
+    TRY(rf_metric_reset(a->test_loss));
+    TRY(rf_metric_reset(a->test_accuracy));
+    return 0;
+}
+
 static int train(const example_options *options, app *a)
 {
-    double accuracy, test_accuracy = 0, test_loss;
+    double loss, accuracy, test_loss, test_accuracy, rate;
+    bool tested = false; /* not where a run that had ended is started again */
     while (a->epoch < options->epochs) {
-        double loss, rate;
-        if (train_epoch(a->strategy, a->train_function, a->train_data, a, &loss, &rate) < 0) return -1;
+        if (train_epoch(a->strategy, a->train_function, a->train_data, a, &rate) < 0) return -1;
         if (rf_strategy_stop_agreed(a->strategy)) return stop(a);
-        if (test_epoch(a->strategy, a->test_function, a->test_data) < 0) return -1;
+        if (test(a, &test_loss, &test_accuracy) < 0) return -1;
+        tested = true;
+        TRY(rf_metric_result(a->train_loss, &loss));
         TRY(rf_metric_result(a->train_accuracy, &accuracy));
-        TRY(rf_metric_result(a->test_accuracy, &test_accuracy));
-        TRY(rf_metric_result(a->test_loss, &test_loss));
         a->epoch++;
         example_print("Epoch %u, Loss: %.4f, Accuracy: %.2f, Test Loss: %.4f, Test Accuracy: %.2f  (%.0f images/s)\n",
                       (unsigned)a->epoch, loss, 100 * accuracy, test_loss, 100 * test_accuracy, rate);
+        TRY(rf_metric_reset(a->train_loss));
         TRY(rf_metric_reset(a->train_accuracy));
-        TRY(rf_metric_reset(a->test_accuracy));
-        TRY(rf_metric_reset(a->test_loss));
         if ((a->epoch % 2 == 0 || a->epoch == options->epochs) && save(a) < 0) return -1;
     }
+    if (!tested && test(a, &test_loss, &test_accuracy) < 0) return -1;
     example_print("Test accuracy: %.2f %%\n", 100 * test_accuracy);
     if (a->checkpoint) TRY(rf_checkpoint_wait(a->checkpoint));
     return 0;
@@ -217,9 +225,10 @@ static int create_objects(const example_options *options, app *a)
         a->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
         &a->optimizer));
     const rf_metric_kind accuracy = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY;
+    TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "train_loss", &a->train_loss));
     TRY(rf_metric_create(a->strategy, accuracy, "train_accuracy", &a->train_accuracy));
-    TRY(rf_metric_create(a->strategy, accuracy, "test_accuracy", &a->test_accuracy));
     TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "test_loss", &a->test_loss));
+    TRY(rf_metric_create(a->strategy, accuracy, "test_accuracy", &a->test_accuracy));
     return create_functions(a);
 }
 
@@ -243,7 +252,7 @@ static int run(const example_options *options, app *a)
 static int restore_without_strategy(const example_options *options, app *a)
 {
     char *latest;
-    double accuracy;
+    double loss, accuracy;
     TRY(rf_checkpoint_latest(options->checkpoint_dir, NULL, &latest));
     rf_result r = rf_strategy_create_one_device(NULL, &a->strategy);
     if (r >= 0 && create_objects(options, a) < 0) {
@@ -257,8 +266,7 @@ static int restore_without_strategy(const example_options *options, app *a)
     TRY(r);
     if (example_load_images(options, &a->train_data, &a->test_data) < 0) return -1;
     if (batched(&a->test_data, options->batch_size, 0, false) < 0) return -1;
-    if (test_epoch(a->strategy, a->test_function, a->test_data) < 0) return -1;
-    TRY(rf_metric_result(a->test_accuracy, &accuracy));
+    if (test(a, &loss, &accuracy) < 0) return -1;
     example_print("Accuracy after restoring the saved model without strategy: %.2f\n", 100 * accuracy);
     return 0;
 }
@@ -271,9 +279,10 @@ static void destroy(app *a)
     rf_iterator_destroy(&a->train_iterator);
     rf_function_destroy(&a->test_function);
     rf_function_destroy(&a->train_function);
-    rf_metric_destroy(&a->test_loss);
     rf_metric_destroy(&a->test_accuracy);
+    rf_metric_destroy(&a->test_loss);
     rf_metric_destroy(&a->train_accuracy);
+    rf_metric_destroy(&a->train_loss);
     rf_optimizer_destroy(&a->optimizer);
     rf_model_destroy(&a->model);
     rf_dataset_destroy(&a->train_data);
@@ -285,8 +294,8 @@ int main(int argc, char **argv)
 {
     example_options options = { .epochs = 10 };
     example_parse(argc, argv,
-                  "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.", "dDebsrncB",
-                  &options);
+                  "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.",
+                  "dDebsrncB", &options);
     app a = { 0 }, restored = { 0 };
     int result = run(&options, &a);
     const bool chief = rf_strategy_is_chief(a.strategy);
