@@ -77,7 +77,7 @@ static void test_crashes(void **state)
 {
     (void)state;
     uint32_t counts[128] = { 0 }, distinct = 0;
-    crash_states(false, 20000, counts, &distinct);
+    crash_states(false, 22000, counts, &distinct);
     print_message("%u states old, %u new, %u neither; %u distinct\n", counts['o'], counts['n'],
                   counts['x'] + counts['d'], distinct);
     assert_int_equal(counts['x'] + counts['d'], 0);

@@ -77,9 +77,10 @@ static void check_state(rf_variable_list list, rf_updater *u, uint32_t salt)
 
 /* ---- a run ---- */
 
-static const rf_schedule schedule = {
-    .kind = RF_SCHEDULE_PIECEWISE_CONSTANT, .num_boundaries = 2, .boundaries = { 10, 40 }, .values = { 0.5, 0.25, 0.125 }
-};
+static const rf_schedule schedule = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
+                                      .num_boundaries = 2,
+                                      .boundaries = { 10, 40 },
+                                      .values = { 0.5, 0.25, 0.125 } };
 
 /* Everything that a checkpoint can hold, set to what follows from `salt`. */
 static void make_run(run_state *run, uint32_t salt, const rf_schedule *rates)
@@ -190,12 +191,11 @@ static described make_model(rf_strategy *strategy)
     };
     OK(rf_optimizer_create(strategy, &params, &d.optimizer));
     const rf_metric_kind metrics[] = { RF_METRIC_SPARSE_CATEGORICAL_ACCURACY };
-    OK(rf_model_compile(d.model,
-                        &(rf_compile_params){ .optimizer = d.optimizer,
-                                              .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, 0 },
-                                              .metrics = metrics,
-                                              .num_metrics = 1,
-                                              .steps_per_execution = 2 }));
+    OK(rf_model_compile(d.model, &(rf_compile_params){ .optimizer = d.optimizer,
+                                                       .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, 0 },
+                                                       .metrics = metrics,
+                                                       .num_metrics = 1,
+                                                       .steps_per_execution = 2 }));
     rf_updater *u = rf_optimizer_updater(d.optimizer);
     set_state(rf_model_variables(d.model), u, 100);
     rf_updater_set_iterations(u, 12);
