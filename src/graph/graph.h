@@ -90,6 +90,12 @@ rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots);
  * the trace was fixed to the traced batch. */
 rf_result rf_graph_specialize(rf_graph *graph, int64_t batch);
 
+/* Sets needed[v] for every value that the results depend on; the other entries stay. */
+void rf_graph_needed(const rf_graph *graph, const rf_value *results, uint32_t num_results, bool *needed);
+/* Appends the nodes of `from` whose outputs are needed (NULL: all live ones) to another graph, for shapes as its leaves have
+ * them. map[v] is the value there: of leaves before, of results after. */
+rf_result rf_graph_replay(const rf_graph *from, const bool *needed, rf_graph *to, rf_value *map);
+
 /* Text form for logs and tests, one leaf or live node a line. NULL + record on failure. Free with rf_free. */
 char *rf_graph_dump(const rf_graph *graph);
 

@@ -40,6 +40,44 @@ typedef struct rf_op_call {
 
 typedef struct rf_cost { double flops, bytes; } rf_cost;
 
+/* ---- attributes, field by field: how files hold them ---- */
+
+typedef enum rf_attr_kind {
+    RF_ATTR_ZERO,     /* bytes without a meaning, which are zero */
+    RF_ATTR_SIGNED,
+    RF_ATTR_UNSIGNED, /* of 64 bits: their pattern */
+    RF_ATTR_CHOICE,   /* a number that files hold by its name, so that enumerations may change */
+    RF_ATTR_FLOAT,    /* of 32 bits */
+} rf_attr_kind;
+
+/* A field, or the same field of each element of an array. Zero is what files that do not name a field mean: a field that is
+ * added to an op later must be 0 for what the op did before. */
+typedef struct rf_attr_field {
+    const char *name;
+    rf_attr_kind kind;
+    uint32_t offset, size; /* of the first */
+    uint32_t count, stride;
+    int64_t least, most;   /* of integers; names are those of the numbers 0 .. most */
+    const char *(*choice)(uint32_t number);
+} rf_attr_field;
+
+/* Rows of a table. `member` may be an array's first element: RF_ATTR_FIELDS(t, stride[0], "stride", 2, ...). */
+#define RF_ATTR_ROW(type, member, label, kind, n, gap, ...)                                                             \
+    { label, kind, offsetof(type, member), sizeof(((type *)0)->member), n, gap, __VA_ARGS__ }
+#define RF_ATTR_INT(type, member, least, most) RF_ATTR_INTS(type, member, #member, 1, least, most)
+#define RF_ATTR_INTS(type, member, label, n, least, most)                                                               \
+    RF_ATTR_ROW(type, member, label, RF_ATTR_SIGNED, n, sizeof(((type *)0)->member), least, most, NULL)
+#define RF_ATTR_UINT(type, member, most) RF_ATTR_ROW(type, member, #member, RF_ATTR_UNSIGNED, 1, 0, 0, most, NULL)
+#define RF_ATTR_BITS(type, member)                                                                                      \
+    RF_ATTR_ROW(type, member, #member, RF_ATTR_UNSIGNED, 1, 0, INT64_MIN, INT64_MAX, NULL)
+#define RF_ATTR_FLAG(type, member) RF_ATTR_UINT(type, member, 1)
+#define RF_ATTR_NAMED(type, member, most, choice)                                                                       \
+    RF_ATTR_ROW(type, member, #member, RF_ATTR_CHOICE, 1, 0, 0, most, choice)
+#define RF_ATTR_NUMBER(type, member) RF_ATTR_ROW(type, member, #member, RF_ATTR_FLOAT, 1, 0, 0, 0, NULL)
+/* Of an op: the type of its attributes, and their table. */
+#define RF_ATTRIBUTES(type, table)                                                                                      \
+    .attr_size = sizeof(type), .attr_fields = table, .num_attr_fields = sizeof(table) / sizeof((table)[0])
+
 /* ---- kernels ---- */
 
 typedef enum rf_bind_kind { RF_BIND_INPUT, RF_BIND_OUTPUT, RF_BIND_WORKSPACE } rf_bind_kind;
@@ -146,6 +184,8 @@ enum rf_op_flags {
 struct rf_op {
     const char *name;
     uint32_t attr_size;
+    const rf_attr_field *attr_fields; /* every byte of the attributes belongs to one; see RF_ATTRIBUTES */
+    uint32_t num_attr_fields;
     uint32_t min_in, max_in, n_out;
     uint32_t flags;
     uint32_t shape_only;  /* bit i: only the shape of input i matters, its bytes are never read (no lifetime, no binding) */

@@ -365,9 +365,12 @@ static const rf_op_case fill_cases[] = {
 static const rf_kernel fill_kernel = { "vec4", fill_score, fill_plan };
 static const rf_kernel *const fill_kernels[] = { &fill_kernel };
 
+typedef struct fill_attr { float value; } fill_attr;
+static const rf_attr_field fill_fields[] = { RF_ATTR_NUMBER(fill_attr, value) };
+
 const rf_op rf_op_fill_like = {
     .name = "fill_like",
-    .attr_size = sizeof(float),
+    RF_ATTRIBUTES(fill_attr, fill_fields),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,

@@ -129,9 +129,17 @@ static const rf_op_case cases[] = {
 static const rf_kernel kernel = { "words", score, plan };
 static const rf_kernel *const kernels[] = { &kernel };
 
+static const char *dtype_name(uint32_t dtype)
+{
+    return rf_dtype_name((rf_dtype)dtype);
+}
+
+typedef struct cast_attr { uint32_t dtype; } cast_attr;
+static const rf_attr_field fields[] = { RF_ATTR_NAMED(cast_attr, dtype, RF_DTYPE_COUNT - 1, dtype_name) };
+
 const rf_op rf_op_cast = {
     .name = "cast",
-    .attr_size = sizeof(uint32_t),
+    RF_ATTRIBUTES(cast_attr, fields),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,

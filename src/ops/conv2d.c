@@ -78,12 +78,23 @@ rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv
     return rf_graph_add(g, &rf_op_conv2d, &attr, (const rf_value[]){ x, kernel }, 2, out);
 }
 
+const rf_attr_field rf_conv2d_fields[] = {
+    RF_ATTR_NAMED(rf_conv2d_attr, padding, RF_PADDING_EXPLICIT, rf_padding_name),
+    RF_ATTR_INTS(rf_conv2d_attr, stride[0], "stride", 2, 1, INT32_MAX),
+    RF_ATTR_INTS(rf_conv2d_attr, dilation[0], "dilation", 2, 1, INT32_MAX),
+    RF_ATTR_INT(rf_conv2d_attr, groups, 1, INT32_MAX),
+    RF_ATTR_INTS(rf_conv2d_attr, explicit_padding[0], "explicit_padding", 4, 0, INT32_MAX),
+    RF_ATTR_NAMED(rf_conv2d_attr, activation, RF_ACTIVATION_SOFTMAX, rf_activation_name),
+    RF_ATTR_FLAG(rf_conv2d_attr, relu_mask),
+    RF_ATTR_FLAG(rf_conv2d_attr, bias_gradient),
+};
+
 static const rf_kernel *const kernels[] = { &rf_conv2d_naive, RF_LANES_LIST(conv2d, ), RF_LANES_LIST(conv2d, _scalar),
                                            &rf_conv2d_tile128, &rf_conv2d_tile256 };
 
 const rf_op rf_op_conv2d = {
     .name = "conv2d",
-    .attr_size = sizeof(rf_conv2d_attr),
+    RF_ATTRIBUTES(rf_conv2d_attr, rf_conv2d_fields),
     .min_in = 2,
     .max_in = 3,
     .n_out = 1,

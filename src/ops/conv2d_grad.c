@@ -82,7 +82,7 @@ static const rf_kernel *const data_kernels[] = { &rf_conv2d_data_grad_naive, RF_
 
 const rf_op rf_op_conv2d_data_grad = {
     .name = "conv2d_data_grad",
-    .attr_size = sizeof(rf_conv2d_attr),
+    RF_ATTRIBUTES(rf_conv2d_attr, rf_conv2d_fields),
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
@@ -180,7 +180,7 @@ static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive,
 
 const rf_op rf_op_conv2d_filter_grad = {
     .name = "conv2d_filter_grad",
-    .attr_size = sizeof(rf_conv2d_attr),
+    RF_ATTRIBUTES(rf_conv2d_attr, rf_conv2d_fields),
     .min_in = 3,
     .max_in = 3,
     .n_out = 2,

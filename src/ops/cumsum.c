@@ -173,9 +173,14 @@ static const rf_op_case cumsum_cases[] = {
     { CASE("34000x1024", plain, 1e-4, 2, 34000, 1024), .large = true },
 };
 
+static const rf_attr_field cumsum_fields[] = {
+    RF_ATTR_FLAG(rf_cumsum_attr, exclusive),
+    RF_ATTR_FLAG(rf_cumsum_attr, reverse),
+};
+
 const rf_op rf_op_cumsum = {
     .name = "cumsum",
-    .attr_size = sizeof(rf_cumsum_attr),
+    RF_ATTRIBUTES(rf_cumsum_attr, cumsum_fields),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,

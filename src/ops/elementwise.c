@@ -287,9 +287,25 @@ rf_result rf_emit_binary(rf_graph *g, rf_scalar_fn fn, float imm, rf_value a, rf
     return rf_graph_add(g, &rf_op_elementwise, &attr, &a, 1, out);
 }
 
+static const char *scalar_name(uint32_t fn)
+{
+    return fn < RF_FN_COUNT ? rf_scalar_table[fn].name : "?";
+}
+
+#define STEPS(member, label, kind, ...)                                                                                 \
+    RF_ATTR_ROW(rf_elementwise_attr, steps[0].member, label, kind, RF_MAX_STEPS, sizeof(rf_scalar_step), __VA_ARGS__)
+static const rf_attr_field fields[] = {
+    RF_ATTR_UINT(rf_elementwise_attr, n_steps, RF_MAX_STEPS),
+    STEPS(fn, "fn", RF_ATTR_CHOICE, 0, RF_FN_COUNT - 1, scalar_name),
+    STEPS(a, "a", RF_ATTR_UNSIGNED, 0, RF_MAX_INPUTS + RF_MAX_STEPS, NULL),
+    STEPS(b, "b", RF_ATTR_UNSIGNED, 0, RF_MAX_INPUTS + RF_MAX_STEPS, NULL),
+    STEPS(unused, "unused", RF_ATTR_ZERO, 0, 0, NULL),
+    STEPS(imm, "imm", RF_ATTR_FLOAT, 0, 0, NULL),
+};
+
 const rf_op rf_op_elementwise = {
     .name = "elementwise",
-    .attr_size = sizeof(rf_elementwise_attr),
+    RF_ATTRIBUTES(rf_elementwise_attr, fields),
     .min_in = 1,
     .max_in = RF_ELEMENTWISE_INPUTS,
     .n_out = 1,

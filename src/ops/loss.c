@@ -295,10 +295,12 @@ static const rf_op_case dense_grad_cases[] = {
 
 /* ---- the ops ---- */
 
+static const rf_attr_field loss_fields[] = { RF_ATTR_FLAG(rf_loss_attr, from_logits) };
+
 #define LOSS_OP(id, inputs, infer_, gradient_, reference_, cases_)                                                     \
     const rf_op rf_op_##id = {                                                                                         \
         .name = #id,                                                                                                   \
-        .attr_size = sizeof(rf_loss_attr),                                                                             \
+        RF_ATTRIBUTES(rf_loss_attr, loss_fields),                                                                      \
         .min_in = inputs,                                                                                              \
         .max_in = inputs,                                                                                              \
         .n_out = 1,                                                                                                    \

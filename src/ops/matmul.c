@@ -200,9 +200,15 @@ rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, 
 static const rf_kernel *const kernels[] = { &rf_matmul_naive, RF_LANES_LIST(matmul, ), &rf_matmul_tile128,
                                            &rf_matmul_tile256 };
 
+static const rf_attr_field fields[] = {
+    RF_ATTR_FLAG(rf_matmul_attr, transpose_a),
+    RF_ATTR_FLAG(rf_matmul_attr, transpose_b),
+    RF_ATTR_NAMED(rf_matmul_attr, activation, RF_ACTIVATION_SOFTMAX, rf_activation_name),
+};
+
 const rf_op rf_op_matmul = {
     .name = "matmul",
-    .attr_size = sizeof(rf_matmul_attr),
+    RF_ATTRIBUTES(rf_matmul_attr, fields),
     .min_in = 2,
     .max_in = 3,
     .n_out = 1,

@@ -81,9 +81,11 @@ static const rf_op_case one_hot_cases[] = {
     { CASE("64_10", 10, 0, 10, 1, 64), .benchmark = true },
 };
 
+static const rf_attr_field one_hot_fields[] = { RF_ATTR_INT(rf_one_hot_attr, depth, 0, INT32_MAX) };
+
 const rf_op rf_op_one_hot = {
     .name = "one_hot",
-    .attr_size = sizeof(rf_one_hot_attr),
+    RF_ATTRIBUTES(rf_one_hot_attr, one_hot_fields),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,

@@ -14,6 +14,9 @@
 const rf_op *const *rf_ops_all(uint32_t *count);
 const rf_op *rf_ops_find(const char *name); /* NULL when unknown */
 const rf_core_ops *rf_ops_core(void);
+/* As files and messages call them; "?" for a number that is none. */
+const char *rf_padding_name(uint32_t padding);
+const char *rf_activation_name(uint32_t activation);
 
 /* ---- element-wise (elementwise.c): one op runs a short program per element ---- */
 typedef enum rf_scalar_fn {
@@ -60,6 +63,7 @@ typedef struct rf_conv2d_attr {
     uint32_t relu_mask;     /* gradient ops with an extra input y: dy counts only where y > 0 */
     uint32_t bias_gradient; /* filter_grad: 1 asks for its second output */
 } rf_conv2d_attr;
+extern const rf_attr_field rf_conv2d_fields[8]; /* of all three */
 extern const rf_op rf_op_conv2d;             /* x, kernel[, bias] */
 extern const rf_op rf_op_conv2d_data_grad;   /* dy, kernel, x (shape only) -> dx */
 extern const rf_op rf_op_conv2d_filter_grad; /* x, dy, kernel (shape only) -> dkernel[, dbias] */

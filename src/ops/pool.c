@@ -366,9 +366,17 @@ static const rf_op_case avg_pool_grad_cases[] = {
 
 /* ---- the ops ---- */
 
+static const rf_attr_field pool_fields[] = {
+    RF_ATTR_INTS(rf_pool2d_attr, window[0], "window", 2, 0, INT32_MAX),
+    RF_ATTR_INTS(rf_pool2d_attr, stride[0], "stride", 2, 0, INT32_MAX),
+    RF_ATTR_NAMED(rf_pool2d_attr, padding, RF_PADDING_EXPLICIT, rf_padding_name),
+    RF_ATTR_INTS(rf_pool2d_attr, explicit_padding[0], "explicit_padding", 4, 0, INT32_MAX),
+    RF_ATTR_FLAG(rf_pool2d_attr, relu_mask),
+};
+
 const rf_op rf_op_max_pool2d = {
     .name = "max_pool2d",
-    .attr_size = sizeof(rf_pool2d_attr),
+    RF_ATTRIBUTES(rf_pool2d_attr, pool_fields),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
@@ -385,7 +393,7 @@ const rf_op rf_op_max_pool2d = {
 /* The kernels find the maxima again instead of reading y: less memory traffic, and y need not live that long. */
 const rf_op rf_op_max_pool2d_grad = {
     .name = "max_pool2d_grad",
-    .attr_size = sizeof(rf_pool2d_attr),
+    RF_ATTRIBUTES(rf_pool2d_attr, pool_fields),
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
@@ -402,7 +410,7 @@ const rf_op rf_op_max_pool2d_grad = {
 
 const rf_op rf_op_avg_pool2d = {
     .name = "avg_pool2d",
-    .attr_size = sizeof(rf_pool2d_attr),
+    RF_ATTRIBUTES(rf_pool2d_attr, pool_fields),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
@@ -418,7 +426,7 @@ const rf_op rf_op_avg_pool2d = {
 
 const rf_op rf_op_avg_pool2d_grad = {
     .name = "avg_pool2d_grad",
-    .attr_size = sizeof(rf_pool2d_attr),
+    RF_ATTRIBUTES(rf_pool2d_attr, pool_fields),
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,

@@ -128,9 +128,15 @@ static const rf_op_case cases[] = {
 static const rf_kernel kernel = { "philox", score, plan };
 static const rf_kernel *const kernels[] = { &kernel };
 
+static const rf_attr_field dropout_fields[] = {
+    RF_ATTR_NUMBER(rf_dropout_attr, rate),
+    RF_ATTR_UINT(rf_dropout_attr, stream, UINT32_MAX),
+    RF_ATTR_BITS(rf_dropout_attr, seed),
+};
+
 #define DROPOUT_OP(op_name)                                                                                            \
     {                                                                                                                  \
-        .name = op_name, .attr_size = sizeof(rf_dropout_attr), .min_in = 2, .max_in = 2, .n_out = 1,                    \
+        .name = op_name, RF_ATTRIBUTES(rf_dropout_attr, dropout_fields), .min_in = 2, .max_in = 2, .n_out = 1,           \
         .flags = RF_OP_INPLACE, .infer = infer, .gradient = gradient, .reference = reference, .cost = cost,             \
         .kernels = kernels, .num_kernels = RF_LENGTH(kernels), .cases = cases, .num_cases = RF_LENGTH(cases),           \
     }

@@ -159,9 +159,21 @@ static rf_result reduce_reference(const rf_op_call *call, void *const *in, void 
 
 static rf_cost reduce_cost(const rf_op_call *call) { return rf_cost_of(call, (double)rf_desc_count(&call->in[0])); }
 
+static const char *reduce_name(uint32_t kind)
+{
+    static const char *const names[] = { "sum", "mean", "max", "sum_squares", "sum_abs" };
+    return kind < RF_COUNT_OF(names) ? names[kind] : "?";
+}
+
+static const rf_attr_field reduce_fields[] = {
+    RF_ATTR_NAMED(rf_reduce_attr, kind, RF_REDUCE_KIND_SUM_ABS, reduce_name),
+    RF_ATTR_UINT(rf_reduce_attr, axes_mask, (1 << RF_MAX_RANK) - 1),
+    RF_ATTR_FLAG(rf_reduce_attr, keep_dims),
+};
+
 const rf_op rf_op_reduce = {
     .name = "reduce",
-    .attr_size = sizeof(rf_reduce_attr),
+    RF_ATTRIBUTES(rf_reduce_attr, reduce_fields),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,

@@ -67,6 +67,18 @@ const rf_op *rf_ops_find(const char *name)
     return NULL;
 }
 
+const char *rf_padding_name(uint32_t padding)
+{
+    static const char *const names[] = { "valid", "same", "explicit" };
+    return padding < sizeof(names) / sizeof(names[0]) ? names[padding] : "?";
+}
+
+const char *rf_activation_name(uint32_t activation)
+{
+    static const char *const names[] = { "linear", "relu", "leaky_relu", "sigmoid", "tanh", "gelu", "softmax" };
+    return activation < sizeof(names) / sizeof(names[0]) ? names[activation] : "?";
+}
+
 static rf_result add(rf_graph *graph, rf_value a, rf_value b, rf_value *out)
 {
     return rf_emit_binary(graph, RF_FN_ADD, 0, a, b, out);

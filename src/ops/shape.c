@@ -72,9 +72,16 @@ static const rf_op_case reshape_cases[] = {
     VIEW_CASE("to_scalar", &to_scalar, F32(2, 1, 1)),
 };
 
+static const rf_attr_field reshape_fields[] = {
+    RF_ATTR_INT(rf_shape, rank, 0, RF_MAX_RANK),
+    /* what aligns the dimensions */
+    { "padding", RF_ATTR_ZERO, sizeof(int32_t), offsetof(rf_shape, dim) - sizeof(int32_t), 1, 0, 0, 0, NULL },
+    RF_ATTR_INTS(rf_shape, dim[0], "dim", RF_MAX_RANK, -1, INT64_MAX),
+};
+
 const rf_op rf_op_reshape = {
     .name = "reshape",
-    .attr_size = sizeof(rf_shape),
+    RF_ATTRIBUTES(rf_shape, reshape_fields),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
@@ -437,9 +444,13 @@ static const rf_kernel transpose_blocks = { "blocks", blocks_score, blocks_plan 
 static const rf_kernel transpose_strided = { "strided", strided_score, strided_plan };
 static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_strided };
 
+static const rf_attr_field transpose_fields[] = {
+    RF_ATTR_INTS(transpose_attr, perm[0], "perm", RF_MAX_RANK, 0, RF_MAX_RANK - 1)
+};
+
 const rf_op rf_op_transpose = {
     .name = "transpose",
-    .attr_size = sizeof(transpose_attr),
+    RF_ATTRIBUTES(transpose_attr, transpose_fields),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,

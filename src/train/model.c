@@ -234,6 +234,7 @@ rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
     if (!model->built) {
         model->built = true;
         model->input_shape = rf_example_shape(desc.shape);
+        model->input_dtype = desc.dtype;
     }
     return y;
 }

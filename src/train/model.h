@@ -19,6 +19,7 @@ struct rf_model {
     void *user;
     bool built;           /* a call has gone through */
     rf_shape input_shape; /* of an example, where `built` */
+    rf_dtype input_dtype;
     struct {
         rf_variable **items;
         uint32_t count, capacity;

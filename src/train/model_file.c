@@ -56,39 +56,6 @@ rf_result rf_model_save(rf_model *model, const char *path, const rf_save_params 
     return r;
 }
 
-/* Input and output by type and shape, the batch open. */
-static rf_result describe_signature(const rf_model *model, char **text)
-{
-    json_t *lists[2];
-    const rf_shape output = model->layers.items[model->layers.count - 1]->output;
-    for (int k = 0; k < 2; k++) {
-        lists[k] = json_pack("[i]", -1);
-        const rf_shape shape = k == 0 ? model->input_shape : output;
-        for (int32_t i = k; i < shape.rank; i++) json_array_append_new(lists[k], json_integer(shape.dim[i]));
-    }
-    return rf_json_text(json_pack("{s:{s:s, s:s, s:o}, s:{s:s, s:s, s:o}}", "input", "name", "input", "dtype", "f32",
-                                  "shape", lists[0], "output", "name", "output", "dtype", "f32", "shape", lists[1]),
-                        text);
-}
-
-rf_result rf_model_export(rf_model *model, const char *path, const rf_save_params *params)
-{
-    RF_TRY(check_save(model, path, params, "rf_model_export"));
-    RF_TRY(rf_model_check_describable(model, "rf_model_export"));
-    rf_checkpoint *c;
-    char *architecture = NULL, *signature = NULL;
-    RF_TRY(rf_checkpoint_create_bare(model->strategy, "inference", &c));
-    rf_result r = rf_model_describe(model, &architecture);
-    if (r >= 0) r = describe_signature(model, &signature);
-    if (r >= 0) r = rf_checkpoint_add_text(c, "architecture", architecture);
-    if (r >= 0) r = rf_checkpoint_add_text(c, "signature", signature);
-    if (r >= 0) r = rf_checkpoint_add_model(c, "model", model);
-    r = save_and_destroy(c, r, path, params);
-    rf_free(architecture);
-    rf_free(signature);
-    return r;
-}
-
 /* ---- loading ---- */
 
 /* Only what the model needs is looked for in the file. */

@@ -314,14 +314,15 @@ rf_result rf_model_check_describable(const rf_model *model, const char *function
     if (model->call)
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "%s: the model's forward function is code, which a file cannot hold; save its weights "
-                       "(rf_model_save_weights()) and make the model by program",
+                       "(rf_model_save_weights()) and make the model by program, or rf_model_export() it for use alone",
                        function);
     for (uint32_t i = 0; i < model->layers.count; i++) {
         const rf_layer *layer = model->layers.items[i];
         if (!find_describer(layer->kind->base_name))
             return RF_FAIL(RF_ERROR_UNSUPPORTED,
                            "%s: layer '%s' (%s) is code, which a file cannot hold; save the weights "
-                           "(rf_model_save_weights()) and make the model by program",
+                           "(rf_model_save_weights()) and make the model by program, or rf_model_export() it for "
+                           "use alone",
                            function, layer->name, layer->kind->type_name);
     }
     RF_REQUIRE(model->built, "%s: the model has no variables yet; call rf_model_build() first", function);

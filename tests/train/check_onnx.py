@@ -1,41 +1,88 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks an exported ONNX file and runs it, as far as there is something to do that with: python3-onnx's checker, and ONNX
-Runtime for node (package onnxruntime-node, found through NODE_PATH).
+"""Checks exported ONNX files, or runs them and compares. Usage: check_onnx.py checker|runtime FOLDER
 
-Usage: check_onnx.py MODEL INPUTS EXPECTED N,H,W,C (raw f32 files); exits with 77 where neither is installed"""
+FOLDER/manifest.json lists models with the raw files of their inputs and of what their outputs should be.
+  checker: python3-onnx's checker, with shape inference
+  runtime: ONNX Runtime for node, package onnxruntime-node, found through NODE_PATH
+Exits with 77, and says why, where that is not installed."""
 import os
 import shutil
 import subprocess
 import sys
 
-model, inputs, expected, shape = sys.argv[1:5]
-checked = False
-for python in (sys.executable, "/usr/bin/python3"): # distributions' modules belong to their own interpreter
-    found = subprocess.run([python, "-c", "import onnx"], stderr=subprocess.DEVNULL).returncode == 0
-    if found:
-        subprocess.run([python, "-c", "import onnx, sys; m = onnx.load(sys.argv[1]); onnx.checker.check_model(m, full_check=True); "
-                        "print(len(m.graph.node), 'nodes')", model], check=True)
-        checked = True
-        break
-else:
-    print("left out: no module onnx (python3-onnx)")
-script = """
-const ort = require('onnxruntime-node'), fs = require('fs'), [model, inputs, expected, shape] = process.argv.slice(1);
-const floats = f => { const b = fs.readFileSync(f); return new Float32Array(b.buffer.slice(b.byteOffset, b.byteOffset + b.length)); };
-ort.InferenceSession.create(model).then(async s => {
-  const r = await s.run({ input: new ort.Tensor('float32', floats(inputs), shape.split(',').map(Number)) });
-  const got = r.output.data, want = floats(expected);
-  if (got.length !== want.length) throw new Error(`${got.length} values, not ${want.length}`);
-  let worst = 0;
-  for (let i = 0; i < want.length; i++) worst = Math.max(worst, Math.abs(got[i] - want[i]));
-  console.log('largest difference', worst);
-  process.exit(worst < 1e-4 ? 0 : 1);
-}).catch(e => { console.error(e); process.exit(1); });
+mode, folder = sys.argv[1:3]
+
+CHECK = """
+import json, onnx, os, sys
+folder, bad = sys.argv[1], 0
+models = json.load(open(os.path.join(folder, "manifest.json")))
+for m in models:
+    try:
+        model = onnx.load(os.path.join(folder, m["model"]))
+        onnx.checker.check_model(model, full_check=True)
+        kinds = [n.op_type for n in model.graph.node]
+        for op, most in m.get("nodes", {}).items():
+            if kinds.count(op) != most:
+                raise ValueError("%d %s nodes, not %d" % (kinds.count(op), op, most))
+    except Exception as e:
+        bad += 1
+        print("FAIL", m["model"], str(e).strip().replace("\\n", " "))
+print(len(models), "models checked,", bad, "bad")
+sys.exit(1 if bad or not models else 0)
 """
+
+RUN = """
+const ort = require('onnxruntime-node'), fs = require('fs'), path = require('path'), folder = process.argv[1];
+const arrays = { float32: Float32Array, int32: Int32Array, uint8: Uint8Array };
+const read = (file, type) => {
+  const b = fs.readFileSync(path.join(folder, file));
+  return new arrays[type](b.buffer.slice(b.byteOffset, b.byteOffset + b.length));
+};
+async function run(m) {
+  const s = await ort.InferenceSession.create(path.join(folder, m.model)), feeds = {};
+  for (const i of m.inputs) feeds[i.name] = new ort.Tensor(i.type, read(i.file, i.type), i.shape);
+  const results = await s.run(feeds);
+  let worst = 0;
+  for (const o of m.outputs) {
+    const got = results[o.name], want = read(o.file, o.type);
+    if (got.type !== o.type || got.dims.join() !== o.shape.join())
+      throw new Error(`${o.name} is ${got.type} [${got.dims}], not ${o.type} [${o.shape}]`);
+    for (let i = 0; i < want.length; i++) {
+      const a = got.data[i], b = want[i];
+      if (Number.isNaN(a) && Number.isNaN(b) || a === b) continue;
+      const excess = Math.abs(a - b) - (o.atol + o.rtol * Math.abs(b));
+      if (!(excess <= 0)) throw new Error(`${o.name}[${i}] is ${a}, not ${b}`);
+      worst = Math.max(worst, Math.abs(a - b));
+    }
+  }
+  return worst;
+}
+(async () => {
+  let bad = 0, count = 0, worst = 0;
+  for (const m of JSON.parse(fs.readFileSync(path.join(folder, 'manifest.json')))) {
+    if (m.inputs.concat(m.outputs).some(t => !arrays[t.type])) continue; /* types that node has no arrays of */
+    count++;
+    try { worst = Math.max(worst, await run(m)); } catch (e) { bad++; console.log('FAIL', m.model, e.message); }
+  }
+  console.log(count, 'models run,', bad, 'bad, largest difference', worst);
+  process.exit(bad || !count ? 1 : 0);
+})();
+"""
+
+
+def leave_out(why):
+    print("SKIP:", why)
+    sys.exit(77)
+
+
+if mode == "checker":
+    for python in (sys.executable, "/usr/bin/python3"): # distributions' modules belong to their own interpreter
+        if subprocess.run([python, "-c", "import onnx"], stderr=subprocess.DEVNULL).returncode == 0:
+            sys.exit(subprocess.run([python, "-c", CHECK, folder]).returncode)
+    leave_out("no Python module onnx (Debian: python3-onnx)")
 node = shutil.which("node")
-if node and subprocess.run([node, "-e", "require('onnxruntime-node')"], stderr=subprocess.DEVNULL).returncode == 0:
-    subprocess.run([node, "-e", script, model, inputs, expected, shape], check=True, env=os.environ)
-    checked = True
-else:
-    print("left out: no node with onnxruntime-node (NODE_PATH)")
-sys.exit(0 if checked else 77)
+if not node:
+    leave_out("no node, to run ONNX Runtime with")
+if subprocess.run([node, "-e", "require('onnxruntime-node')"], stderr=subprocess.DEVNULL).returncode != 0:
+    leave_out("node finds no package onnxruntime-node; set NODE_PATH to the node_modules it is in")
+sys.exit(subprocess.run([node, "-e", RUN, folder]).returncode)

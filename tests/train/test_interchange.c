@@ -302,87 +302,14 @@ static void models(void **state)
     run_destroy(&b);
 }
 
-static void write_floats(const char *path, const float *values, size_t count)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(values, sizeof(float), count, file), count);
-    fclose(file);
-}
-
-/* Odd sizes, so that SAME pads unevenly; every layer and activation that there is. */
-static rf_model *image_model(rf_strategy *strategy)
-{
-    rf_layer *layers[12];
-    rf_model *model;
-    const rf_shape input = RF_SHAPE(11, 10, 2);
-    uint32_t n = 0;
-    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 4,
-                                                  .kernel_size = { 3, 2 },
-                                                  .conv = { .padding = RF_PADDING_SAME, .stride = { 2, 1 } },
-                                                  .activation = RF_ACTIVATION_LEAKY_RELU },
-                       &layers[n++]));
-    OK(rf_layer_max_pool2d(&(rf_pool2d_params){ .window = { 3, 2 }, .stride = { 1, 2 }, .padding = RF_PADDING_SAME },
-                           &layers[n++]));
-    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 6,
-                                                  .kernel_size = { 2 },
-                                                  .conv = { .groups = 2,
-                                                            .dilation = { 2, 1 },
-                                                            .padding = RF_PADDING_EXPLICIT,
-                                                            .explicit_padding = { 1, 0, 2, 1 } },
-                                                  .activation = RF_ACTIVATION_GELU,
-                                                  .no_bias = true },
-                       &layers[n++]));
-    OK(rf_layer_activation(RF_ACTIVATION_TANH, &layers[n++]));
-    OK(rf_layer_avg_pool2d(&(rf_pool2d_params){ .window = { 2, 2 }, .stride = { 1, 1 }, .padding = RF_PADDING_SAME },
-                           &layers[n++]));
-    OK(rf_layer_dropout(0.25f, 0, &layers[n++]));
-    OK(rf_layer_reshape(RF_SHAPE(-1, 3), &layers[n++]));
-    OK(rf_layer_dense(&(rf_dense_params){ .units = 5, .activation = RF_ACTIVATION_SIGMOID }, &layers[n++]));
-    OK(rf_layer_flatten(&layers[n++]));
-    OK(rf_layer_dense(&(rf_dense_params){ .units = 4, .activation = RF_ACTIVATION_RELU }, &layers[n++]));
-    OK(rf_layer_activation(RF_ACTIVATION_SOFTMAX, &layers[n++]));
-    OK(rf_model_create_sequential(strategy, layers, n, &input, &model));
-    return model;
-}
-
-static void onnx(void **state)
-{
-    (void)state;
-    enum { EXAMPLES = 3, INPUTS = 11 * 10 * 2 };
-    rf_strategy *one = open_devices("llvmpipe");
-    if (!one) skip();
-    rf_model *model = image_model(one);
-    float images[EXAMPLES * INPUTS];
-    fill_noise(images, EXAMPLES * INPUTS, 8);
-    const rf_array array = array_f32(RF_SHAPE(EXAMPLES, 11, 10, 2), images);
-    rf_dataset *raw, *data;
-    rf_array predictions;
-    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &raw));
-    OK(rf_dataset_batch(raw, EXAMPLES, false, &data));
-    OK(rf_model_predict(model, data, &predictions));
-    write_floats(in_folder("inputs"), images, EXAMPLES * INPUTS);
-    write_floats(in_folder("expected"), predictions.data, (size_t)rf_shape_count(predictions.shape));
-    OK(rf_model_export_onnx(model, in_folder("model.onnx")));
-    char command[900];
-    snprintf(command, sizeof(command), "'%s' '%s' %s/model.onnx %s/inputs %s/expected %d,11,10,2", PYTHON, ONNX_CHECKER,
-             folder, folder, folder, EXAMPLES);
-    const int status = system(command);
-    rf_array_free(&predictions);
-    rf_dataset_destroy(&data);
-    rf_dataset_destroy(&raw);
-    rf_model_destroy(&model);
-    rf_strategy_destroy(&one);
-    if (status == 77 * 256) skip();
-    assert_int_equal(status, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(safetensors), cmocka_unit_test(hostile_safetensors),
-        cmocka_unit_test(bombs),       cmocka_unit_test(npy),
-        cmocka_unit_test(models),      cmocka_unit_test(onnx),
+        cmocka_unit_test(safetensors),
+        cmocka_unit_test(hostile_safetensors),
+        cmocka_unit_test(bombs),
+        cmocka_unit_test(npy),
+        cmocka_unit_test(models),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exported ONNX files, held against somebody else's programs: writes models and what they should give, then lets
+ * check_onnx.py judge. Arguments: checker or runtime. Exits with 77 where that is not installed. */
+#include <sys/wait.h>
+
+#include <ringfire/interchange.h>
+
+#include "exec/case_data.h"
+#include "ops/ops.h"
+#include "run_state.h"
+#include "train/onnx.h"
+
+static char folder[64];
+static FILE *manifest;
+static uint32_t num_models;
+
+/* ---- the manifest ---- */
+
+static void write_bytes(const char *name, const void *data, size_t size)
+{
+    char path[300];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    fclose(file);
+}
+
+static const char *type_name(rf_dtype dtype)
+{
+    static const char *const names[RF_DTYPE_COUNT] = { [RF_F32] = "float32", [RF_I32] = "int32", [RF_U8] = "uint8" };
+    return names[dtype] ? names[dtype] : rf_dtype_name(dtype);
+}
+
+static void list_tensor(const char *model, const char *name, const rf_array *array, double rtol, double atol)
+{
+    char file[160];
+    snprintf(file, sizeof(file), "%s.%s", model, name);
+    write_bytes(file, array->data, (size_t)rf_shape_count(array->shape) * rf_dtype_size(array->dtype));
+    fprintf(manifest, "{\"name\":\"%s\",\"file\":\"%s\",\"type\":\"%s\",\"rtol\":%g,\"atol\":%g,\"shape\":[", name,
+            file, type_name(array->dtype), rtol, atol);
+    for (int32_t i = 0; i < array->shape.rank; i++)
+        fprintf(manifest, "%s%lld", i ? "," : "", (long long)array->shape.dim[i]);
+    fprintf(manifest, "]}");
+}
+
+/* `nodes`: how many of some operations there are, as members of a JSON object. */
+static void list_model(const char *model, const rf_array *in, const char *const *in_names, uint32_t num_in,
+                       const rf_array *out, const char *const *out_names, uint32_t num_out, double rtol, double atol,
+                       const char *nodes)
+{
+    fprintf(manifest, "%s{\"model\":\"%s\",\"nodes\":{%s},\"inputs\":[", num_models++ ? ",\n" : "", model, nodes);
+    for (uint32_t i = 0; i < num_in; i++) {
+        if (i) fprintf(manifest, ",");
+        list_tensor(model, in_names[i], &in[i], 0, 0);
+    }
+    fprintf(manifest, "],\"outputs\":[");
+    for (uint32_t i = 0; i < num_out; i++) {
+        if (i) fprintf(manifest, ",");
+        list_tensor(model, out_names[i], &out[i], rtol, atol);
+    }
+    fprintf(manifest, "]}");
+}
+
+/* ---- models ---- */
+
+/* Exports it, and lists it with what it predicts for noise. */
+static void list_predictions(rf_model *model, const char *name, rf_shape input, const char *nodes)
+{
+    static const char *const in_name = "input", *const out_name = "output";
+    const size_t count = (size_t)rf_shape_count(input);
+    float *values = calloc(count, sizeof(*values));
+    assert_non_null(values);
+    fill_noise(values, count, 8);
+    const rf_array array = array_f32(input, values);
+    rf_dataset *raw, *data;
+    rf_array predictions;
+    char path[200];
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &raw));
+    OK(rf_dataset_batch(raw, (uint32_t)input.dim[0], false, &data));
+    OK(rf_model_predict(model, data, &predictions));
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    OK(rf_model_export_onnx(model, path));
+    list_model(name, &array, &in_name, 1, &predictions, &out_name, 1, 1e-4, 1e-5, nodes);
+    rf_array_free(&predictions);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&raw);
+    free(values);
+}
+
+/* Odd sizes, so that SAME pads unevenly; layers and activations. */
+static rf_model *image_model(rf_strategy *strategy)
+{
+    rf_layer *layers[12];
+    rf_model *model;
+    const rf_shape input = RF_SHAPE(11, 10, 2);
+    uint32_t n = 0;
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 4,
+                                                  .kernel_size = { 3, 2 },
+                                                  .conv = { .padding = RF_PADDING_SAME, .stride = { 2, 1 } },
+                                                  .activation = RF_ACTIVATION_LEAKY_RELU },
+                       &layers[n++]));
+    OK(rf_layer_max_pool2d(&(rf_pool2d_params){ .window = { 3, 2 }, .stride = { 1, 2 }, .padding = RF_PADDING_SAME },
+                           &layers[n++]));
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 6,
+                                                  .kernel_size = { 2 },
+                                                  .conv = { .groups = 2,
+                                                            .dilation = { 2, 1 },
+                                                            .padding = RF_PADDING_EXPLICIT,
+                                                            .explicit_padding = { 1, 0, 2, 1 } },
+                                                  .activation = RF_ACTIVATION_GELU,
+                                                  .no_bias = true },
+                       &layers[n++]));
+    OK(rf_layer_activation(RF_ACTIVATION_TANH, &layers[n++]));
+    OK(rf_layer_avg_pool2d(&(rf_pool2d_params){ .window = { 2, 2 }, .stride = { 1, 1 }, .padding = RF_PADDING_SAME },
+                           &layers[n++]));
+    OK(rf_layer_dropout(0.25f, 0, &layers[n++]));
+    OK(rf_layer_reshape(RF_SHAPE(-1, 3), &layers[n++]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 5, .activation = RF_ACTIVATION_SIGMOID }, &layers[n++]));
+    OK(rf_layer_flatten(&layers[n++]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 4, .activation = RF_ACTIVATION_RELU }, &layers[n++]));
+    OK(rf_layer_activation(RF_ACTIVATION_SOFTMAX, &layers[n++]));
+    OK(rf_model_create_sequential(strategy, layers, n, &input, &model));
+    return model;
+}
+
+/* All of it with channels first: one transposition in, none out. */
+static rf_model *pooled_model(rf_strategy *strategy)
+{
+    rf_layer *layers[5];
+    rf_model *model;
+    const rf_shape input = RF_SHAPE(8, 8, 3);
+    uint32_t n = 0;
+    OK(rf_layer_conv2d(
+        &(rf_conv2d_layer_params){ .filters = 5, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU },
+        &layers[n++]));
+    OK(rf_layer_activation(RF_ACTIVATION_SOFTMAX, &layers[n++]));
+    OK(rf_layer_global_avg_pool2d(&layers[n++]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 3, .activation = RF_ACTIVATION_TANH }, &layers[n++]));
+    OK(rf_model_create_sequential(strategy, layers, n, &input, &model));
+    return model;
+}
+
+/* A block with a residual connection, two branches that meet, and what ONNX has of the rest, on images of either
+ * layout. */
+typedef struct parts {
+    rf_layer *stem, *left, *right, *head;
+    rf_variable *scale;
+} parts;
+
+static rf_tensor call_branches(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, void *user)
+{
+    static const int32_t channels[] = { 3 }, places[] = { 1, -2 }, rows[] = { 1 }, back[] = { 0, 2, 1, 3 };
+    static float offsets[] = { 0.5f, -0.25f, 0.125f, 1 };
+    const parts *p = user;
+    const rf_tensor raw = x;
+    x = rf_layer_call(t, model, p->stem, x, mode);
+    rf_tensor left = rf_layer_call(t, model, p->left, x, mode), right = rf_layer_call(t, model, p->right, x, mode);
+    left = rf_gelu(t, left, true);
+    right = rf_multiply(t, right, rf_variable_tensor(t, p->scale)); /* [4] on channels */
+    right = rf_add(t, right, rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(4), offsets }));
+    x = rf_add(t, x, rf_maximum(t, left, rf_minimum(t, right, rf_constant(t, 0.75f))));
+    /* over channels, over places with and without them, over rows alone */
+    const rf_tensor peak = rf_reduce_max(t, x, channels, 1, true), mean = rf_reduce_mean(t, x, places, 2, true);
+    x = rf_divide(t, rf_subtract(t, x, mean), rf_add(t, rf_exp(t, rf_negative(t, peak)), rf_constant(t, 1)));
+    const rf_tensor columns = rf_reduce_sum(t, x, rows, 1, false);                                 /* [n, w, c] */
+    const rf_tensor turned = rf_transpose(t, x, back);                                             /* [n, w, h, c] */
+    const rf_tensor sums = rf_cumsum(t, rf_reduce_sum(t, turned, channels, 1, false), true, true); /* [n, w, h] */
+    const rf_tensor mixed = rf_matmul(t, sums, columns, true, false);                              /* [n, h, c] */
+    const rf_tensor best = rf_one_hot(t, rf_argmax(t, rf_log_softmax(t, mixed)), 4);
+    const rf_tensor batch = rf_sqrt(t, rf_global_batch_size(t));
+    rf_tensor y = rf_add(t, rf_flatten(t, rf_multiply(t, mixed, best)), batch);
+    y = rf_layer_call(t, model, p->head, y, mode);
+    const rf_tensor skip = rf_reduce_mean(t, rf_square(t, raw), NULL, 0, false);
+    return rf_add(t, y, rf_stop_gradient(t, rf_abs(t, skip)));
+}
+
+static rf_model *branched_model(rf_strategy *strategy, parts *p)
+{
+    rf_model *model;
+    const rf_conv2d_params same = { .padding = RF_PADDING_SAME };
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .name = "stem", .filters = 4, .kernel_size = { 3 }, .conv = same },
+                       &p->stem));
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .name = "left", .filters = 4, .kernel_size = { 3 }, .conv = same },
+                       &p->left));
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .name = "right", .filters = 4, .kernel_size = { 1 }, .conv = same },
+                       &p->right));
+    OK(rf_layer_dense(&(rf_dense_params){ .name = "head", .units = 3 }, &p->head));
+    const rf_variable_params scale = { .name = "stem/kernel",
+                                       .shape = RF_SHAPE(4),
+                                       .initializer = { RF_INIT_RANDOM_NORMAL, 0, 1, 3 } };
+    OK(rf_variable_create(strategy, &scale, &p->scale)); /* of a layer's name, on purpose */
+    OK(rf_model_create_custom(strategy, call_branches, p, &model));
+    OK(rf_model_add_layer(model, p->stem));
+    OK(rf_model_add_layer(model, p->left));
+    OK(rf_model_add_layer(model, p->right));
+    OK(rf_model_add_layer(model, p->head));
+    OK(rf_model_build(model, RF_SHAPE(6, 5, 2)));
+    return model;
+}
+
+static void models(void **state)
+{
+    (void)state;
+    rf_strategy *one = open_devices("llvmpipe");
+    if (!one) skip();
+    rf_model *model = image_model(one);
+    list_predictions(model, "layers.onnx", RF_SHAPE(3, 11, 10, 2),
+                     "\"Transpose\":2,\"Conv\":2,\"Add\":3,\"MatMul\":2,\"Reshape\":2");
+    rf_model_destroy(&model);
+    model = pooled_model(one);
+    list_predictions(model, "pooled.onnx", RF_SHAPE(2, 8, 8, 3), "\"Transpose\":1,\"GlobalAveragePool\":1,\"Add\":1");
+    rf_model_destroy(&model);
+    parts p;
+    model = branched_model(one, &p);
+    list_predictions(model, "branches.onnx", RF_SHAPE(5, 6, 5, 2), "\"Conv\":3,\"GlobalAveragePool\":1");
+    rf_model_destroy(&model);
+    rf_variable_destroy(&p.scale);
+    rf_strategy_destroy(&one);
+}
+
+static rf_tensor sparse_loss(rf_trace *t, rf_tensor x, void *user)
+{
+    (void)user;
+    return rf_sparse_categorical_crossentropy(t, rf_argmax(t, x), x, true);
+}
+
+static void what_has_no_form_is_named(void **state)
+{
+    (void)state;
+    rf_strategy *one = open_devices("llvmpipe");
+    if (!one) skip();
+    rf_layer *layer;
+    rf_model *model;
+    const rf_shape input = RF_SHAPE(3);
+    OK(rf_layer_lambda(sparse_loss, NULL, &layer));
+    OK(rf_model_create_sequential(one, &layer, 1, &input, &model));
+    FAILS(rf_model_export_onnx(model, "/nonexistent/x"), RF_ERROR_UNSUPPORTED,
+          "rf_model_export_onnx: operation 'sparse_crossentropy' has no form in ONNX");
+    rf_model_destroy(&model);
+    rf_strategy_destroy(&one);
+}
+
+/* ---- operations ---- */
+
+/* Gradients, losses, random numbers and updates. A new op has to be written, or to be listed here. */
+static const char *const without_form[] = {
+    "conv2d_data_grad", "conv2d_filter_grad",  "max_pool2d_grad",
+    "avg_pool2d_grad",  "mean_scale",          "softmax_grad",
+    "log_softmax_grad", "sparse_crossentropy", "sparse_crossentropy_grad",
+    "crossentropy",     "crossentropy_grad",   "accuracy",
+    "dropout",          "dropout_grad",        "sgd_update",
+    "momentum_update",  "adam_update",         "rmsprop_update",
+    "accumulate",       "metric_accumulate",
+};
+
+static bool has_form(const rf_op *op)
+{
+    for (size_t i = 0; i < sizeof(without_form) / sizeof(without_form[0]); i++)
+        if (strcmp(op->name, without_form[i]) == 0) return false;
+    return true;
+}
+
+/* What does not fit an integer is saturated here and anything there. */
+static bool saturates(const rf_op *op, const rf_op_case *c)
+{
+    return op == &rf_op_cast && (strstr(c->name, "huge") || strstr(c->name, "_to_u8"));
+}
+
+static void one_case(const rf_op *op, const rf_op_case *c)
+{
+    static const char *const in_names[] = { "a", "b", "c", "d", "e", "f", "g", "h" }, *const out_name = "y";
+    rf_case_data data;
+    rf_inference_graph g = { .num_inputs = c->n_in, .num_outputs = 1, .output_names = { out_name } };
+    rf_value out[RF_MAX_OUTPUTS];
+    char name[120], path[250];
+    OK(rf_case_data_make(op, c, 1, &data));
+    OK(op->reference(&data.call, data.in, data.out));
+    OK(rf_graph_create(rf_ops_core(), &g.graph));
+    rf_array in[RF_MAX_INPUTS];
+    for (uint32_t i = 0; i < c->n_in; i++) {
+        OK(rf_graph_input(g.graph, i, data.call.in[i], &g.inputs[i]));
+        g.input_names[i] = in_names[i];
+        in[i] = (rf_array){ data.call.in[i].dtype, data.call.in[i].shape, data.in[i] };
+    }
+    OK(rf_graph_add(g.graph, op, data.attr, g.inputs, c->n_in, out));
+    g.outputs[0] = out[0];
+    OK(rf_inference_graph_finish(&g, false));
+    snprintf(name, sizeof(name), "%s_%u.onnx", op->name, num_models);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    const rf_result r = rf_onnx_write(&g, path);
+    if (has_form(op) && r < 0) fail_msg("%s/%s: %s", op->name, c->name, rf_error_message());
+    if (!has_form(op)) {
+        if (r != RF_ERROR_UNSUPPORTED || !strstr(rf_error_message(), op->name)) fail_msg("%s is written", op->name);
+    } else {
+        const rf_array y = { data.call.out[0].dtype, data.call.out[0].shape, data.out[0] };
+        list_model(name, in, in_names, c->n_in, &y, &out_name, 1, c->rtol + 1e-5, c->atol + 1e-6, "");
+    }
+    rf_inference_graph_free(&g);
+    rf_case_data_free(&data);
+}
+
+static void operations(void **state)
+{
+    (void)state;
+    uint32_t count;
+    const rf_op *const *ops = rf_ops_all(&count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (ops[i]->mutates) continue;
+        uint32_t cases = 0;
+        for (uint32_t k = 0; k < ops[i]->num_cases; k++) {
+            const rf_op_case *c = &ops[i]->cases[k];
+            double elements = 0;
+            for (uint32_t j = 0; j < c->n_in; j++) elements += (double)rf_shape_count(c->in[j].desc.shape);
+            if (c->large || c->benchmark || elements > 200000 || saturates(ops[i], c)) continue;
+            one_case(ops[i], c);
+            cases++;
+        }
+        if (cases == 0) fail_msg("%s has no case", ops[i]->name);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models),
+        cmocka_unit_test(what_has_no_form_is_named),
+        cmocka_unit_test(operations),
+    };
+    char path[200], command[900];
+    if (argc != 2) return 2;
+    scratch(folder);
+    snprintf(path, sizeof(path), "%s/manifest.json", folder);
+    manifest = fopen(path, "w");
+    if (!manifest) return 1;
+    fputs("[", manifest);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    fputs("]", manifest);
+    fclose(manifest);
+    fflush(stdout);
+    snprintf(command, sizeof(command), "%s %s %s %s", PYTHON, ONNX_CHECKER, argv[1], folder);
+    if (failed == 0) {
+        const int status = system(command);
+        failed = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    }
+    scratch_remove(folder);
+    return failed;
+}
