@@ -179,7 +179,8 @@ RF_API RF_MUST_USE rf_result rf_model_save_weights(rf_model *model, const char *
 /** Sets the weights of a built model from any file that holds them as "model/<variable>": all or none. */
 RF_API RF_MUST_USE rf_result rf_model_load_weights(rf_model *model, const char *path);
 /** Saves a sequential model that is built: its layers, weights, and where it is compiled optimizer, loss and metrics.
- *  @return RF_ERROR_UNSUPPORTED names a layer that is code (lambda), or says that the model is. */
+ *  @return RF_ERROR_UNSUPPORTED names a layer that is code (lambda), or says that the model is: save its weights
+ *  (rf_model_save_weights()) to train on, export it (rf_model_export()) to use it. */
 RF_API RF_MUST_USE rf_result rf_model_save(rf_model *model, const char *path, const rf_save_params *params);
 /** Makes the model on any strategy. A compiled one owns its optimizer. Evaluates as the saved one did; training goes on. */
 RF_API RF_MUST_USE rf_result rf_model_load(rf_strategy *strategy, const char *path, rf_model **out);
@@ -190,7 +191,13 @@ RF_API rf_optimizer *rf_model_optimizer(const rf_model *model);
 
 typedef struct rf_inference rf_inference;
 
-/** Writes a sequential model for use without training: layers, weights and the signature. */
+/**
+ * Writes a built model for use without training: the graph that its forward pass comes to with training off, weights and
+ * constants. Sequential or not: what layers and functions compute is in the graph, their code is not needed again. Variables
+ * keep the values that they have now. The model is traced once more, its function called. Blocking, not async; collective.
+ * @return RF_ERROR_UNSUPPORTED where the forward pass updates state; RF_ERROR_INVALID_ARGUMENT where a shape in it is fixed to
+ * one size of the batch.
+ */
 RF_API RF_MUST_USE rf_result rf_model_export(rf_model *model, const char *path, const rf_save_params *params);
 
 typedef struct rf_inference_params {
@@ -200,9 +207,10 @@ typedef struct rf_inference_params {
 /** Loads what rf_model_export() or rf_model_save() wrote. */
 RF_API RF_MUST_USE rf_result rf_inference_load(const char *path, const rf_inference_params *params, rf_inference **out);
 RF_API void rf_inference_destroy(rf_inference **inference);
-/** Type and shape of input and output; dim[0], the batch, is -1. Either may be NULL. */
+/** Type and shape of input and output; dimensions that depend on the batch, such as dim[0], are -1. Either may be NULL. */
 RF_API void rf_inference_signature(const rf_inference *inference, rf_array *input, rf_array *output);
-/** Runs a batch of any size. `input` is f32 [n, ...]; `output->data` is the caller's: rf_array_free(). Blocking. */
+/** Runs a batch of any size. `input` has the signature's type and shape; `output->data` is the caller's: rf_array_free(). No
+ *  rows give no rows, at once (`input->data` may be NULL then). Blocking. */
 RF_API RF_MUST_USE rf_result rf_inference_run(rf_inference *inference, const rf_array *input, rf_array *output);
 
 #ifdef __cplusplus

@@ -43,8 +43,9 @@ RF_API RF_MUST_USE rf_result rf_npy_read(const char *path, rf_array *out);
 RF_API RF_MUST_USE rf_result rf_model_export_safetensors(rf_model *model, const char *path);
 RF_API RF_MUST_USE rf_result rf_model_import_safetensors(rf_model *model, const char *path);
 
-/** A sequential model as an ONNX graph for inference (IR 8, opset 13): "input" and "output" have the shapes that they have
- *  here, images [n, h, w, c]; n is open. @return RF_ERROR_UNSUPPORTED names a layer that is code. */
+/** A built model, sequential or not, as an ONNX graph for inference (IR 8, opset 13): "input" and "output" have the types and
+ *  shapes that they have here, images [n, h, w, c]; n is open. Casts to integers agree for numbers that the integers can hold.
+ *  Collective. @return RF_ERROR_UNSUPPORTED names an operation that has no form there (losses, gradients). */
 RF_API RF_MUST_USE rf_result rf_model_export_onnx(rf_model *model, const char *path);
 
 #ifdef __cplusplus

@@ -67,16 +67,17 @@ const rf_op *rf_ops_find(const char *name)
     return NULL;
 }
 
+const char *const rf_padding_names[] = { "valid", "same", "explicit" };
+const char *const rf_activation_names[] = { "linear", "relu", "leaky_relu", "sigmoid", "tanh", "gelu", "softmax" };
+
 const char *rf_padding_name(uint32_t padding)
 {
-    static const char *const names[] = { "valid", "same", "explicit" };
-    return padding < sizeof(names) / sizeof(names[0]) ? names[padding] : "?";
+    return padding <= RF_PADDING_EXPLICIT ? rf_padding_names[padding] : "?";
 }
 
 const char *rf_activation_name(uint32_t activation)
 {
-    static const char *const names[] = { "linear", "relu", "leaky_relu", "sigmoid", "tanh", "gelu", "softmax" };
-    return activation < sizeof(names) / sizeof(names[0]) ? names[activation] : "?";
+    return activation <= RF_ACTIVATION_SOFTMAX ? rf_activation_names[activation] : "?";
 }
 
 static rf_result add(rf_graph *graph, rf_value a, rf_value b, rf_value *out)

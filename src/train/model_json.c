@@ -3,14 +3,13 @@
 
 #include <string.h>
 
+#include "ops/ops.h"
 #include "train/compile.h"
 #include "train/optimizer.h"
 
 enum { MOST_LAYERS = 4096, MOST_INPUTS = 1 << 26 /* elements of an example */ };
 
 #define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
-static const char *const activation_names[] = { "linear", "relu", "leaky_relu", "sigmoid", "tanh", "gelu", "softmax" };
-static const char *const padding_names[] = { "valid", "same", "explicit" };
 static const char *const initializer_names[] = { "glorot_uniform", "glorot_normal", "he_uniform",
                                                  "he_normal",      "random_normal", "random_uniform",
                                                  "zeros",          "ones",          "constant" };
@@ -93,7 +92,7 @@ static rf_result set(json_t *object, const char *name, json_t *value)
 /* What dense and convolution have in common. */
 static rf_result affine_to_json(const rf_layer *layer, const rf_affine *affine, json_t *object)
 {
-    RF_TRY(set(object, "activation", json_string(activation_names[affine->activation])));
+    RF_TRY(set(object, "activation", json_string(rf_activation_names[affine->activation])));
     RF_TRY(set(object, "use_bias", json_boolean(affine->use_bias)));
     RF_TRY(set(object, "kernel_initializer", initializer_to_json(&affine->kernel_initializer)));
     RF_TRY(set(object, "bias_initializer", initializer_to_json(&affine->bias_initializer)));
@@ -113,7 +112,7 @@ static rf_result affine_from_json(const json_t *object, affine_fields *out)
     *out = (affine_fields){ .use_bias = true, .bias.kind = RF_INIT_ZEROS };
     double l1 = 0, l2 = 0;
     const json_t *regularizer = json_object_get(object, "kernel_regularizer");
-    RF_TRY(rf_json_choice(object, "activation", activation_names, COUNT(activation_names), &out->activation));
+    RF_TRY(rf_json_choice(object, "activation", rf_activation_names, COUNT(rf_activation_names), &out->activation));
     RF_TRY(rf_json_bool(object, "use_bias", &out->use_bias));
     RF_TRY(initializer_from_json(object, "kernel_initializer", &out->kernel));
     RF_TRY(initializer_from_json(object, "bias_initializer", &out->bias));
@@ -150,7 +149,7 @@ static rf_result conv2d_to_json(const rf_layer *layer, json_t *object)
     const rf_conv2d_params *c = &layer->u.conv2d.conv;
     RF_TRY(set(object, "filters", json_integer(layer->u.conv2d.filters)));
     RF_TRY(set(object, "kernel_size", pair_to_json(layer->u.conv2d.kernel_size)));
-    RF_TRY(set(object, "padding", json_string(padding_names[c->padding])));
+    RF_TRY(set(object, "padding", json_string(rf_padding_names[c->padding])));
     RF_TRY(set(object, "stride", pair_to_json(c->stride)));
     RF_TRY(set(object, "dilation", pair_to_json(c->dilation)));
     RF_TRY(set(object, "groups", json_integer(c->groups)));
@@ -167,7 +166,7 @@ static rf_result conv2d_from_json(const json_t *object, const char *name, rf_lay
     rf_conv2d_layer_params p = { .name = name };
     RF_TRY(rf_json_i32(object, "filters", &p.filters));
     RF_TRY(pair_from_json(object, "kernel_size", p.kernel_size, 2));
-    RF_TRY(rf_json_choice(object, "padding", padding_names, COUNT(padding_names), &padding));
+    RF_TRY(rf_json_choice(object, "padding", rf_padding_names, COUNT(rf_padding_names), &padding));
     RF_TRY(pair_from_json(object, "stride", p.conv.stride, 2));
     RF_TRY(pair_from_json(object, "dilation", p.conv.dilation, 2));
     RF_TRY(rf_json_i32(object, "groups", &p.conv.groups));
@@ -187,7 +186,7 @@ static rf_result pool_to_json(const rf_layer *layer, json_t *object)
     const rf_pool2d_params *p = &layer->u.pool;
     RF_TRY(set(object, "window", pair_to_json(p->window)));
     RF_TRY(set(object, "stride", pair_to_json(p->stride)));
-    RF_TRY(set(object, "padding", json_string(padding_names[p->padding])));
+    RF_TRY(set(object, "padding", json_string(rf_padding_names[p->padding])));
     return set(object, "explicit_padding",
                json_pack("[i, i, i, i]", p->explicit_padding[0], p->explicit_padding[1], p->explicit_padding[2],
                          p->explicit_padding[3]));
@@ -198,7 +197,7 @@ static rf_result pool_fields(const json_t *object, rf_pool2d_params *p)
     int padding = 0;
     RF_TRY(pair_from_json(object, "window", p->window, 2));
     RF_TRY(pair_from_json(object, "stride", p->stride, 2));
-    RF_TRY(rf_json_choice(object, "padding", padding_names, COUNT(padding_names), &padding));
+    RF_TRY(rf_json_choice(object, "padding", rf_padding_names, COUNT(rf_padding_names), &padding));
     RF_TRY(pair_from_json(object, "explicit_padding", p->explicit_padding, 4));
     p->padding = (rf_padding)padding;
     return RF_OK;
@@ -256,14 +255,14 @@ static rf_result reshape_from_json(const json_t *object, const char *name, rf_la
 
 static rf_result activation_to_json(const rf_layer *layer, json_t *object)
 {
-    return set(object, "activation", json_string(activation_names[layer->u.activation]));
+    return set(object, "activation", json_string(rf_activation_names[layer->u.activation]));
 }
 
 static rf_result activation_from_json(const json_t *object, const char *name, rf_layer **out)
 {
     (void)name;
     int activation = 0;
-    RF_TRY(rf_json_choice(object, "activation", activation_names, COUNT(activation_names), &activation));
+    RF_TRY(rf_json_choice(object, "activation", rf_activation_names, COUNT(rf_activation_names), &activation));
     return rf_layer_activation((rf_activation)activation, out);
 }
 

@@ -153,5 +153,40 @@ def call_header():
         seed("call_header", name, bytes(at) + b"\x55")
 
 
-for make in safetensors, npy, idx, model, trace, text_files, wire, call_header:
+def graph():
+    def desc(*shape, dtype="f32"):
+        return {"dtype": dtype, "shape": list(shape)}
+    def node(op, inputs, out, **attributes):
+        return {"op": op, "in": inputs, "attributes": attributes, "out": [out]}
+    def text(leaves, nodes):
+        last = len(leaves) + len(nodes) - 1
+        return compact({"version": 1, "leaves": leaves, "nodes": nodes, "outputs": [{"name": "output", "value": last}]})
+    image = {"kind": "input", "name": "input", **desc(-1, 8, 8, 2)}
+    kernel = {"kind": "variable", "name": "conv2d/kernel", "tensor": "model/conv2d/kernel", **desc(3, 3, 2, 4)}
+    bias = {"kind": "variable", "name": "conv2d/bias", "tensor": "model/conv2d/bias", **desc(4)}
+    seed("graph", "image", text([image, kernel, bias], [
+        node("conv2d", [0, 1], desc(-1, 8, 8, 4), padding="same", stride=[1, 1], dilation=[1, 1], groups=1),
+        node("bias_add", [3, 2], desc(-1, 8, 8, 4)),
+        node("elementwise", [4], desc(-1, 8, 8, 4), n_steps=1, fn=["leaky_relu"], imm=[0.2]),
+        node("max_pool2d", [5], desc(-1, 4, 4, 4), window=[2, 2], stride=[2, 2]),
+        node("reduce", [6], desc(-1, 4), kind="mean", axes_mask=6),
+        node("softmax", [7], desc(-1, 4))]))
+    row = {"kind": "input", "name": "input", **desc(-1, 6)}
+    weight = {"kind": "constant", "tensor": "constant/2", **desc(5, 6)}
+    seed("graph", "row", text([row, weight, {"kind": "global_batch", "name": "global_batch", **desc()}], [
+        node("matmul", [0, 1], desc(-1, 5), transpose_b=1),
+        node("elementwise", [3, 2], desc(-1, 5), n_steps=2, fn=["divide", "add"], a=[0, 2], b=[1, 0]),
+        node("reshape", [4], desc(-1, 1, 5), rank=3, dim=[-1, 1, 5]),
+        node("transpose", [5], desc(5, -1, 1), perm=[2, 0, 1]),
+        node("cumsum", [6], desc(5, -1, 1), reverse=1),
+        node("fill_like", [7], desc(5, -1, 1), value="-inf"),
+        node("broadcast_like", [2, 8], desc(5, -1, 1))]))
+    words = {"kind": "input", "name": "input", **desc(-1, 3, dtype="i32")}
+    seed("graph", "words", text([words], [
+        node("one_hot", [0], desc(-1, 3, 9), depth=9),
+        node("argmax", [1], desc(-1, 3, dtype="i32")),
+        node("cast", [2], desc(-1, 3, dtype="u8"), dtype="u8")]))
+
+
+for make in graph, safetensors, npy, idx, model, trace, text_files, wire, call_header:
     make()

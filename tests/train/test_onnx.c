@@ -338,7 +338,7 @@ int main(int argc, char **argv)
     fputs("]", manifest);
     fclose(manifest);
     fflush(stdout);
-    snprintf(command, sizeof(command), "%s %s %s %s", PYTHON, ONNX_CHECKER, argv[1], folder);
+    snprintf(command, sizeof(command), "'%s' '%s' %s '%s'", PYTHON, ONNX_CHECKER, argv[1], folder);
     if (failed == 0) {
         const int status = system(command);
         failed = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
