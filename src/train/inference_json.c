@@ -280,7 +280,7 @@ static rf_result read_leaf(reader *r, const json_t *object)
     static const char global_batch; /* an identity */
     rf_tensor_desc desc;
     rf_shape shape;
-    rf_value v;
+    rf_value v = 0;
     int kind = NUM_KINDS;
     RF_TRY(rf_json_choice(object, "kind", kind_names, NUM_KINDS, &kind));
     RF_TRY(desc_from_json(object, &desc, &shape));

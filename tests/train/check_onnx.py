@@ -39,7 +39,7 @@ const read = (file, type) => {
   return new arrays[type](b.buffer.slice(b.byteOffset, b.byteOffset + b.length));
 };
 async function run(m) {
-  const s = await ort.InferenceSession.create(path.join(folder, m.model)), feeds = {};
+  const s = await ort.InferenceSession.create(path.join(folder, m.model), { intraOpNumThreads: 1, interOpNumThreads: 1 }), feeds = {};
   for (const i of m.inputs) feeds[i.name] = new ort.Tensor(i.type, read(i.file, i.type), i.shape);
   const results = await s.run(feeds);
   let worst = 0;
