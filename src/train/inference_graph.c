@@ -148,7 +148,7 @@ rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
     batch->shape.dim[0] = (int64_t)RF_INFERENCE_BATCH * rf_strategy_num_replicas_in_sync(model->strategy);
     for (int32_t i = 0; i < example.rank; i++) batch->shape.dim[i + 1] = example.dim[i];
     batch->data = rf_calloc((size_t)rf_shape_count(batch->shape), rf_dtype_size(batch->dtype));
-    if (!batch->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!batch->data) return rf_strategy_give_up(model->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
 
     rf_error_record before;
     rf_error_save(&before);
@@ -162,6 +162,8 @@ rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
         (void)rf_error_restore(&before);
         r = RF_OK;
     }
+    /* All other failures are everybody's: the graph is the same on all workers. */
+    if (r == RF_ERROR_OUT_OF_HOST_MEMORY) r = rf_strategy_give_up(model->strategy, r);
     rf_function_destroy(&function);
     rf_free(batch->data);
     return r;
