@@ -61,7 +61,7 @@ typedef struct rf_attr_field {
     const char *(*choice)(uint32_t number);
 } rf_attr_field;
 
-/* Rows of a table. `member` may be an array's first element: RF_ATTR_FIELDS(t, stride[0], "stride", 2, ...). */
+/* Rows of a table. `member` may be an array's first element: RF_ATTR_INTS(t, stride[0], "stride", 2, ...). */
 #define RF_ATTR_ROW(type, member, label, kind, n, gap, ...)                                                             \
     { label, kind, offsetof(type, member), sizeof(((type *)0)->member), n, gap, __VA_ARGS__ }
 #define RF_ATTR_INT(type, member, least, most) RF_ATTR_INTS(type, member, #member, 1, least, most)
