@@ -199,6 +199,22 @@ static rf_model *branched_model(rf_strategy *strategy, parts *p)
     return model;
 }
 
+/* What comes out is what went in, or an image: names and layouts of outputs. */
+static void single_layers(rf_strategy *strategy)
+{
+    rf_layer *layer;
+    rf_model *model;
+    const rf_shape image = RF_SHAPE(4, 4, 2);
+    OK(rf_layer_dropout(0.5f, 0, &layer));
+    OK(rf_model_create_sequential(strategy, &layer, 1, &image, &model));
+    list_predictions(model, "nothing.onnx", RF_SHAPE(2, 4, 4, 2), "\"Identity\":1");
+    rf_model_destroy(&model);
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 3, .kernel_size = { 2 } }, &layer));
+    OK(rf_model_create_sequential(strategy, &layer, 1, &image, &model));
+    list_predictions(model, "image.onnx", RF_SHAPE(2, 4, 4, 2), "\"Transpose\":2,\"Conv\":1,\"Add\":0");
+    rf_model_destroy(&model);
+}
+
 static void models(void **state)
 {
     (void)state;
@@ -211,6 +227,7 @@ static void models(void **state)
     model = pooled_model(one);
     list_predictions(model, "pooled.onnx", RF_SHAPE(2, 8, 8, 3), "\"Transpose\":1,\"GlobalAveragePool\":1,\"Add\":1");
     rf_model_destroy(&model);
+    single_layers(one);
     parts p;
     model = branched_model(one, &p);
     list_predictions(model, "branches.onnx", RF_SHAPE(5, 6, 5, 2), "\"Conv\":3,\"GlobalAveragePool\":1");
