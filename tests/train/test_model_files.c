@@ -16,7 +16,7 @@ static rf_result save(rf_model *model)
 {
     TRY(rf_model_save(model, "net.rfck", NULL));             /* layers, weights, and how it is trained */
     TRY(rf_model_save_weights(model, "weights.rfck", NULL)); /* only the numbers */
-    TRY(rf_model_export(model, "inference.rfck", NULL));     /* layers and weights, to be used */
+    TRY(rf_model_export(model, "inference.rfck", NULL));     /* what predicts, to be used */
     return RF_OK;
 }
 
