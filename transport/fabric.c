@@ -17,12 +17,13 @@
 static rf_result check(const rf_fabric *f, int error, const char *what)
 {
     if (error == 0) return RF_OK;
-    return RF_FAIL_FABRIC(RF_ERROR_IO, error, "libfabric provider %s: %s: %s", f->provider, what, fi_strerror(-error));
+    return RF_FAIL_FABRIC(RF_ERROR_IO, error, "libfabric provider %s: %s: %s", f->provider, what,
+                          rf_fi.strerror(-error));
 }
 
 static rf_result open_domain(rf_fabric *f, uint32_t num_links)
 {
-    RF_TRY(check(f, fi_fabric(f->info->fabric_attr, &f->fabric, NULL), "no fabric"));
+    RF_TRY(check(f, rf_fi.fabric(f->info->fabric_attr, &f->fabric, NULL), "no fabric"));
     struct fi_eq_attr eq = { .wait_obj = FI_WAIT_UNSPEC };
     RF_TRY(check(f, fi_eq_open(f->fabric, &eq, &f->events, NULL), "no event queue"));
     RF_TRY(check(f, fi_domain(f->fabric, f->info, &f->domain, NULL), "no domain"));
@@ -129,7 +130,7 @@ void rf_fabric_destroy(rf_fabric **fabric)
     if (f->domain) fi_close(&f->domain->fid);
     if (f->events) fi_close(&f->events->fid);
     if (f->fabric) fi_close(&f->fabric->fid);
-    if (f->info) fi_freeinfo(f->info);
+    if (f->info) rf_fi.freeinfo(f->info);
     if (f->wake_fd >= 0) close(f->wake_fd);
     rf_free(f->links);
     rf_free(f->cards);
@@ -151,7 +152,7 @@ rf_result rf_fabric_register(rf_fabric *f, const void *data, size_t size, rf_fab
     if (error != 0)
         return RF_FAIL_FABRIC(RF_ERROR_IO, error,
                               "libfabric provider %s: %zu bytes cannot be registered (%s); see ulimit -l", f->provider,
-                              size, fi_strerror(-error));
+                              size, rf_fi.strerror(-error));
     out->descriptor = fi_mr_desc(out->registration);
     return RF_OK;
 }
@@ -167,7 +168,7 @@ static rf_result posted(uint32_t peer, ssize_t error)
     if (error == 0) return RF_OK;
     if (error == -FI_EAGAIN) return RF_END;
     return RF_FAIL_FABRIC(RF_ERROR_PEER_LOST, error, "data connection with rank %u: %s", peer,
-                          fi_strerror((int)-error));
+                          rf_fi.strerror((int)-error));
 }
 
 static struct fid_ep *endpoint(rf_fabric *f, uint32_t peer)
@@ -202,10 +203,10 @@ static rf_result read_error(rf_fabric *f, rf_fabric_op **done, uint32_t *count)
     if (n == -FI_EAGAIN) return RF_OK;
     if (n < 0 || !error.op_context)
         return RF_FAIL_FABRIC(RF_ERROR_IO, n, "libfabric provider %s: completion queue: %s", f->provider,
-                              fi_strerror(n < 0 ? (int)-n : error.err));
+                              rf_fi.strerror(n < 0 ? (int)-n : error.err));
     rf_fabric_op *op = error.op_context;
     op->error = error.err ? error.err : FI_EIO;
-    snprintf(op->detail, sizeof(op->detail), "%s", fi_strerror(op->error));
+    snprintf(op->detail, sizeof(op->detail), "%s", rf_fi.strerror(op->error));
     done[(*count)++] = op;
     return RF_OK;
 }
@@ -219,7 +220,7 @@ rf_result rf_fabric_poll(rf_fabric *f, rf_fabric_op **done, uint32_t max, uint32
     if (n == -FI_EAVAIL) return read_error(f, done, count);
     if (n < 0)
         return RF_FAIL_FABRIC(RF_ERROR_IO, n, "libfabric provider %s: completion queue: %s", f->provider,
-                              fi_strerror((int)-n));
+                              rf_fi.strerror((int)-n));
     for (ssize_t i = 0; i < n; i++) {
         rf_fabric_op *op = entries[i].op_context;
         op->size = entries[i].len;

@@ -74,7 +74,7 @@ static rf_result open_endpoint(rf_fabric *f, uint32_t peer, struct fi_info *info
     if (error == 0) error = fi_enable(link->endpoint);
     if (error == 0) return RF_OK;
     return RF_FAIL_FABRIC(RF_ERROR_IO, error, "data connection with rank %u: no %s endpoint (%s)", peer, f->provider,
-                          fi_strerror(-error));
+                          rf_fi.strerror(-error));
 }
 
 static void drop_endpoint(rf_link *link)
@@ -87,7 +87,7 @@ static rf_result call_peer(rf_fabric *f, uint32_t peer)
 {
     rf_link *link = &f->links[peer];
     const rf_fabric_card *card = &f->cards[peer];
-    struct fi_info *info = fi_dupinfo(f->info);
+    struct fi_info *info = rf_fi.dupinfo(f->info);
     if (!info) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for libfabric");
     free(info->dest_addr);
     info->dest_addrlen = 0;
@@ -100,7 +100,7 @@ static rf_result call_peer(rf_fabric *f, uint32_t peer)
         info->dest_addrlen = card->address_size;
         r = open_endpoint(f, peer, info);
     }
-    fi_freeinfo(info);
+    rf_fi.freeinfo(info);
     if (r < 0) return r;
     token mine;
     make_token(f, f->rank, peer, &mine);
@@ -110,7 +110,7 @@ static rf_result call_peer(rf_fabric *f, uint32_t peer)
         return RF_OK;
     }
     drop_endpoint(link);
-    return RF_FAIL_FABRIC(RF_ERROR_IO, error, "data connection with rank %u: %s", peer, fi_strerror(-error));
+    return RF_FAIL_FABRIC(RF_ERROR_IO, error, "data connection with rank %u: %s", peer, rf_fi.strerror(-error));
 }
 
 /* The rank that may connect with this token, or UINT32_MAX. */
@@ -137,7 +137,7 @@ static rf_result answer(rf_fabric *f, struct fi_info *info, const void *data, si
     RF_TRY(open_endpoint(f, peer, info));
     const int error = fi_accept(f->links[peer].endpoint, NULL, 0);
     if (error != 0)
-        return RF_FAIL_FABRIC(RF_ERROR_IO, error, "data connection with rank %u: %s", peer, fi_strerror(-error));
+        return RF_FAIL_FABRIC(RF_ERROR_IO, error, "data connection with rank %u: %s", peer, rf_fi.strerror(-error));
     f->links[peer].state = RF_LINK_CONNECTING;
     return RF_OK;
 }
@@ -175,13 +175,13 @@ static rf_result handle_event(rf_fabric *f)
     }
     if (n == -FI_EAGAIN || n == -FI_EINTR) return RF_END;
     if (n < (ssize_t)sizeof(event.entry))
-        return RF_FAIL_FABRIC(RF_ERROR_IO, n, "data connections: event queue: %s", fi_strerror((int)-n));
+        return RF_FAIL_FABRIC(RF_ERROR_IO, n, "data connections: event queue: %s", rf_fi.strerror((int)-n));
     uint32_t peer;
     rf_link *link;
     switch (kind) {
     case FI_CONNREQ: {
         const rf_result r = answer(f, event.entry.info, event.entry.data, (size_t)n - sizeof(event.entry));
-        fi_freeinfo(event.entry.info);
+        rf_fi.freeinfo(event.entry.info);
         return r;
     }
     case FI_CONNECTED:

@@ -13,6 +13,21 @@
 #define RF_FABRIC_NONCE 16
 #define RF_FABRIC_ADDRESS 128
 
+/* libfabric's functions with symbols of their own; all others are calls through its tables. Set by rf_libfabric_open().
+ */
+typedef struct rf_libfabric {
+    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+                   struct fi_info **info);
+    struct fi_info *(*dupinfo)(const struct fi_info *info); /* of NULL: an empty one */
+    void (*freeinfo)(struct fi_info *info);
+    int (*fabric)(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
+    const char *(*strerror)(int error);
+} rf_libfabric;
+extern rf_libfabric rf_fi;
+/* Opens the library once for the process; signal handlers stay as they are. RF_ERROR_UNSUPPORTED: not installed. From
+ * any thread. */
+rf_result rf_libfabric_open(void);
+
 /* What a rank tells all others before they connect. */
 typedef struct rf_fabric_card {
     uint32_t address_size;

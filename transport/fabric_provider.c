@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which libfabric provider the ranks talk through. */
-#include <dlfcn.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -19,36 +15,9 @@ typedef struct offer {
 } offer;
 #define BYTE_ORDER_MARK 0x01020304u
 
-/* Libraries for Intel's and QLogic's networks, on which distributions' libfabric depends, install signal handlers when
- * they are loaded. These print a backtrace and call exit(): a SIGTERM that comes while libfabric starts then waits for
- * ever for a lock that the interrupted thread holds. What they installed goes back to the default; handlers of anybody
- * else stay. */
-static void drop_foreign_handlers(void)
-{
-    static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGFPE, SIGINT, SIGTERM };
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        struct sigaction now;
-        void *handler = NULL;
-        Dl_info owner;
-        if (sigaction(signals[i], NULL, &now) != 0) continue;
-        memcpy(&handler, &now.sa_handler, sizeof(handler)); /* ISO C has no cast from functions */
-        if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN || !dladdr(handler, &owner) || !owner.dli_fname)
-            continue;
-        if (!strstr(owner.dli_fname, "libinfinipath") && !strstr(owner.dli_fname, "libpsm")) continue;
-        signal(signals[i], SIG_DFL);
-    }
-}
-
-/* libfabric's watch over malloc and munmap costs more than it saves us, and it patches functions of the process. */
-static void before_first_use(void)
-{
-    setenv("FI_MR_CACHE_MONITOR", "disabled", 0);
-    drop_foreign_handlers();
-}
-
 static struct fi_info *make_hints(const char *provider)
 {
-    struct fi_info *hints = fi_allocinfo();
+    struct fi_info *hints = rf_fi.dupinfo(NULL);
     if (!hints) return NULL;
     hints->caps = FI_MSG;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
@@ -58,7 +27,7 @@ static struct fi_info *make_hints(const char *provider)
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->control_progress = hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     if (provider && !(hints->fabric_attr->prov_name = strdup(provider))) {
-        fi_freeinfo(hints);
+        rf_fi.freeinfo(hints);
         return NULL;
     }
     return hints;
@@ -77,20 +46,18 @@ static bool welcome(const char *name)
 
 static rf_result query(const rf_fabric *fabric, const char *provider, struct fi_info **out)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, before_first_use);
     struct fi_info *hints = make_hints(provider);
     if (!hints) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for libfabric");
     const char *address = rf_mesh_local_address(fabric->mesh);
-    const int error = fi_getinfo(FI_VERSION(1, 17), address, "0", FI_SOURCE | FI_NUMERICHOST, hints, out);
-    fi_freeinfo(hints);
+    const int error = rf_fi.getinfo(FI_VERSION(1, 17), address, "0", FI_SOURCE | FI_NUMERICHOST, hints, out);
+    rf_fi.freeinfo(hints);
     if (error == 0) return RF_OK;
     *out = NULL;
     return RF_FAIL_FABRIC(
         RF_ERROR_UNSUPPORTED, error,
         "rank %u: libfabric has no provider%s%s with connected message endpoints on %s (%s); `fi_info -t "
         "FI_EP_MSG` lists them",
-        fabric->rank, provider ? " " : "", provider ? provider : "", address, fi_strerror(-error));
+        fabric->rank, provider ? " " : "", provider ? provider : "", address, rf_fi.strerror(-error));
 }
 
 static void list_names(const struct fi_info *info, bool any, offer *mine)
@@ -156,14 +123,15 @@ rf_result rf_fabric_choose(rf_fabric *fabric)
     offer *mine = RF_NEW(offer);
     if (!mine) return RF_ERROR_OUT_OF_HOST_MEMORY;
     mine->byte_order = BYTE_ORDER_MARK;
-    rf_result r = query(fabric, wish, &list);
+    rf_result r = rf_libfabric_open();
+    if (r == RF_OK) r = query(fabric, wish, &list);
     if (r == RF_OK) {
         list_names(list, wish != NULL, mine);
         r = exchange_offers(fabric, mine);
         for (struct fi_info *i = list; r == RF_OK && i && !fabric->info; i = i->next)
-            if (strcmp(i->fabric_attr->prov_name, fabric->provider) == 0) fabric->info = fi_dupinfo(i);
+            if (strcmp(i->fabric_attr->prov_name, fabric->provider) == 0) fabric->info = rf_fi.dupinfo(i);
         if (r == RF_OK && !fabric->info) r = RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for libfabric");
-        fi_freeinfo(list);
+        rf_fi.freeinfo(list);
     }
     rf_free(mine);
     return r;
