@@ -17,6 +17,7 @@ void example_report_failure(void)
     rf_error_info info;
     rf_error_get(&info);
     peer_lost = info.result == RF_ERROR_PEER_LOST;
+    progress_break();
     if (num_workers == 1) {
         fprintf(stderr, "%s: %s\n", program_invocation_short_name, rf_error_message());
         return;
@@ -26,9 +27,19 @@ void example_report_failure(void)
     if (running) rf_comm_abort(rf_strategy_comm(running), rf_error_message());
 }
 
+/* What the library does not fail for, but the user should know. Errors reach the user as what calls return. */
+static void print_warning(void *user, rf_log_level level, const char *message)
+{
+    (void)user;
+    if (level != RF_LOG_WARN) return;
+    progress_break();
+    fprintf(stderr, "%s: warning: %s\n", program_invocation_short_name, message);
+}
+
 void example_print(const char *format, ...)
 {
     if (own_rank != 0) return;
+    progress_break();
     va_list arguments;
     va_start(arguments, format);
     vprintf(format, arguments);
@@ -129,6 +140,7 @@ void example_parse(int argc, char **argv, const char *purpose, const char *lette
     if (!options->seed) options->seed = 1;
     if (!(options->learning_rate > 0)) options->learning_rate = 1e-3;
     argp_parse(&parser, argc, argv, 0, NULL, options);
+    rf_log_set(print_warning, NULL, RF_LOG_WARN);
 }
 
 static int print_software_note(rf_strategy *strategy)
@@ -150,6 +162,7 @@ static int print_software_note(rf_strategy *strategy)
 static void request_stop(int signal)
 {
     (void)signal;
+    progress_break(); /* what the terminal shows of Ctrl-C stands behind it */
     rf_strategy_request_stop(running);
 }
 
@@ -160,6 +173,8 @@ static void stop_on_signals(rf_strategy *strategy)
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
+    action.sa_flags |= SA_RESETHAND; /* a second Ctrl-C ends the program at once */
+    sigaction(SIGINT, &action, NULL);
 }
 
 int example_create_strategy(const example_options *options, rf_strategy **strategy)

@@ -40,7 +40,8 @@ typedef struct example_options {
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
 
 /* Mirrored over options->devices of this worker, and over the workers of the job that the environment describes. Prints one line
- * per replica and "Number of devices: N". From here on SIGTERM and SIGUSR1 ask for a stop, which all workers agree on. */
+ * per replica and "Number of devices: N". From here on SIGTERM, SIGUSR1 and SIGINT ask for a stop, which all workers agree on; a
+ * second SIGINT ends the program at once. */
 int example_create_strategy(const example_options *options, rf_strategy **strategy);
 void example_destroy_strategy(rf_strategy **strategy);
 /* What functions return that ended early because of a request, with a checkpoint to go on from. */

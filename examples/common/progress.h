@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A progress line: bar, rate, time left, and what the caller wants to add. Draws only on a terminal, a few times a
- * second. */
+/* A progress line: bar, rate, time left, and what the caller wants to add, as much of it as the terminal is wide. Draws only
+ * on a terminal, a few times a second. */
 #ifndef EXAMPLE_PROGRESS_H
 #define EXAMPLE_PROGRESS_H
 
@@ -24,5 +24,7 @@ void progress_update(progress *p, int64_t done, const char *status);
 bool progress_due(const progress *p);
 /* Removes the line; returns the rate in units per second since the beginning. */
 double progress_end(progress *p);
+/* Begins a new line where a progress line is left open: before anything else is printed. Signal handlers may call it. */
+void progress_break(void);
 
 #endif

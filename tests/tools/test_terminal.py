@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trainers on a terminal: a progress line that fits, and Ctrl-C.
+
+Usage: test_terminal.py EXAMPLES_DIRECTORY"""
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+
+EXAMPLES = pathlib.Path(sys.argv[1]).resolve()
+IMAGES, TEST_IMAGES = 800, 64
+RESTARTABLE = 75  # RF_EXIT_RESTARTABLE
+
+
+def idx(rank, sizes, data):
+    return bytes([0, 0, 8, rank]) + b"".join(s.to_bytes(4, "big") for s in sizes) + data
+
+
+class Trainer:
+    """A program whose standard output is a terminal."""
+
+    def __init__(self, columns, *command):
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.process = subprocess.Popen(list(map(str, command)), stdout=slave, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        os.close(slave)
+        self.text = ""
+
+    def read(self, until=None, seconds=120):
+        """Reads to the end, or until the text shows up."""
+        deadline = time.monotonic() + seconds
+        while until is None or until not in self.text:
+            ready, _, _ = select.select([self.master], [], [], deadline - time.monotonic())
+            if not ready:
+                raise AssertionError("nothing more within %g s: %r" % (seconds, self.text[-500:]))
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:  # the other end is closed
+                break
+            self.text += data.decode()
+        return self.text
+
+    def catches(self, number):
+        status = pathlib.Path("/proc/%d/status" % self.process.pid).read_text()
+        return bool(int(re.search(r"SigCgt:\s*(\w+)", status).group(1), 16) >> (number - 1) & 1)
+
+    def finish(self, seconds=60):
+        self.read()
+        code = self.process.wait(seconds)
+        return code, self.process.stderr.read().decode()
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stderr.close()
+        os.close(self.master)
+
+
+class Terminal(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(holder.cleanup)
+        cls.data = pathlib.Path(holder.name)
+        for stem, count in (("train", IMAGES), ("t10k", TEST_IMAGES)):
+            pixels = b"".join(bytes([25 * (i % 10)]) * 784 for i in range(count))
+            (cls.data / (stem + "-images-idx3-ubyte")).write_bytes(idx(3, (count, 28, 28), pixels))
+            (cls.data / (stem + "-labels-idx1-ubyte")).write_bytes(idx(1, (count,), bytes(i % 10 for i in range(count))))
+
+    def start(self, columns, name, *options):
+        trainer = Trainer(columns, EXAMPLES / name, "--data", self.data, "--devices", "0", *options)
+        self.addCleanup(trainer.close)
+        return trainer
+
+    def lines(self, columns, name):
+        """The progress lines as they were drawn."""
+        trainer = self.start(columns, name, "--epochs", "1", "--batch-size", "16")
+        code, errors = trainer.finish()
+        self.assertEqual((code, errors), (0, ""))
+        drawn = [re.split(r"[\r\n]", part)[0] for part in trainer.text.split("\r\033[K")[1:]]
+        drawn = [line for line in drawn if "%" in line and "loss" in line]
+        self.assertTrue(drawn, trainer.text)
+        for line in drawn:
+            self.assertLess(len(line), columns, line)
+        return drawn
+
+    def test_80_columns(self):
+        for name in ("custom_loop", "fit_callbacks"):
+            for line in self.lines(80, name):
+                self.assertRegex(line, r"^Epoch \d.* +\d+%  \d+ images/s  (ETA \d+:\d\d  )?loss [\d.]+  accuracy [\d.]+ %$")
+
+    def test_wide(self):
+        self.assertRegex(self.lines(160, "fit_callbacks")[0], r"^Epoch \d/\d  \[#+-*\]  \d+%  .*accuracy [\d.]+ %$")
+
+    def test_40_columns(self):
+        for line in self.lines(40, "custom_loop"):
+            self.assertRegex(line, r"\d+%  (.*  )?loss [\d.]+  accuracy [\d.]+ %$")
+
+    def test_interrupt_asks_for_a_stop(self):
+        for name, kept in (("custom_loop", "ckpt-*"), ("fit_callbacks", "backup*")):
+            with tempfile.TemporaryDirectory() as folder:
+                trainer = self.start(80, name, "--epochs", "1000", "--batch-size", "16", "--checkpoint-dir", folder)
+                trainer.read(until="loss ")
+                trainer.process.send_signal(signal.SIGINT)
+                code, errors = trainer.finish()
+                self.assertEqual((code, errors), (RESTARTABLE, ""))
+                self.assertRegex(trainer.text, r"(\n|\033\[K)Stopped on request[^\n]*\r\n$")
+                self.assertTrue(list(pathlib.Path(folder).glob(kept)), os.listdir(folder))
+
+    def test_second_interrupt_ends(self):
+        trainer = self.start(80, "custom_loop", "--epochs", "1000", "--batch-size", IMAGES)
+        trainer.read(until="Number of devices")
+        while not trainer.catches(signal.SIGINT):
+            time.sleep(0.001)
+        trainer.process.send_signal(signal.SIGINT)
+        until = time.monotonic() + 20
+        while trainer.catches(signal.SIGINT) and time.monotonic() < until:
+            time.sleep(0.0005)
+        trainer.process.send_signal(signal.SIGINT)
+        self.assertEqual(trainer.finish()[0], -signal.SIGINT)
+
+
+if __name__ == "__main__":
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(Terminal)
+    sys.exit(0 if unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful() else 1)
