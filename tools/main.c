@@ -25,6 +25,13 @@ int command_fail(void)
     return EXIT_FAILURE;
 }
 
+/* What the library does not fail for, but the user should know. Errors reach the user as what calls return. */
+static void print_warning(void *user, rf_log_level level, const char *message)
+{
+    (void)user;
+    if (level == RF_LOG_WARN) fprintf(stderr, "ringfire: warning: %s\n", message);
+}
+
 static void print_help(FILE *out)
 {
     fprintf(out, "Usage: ringfire COMMAND [OPTION...]\n\n"
@@ -47,6 +54,7 @@ int main(int argc, char **argv)
         printf("ringfire %s\n", rf_version_string());
         return EXIT_SUCCESS;
     }
+    rf_log_set(print_warning, NULL, RF_LOG_WARN);
     for (int i = 0; i < NUM_COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name) != 0) continue;
         char name[64];

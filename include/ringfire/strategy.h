@@ -49,7 +49,10 @@ typedef struct rf_device_options {
     bool validation;          /**< load VK_LAYER_KHRONOS_validation (also: RINGFIRE_VALIDATION=1) */
     bool clamp_limits;        /**< pretend that the device has only Vulkan's guaranteed minimum limits */
     bool no_cache;            /**< neither read nor write the pipeline and tuning cache */
-    const char *cache_directory; /**< NULL: RINGFIRE_CACHE, else XDG_CACHE_HOME/ringfire, else ~/.cache/ringfire */
+    /** NULL: RINGFIRE_CACHE, else XDG_CACHE_HOME/ringfire, else ~/.cache/ringfire. It is made where it is missing. One that was named
+     *  (here or in RINGFIRE_CACHE) and cannot be written is RF_ERROR_IO; without the default one there is no cache and a warning
+     *  in the log. */
+    const char *cache_directory;
 } rf_device_options;
 
 typedef struct rf_mirrored_params {

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
 
@@ -13,7 +17,8 @@ static const rf_env_entry entries[] = {
     { "RINGFIRE_TUNE", "0 or 1", "1 measures every eligible kernel of a new operation and remembers the fastest" },
     { "RINGFIRE_OVERLAP", "0 or 1",
       "0 exchanges gradients after the backward pass instead of during it; the same on all workers" },
-    { "RINGFIRE_TRACE", "file", "Writes a trace of the run that Perfetto shows; in a job each worker a file of its own" },
+    { "RINGFIRE_TRACE", "file",
+      "Writes a trace of the run that Perfetto shows; in a job each worker a file of its own" },
     { "RINGFIRE_TRACE_OPS", "number",
       "Times single operations on the devices in every n-th run of a program (64); 0: never" },
     { "RINGFIRE_DATA", "directory", "Where the four IDX files of an MNIST-like data set are looked for" },
@@ -72,7 +77,8 @@ static const rf_env_entry entries[] = {
     { "PMIX_SERVER_URI2", "contact", "PMIx: the same" },
     { "XDG_CONFIG_HOME", "directory", "Base of the directory of the default job key" },
     { "RINGFIRE_TEST_PERTURB", "replica number",
-      "Test aid: this replica's learning rate is wrong by one unit in the last place, as a device that rounds differently" },
+      "Test aid: this replica's learning rate is wrong by one unit in the last place, as a device that rounds "
+      "differently" },
     { "RINGFIRE_TEST_SLOW", "replica:factor",
       "Test aid: in training steps this replica takes `factor` times its own time, as a slower device" },
     { "RINGFIRE_TEST_MEMORY", "replica:examples",
@@ -98,13 +104,45 @@ const char *rf_env(const char *name)
     return NULL;
 }
 
-char *rf_cache_directory(const char *explicit_path)
+static char *resolve_cache(const char *explicit_path, const char **origin)
 {
+    *origin = "cache_directory";
     if (explicit_path) return rf_strdup(explicit_path);
-    const char *base = rf_env("RINGFIRE_CACHE");
+    *origin = "RINGFIRE_CACHE";
+    const char *base = rf_env(*origin);
     if (base) return rf_strdup(base);
+    *origin = NULL;
     base = rf_env("XDG_CACHE_HOME");
     if (base) return rf_asprintf("%s/ringfire", base);
     base = rf_env("HOME");
     return base ? rf_asprintf("%s/.cache/ringfire", base) : NULL;
+}
+
+static rf_result make_writable(const char *directory)
+{
+    RF_TRY(rf_make_directories(directory, 0700));
+    if (faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) != 0)
+        return RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot write there", directory);
+    return RF_OK;
+}
+
+rf_result rf_cache_open(const char *explicit_path, bool required, char **directory)
+{
+    const char *origin;
+    char *path = *directory = resolve_cache(explicit_path, &origin);
+    if (!path && (origin || rf_env("XDG_CACHE_HOME") || rf_env("HOME"))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_error_record before;
+    rf_error_save(&before);
+    const rf_result r = path ? make_writable(path) : RF_FAIL(RF_ERROR_NOT_FOUND, "HOME is not set");
+    if (r == RF_OK) return RF_OK;
+    *directory = NULL;
+    rf_free(path);
+    if (origin)
+        return rf_error_context(r, "cache directory of %s (name another one, or set no_cache in the options)", origin);
+    if (required) return rf_error_context(r, "no cache directory (name one in RINGFIRE_CACHE)");
+    rf_log_message(RF_LOG_WARN,
+                   "no cache of compiled kernels and tuning results: %s; name a directory in RINGFIRE_CACHE",
+                   rf_error_message());
+    (void)rf_error_restore(&before);
+    return RF_OK;
 }

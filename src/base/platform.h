@@ -25,9 +25,10 @@ typedef struct rf_env_entry {
     const char *name, *value_form, *meaning;
 } rf_env_entry;
 const rf_env_entry *rf_env_table(uint32_t *count);
-/* Resolved cache directory (not created) as a new string: `explicit_path`, RINGFIRE_CACHE, XDG_CACHE_HOME, HOME. NULL
- * without an error record when there is none. */
-char *rf_cache_directory(const char *explicit_path);
+/* The cache directory as a new string, made where it is missing: `explicit_path`, RINGFIRE_CACHE, XDG_CACHE_HOME, HOME.
+ * One that cannot be written is an error if somebody named it or if a cache is `required`; else a warning in the log,
+ * and *directory NULL: to do without. */
+rf_result rf_cache_open(const char *explicit_path, bool required, char **directory);
 
 /* Sends a line to the sink of rf_log_set(). (rf_log() is the logarithm of ops.h.) */
 void rf_log_message(rf_log_level level, const char *format, ...) RF_PRINTF(2, 3);

@@ -33,7 +33,7 @@ static rf_result open_device(op_bench *b)
     if (r >= 0) r = rf_device_select_one(wanted, infos, count, &index);
     rf_free(infos);
     RF_TRY(r);
-    b->cache = options->no_cache ? NULL : rf_cache_directory(options->cache_directory);
+    if (!options->no_cache) RF_TRY(rf_cache_open(options->cache_directory, b->params->tune, &b->cache));
     const rf_gpu_device_params params = { .index = index,
                                           .clamp_limits = options->clamp_limits,
                                           .cache_directory = b->cache };

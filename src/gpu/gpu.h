@@ -37,7 +37,7 @@ typedef struct rf_gpu_device_params {
     const char *cache_directory; /* NULL: no pipeline cache on disk */
 } rf_gpu_device_params;
 rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf_gpu_device **out);
-/* Waits for idle, writes the pipeline cache (a read-only directory is a logged warning, not a failure), closes. */
+/* Waits for idle, writes the pipeline cache (a failure to write is a logged warning), closes. */
 void rf_gpu_device_close(rf_gpu_device **device);
 const rf_device_caps *rf_gpu_caps(const rf_gpu_device *device);
 const rf_device_info *rf_gpu_info(const rf_gpu_device *device);

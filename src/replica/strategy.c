@@ -156,8 +156,8 @@ static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t
     s->replicas = RF_NEW_ARRAY(rf_replica, count);
     if (!s->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
     s->num_local = count;
-    char *cache = options->no_cache ? NULL : rf_cache_directory(options->cache_directory);
-    rf_result r = RF_OK;
+    char *cache = NULL;
+    rf_result r = options->no_cache ? RF_OK : rf_cache_open(options->cache_directory, false, &cache);
     for (uint32_t i = 0; r >= 0 && i < count; i++) r = open_replica(s, &s->replicas[i], indices[i], options, cache);
     rf_free(cache);
     return r;

@@ -281,21 +281,72 @@ static void test_environment(void **state)
     uint32_t count;
     const rf_env_entry *table = rf_env_table(&count);
     for (uint32_t i = 0; i < count; i++) assert_true(strlen(table[i].meaning) > 10);
-    setenv("RINGFIRE_CACHE", "/x", 1);
-    char *directory = rf_cache_directory(NULL);
-    assert_string_equal(directory, "/x");
+}
+
+static void count_logs(void *user, rf_log_level level, const char *message)
+{
+    assert_int_equal(level, RF_LOG_WARN);
+    assert_non_null(strstr(message, "RINGFIRE_CACHE"));
+    ++*(int *)user;
+}
+
+static void expect_cache(const char *explicit_path, const char *wanted)
+{
+    char *directory;
+    assert_int_equal(rf_cache_open(explicit_path, true, &directory), RF_OK);
+    assert_string_equal(directory, wanted);
+    struct stat st;
+    assert_int_equal(stat(directory, &st), 0);
+    assert_int_equal(rmdir(directory), 0);
     rf_free(directory);
-    directory = rf_cache_directory("/y");
-    assert_string_equal(directory, "/y");
-    rf_free(directory);
-    unsetenv("RINGFIRE_CACHE");
+}
+
+/* Who names a directory is told when it is no good; who names none trains without. */
+static void test_cache_directory(void **state)
+{
+    (void)state;
+    char root[] = "/tmp/ringfire-cache-XXXXXX", named[64], file[64], below[96], fallback[96];
+    assert_non_null(mkdtemp(root));
+    snprintf(named, sizeof(named), "%s/named", root);
+    snprintf(file, sizeof(file), "%s/file", root);
+    snprintf(below, sizeof(below), "%s/below", file);
+    snprintf(fallback, sizeof(fallback), "%s/.cache/ringfire", root);
+    assert_int_equal(rf_file_write_atomic(file, "x", 1), RF_OK);
     unsetenv("XDG_CACHE_HOME");
-    setenv("HOME", "/h", 1);
-    directory = rf_cache_directory(NULL);
-    assert_string_equal(directory, "/h/.cache/ringfire");
-    rf_free(directory);
-    unsetenv("HOME");
-    assert_null(rf_cache_directory(NULL));
+    setenv("HOME", root, 1);
+    setenv("RINGFIRE_CACHE", named, 1);
+    expect_cache(NULL, named);
+    setenv("RINGFIRE_CACHE", below, 1);
+    expect_cache(named, named);
+    char *directory;
+    assert_int_equal(rf_cache_open(NULL, false, &directory), RF_ERROR_IO);
+    assert_null(directory);
+    assert_non_null(strstr(rf_error_message(), "RINGFIRE_CACHE"));
+    assert_non_null(strstr(rf_error_message(), file));
+    unsetenv("RINGFIRE_CACHE");
+    assert_int_equal(rf_cache_open(below, false, &directory), RF_ERROR_IO);
+    assert_non_null(strstr(rf_error_message(), "cache_directory"));
+    expect_cache(NULL, fallback);
+
+    int warnings = 0;
+    rf_log_set(count_logs, &warnings, RF_LOG_WARN);
+    for (int i = 1; i <= 2; i++) {
+        if (i == 1)
+            setenv("HOME", file, 1);
+        else
+            unsetenv("HOME");
+        assert_int_equal(rf_cache_open(NULL, false, &directory), RF_OK);
+        assert_null(directory);
+        assert_int_equal(warnings, i);
+        assert_true(rf_cache_open(NULL, true, &directory) < 0);
+        assert_null(directory);
+        assert_int_equal(warnings, i);
+    }
+    rf_log_set(NULL, NULL, RF_LOG_ERROR);
+    unlink(file);
+    snprintf(below, sizeof(below), "%s/.cache", root);
+    rmdir(below);
+    assert_int_equal(rmdir(root), 0);
 }
 
 static char logged[256];
@@ -357,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_cache_directory),
         cmocka_unit_test(test_log),
         cmocka_unit_test(test_caps_clamp),
     };

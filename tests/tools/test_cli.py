@@ -105,12 +105,22 @@ class Cli(unittest.TestCase):
             self.assertIn(arguments[-1], done.stderr)
 
     def test_read_only_cache(self):
+        """A directory that was named has to be writable; without the default one there is a warning."""
         folder = pathlib.Path(self.folder.name)
-        write_data(folder)
-        cache = folder / "file"
-        cache.write_text("a file where a directory should be")
-        done = run(EXAMPLES / "linear_model", "--batch-size", "8", env={"RINGFIRE_CACHE": str(cache / "below")})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        blocked = folder / "file"
+        blocked.write_text("a file where a directory should be")
+        train = (EXAMPLES / "linear_model", "--batch-size", "8", "--devices", "0")
+        tune = (RINGFIRE, "bench", "ops", "--op", "argmax", "--device", "0", "--seconds", "0.001")
+        for command in (train, tune):
+            self.fails(run(*command, env={"RINGFIRE_CACHE": str(blocked / "below")}), "RINGFIRE_CACHE", str(blocked), "name another")
+        default = {"RINGFIRE_CACHE": "", "XDG_CACHE_HOME": str(blocked)}
+        for env in (default, {"RINGFIRE_CACHE": "", "XDG_CACHE_HOME": "", "HOME": ""}):
+            done = run(*train, env=env)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn("warning: no cache", done.stderr)
+        self.assertEqual(run(*tune, env=default).returncode, 0)
+        self.fails(run(*tune, "--tune", env=default), str(blocked), "RINGFIRE_CACHE")
 
     def test_examples_learn(self):
         folder = self.folder.name
