@@ -8,6 +8,7 @@
 
 /* Per thread, so that a failure on one thread never changes what another one reads. */
 static _Thread_local rf_error_record current;
+static _Thread_local uint64_t count;
 
 /* Appends "(No such file or directory)" to messages that carry an errno: the number alone helps nobody. */
 static void append_errno_text(char *message, size_t size, int64_t code)
@@ -30,6 +31,7 @@ rf_result rf_error_set(rf_result result, const char *native_domain, int64_t nati
     if (strcmp(native_domain, "errno") == 0) append_errno_text(message, sizeof(message), native_code);
     current.info = (rf_error_info){ result, native_code, native_domain, file, line };
     memcpy(current.message, message, sizeof(message));
+    count++;
     return result;
 }
 
@@ -57,7 +59,19 @@ void rf_error_save(rf_error_record *out)
 rf_result rf_error_restore(const rf_error_record *record)
 {
     if (record != &current) current = *record;
+    count++;
     return current.info.result;
+}
+
+uint64_t rf_error_count(void)
+{
+    return count;
+}
+
+rf_result rf_error_of_user(rf_result result, uint64_t before, const char *what)
+{
+    if (result >= 0 || (count != before && current.info.result == result)) return result;
+    return RF_FAIL(result, "%s returned %s", what, rf_result_name(result));
 }
 
 const char *rf_error_message(void)

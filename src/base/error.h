@@ -20,6 +20,11 @@ void rf_error_save(rf_error_record *out);
 /* Makes `record` the calling thread's record; returns its result. */
 rf_result rf_error_restore(const rf_error_record *record);
 
+/* What a user's function returned. It may fail without a record: this thread's last one then tells of something else,
+ * and a new one says "<what> returned <code>". `before` is rf_error_count() from before the call. Returns `result`. */
+uint64_t rf_error_count(void);
+rf_result rf_error_of_user(rf_result result, uint64_t before, const char *what);
+
 #define RF_FAIL(result, ...) rf_error_set((result), "", 0, __FILE__, __LINE__, __VA_ARGS__)
 #define RF_FAIL_NATIVE(result, domain, code, ...) rf_error_set((result), (domain), (code), __FILE__, __LINE__, __VA_ARGS__)
 /* Uses the current errno. */

@@ -120,7 +120,9 @@ static rf_result next_from_generator(rf_stage *stage, const rf_element **out)
 {
     const rf_dataset_generator_params *params = stage->dataset->data;
     if (params->cardinality > 0 && stage->position >= params->cardinality) return RF_END;
-    const rf_result r = params->generate(params->user, stage->position, &stage->element);
+    const uint64_t before = rf_error_count();
+    const rf_result r =
+        rf_error_of_user(params->generate(params->user, stage->position, &stage->element), before, "it");
     if (r < 0) return rf_error_context(r, "generator, element %llu", (unsigned long long)stage->position);
     *out = &stage->element;
     return r;

@@ -33,7 +33,8 @@ static rf_result open_map(rf_stage *stage)
 static rf_result apply(rf_stage *stage, const rf_element *in, const rf_element **out)
 {
     const map_step *step = stage->dataset->data;
-    const rf_result r = step->fn(step->user, in, &stage->element);
+    const uint64_t before = rf_error_count();
+    const rf_result r = rf_error_of_user(step->fn(step->user, in, &stage->element), before, "the function");
     if (r < 0) return rf_error_context(r, "map");
     stage->element.first_row = in->first_row;
     stage->element.global_rows = in->global_rows;

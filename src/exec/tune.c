@@ -119,10 +119,12 @@ static void load(rf_tuning *tuning)
 {
     void *data;
     size_t size;
+    rf_error_record before;
+    rf_error_save(&before);
     const rf_result r = rf_file_read(tuning->path, MAX_FILE, &data, &size);
-    if (r == RF_ERROR_NOT_FOUND) return;
     if (r < 0) {
-        rf_log_message(RF_LOG_WARN, "tuning cache ignored: %s", rf_error_message());
+        if (r != RF_ERROR_NOT_FOUND) rf_log_message(RF_LOG_WARN, "tuning cache ignored: %s", rf_error_message());
+        (void)rf_error_restore(&before); /* nobody's failure */
         return;
     }
     if (rf_tuning_parse(tuning, data, size) < 0)

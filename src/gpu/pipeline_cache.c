@@ -53,10 +53,12 @@ static void load(rf_gpu_device *device, void **data, size_t *size)
 {
     *data = NULL;
     *size = 0;
+    rf_error_record before;
+    rf_error_save(&before);
     const rf_result r = rf_file_read(device->cache_path, MAX_FILE_SIZE, data, size);
-    if (r == RF_ERROR_NOT_FOUND) return;
     if (r < 0) {
-        rf_log_message(RF_LOG_WARN, "pipeline cache ignored: %s", rf_error_message());
+        if (r != RF_ERROR_NOT_FOUND) rf_log_message(RF_LOG_WARN, "pipeline cache ignored: %s", rf_error_message());
+        (void)rf_error_restore(&before); /* nobody's failure */
         *data = NULL;
         return;
     }

@@ -319,19 +319,14 @@ static rf_result add_inputs(rf_trace *t, rf_tensor *in)
 }
 
 /* The step may fail through the trace, by passing on a failed call, or with a code that only it knows the reason of. */
-static rf_result step_result(rf_trace *t, rf_result returned, const rf_error_record *before)
+static rf_result step_result(rf_trace *t, rf_result returned, uint64_t before)
 {
     if (t->status < 0) return rf_error_restore(&t->error);
     if (returned == RF_OK) return RF_OK;
     if (returned > 0)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "the step returned %s; it must return rf_trace_status() or an error",
                        rf_result_name(returned));
-    rf_error_record after;
-    rf_error_save(&after);
-    const bool recorded = after.info.result == returned &&
-                          (after.info.line != before->info.line || after.info.file != before->info.file ||
-                           strcmp(after.message, before->message) != 0);
-    return recorded ? returned : RF_FAIL(returned, "the step returned %s", rf_result_name(returned));
+    return rf_error_of_user(returned, before, "the step");
 }
 
 static rf_result trace_step(rf_trace *t)
@@ -340,10 +335,9 @@ static rf_result trace_step(rf_trace *t)
     rf_tensor in[RF_MAX_COMPONENTS] = { { 0 } }, out[RF_MAX_COMPONENTS] = { { 0 } };
     RF_TRY(rf_graph_create(rf_exec_core_ops(), &t->signature->graph));
     RF_TRY(add_inputs(t, in));
-    rf_error_record before;
-    rf_error_save(&before);
     f->num_traces++;
-    RF_TRY(step_result(t, f->params.step(t, in, out, f->params.user), &before));
+    const uint64_t before = rf_error_count();
+    RF_TRY(step_result(t, f->params.step(t, in, out, f->params.user), before));
     for (uint32_t i = 0; i < f->params.num_outputs; i++) {
         char name[32];
         snprintf(name, sizeof(name), "out[%" PRIu32 "]", i);

@@ -420,7 +420,10 @@ static const rf_item_kind iterator_kind = { .form = RF_ITEM_BYTES,
 static rf_result collect_blob(const rf_item *item, rf_item_value *value)
 {
     size_t size = 0;
-    RF_TRY(item->tracked->blob.save(item->tracked->u.user, &value->data, &size));
+    const uint64_t before = rf_error_count();
+    RF_TRY(rf_error_context(rf_error_of_user(item->tracked->blob.save(item->tracked->u.user, &value->data, &size),
+                                             before, "the function that saves it"),
+                            "%s", item->name));
     value->present = value->data && size > 0;
     value->size = size;
     value->shape = RF_SHAPE((int64_t)size);
@@ -430,8 +433,9 @@ static rf_result collect_blob(const rf_item *item, rf_item_value *value)
 static rf_result apply_blob(rf_item *item, const rf_item_value *value)
 {
     if (!value->present) return RF_OK;
-    return rf_error_context(item->tracked->blob.restore(item->tracked->u.user, value->data, (size_t)value->size), "%s",
-                            item->name);
+    const uint64_t before = rf_error_count();
+    const rf_result r = item->tracked->blob.restore(item->tracked->u.user, value->data, (size_t)value->size);
+    return rf_error_context(rf_error_of_user(r, before, "the function that restores it"), "%s", item->name);
 }
 
 static const rf_item_kind blob_kind = { .form = RF_ITEM_TENSOR,

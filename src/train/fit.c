@@ -58,13 +58,10 @@ static rf_result call_all(fit_run *run, fit_event event, const rf_logs *logs)
 {
     run->at.state.seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
     for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
-        const rf_result r = call_one(run->params->callbacks[i], event, &run->at.state, logs);
-        if (r >= 0) continue;
-        /* A user's callback may return a code of its own without a record. */
-        rf_error_info info;
-        rf_error_get(&info);
-        if (info.result != r) return RF_FAIL(r, "rf_model_fit: callbacks[%u] failed in %s", i, event_names[event]);
-        return rf_error_context(r, "callbacks[%u], %s", i, event_names[event]);
+        const uint64_t before = rf_error_count();
+        const rf_result r =
+            rf_error_of_user(call_one(run->params->callbacks[i], event, &run->at.state, logs), before, "it");
+        if (r < 0) return rf_error_context(r, "rf_model_fit: callbacks[%u], %s", i, event_names[event]);
     }
     return RF_OK;
 }
@@ -84,8 +81,7 @@ static rf_result resume(fit_run *run)
 {
     for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
         const rf_callback *callback = run->params->callbacks[i];
-        if (callback->extras && callback->extras->resume)
-            RF_TRY(callback->extras->resume(callback->user, &run->at));
+        if (callback->extras && callback->extras->resume) RF_TRY(callback->extras->resume(callback->user, &run->at));
     }
     return RF_OK;
 }

@@ -322,6 +322,49 @@ static void test_errors_pass_through(void **state)
     }
 }
 
+static rf_result fail_silently(void *user, uint64_t index, rf_element *out)
+{
+    (void)user;
+    (void)index;
+    (void)out;
+    return RF_ERROR_IO;
+}
+
+static rf_result map_silently(void *user, const rf_element *in, rf_element *out)
+{
+    (void)user;
+    (void)in;
+    (void)out;
+    return RF_ERROR_INVALID_ARGUMENT;
+}
+
+/* Users' functions that fail with a code alone are not given the reason of an earlier failure. */
+static void test_codes_without_reason(void **state)
+{
+    (void)state;
+    for (int map = 0; map < 2; map++) {
+        rf_dataset *d, *none;
+        rf_element_spec spec;
+        OK(rf_dataset_from_generator(
+            &(rf_dataset_generator_params){ fail_silently, NULL, { 1, { RF_F32 }, { RF_SCALAR_SHAPE } }, 0 }, &d));
+        if (map) {
+            rf_dataset_destroy(&d);
+            d = numbers();
+            rf_dataset_spec(d, &spec);
+            APPLY(d, rf_dataset_map(d, map_silently, NULL, &spec, &applied_));
+        }
+        rf_iterator *it;
+        const rf_element *e;
+        OK(rf_iterator_create(d, 0, &it));
+        assert_int_equal(rf_dataset_batch(NULL, 3, false, &none), RF_ERROR_INVALID_ARGUMENT); /* the stale one */
+        assert_int_equal(rf_iterator_next(it, &e), map ? RF_ERROR_INVALID_ARGUMENT : RF_ERROR_IO);
+        assert_string_equal(rf_error_message(), map ? "map: the function returned RF_ERROR_INVALID_ARGUMENT"
+                                                    : "generator, element 0: it returned RF_ERROR_IO");
+        rf_iterator_destroy(&it);
+        rf_dataset_destroy(&d);
+    }
+}
+
 /* The pipelines whose positions are saved: indexed all the way, sequential, repeated, prefetched. */
 static rf_dataset *pipeline(int which)
 {
@@ -503,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_cache_reads_once),
         cmocka_unit_test(test_prefetch),
         cmocka_unit_test(test_errors_pass_through),
+        cmocka_unit_test(test_codes_without_reason),
         cmocka_unit_test(test_saved_position),
         cmocka_unit_test(test_position_with_other_batches),
         cmocka_unit_test(test_saved_position_is_checked),

@@ -4,6 +4,7 @@
 #include "linear.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <ringfire/bench.h>
@@ -468,6 +469,21 @@ static void no_hyper(void *user, uint64_t iteration, double norm, float *values)
     values[0] = 0;
 }
 
+/* What was looked for and not found, in an empty cache, is nobody's failure. */
+static void success_leaves_no_message(void **state)
+{
+    (void)state;
+    char cache[] = "/tmp/ringfire-replica-XXXXXX", command[64];
+    assert_non_null(mkdtemp(cache));
+    rf_strategy *s = NULL;
+    assert_int_equal(rf_strategy_create_mirrored(NULL, NULL), RF_ERROR_INVALID_ARGUMENT);
+    CHECK(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = one, .device.cache_directory = cache }, &s));
+    assert_string_equal(rf_error_message(), "rf_strategy_create_mirrored: out is NULL");
+    rf_strategy_destroy(&s);
+    snprintf(command, sizeof(command), "rm -r %s", cache);
+    assert_int_equal(system(command), 0);
+}
+
 static void steps_that_fail(void **state)
 {
     (void)state;
@@ -673,6 +689,7 @@ int main(void)
         cmocka_unit_test(initial_values_do_not_depend_on_replicas),
         cmocka_unit_test(host_values_and_local_state),
         cmocka_unit_test(gradients_in_a_step),
+        cmocka_unit_test(success_leaves_no_message),
         cmocka_unit_test(steps_that_fail),
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(local_updates_want_one_driver),
