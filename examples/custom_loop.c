@@ -86,6 +86,7 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
         float step_loss;
         if ((r = rf_strategy_run(strategy, step, batch, results)) < 0) break;
         if ((r = rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &step_loss)) < 0) break;
+        if (example_check_loss((double)step_loss, a->epoch + 1, rf_optimizer_iterations(a->optimizer)) < 0) return -1;
         seen += rf_element_global_rows(batch); /* of all workers */
         if (rf_strategy_stop_agreed(strategy)) break;
         char status[64] = "";

@@ -60,6 +60,7 @@ static int train(const example_options *options, app *a, uint32_t batch)
         float loss;
         TRY(rf_strategy_run(a->strategy, a->step, &data, results));
         TRY(rf_strategy_reduce(a->strategy, RF_REDUCE_SUM, results[0], &loss));
+        if (example_check_loss((double)loss, 0, (uint64_t)i + 1) < 0) return -1;
         if (rf_strategy_stop_agreed(a->strategy)) break;
         if (i % 10 == 0) example_print("step %d, loss: %.4f\n", i, (double)loss);
     }

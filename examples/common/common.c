@@ -2,6 +2,7 @@
 #include "common.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -180,9 +181,8 @@ static void stop_on_signals(rf_strategy *strategy)
 int example_create_strategy(const example_options *options, rf_strategy **strategy)
 {
     TRY(rf_strategy_create_multi_worker(
-        &(rf_multi_worker_params){
-            .mirrored = { .devices = options->devices,
-                          .balance = options->balance ? RF_BALANCE_AUTO : RF_BALANCE_OFF } },
+        &(rf_multi_worker_params){ .mirrored = { .devices = options->devices,
+                                                 .balance = options->balance ? RF_BALANCE_AUTO : RF_BALANCE_OFF } },
         strategy));
     own_rank = rf_strategy_rank(*strategy);
     num_workers = rf_strategy_world_size(*strategy);
@@ -226,10 +226,48 @@ int example_distribute(rf_strategy *strategy, rf_dataset **data)
     return 0;
 }
 
+int example_check_loss(double loss, uint64_t epoch, uint64_t step)
+{
+    if (isfinite(loss)) return 0;
+    progress_break();
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    if (epoch > 0) fprintf(stderr, "epoch %llu, ", (unsigned long long)epoch);
+    if (step > 0) fprintf(stderr, "step %llu, ", (unsigned long long)step);
+    fprintf(stderr, "the loss is %g; look for NaN in the data, or try a smaller learning rate\n", loss);
+    return -1;
+}
+
+/* One pass over the labels before the training: one that no output of the model stands for makes every loss NaN. */
+static int check_labels(const example_options *options, const rf_dataset *raw, const char *name)
+{
+    enum { CLASSES = 10 };
+    rf_iterator *it;
+    const rf_element *element;
+    TRY(rf_iterator_create(raw, 0, &it));
+    rf_result r;
+    int32_t label = 0;
+    uint64_t index = 0;
+    for (; (r = rf_iterator_next(it, &element)) == RF_OK; index++) {
+        label = *(const int32_t *)element->component[1].data;
+        if (label < 0 || label >= CLASSES) break;
+    }
+    rf_iterator_destroy(&it);
+    TRY(r);
+    if (r == RF_END) return 0;
+    fprintf(stderr, "%s: %s set in %s: example %llu has the label %d, but there are %d classes from 0\n",
+            program_invocation_short_name, name, options->data ? options->data : "the default directory",
+            (unsigned long long)index, label, CLASSES);
+    return -1;
+}
+
 static int load_split(const example_options *options, rf_split split, rf_dataset **out)
 {
     rf_dataset *raw = NULL, *taken = NULL;
     TRY(rf_dataset_from_mnist_directory(options->data, split, &raw));
+    if (check_labels(options, raw, split == RF_SPLIT_TRAIN ? "training" : "test") < 0) {
+        rf_dataset_destroy(&raw);
+        return -1;
+    }
     rf_result r = RF_OK;
     if (split == RF_SPLIT_TRAIN && options->limit) {
         r = rf_dataset_take(raw, options->limit, &taken);

@@ -54,8 +54,11 @@ int example_exit_status(int result);
  * or are destroyed, whatever happens. */
 int example_create_model(rf_strategy *strategy, int made, rf_layer **layers, uint32_t num_layers, rf_model **model);
 
-/* Training and test set of (image f32 [28,28,1] in [0,1], label i32), not yet batched. */
+/* Training and test set of (image f32 [28,28,1] in [0,1], label i32 from 0 to 9), not yet batched. */
 int example_load_images(const example_options *options, rf_dataset **train, rf_dataset **test);
+
+/* Says what is wrong and returns -1 when a loss is infinite or no number. `epoch` and `step` count from 1, 0: not known. */
+int example_check_loss(double loss, uint64_t epoch, uint64_t step);
 
 /* A batched dataset becomes what this worker of the job reads of it. */
 int example_distribute(rf_strategy *strategy, rf_dataset **data);

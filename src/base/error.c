@@ -119,6 +119,8 @@ const char *rf_result_name(rf_result result)
         return "RF_ERROR_NOT_FOUND";
     case RF_ERROR_INTERNAL:
         return "RF_ERROR_INTERNAL";
+    case RF_ERROR_NOT_FINITE:
+        return "RF_ERROR_NOT_FINITE";
     }
     return "unknown result";
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The training loop behind rf_model_fit(). */
+#include <inttypes.h>
+#include <math.h>
+
 #include "base/error.h"
 #include "base/platform.h"
 #include "replica/strategy.h"
@@ -108,11 +111,24 @@ static rf_result next_batch(fit_run *run, const rf_element **batch)
     return again;
 }
 
+/* Looked at where values are read anyway. All workers read the same, and no callback keeps weights that are lost. */
+static rf_result check_loss(const fit_run *run, const rf_logs *logs)
+{
+    double loss = 0;
+    if (!rf_logs_get(logs, "loss", &loss) || isfinite(loss)) return RF_OK;
+    return RF_FAIL(RF_ERROR_NOT_FINITE,
+                   "rf_model_fit: epoch %" PRIu32 ", batch %" PRIu64
+                   " or before: the loss is %g; look for labels outside of "
+                   "the classes and for NaN in the data, or try a smaller learning rate",
+                   run->at.state.epoch + 1, run->at.batches, loss);
+}
+
 static rf_result end_execution(fit_run *run, bool stop)
 {
     rf_logs logs = { 0 };
     if (run->reads_batches) {
         RF_TRY(rf_meters_read(&run->compiled->train_meters, run->compiled->names, &logs));
+        RF_TRY(check_loss(run, &logs));
         RF_TRY(call_all(run, BATCH_END, &logs));
     }
     run->at.state.batch_examples = 0;
@@ -151,6 +167,7 @@ static rf_result end_epoch(fit_run *run, rf_history *history)
     rf_compiled *c = run->compiled;
     run->logs = (rf_logs){ 0 };
     RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs)); /* waits for the devices */
+    RF_TRY(check_loss(run, &run->logs));
     run->at.state.train_seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
     if (run->params->validation_data) {
         RF_TRY(rf_evaluate_pass(c, run->params->validation_data, "rf_model_fit: validation_data"));

@@ -84,7 +84,7 @@ static void test_error_record_is_per_thread(void **state)
 static void test_result_names(void **state)
 {
     (void)state;
-    for (int r = RF_END; r >= RF_ERROR_INTERNAL; r--) assert_memory_equal(rf_result_name((rf_result)r), "RF_", 3);
+    for (int r = RF_END; r >= RF_ERROR_NOT_FINITE; r--) assert_memory_equal(rf_result_name((rf_result)r), "RF_", 3);
     assert_string_equal(rf_result_name((rf_result)-99), "unknown result");
 }
 

@@ -95,6 +95,11 @@ class Cli(unittest.TestCase):
         self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "images")
         write_data(folder, images=b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03garbage")
         self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "gzip")
+        labels = bytearray(i % 10 for i in range(70))
+        labels[42] = 99
+        write_data(folder, labels=idx(1, (70,), bytes(labels)))
+        for name in ("custom_loop", "fit_callbacks", "mlp_one_hot"):
+            self.fails(run(EXAMPLES / name, "--data", folder), "training set in " + folder, "example 42", "label 99", "10 classes")
         write_data(folder, images=idx(3, (70, 20, 20), bytes(70 * 400)))
         self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "1600 features", "576")
 
@@ -103,6 +108,13 @@ class Cli(unittest.TestCase):
             done = run(EXAMPLES / "custom_loop", *arguments)
             self.assertNotEqual(done.returncode, 0, arguments)
             self.assertIn(arguments[-1], done.stderr)
+
+    def test_divergence(self):
+        write_data(self.folder.name)
+        options = ("--data", self.folder.name, "--epochs", "9", "--batch-size", "16", "--learning-rate", "1e30")
+        self.fails(run(EXAMPLES / "custom_loop", *options), "epoch ", "step ", "the loss is ", "learning rate")
+        self.fails(run(EXAMPLES / "mlp_one_hot", *options), "epoch ", "batch ", "the loss is ", "learning rate")
+        self.fails(run(EXAMPLES / "linear_model", "--learning-rate", "1e38"), "step ", "the loss is ", "learning rate")
 
     def test_read_only_cache(self):
         """A directory that was named has to be writable; without the default one there is a warning."""

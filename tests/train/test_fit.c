@@ -375,6 +375,46 @@ static void early_stopping(rf_strategy *strategy)
           RF_ERROR_INVALID_ARGUMENT, "min_delta");
 }
 
+static rf_result look(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    (void)state;
+    (void)logs;
+    ++*(int *)user;
+    return RF_OK;
+}
+
+/* A label that is no class makes the loss NaN: an error as soon as somebody looks, and at the end of the epoch at the
+ * latest. */
+static void diverges(rf_strategy *strategy)
+{
+    trainer t;
+    open_trainer(strategy, &t, 0.0f, 0.02);
+    int32_t labels[EXAMPLES];
+    memcpy(labels, t.problem.y, sizeof(labels));
+    labels[40] = 99; /* of the second batch */
+    const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), t.problem.x),
+                                array_i32(RF_SHAPE(EXAMPLES), labels) };
+    rf_dataset *slices, *data;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
+    OK(rf_dataset_batch(slices, BATCH, false, &data));
+    int looks = 0;
+    rf_callback *callback;
+    OK(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = look }, &looks, &callback));
+    rf_fit_params params = { .data = data, .epochs = 3, .callbacks = &callback, .num_callbacks = 1 };
+    FAILS(rf_model_fit(t.model, &params, NULL), RF_ERROR_NOT_FINITE, "epoch 1, batch 7 or before: the loss is ");
+    assert_int_equal(looks, 0);
+    rf_callback_destroy(&callback);
+    OK(rf_callback_create(&(rf_callback_fns){ .on_batch_end = look }, &looks, &callback));
+    close_trainer(&t);
+    open_trainer(strategy, &t, 0.0f, 0.02);
+    FAILS(rf_model_fit(t.model, &params, NULL), RF_ERROR_NOT_FINITE, "epoch 1, batch 2 or before: the loss is ");
+    assert_int_equal(looks, 1);
+    rf_callback_destroy(&callback);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&slices);
+    close_trainer(&t);
+}
+
 static void csv_log(rf_strategy *strategy)
 {
     trainer t;
@@ -527,6 +567,7 @@ ON_ONE(from_probabilities)
 ON_TWO(callback_order)
 ON_ONE(rate_scheduler)
 ON_TWO(early_stopping)
+ON_ONE(diverges)
 ON_ONE(csv_log)
 ON_ONE(lengths)
 ON_ONE(bad_arguments)
@@ -538,7 +579,8 @@ int main(void)
         cmocka_unit_test(reported_loss_on_two),  cmocka_unit_test(from_probabilities_on_one),
         cmocka_unit_test(callback_order_on_two), cmocka_unit_test(rate_scheduler_on_one),
         cmocka_unit_test(early_stopping_on_two), cmocka_unit_test(csv_log_on_one),
-        cmocka_unit_test(lengths_on_one),        cmocka_unit_test(bad_arguments_on_one),
+        cmocka_unit_test(diverges_on_one),       cmocka_unit_test(lengths_on_one),
+        cmocka_unit_test(bad_arguments_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
