@@ -104,10 +104,13 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
 {
     rf_gpu *gpu = user;
     const char *text = data->pMessage ? data->pMessage : "(no text)";
+    /* General messages are the loader's remarks on what is installed, not about what this program does. */
+    if (!(types & ~(VkDebugUtilsMessageTypeFlagsEXT)VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT)) {
+        rf_log_message(RF_LOG_INFO, "vulkan: %s", text);
+        return VK_FALSE;
+    }
     rf_log_message(severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT ? RF_LOG_ERROR : RF_LOG_WARN, "vulkan: %s",
                    text);
-    /* General messages are the loader's remarks on what is installed, not about what this program does. */
-    if (!(types & ~(VkDebugUtilsMessageTypeFlagsEXT)VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT)) return VK_FALSE;
     if (atomic_fetch_add(&gpu->num_messages, 1) == 0) {
         snprintf(gpu->first, sizeof(gpu->first), "%s", text);
         atomic_store(&gpu->first_ready, true);

@@ -13,6 +13,8 @@
 #include <cmocka.h>
 #include <ringfire/ringfire.h>
 
+#include "../validation.h"
+
 #define OK(expression)                                                                                                 \
     do {                                                                                                               \
         const rf_result ok_result_ = (expression);                                                                     \
