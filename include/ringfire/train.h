@@ -176,7 +176,7 @@ typedef struct rf_optimizer_params {
 RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *params, rf_optimizer **out);
 RF_API void rf_optimizer_destroy(rf_optimizer **optimizer);
 /** In a step: differentiates `loss` with respect to the variables, sums gradients over replicas, clips, updates. At most
- *  one call per step and optimizer. */
+ *  one call per step and optimizer. A loss that none of them influences is RF_ERROR_NO_GRADIENT. */
 RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss, rf_variable_list variables);
 /** The same with gradients computed by the caller (one per variable, this replica's contribution). */
 RF_API rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, const rf_tensor *gradients,

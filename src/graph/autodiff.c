@@ -156,3 +156,19 @@ rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value 
     rf_free(d.gradient);
     return r;
 }
+
+rf_result rf_graph_check_influence(const rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets)
+{
+    differentiation d = { .num_values = graph->values.count, .num_nodes = graph->nodes.count };
+    d.graph = (rf_graph *)(uintptr_t)graph; /* only read here */
+    d.wanted = RF_NEW_ARRAY(bool, d.num_values);
+    if (!d.wanted) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    find_wanted(&d, targets, num_targets);
+    const bool influence = d.wanted[loss];
+    rf_free(d.wanted);
+    if (influence) return RF_OK;
+    return RF_FAIL(
+        RF_ERROR_NO_GRADIENT,
+        "loss: no gradient reaches any of the variables: they do not influence it, or only through an operation that "
+        "stops gradients (argmax, one_hot, a cast to integers, rf_stop_gradient())");
+}

@@ -81,6 +81,8 @@ typedef struct rf_graph_roots {
  * updated in place later on: the gradient would see the new contents. */
 rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
                                  rf_value *grads);
+/* RF_ERROR_NO_GRADIENT when none of the targets can get a gradient of `loss`: all would be zeros. */
+rf_result rf_graph_check_influence(const rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets);
 
 /* Rewrites, in place: dead nodes out, then fusion through the ops' hooks until nothing changes, then dead nodes out.
  * Values in `roots` keep their numbers and contents. */

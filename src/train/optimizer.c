@@ -171,7 +171,9 @@ static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, 
         if (values[i] == 0) return rf_trace_status(t);
     }
     rf_value *gradients = values + variables.count;
-    const rf_result r = rf_graph_differentiate(rf_trace_graph(t), loss, values, variables.count, gradients);
+    rf_result r = rf_graph_check_influence(rf_trace_graph(t), loss, values, variables.count);
+    if (r == RF_OK) r = rf_graph_differentiate(rf_trace_graph(t), loss, values, variables.count, gradients);
+    r = rf_error_context(r, "rf_optimizer_minimize");
     if (r < 0) {
         (void)rf_trace_emit(t, r, 0);
         return r;

@@ -168,6 +168,9 @@ static void missing_gradient_is_an_error_only_on_the_way(void **state)
     /* A stop before it: nothing flows. */
     const rf_value stopped = toy1(g, &toy_sum, toy1(g, &toy_floor, toy1(g, &toy_stop, x)));
     OK(rf_graph_differentiate(g, stopped, &x, 1, &grad));
+    FAILS(RF_ERROR_NO_GRADIENT, "influence", rf_graph_check_influence(g, stopped, &x, 1));
+    FAILS(RF_ERROR_NO_GRADIENT, "influence", rf_graph_check_influence(g, other, &w, 1));
+    OK(rf_graph_check_influence(g, other, (rf_value[]){ w, x }, 2));
     rf_graph_destroy(&g);
 }
 

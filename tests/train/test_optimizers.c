@@ -311,6 +311,16 @@ static rf_result wrong_gradient(rf_trace *t, const rf_tensor *in, rf_tensor *out
     return rf_optimizer_apply_gradients(t, r->optimizer, &in[0], (rf_variable_list){ &r->bias, 1 });
 }
 
+/* Variables behind an argmax cannot learn. */
+static rf_result no_influence(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    regression *r = user;
+    (void)out;
+    const rf_tensor p = rf_matmul(t, in[0], rf_variable_tensor(t, r->kernel), false, false);
+    const rf_tensor loss = rf_reduce_mean(t, rf_cast(t, rf_argmax(t, p), RF_F32), NULL, 0, false);
+    return rf_optimizer_minimize(t, r->optimizer, loss, (rf_variable_list){ &r->kernel, 1 });
+}
+
 static void try_step(regression *r, rf_step_fn fn, const char *part)
 {
     float x[EXAMPLES * IN], y[EXAMPLES * OUT];
@@ -318,7 +328,8 @@ static void try_step(regression *r, rf_step_fn fn, const char *part)
     const rf_element batch = { 2, { array_f32(RF_SHAPE(EXAMPLES, IN), x), array_f32(RF_SHAPE(EXAMPLES, OUT), y) } };
     rf_function *function;
     OK(rf_function_create(r->strategy, &(rf_function_params){ .step = fn, .user = r, .training = true }, &function));
-    FAILS(rf_strategy_run(r->strategy, function, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, part);
+    FAILS(rf_strategy_run(r->strategy, function, &batch, NULL),
+          fn == no_influence ? RF_ERROR_NO_GRADIENT : RF_ERROR_INVALID_ARGUMENT, part);
     rf_function_destroy(&function);
 }
 
@@ -329,6 +340,7 @@ static void bad_arguments(rf_strategy *strategy)
     open_regression(strategy, NULL, false, initial, &r);
     try_step(&r, vector_loss, "loss");
     try_step(&r, no_variables, "variables");
+    try_step(&r, no_influence, "rf_optimizer_minimize: loss: no gradient reaches");
     try_step(&r, wrong_gradient, "gradients[0]");
     rf_optimizer *optimizer;
     FAILS(rf_optimizer_create(NULL, NULL, &optimizer), RF_ERROR_INVALID_ARGUMENT, "strategy");
