@@ -2,6 +2,7 @@
 /* ringfire bench: `ops` walks the op table's benchmark cases, `model` trains a small CNN on made-up images; the others
  * are in files of their own. */
 #include <argp.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -106,7 +107,8 @@ static int finish(const bench_options *o, json_t *result, const table *rows)
     if (!to_stdout && rows) table_print(rows, stdout);
     if (o->json_path && (to_stdout ? json_dumpf(result, stdout, JSON_INDENT(2))
                                    : json_dump_file(result, o->json_path, JSON_INDENT(2))) != 0) {
-        fprintf(stderr, "ringfire: %s: cannot write\n", o->json_path);
+        fprintf(stderr, "ringfire: %s: cannot write (%s)\n", to_stdout ? "standard output" : o->json_path,
+                strerror(errno));
         code = EXIT_FAILURE;
     }
     if (to_stdout) putchar('\n');
@@ -177,6 +179,15 @@ static int bench_model(const bench_options *o, double memcpy_rate)
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* Before minutes are spent on results that have no place. What the file holds stays until they are there. */
+static bool can_write(const char *path)
+{
+    FILE *file = path && strcmp(path, "-") != 0 ? fopen(path, "a") : stdout;
+    if (!file) fprintf(stderr, "ringfire: %s: cannot write (%s)\n", path, strerror(errno));
+    if (file && file != stdout) fclose(file);
+    return file != NULL;
+}
+
 int command_bench(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "allreduce") == 0) {
@@ -216,6 +227,7 @@ int command_bench(int argc, char **argv)
     argp_parse(&parser, argc, argv, 0, NULL, &o);
     const bool model = strcmp(o.what, "model") == 0;
     if (!(o.seconds > 0)) o.seconds = model ? 5 : 0.2;
+    if (!can_write(o.json_path)) return EXIT_FAILURE;
     const double rate = model ? 0 : rf_bench_memcpy(64u << 20);
     if (!model && (!o.json_path || strcmp(o.json_path, "-") != 0))
         printf("This machine now: memcpy %.1f GB/s (read + write, one thread, 64 MiB)\n", rate);

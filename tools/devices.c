@@ -64,10 +64,12 @@ static int print_table(const rf_device_info *infos, uint32_t count)
     bool ok = table_begin(&t, headings, 12), software = false;
     for (uint32_t i = 0; ok && i < count; i++) {
         const rf_device_info *d = &infos[i];
-        char index[16], driver[540], memory[32], subgroup[16], workgroup[16], shared[16], range[24], api[32],
-            extras[64];
+        char index[16], version[32], driver[540], memory[32], subgroup[16], workgroup[16], shared[16], range[24],
+            api[32], extras[64];
         snprintf(index, sizeof(index), "%u", d->index);
-        snprintf(driver, sizeof(driver), "%s%s%s", d->driver_name, d->driver_info[0] ? ", " : "", d->driver_info);
+        /* Vendors pack their numbers differently; what they write out goes before. */
+        format_version(d->driver_version, version, sizeof(version));
+        snprintf(driver, sizeof(driver), "%s, %s", d->driver_name, d->driver_info[0] ? d->driver_info : version);
         snprintf(memory, sizeof(memory), "%.1f GiB", (double)d->memory_size / (1 << 30));
         snprintf(subgroup, sizeof(subgroup), "%u", d->subgroup_size);
         snprintf(workgroup, sizeof(workgroup), "%u", d->max_workgroup_invocations);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,14 @@ static void print_help(FILE *out)
     fprintf(out, "\n'ringfire COMMAND --help' tells more. 'ringfire --version' prints the version.\n");
 }
 
+/* What was printed may not have arrived: a full disk, a closed pipe. */
+static int check_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return EXIT_SUCCESS;
+    fprintf(stderr, "ringfire: standard output: cannot write (%s)\n", strerror(errno));
+    return EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -48,11 +57,11 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(stdout);
-        return EXIT_SUCCESS;
+        return check_output();
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("ringfire %s\n", rf_version_string());
-        return EXIT_SUCCESS;
+        return check_output();
     }
     rf_log_set(print_warning, NULL, RF_LOG_WARN);
     for (int i = 0; i < NUM_COMMANDS; i++) {
@@ -60,7 +69,8 @@ int main(int argc, char **argv)
         char name[64];
         snprintf(name, sizeof(name), "ringfire %s", commands[i].name);
         argv[1] = name; /* what the option parser calls the program */
-        return commands[i].run(argc - 1, argv + 1);
+        const int code = commands[i].run(argc - 1, argv + 1);
+        return code == EXIT_SUCCESS ? check_output() : code;
     }
     fprintf(stderr, "ringfire: there is no command '%s'; 'ringfire --help' lists them\n", argv[1]);
     return EXIT_FAILURE;

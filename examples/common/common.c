@@ -12,6 +12,7 @@
 static rf_strategy *volatile running;
 static uint32_t own_rank, num_workers = 1;
 static bool peer_lost;
+static int output_error; /* errno of what was first printed in vain */
 
 void example_report_failure(void)
 {
@@ -45,11 +46,17 @@ void example_print(const char *format, ...)
     va_start(arguments, format);
     vprintf(format, arguments);
     va_end(arguments);
-    fflush(stdout);
+    if (fflush(stdout) != 0 && !output_error) output_error = errno;
 }
 
 int example_exit_status(int result)
 {
+    if (fflush(stdout) != 0 && !output_error) output_error = errno;
+    if (result == 0 && output_error) {
+        fprintf(stderr, "%s: standard output: cannot write (%s)\n", program_invocation_short_name,
+                strerror(output_error));
+        return EXIT_FAILURE;
+    }
     if (result == 0) return EXIT_SUCCESS;
     if (result == STOPPED) return RF_EXIT_RESTARTABLE;
     return peer_lost ? RF_EXIT_RESTARTABLE : EXIT_FAILURE;
@@ -110,7 +117,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case 'r':
         o->learning_rate = strtod(text, &end);
-        if (end == text || *end || !(o->learning_rate > 0))
+        if (end == text || *end || !(o->learning_rate > 0) || !isfinite(o->learning_rate))
             argp_error(state, "'%s' is no positive learning rate", text);
         return 0;
     case 'c':
@@ -132,11 +139,17 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options)
 {
-    struct argp_option offered[NUM_OPTIONS + 1] = { { 0 } };
-    for (int i = 0, n = 0; i < NUM_OPTIONS; i++)
-        if (strchr(letters, all_options[i].key)) offered[n++] = all_options[i];
-    const struct argp parser = { offered, parse_option, NULL, purpose, NULL, NULL, NULL };
     if (!options->epochs) options->epochs = 1;
+    struct argp_option offered[NUM_OPTIONS + 1] = { { 0 } };
+    char epochs[64];
+    snprintf(epochs, sizeof(epochs), "Passes over the training set (default: %u)", options->epochs);
+    for (int i = 0, n = 0; i < NUM_OPTIONS; i++) {
+        if (!strchr(letters, all_options[i].key)) continue;
+        offered[n] = all_options[i];
+        if (offered[n].key == 'e') offered[n].doc = epochs;
+        n++;
+    }
+    const struct argp parser = { offered, parse_option, NULL, purpose, NULL, NULL, NULL };
     if (!options->batch_size) options->batch_size = 64;
     if (!options->seed) options->seed = 1;
     if (!(options->learning_rate > 0)) options->learning_rate = 1e-3;

@@ -96,14 +96,25 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
     return RF_OK;
 }
 
+static bool takes_part(const op_bench *b, const rf_op *op)
+{
+    if ((op->flags & RF_OP_VIEW) || (b->params->op && !strstr(op->name, b->params->op))) return false;
+    for (uint32_t i = 0; i < op->num_cases; i++)
+        if (op->cases[i].benchmark) return true;
+    return false;
+}
+
 static rf_result bench_all(op_bench *b)
 {
-    uint32_t count;
+    uint32_t count, measured = 0;
     const rf_op *const *ops = rf_ops_all(&count);
+    for (uint32_t o = 0; o < count; o++) measured += takes_part(b, ops[o]);
+    if (measured == 0)
+        return RF_FAIL(RF_ERROR_NOT_FOUND, "no operation with a benchmark has '%s' in its name", b->params->op);
     RF_TRY(open_device(b));
     for (uint32_t o = 0; o < count; o++) {
         const rf_op *op = ops[o];
-        if ((op->flags & RF_OP_VIEW) || (b->params->op && !strstr(op->name, b->params->op))) continue;
+        if (!takes_part(b, op)) continue;
         for (uint32_t i = 0; i < op->num_cases; i++) {
             if (!op->cases[i].benchmark) continue;
             rf_case_data data;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -238,7 +239,9 @@ static rf_result check_desc(const char *what, const char *name, const rf_tensor_
 /* Finds the leaf or appends it. *added tells which. */
 static rf_result add_leaf(rf_graph *graph, const char *what, const rf_value_info *leaf, rf_value *out, bool *added)
 {
-    const char *name = leaf->name ? leaf->name : "";
+    char number[16]; /* what inputs are called by */
+    snprintf(number, sizeof(number), "%u", leaf->slot);
+    const char *name = leaf->name ? leaf->name : leaf->kind == RF_VALUE_INPUT ? number : "";
     *out = 0;
     *added = false;
     RF_TRY(check_desc(what, name, &leaf->desc));

@@ -50,6 +50,9 @@ rf_result rf_emit_reduce(rf_graph *g, rf_reduce_kind kind, rf_value x, const int
         if (axis < 0 || axis >= shape.rank)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: axis %d is not one of shape %s", axes[i],
                            rf_shape_format(shape, text, sizeof(text)));
+        if (attr.axes_mask & 1u << axis)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: axis %d of shape %s is named twice", axes[i],
+                           rf_shape_format(shape, text, sizeof(text)));
         attr.axes_mask |= 1u << axis;
     }
     return rf_graph_add(g, &rf_op_reduce, &attr, &x, 1, out);

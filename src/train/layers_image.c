@@ -50,9 +50,13 @@ static const rf_layer_kind conv2d_kind = {
     .base_name = "conv2d", .type_name = "Conv2D", .build = conv2d_build, .call = conv2d_call
 };
 
+static bool known_padding(rf_padding padding)
+{
+    return (int)padding >= RF_PADDING_VALID && (int)padding <= RF_PADDING_EXPLICIT;
+}
+
 static bool valid_padding(rf_padding padding, const int32_t explicit_padding[4])
 {
-    if ((int)padding < RF_PADDING_VALID || (int)padding > RF_PADDING_EXPLICIT) return false;
     for (int i = 0; i < 4; i++) {
         if (explicit_padding[i] < 0 || (explicit_padding[i] != 0 && padding != RF_PADDING_EXPLICIT)) return false;
     }
@@ -74,6 +78,7 @@ rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out)
     RF_REQUIRE(conv->groups >= 0, "rf_layer_conv2d: conv.groups is negative");
     RF_REQUIRE(conv->groups == 0 || params->filters % conv->groups == 0,
                "rf_layer_conv2d: filters %d is no multiple of conv.groups %d", (int)params->filters, (int)conv->groups);
+    RF_REQUIRE(known_padding(conv->padding), "rf_layer_conv2d: conv.padding %d does not exist", (int)conv->padding);
     RF_REQUIRE(valid_padding(conv->padding, conv->explicit_padding),
                "rf_layer_conv2d: conv.padding: explicit_padding goes with RF_PADDING_EXPLICIT and is not negative");
     rf_affine affine;
@@ -139,6 +144,7 @@ static rf_result new_pool(const rf_layer_kind *kind, const char *function, const
                (int)p.window[1]);
     RF_REQUIRE(p.stride[0] >= 0 && p.stride[1] >= 0, "%s: stride %d x %d is negative", function, (int)p.stride[0],
                (int)p.stride[1]);
+    RF_REQUIRE(known_padding(p.padding), "%s: padding %d does not exist", function, (int)p.padding);
     RF_REQUIRE(valid_padding(p.padding, p.explicit_padding),
                "%s: padding: explicit_padding goes with RF_PADDING_EXPLICIT and is not negative", function);
     rf_layer *layer;

@@ -234,6 +234,10 @@ static void test_mean_gradient_follows_batch(void **state)
     OK(rf_emit_reduce(g, RF_REDUCE_KIND_MEAN, x, (int32_t[]){ -1 }, 1, false, &rows));
     OK(rf_emit_reduce(g, RF_REDUCE_KIND_MEAN, rows, NULL, 0, false, &loss));
     OK(rf_graph_differentiate(g, loss, &x, 1, &grad));
+    rf_value twice;
+    assert_int_equal(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, x, (const int32_t[]){ 0, 0 }, 2, false, &twice),
+                     RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(rf_error_message(), "axis 0 of shape "));
     OK(rf_graph_specialize(g, 10));
     float data[30] = { 0 };
     void **values = rf_arena_alloc(&arena, g->values.count * sizeof(void *));

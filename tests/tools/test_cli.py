@@ -58,6 +58,8 @@ class Cli(unittest.TestCase):
             done = run(EXAMPLES / name, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("--devices", done.stdout)
+            if name != "linear_model":
+                self.assertRegex(done.stdout, r"training set \(default:\s+[1-9]\d*\)")
         self.assertRegex(run(RINGFIRE, "--version").stdout, r"^ringfire \d+\.\d+\.\d+\n$")
         self.fails(run(RINGFIRE, "devises"), "devises", "--help")
 
@@ -71,8 +73,20 @@ class Cli(unittest.TestCase):
             self.assertIn(device["name"], table.stdout)
             self.assertIn(device["type"], ("cpu", "discrete", "integrated", "virtual", "other"))
             self.assertGreater(device["memory_bytes"], 0)
+        self.assertNotRegex(table.stdout, r"SwiftShader driver  ")  # its version follows
         if any(d["type"] == "cpu" for d in devices):
             self.assertIn("software", table.stdout)
+
+    def test_output(self):
+        """Results that have no place are an error, if possible before they are measured."""
+        with open("/dev/full", "w") as full:
+            for command in ((RINGFIRE, "devices"), (RINGFIRE, "--version"), (EXAMPLES / "linear_model", "--devices", "0", "--batch-size", "8")):
+                done = subprocess.run([str(c) for c in command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+                done.stdout = ""
+                self.fails(done, "standard output", "No space left")
+        done = run(RINGFIRE, "bench", "ops", "--op", "argmax", "--seconds", "1000", "--json", self.folder.name, timeout=30)
+        self.fails(done, self.folder.name, "Is a directory")
+        self.fails(run(RINGFIRE, "bench", "ops", "--op", "nosuch"), "nosuch")
 
     def test_no_driver(self):
         env = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
@@ -104,17 +118,17 @@ class Cli(unittest.TestCase):
         self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "1600 features", "576")
 
     def test_bad_options(self):
-        for arguments in (("--epochs", "-1"), ("--epochs", "many"), ("--batch-size", "0"), ("--learning-rate", "nan"), ("extra",)):
+        for arguments in (("--epochs", "-1"), ("--epochs", "many"), ("--batch-size", "0"), ("--learning-rate", "nan"), ("--learning-rate", "inf"), ("extra",)):
             done = run(EXAMPLES / "custom_loop", *arguments)
             self.assertNotEqual(done.returncode, 0, arguments)
             self.assertIn(arguments[-1], done.stderr)
 
     def test_divergence(self):
         write_data(self.folder.name)
-        options = ("--data", self.folder.name, "--epochs", "9", "--batch-size", "16", "--learning-rate", "1e30")
+        options = ("--data", self.folder.name, "--epochs", "9", "--batch-size", "16", "--learning-rate", "1e30", "--devices", "0")
         self.fails(run(EXAMPLES / "custom_loop", *options), "epoch ", "step ", "the loss is ", "learning rate")
-        self.fails(run(EXAMPLES / "mlp_one_hot", *options), "epoch ", "batch ", "the loss is ", "learning rate")
-        self.fails(run(EXAMPLES / "linear_model", "--learning-rate", "1e38"), "step ", "the loss is ", "learning rate")
+        self.fails(run(EXAMPLES / "fit_callbacks", *options), "epoch ", "batch ", "the loss is ", "learning rate")
+        self.fails(run(EXAMPLES / "linear_model", "--learning-rate", "1e38", "--devices", "0"), "step ", "the loss is ", "learning rate")
 
     def test_read_only_cache(self):
         """A directory that was named has to be writable; without the default one there is a warning."""

@@ -334,6 +334,11 @@ static void bad_layers(void **state)
         rf_layer_conv2d(
             &(rf_conv2d_layer_params){ .filters = 3, .kernel_size = { 3 }, .conv = { .explicit_padding = { 1 } } }, &l),
         RF_ERROR_INVALID_ARGUMENT, "explicit_padding");
+    FAILS(
+        rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 3, .kernel_size = { 3 }, .conv = { .padding = 9 } }, &l),
+        RF_ERROR_INVALID_ARGUMENT, "padding 9 does not exist");
+    FAILS(rf_layer_max_pool2d(&(rf_pool2d_params){ .padding = 9 }, &l), RF_ERROR_INVALID_ARGUMENT,
+          "padding 9 does not exist");
     FAILS(rf_layer_max_pool2d(&(rf_pool2d_params){ .window = { -2, 2 } }, &l), RF_ERROR_INVALID_ARGUMENT, "window");
     FAILS(rf_layer_reshape(RF_SHAPE(-1, -1), &l), RF_ERROR_INVALID_ARGUMENT, "shape");
     FAILS(rf_layer_reshape(RF_SHAPE(0), &l), RF_ERROR_INVALID_ARGUMENT, "shape");
