@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <openssl/crypto.h>
+
 #include "base/memory.h"
 #include "base/platform.h"
 #include "transport/comm_engine_internal.h"
@@ -32,8 +34,8 @@ static rf_result add_peer(rf_engine *e, uint32_t rank, uint8_t *memory)
         rf_fabric_keys(e->fabric, rank, send, receive)
             ? rf_seal_create(send, receive, &peer->seal)
             : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "encryption needs a job key; make one with 'ringfire keygen'");
-    memset(send, 0, sizeof(send));
-    memset(receive, 0, sizeof(receive));
+    OPENSSL_cleanse(send, sizeof(send));
+    OPENSSL_cleanse(receive, sizeof(receive));
     return r;
 }
 
@@ -339,11 +341,23 @@ static rf_result overdue(rf_engine *e)
     return RF_FAIL(RF_ERROR_TIMEOUT, "%s: rank %u waited %.3g s for rank %d", e->what, e->rank, limit, peer);
 }
 
+/* Whoever has left in good order without this call will never make it. */
+static rf_result check_left(rf_engine *e)
+{
+    const int32_t rank = rf_mesh_left_before(e->mesh, e->call->serial);
+    if (rank < 0) return RF_OK;
+    e->suspect = rank;
+    e->broken = -1; /* its connection was to break */
+    return RF_FAIL(RF_ERROR_PEER_LOST, "rank %d (%s) left the job while rank %u calls %s", rank,
+                   rf_mesh_address(e->mesh, (uint32_t)rank), e->rank, e->what);
+}
+
 /* Sleeps until something comes. Not looking again first: on a host that is busy, and training keeps it so, who spins
  * takes the processor from the very process that he waits for (4 KiB among two ranks: 0.34 ms instead of 0.02). */
 static rf_result idle(rf_engine *e, uint64_t start)
 {
     if (atomic_load(&e->woken)) RF_TRY(rf_mesh_status(e->mesh));
+    RF_TRY(check_left(e));
     const uint64_t spent = rf_now_ns() - start, limit = e->job->operation_timeout_ns;
     if (spent > limit) return overdue(e);
     return rf_fabric_wait(e->fabric, limit - spent < WAIT_NS ? limit - spent : WAIT_NS);
@@ -380,6 +394,10 @@ static rf_result give_up(rf_engine *e, rf_result r)
 {
     rf_error_record record;
     rf_error_save(&record);
+    if (e->broken >= 0 && check_left(e) < 0) {
+        rf_error_save(&record);
+        r = RF_ERROR_PEER_LOST;
+    }
     if (e->broken >= 0 || e->unsure) {
         uint64_t until = rf_now_ns() + VERDICT_NS;
         if (e->broken >=
@@ -417,7 +435,7 @@ rf_result rf_engine_run(rf_engine *e, const rf_call *call)
     }
     if (r < 0) {
         r = give_up(e, r);
-        if (r == RF_ERROR_PEER_LOST) r = rf_error_context(r, "%s", e->what);
+        if (r == RF_ERROR_PEER_LOST && !strstr(rf_error_message(), e->what)) r = rf_error_context(r, "%s", e->what);
     } else {
         rf_mesh_finish_operation(e->mesh, call->serial);
     }

@@ -202,8 +202,10 @@ void rf_mesh_destroy(rf_mesh **out)
     pthread_mutex_lock(&mesh->lock);
     if (!mesh->ended) {
         mesh->leaving = true;
+        uint8_t last[8];
+        rf_put_u64(last, atomic_load(&mesh->operations.begun));
         /* Without memory for it we are lost to the others; there is nothing better to do here. */
-        if (rf_mesh_queue(mesh, -1, RF_MESH_GOODBYE, NULL, 0) == RF_OK) {
+        if (rf_mesh_queue(mesh, -1, RF_MESH_GOODBYE, &(rf_bytes){ last, sizeof(last) }, 1) == RF_OK) {
             rf_mesh_wake(mesh);
             while (!mesh->ended && !all_left(mesh))
                 if (pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end) == ETIMEDOUT) break;
@@ -376,6 +378,13 @@ uint64_t rf_mesh_peer_operation(const rf_mesh *mesh, uint32_t rank)
 {
     if (rank >= mesh->assembly.world) return 0;
     return atomic_load(rank == mesh->assembly.rank ? &mesh->operations.finished : &mesh->peers[rank].finished);
+}
+
+int32_t rf_mesh_left_before(const rf_mesh *mesh, uint64_t serial)
+{
+    for (uint32_t r = 0; r < mesh->assembly.world; r++)
+        if (atomic_load(&mesh->peers[r].left) && atomic_load(&mesh->peers[r].begun) < serial) return (int32_t)r;
+    return -1;
 }
 
 /* ---- exchange ---- */

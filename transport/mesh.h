@@ -53,6 +53,8 @@ void rf_mesh_begin_operation(rf_mesh *mesh, uint64_t serial, const char *what);
 void rf_mesh_finish_operation(rf_mesh *mesh, uint64_t serial);
 /* Latest finished operation that a peer reported. */
 uint64_t rf_mesh_peer_operation(const rf_mesh *mesh, uint32_t rank);
+/* A rank that said goodbye and had not begun operation `serial` (so it never will), or -1. */
+int32_t rf_mesh_left_before(const rf_mesh *mesh, uint64_t serial);
 
 /* After the end of the epoch: this worker's last operations and their state in one line, newest first, for messages; ""
  * while all is well. Valid until the mesh is destroyed. */

@@ -42,14 +42,14 @@ typedef struct rf_mesh_peer {
     bool more; /* there may be frames left to read */
     /* under the lock */
     rf_queue_node *first, **last;
-    bool left; /* said goodbye */
+    atomic_bool left; /* said goodbye */
     bool gone; /* `closed`, for those who wait */
     bool reported;
     char why[160]; /* of the loss */
     uint64_t next_exchange;
     rf_inbox_entry inbox[2]; /* a peer can be one exchange ahead, not two */
     /* */
-    _Atomic uint64_t finished, begun;
+    _Atomic uint64_t finished, begun; /* operations, as its heartbeats and its goodbye say */
 } rf_mesh_peer;
 
 struct rf_mesh {

@@ -17,7 +17,7 @@ typedef enum rf_mesh_frame {
     RF_MESH_GO,       /* master -> worker: so is everybody */
     RF_MESH_FAILED,   /* either way while the job comes together: it will not, and why */
     RF_MESH_HEARTBEAT,
-    RF_MESH_GOODBYE, /* the last frame of an orderly end */
+    RF_MESH_GOODBYE, /* last operation begun u64; the last frame of an orderly end */
     RF_MESH_ABORT,
     RF_MESH_EXCHANGE
 } rf_mesh_frame;

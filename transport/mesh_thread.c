@@ -125,11 +125,16 @@ static void take_exchange(loop *l, uint32_t rank, const uint8_t *body, size_t si
     lose(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange messages are out of order");
 }
 
-static void take_goodbye(loop *l, uint32_t rank)
+static void take_goodbye(loop *l, uint32_t rank, const uint8_t *body, size_t size)
 {
+    if (size != 8) {
+        lose(l, rank, RF_ERROR_CORRUPT_DATA, "its goodbye is not one");
+        return;
+    }
     rf_detector_left(l->mesh->detector, rank);
+    atomic_store(&l->mesh->peers[rank].begun, rf_get_u64(body));
     pthread_mutex_lock(&l->mesh->lock);
-    l->mesh->peers[rank].left = true;
+    atomic_store(&l->mesh->peers[rank].left, true);
     pthread_cond_broadcast(&l->mesh->changed);
     pthread_mutex_unlock(&l->mesh->lock);
 }
@@ -148,7 +153,7 @@ static void take_frame(loop *l, uint32_t rank, uint16_t type, const void *body, 
         take_exchange(l, rank, body, size);
         break;
     case RF_MESH_GOODBYE:
-        take_goodbye(l, rank);
+        take_goodbye(l, rank, body, size);
         break;
     case RF_MESH_ABORT:
         if (rf_mesh_decode_failure(body, size, l->world, &failure) == RF_OK)

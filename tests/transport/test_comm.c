@@ -437,6 +437,32 @@ static void test_killed(void **state)
         }
 }
 
+/* Rank 1 ends in good order while the others go on: they hear of it at once, by its name, and it leaves at once, too. */
+static int left_early(rf_comm *comm, void *user)
+{
+    const uint64_t size = *(const uint64_t *)user;
+    static float x[300000];
+    for (int i = 0; i < 5; i++) EXPECT(rf_comm_all_reduce(comm, x, x, size, RF_F32, RF_COMM_SUM, NULL) == RF_OK);
+    if (rf_comm_rank(comm) == 1) return 0;
+    const double start = ranks_seconds();
+    EXPECT(rf_comm_all_reduce(comm, x, x, size, RF_F32, RF_COMM_SUM, NULL) == RF_ERROR_PEER_LOST);
+    EXPECT(ranks_seconds() - start < 1);
+    EXPECT(strstr(rf_error_message(), "rank 1 (127.0.0.1) left the job while rank "));
+    EXPECT(rf_comm_lost_rank(comm) == 1);
+    return 0;
+}
+
+static void test_left_early(void **state)
+{
+    (void)state;
+    for (uint32_t world = full ? 2 : 3; world <= (full ? 5u : 3u); world++)
+        for (uint64_t size = 1; size <= 300000; size += 299999) {
+            const double start = ranks_seconds();
+            assert_int_equal(ranks_run(&(ranks_params){ .world_size = world }, left_early, &size).failures, 0);
+            assert_true(ranks_seconds() - start < 5);
+        }
+}
+
 static void await_failure(rf_comm *comm)
 {
     for (const double end = ranks_seconds() + 5; rf_comm_status(comm) == RF_OK && ranks_seconds() < end;) usleep(5000);
@@ -582,6 +608,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wrong_arguments), cmocka_unit_test(test_desynchronised),
         cmocka_unit_test(test_killed),          cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_aborted),         cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_left_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
