@@ -67,8 +67,8 @@ static rf_result resolve_settings(const rf_comm_params *p, const rf_job_env *env
     const double peer_timeout = (double)job->peer_timeout_ns * 1e-9;
     RF_TRY(resolve_seconds(env, p->heartbeat_interval, "heartbeat_interval", "RINGFIRE_HEARTBEAT",
                            fmax(peer_timeout / 8, 1e-3), &job->heartbeat_interval_ns));
-    RF_REQUIRE(job->heartbeat_interval_ns <= job->peer_timeout_ns / 2,
-               "a heartbeat every %g s is too rare for a peer timeout of %g s; it may be half of it at most",
+    RF_REQUIRE(job->heartbeat_interval_ns <= job->peer_timeout_ns / 3,
+               "a heartbeat every %g s is too rare for a peer timeout of %g s; at least three must fit in that time",
                (double)job->heartbeat_interval_ns * 1e-9, peer_timeout);
     RF_TRY(resolve_seconds(env, p->operation_timeout, "operation_timeout", "RINGFIRE_OPERATION_TIMEOUT", 300,
                            &job->operation_timeout_ns));

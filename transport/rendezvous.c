@@ -70,7 +70,7 @@ void rf_part(rf_channel *const *channels, uint32_t count, uint64_t timeout_ns)
     rf_free(fds);
 }
 
-/* Timings that job resolution left open, and ones that contradict each other. */
+/* Timings that job resolution left open. */
 static rf_result table_init(const rf_job *job, rf_mesh_table *table)
 {
     const uint64_t second = UINT64_C(1000000000);
@@ -78,11 +78,6 @@ static rf_result table_init(const rf_job *job, rf_mesh_table *table)
     table->peer_timeout_ns = job->peer_timeout_ns ? job->peer_timeout_ns : 10 * second;
     table->heartbeat_interval_ns = job->heartbeat_interval_ns ? job->heartbeat_interval_ns : table->peer_timeout_ns / 8;
     table->operation_timeout_ns = job->operation_timeout_ns ? job->operation_timeout_ns : 300 * second;
-    if (table->heartbeat_interval_ns > table->peer_timeout_ns / 3 || table->peer_timeout_ns < 1000000)
-        return RF_FAIL(
-            RF_ERROR_INVALID_ARGUMENT,
-            "a peer timeout of %g s needs at least three heartbeats in that time; the heartbeat interval is %g s",
-            (double)table->peer_timeout_ns * 1e-9, (double)table->heartbeat_interval_ns * 1e-9);
     if (getrandom(table->session, sizeof(table->session), 0) != (ssize_t)sizeof(table->session))
         return RF_FAIL(RF_ERROR_IO, "the operating system gives no random numbers");
     return RF_OK;

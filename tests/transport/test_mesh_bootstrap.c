@@ -297,10 +297,7 @@ static void test_contradictions(void **state)
     assert_null(mesh);
     job = (rf_job){ .rank = 0, .world_size = 1 };
     assert_int_equal(rf_mesh_create(&job, &mesh), RF_ERROR_INVALID_ARGUMENT);
-    job = (rf_job){ .rank = 0, .world_size = 2, .peer_timeout_ns = SECOND, .heartbeat_interval_ns = SECOND / 2 };
-    assert_int_equal(rf_mesh_create(&job, &mesh), RF_ERROR_INVALID_ARGUMENT);
-    assert_non_null(strstr(rf_error_message(), "heartbeat"));
-    rf_mesh_destroy(&mesh);
+    assert_null(mesh);
 }
 
 /* Failing leaves no descriptors, threads or memory behind: ranks are threads here, so sanitizers see it. */
