@@ -28,6 +28,12 @@ void rf_thread_step_back(void)
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of the thread alone, on Linux */
 }
 
+uint64_t rf_host_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
+}
+
 uint32_t rf_cpu_count(void)
 {
     cpu_set_t set;

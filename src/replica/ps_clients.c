@@ -9,13 +9,15 @@
 
 #define ACCEPT_NS (50 * 1000000ull)
 #define IDLE_NS (1000 * 1000000ull)
+/* Connections of one task: one, and those of its earlier lives that nobody has noticed to be gone. */
+#define PER_TASK 4
 
 typedef struct client {
     struct client *next;
     rf_ps_clients *all;
     rf_ps_link *link;
     pthread_t thread;
-    float *gradient, *values;
+    float *gradient, *values; /* made when the first is brought or asked for */
     uint64_t received; /* elements of the push that is coming in */
     bool done;         /* under the lock: the thread can be joined */
 } client;
@@ -33,9 +35,16 @@ struct rf_ps_clients {
 
 /* ---- one client ---- */
 
+static rf_result provide(const client *c, float **array)
+{
+    if (!*array) *array = RF_NEW_ARRAY(float, c->all->shard->count);
+    return *array ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 static rf_result answer_pull(client *c)
 {
     rf_ps_message m = { .type = RF_PS_VALUES };
+    RF_TRY(provide(c, &c->values));
     RF_TRY(rf_ps_shard_read(c->all->shard, c->values, &m.version));
     return rf_ps_link_send_floats(c->link, &m, c->values, c->all->shard->count);
 }
@@ -47,6 +56,7 @@ static rf_result take_push(client *c, const rf_ps_message *m)
                "gradients %llu to %llu have come, but those from %llu on are missing, of %llu",
                (unsigned long long)m->offset, (unsigned long long)(m->offset + length), (unsigned long long)c->received,
                (unsigned long long)count);
+    RF_TRY(provide(c, &c->gradient));
     if (length > 0) memcpy(c->gradient + c->received, m->payload, m->payload_size);
     c->received += length;
     if (c->received < count) return RF_OK;
@@ -121,14 +131,29 @@ static void name_of(const rf_ps_clients *all, const rf_channel *channel, char na
         snprintf(name, RF_PS_NAME, "%.15s (%s)", hello->role, rf_channel_peer_address(channel));
 }
 
+/* A task of this cluster that has not too many connections already. */
+static rf_result check_client(rf_ps_clients *all, const rf_channel *channel, const char *name)
+{
+    const rf_hello *hello = rf_channel_peer(channel);
+    RF_REQUIRE(strcmp(hello->role, "client") == 0, "%s is no client", name);
+    RF_REQUIRE(hello->rank < rf_cluster_size(all->cluster), "%s has rank %u in a cluster of %u", name, hello->rank,
+               rf_cluster_size(all->cluster));
+    uint32_t count = 0;
+    pthread_mutex_lock(&all->lock);
+    for (const client *c = all->first; c; c = c->next) count += rf_channel_peer(c->link->channel)->rank == hello->rank;
+    pthread_mutex_unlock(&all->lock);
+    RF_REQUIRE(count < PER_TASK, "%s has %u connections already", name, count);
+    return RF_OK;
+}
+
 static rf_result add_client(rf_ps_clients *all, rf_channel *channel)
 {
     char name[RF_PS_NAME];
     name_of(all, channel, name);
-    if (strcmp(rf_channel_peer(channel)->role, "client") != 0) {
-        rf_log_message(RF_LOG_WARN, "parameter server: %s is no client", name);
+    const rf_result welcome = check_client(all, channel, name);
+    if (welcome < 0) {
         rf_channel_destroy(&channel);
-        return RF_OK;
+        return welcome;
     }
     client *c = RF_NEW(client);
     if (!c) {
@@ -137,11 +162,6 @@ static rf_result add_client(rf_ps_clients *all, rf_channel *channel)
     }
     c->all = all;
     rf_result r = rf_ps_link_create(channel, name, all->job->operation_timeout_ns, &c->link);
-    if (r == RF_OK) {
-        c->gradient = RF_NEW_ARRAY(float, all->shard->count);
-        c->values = RF_NEW_ARRAY(float, all->shard->count);
-        if (!c->gradient || !c->values) r = RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
     if (r == RF_OK) {
         pthread_mutex_lock(&all->lock);
         const int e = pthread_create(&c->thread, NULL, serve, c);

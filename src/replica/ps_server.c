@@ -86,13 +86,14 @@ static rf_result take_parameters(server *s, const rf_ps_message *init)
         s->cluster.count[RF_TASK_PS]);
     RF_REQUIRE(size <= sizeof(optimizer), "%s sent an optimizer of %zu bytes", s->chief->name, size);
     if (size > 0) memcpy(optimizer, init->payload, size);
+    const uint64_t arrays = 2 + (init->synchronous ? s->cluster.count[RF_TASK_WORKER] : 0);
+    RF_REQUIRE(init->count <= rf_host_memory() / sizeof(float) / arrays,
+               "%s wants room for %llu parameters, more than this host's memory holds; use more servers",
+               s->chief->name, (unsigned long long)init->count);
     shard->count = init->count;
     shard->synchronous = init->synchronous != 0;
     shard->num_parts = s->cluster.count[RF_TASK_WORKER];
     shard->parts = RF_NEW_ARRAY(rf_ps_part, shard->num_parts);
-    size_t bytes;
-    RF_REQUIRE(rf_mul_size((size_t)shard->count, sizeof(float), &bytes), "%s wants room for %llu parameters",
-               s->chief->name, (unsigned long long)shard->count);
     shard->values = RF_NEW_ARRAY(float, shard->count);
     shard->sum = RF_NEW_ARRAY(float, shard->synchronous ? shard->count : 0);
     if (!shard->parts || !shard->values || !shard->sum) return RF_ERROR_OUT_OF_HOST_MEMORY;
