@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "transport/comm_engine.h"
+#include "transport/operations.h"
 #include "transport/reduce.h"
 #include "transport/seal.h"
 
@@ -24,7 +25,7 @@ typedef struct rf_call_header {
     uint32_t chunk;
     uint16_t root;
     uint8_t kind, algorithm, dtype, op, wire, sealed;
-    char name[24];
+    char name[52];
 } rf_call_header;
 #define RF_CALL_MAGIC 0x31436652u /* "RfC1" */
 #define RF_HEADER_MESSAGE (sizeof(rf_call_header) + RF_ENGINE_EAGER + RF_SEAL_BYTES)
@@ -85,7 +86,7 @@ struct rf_engine {
     const rf_call *call;
     rf_schedule schedule;
     rf_call_header header;
-    char what[96]; /* for messages */
+    char what[RF_OPERATION_WHAT]; /* for messages */
     uint8_t *space[RF_SPACE_COUNT];
     size_t element, wire_element;
     uint64_t chunk; /* elements */

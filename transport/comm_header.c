@@ -32,7 +32,7 @@ void rf_engine_make_header(rf_engine *e)
 void rf_engine_describe(const rf_call_header *h, char *text, size_t size)
 {
     static const char *const ops[] = { "sum", "max", "min" };
-    char name[32] = "", wire[16] = "";
+    char name[64] = "", wire[16] = "";
     if (h->name[0]) snprintf(name, sizeof(name), " '%.*s'", (int)sizeof(h->name) - 1, h->name);
     if (h->wire) snprintf(wire, sizeof(wire), " as %s", rf_dtype_name(h->wire));
     const bool reduces = h->kind == RF_COLLECTIVE_ALL_REDUCE || h->kind == RF_COLLECTIVE_REDUCE_SCATTER;
@@ -51,7 +51,7 @@ rf_result rf_engine_check_header(rf_engine *e, rf_peer *peer, const rf_call_head
     if (memcmp(&same, &e->header, sizeof(same)) == 0) return RF_OK;
     if (got->magic != RF_CALL_MAGIC)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u sent something that is no call to rank %u", peer->rank, e->rank);
-    char theirs[192], ours[192];
+    char theirs[RF_OPERATION_WHAT], ours[RF_OPERATION_WHAT];
     rf_engine_describe(got, theirs, sizeof(theirs));
     rf_engine_describe(&e->header, ours, sizeof(ours));
     const char *hint = "all ranks must make the same calls in the same order";

@@ -181,6 +181,19 @@ rf_result rf_mesh_create(const rf_job *job, rf_mesh **out)
     return RF_OK;
 }
 
+/* Once. */
+static void log_operations(rf_mesh *mesh)
+{
+    char line[RF_OPERATION_LINE];
+    const uint64_t now = rf_now_ns();
+    const uint32_t rank = mesh->assembly.rank;
+    if (atomic_exchange(&mesh->logged, true)) return;
+    for (uint32_t i = 0; rf_operations_line(&mesh->operations, i, now, line, sizeof(line)); i++) {
+        if (i == 0) rf_log_message(RF_LOG_ERROR, "rank %u: the job has ended; last operations, newest first:", rank);
+        rf_log_message(RF_LOG_ERROR, "rank %u: operation %s", rank, line);
+    }
+}
+
 static struct timespec at(uint64_t time)
 {
     return (struct timespec){ (time_t)(time / 1000000000), (long)(time % 1000000000) };
@@ -215,6 +228,7 @@ void rf_mesh_destroy(rf_mesh **out)
     pthread_mutex_unlock(&mesh->lock);
     rf_mesh_wake(mesh);
     pthread_join(mesh->thread, NULL);
+    if (mesh->ended) log_operations(mesh);
     mesh_free(mesh);
 }
 
@@ -267,15 +281,6 @@ bool rf_mesh_link_key(const rf_mesh *mesh, uint32_t peer, const char *purpose, u
 
 /* ---- the end of the epoch ---- */
 
-static void log_operations(rf_mesh *mesh)
-{
-    char line[128];
-    const uint64_t now = rf_now_ns();
-    rf_log_message(RF_LOG_ERROR, "rank %u ends the job: %s", mesh->assembly.rank, mesh->failure.message);
-    for (uint32_t i = 0; rf_operations_line(&mesh->operations, i, now, line, sizeof(line)); i++)
-        rf_log_message(RF_LOG_ERROR, "rank %u, operation %s", mesh->assembly.rank, line);
-}
-
 static void run_callback(rf_mesh *mesh) /* callback_lock held */
 {
     void (*const fn)(void *) = mesh->callback;
@@ -308,7 +313,6 @@ void rf_mesh_end(rf_mesh *mesh, const rf_mesh_failure *failure)
         pthread_mutex_lock(&mesh->callback_lock);
         run_callback(mesh);
         pthread_mutex_unlock(&mesh->callback_lock);
-        log_operations(mesh);
     }
     rf_error_restore(&record);
 }
@@ -349,7 +353,9 @@ void rf_mesh_report_lost(rf_mesh *mesh, uint32_t rank, const char *reason)
 
 rf_result rf_mesh_status(rf_mesh *mesh)
 {
-    return atomic_load_explicit(&mesh->ended, memory_order_acquire) ? rf_error_restore(&mesh->failure) : RF_OK;
+    if (!atomic_load_explicit(&mesh->ended, memory_order_acquire)) return RF_OK;
+    log_operations(mesh);
+    return rf_error_restore(&mesh->failure);
 }
 
 int32_t rf_mesh_lost_rank(const rf_mesh *mesh)
@@ -390,14 +396,14 @@ int32_t rf_mesh_left_before(const rf_mesh *mesh, uint64_t serial)
 /* ---- exchange ---- */
 
 /* Waits for everybody's message. Lock held. RF_ERROR_TIMEOUT and RF_END (it has left) are about *missing and the
- * caller's to explain. */
+ * caller's to explain, as is the end of the epoch. */
 static rf_result await_messages(rf_mesh *mesh, uint64_t serial, uint64_t timeout_ns, uint32_t *missing)
 {
     const struct timespec end = at(rf_now_ns() + timeout_ns);
     const uint32_t world = mesh->assembly.world;
     bool late = false;
     while (mesh->arrived[serial & 1] < world - 1) {
-        if (mesh->ended) return rf_mesh_status(mesh);
+        if (mesh->ended) return RF_ERROR_CANCELLED;
         for (uint32_t r = 0; r < world; r++) {
             if (r == mesh->assembly.rank || mesh->peers[r].inbox[serial & 1].data) continue;
             *missing = r;
@@ -457,14 +463,14 @@ rf_result rf_mesh_exchange(rf_mesh *mesh, const void *mine, size_t size, void *a
     uint8_t header[8];
     rf_put_u64(header, serial);
     const rf_bytes parts[2] = { { header, sizeof(header) }, { mine, size } };
-    rf_result r = mesh->ended ? rf_mesh_status(mesh) : rf_mesh_queue(mesh, -1, RF_MESH_EXCHANGE, parts, 2);
+    rf_result r = mesh->ended ? RF_ERROR_CANCELLED : rf_mesh_queue(mesh, -1, RF_MESH_EXCHANGE, parts, 2);
     rf_mesh_wake(mesh);
     uint32_t missing = a->rank, too_long = a->world;
     if (r == RF_OK) r = await_messages(mesh, serial, a->table.operation_timeout_ns, &missing);
     if (r == RF_OK) too_long = collect(mesh, serial, all, slot, sizes);
     const bool ended = mesh->ended;
     pthread_mutex_unlock(&mesh->lock);
-    if (r != RF_OK) return ended ? r : explain(mesh, missing, serial, r);
+    if (r != RF_OK) return ended ? rf_mesh_status(mesh) : explain(mesh, missing, serial, r);
     if (too_long < a->world)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rank %u's message has %zu bytes, the slots of rank %u %zu", too_long,
                        sizes[too_long], a->rank, slot);

@@ -66,6 +66,7 @@ struct rf_mesh {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool leaving, stop, reports;
+    atomic_bool logged;
     bool told; /* after the end: everybody who can be reached has been sent the reason */
     uint64_t next_exchange;
     uint32_t arrived[2]; /* messages in everybody's inbox[0] and inbox[1] */

@@ -58,7 +58,7 @@ bool rf_operations_line(rf_operations *o, uint32_t age, uint64_t now, char *text
 
 void rf_operations_text(rf_operations *o, uint64_t now, char *text, size_t size)
 {
-    char line[128];
+    char line[RF_OPERATION_LINE];
     size_t used = 0;
     snprintf(text, size, "none");
     for (uint32_t i = 0; used < size && rf_operations_line(o, i, now, line, sizeof(line)); i++)

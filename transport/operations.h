@@ -9,11 +9,13 @@
 #include "base/error.h"
 
 #define RF_OPERATIONS_KEPT 16
-#define RF_OPERATIONS_TEXT 1536
+#define RF_OPERATION_WHAT 192 /* characters of a call's description */
+#define RF_OPERATION_LINE (RF_OPERATION_WHAT + 64)
+#define RF_OPERATIONS_TEXT (RF_OPERATIONS_KEPT * RF_OPERATION_LINE)
 
 typedef struct rf_operation {
     uint64_t serial, begun_ns, finished_ns; /* finished 0: not yet */
-    char what[48];
+    char what[RF_OPERATION_WHAT];
 } rf_operation;
 
 typedef struct rf_operations {

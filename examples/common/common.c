@@ -29,13 +29,17 @@ void example_report_failure(void)
     if (running) rf_comm_abort(rf_strategy_comm(running), rf_error_message());
 }
 
-/* What the library does not fail for, but the user should know. Errors reach the user as what calls return. */
-static void print_warning(void *user, rf_log_level level, const char *message)
+/* What the library does not fail for but the user should know, and what a worker did last. */
+static void write_log(void *user, rf_log_level level, const char *message)
 {
     (void)user;
-    if (level != RF_LOG_WARN) return;
     progress_break();
-    fprintf(stderr, "%s: warning: %s\n", program_invocation_short_name, message);
+    fprintf(stderr, "%s: %s%s\n", program_invocation_short_name, level == RF_LOG_WARN ? "warning: " : "", message);
+}
+
+void example_log_to_stderr(void)
+{
+    rf_log_set(write_log, NULL, RF_LOG_WARN);
 }
 
 void example_print(const char *format, ...)
@@ -154,7 +158,7 @@ void example_parse(int argc, char **argv, const char *purpose, const char *lette
     if (!options->seed) options->seed = 1;
     if (!(options->learning_rate > 0)) options->learning_rate = 1e-3;
     argp_parse(&parser, argc, argv, 0, NULL, options);
-    rf_log_set(print_warning, NULL, RF_LOG_WARN);
+    example_log_to_stderr();
 }
 
 static int print_software_note(rf_strategy *strategy)

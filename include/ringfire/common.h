@@ -85,7 +85,8 @@ typedef enum rf_log_level { RF_LOG_ERROR, RF_LOG_WARN, RF_LOG_INFO, RF_LOG_DEBUG
 /** Receives the library's log lines (no newline at the end). May be called from any thread. */
 typedef void (*rf_log_fn)(void *user, rf_log_level level, const char *message);
 
-/** Installs the process-wide log sink; NULL (the start state) discards everything. Thread-safe. */
+/** Installs the process-wide log sink; NULL (the start state) discards everything. RINGFIRE_LOG goes before `most_verbose`.
+ *  Thread-safe. */
 RF_API void rf_log_set(rf_log_fn fn, void *user, rf_log_level most_verbose);
 
 /** Version of the library at run time: major << 16 | minor << 8 | patch. */

@@ -19,6 +19,8 @@ static const rf_env_entry entries[] = {
       "0 exchanges gradients after the backward pass instead of during it; the same on all workers" },
     { "RINGFIRE_TRACE", "file",
       "Writes a trace of the run that Perfetto shows; in a job each worker a file of its own" },
+    { "RINGFIRE_LOG", "error, warn, info or debug",
+      "How much a program that shows the library's messages shows, whatever it chose itself" },
     { "RINGFIRE_TRACE_OPS", "number",
       "Times single operations on the devices in every n-th run of a program (64); 0: never" },
     { "RINGFIRE_DATA", "directory", "Where the four IDX files of an MNIST-like data set are looked for" },

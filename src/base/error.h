@@ -19,6 +19,8 @@ typedef struct rf_error_record {
 void rf_error_save(rf_error_record *out);
 /* Makes `record` the calling thread's record; returns its result. */
 rf_result rf_error_restore(const rf_error_record *record);
+/* The failure that another process meant; RF_ERROR_INTERNAL where the number is none. */
+rf_result rf_error_code(int64_t value);
 
 /* What a user's function returned. It may fail without a record: this thread's last one then tells of something else,
  * and a new one says "<what> returned <code>". `before` is rf_error_count() from before the call. Returns `result`. */

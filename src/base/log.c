@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/platform.h"
 
@@ -15,11 +16,20 @@ static struct {
 
 void rf_log_set(rf_log_fn fn, void *user, rf_log_level most_verbose)
 {
+    static const char *const names[] = { "error", "warn", "info", "debug" };
+    const char *wanted = rf_env("RINGFIRE_LOG");
+    bool known = !wanted;
+    for (int i = 0; wanted && i < 4; i++) {
+        if (strcmp(wanted, names[i]) != 0) continue;
+        most_verbose = (rf_log_level)i;
+        known = true;
+    }
     pthread_mutex_lock(&sink.lock);
     sink.fn = fn;
     sink.user = user;
     sink.most_verbose = most_verbose;
     pthread_mutex_unlock(&sink.lock);
+    if (!known) rf_log_message(RF_LOG_ERROR, "RINGFIRE_LOG is '%s', not error, warn, info or debug", wanted);
 }
 
 void rf_log_message(rf_log_level level, const char *format, ...)

@@ -72,12 +72,6 @@ rf_result rf_ps_message_encode(const rf_ps_message *m, uint8_t head[RF_PS_HEAD_M
 }
 
 /* Only results that are failures of the library are passed on. */
-static rf_result read_result(const uint8_t *at)
-{
-    const int64_t value = (int32_t)rf_get_u32(at);
-    return value < 0 && value >= RF_ERROR_INTERNAL ? (rf_result)value : RF_ERROR_INTERNAL;
-}
-
 rf_result rf_ps_message_decode(uint16_t type, const void *body, size_t size, rf_ps_message *out)
 {
     *out = (rf_ps_message){ .type = type };
@@ -90,7 +84,7 @@ rf_result rf_ps_message_decode(uint16_t type, const void *body, size_t size, rf_
     }
     if (l->result) {
         if (size < 4) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a message '%s' that is too short", l->name);
-        out->result = read_result(at);
+        out->result = rf_error_code((int32_t)rf_get_u32(at));
         at += 4;
         size -= 4;
     }

@@ -36,7 +36,7 @@ static rf_result share_failure(rf_strategy *s, const report *all, rf_result prep
     RF_TRY(rf_world_broadcast(w, "reason of a failure", message, sizeof(message), w->first[culprit]));
     if (prepared < 0) return rf_error_restore(&mine);
     message[sizeof(message) - 1] = '\0';
-    return RF_FAIL((rf_result)all[culprit].result, "rank %u could not prepare the step: %s", culprit, message);
+    return RF_FAIL(rf_error_code(all[culprit].result), "rank %u could not prepare the step: %s", culprit, message);
 }
 
 static rf_result check_same_step(const rf_world *w, report *all)

@@ -368,6 +368,31 @@ static void test_log(void **state)
     rf_log_set(NULL, NULL, RF_LOG_ERROR);
     rf_log_message(RF_LOG_ERROR, "gone");
     assert_string_equal(logged, "u1:seen 5");
+    setenv("RINGFIRE_LOG", "debug", 1);
+    rf_log_set(keep_log, prefix, RF_LOG_WARN);
+    rf_log_message(RF_LOG_DEBUG, "more than the program wanted");
+    assert_string_equal(logged, "u3:more than the program wanted");
+    setenv("RINGFIRE_LOG", "error", 1);
+    rf_log_set(keep_log, prefix, RF_LOG_WARN);
+    rf_log_message(RF_LOG_WARN, "less");
+    assert_string_equal(logged, "u3:more than the program wanted");
+    setenv("RINGFIRE_LOG", "loud", 1);
+    rf_log_set(keep_log, prefix, RF_LOG_WARN);
+    assert_string_equal(logged, "u0:RINGFIRE_LOG is 'loud', not error, warn, info or debug");
+    rf_log_message(RF_LOG_WARN, "as the program wanted");
+    assert_string_equal(logged, "u1:as the program wanted");
+    unsetenv("RINGFIRE_LOG");
+    rf_log_set(NULL, NULL, RF_LOG_ERROR);
+}
+
+static void test_error_codes(void **state)
+{
+    (void)state;
+    for (int64_t code = RF_ERROR_INTERNAL; code <= RF_ERROR_INVALID_ARGUMENT; code++)
+        assert_int_equal(rf_error_code(code), code);
+    static const int64_t others[] = { 0, 1, RF_ERROR_INTERNAL - 1, INT32_MIN, INT64_MAX };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_int_equal(rf_error_code(others[i]), RF_ERROR_INTERNAL);
 }
 
 static void test_caps_clamp(void **state)
@@ -400,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_error_long_messages_are_cut),
         cmocka_unit_test(test_error_record_is_per_thread),
         cmocka_unit_test(test_result_names),
+        cmocka_unit_test(test_error_codes),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_philox_vectors),

@@ -75,6 +75,11 @@ class Training(unittest.TestCase):
         errors = self.err.read_text()
         self.assertEqual(len(re.findall(r"^\[[02]\] .*rank 1 \(127\.0\.0\.1\) was lost", errors, re.M)), 2, errors)
         self.assertIn("ringfire: rank 1 on localhost failed with exit status 137", errors)
+        for rank in (0, 2):  # what each did last, and then the reason
+            lines = re.findall(r"^\[%d\] (.*)" % rank, errors, re.M)
+            operations = [l for l in lines if re.search(r"rank %d: operation \d+ \w+ .*\(number \d+, .*\) (done in|pending for) [\d.]+ ms$" % rank, l)]
+            self.assertEqual(len(operations), 16, errors)
+            self.assertRegex(lines[-1], "was lost")
         self.assertLess(seconds, 5)
         print("all had ended %.2f s after the kill" % seconds)
 

@@ -468,6 +468,7 @@ static void await_failure(rf_comm *comm)
     for (const double end = ranks_seconds() + 5; rf_comm_status(comm) == RF_OK && ranks_seconds() < end;) usleep(5000);
 }
 
+#define LONG_NAME "a call whose name has almost fifty characters"
 /* One rank does not come: the others give up after the operation's time and name it. */
 static int deadline(rf_comm *comm, void *user)
 {
@@ -480,9 +481,9 @@ static int deadline(rf_comm *comm, void *user)
         return 0;
     }
     const double start = ranks_seconds();
-    EXPECT(rf_comm_all_reduce(comm, &x, &x, 1, RF_I32, RF_COMM_SUM, &(rf_collective_params){ .name = "late" }) ==
+    EXPECT(rf_comm_all_reduce(comm, &x, &x, 1, RF_I32, RF_COMM_SUM, &(rf_collective_params){ .name = LONG_NAME }) ==
            RF_ERROR_TIMEOUT);
-    EXPECT(strstr(rf_error_message(), "late") && strstr(rf_error_message(), "rank 1"));
+    EXPECT(strstr(rf_error_message(), LONG_NAME) && strstr(rf_error_message(), "rank 1"));
     EXPECT(ranks_seconds() - start > 0.4 && ranks_seconds() - start < 1.5);
     return 0;
 }
