@@ -38,9 +38,11 @@ typedef struct attempt {
     uint32_t num_links, num_workers;
     uint64_t epoch;
     bool launched, stopping, called_off;
-    int passed_on;                     /* SIGINT or SIGTERM that the user sent */
+    int passed_on;                     /* SIGINT, SIGTERM or SIGHUP that the user sent */
+    int asked;                         /* SIGUSR1 or SIGUSR2 that the user sent: programs may stop for it */
+    bool answered;                     /* a worker did */
     double begun, stop_at, give_up_at; /* 0: not set */
-    bool has_cause, has_restartable;   /* a worker that failed by itself; one that only lost a peer */
+    bool has_cause, has_restartable;   /* a worker that failed by itself; one that asks for a restart */
     bool all_ok;
     attempt_result *result;
 } attempt;
@@ -87,7 +89,7 @@ static void describe_end(attempt *t, uint32_t rank, int status)
     if (WIFSIGNALED(status))
         snprintf(how, sizeof(how), "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else if (WEXITSTATUS(status) == RF_EXIT_RESTARTABLE)
-        snprintf(how, sizeof(how), "lost a peer and asks to be started again (exit status %d)", RF_EXIT_RESTARTABLE);
+        snprintf(how, sizeof(how), "asks to be started again (exit status %d)", RF_EXIT_RESTARTABLE);
     else
         snprintf(how, sizeof(how), "failed with exit status %d", WEXITSTATUS(status));
     set_cause(t, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), "rank %u on %s %s%s%s", rank,
@@ -97,7 +99,7 @@ static void describe_end(attempt *t, uint32_t rank, int status)
 /* Ends that the user's own signal explains: by it, or because a peer ended by it. */
 static bool is_answer_to_signal(const attempt *t, int status)
 {
-    if (!t->passed_on) return false;
+    if (!t->passed_on) return t->asked && WIFEXITED(status) && WEXITSTATUS(status) == RF_EXIT_RESTARTABLE;
     if (WIFSIGNALED(status)) return WTERMSIG(status) == t->passed_on;
     return WEXITSTATUS(status) == 128 + t->passed_on || WEXITSTATUS(status) == RF_EXIT_RESTARTABLE;
 }
@@ -115,6 +117,7 @@ static void worker_ended(attempt *t, uint32_t rank, int status)
     const bool restartable = WIFEXITED(status) && WEXITSTATUS(status) == RF_EXIT_RESTARTABLE;
     const double now = run_now();
     if (is_answer_to_signal(t, status)) {
+        t->answered = true;
         if (!t->stop_at) t->stop_at = now + t->o->grace;
         return;
     }
@@ -265,7 +268,10 @@ static void handle_signals(attempt *t)
         const bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP;
         snprintf(text, sizeof(text), "%d", number);
         if (t->launched) tell_all(t, WIRE_SIGNAL, text);
-        if (!ends) continue;
+        if (!ends) {
+            if (t->launched) t->asked = number;
+            continue;
+        }
         if (!t->launched) t->called_off = true;
         if (t->passed_on || !t->launched) stop(t); /* the second one does not wait for the workers' own good time */
         t->passed_on = number;
@@ -371,7 +377,11 @@ void run_attempt(const run_options *o, const placement *places, uint32_t num_pla
         output_free(&t.workers[i].out);
         output_free(&t.workers[i].err);
     }
-    result->interrupted = t.passed_on != 0;
+    const bool stopped = t.answered && !t.passed_on && !t.has_cause;
+    if (stopped)
+        set_cause(&t, RF_EXIT_RESTARTABLE, "the workers stopped as signal %d (%s) asked; start the job again to go on",
+                  t.asked, strsignal(t.asked));
+    result->interrupted = t.passed_on != 0 || stopped;
     result->ok = t.launched && t.all_ok && !t.has_cause && !t.has_restartable;
     if (result->ok)
         result->status = EXIT_SUCCESS;

@@ -219,7 +219,8 @@ class Local(Case):
         script = "case $RINGFIRE_RANK in 0) echo lost rank 1 >&2; exit 75;; 1) sleep 0.7; echo broken >&2; exit 9;; *) sleep 30;; esac"
         self.fails(shell(script, "-n", 3), 9, "rank 1", "exit status 9", "broken")
         begin = time.monotonic()
-        self.fails(shell("[ $RINGFIRE_RANK = 1 ] || exec sleep 30; echo lost >&2; exit 75", "-n", 2), 75, "rank 1", "lost a peer")
+        self.fails(shell("[ $RINGFIRE_RANK = 1 ] || exec sleep 30; echo lost >&2; exit 75", "-n", 2), 75, "rank 1",
+                   "asks to be started again (exit status 75); its last line on stderr: lost")
         self.assertLess(time.monotonic() - begin, 6)
 
     def test_restarts(self):
@@ -253,6 +254,16 @@ class Local(Case):
             for rank in range(2):
                 self.assertIn("[%d] usr1\n" % rank, out)
                 self.assertIn("[%d] %s\n" % (rank, word), out)
+
+    def test_stop_on_request(self):
+        """Who stops for SIGUSR1 with status 75 is not started again: it was asked."""
+        script = "exec 2>/dev/null; trap 'exit 75' USR1; " + WRITE_PID + "while :; do sleep 0.05; done"
+        process = self.start(script, "-n", 2, "--max-restarts", 3)
+        self.pids(2)
+        process.send_signal(signal.SIGUSR1)
+        out, err = process.communicate(timeout=10)
+        self.assertEqual(process.returncode, 75)
+        self.assertRegex(err, r"^ringfire: the workers stopped as signal 10 \(.*\) asked; start the job again to go on\n$")
 
     def test_signal_without_handler(self):
         process = self.start(WRITE_PID + "exec sleep 30", "-n", 2, "--max-restarts", 3)

@@ -15,8 +15,8 @@ import unittest
 
 RINGFIRE, TRAINER = map(os.path.abspath, sys.argv[1:3])
 WORKERS = 3
-# Leaves the worker's process number and how it ended. The launcher's SIGTERM is the worker's to answer.
-WRAP = ('trap "" TERM; "$0" "$@" & echo $! >pid.$RINGFIRE_EPOCH.$RINGFIRE_RANK.part; '
+# Leaves the worker's process number and how it ended. Signals are the worker's to answer.
+WRAP = ('trap "" TERM USR1; "$0" "$@" & echo $! >pid.$RINGFIRE_EPOCH.$RINGFIRE_RANK.part; '
         'mv pid.$RINGFIRE_EPOCH.$RINGFIRE_RANK.part pid.$RINGFIRE_EPOCH.$RINGFIRE_RANK; '
         'wait $!; code=$?; echo $code >code.$RINGFIRE_EPOCH.$RINGFIRE_RANK; exit $code')
 
@@ -58,8 +58,8 @@ class Training(unittest.TestCase):
                 self.fail("no epoch %d: %s" % (number, self.texts()))
             time.sleep(0.01)
 
-    def kill(self, rank):
-        os.kill(int((self.folder / ("pid.0.%d" % rank)).read_text()), signal.SIGKILL)
+    def kill(self, rank, number=signal.SIGKILL):
+        os.kill(int((self.folder / ("pid.0.%d" % rank)).read_text()), number)
         return time.monotonic()
 
     def test_killed_worker(self):
@@ -82,6 +82,42 @@ class Training(unittest.TestCase):
             self.assertRegex(lines[-1], "was lost")
         self.assertLess(seconds, 5)
         print("all had ended %.2f s after the kill" % seconds)
+
+    def check_stopped(self, process, status):
+        """All workers, at the same step, with a checkpoint; nobody was lost and nobody is started again."""
+        self.assertEqual(process.wait(60), status, self.texts())
+        self.assertEqual([(self.folder / ("code.0.%d" % r)).read_text().strip() for r in range(WORKERS)], ["75"] * WORKERS, self.texts())
+        self.assertIn("Stopped on request", self.out.read_text())
+        self.assertNotIn("lost", self.err.read_text())
+        self.assertNotIn("starting again", self.err.read_text())
+
+    def test_one_worker_is_asked_to_stop(self):
+        for number in (signal.SIGUSR1, signal.SIGTERM):
+            process = self.start([], "--epochs", 100000, "--checkpoint-dir", "stopped-%d" % number)
+            self.await_epoch(process, 2)
+            self.kill(1, number)
+            self.check_stopped(process, 75)
+            self.assertIn("on localhost asks to be started again (exit status 75)", self.err.read_text())
+            for file in self.folder.glob("pid.*"):
+                file.unlink()
+
+    def test_launcher_is_asked_to_stop(self):
+        for number, status in ((signal.SIGUSR1, 75), (signal.SIGTERM, 143)):
+            process = self.start(["--max-restarts", "1"], "--epochs", 100000, "--checkpoint-dir", "stopped-%d" % number)
+            self.await_epoch(process, 2)
+            process.send_signal(number)
+            self.check_stopped(process, status)
+
+    def test_stop_and_restart(self):
+        """Whoever runs a worker on a host that is needed elsewhere stops it: with restarts the job goes on."""
+        process = self.start(["--max-restarts", "1"], "--epochs", 8, "--checkpoint-dir", "moved")
+        self.await_epoch(process, 3)
+        self.kill(2, signal.SIGTERM)
+        self.assertEqual(process.wait(300), 0, self.texts())
+        numbers = [int(n) for n in re.findall(r"Epoch (\d+)/8:", self.out.read_text())]
+        self.assertEqual((numbers.count(1), numbers[-1]), (1, 8), self.out.read_text())
+        self.assertIn("ringfire: starting again, 1 of 1 times, epoch 1", self.err.read_text())
+        self.assertNotIn("lost", self.err.read_text())
 
     def test_restart_goes_on(self):
         """The same end as without the loss."""
