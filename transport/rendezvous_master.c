@@ -35,10 +35,14 @@ static void tell_waiting(const rf_bootstrap *b)
     }
 }
 
-static void drop(rf_bootstrap *b, uint32_t rank)
+#define LOST "rank %u (%s) was lost while the job came together"
+
+/* A rank that has been here and cannot go on: nobody waits for another one in its place. */
+static rf_result gave_up(const rf_bootstrap *b, uint32_t rank, const char *address, const void *body, size_t size)
 {
-    rf_channel_destroy(&b->out->channels[rank]);
-    b->joined[rank] = false;
+    rf_mesh_failure failure;
+    RF_TRY(rf_mesh_decode_failure(body, size, b->out->world, &failure));
+    return RF_FAIL(failure.result, "rank %u (%s) could not join: %s", rank, address, failure.reason);
 }
 
 static rf_result hear_join(rf_bootstrap *b, uint32_t rank, bool *changed)
@@ -49,11 +53,8 @@ static rf_result hear_join(rf_bootstrap *b, uint32_t rank, bool *changed)
     rf_channel *channel = b->out->channels[rank];
     rf_result r = rf_channel_receive(channel, &type, &body, &size, 0);
     if (r == RF_ERROR_TIMEOUT) return RF_OK;
-    if (r < 0 || type == RF_MESH_FAILED) { /* it gave up; it may be started again within the time */
-        *changed = *changed || b->joined[rank];
-        drop(b, rank);
-        return RF_OK;
-    }
+    if (r < 0) return rf_error_context(r, LOST, rank, rf_channel_peer_address(channel));
+    if (type == RF_MESH_FAILED) return gave_up(b, rank, rf_channel_peer_address(channel), body, size);
     if (type != RF_MESH_JOIN || b->joined[rank])
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u (%s) sends message %u where it should join", rank,
                        rf_channel_peer_address(channel), type);
@@ -77,7 +78,7 @@ static rf_result admit(rf_bootstrap *b, rf_channel *channel)
         return RF_OK;
     }
     /* Who has the rank may have gone since: that is known when everything it sent has been read. */
-    for (bool heard = rank != 0; heard && b->out->channels[rank];) {
+    for (bool heard = rank != 0 && b->out->channels[rank]; heard;) {
         heard = false;
         RF_TRY(hear_join(b, rank, &heard));
     }
@@ -164,20 +165,17 @@ static rf_result hear_ready(rf_bootstrap *b, uint32_t rank)
     const char *address = b->out->table.members[rank].address;
     const rf_result r = rf_channel_receive(b->out->channels[rank], &type, &body, &size, 0);
     if (r == RF_ERROR_TIMEOUT) return RF_OK;
-    if (r < 0) return rf_error_context(r, "rank %u (%s) was lost while the job came together", rank, address);
-    if (type == RF_MESH_READY) {
+    if (r < 0) return rf_error_context(r, LOST, rank, address);
+    if (type == RF_MESH_READY && !b->joined[rank]) {
         b->joined[rank] = true;
         return RF_OK;
     }
-    rf_mesh_failure failure;
-    if (type != RF_MESH_FAILED)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u (%s) sends message %u before the job has begun", rank, address,
-                       type);
-    RF_TRY(rf_mesh_decode_failure(body, size, b->out->world, &failure));
-    return RF_FAIL(failure.result, "rank %u (%s) could not join: %s", rank, address, failure.reason);
+    if (type == RF_MESH_FAILED) return gave_up(b, rank, address, body, size);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u (%s) sends message %u before the job has begun", rank, address,
+                   type);
 }
 
-/* `joined` now means: is ready. */
+/* `joined` now means: is ready. Who is may still die before the others are. */
 static rf_result await_ready(rf_bootstrap *b)
 {
     struct pollfd *fds = RF_NEW_ARRAY(struct pollfd, b->out->world);
@@ -187,8 +185,7 @@ static rf_result await_ready(rf_bootstrap *b)
     for (;;) {
         uint32_t ready = 1;
         for (uint32_t i = 0; i < b->out->world; i++) {
-            fds[i] =
-                (struct pollfd){ .fd = i && !b->joined[i] ? rf_channel_fd(b->out->channels[i]) : -1, .events = POLLIN };
+            fds[i] = (struct pollfd){ .fd = i ? rf_channel_fd(b->out->channels[i]) : -1, .events = POLLIN };
             ready += i && b->joined[i];
         }
         if (ready == b->out->world) break;
@@ -224,17 +221,23 @@ static rf_result assemble(rf_bootstrap *b)
 static void tell_failure(rf_bootstrap *b, rf_result result)
 {
     rf_error_record record;
+    uint32_t absent = 0;
     rf_error_save(&record);
-    for (uint32_t r = 1; r < b->out->world; r++)
-        if (b->out->channels[r]) rf_bootstrap_send_failure(b->out->channels[r], 0, result);
+    for (uint32_t r = 1; r < b->out->world; r++) {
+        if (b->out->channels[r])
+            rf_bootstrap_send_failure(b->out->channels[r], 0, result);
+        else
+            absent++;
+    }
     const uint64_t end = rf_now_ns() + RF_PART_NS;
-    for (uint64_t now = rf_now_ns(); b->listener && now < end; now = rf_now_ns()) {
+    for (uint64_t now = rf_now_ns(); b->listener && absent && now < end; now = rf_now_ns()) {
         rf_channel *channel = NULL;
         if (rf_listener_accept(b->listener, end - now, &channel) != RF_OK) break;
         rf_error_restore(&record);
         rf_bootstrap_send_failure(channel, 0, result);
         rf_part(&channel, 1, RF_PART_NS / 4);
         rf_channel_destroy(&channel);
+        absent--;
     }
     rf_error_restore(&record);
 }

@@ -8,8 +8,10 @@
 #include "transport/rendezvous_internal.h"
 
 #define SLICE_NS UINT64_C(20000000)
-/* One attempt to reach another rank; between attempts we listen to rank 0. */
-#define CONNECT_SLICE_NS UINT64_C(5000000000)
+/* One attempt to reach another rank; between attempts we listen to rank 0, who knows at once when that one has died.
+ * The next one takes twice as long, for paths that are slow. */
+#define CONNECT_FIRST_NS UINT64_C(250000000)
+#define CONNECT_LAST_NS UINT64_C(5000000000)
 
 static uint64_t at_most(const rf_bootstrap *b, uint64_t slice)
 {
@@ -98,9 +100,9 @@ static rf_result connect_to(rf_bootstrap *b, uint32_t rank)
 {
     const rf_mesh_member *member = &b->out->table.members[rank];
     rf_channel **channel = &b->out->channels[rank];
-    for (;;) {
+    for (uint64_t slice = CONNECT_FIRST_NS;; slice = slice < CONNECT_LAST_NS / 2 ? 2 * slice : CONNECT_LAST_NS) {
         const rf_result r =
-            rf_channel_connect(b->job, member->address, member->port, &b->hello, at_most(b, CONNECT_SLICE_NS), channel);
+            rf_channel_connect(b->job, member->address, member->port, &b->hello, at_most(b, slice), channel);
         if (r == RF_OK) break;
         RF_TRY(check_master(b)); /* it may know why */
         if (r != RF_ERROR_TIMEOUT || !rf_bootstrap_left(b))

@@ -193,7 +193,15 @@ static void test_garbage(void **state)
 
 /* ---- a rank 1 that holds the key and misbehaves ---- */
 
-typedef enum mischief { SILENT_AFTER_HANDSHAKE, WRONG_MESSAGE, HALF_JOIN, DEAD_LISTENER, GIVES_UP } mischief;
+typedef enum mischief {
+    SILENT_AFTER_HANDSHAKE,
+    WRONG_MESSAGE,
+    HALF_JOIN,
+    DEAD_LISTENER,
+    GIVES_UP,
+    DIES_BEFORE_READY,
+    DIES_WHEN_READY
+} mischief;
 
 static void misbehave(const fleet *f, mischief what)
 {
@@ -221,13 +229,18 @@ static void misbehave(const fleet *f, mischief what)
         break;
     case GIVES_UP:
     case DEAD_LISTENER:
+    case DIES_BEFORE_READY:
+    case DIES_WHEN_READY:
         assert_int_equal(rf_channel_send(channel, RF_MESH_JOIN, &join_part, 1, SECOND), RF_OK);
         while (type != RF_MESH_TABLE)
             assert_int_equal(rf_channel_receive(channel, &type, &body, &size, 5 * SECOND), RF_OK);
+        if (what == DIES_WHEN_READY) assert_int_equal(rf_channel_send(channel, RF_MESH_READY, NULL, 0, SECOND), RF_OK);
         if (what == GIVES_UP) assert_int_equal(rf_channel_send(channel, RF_MESH_FAILED, &part, 1, SECOND), RF_OK);
         break;
     }
-    while (rf_channel_receive(channel, &type, &body, &size, 5 * SECOND) == RF_OK) {}
+    const bool dies = what == DIES_BEFORE_READY || what == DIES_WHEN_READY;
+    if (dies) sleep_ms(100);
+    while (!dies && rf_channel_receive(channel, &type, &body, &size, 5 * SECOND) == RF_OK) {}
     rf_channel_destroy(&channel);
 }
 
@@ -259,20 +272,45 @@ static void test_mischief(void **state)
     }
 }
 
-/* A worker that dies while it waits may be started again. */
-static void test_restarted(void **state)
+/* A worker that dies while others are still awaited: who has joined knows at once, not when the time is over. */
+static void test_killed_while_waiting(void **state)
 {
     (void)state;
-    fleet *f = fleet_create(3, steady_rank);
-    fleet_start_rank(f, 0);
-    fleet_start_rank(f, 1);
-    sleep_ms(200);
-    kill(f->pids[1], SIGKILL);
-    assert_int_equal(waitpid(f->pids[1], NULL, 0), f->pids[1]); /* before that there are two of it */
-    fleet_start_rank(f, 1);
-    fleet_start_rank(f, 2);
-    check_joined(f);
-    fleet_free(f);
+    for (uint32_t victim = 1; victim < 4; victim++) {
+        fleet *f = fleet_create(5, steady_rank);
+        char name[32];
+        for (uint32_t r = 0; r < 4; r++) fleet_start_rank(f, r);
+        sleep_ms(500);
+        const uint64_t killed = rf_now_ns();
+        kill(f->pids[victim], SIGKILL);
+        fleet_await(f, 3, 1u << victim | 16, 5000);
+        snprintf(name, sizeof(name), "rank %u (127.0.0.1:", victim);
+        check_failed(f, 1u << victim | 16, RF_ERROR_PEER_LOST, name, "was lost while the job came together", 0, 1500);
+        for (uint32_t r = 0; r < 4; r++)
+            if (r != victim) assert_true(f->reports[r].at - killed < SECOND);
+        fleet_free(f);
+    }
+}
+
+/* The same between joining and the beginning: rank 1 knows nothing of the others yet, or is ready. */
+static void test_dies_after_the_table(void **state)
+{
+    (void)state;
+    static const mischief cases[] = { DIES_BEFORE_READY, DIES_WHEN_READY };
+    for (int i = 0; i < 2; i++) {
+        fleet *f = fleet_create(4, steady_rank);
+        fleet_start_rank(f, 0);
+        fleet_start_rank(f, 2);
+        fleet_start_rank(f, 3);
+        sleep_ms(200);
+        misbehave(f, cases[i]);
+        const uint64_t died = rf_now_ns();
+        fleet_await(f, 3, 2, 5000);
+        check_failed(f, 2, RF_ERROR_PEER_LOST, "rank 1 (127.0.0.1", "was lost while the job came together", 0, 2500);
+        for (uint32_t r = 0; r < 4; r++)
+            if (r != 1) assert_true((int64_t)(f->reports[r].at - died) < (int64_t)SECOND);
+        fleet_free(f);
+    }
 }
 
 static void test_master_dies(void **state)
@@ -365,10 +403,19 @@ static void test_other_addresses(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing_ranks),   cmocka_unit_test(test_no_master), cmocka_unit_test(test_late_master),
-        cmocka_unit_test(test_duplicate),       cmocka_unit_test(test_strangers), cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_mischief),        cmocka_unit_test(test_restarted), cmocka_unit_test(test_master_dies),
-        cmocka_unit_test(test_contradictions),  cmocka_unit_test(test_leaks),     cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_missing_ranks),
+        cmocka_unit_test(test_no_master),
+        cmocka_unit_test(test_late_master),
+        cmocka_unit_test(test_duplicate),
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_mischief),
+        cmocka_unit_test(test_killed_while_waiting),
+        cmocka_unit_test(test_dies_after_the_table),
+        cmocka_unit_test(test_master_dies),
+        cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_leaks),
+        cmocka_unit_test(test_bind),
         cmocka_unit_test(test_other_addresses),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
