@@ -34,6 +34,7 @@ typedef struct training_job { /* shared memory */
     char address[FAULTS_RANKS][32];
     char folder[64]; /* for its files */
     _Atomic bool stop;
+    _Atomic uint32_t absent; /* this rank never joins; 0: all do */
     trainee ranks[FAULTS_RANKS];
     pid_t pids[FAULTS_RANKS]; /* 0: gone */
 } training_job;

@@ -65,7 +65,8 @@ typedef struct round_plan {
     fault what;
     uint32_t victim, other;
     bool own_network;
-    uint64_t at; /* when it happened */
+    uint32_t absent; /* a rank that never joins, so that the others wait for it; 0: none */
+    uint64_t at;     /* when it happened */
 } round_plan;
 
 static tally tallies[FAULT_COUNT];
@@ -87,11 +88,12 @@ static void sleep_us(uint32_t us)
 
 /* ---- jobs ---- */
 
-static training_job *job_start(uint32_t world, bool own_network)
+static training_job *job_start(uint32_t world, uint32_t absent, bool own_network)
 {
     training_job *job = mmap(NULL, sizeof(*job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (job == MAP_FAILED) abort();
     job->world = world;
+    job->absent = absent;
     job->port = ranks_free_port();
     job->floats = 600000 + random_below(1200000);
     snprintf(job->folder, sizeof(job->folder), "/tmp/ringfire-faults-%d", (int)getpid());
@@ -168,15 +170,25 @@ static bool blames(const trainee *t, uint32_t rank)
     return t->result == RF_ERROR_PEER_LOST && t->lost == (int32_t)rank && names(t, rank);
 }
 
+/* Who had joined when the victim, who had joined, died, hears of it from rank 0 at once. Whether those two had is known
+ * only where everybody waited for another rank; where it is not, a rank may say when the time is over that the victim
+ * has not come or, late itself, that rank 0 has gone. */
+static const char *judge_joining(const round_plan *p, const trainee *t, double ms)
+{
+    const bool lost = t->result == RF_ERROR_PEER_LOST;
+    if (lost) return !names(t, p->victim) ? "blames another" : ms > TOLD_MS ? "late" : NULL;
+    if (p->absent) return "does not know of the loss";
+    if (t->result >= 0 || !(names(t, p->victim) || strstr(t->message, "cannot join rank 0"))) return "does not name it";
+    return ms > 1000 * FAULTS_BOOTSTRAP_TIMEOUT + 1000 ? "late" : NULL;
+}
+
 /* NULL: as promised. */
 static const char *judge(const training_job *job, const round_plan *p, uint32_t rank, double ms)
 {
     const trainee *t = &job->ranks[rank];
     switch (p->what) {
-    case KILL_JOINING: /* Who was never there is missed when the time is over. */
-        if (t->lost >= 0) return blames(t, p->victim) ? ms > TOLD_MS ? "late" : NULL : "blames another";
-        if (t->result >= 0 || !names(t, p->victim)) return "does not name it";
-        return ms > 1000 * FAULTS_BOOTSTRAP_TIMEOUT + 1000 ? "late" : NULL;
+    case KILL_JOINING:
+        return judge_joining(p, t, ms);
     case KILL_TRAINING:
     case KILL_SAVING:
         return !blames(t, p->victim) ? "blames another" : ms > TOLD_MS ? "late" : NULL;
@@ -207,7 +219,7 @@ static void check_reports(training_job *job, round_plan *p, uint32_t gone)
     const bool timed = p->what != PAUSE && p->what != LOAD;
     for (uint32_t r = 0; r < job->world; r++) {
         const trainee *t = &job->ranks[r];
-        if (r == gone) continue;
+        if (r == gone || (p->absent && r == p->absent)) continue;
         const double ms = (double)(int64_t)(t->seen - p->at) * 1e-6, leaving = (double)(t->left - t->seen) * 1e-6;
         const char *wrong = judge(job, p, r, ms);
         if (!wrong && timed && p->what != KILL_LEAVING && leaving > 1000) wrong = "takes long to leave";
@@ -215,7 +227,7 @@ static void check_reports(training_job *job, round_plan *p, uint32_t gone)
         if (!wrong && t->leaked[0]) wrong = "leaves descriptors open";
         if (!wrong && t->late[0]) wrong = "forgets";
         if (wrong) complain(job, p, r, wrong);
-        if (!timed || p->what == KILL_LEAVING || (p->what == KILL_JOINING && t->lost < 0)) continue;
+        if (!timed || p->what == KILL_LEAVING || (p->what == KILL_JOINING && t->result != RF_ERROR_PEER_LOST)) continue;
         sum->reports++;
         sum->sum_ms += ms;
         if (ms > sum->worst_ms) sum->worst_ms = ms;
@@ -224,13 +236,46 @@ static void check_reports(training_job *job, round_plan *p, uint32_t gone)
 
 /* ---- faults ---- */
 
+/* Connections to a port on loopback, counted where they were made. */
+static uint32_t connections_to(uint16_t port)
+{
+    char line[256];
+    uint32_t count = 0;
+    FILE *file = fopen("/proc/net/tcp", "r");
+    while (file && fgets(line, sizeof(line), file)) {
+        unsigned remote, state;
+        if (sscanf(line, "%*u: %*8x:%*x %*8x:%x %x", &remote, &state) == 2) count += remote == port && state == 1;
+    }
+    if (file) fclose(file);
+    return count;
+}
+
+/* All who are to join have connected and, a while later, said who they are. */
+static bool await_connections(uint16_t port, uint32_t count)
+{
+    const uint64_t end = rf_now_ns() + UINT64_C(3000000000);
+    while (connections_to(port) < count)
+        if (rf_now_ns() > end)
+            return false;
+        else
+            sleep_us(1000);
+    sleep_us(200000 + random_below(300000));
+    return true;
+}
+
 /* Waits for the moment. False: the job is not what it should be. */
 static bool reach(training_job *job, round_plan *p)
 {
     uint32_t late = job->world;
-    if (p->what == KILL_JOINING) {
+    if (p->what == KILL_JOINING && !p->absent) {
         sleep_us(random_below(120000));
         return true;
+    }
+    if (p->what == KILL_JOINING) {
+        if (await_connections(job->port, job->world - 2)) return true;
+        p->at = rf_now_ns();
+        complain(job, p, 0, "the others do not join");
+        return false;
     }
     late = job_await(job, PHASE_TRAINING, job->world, 20000);
     if (late == job->world) sleep_us(random_below(400000));
@@ -272,10 +317,12 @@ static void inject(training_job *job, round_plan *p)
 static void one_round(fault what, bool own_network)
 {
     round_plan p = { .what = what, .own_network = own_network };
-    const uint32_t world = 2 + random_below(FAULTS_RANKS - 1);
+    const bool while_waiting = what == KILL_JOINING && random_below(2);
+    const uint32_t world = while_waiting ? 3 + random_below(FAULTS_RANKS - 2) : 2 + random_below(FAULTS_RANKS - 1);
     p.victim = random_below(world);
+    while (while_waiting && (p.absent == 0 || p.absent == p.victim)) p.absent = 1 + random_below(world - 1);
     p.other = (p.victim + 1 + random_below(world - 1)) % world;
-    training_job *job = job_start(world, own_network);
+    training_job *job = job_start(world, p.absent, own_network);
     tallies[what].rounds++;
     if (reach(job, &p)) {
         inject(job, &p);
@@ -308,7 +355,7 @@ static void run_busy(double seconds)
     }
     while (rf_now_ns() < end) {
         round_plan p = { .what = LOAD };
-        training_job *job = job_start(FAULTS_RANKS, false);
+        training_job *job = job_start(FAULTS_RANKS, 0, false);
         tallies[LOAD].rounds++;
         uint64_t stop = rf_now_ns() + UINT64_C(30000000000);
         if (stop > end) stop = end;
