@@ -3,7 +3,7 @@
  * A listener among strangers. The kinds of hostile connections are drawn from a seed; while they come, an honest worker
  * must join within two seconds, nobody else may, and nothing may be left behind.
  *
- *   test_channel_hostile [CONNECTIONS [SEED]]     default 3000 and 1; the long run: test_channel_hostile 100000
+ *   test_channel_hostile [CONNECTIONS [SEED]]     default 3000 and 1; the long run: ./dev hostile
  */
 #include <fcntl.h>
 #include <poll.h>
