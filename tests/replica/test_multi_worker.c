@@ -621,6 +621,7 @@ static void cnn_two(void **state)
     (void)state;
     cnn((job_params){ .num_workers = 2, .devices = { LVP, SWS } });
     cnn((job_params){ .num_workers = 2, .devices = { LVP, LVP } });
+    cnn((job_params){ .num_workers = 2, .devices = { SWS, SWS } });
 }
 static void cnn_uneven(void **state)
 {
@@ -636,6 +637,8 @@ static void cnn_four(void **state)
 {
     (void)state;
     cnn((job_params){ .num_workers = 4, .devices = { LVP, SWS, LVP, LVP } });
+    cnn((job_params){ .num_workers = 4, .devices = { LVP, LVP, LVP, LVP } });
+    cnn((job_params){ .num_workers = 4, .devices = { SWS, SWS, SWS, SWS } });
 }
 
 /* Different drivers for a thousand steps, compared after each. */
