@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same small program under everything that starts jobs: each must bring its workers together by itself.
+"""The same programs under everything that starts jobs: each must bring its workers together by itself. A small one says who is
+who; a trainer must come to the same losses, digit by digit, as under `ringfire run`.
 
-Usage: test_launchers.py RINGFIRE HELLO_WORLD"""
+Usage: test_launchers.py RINGFIRE HELLO_WORLD [FIT_CALLBACKS]"""
 import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -15,12 +17,13 @@ import tempfile
 import time
 import unittest
 
-RINGFIRE, HELLO = map(os.path.abspath, sys.argv[1:3])
+RINGFIRE, HELLO, *TRAINER = map(os.path.abspath, sys.argv[1:4])
 FOREIGN = ("RINGFIRE_", "OMPI_", "PMIX_", "SLURM_", "TORCHELASTIC_")
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
 ENV = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN) and k not in NAMES}
 ENV.update(RINGFIRE_BOOTSTRAP_TIMEOUT="20", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
            OMPI_MCA_rmaps_base_oversubscribe="1", PYTHONWARNINGS="ignore")
+ENV.update({k: os.environ[k] for k in ("RINGFIRE_CACHE",) if k in os.environ})
 
 
 def tool(name):
@@ -45,7 +48,26 @@ def expected(world):
     return ["rank %d of %d, local %d of %d, sum %d" % (r, world, r, world, world * (world + 1) // 2) for r in range(world)]
 
 
+def idx(rank, sizes, data):
+    return bytes([0, 0, 8, rank]) + b"".join(s.to_bytes(4, "big") for s in sizes) + data
+
+
+def write_data(folder):
+    """A little data set in the form of MNIST."""
+    pixels = b"".join(bytes((7 * i + k * (i % 10)) % 256 for k in range(784)) for i in range(70))
+    for stem in ("train", "t10k"):
+        (folder / (stem + "-images-idx3-ubyte")).write_bytes(idx(3, (70, 28, 28), pixels))
+        (folder / (stem + "-labels-idx1-ubyte")).write_bytes(idx(1, (70,), bytes(i % 10 for i in range(70))))
+
+
+def losses(out):
+    """What the chief says of epochs and of the end; prefixes are the launcher's."""
+    return re.findall(r"(Epoch \d+/\d+: loss: .*|Eval loss: .*)", out)
+
+
 class Case(unittest.TestCase):
+    reference = None
+
     def setUp(self):
         holder = tempfile.TemporaryDirectory()
         self.addCleanup(holder.cleanup)
@@ -53,6 +75,8 @@ class Case(unittest.TestCase):
         key = self.folder / "key"
         subprocess.run([RINGFIRE, "keygen", str(key)], check=True, stdout=subprocess.DEVNULL)
         self.env = {**ENV, "RINGFIRE_KEY_FILE": str(key)}
+        write_data(self.folder)
+        self.trainer = [*TRAINER, "--data", str(self.folder), "--devices", "llvmpipe", "--batch-size", "8", "--epochs", "2"] if TRAINER else None
 
     def run_to_end(self, arguments, env=None, timeout=60):
         """In a process group of its own, which is gone afterwards whatever happens."""
@@ -70,12 +94,33 @@ class Case(unittest.TestCase):
         code, out, err = self.run_to_end(arguments, env)
         self.assertEqual((code, sorted(l for l in out.splitlines() if l.startswith("rank "))), (0, expected(world)), err)
 
-    def together(self, environments):
+    def expect_losses(self, code, out, err):
+        """Of two workers, as under `ringfire run`, which is asked once."""
+        if "matches 'llvmpipe'" in err:
+            self.skipTest("lavapipe is not installed")
+        if Case.reference is None:
+            env = {k: v for k, v in self.env.items() if k != "RINGFIRE_KEY_FILE"}
+            done = subprocess.run([RINGFIRE, "run", "-n", "2", "--no-prefix", *self.trainer], stdout=subprocess.PIPE, text=True, env=env, timeout=120)
+            self.assertEqual((done.returncode, len(losses(done.stdout))), (0, 3), done.stdout)
+            Case.reference = losses(done.stdout)
+        self.assertEqual((code, losses(out)), (0, Case.reference), err)
+
+    def trains(self, launcher):
+        if self.trainer:
+            self.expect_losses(*self.run_to_end([*launcher, *self.trainer], timeout=120))
+
+    def train_together(self, environments):
+        if not self.trainer:
+            return
+        codes, outs, errs = self.together(environments, self.trainer)
+        self.expect_losses(max(codes), "\n".join(outs), "".join(errs))
+
+    def together(self, environments, program=(HELLO,)):
         """Starts one process for each environment."""
-        processes = [subprocess.Popen([HELLO], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+        processes = [subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
                                       env={**self.env, **e}) for e in environments]
         try:
-            ends = [p.communicate(timeout=60) for p in processes]
+            ends = [p.communicate(timeout=120) for p in processes]
         finally:
             for p in processes:
                 if p.poll() is None:
@@ -93,6 +138,21 @@ class Variables(Case):
         codes, outs, errs = self.together({"RINGFIRE_RANK": str(r), "RINGFIRE_WORLD_SIZE": "3", "RINGFIRE_MASTER": "127.0.0.1:%d" % port}
                                           for r in range(3))
         self.assertEqual((codes, outs), ([0] * 3, expected(3)), errs)
+
+    def test_training(self):
+        def own(rank, port):
+            return {"RINGFIRE_RANK": str(rank), "RINGFIRE_WORLD_SIZE": "2", "RINGFIRE_MASTER": "127.0.0.1:%d" % port}
+
+        def torch(rank, port):
+            return {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "LOCAL_RANK": str(rank)}
+
+        def tensorflow(rank, port):
+            cluster = {"worker": ["127.0.0.1:%d" % port, "127.0.0.1:%d" % (port + 1)]}
+            return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})}
+        for describe in (own, torch, tensorflow):
+            with self.subTest(describe.__name__):
+                port = free_port()
+                self.train_together(describe(r, port) for r in range(2))
 
     def test_torchrun(self):
         port = free_port()
@@ -144,6 +204,7 @@ class Launchers(Case):
 
     def test_mpirun(self):
         self.works(2, [tool("mpirun"), "-n", 2, HELLO])
+        self.trains([tool("mpirun"), "-n", 2])
 
     def test_mpirun_asked_through_pmix(self):
         """Where the size of this host is not known the master's address comes from PMIx."""
@@ -163,6 +224,7 @@ class Launchers(Case):
         for options in (["--master_port", free_port()], ["--standalone"]):
             # Its default of no redirection fails with torch 1.13 on Python 3.11.
             self.works(2, [torchrun, *options, "-r", 2, "-t", 2, "--no_python", "--nproc_per_node", 2, HELLO])
+        self.trains([torchrun, "--standalone", "-r", 2, "-t", 2, "--no_python", "--nproc_per_node", 2])
 
 
 class Slurm(Case):
@@ -238,6 +300,7 @@ class Slurm(Case):
 
     def test_srun(self):
         self.works(2, ["srun", "-n", 2, HELLO])
+        self.trains(["srun", "-n", 2])
 
     def test_two_steps_at_once(self):
         """Each has a port of its own."""
@@ -293,6 +356,7 @@ class Namespaces(Case):
         code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1:2,10.78.0.2:2", "--no-prefix", HELLO])
         self.assertEqual(code, 0, err)
         self.assertEqual(sorted(out.splitlines()), ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
+        self.trains([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2", "--no-prefix"])
 
     def test_own_name_is_loopback(self):
         """As distributions write it into /etc/hosts; workers must announce what the other host reaches all the same."""
