@@ -181,7 +181,6 @@ int main(int argc, char **argv)
                   "task chief 0;  parameter_server\n\n"
                   "or all at once: run_parameter_server.sh. A worker may be killed and started again.",
                   "dDebsrnS", &options);
-    example_log_to_stderr();
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);

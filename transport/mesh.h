@@ -43,9 +43,9 @@ void rf_mesh_abort(rf_mesh *mesh, uint32_t culprit, rf_result result, const char
 /* A data connection to `rank` failed. Treated like the end of its control connection: after a moment, in which an abort
  * may still name the real culprit, the epoch ends with "rank 2 (10.0.0.3) was lost: <reason>". Returns at once. */
 void rf_mesh_report_lost(rf_mesh *mesh, uint32_t rank, const char *reason);
-/* RF_OK, or the failure that ended the epoch, put into the caller's error record. One atomic load while all is well. The
- * first call after the end writes the last operations to the log: in the thread that is about to learn of it, so that
- * the mesh's own never waits for a sink and the program's message comes last. */
+/* RF_OK, or the failure that ended the epoch, put into the caller's error record. One atomic load while all is well.
+ * The first call after the end writes the last operations to the log: in the thread that is about to learn of it, so
+ * that the mesh's own never waits for a sink and the program's message comes last. */
 rf_result rf_mesh_status(rf_mesh *mesh);
 int32_t rf_mesh_lost_rank(const rf_mesh *mesh);
 

@@ -43,7 +43,7 @@ typedef struct rf_mesh_peer {
     /* under the lock */
     rf_queue_node *first, **last;
     atomic_bool left; /* said goodbye */
-    bool gone; /* `closed`, for those who wait */
+    bool gone;        /* `closed`, for those who wait */
     bool reported;
     char why[160]; /* of the loss */
     uint64_t next_exchange;

@@ -37,7 +37,7 @@ static void write_log(void *user, rf_log_level level, const char *message)
     fprintf(stderr, "%s: %s%s\n", program_invocation_short_name, level == RF_LOG_WARN ? "warning: " : "", message);
 }
 
-void example_log_to_stderr(void)
+static void log_to_stderr(void)
 {
     rf_log_set(write_log, NULL, RF_LOG_WARN);
 }
@@ -158,7 +158,7 @@ void example_parse(int argc, char **argv, const char *purpose, const char *lette
     if (!options->seed) options->seed = 1;
     if (!(options->learning_rate > 0)) options->learning_rate = 1e-3;
     argp_parse(&parser, argc, argv, 0, NULL, options);
-    example_log_to_stderr();
+    log_to_stderr();
 }
 
 static int print_software_note(rf_strategy *strategy)

@@ -19,8 +19,6 @@
         }                                                                                                              \
     } while (0)
 void example_report_failure(void); /* "program: message" on stderr */
-/* The library's warnings and errors, too; RINGFIRE_LOG asks for more or less. */
-void example_log_to_stderr(void);
 
 /* printf on the chief alone: the workers of a job share a terminal as a rule. */
 void example_print(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -8,7 +8,7 @@
 uint64_t rf_now_ns(void); /* monotonic */
 /* From here on the calling thread, and those that it starts, leave the processor to others that want it. */
 void rf_thread_step_back(void);
-uint32_t rf_cpu_count(void); /* that this process may run on, at least 1 */
+uint32_t rf_cpu_count(void);   /* that this process may run on, at least 1 */
 uint64_t rf_host_memory(void); /* bytes of this host, used or not; UINT64_MAX where it does not say */
 
 /* Whole file into memory. `limit` bytes at most (0: no limit). *data is freed with rf_free. RF_ERROR_NOT_FOUND / IO. */

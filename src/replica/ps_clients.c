@@ -18,8 +18,8 @@ typedef struct client {
     rf_ps_link *link;
     pthread_t thread;
     float *gradient, *values; /* made when the first is brought or asked for */
-    uint64_t received; /* elements of the push that is coming in */
-    bool done;         /* under the lock: the thread can be joined */
+    uint64_t received;        /* elements of the push that is coming in */
+    bool done;                /* under the lock: the thread can be joined */
 } client;
 
 struct rf_ps_clients {
