@@ -182,7 +182,7 @@ rf_result rf_mesh_decode_failure(const void *data, size_t size, uint32_t world, 
     const int64_t result = (int32_t)(uint32_t)get(&r, 4);
     get_text(&r, out->reason, sizeof(out->reason));
     RF_TRY(finish(&r, "failure"));
-    if (out->culprit >= world || result >= 0 || result < RF_ERROR_INTERNAL)
+    if (out->culprit >= world || result >= 0 || result < RF_ERROR_LOWEST)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "failure message: rank %u, result %d", out->culprit, (int)result);
     out->result = (rf_result)result;
     return RF_OK;

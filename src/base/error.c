@@ -76,7 +76,7 @@ rf_result rf_error_of_user(rf_result result, uint64_t before, const char *what)
 
 rf_result rf_error_code(int64_t value)
 {
-    return value < 0 && value >= RF_ERROR_NOT_FINITE ? (rf_result)value : RF_ERROR_INTERNAL;
+    return value < 0 && value >= RF_ERROR_LOWEST ? (rf_result)value : RF_ERROR_INTERNAL;
 }
 
 const char *rf_error_message(void)

@@ -19,6 +19,8 @@ typedef struct rf_error_record {
 void rf_error_save(rf_error_record *out);
 /* Makes `record` the calling thread's record; returns its result. */
 rf_result rf_error_restore(const rf_error_record *record);
+/* The last code of common.h. */
+#define RF_ERROR_LOWEST RF_ERROR_NOT_FINITE
 /* The failure that another process meant; RF_ERROR_INTERNAL where the number is none. */
 rf_result rf_error_code(int64_t value);
 

@@ -84,7 +84,7 @@ static void test_error_record_is_per_thread(void **state)
 static void test_result_names(void **state)
 {
     (void)state;
-    for (int r = RF_END; r >= RF_ERROR_NOT_FINITE; r--) assert_memory_equal(rf_result_name((rf_result)r), "RF_", 3);
+    for (int r = RF_END; r >= RF_ERROR_LOWEST; r--) assert_memory_equal(rf_result_name((rf_result)r), "RF_", 3);
     assert_string_equal(rf_result_name((rf_result)-99), "unknown result");
 }
 
@@ -388,11 +388,12 @@ static void test_log(void **state)
 static void test_error_codes(void **state)
 {
     (void)state;
-    for (int64_t code = RF_ERROR_INTERNAL; code <= RF_ERROR_INVALID_ARGUMENT; code++)
+    for (int64_t code = RF_ERROR_LOWEST; code <= RF_ERROR_INVALID_ARGUMENT; code++)
         assert_int_equal(rf_error_code(code), code);
-    static const int64_t others[] = { 0, 1, RF_ERROR_INTERNAL - 1, INT32_MIN, INT64_MAX };
+    static const int64_t others[] = { 0, 1, RF_ERROR_LOWEST - 1, INT32_MIN, INT64_MAX };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_int_equal(rf_error_code(others[i]), RF_ERROR_INTERNAL);
+    assert_string_equal(rf_result_name((rf_result)(RF_ERROR_LOWEST - 1)), "unknown result"); /* it is the lowest */
 }
 
 static void test_caps_clamp(void **state)

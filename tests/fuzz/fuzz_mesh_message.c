@@ -53,7 +53,7 @@ static void failure(const uint8_t *data, size_t size)
     rf_mesh_failure one, two;
     uint8_t again[RF_MESH_FAILURE_MAX];
     if (rf_mesh_decode_failure(data, size, WORLD, &one) < 0) return;
-    PROMISE(one.culprit < WORLD && one.result < 0 && one.result >= RF_ERROR_INTERNAL);
+    PROMISE(one.culprit < WORLD && one.result < 0 && one.result >= RF_ERROR_LOWEST);
     PROMISE(rf_mesh_decode_failure(again, rf_mesh_encode_failure(&one, again), WORLD, &two) == RF_OK);
     PROMISE(one.culprit == two.culprit && one.result == two.result && strcmp(one.reason, two.reason) == 0);
 }

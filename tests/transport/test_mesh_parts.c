@@ -175,7 +175,7 @@ static void test_failure(void **state)
     assert_string_equal(out.reason, "rank 8 was?lost?[1m"); /* nothing that a terminal would obey */
     assert_int_equal(rf_mesh_decode_failure(data, size, 8, &out), RF_ERROR_CORRUPT_DATA);
     torment(decode_failure, data, size);
-    const rf_result not_failures[] = { RF_OK, RF_END, (rf_result)(RF_ERROR_INTERNAL - 1) };
+    const rf_result not_failures[] = { RF_OK, RF_END, (rf_result)(RF_ERROR_LOWEST - 1) };
     for (int i = 0; i < 3; i++) {
         in.result = not_failures[i];
         size = rf_mesh_encode_failure(&in, data);
@@ -187,6 +187,13 @@ static void test_failure(void **state)
     assert_true(size <= sizeof(data));
     assert_int_equal(rf_mesh_decode_failure(data, size, 9, &out), RF_OK);
     assert_string_equal(out.reason, in.reason);
+    for (int code = RF_ERROR_INVALID_ARGUMENT; code >= RF_ERROR_LOWEST; code--) { /* every code travels */
+        const rf_mesh_failure each = { .culprit = 1, .result = (rf_result)code, .reason = "so" };
+        uint8_t bytes[RF_MESH_FAILURE_MAX];
+        rf_mesh_failure got;
+        assert_int_equal(rf_mesh_decode_failure(bytes, rf_mesh_encode_failure(&each, bytes), 2, &got), RF_OK);
+        assert_int_equal(got.result, code);
+    }
 }
 
 static void test_missing(void **state)
