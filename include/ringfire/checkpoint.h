@@ -31,6 +31,9 @@ typedef struct rf_save_params {
     int32_t level;       /**< zstd's; 0: 1 */
     bool no_compression;
     uint32_t threads;    /**< 0: as many as there are cores, at most 8 */
+    bool sharded;        /**< for checkpoints and models of a job of several workers: every worker writes what it owns, into
+                              a file of its own beside `path`; all workers must be given the same path in a directory that
+                              they share. In a job of one worker it makes no difference */
 } rf_save_params;
 
 /* ---- a file, entry by entry ---- */
@@ -56,7 +59,9 @@ typedef struct rf_archive_entry {
     uint64_t stored_bytes; /**< in the file */
 } rf_archive_entry;
 
-/** Opens a checkpoint or model file and checks its header; tensors are read (and their checksums checked) on demand.
+/** Opens a checkpoint or model file and checks its header; tensors are read (and their checksums checked) on demand. One
+ *  that was saved in parts (rf_save_params::sharded) is opened by its main file and looks like any other; the parts must be
+ *  beside it, all of the same save. They stay open: one file more for each worker that saved.
  *  @return RF_ERROR_CORRUPT_DATA says what is wrong with which part. */
 RF_API RF_MUST_USE rf_result rf_archive_open(const char *path, rf_archive **out);
 RF_API void rf_archive_close(rf_archive **archive);
@@ -70,6 +75,10 @@ RF_API RF_MUST_USE rf_result rf_archive_read(const rf_archive *archive, const ch
 RF_API uint64_t rf_archive_num_values(const rf_archive *archive);
 RF_API const char *rf_archive_value_name(const rf_archive *archive, uint64_t index);
 RF_API RF_MUST_USE rf_result rf_archive_value_text(const rf_archive *archive, uint64_t index, char *text, size_t size);
+/** Files beside the main one that belong to it, 0 when all is in one; their names, without a directory: to copy or count
+ *  them. */
+RF_API uint64_t rf_archive_num_parts(const rf_archive *archive);
+RF_API const char *rf_archive_part_name(const rf_archive *archive, uint64_t index);
 /** Reads and checks every byte. */
 RF_API RF_MUST_USE rf_result rf_archive_verify(const rf_archive *archive);
 

@@ -31,17 +31,27 @@ static void make_trailer(const uint8_t *preamble, uint8_t *trailer)
     memcpy(trailer + 16, magic, sizeof(magic));
 }
 
-void rf_archive_layout_encode(const rf_archive_layout *layout, uint8_t preamble[RF_ARCHIVE_PREAMBLE],
+void rf_archive_layout_encode(const rf_archive_layout *layout, uint64_t version, uint8_t preamble[RF_ARCHIVE_PREAMBLE],
                               uint8_t trailer[RF_ARCHIVE_TRAILER])
 {
     memcpy(preamble, magic, sizeof(magic));
-    put(preamble + AT_VERSION, RF_ARCHIVE_VERSION);
+    put(preamble + AT_VERSION, version);
     put(preamble + AT_SIZE, layout->file_size);
     put(preamble + AT_HEADER, layout->header_offset);
     put(preamble + AT_HEADER_SIZE, layout->header_size);
     put(preamble + AT_HEADER_HASH, layout->header_hash);
     put(preamble + AT_HASH, rf_xxh64(preamble, AT_HASH));
     make_trailer(preamble, trailer);
+}
+
+uint64_t rf_archive_preamble_version(const uint8_t preamble[RF_ARCHIVE_PREAMBLE])
+{
+    return get(preamble + AT_VERSION);
+}
+
+uint64_t rf_archive_preamble_hash(const uint8_t preamble[RF_ARCHIVE_PREAMBLE])
+{
+    return get(preamble + AT_HASH);
 }
 
 rf_result rf_archive_layout_decode(const char *path, const uint8_t preamble[RF_ARCHIVE_PREAMBLE], uint64_t actual_size,
@@ -52,10 +62,11 @@ rf_result rf_archive_layout_decode(const char *path, const uint8_t preamble[RF_A
                        path);
     if (get(preamble + AT_HASH) != rf_xxh64(preamble, AT_HASH))
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the preamble is damaged; restore the file from a copy", path);
-    const uint64_t version = get(preamble + AT_VERSION);
-    if (version != RF_ARCHIVE_VERSION)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: format version %llu, this library reads %u; use a newer Ringfire",
-                       path, (unsigned long long)version, RF_ARCHIVE_VERSION);
+    const uint64_t version = rf_archive_preamble_version(preamble);
+    if (version != RF_ARCHIVE_VERSION && version != RF_ARCHIVE_VERSION_PARTS)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "%s: format version %llu, this library reads %u and %u; use a newer Ringfire", path,
+                       (unsigned long long)version, RF_ARCHIVE_VERSION, RF_ARCHIVE_VERSION_PARTS);
     const rf_archive_layout l = { get(preamble + AT_SIZE), get(preamble + AT_HEADER), get(preamble + AT_HEADER_SIZE),
                                   get(preamble + AT_HEADER_HASH) };
     if (l.file_size != actual_size)

@@ -6,6 +6,7 @@
 #include <ringfire/common.h>
 
 #define RF_ARCHIVE_VERSION 1u
+#define RF_ARCHIVE_VERSION_PARTS 2u /* a main file: its tensors lie in parts */
 enum {
     RF_ARCHIVE_PREAMBLE = 56,
     RF_ARCHIVE_TRAILER = 24,
@@ -13,14 +14,18 @@ enum {
     RF_ARCHIVE_MAX_BLOCK = 4 << 20, /* uncompressed */
     RF_ARCHIVE_MAX_FRAMES = 8,      /* of a block: one for each byte of the largest element */
     RF_ARCHIVE_MAX_NAME = 1024,
+    RF_ARCHIVE_MAX_PARTS = 65536,
 };
 
 /* The fixed parts of a file. */
 typedef struct rf_archive_layout {
     uint64_t file_size, header_offset, header_size, header_hash;
 } rf_archive_layout;
-void rf_archive_layout_encode(const rf_archive_layout *layout, uint8_t preamble[RF_ARCHIVE_PREAMBLE],
+void rf_archive_layout_encode(const rf_archive_layout *layout, uint64_t version, uint8_t preamble[RF_ARCHIVE_PREAMBLE],
                               uint8_t trailer[RF_ARCHIVE_TRAILER]);
+/* The preamble's own fields: of one that was encoded or has been decoded. */
+uint64_t rf_archive_preamble_version(const uint8_t preamble[RF_ARCHIVE_PREAMBLE]);
+uint64_t rf_archive_preamble_hash(const uint8_t preamble[RF_ARCHIVE_PREAMBLE]);
 /* `actual_size` is the file's; `path` is for messages. */
 rf_result rf_archive_layout_decode(const char *path, const uint8_t preamble[RF_ARCHIVE_PREAMBLE], uint64_t actual_size,
                                    rf_archive_layout *out);

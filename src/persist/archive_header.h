@@ -11,14 +11,16 @@
 typedef struct rf_archive_header {
     uint8_t *bytes; /* owned; names are terminated in place */
     uint64_t size;
+    bool sharded; /* of a main file; set before the check */
     const char *type;
-    uint32_t num_tensors, num_values;
-    uint32_t *tensors, *values; /* where their names begin, in order of the names */
+    uint32_t num_tensors, num_values, num_parts;
+    uint32_t *tensors, *values, *parts; /* where their names begin, in order of the names */
 } rf_archive_header;
 
 /* Checks `header->bytes`: everything has the right type, names are in order and valid, every tensor's blocks add up to
- * its size, and frames follow each other from the preamble to `data_end` without gap or overlap. On failure the caller
- * still calls rf_archive_header_free. */
+ * its size, and frames follow each other from the preamble to `data_end` without gap or overlap. Of a main file: there
+ * is no data, parts are names of files without a directory, and every tensor's pieces lie in parts of the list and add
+ * up to its elements. On failure the caller still calls rf_archive_header_free. */
 rf_result rf_archive_header_check(rf_archive_header *header, const char *path, uint64_t data_end);
 void rf_archive_header_free(rf_archive_header *header);
 
@@ -28,11 +30,13 @@ typedef struct rf_archive_record {
     rf_dtype dtype;
     rf_shape shape;
     uint64_t bytes, offset; /* uncompressed size; place of the first frame */
-    uint32_t num_blocks;
-    rf_unpack blocks; /* for rf_archive_next_block, num_blocks times */
+    uint32_t num_blocks;    /* of a main file: pieces */
+    rf_unpack blocks;       /* for rf_archive_next_block or rf_archive_next_piece, num_blocks times */
 } rf_archive_record;
 void rf_archive_header_tensor(const rf_archive_header *header, uint32_t index, rf_archive_record *out);
 void rf_archive_next_block(rf_unpack *blocks, rf_archive_block *out);
+void rf_archive_next_piece(rf_unpack *pieces, rf_archive_piece *out);
+void rf_archive_header_part(const rf_archive_header *header, uint32_t index, rf_archive_part *out);
 void rf_archive_header_value(const rf_archive_header *header, uint32_t index, rf_archive_value *out);
 
 #endif

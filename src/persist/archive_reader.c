@@ -3,28 +3,17 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <zstd.h>
 
 #include "base/memory.h"
-#include "persist/archive_header.h"
+#include "persist/archive_internal.h"
 #include "persist/transpose.h"
 #include "persist/xxh64.h"
 
 enum { MAX_THREADS = 8 };
 static const uint64_t bytes_per_thread = 8u << 20; /* below that a thread costs more than it brings */
-
-struct rf_archive {
-    const rf_file_ops *ops;
-    int fd;
-    char *path;
-    uint64_t size; /* of the file */
-    rf_archive_header header;
-    _Atomic(ZSTD_DCtx *) *spare; /* one kept for the next read: making one costs more than a small tensor */
-};
 
 /* ---- open, close ---- */
 
@@ -40,11 +29,12 @@ static rf_result read_layout(rf_archive *a, rf_archive_layout *layout)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA,
                        "%s: %lld bytes are too few for a checkpoint; the file is truncated or none", a->path,
                        (long long)size);
-    a->size = (uint64_t)size;
     uint8_t preamble[RF_ARCHIVE_PREAMBLE], trailer[RF_ARCHIVE_TRAILER];
     RF_TRY(rf_file_read_at(a->ops, a->fd, a->path, preamble, sizeof(preamble), 0));
     RF_TRY(rf_archive_layout_decode(a->path, preamble, (uint64_t)size, layout));
     RF_TRY(rf_file_read_at(a->ops, a->fd, a->path, trailer, sizeof(trailer), (uint64_t)size - sizeof(trailer)));
+    a->is = (rf_archive_identity){ (uint64_t)size, rf_archive_preamble_hash(preamble) };
+    a->header.sharded = rf_archive_preamble_version(preamble) == RF_ARCHIVE_VERSION_PARTS;
     return rf_archive_trailer_check(a->path, preamble, trailer);
 }
 
@@ -61,7 +51,7 @@ static rf_result read_header(rf_archive *a)
     return rf_archive_header_check(&a->header, a->path, layout.header_offset);
 }
 
-rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_archive **out)
+rf_result rf_archive_open_one(const rf_file_ops *ops, const char *path, rf_archive **out)
 {
     *out = NULL;
     rf_archive *a = RF_NEW(rf_archive);
@@ -86,6 +76,14 @@ done:
     return r;
 }
 
+rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_archive **out)
+{
+    RF_TRY(rf_archive_open_one(ops, path, out));
+    const rf_result r = (*out)->header.sharded ? rf_archive_open_parts(*out) : RF_OK;
+    if (r < 0) rf_archive_close(out);
+    return r;
+}
+
 rf_result rf_archive_open(const char *path, rf_archive **out)
 {
     RF_REQUIRE(out, "rf_archive_open: out is NULL");
@@ -98,6 +96,8 @@ void rf_archive_close(rf_archive **archive)
 {
     if (!archive || !*archive) return;
     rf_archive *a = *archive;
+    for (uint32_t i = 0; a->parts && i < a->header.num_parts; i++) rf_archive_close(&a->parts[i]);
+    rf_free(a->parts);
     if (a->fd >= 0) a->ops->close(a->ops->user, a->fd);
     if (a->spare) ZSTD_freeDCtx(atomic_load(a->spare));
     rf_archive_header_free(&a->header);
@@ -119,9 +119,13 @@ uint64_t rf_archive_count(const rf_archive *archive)
     return archive ? archive->header.num_tensors : 0;
 }
 
-static void describe(const rf_archive_record *record, rf_archive_entry *out)
+static void describe(const rf_archive *a, const rf_archive_record *record, rf_archive_entry *out)
 {
     *out = (rf_archive_entry){ record->name, record->dtype, record->shape, record->bytes, 0 };
+    if (a->header.sharded) {
+        out->stored_bytes = rf_archive_stored_in_parts(a, record->name);
+        return;
+    }
     rf_unpack blocks = record->blocks;
     for (uint32_t i = 0; i < record->num_blocks; i++) {
         rf_archive_block block;
@@ -137,7 +141,7 @@ rf_result rf_archive_entry_at(const rf_archive *archive, uint64_t index, rf_arch
                (unsigned long long)index, archive->header.num_tensors);
     rf_archive_record record;
     rf_archive_header_tensor(&archive->header, (uint32_t)index, &record);
-    describe(&record, out);
+    describe(archive, &record, out);
     return RF_OK;
 }
 
@@ -157,12 +161,18 @@ static uint32_t search(const rf_archive_header *h, const uint32_t *places, uint3
     return count;
 }
 
+uint32_t rf_archive_index(const rf_archive *archive, const char *name)
+{
+    const rf_archive_header *h = &archive->header;
+    return search(h, h->tensors, h->num_tensors, name);
+}
+
 static rf_result find(const rf_archive *a, const char *name, rf_archive_record *out, uint32_t *index)
 {
-    const rf_archive_header *h = &a->header;
-    *index = search(h, h->tensors, h->num_tensors, name);
-    if (*index == h->num_tensors) return RF_FAIL(RF_ERROR_NOT_FOUND, "%s: there is no tensor '%s'", a->path, name);
-    rf_archive_header_tensor(h, *index, out);
+    *index = rf_archive_index(a, name);
+    if (*index == a->header.num_tensors)
+        return RF_FAIL(RF_ERROR_NOT_FOUND, "%s: there is no tensor '%s'", a->path, name);
+    rf_archive_header_tensor(&a->header, *index, out);
     return RF_OK;
 }
 
@@ -172,7 +182,7 @@ rf_result rf_archive_find(const rf_archive *archive, const char *name, rf_archiv
     rf_archive_record record;
     uint32_t index;
     RF_TRY(find(archive, name, &record, &index));
-    describe(&record, out);
+    describe(archive, &record, out);
     return RF_OK;
 }
 
@@ -358,7 +368,7 @@ static void *read_blocks(void *argument)
     return NULL;
 }
 
-static rf_result read_tensors(const rf_archive *a, uint32_t first, uint32_t end, uint8_t *data, uint64_t bytes)
+rf_result rf_archive_read_tensors(const rf_archive *a, uint32_t first, uint32_t end, uint8_t *data, uint64_t bytes)
 {
     reading job = { .archive = a, .data = data, .mutex = PTHREAD_MUTEX_INITIALIZER, .next = first, .end = end };
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -383,11 +393,13 @@ rf_result rf_archive_read(const rf_archive *archive, const char *name, void *dat
                "rf_archive_read: '%s' has %llu bytes, there is room for %llu", name, (unsigned long long)record.bytes,
                (unsigned long long)size);
     if (size == 0) return RF_OK;
-    return read_tensors(archive, index, index + 1, data, size);
+    if (archive->header.sharded) return rf_archive_read_from_parts(archive, &record, data);
+    return rf_archive_read_tensors(archive, index, index + 1, data, size);
 }
 
 rf_result rf_archive_verify(const rf_archive *archive)
 {
     RF_REQUIRE(archive, "rf_archive_verify: archive is NULL");
-    return read_tensors(archive, 0, archive->header.num_tensors, NULL, archive->size);
+    if (archive->header.sharded) return rf_archive_verify_parts(archive);
+    return rf_archive_read_tensors(archive, 0, archive->header.num_tensors, NULL, archive->is.size);
 }

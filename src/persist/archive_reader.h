@@ -4,9 +4,12 @@
 
 #include <ringfire/checkpoint.h>
 
+#include "persist/archive_writer.h"
 #include "persist/file_ops.h"
 
 /* rf_archive_open() with other file operations, which outlive the archive. */
 rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_archive **out);
+/* Which file it is, of one that has a good header; parts are not looked at. */
+rf_result rf_archive_identify(const rf_file_ops *ops, const char *path, rf_archive_identity *out);
 
 #endif

@@ -43,6 +43,8 @@ typedef struct job {
 typedef struct writing {
     const rf_archive_tensor **tensors; /* by name */
     uint64_t num_tensors, block_size;
+    const rf_archive_contents *contents;
+    const rf_archive_split *split; /* NULL: none */
     bool compress;
     int level;
 
@@ -124,17 +126,23 @@ static uint64_t tensor_bytes(const rf_archive_tensor *t)
     return (uint64_t)rf_array_bytes(t->dtype, t->shape); /* checked */
 }
 
-/* Lists the next tensor, whose blocks follow. */
-static rf_result list_tensor(writing *w)
+static int pack_description(msgpack_packer *p, const rf_archive_tensor *t, size_t fields)
 {
-    const rf_archive_tensor *t = w->tensors[w->listed++];
-    msgpack_packer *p = &w->packer;
-    int bad = msgpack_pack_array(p, 5);
+    int bad = msgpack_pack_array(p, fields);
     bad |= pack_text(p, t->name, strlen(t->name));
     const char *dtype = rf_dtype_name(t->dtype);
     bad |= pack_text(p, dtype, strlen(dtype));
     bad |= msgpack_pack_array(p, (size_t)t->shape.rank);
     for (int32_t i = 0; i < t->shape.rank; i++) bad |= msgpack_pack_uint64(p, (uint64_t)t->shape.dim[i]);
+    return bad;
+}
+
+/* Lists the next tensor, whose blocks follow. */
+static rf_result list_tensor(writing *w)
+{
+    const rf_archive_tensor *t = w->tensors[w->listed++];
+    msgpack_packer *p = &w->packer;
+    int bad = pack_description(p, t, 5);
     bad |= msgpack_pack_uint64(p, w->place);
     w->listed_left = tensor_bytes(t);
     bad |= msgpack_pack_array(p, rf_div_up(w->listed_left, w->block_size));
@@ -148,6 +156,35 @@ static rf_result list_block(writing *w, const rf_archive_block *block)
     w->listed_left -= block->raw;
     for (uint32_t f = 0; f < block->num_frames; f++) w->place += block->frame[f].stored;
     return packed(pack_block(&w->packer, block));
+}
+
+static rf_result list_pieces(writing *w)
+{
+    msgpack_packer *p = &w->packer;
+    for (; w->listed < w->num_tensors; w->listed++) {
+        const rf_archive_tensor *t = w->tensors[w->listed];
+        const rf_archive_pieces *pieces = &w->split->pieces[t - w->contents->tensors];
+        int bad = pack_description(p, t, 4) | msgpack_pack_array(p, pieces->count);
+        for (uint32_t i = 0; i < pieces->count; i++) {
+            bad |= msgpack_pack_array(p, 2);
+            bad |= msgpack_pack_uint64(p, pieces->items[i].part);
+            bad |= msgpack_pack_uint64(p, pieces->items[i].count);
+        }
+        RF_TRY(packed(bad));
+        RF_TRY(check_header_size(w));
+    }
+    return RF_OK;
+}
+
+static int pack_parts(msgpack_packer *p, const rf_archive_split *split)
+{
+    int bad = pack_text(p, "parts", 5) | msgpack_pack_array(p, split->num_parts);
+    for (uint32_t i = 0; i < split->num_parts; i++) {
+        const rf_archive_part *part = &split->parts[i];
+        bad |= msgpack_pack_array(p, 3) | pack_text(p, part->name, strlen(part->name));
+        bad |= msgpack_pack_uint64(p, part->is.size) | msgpack_pack_uint64(p, part->is.hash);
+    }
+    return bad;
 }
 
 /* ---- bytes to the file ---- */
@@ -326,25 +363,32 @@ static rf_result write_tensors(writing *w, uint32_t threads)
 
 /* ---- the whole file ---- */
 
-static rf_result write_file(writing *w, const rf_archive_contents *c, const rf_archive_value **values, uint32_t threads)
+static rf_result write_file(writing *w, const rf_archive_value **values, uint32_t threads, rf_archive_identity *is)
 {
+    const rf_archive_contents *c = w->contents;
     msgpack_packer *p = &w->packer;
-    int bad = msgpack_pack_map(p, 3);
+    int bad = msgpack_pack_map(p, w->split ? 4 : 3);
     bad |= pack_text(p, "type", 4) | pack_text(p, c->type, strlen(c->type));
     bad |= pack_text(p, "values", 6) | msgpack_pack_map(p, c->num_values);
     for (uint64_t i = 0; i < c->num_values; i++) bad |= pack_value(p, values[i]);
+    if (w->split) bad |= pack_parts(p, w->split);
     bad |= pack_text(p, "tensors", 7) | msgpack_pack_array(p, c->num_tensors);
     RF_TRY(packed(bad));
 
     w->offset = w->place = RF_ARCHIVE_PREAMBLE;
-    RF_TRY(write_tensors(w, threads));
-    while (w->listed < w->num_tensors) RF_TRY(list_tensor(w)); /* empty ones at the end */
+    if (w->split) {
+        RF_TRY(list_pieces(w));
+    } else {
+        RF_TRY(write_tensors(w, threads));
+        while (w->listed < w->num_tensors) RF_TRY(list_tensor(w)); /* empty ones at the end */
+    }
     RF_TRY(check_header_size(w));
 
     const rf_archive_layout layout = { w->offset + w->header.size + RF_ARCHIVE_TRAILER, w->offset, w->header.size,
                                        rf_xxh64(w->header.data, w->header.size) };
     uint8_t preamble[RF_ARCHIVE_PREAMBLE], trailer[RF_ARCHIVE_TRAILER];
-    rf_archive_layout_encode(&layout, preamble, trailer);
+    rf_archive_layout_encode(&layout, w->split ? RF_ARCHIVE_VERSION_PARTS : RF_ARCHIVE_VERSION, preamble, trailer);
+    *is = (rf_archive_identity){ layout.file_size, rf_archive_preamble_hash(preamble) };
     RF_TRY(append(w, w->header.data, w->header.size));
     RF_TRY(append(w, trailer, sizeof(trailer)));
     RF_TRY(flush(w));
@@ -368,15 +412,16 @@ static rf_result check_name(const char *what, const char *name)
     return problem ? RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "name of %s '%.100s' %s", what, name, problem) : RF_OK;
 }
 
-static rf_result sort_tensors(writing *w, const rf_archive_contents *c)
+static rf_result sort_tensors(writing *w)
 {
+    const rf_archive_contents *c = w->contents;
     uint64_t total = 0;
     for (uint64_t i = 0; i < c->num_tensors; i++) {
         const rf_archive_tensor *t = &c->tensors[i];
         RF_TRY(check_name("tensor", t->name));
         const int64_t bytes = rf_array_bytes(t->dtype, t->shape);
         RF_REQUIRE(bytes >= 0, "tensor '%s': type or shape cannot be", t->name);
-        RF_REQUIRE(bytes == 0 || t->data, "tensor '%s': data is NULL", t->name);
+        RF_REQUIRE(bytes == 0 || t->data || w->split, "tensor '%s': data is NULL", t->name);
         RF_REQUIRE(!__builtin_add_overflow(total, (uint64_t)bytes, &total), "tensors are too large together");
         w->tensors[i] = t;
     }
@@ -433,17 +478,22 @@ static void finish(writing *w)
     pthread_cond_destroy(&w->changed);
 }
 
-rf_result rf_archive_write_with(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
-                                const rf_save_params *params)
+rf_result rf_archive_write_split(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
+                                 const rf_archive_split *split, const rf_save_params *params, rf_archive_identity *is)
 {
     static const rf_save_params defaults = { 0 };
+    rf_archive_identity unused;
     if (!params) params = &defaults;
+    if (!is) is = &unused;
+    *is = (rf_archive_identity){ 0 };
     RF_REQUIRE(path && path[0], "checkpoint: path is empty");
     RF_REQUIRE(params->level >= ZSTD_minCLevel() && params->level <= ZSTD_maxCLevel(),
                "save: level is %d; zstd has %d to %d", params->level, ZSTD_minCLevel(), ZSTD_maxCLevel());
     RF_REQUIRE(contents->num_tensors <= UINT32_MAX && contents->num_values <= UINT32_MAX, "save: too many entries");
     RF_TRY(check_name("the type", contents->type));
-    writing w = { .compress = !params->no_compression,
+    writing w = { .contents = contents,
+                  .split = split,
+                  .compress = !params->no_compression,
                   .level = params->level ? params->level : 1,
                   .mutex = PTHREAD_MUTEX_INITIALIZER,
                   .changed = PTHREAD_COND_INITIALIZER };
@@ -453,11 +503,11 @@ rf_result rf_archive_write_with(const rf_file_ops *ops, const char *path, const 
     w.collected = rf_calloc(COLLECT, 1);
     const rf_archive_value **values = RF_NEW_ARRAY(const rf_archive_value *, contents->num_values);
     rf_result r = w.tensors && w.collected && values ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r == RF_OK) r = sort_tensors(&w, contents);
+    if (r == RF_OK) r = sort_tensors(&w);
     if (r == RF_OK) r = sort_values(values, contents);
     if (r == RF_OK) r = rf_new_file_begin(&w.file, ops, path);
     if (r == RF_OK) {
-        r = write_file(&w, contents, values, thread_count(params));
+        r = write_file(&w, values, thread_count(params), is);
         if (r == RF_OK)
             r = rf_new_file_commit(&w.file);
         else
@@ -466,6 +516,12 @@ rf_result rf_archive_write_with(const rf_file_ops *ops, const char *path, const 
     rf_free(values);
     finish(&w);
     return r;
+}
+
+rf_result rf_archive_write_with(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
+                                const rf_save_params *params)
+{
+    return rf_archive_write_split(ops, path, contents, NULL, params, NULL);
 }
 
 rf_result rf_archive_write(const char *path, const rf_archive_contents *contents, const rf_save_params *params)

@@ -45,6 +45,38 @@ rf_result rf_archive_write(const char *path, const rf_archive_contents *contents
 rf_result rf_archive_write_with(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
                                 const rf_save_params *params);
 
+/*
+ * One archive in several files. The main file has the type, the values and a description of every tensor; the elements
+ * lie in parts beside it: archives of type "part" without values, whose tensor of the same name and type has one
+ * dimension and the elements of all its pieces, one after another. The main file is written last: with it, all is
+ * there.
+ */
+typedef struct rf_archive_identity {
+    uint64_t size, hash; /* of the file; of its preamble, which has the hash of the header, which has those of frames */
+} rf_archive_identity;
+typedef struct rf_archive_part {
+    const char *name; /* of a file in the main file's directory, without '/' */
+    rf_archive_identity is;
+} rf_archive_part;
+typedef struct rf_archive_piece {
+    uint32_t part;
+    uint64_t count; /* elements */
+} rf_archive_piece;
+typedef struct rf_archive_pieces {
+    rf_archive_piece *items;
+    uint32_t count, capacity;
+} rf_archive_pieces;
+typedef struct rf_archive_split {
+    const rf_archive_part *parts; /* in order of their names, no two the same */
+    uint32_t num_parts;
+    const rf_archive_pieces *pieces; /* of each tensor of the contents, in the order of its elements */
+} rf_archive_split;
+#define RF_ARCHIVE_PART_TYPE "part"
+/* As rf_archive_write_with(). With `split` (NULL: none) it writes the main file; the tensors' data do not count. `*is`
+ * (NULL: not wanted) is what the file was to be, also when the commit fails. */
+rf_result rf_archive_write_split(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
+                                 const rf_archive_split *split, const rf_save_params *params, rf_archive_identity *is);
+
 /* Values of an open archive, by name; `out` borrows. RF_ERROR_NOT_FOUND names it. */
 rf_result rf_archive_value_get(const rf_archive *archive, const char *name, rf_archive_value *out);
 const char *rf_archive_type(const rf_archive *archive);

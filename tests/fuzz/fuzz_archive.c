@@ -67,7 +67,7 @@ static void open_header(const uint8_t *header, size_t size)
     uint8_t *file = calloc(total, 1);
     PROMISE(file != NULL);
     const rf_archive_layout layout = { total, RF_ARCHIVE_PREAMBLE + DATA, size, 0 };
-    rf_archive_layout_encode(&layout, file, file + total - RF_ARCHIVE_TRAILER);
+    rf_archive_layout_encode(&layout, RF_ARCHIVE_VERSION, file, file + total - RF_ARCHIVE_TRAILER);
     memcpy(file + layout.header_offset, header, size);
     open_file(file, total);
     free(file);

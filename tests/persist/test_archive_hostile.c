@@ -34,7 +34,7 @@ static uint8_t *assemble(const forged *f, uint64_t *size)
     assert_non_null(file);
     const rf_archive_layout layout = { *size, RF_ARCHIVE_PREAMBLE + f->size, f->header_size,
                                        rf_xxh64(f->header, f->header_size) };
-    rf_archive_layout_encode(&layout, file, file + *size - RF_ARCHIVE_TRAILER);
+    rf_archive_layout_encode(&layout, RF_ARCHIVE_VERSION, file, file + *size - RF_ARCHIVE_TRAILER);
     if (f->size) memcpy(file + RF_ARCHIVE_PREAMBLE, f->data, f->size);
     if (f->header_size) memcpy(file + layout.header_offset, f->header, f->header_size);
     return file;
@@ -619,12 +619,13 @@ static void test_fixed_parts(void **state)
         { size, 56 + n, 0, rf_xxh64("", 0) },
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        rf_archive_layout_encode(&wrong[i], file, file + size - RF_ARCHIVE_TRAILER);
+        rf_archive_layout_encode(&wrong[i], RF_ARCHIVE_VERSION, file, file + size - RF_ARCHIVE_TRAILER);
         refuse("a layout", check(file, size));
     }
     /* Another version is not corrupt. */
-    rf_archive_layout_encode(&(rf_archive_layout){ size, 56, n, hash }, file, file + size - RF_ARCHIVE_TRAILER);
-    file[8] = 2;
+    rf_archive_layout_encode(&(rf_archive_layout){ size, 56, n, hash }, RF_ARCHIVE_VERSION, file,
+                             file + size - RF_ARCHIVE_TRAILER);
+    file[8] = 3;
     const uint64_t again = rf_xxh64(file, 48);
     memcpy(file + 48, &again, 8);
     memcpy(file + size - 16, &again, 8);
