@@ -19,8 +19,6 @@ struct rf_archive {
     rf_archive **parts;          /* [header.num_parts], of a main file; they stay open */
 };
 
-/* Opens one file; of a main file without its parts. */
-rf_result rf_archive_open_one(const rf_file_ops *ops, const char *path, rf_archive **out);
 /* The tensor of that name; header.num_tensors when there is none. */
 uint32_t rf_archive_index(const rf_archive *archive, const char *name);
 /* Reads tensors first..end of one file, together `bytes`, one after another; NULL data: only checks them. */

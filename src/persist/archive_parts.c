@@ -28,7 +28,7 @@ static rf_result open_part(const rf_archive *a, const rf_archive_part *expected,
 {
     char *path = path_beside(a->path, expected->name);
     if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result r = rf_archive_open_one(a->ops, path, out);
+    rf_result r = rf_archive_open_main(a->ops, path, out);
     rf_free(path);
     if (r == RF_ERROR_NOT_FOUND)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: its part '%s' is missing; it must be in the same directory", a->path,
@@ -103,7 +103,7 @@ rf_result rf_archive_open_parts(rf_archive *a)
 rf_result rf_archive_identify(const rf_file_ops *ops, const char *path, rf_archive_identity *out)
 {
     rf_archive *a;
-    RF_TRY(rf_archive_open_one(ops, path, &a));
+    RF_TRY(rf_archive_open_main(ops, path, &a));
     *out = a->is;
     rf_archive_close(&a);
     return RF_OK;

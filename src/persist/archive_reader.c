@@ -51,7 +51,7 @@ static rf_result read_header(rf_archive *a)
     return rf_archive_header_check(&a->header, a->path, layout.header_offset);
 }
 
-rf_result rf_archive_open_one(const rf_file_ops *ops, const char *path, rf_archive **out)
+rf_result rf_archive_open_main(const rf_file_ops *ops, const char *path, rf_archive **out)
 {
     *out = NULL;
     rf_archive *a = RF_NEW(rf_archive);
@@ -78,7 +78,7 @@ done:
 
 rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_archive **out)
 {
-    RF_TRY(rf_archive_open_one(ops, path, out));
+    RF_TRY(rf_archive_open_main(ops, path, out));
     const rf_result r = (*out)->header.sharded ? rf_archive_open_parts(*out) : RF_OK;
     if (r < 0) rf_archive_close(out);
     return r;

@@ -9,6 +9,8 @@
 
 /* rf_archive_open() with other file operations, which outlive the archive. */
 rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_archive **out);
+/* A main file without its parts: for their names. Any other file as always. */
+rf_result rf_archive_open_main(const rf_file_ops *ops, const char *path, rf_archive **out);
 /* Which file it is, of one that has a good header; parts are not looked at. */
 rf_result rf_archive_identify(const rf_file_ops *ops, const char *path, rf_archive_identity *out);
 

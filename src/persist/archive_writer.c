@@ -165,11 +165,14 @@ static rf_result list_pieces(writing *w)
         const rf_archive_tensor *t = w->tensors[w->listed];
         const rf_archive_pieces *pieces = &w->split->pieces[t - w->contents->tensors];
         int bad = pack_description(p, t, 4) | msgpack_pack_array(p, pieces->count);
+        uint64_t left = (uint64_t)rf_shape_count(t->shape);
         for (uint32_t i = 0; i < pieces->count; i++) {
+            left -= pieces->items[i].count;
             bad |= msgpack_pack_array(p, 2);
             bad |= msgpack_pack_uint64(p, pieces->items[i].part);
             bad |= msgpack_pack_uint64(p, pieces->items[i].count);
         }
+        if (left != 0) return RF_FAIL(RF_ERROR_INTERNAL, "tensor '%s': its pieces are not all of it", t->name);
         RF_TRY(packed(bad));
         RF_TRY(check_header_size(w));
     }

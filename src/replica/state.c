@@ -64,7 +64,7 @@ rf_result rf_updater_read_totals(rf_updater *u, const rf_variable *variable, flo
 {
     rf_strategy *s = u->strategy;
     RF_TRY(check_totals(u, variable));
-    float *mine = RF_NEW_ARRAY(float, s->num_local *variable->count);
+    float *mine = RF_NEW_ARRAY(float, s->num_local * variable->count);
     rf_result r = mine ? read_local_totals(u, variable, mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_strategy_stick_if_alone(s, r);
     if (r >= 0)
@@ -72,6 +72,13 @@ rf_result rf_updater_read_totals(rf_updater *u, const rf_variable *variable, flo
                                      (size_t)variable->count * sizeof(float));
     rf_free(mine);
     return r;
+}
+
+rf_result rf_updater_read_own_totals(rf_updater *u, const rf_variable *variable, float *values)
+{
+    RF_TRY(check_totals(u, variable));
+    memset(values, 0, u->strategy->num_local * variable->count * sizeof(float));
+    return read_local_totals(u, variable, values);
 }
 
 rf_result rf_updater_write_totals(rf_updater *u, rf_variable *variable, const float *values)

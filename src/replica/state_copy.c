@@ -52,31 +52,33 @@ static rf_result add(rf_state_copy *c, const float *from, float *to, uint64_t co
     return RF_OK;
 }
 
-rf_result rf_state_copy_variable(rf_state_copy *c, const rf_variable *v, float *to, bool *taken)
+rf_result rf_state_copy_variable(rf_state_copy *c, const rf_variable *v, rf_range range, float *to, bool *taken)
 {
     const float *from = rf_flat_mapped(&rf_variable_store(v)->values, 0);
     *taken = v->trainable && from;
-    return *taken ? add(c, from + v->offset, to, v->count) : RF_OK;
+    return *taken ? add(c, from + v->offset + range.begin, to, range.end - range.begin) : RF_OK;
 }
 
-rf_result rf_state_copy_slot(rf_state_copy *c, const rf_updater *u, uint32_t slot, const rf_variable *v, float *to,
-                             bool *taken)
+rf_result rf_state_copy_slot(rf_state_copy *c, const rf_updater *u, uint32_t slot, const rf_variable *v, rf_range range,
+                             float *to, bool *taken)
 {
     const rf_strategy *s = c->strategy;
     const uint32_t before = c->pieces.count;
+    const rf_range wanted = { v->offset + range.begin, v->offset + range.end };
     uint64_t found = 0;
-    for (uint32_t i = 0; s->world.size == 1 && i < u->plan.count; i++) {
+    for (uint32_t i = 0; i < u->plan.count; i++) {
         const rf_piece *p = &u->plan.items[i];
-        const uint64_t begin = p->range.begin > v->offset ? p->range.begin : v->offset;
-        const uint64_t end = p->range.end < v->offset + v->count ? p->range.end : v->offset + v->count;
+        const uint64_t begin = p->range.begin > wanted.begin ? p->range.begin : wanted.begin;
+        const uint64_t end = p->range.end < wanted.end ? p->range.end : wanted.end;
         if (begin >= end) continue;
-        const rf_gpu_buffer *buffer = u->slots[slot][p->owner == RF_OWNER_ALL ? 0 : p->owner];
+        if (p->owner != RF_OWNER_ALL && !rf_strategy_is_local(s, p->owner)) break;
+        const rf_gpu_buffer *buffer = u->slots[slot][p->owner == RF_OWNER_ALL ? 0 : p->owner - s->first];
         const float *from = rf_gpu_buffer_mapped(buffer);
         if (!from) break;
-        RF_TRY(add(c, from + p->slot_offset + (begin - p->range.begin), to + (begin - v->offset), end - begin));
+        RF_TRY(add(c, from + p->slot_offset + (begin - p->range.begin), to + (begin - wanted.begin), end - begin));
         found += end - begin;
     }
-    *taken = found == v->count;
+    *taken = found == range.end - range.begin;
     if (!*taken) c->pieces.count = before;
     return RF_OK;
 }

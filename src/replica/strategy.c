@@ -348,6 +348,11 @@ RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy)
     return strategy ? strategy->world.rank : 0;
 }
 
+uint32_t rf_strategy_first_replica(const rf_strategy *strategy, uint32_t rank)
+{
+    return strategy->world.first[rank];
+}
+
 RF_API uint32_t rf_strategy_world_size(const rf_strategy *strategy)
 {
     return strategy ? strategy->world.size : 0;

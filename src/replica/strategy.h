@@ -104,16 +104,39 @@ void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps);
 rf_result rf_updater_read_totals(rf_updater *updater, const rf_variable *variable, float *values);
 rf_result rf_updater_write_totals(rf_updater *updater, rf_variable *variable, const float *values);
 
+/* Elements of a variable, and the worker that has their state; RF_RANK_ALL: every worker has it. */
+#define RF_RANK_ALL UINT32_MAX
+typedef struct rf_range { uint64_t begin, end; } rf_range;
+typedef struct rf_owned {
+    uint32_t rank;
+    rf_range range;
+} rf_owned;
+typedef struct rf_owned_list {
+    rf_owned *items;
+    uint32_t count, capacity;
+} rf_owned_list;
+/* Appends who has what of a variable's slots, in order, all of it: the same on every worker. Nothing for a variable that the
+ * updater does not know. */
+rf_result rf_updater_owners(const rf_updater *updater, const rf_variable *variable, rf_owned_list *out);
+/* Elements of a variable's slot that this worker has. Not collective. */
+rf_result rf_updater_read_owned(rf_updater *updater, uint32_t slot, const rf_variable *variable, rf_range range, float *values);
+/* Elements of a variable, as rf_variable_read() gives them. */
+rf_result rf_variable_read_range(const rf_variable *variable, rf_range range, float *values);
+/* The rows of this worker's replicas of what rf_updater_read_totals() gives. Not collective. */
+rf_result rf_updater_read_own_totals(rf_updater *updater, const rf_variable *variable, float *values);
+/* Number of a worker's first replica; of rank world size: of all replicas. */
+uint32_t rf_strategy_first_replica(const rf_strategy *strategy, uint32_t rank);
+
 /* Copies of state as it is after all that was submitted, made while training goes on (state_copy.c). */
 typedef struct rf_state_copy rf_state_copy;
 rf_result rf_state_copy_create(rf_strategy *strategy, rf_state_copy **out);
 void rf_state_copy_destroy(rf_state_copy **copy); /* not while it runs */
-/* To `to`, rf_shape_count() floats that stay where they are until the copy has run. Not *taken: this worker cannot map all of
- * it, or steps change it in other ways than by updates; then read it the ordinary way. Not collective. */
-rf_result rf_state_copy_variable(rf_state_copy *copy, const rf_variable *variable, float *to, bool *taken);
-/* The same for what rf_updater_read_slot() gives, of a variable that the updater knows. */
+/* Elements of a variable to `to`, which stays where it is until the copy has run. Not *taken: this worker cannot map all of
+ * them, or steps change it in other ways than by updates; then read it the ordinary way. Not collective. */
+rf_result rf_state_copy_variable(rf_state_copy *copy, const rf_variable *variable, rf_range range, float *to, bool *taken);
+/* The same for elements of a slot, of a variable that the updater knows. Not *taken either where another worker has some. */
 rf_result rf_state_copy_slot(rf_state_copy *copy, const rf_updater *updater, uint32_t slot, const rf_variable *variable,
-                             float *to, bool *taken);
+                             rf_range range, float *to, bool *taken);
 /* From here on the state stays as it is until rf_state_copy_run() has ended, which has to be called, in any thread. */
 rf_result rf_state_copy_begin(rf_state_copy *copy);
 rf_result rf_state_copy_run(rf_state_copy *copy);
@@ -143,7 +166,6 @@ rf_result rf_strategy_give_up(rf_strategy *strategy, rf_result result);
 /* Splits `examples` over replicas in proportion to shares (NULL: equal): largest remainder, earlier replicas first. */
 void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replicas, uint32_t *counts);
 
-typedef struct rf_range { uint64_t begin, end; } rf_range; /* elements of a flat parameter array */
 /* Cuts [0, count) into one shard per replica, borders at multiples of `granularity`, sizes as equal as that allows. */
 void rf_shard_ranges(uint64_t count, uint64_t granularity, uint32_t num_replicas, rf_range *shards);
 /* Elements of a bucket, for `total` elements of gradients and so many `wanted` (0: no wish). Small ones begin to travel early,

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/platform.h"
 #include "replica/strategy.h"
 #include "train/metric.h"
 #include "train/model.h"
@@ -47,6 +48,9 @@ void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
 {
     if (!checkpoint || !*checkpoint) return;
     rf_checkpoint *c = *checkpoint;
+    /* Its parts become a checkpoint only when all workers agree. */
+    if (c->pending && c->pending->sharded && rf_checkpoint_wait(c) < 0)
+        rf_log_message(RF_LOG_WARN, "%s", rf_error_message());
     if (c->threaded) (void)pthread_join(c->thread, NULL);
     rf_snapshot_free(&c->pending);
     rf_checkpoint_free_room(c);

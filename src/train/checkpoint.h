@@ -28,6 +28,8 @@ typedef struct rf_item_value {
     bool borrowed;  /* not owned: it lies in rf_checkpoint::room */
     uint64_t size;  /* of data */
     uint64_t number;
+    rf_owned_list owners; /* in a sharded save: who writes which elements; data are this worker's, one after another. None:
+                             the chief writes it all */
 } rf_item_value;
 
 typedef struct rf_item rf_item;
@@ -41,9 +43,14 @@ typedef struct rf_item_kind {
     rf_dtype dtype; /* of a tensor */
     bool optional;  /* may be absent: applying "nothing" gives what a new object has */
     bool free_rows; /* dimension 0 may be another one than here */
-    /* NULL: there is no such thing. Has the tensor copied to `to` later, or leaves that to collect(). Not collective.
-     */
-    rf_result (*defer)(const rf_item *item, rf_state_copy *copy, float *to, bool *taken);
+    bool exchanged; /* collect() has workers tell each other their parts, so none may leave it out */
+    /* NULL: there is no such thing. Has elements copied to `to` later, or leaves that to collect() or read(). Not
+     * collective. */
+    rf_result (*defer)(const rf_item *item, rf_state_copy *copy, rf_range range, float *to, bool *taken);
+    /* For sharded saves; NULL: the chief writes it. Who writes which elements, the same on every worker, and reading those
+     * of one entry that is this worker's. Not collective. */
+    rf_result (*owners)(const struct rf_checkpoint *checkpoint, const rf_item *item, rf_owned_list *out);
+    rf_result (*read)(const rf_item *item, rf_range range, float *to);
     /* Compares what the file has, on the chief; `detail` is empty and says what differs. NULL: nothing to compare. */
     rf_verdict (*compare)(const rf_item *item, const rf_item_value *value, char *detail, size_t size);
     /* Fills a zeroed value, or leaves it absent. Collective. */
@@ -110,6 +117,12 @@ typedef struct rf_tracked {
     rf_blob_fns blob;
 } rf_tracked;
 
+/* The parts of "<file>" are called "<file>.part-<rank>-of-<workers>-<id>". */
+#define RF_PART_INFIX ".part-"
+typedef struct rf_part_id {
+    char text[64]; /* "<host>-<process>-<number>" of the chief, as in names of temporary files; another for each save */
+} rf_part_id;
+
 /* What a save writes, at once or in the background. */
 typedef struct rf_snapshot {
     rf_item_list items;
@@ -119,6 +132,10 @@ typedef struct rf_snapshot {
     rf_save_params params;
     const char *type;
     const rf_file_ops *ops;
+    bool sharded;
+    uint32_t rank, world_size;
+    rf_part_id id;
+    rf_archive_identity part; /* that this worker wrote */
     rf_result result;
     rf_error_record error;
 } rf_snapshot;
@@ -158,6 +175,17 @@ void rf_checkpoint_free_room(rf_checkpoint *checkpoint);
 /* Calls `lacks` for every slot of an optimizer that has made steps according to the file, which has none of its slots. */
 typedef rf_result (*rf_lack_fn)(void *user, const char *name);
 rf_result rf_items_lacking(const rf_item_list *list, const rf_item_value *values, rf_lack_fn lacks, void *user);
+/* ---- files (checkpoint_write.c) ---- */
+
+/* Writes the whole checkpoint into one file. */
+rf_result rf_snapshot_write(const rf_snapshot *snapshot);
+/* Draws the id of a sharded save on the chief and tells the others. Collective. */
+rf_result rf_part_id_draw(rf_strategy *strategy, rf_part_id *id);
+/* Writes this worker's part. */
+rf_result rf_snapshot_write_part(rf_snapshot *snapshot);
+/* `mine` is how this worker's part went. When all parts are there, the chief writes the main file, with which the
+ * checkpoint is complete; else they are removed. Collective. */
+rf_result rf_snapshot_commit(rf_strategy *strategy, rf_snapshot *snapshot, rf_result mine);
 /* Makes the variables whose slots were found known to their optimizers, all at once. */
 rf_result rf_items_learn(const rf_checkpoint *checkpoint, const rf_item_list *list, const rf_item_value *values);
 
@@ -165,6 +193,8 @@ rf_result rf_items_learn(const rf_checkpoint *checkpoint, const rf_item_list *li
 
 /* The chief's result becomes everybody's. Collective. */
 rf_result rf_share_result(rf_strategy *strategy, rf_result chiefs);
+/* Everybody's bytes, in order of ranks. Collective. */
+rf_result rf_gather_bytes(rf_strategy *strategy, const char *name, const void *mine, void *all, uint64_t size);
 /* The chief's bytes become everybody's. Collective. */
 rf_result rf_share_bytes(rf_strategy *strategy, const char *name, void *data, uint64_t size);
 

@@ -41,9 +41,62 @@ static rf_result collect_variable(const rf_item *item, rf_item_value *value)
     return rf_variable_read(item->variable, value->data);
 }
 
-static rf_result defer_variable(const rf_item *item, rf_state_copy *copy, float *to, bool *taken)
+static rf_result defer_variable(const rf_item *item, rf_state_copy *copy, rf_range range, float *to, bool *taken)
 {
-    return rf_state_copy_variable(copy, item->variable, to, taken);
+    return rf_state_copy_variable(copy, item->variable, range, to, taken);
+}
+
+static rf_result read_variable(const rf_item *item, rf_range range, float *to)
+{
+    return rf_variable_read_range(item->variable, range, to);
+}
+
+/* What all workers have is cut into equal shares; small tensors are the chief's. */
+static rf_result deal_out(const rf_strategy *strategy, rf_range range, rf_owned_list *out)
+{
+    enum { LEAST_SHARE = 4096 }; /* elements */
+    const uint32_t ranks = rf_strategy_world_size(strategy);
+    rf_range *shares = RF_NEW_ARRAY(rf_range, ranks);
+    if (!shares) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_shard_ranges(range.end - range.begin, LEAST_SHARE, ranks, shares);
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; r >= 0 && i < ranks; i++) {
+        if (shares[i].begin == shares[i].end) continue;
+        r = RF_VEC_GROW(out);
+        if (r >= 0)
+            out->items[out->count++] = (rf_owned){ i, { range.begin + shares[i].begin, range.begin + shares[i].end } };
+    }
+    rf_free(shares);
+    return r;
+}
+
+/* As the updater has it, what all workers have dealt out. */
+static rf_result owners_in(const rf_updater *updater, const rf_item *item, rf_owned_list *out)
+{
+    rf_owned_list known = { 0 };
+    rf_result r = rf_updater_owners(updater, item->variable, &known);
+    for (uint32_t i = 0; r >= 0 && i < known.count; i++) {
+        if (known.items[i].rank == RF_RANK_ALL) {
+            r = deal_out(item->tracked->strategy, known.items[i].range, out);
+            continue;
+        }
+        r = RF_VEC_GROW(out);
+        if (r >= 0) out->items[out->count++] = known.items[i];
+    }
+    rf_free(known.items);
+    return r;
+}
+
+/* Every worker has all of it: each writes what it updates. Others than trainable variables may differ; the chief's
+ * count. */
+static rf_result owners_of_variable(const rf_checkpoint *c, const rf_item *item, rf_owned_list *out)
+{
+    if (!rf_variable_trainable(item->variable)) return RF_OK;
+    for (uint32_t i = 0; i < c->objects.count && out->count == 0; i++)
+        if (c->objects.items[i].kind == RF_TRACKED_OPTIMIZER)
+            RF_TRY(owners_in(rf_optimizer_updater(c->objects.items[i].u.optimizer), item, out));
+    if (out->count > 0) return RF_OK;
+    return deal_out(item->tracked->strategy, (rf_range){ 0, (uint64_t)rf_shape_count(item->shape) }, out);
 }
 
 static rf_result apply_variable(rf_item *item, const rf_item_value *value)
@@ -54,6 +107,8 @@ static rf_result apply_variable(rf_item *item, const rf_item_value *value)
 static const rf_item_kind variable_kind = { .form = RF_ITEM_TENSOR,
                                             .dtype = RF_F32,
                                             .defer = defer_variable,
+                                            .owners = owners_of_variable,
+                                            .read = read_variable,
                                             .collect = collect_variable,
                                             .apply = apply_variable };
 
@@ -79,11 +134,22 @@ static rf_result collect_slot(const rf_item *item, rf_item_value *value)
     return rf_updater_read_slot(updater_of(item), item->slot, item->variable, value->data);
 }
 
-static rf_result defer_slot(const rf_item *item, rf_state_copy *copy, float *to, bool *taken)
+static rf_result defer_slot(const rf_item *item, rf_state_copy *copy, rf_range range, float *to, bool *taken)
 {
     *taken = false;
     if (!knows(updater_of(item), item->variable)) return RF_OK;
-    return rf_state_copy_slot(copy, updater_of(item), item->slot, item->variable, to, taken);
+    return rf_state_copy_slot(copy, updater_of(item), item->slot, item->variable, range, to, taken);
+}
+
+static rf_result owners_of_slot(const rf_checkpoint *c, const rf_item *item, rf_owned_list *out)
+{
+    (void)c;
+    return owners_in(updater_of(item), item, out);
+}
+
+static rf_result read_slot(const rf_item *item, rf_range range, float *to)
+{
+    return rf_updater_read_owned(updater_of(item), item->slot, item->variable, range, to);
 }
 
 static rf_result prepare_numbers(rf_item *item)
@@ -107,7 +173,10 @@ static rf_result apply_slot(rf_item *item, const rf_item_value *value)
 static const rf_item_kind slot_kind = { .form = RF_ITEM_TENSOR,
                                         .dtype = RF_F32,
                                         .optional = true,
+                                        .exchanged = true,
                                         .defer = defer_slot,
+                                        .owners = owners_of_slot,
+                                        .read = read_slot,
                                         .collect = collect_slot,
                                         .prepare = prepare_slot,
                                         .apply = apply_slot };
@@ -118,6 +187,28 @@ static rf_result collect_totals(const rf_item *item, rf_item_value *value)
     if (rf_updater_accumulated(u) == 0 || !knows(u, item->variable)) return RF_OK;
     RF_TRY(allocate(value, item->shape, RF_F32));
     return rf_updater_read_totals(u, item->variable, value->data);
+}
+
+/* Each worker has the rows of its replicas. */
+static rf_result owners_of_totals(const rf_checkpoint *c, const rf_item *item, rf_owned_list *out)
+{
+    const rf_updater *u = updater_of(item);
+    if (rf_updater_accumulated(u) == 0 || !knows(u, item->variable)) return RF_OK;
+    const uint64_t count = (uint64_t)item->shape.dim[1];
+    for (uint32_t i = 0; i < rf_strategy_world_size(c->strategy); i++) {
+        const rf_range rows = { rf_strategy_first_replica(c->strategy, i),
+                                rf_strategy_first_replica(c->strategy, i + 1) };
+        if (rows.begin == rows.end || count == 0) continue;
+        RF_TRY(RF_VEC_GROW(out));
+        out->items[out->count++] = (rf_owned){ i, { rows.begin * count, rows.end * count } };
+    }
+    return RF_OK;
+}
+
+static rf_result read_totals(const rf_item *item, rf_range range, float *to)
+{
+    (void)range; /* all that this worker has */
+    return rf_updater_read_own_totals(updater_of(item), item->variable, to);
 }
 
 /* On as many replicas as there were each gets its own sum back, so that the next update adds in the same order; else
@@ -146,6 +237,9 @@ static const rf_item_kind totals_kind = { .form = RF_ITEM_TENSOR,
                                           .dtype = RF_F32,
                                           .optional = true,
                                           .free_rows = true,
+                                          .exchanged = true,
+                                          .owners = owners_of_totals,
+                                          .read = read_totals,
                                           .collect = collect_totals,
                                           .prepare = prepare_totals,
                                           .apply = apply_totals };
@@ -634,8 +728,10 @@ void rf_items_free(rf_item_list *list)
 
 void rf_item_values_free(rf_item_value *values, uint32_t count)
 {
-    for (uint32_t i = 0; values && i < count; i++)
+    for (uint32_t i = 0; values && i < count; i++) {
         if (!values[i].borrowed) rf_free(values[i].data);
+        rf_free(values[i].owners.items);
+    }
     rf_free(values);
 }
 

@@ -11,6 +11,18 @@ rf_result rf_share_bytes(rf_strategy *strategy, const char *name, void *data, ui
     return rf_comm_broadcast(rf_strategy_comm(strategy), data, size, RF_U8, 0, &(rf_collective_params){ .name = name });
 }
 
+rf_result rf_gather_bytes(rf_strategy *strategy, const char *name, const void *mine, void *all, uint64_t size)
+{
+    const uint32_t ranks = rf_strategy_world_size(strategy);
+    uint64_t *counts = RF_NEW_ARRAY(uint64_t, ranks);
+    if (!counts) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    for (uint32_t i = 0; i < ranks; i++) counts[i] = size;
+    const rf_result r = rf_comm_all_gather(rf_strategy_comm(strategy), mine, all, counts, RF_U8,
+                                           &(rf_collective_params){ .name = name });
+    rf_free(counts);
+    return r;
+}
+
 rf_result rf_share_result(rf_strategy *strategy, rf_result chiefs)
 {
     if (rf_strategy_world_size(strategy) == 1) return chiefs;

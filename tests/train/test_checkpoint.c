@@ -403,9 +403,9 @@ static void late_copy(const char *devices, const rf_optimizer_params *optimizer)
     OK(rf_updater_read_slot(updater, 0, kernel, slot));
     for (int assigned = 0; assigned < 2; assigned++) {
         OK(rf_state_copy_create(a.strategy, &copy));
-        OK(rf_state_copy_variable(copy, kernel, copied_value, &taken));
+        OK(rf_state_copy_variable(copy, kernel, (rf_range){ 0, count }, copied_value, &taken));
         assert_true(taken);
-        OK(rf_state_copy_slot(copy, updater, 0, kernel, copied_slot, &taken));
+        OK(rf_state_copy_slot(copy, updater, 0, kernel, (rf_range){ 0, count }, copied_slot, &taken));
         assert_true(taken);
         OK(rf_state_copy_begin(copy));
         assert_int_equal(pthread_create(&thread, NULL, copy_late, copy), 0);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which worker keeps which elements of a variable's optimizer state, and reading one's own without the others. */
+#include <stdlib.h>
+
+#include "replica/internal.h"
+
+static int by_begin(const void *a, const void *b)
+{
+    const uint64_t x = ((const rf_owned *)a)->range.begin, y = ((const rf_owned *)b)->range.begin;
+    return (x > y) - (x < y);
+}
+
+/* The part of a piece that lies within a variable, in elements of the variable. */
+static rf_range within(const rf_piece *piece, const rf_variable *v)
+{
+    const uint64_t end = v->offset + v->count;
+    const rf_range common = { piece->range.begin > v->offset ? piece->range.begin : v->offset,
+                              piece->range.end < end ? piece->range.end : end };
+    if (common.begin >= common.end) return (rf_range){ 0, 0 };
+    return (rf_range){ common.begin - v->offset, common.end - v->offset };
+}
+
+static void merge(rf_owned_list *list)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        rf_owned *last = count > 0 ? &list->items[count - 1] : NULL;
+        if (last && last->rank == list->items[i].rank && last->range.end == list->items[i].range.begin)
+            last->range.end = list->items[i].range.end;
+        else
+            list->items[count++] = list->items[i];
+    }
+    list->count = count;
+}
+
+rf_result rf_updater_owners(const rf_updater *u, const rf_variable *v, rf_owned_list *out)
+{
+    for (uint32_t i = 0; i < u->plan.count; i++) {
+        const rf_piece *piece = &u->plan.items[i];
+        const rf_range range = within(piece, v);
+        if (range.begin == range.end) continue;
+        RF_TRY(RF_VEC_GROW(out));
+        const uint32_t rank =
+            piece->owner == RF_OWNER_ALL ? RF_RANK_ALL : rf_world_rank_of(&u->strategy->world, piece->owner);
+        out->items[out->count++] = (rf_owned){ rank, range };
+    }
+    if (out->count > 0) qsort(out->items, out->count, sizeof(out->items[0]), by_begin);
+    merge(out);
+    return RF_OK;
+}
+
+rf_result rf_updater_read_owned(rf_updater *u, uint32_t slot, const rf_variable *v, rf_range range, float *values)
+{
+    rf_strategy *s = u->strategy;
+    RF_TRY(rf_strategy_wait(s));
+    RF_TRY(rf_strategy_status(s));
+    for (uint32_t i = 0; i < u->plan.count; i++) {
+        const rf_piece *piece = &u->plan.items[i];
+        rf_range part = within(piece, v);
+        if (part.begin < range.begin) part.begin = range.begin;
+        if (part.end > range.end) part.end = range.end;
+        if (part.begin >= part.end) continue;
+        if (piece->owner != RF_OWNER_ALL && !rf_strategy_is_local(s, piece->owner))
+            return RF_FAIL(RF_ERROR_INTERNAL, "optimizer state of '%s' is kept by another worker", v->name);
+        const uint32_t index = piece->owner == RF_OWNER_ALL ? 0 : piece->owner - s->first;
+        const uint64_t at = piece->slot_offset + v->offset + part.begin - piece->range.begin;
+        RF_TRY(rf_gpu_buffer_read(u->slots[slot][index], at * sizeof(float), values + (part.begin - range.begin),
+                                  (part.end - part.begin) * sizeof(float)));
+    }
+    return RF_OK;
+}
+
+rf_result rf_variable_read_range(const rf_variable *v, rf_range range, float *values)
+{
+    RF_TRY(rf_strategy_wait_local(v->strategy, 0));
+    RF_TRY(rf_strategy_status(v->strategy));
+    return rf_flat_read(&rf_variable_store(v)->values, 0, v->offset + range.begin, range.end - range.begin, values);
+}
