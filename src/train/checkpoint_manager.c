@@ -2,6 +2,7 @@
 /* A directory of numbered checkpoints. The directory itself is all the memory there is: what a manager keeps follows
  * from the names and times of the files, so that a restarted program goes on as the one before it. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,7 @@ struct walk {
     const rf_numbered_name *name;
     rf_result (*fn)(const walk *w, const char *file);
     found_list *list;
+    const char *main; /* file whose parts are looked for */
     rf_result result;
 };
 
@@ -181,20 +183,73 @@ static void remove_file(const rf_file_ops *ops, const char *path)
     if (ops->unlink(ops->user, path) != 0 && errno != ENOENT) rf_log_message(RF_LOG_WARN, "cannot remove '%s'", path);
 }
 
-/* A temporary file that nobody writes any more will never be finished. */
+static rf_result remove_part(const walk *w, const char *file)
+{
+    const size_t length = strlen(w->main);
+    if (strncmp(file, w->main, length) != 0 || strncmp(file + length, RF_PART_INFIX, strlen(RF_PART_INFIX)) != 0)
+        return RF_OK;
+    char *path = rf_asprintf("%s/%s", w->directory, file);
+    if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    remove_file(w->ops, path);
+    rf_free(path);
+    return RF_OK;
+}
+
+/* The main file first: what is left when this is interrupted is no checkpoint, and is removed with the leftovers. */
+static void remove_checkpoint(const rf_checkpoint_manager *m, const char *path)
+{
+    const rf_file_ops *ops = ops_of(m);
+    walk w = { .ops = ops, .directory = m->directory, .fn = remove_part, .main = strrchr(path, '/') + 1 };
+    if (ops->unlink(ops->user, path) != 0 && errno != ENOENT)
+        rf_log_message(RF_LOG_WARN, "cannot remove '%s'", path);
+    else if (each_file(&w) < 0)
+        rf_log_message(RF_LOG_WARN, "parts of '%s' are left: %s", path, rf_error_message());
+}
+
+/* Whether the main file, which is called as `part` up to `length`, lists the part. Where it cannot be read: perhaps. */
+static rf_result is_listed(const walk *w, const char *part, size_t length, bool *listed)
+{
+    rf_archive *archive;
+    char *path = rf_asprintf("%s/%.*s", w->directory, (int)length, part);
+    if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = rf_archive_open_main(w->ops, path, &archive);
+    rf_free(path);
+    *listed = r < 0 && r != RF_ERROR_NOT_FOUND;
+    for (uint64_t i = 0; i < rf_archive_num_parts(archive); i++)
+        *listed |= strcmp(rf_archive_part_name(archive, i), part) == 0;
+    rf_archive_close(&archive);
+    return r == RF_ERROR_OUT_OF_HOST_MEMORY ? r : RF_OK;
+}
+
+/* What the name of a temporary file or of a part says about who wrote it; NULL: neither. */
+static const char *writer_of(const char *rest, bool *part)
+{
+    const char *temporary = strstr(rest, RF_TEMPORARY_INFIX);
+    unsigned rank, workers;
+    int end = 0;
+    (void)sscanf(rest, RF_PART_INFIX "%5u-of-%5u-%n", &rank, &workers, &end);
+    *part = end > 0 && !temporary;
+    if (temporary && (temporary == rest || end > 0)) return temporary + strlen(RF_TEMPORARY_INFIX);
+    return *part ? rest + end : NULL;
+}
+
+/* A temporary file that nobody writes any more will never be finished; a part without its main file either. */
 static rf_result remove_leftover(const walk *w, const char *file)
 {
     uint64_t number;
-    const char *rest;
+    const char *rest, *writer;
     char *path;
     double modified;
-    const size_t infix = strlen(RF_TEMPORARY_INFIX);
-    if (!rf_numbered_name_match(w->name, file, &number, &rest) || strncmp(rest, RF_TEMPORARY_INFIX, infix) != 0)
-        return RF_OK;
+    bool part, listed = false;
+    if (!rf_numbered_name_match(w->name, file, &number, &rest) || !(writer = writer_of(rest, &part))) return RF_OK;
     RF_TRY(inspect(w, file, &path, &modified));
-    if (path && rf_temporary_abandoned(rest + infix, modified)) remove_file(w->ops, path);
+    rf_result r = RF_OK;
+    if (path && rf_temporary_abandoned(writer, modified)) {
+        if (part) r = is_listed(w, file, (size_t)(rest - file), &listed);
+        if (r >= 0 && !listed) remove_file(w->ops, path);
+    }
     rf_free(path);
-    return RF_OK;
+    return r;
 }
 
 static rf_result prepare_directory(const rf_checkpoint_manager *m)
@@ -284,7 +339,7 @@ static void prune(const rf_checkpoint_manager *m, const found_list *list, uint64
         if (interval > 0 && (last < 0 || f->seconds - last >= interval))
             last = f->seconds;
         else
-            remove_file(ops_of(m), f->path);
+            remove_checkpoint(m, f->path);
     }
 }
 
@@ -321,7 +376,7 @@ rf_result rf_checkpoint_manager_clear(rf_checkpoint_manager *m)
     rf_strategy *strategy = m->checkpoint->strategy;
     found_list list = { 0 };
     const rf_result r = rf_strategy_is_chief(strategy) ? scan(ops_of(m), m->directory, &m->name, &list) : RF_OK;
-    for (uint32_t i = list.count; i-- > 0;) remove_file(ops_of(m), list.items[i].path);
+    for (uint32_t i = list.count; i-- > 0;) remove_checkpoint(m, list.items[i].path);
     free_list(&list);
     return rf_share_result(strategy, r);
 }

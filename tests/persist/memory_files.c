@@ -213,7 +213,7 @@ static int op_list(void *user, const char *directory, rf_name_fn visit, void *ar
     memory_files *f = user;
     if (fails(f, false)) return -1;
     const size_t length = strlen(directory);
-    for (int i = 0; i < f->num_names; i++) {
+    for (int i = f->num_names - 1; i >= 0; i--) { /* the visitor may remove what it is told of */
         const char *name = f->name[i].name;
         if (strncmp(name, directory, length) == 0 && name[length] == '/' && !visit(argument, name + length + 1)) break;
     }
