@@ -129,7 +129,8 @@ static int open_checkpoints(const example_options *options, app *a)
     TRY(rf_checkpoint_add_metric(a->checkpoint, "train_accuracy", a->train_accuracy));
     TRY(rf_checkpoint_add_iterator(a->checkpoint, "train_iterator", &a->train_iterator, a->train_data));
     TRY(rf_checkpoint_add_counter(a->checkpoint, "epoch", &a->epoch));
-    const rf_checkpoint_manager_params params = { .directory = options->checkpoint_dir, .save.async = true };
+    const rf_checkpoint_manager_params params = { .directory = options->checkpoint_dir,
+                                                  .save = { .async = true, .sharded = options->sharded_checkpoints } };
     TRY(rf_checkpoint_manager_create(a->checkpoint, &params, &a->manager));
     const rf_result r = rf_checkpoint_manager_restore(a->manager, NULL, NULL);
     if (r == RF_ERROR_NOT_FOUND) return 0;
@@ -296,7 +297,7 @@ int main(int argc, char **argv)
     example_options options = { .epochs = 10 };
     example_parse(argc, argv,
                   "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.",
-                  "dDebsrncB", &options);
+                  "dDebsrncPB", &options);
     app a = { 0 }, restored = { 0 };
     int result = run(&options, &a);
     const bool chief = rf_strategy_is_chief(a.strategy);

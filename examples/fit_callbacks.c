@@ -122,8 +122,9 @@ static int add_checkpoints(const example_options *options, app *a)
     TRY(rf_callback_model_checkpoint(&(rf_model_checkpoint_params){ .path = path, .save_weights_only = true },
                                      &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
-    TRY(rf_callback_backup_and_restore(&(rf_backup_params){ .directory = options->checkpoint_dir },
-                                       &a->callbacks[a->num_callbacks]));
+    TRY(rf_callback_backup_and_restore(
+        &(rf_backup_params){ .directory = options->checkpoint_dir, .save.sharded = options->sharded_checkpoints },
+        &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
     return 0;
 }
@@ -219,7 +220,7 @@ int main(int argc, char **argv)
 {
     example_options options = { .epochs = 12 };
     example_parse(argc, argv, "Trains a CNN with compile and fit: learning-rate steps, a callback, validation.",
-                  "dDebsrnlcB", &options);
+                  "dDebsrnlcPB", &options);
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);

@@ -3,6 +3,7 @@
 #include <argp.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,9 @@ static int show_archive(const rf_archive *archive, const char *path)
 {
     uint64_t bytes = 0, stored = 0;
     const uint64_t tensors = rf_archive_count(archive), values = rf_archive_num_values(archive);
-    printf("%s: %llu tensors, %llu values\n", path, (unsigned long long)tensors, (unsigned long long)values);
+    printf("%s: %llu tensors, %llu values", path, (unsigned long long)tensors, (unsigned long long)values);
+    if (rf_archive_num_parts(archive) > 0) printf(" in %llu parts", (unsigned long long)rf_archive_num_parts(archive));
+    putchar('\n');
     for (uint64_t i = 0; i < tensors; i++) {
         rf_archive_entry e;
         if (rf_archive_entry_at(archive, i, &e) < 0) return command_fail();
@@ -85,6 +88,8 @@ static int show_archive(const rf_archive *archive, const char *path)
         if (rf_archive_value_text(archive, i, text, sizeof(text)) < 0) return command_fail();
         printf("  %-44s %s\n", rf_archive_value_name(archive, i), text);
     }
+    for (uint64_t i = 0; i < rf_archive_num_parts(archive); i++)
+        printf("  part %s\n", rf_archive_part_name(archive, i));
     printf("  %llu bytes of tensors in %llu\n", (unsigned long long)bytes, (unsigned long long)stored);
     return EXIT_SUCCESS;
 }
@@ -101,6 +106,24 @@ static int show(const char *path)
 
 /* ---- ls ---- */
 
+/* A part of a checkpoint that several workers wrote: listed with its main file. */
+static bool is_part(const char *name)
+{
+    return fnmatch("*.part-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]-*", name, 0) == 0;
+}
+
+static long long size_of_parts(const rf_archive *archive, const char *directory)
+{
+    long long size = 0;
+    for (uint64_t i = 0; i < rf_archive_num_parts(archive); i++) {
+        char path[4096];
+        struct stat status;
+        snprintf(path, sizeof(path), "%s/%s", directory, rf_archive_part_name(archive, i));
+        if (stat(path, &status) == 0) size += (long long)status.st_size;
+    }
+    return size;
+}
+
 /* A line for each archive of a directory; files that are none are passed over. */
 static int list(const char *directory)
 {
@@ -115,9 +138,14 @@ static int list(const char *directory)
         struct stat status;
         rf_archive *archive;
         snprintf(path, sizeof(path), "%s/%s", directory, entries[i]->d_name);
-        if (stat(path, &status) == 0 && S_ISREG(status.st_mode) && rf_archive_open(path, &archive) >= 0) {
-            printf("%-44s %12lld bytes  %llu tensors, %llu values\n", entries[i]->d_name, (long long)status.st_size,
+        if (!is_part(entries[i]->d_name) && stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+            rf_archive_open(path, &archive) >= 0) {
+            const uint64_t parts = rf_archive_num_parts(archive);
+            printf("%-44s %12lld bytes  %llu tensors, %llu values", entries[i]->d_name,
+                   (long long)status.st_size + size_of_parts(archive, directory),
                    (unsigned long long)rf_archive_count(archive), (unsigned long long)rf_archive_num_values(archive));
+            if (parts > 0) printf(", %llu parts", (unsigned long long)parts);
+            putchar('\n');
             rf_archive_close(&archive);
         }
         free(entries[i]);

@@ -31,11 +31,12 @@ typedef struct example_options {
     uint64_t limit; /* use only the first examples of the training set; 0: all */
     const char *logdir; /* for TensorBoard's event files; NULL: none */
     const char *checkpoint_dir; /* NULL: none */
+    bool sharded_checkpoints; /* every worker writes its part of them */
     bool balance;       /* shares follow the measured speed */
     bool synchronous;   /* of parameter servers */
 } example_options;
 /* Options -d --devices, -D --data, -e --epochs, -b --batch-size, -s --seed, -r --learning-rate, -n --limit, -l --logdir,
- * -c --checkpoint-dir, -B --balance, -S --synchronous: those whose letters `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after
+ * -c --checkpoint-dir, -P --sharded-checkpoints, -B --balance, -S --synchronous: those whose letters `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after
  * --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
 

@@ -32,8 +32,9 @@ typedef struct rf_save_params {
     bool no_compression;
     uint32_t threads;    /**< 0: as many as there are cores, at most 8 */
     bool sharded;        /**< for checkpoints and models of a job of several workers: every worker writes what it owns, into
-                              a file of its own beside `path`; all workers must be given the same path in a directory that
-                              they share. In a job of one worker it makes no difference */
+                              a file of its own beside `path`, "<path>.part-...", and the chief writes `path`, which makes
+                              them one checkpoint. All workers must be given the same path in a directory that they share.
+                              In a job of one worker it makes no difference */
 } rf_save_params;
 
 /* ---- a file, entry by entry ---- */
@@ -87,7 +88,8 @@ RF_API RF_MUST_USE rf_result rf_archive_verify(const rf_archive *archive);
 /** An empty set of things to save, of one strategy. Objects added are borrowed and must outlive the checkpoint. Names are
  *  paths' first parts and must differ. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_create(rf_strategy *strategy, rf_checkpoint **out);
-RF_API void rf_checkpoint_destroy(rf_checkpoint **checkpoint); /**< waits for a save in flight */
+/** Waits for a save in flight. One that is sharded it completes, together with the other workers: all of them call it. */
+RF_API void rf_checkpoint_destroy(rf_checkpoint **checkpoint);
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_model(rf_checkpoint *checkpoint, const char *name, rf_model *model);
 /** Its steps, slots ("optimizer/m/...") and learning rate or schedule are restored. Another kind of optimizer than the saved
  *  one is refused, as is a file without slots for one that has them and has made steps. Other settings (betas, momentum,
@@ -108,9 +110,12 @@ RF_API RF_MUST_USE rf_result rf_checkpoint_add_iterator(rf_checkpoint *checkpoin
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_counter(rf_checkpoint *checkpoint, const char *name, uint64_t *counter);
 
 /** Writes `path` (".rfck" is customary). On several workers all call it; together they write one checkpoint. Blocking unless
- *  async. */
+ *  async. With `sharded` it is there when all parts are on the disk and the main file after them: a blocking save returns
+ *  then; an asynchronous one ends in the next save, restore, rf_checkpoint_wait() or rf_checkpoint_destroy(), which all
+ *  workers call. When one of them fails, all do, the parts are removed, and what was saved there before stays.
+ *  @return RF_ERROR_INVALID_ARGUMENT when the chief does not find what another worker has written in its directory. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const char *path, const rf_save_params *params);
-/** Waits for an asynchronous save and reports its outcome. */
+/** Waits for an asynchronous save and reports its outcome, the same to all workers. Collective. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint);
 
 typedef struct rf_restore_params {

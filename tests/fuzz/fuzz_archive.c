@@ -60,14 +60,16 @@ static void open_file(const uint8_t *bytes, size_t size)
     rf_archive_close(&a);
 }
 
+/* Of a file with data; a map of four of a main file, whose parts are not what they should be. */
 static void open_header(const uint8_t *header, size_t size)
 {
-    enum { DATA = 64 };
-    const uint64_t total = RF_ARCHIVE_PREAMBLE + DATA + size + RF_ARCHIVE_TRAILER;
+    const uint64_t version = size > 0 && header[0] == 0x84 ? RF_ARCHIVE_VERSION_PARTS : RF_ARCHIVE_VERSION;
+    const uint64_t data = version == RF_ARCHIVE_VERSION ? 64 : 0;
+    const uint64_t total = RF_ARCHIVE_PREAMBLE + data + size + RF_ARCHIVE_TRAILER;
     uint8_t *file = calloc(total, 1);
     PROMISE(file != NULL);
-    const rf_archive_layout layout = { total, RF_ARCHIVE_PREAMBLE + DATA, size, 0 };
-    rf_archive_layout_encode(&layout, RF_ARCHIVE_VERSION, file, file + total - RF_ARCHIVE_TRAILER);
+    const rf_archive_layout layout = { total, RF_ARCHIVE_PREAMBLE + data, size, 0 };
+    rf_archive_layout_encode(&layout, version, file, file + total - RF_ARCHIVE_TRAILER);
     memcpy(file + layout.header_offset, header, size);
     open_file(file, total);
     free(file);

@@ -3,6 +3,7 @@
 """Reads Ringfire's checkpoints and models, by docs/checkpoint-format.md, with nothing but msgpack and zstandard.
 
 Usage: read_checkpoint.py FILE: lists what it holds; read_checkpoint.py FILE NAME: the numbers of a tensor, one per line."""
+import os
 import struct
 import sys
 
@@ -50,18 +51,25 @@ def expect(truth, what):
         raise ValueError(what)
 
 
-def read(path):
+def read(path, expected=None):
     """(type, values, {name: (dtype, shape, numbers)})"""
     with open(path, "rb") as file:
         data = file.read()
     expect(len(data) >= 80 and data[:8] == b"\x89RFCK\r\n\x1a", "no checkpoint, or one that is not complete")
     version, size, begin, length, digest, own = struct.unpack_from("<6Q", data, 8)
     expect(own == xxh64(data[:48]) and data[-24:] == data[16:24] + data[48:56] + data[:8], "damaged or cut")
-    expect(version == 1 and size == len(data) and begin + length + 24 == size, "another version or size")
+    expect(version in (1, 2) and size == len(data) and begin + length + 24 == size, "another version or size")
+    expect(expected in (None, [size, own]), path + " is of another save")
     expect(digest == xxh64(data[begin:begin + length]), "the header is damaged")
     header = msgpack.unpackb(data[begin:begin + length])
     tensors, at = {}, 56
-    for name, dtype, shape, offset, blocks in header["tensors"]:
+    parts = [read(os.path.join(os.path.dirname(path), name), rest)[2] for name, *rest in header.get("parts", [])]
+    for name, dtype, shape, *rest in header["tensors"]:
+        if version == 2:
+            slices = [iter(part[name][2]) if name in part else None for part in parts]
+            tensors[name] = dtype, shape, [next(slices[part]) for part, count in rest[0] for _ in range(count)]
+            continue
+        offset, blocks = rest
         expect(offset == at, name + " is not where it should be")
         content = b""
         for transposed, frames in blocks:

@@ -106,3 +106,62 @@ const char *sample_compare(const sample *s, const rf_archive *archive)
     }
     return NULL;
 }
+
+/* Elements of all pieces of a part, one after another. */
+static void cut(const rf_archive_tensor *t, uint32_t part, uint32_t num_parts, uint64_t piece, rf_archive_tensor *out)
+{
+    const uint64_t count = (uint64_t)rf_shape_count(t->shape), size = rf_dtype_size(t->dtype);
+    uint8_t *data = malloc(count * size + 1);
+    uint64_t here = 0;
+    if (!data) abort();
+    for (uint64_t i = part * piece; i < count; i += num_parts * piece) {
+        const uint64_t n = count - i < piece ? count - i : piece;
+        memcpy(data + here * size, (const uint8_t *)t->data + i * size, n * size);
+        here += n;
+    }
+    *out = (rf_archive_tensor){ t->name, t->dtype, RF_SHAPE((int64_t)here), data };
+}
+
+static rf_result write_part(const rf_file_ops *ops, const char *path, const rf_archive_contents *c, uint32_t part,
+                            uint32_t num_parts, uint64_t piece, rf_archive_identity *is)
+{
+    rf_archive_tensor tensors[SAMPLE_TENSORS];
+    rf_archive_contents mine = { .type = RF_ARCHIVE_PART_TYPE, .tensors = tensors };
+    for (uint64_t i = 0; i < c->num_tensors; i++) {
+        cut(&c->tensors[i], part, num_parts, piece, &tensors[mine.num_tensors]);
+        if (tensors[mine.num_tensors].shape.dim[0] > 0)
+            mine.num_tensors++;
+        else
+            free((void *)(uintptr_t)tensors[mine.num_tensors].data);
+    }
+    const rf_result r = rf_archive_write_split(ops, path, &mine, NULL, NULL, is);
+    for (uint64_t i = 0; i < mine.num_tensors; i++) free((void *)(uintptr_t)tensors[i].data);
+    return r;
+}
+
+rf_result sample_write_parts(const rf_file_ops *ops, const char *path, const rf_archive_contents *c, uint32_t num_parts,
+                             uint64_t piece)
+{
+    enum { MOST = 8 };
+    char paths[MOST][1100];
+    rf_archive_part parts[MOST];
+    rf_archive_pieces pieces[SAMPLE_TENSORS] = { { 0 } };
+    rf_result r = num_parts <= MOST ? RF_OK : RF_ERROR_INVALID_ARGUMENT;
+    for (uint32_t p = 0; r >= 0 && p < num_parts; p++) {
+        snprintf(paths[p], sizeof(paths[p]), "%s.part-%05u-of-%05u-sample", path, p, num_parts);
+        const char *slash = strrchr(paths[p], '/');
+        parts[p].name = slash ? slash + 1 : paths[p];
+        r = write_part(ops, paths[p], c, p, num_parts, piece, &parts[p].is);
+    }
+    for (uint64_t t = 0; t < c->num_tensors; t++) {
+        const uint64_t count = (uint64_t)rf_shape_count(c->tensors[t].shape);
+        pieces[t].items = malloc((count / piece + 1) * sizeof(rf_archive_piece));
+        if (!pieces[t].items) abort();
+        for (uint64_t i = 0; i < count; i += piece)
+            pieces[t].items[pieces[t].count++] =
+                (rf_archive_piece){ (uint32_t)(i / piece % num_parts), count - i < piece ? count - i : piece };
+    }
+    if (r >= 0) r = rf_archive_write_split(ops, path, c, &(rf_archive_split){ parts, num_parts, pieces }, NULL, NULL);
+    for (uint64_t t = 0; t < c->num_tensors; t++) free(pieces[t].items);
+    return r;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files of earlier versions stay readable. fixtures/<name>.rfck were written by
- *     test_archive_fixture write FILE [raw]
+ *     test_archive_fixture write FILE [raw | parts]
  * of the version they are called after; their contents follow from the formulas below, which read_checkpoint.py
  * repeats.
  */
@@ -76,7 +76,7 @@ static void make(sample *s)
 static void test_fixtures(void **state)
 {
     (void)state;
-    static const char *const names[] = { "version1", "version1-raw" };
+    static const char *const names[] = { "version1", "version1-raw", "version2" };
     sample s;
     make(&s);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -91,11 +91,13 @@ static void test_fixtures(void **state)
     sample_free(&s);
 }
 
-static int write_file(const char *path, bool raw)
+static int write_file(const char *path, const char *how)
 {
     sample s;
     make(&s);
-    const rf_result r = rf_archive_write(path, &s.contents, &(rf_save_params){ .no_compression = raw });
+    const rf_result r = strcmp(how, "parts") == 0
+                            ? sample_write_parts(&rf_system_file_ops, path, &s.contents, 3, 170)
+                            : rf_archive_write(path, &s.contents, &(rf_save_params){ .no_compression = *how });
     if (r < 0) fprintf(stderr, "%s\n", rf_error_message());
     sample_free(&s);
     return r < 0;
@@ -103,7 +105,7 @@ static int write_file(const char *path, bool raw)
 
 int main(int argc, char **argv)
 {
-    if (argc > 2 && strcmp(argv[1], "write") == 0) return write_file(argv[2], argc > 3);
+    if (argc > 2 && strcmp(argv[1], "write") == 0) return write_file(argv[2], argc > 3 ? argv[3] : "");
     if (argc != 2) return 2;
     fixtures = argv[1];
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_fixtures) };

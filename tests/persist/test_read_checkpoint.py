@@ -55,7 +55,7 @@ def check_damage(path, scratch):
 
 with tempfile.TemporaryDirectory() as folder:
     fresh = os.path.join(folder, "fresh")
-    for options in ([], ["raw"]):
+    for options in (["parts"], [], ["raw"]):
         subprocess.run([sys.argv[1], "write", fresh, *options], check=True)
         check(fresh)
     check_commands(fresh)

@@ -247,12 +247,12 @@ static void later_version(void **state)
     path_of(&d, 2, path);
     const int fd = open(path, O_RDWR);
     assert_int_equal(pread(fd, preamble, sizeof(preamble), 0), sizeof(preamble));
-    preamble[8] = 2;
+    preamble[8] = 3;
     const uint64_t hash = rf_xxh64(preamble, 48);
     for (int i = 0; i < 8; i++) preamble[48 + i] = (unsigned char)(hash >> 8 * i);
     assert_int_equal(pwrite(fd, preamble, sizeof(preamble), 0), sizeof(preamble));
     close(fd);
-    assert_not_passed_over(&d, RF_ERROR_UNSUPPORTED, "format version 2");
+    assert_not_passed_over(&d, RF_ERROR_UNSUPPORTED, "format version 3");
     close_directory(&d);
 }
 
