@@ -179,7 +179,7 @@ static rf_result find(const rf_archive *a, const char *name, rf_archive_record *
 rf_result rf_archive_find(const rf_archive *archive, const char *name, rf_archive_entry *out)
 {
     RF_REQUIRE(archive && name && out, "rf_archive_find: archive, name or out is NULL");
-    rf_archive_record record;
+    rf_archive_record record = { .name = name };
     uint32_t index;
     RF_TRY(find(archive, name, &record, &index));
     describe(archive, &record, out);
