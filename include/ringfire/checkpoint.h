@@ -133,7 +133,9 @@ typedef struct rf_checkpoint_manager_params {
     const char *directory;  /**< made where it does not exist */
     const char *prefix;     /**< file name without number and suffix, e.g. "ckpt", or with its place: "ckpt_{epoch}"; NULL:
                                  "ckpt" */
-    uint32_t max_to_keep;   /**< newest ones; 0: 5, 1: 2, so that there is another one if the newest is damaged */
+    uint32_t max_to_keep;   /**< newest ones; 0: 5, 1: 2, so that there is another one if the newest is damaged. While one is
+                                 written in the background there is one more, until its outcome is known (the next save,
+                                 restore or wait) */
     double keep_every_hours;/**< besides, one for each so many hours is kept for ever; 0: none */
     rf_save_params save;
 } rf_checkpoint_manager_params;

@@ -52,6 +52,7 @@ void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
     if (c->pending && c->pending->sharded && rf_checkpoint_wait(c) < 0)
         rf_log_message(RF_LOG_WARN, "%s", rf_error_message());
     if (c->threaded) (void)pthread_join(c->thread, NULL);
+    rf_checkpoint_tell_end(c, c->pending && c->pending->result >= 0);
     rf_snapshot_free(&c->pending);
     rf_checkpoint_free_room(c);
     for (uint32_t i = 0; i < c->objects.count; i++) rf_free(c->objects.items[i].name);

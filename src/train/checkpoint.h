@@ -155,6 +155,9 @@ struct rf_checkpoint {
     const char *type;       /* of the file */
     bool subset;            /* the file may hold more */
     const rf_file_ops *ops; /* NULL: the system's; tests put others here */
+    /* Called once, on the chief, when the save in the background has ended; NULL: nobody asked. */
+    void (*on_end)(void *user, bool written);
+    void *on_end_user;
 };
 
 /* A checkpoint of `type` without the strategy's seed: of a model, not of a run. */
@@ -172,6 +175,7 @@ void rf_items_free(rf_item_list *list);
 void rf_item_values_free(rf_item_value *values, uint32_t count);
 void rf_snapshot_free(rf_snapshot **snapshot);
 void rf_checkpoint_free_room(rf_checkpoint *checkpoint);
+void rf_checkpoint_tell_end(rf_checkpoint *checkpoint, bool written);
 /* Calls `lacks` for every slot of an optimizer that has made steps according to the file, which has none of its slots. */
 typedef rf_result (*rf_lack_fn)(void *user, const char *name);
 rf_result rf_items_lacking(const rf_item_list *list, const rf_item_value *values, rf_lack_fn lacks, void *user);

@@ -25,6 +25,7 @@ struct rf_checkpoint_manager {
     rf_save_params save;
     bool has_latest; /* on the chief */
     uint64_t latest; /* restored or saved; files of higher numbers that were there then are damaged */
+    bool told;       /* when the save in the background has ended; the checkpoint is there until then */
 };
 
 /* ---- what there is ---- */
@@ -297,6 +298,7 @@ rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_check
 void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager)
 {
     if (!manager || !*manager) return;
+    if ((*manager)->told) (*manager)->checkpoint->on_end = NULL;
     rf_free((*manager)->directory);
     rf_numbered_name_free(&(*manager)->name);
     rf_free(*manager);
@@ -324,9 +326,9 @@ static rf_result check_number(const rf_checkpoint_manager *m, const found_list *
     return RF_OK;
 }
 
-/* Makes room for checkpoint `number`, or around it when it is there already: it and max_to_keep - 1 older ones stay. Of
- * those that are older still the first stays, then the first that is keep_every_hours younger than the one that stayed
- * before it. */
+/* Removes old ones around checkpoint `number`, which has been written: it and max_to_keep - 1 older ones stay. Of those
+ * that are older still the first stays, then the first that is keep_every_hours younger than the one that stayed before
+ * it. */
 static void prune(const rf_checkpoint_manager *m, const found_list *list, uint64_t number)
 {
     const uint32_t keep = m->max_to_keep > LEAST_KEEP ? m->max_to_keep : LEAST_KEEP;
@@ -349,25 +351,41 @@ static rf_result prepare_save(const rf_checkpoint_manager *m, uint64_t number)
     found_list list;
     RF_TRY(scan(ops_of(m), m->directory, &m->name, &list));
     const rf_result r = check_number(m, &list, number);
-    /* One that is written in the background appears later: room for it is made now. At least one complete one stays. */
-    if (r >= 0 && m->save.async) prune(m, &list, number);
     free_list(&list);
     return r;
 }
 
-/* On the chief, after it. The new file is there: what cannot be listed now is removed after the next one. */
-static void finish_save(rf_checkpoint_manager *m, uint64_t number)
+/* The new file is there: what cannot be listed now is removed after the next one. */
+static void prune_around_latest(const rf_checkpoint_manager *m)
 {
     found_list list;
-    m->has_latest = true;
-    m->latest = number;
-    if (m->save.async) return;
     if (scan(ops_of(m), m->directory, &m->name, &list) < 0) {
         rf_log_message(RF_LOG_WARN, "old checkpoints are kept: %s", rf_error_message());
         return;
     }
-    prune(m, &list, number);
+    prune(m, &list, m->latest);
     free_list(&list);
+}
+
+static void background_ended(void *user, bool written)
+{
+    rf_checkpoint_manager *m = user;
+    m->told = false;
+    if (written) prune_around_latest(m);
+}
+
+/* On the chief, after it. Old ones go when the new one is there. */
+static void finish_save(rf_checkpoint_manager *m, uint64_t number)
+{
+    m->has_latest = true;
+    m->latest = number;
+    if (!m->save.async) {
+        prune_around_latest(m);
+        return;
+    }
+    m->told = true;
+    m->checkpoint->on_end = background_ended;
+    m->checkpoint->on_end_user = m;
 }
 
 /* The oldest first: when this is interrupted, what is left is the end of the training. */

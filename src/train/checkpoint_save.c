@@ -204,6 +204,13 @@ static rf_result conclude(rf_checkpoint *c, rf_snapshot *s, rf_result mine)
     return s->sharded ? rf_snapshot_commit(c->strategy, s, mine) : rf_share_result(c->strategy, mine);
 }
 
+void rf_checkpoint_tell_end(rf_checkpoint *c, bool written)
+{
+    void (*const fn)(void *, bool) = c->on_end;
+    c->on_end = NULL;
+    if (fn) fn(c->on_end_user, written);
+}
+
 /* ---- public ---- */
 
 rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint)
@@ -218,6 +225,7 @@ rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint)
     r = rf_error_context(r, "saving checkpoint '%s' in the background", s->path);
     r = conclude(checkpoint, s, r);
     rf_snapshot_free(&s);
+    rf_checkpoint_tell_end(checkpoint, r >= 0);
     return r;
 }
 
