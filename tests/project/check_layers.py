@@ -21,7 +21,7 @@ ALLOWED = {
 }
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "zlib.h": "zlib", "zstd.h": "zstd",
              "msgpack.h": "msgpack", "png.h": "png", "cairo.h": "cairo", "rf_shaders.h": "shaders", "pmix.h": "pmix"}
-LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "immintrin", "inttypes", "limits", "malloc", "math", "pthread",
+LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "immintrin", "inttypes", "limits", "malloc", "math", "pthread",
         "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
         "strings", "arpa/inet", "ifaddrs", "net/if", "netdb", "netinet/in", "netinet/tcp", "poll", "setjmp", "sys/epoll", "sys/eventfd", "sys/ioctl",
         "sys/mman", "sys/prctl", "sys/random", "sys/resource", "sys/socket", "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un",
