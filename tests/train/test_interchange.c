@@ -185,9 +185,10 @@ static rf_result read_npy(const char *path)
 static void write_repeated(const char *path, const char *begin, const char *item, size_t times, const char *end)
 {
     const size_t n = strlen(item), size = strlen(begin) + n * times + strlen(end);
-    char *text = malloc(size + 1), *at = text;
+    char *text = malloc(size + 1);
     assert_non_null(text);
-    at += sprintf(at, "%s", begin);
+    if (!text) return; /* for the compiler */
+    char *at = stpcpy(text, begin);
     for (size_t i = 0; i < times; i++, at += n) memcpy(at, item, n);
     strcpy(at, end);
     write_bytes(path, size, text, 0);
