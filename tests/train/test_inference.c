@@ -170,7 +170,7 @@ static void graphs_survive(void **state)
                 g.outputs[g.num_outputs++] = out[j];
             }
             OK(rf_inference_graph_finish(&g, true));
-            char *names[16] = { 0 }, labels[16][4], *text;
+            char *names[16] = { 0 }, labels[16][12], *text;
             for (uint32_t j = 0; j < c->n_in; j++) {
                 snprintf(labels[j], sizeof(labels[j]), "%u", j);
                 names[in[j]] = labels[j];
