@@ -157,7 +157,7 @@ static rf_result add_elementwise(rf_onnx *o, const rf_node_info *node)
     static const uint32_t first_binary = RF_FN_ADD;
     const rf_elementwise_attr *attr = node->attr;
     const bool first = broadcast_first(o, node);
-    char *reg[RF_MAX_INPUTS + RF_MAX_STEPS];
+    char *reg[RF_MAX_INPUTS + RF_MAX_STEPS] = { 0 };
     for (uint32_t i = 0; i < node->n_in; i++) reg[i] = operand(o, node->in[i], first);
     for (uint32_t i = 0; i < attr->n_steps; i++) {
         const rf_scalar_step *s = &attr->steps[i];
