@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "printable.h"
 
 static const struct {
     const char *name, *purpose;
@@ -20,9 +21,17 @@ static const struct {
 };
 enum { NUM_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
+/* Messages tell names that come from files. */
+static void print_message(const char *head, const char *message)
+{
+    fputs(head, stderr);
+    print_printable(stderr, message, 0);
+    fputc('\n', stderr);
+}
+
 int command_fail(void)
 {
-    fprintf(stderr, "ringfire: %s\n", rf_error_message());
+    print_message("ringfire: ", rf_error_message());
     return EXIT_FAILURE;
 }
 
@@ -30,7 +39,7 @@ int command_fail(void)
 static void print_warning(void *user, rf_log_level level, const char *message)
 {
     (void)user;
-    if (level == RF_LOG_WARN) fprintf(stderr, "ringfire: warning: %s\n", message);
+    if (level == RF_LOG_WARN) print_message("ringfire: warning: ", message);
 }
 
 static void print_help(FILE *out)

@@ -10,7 +10,7 @@
 /* ---- what there is (plot_data.c) ---- */
 
 typedef struct plot_series {
-    char *run, *tag;
+    char *run, *tag; /* printable() */
     double *x, *y;
     size_t count, capacity;
 } plot_series;

@@ -10,11 +10,17 @@
 
 #include <ringfire/ringfire.h>
 
+#include "printable.h"
+
 enum { MAX_DEPTH = 8, MAX_POINTS = 10000000 };
 
 static bool complain(const char *path, const char *why)
 {
-    fprintf(stderr, "ringfire: plot: '%s': %s\n", path, why);
+    fputs("ringfire: plot: '", stderr);
+    print_printable(stderr, path, 0);
+    fputs("': ", stderr);
+    print_printable(stderr, why, 0);
+    fputc('\n', stderr);
     return false;
 }
 
@@ -25,7 +31,7 @@ static bool no_memory(const char *path)
 
 /* ---- series ---- */
 
-static plot_series *find_series(plot_data *d, const char *run, const char *tag)
+static plot_series *find_printable_series(plot_data *d, const char *run, const char *tag)
 {
     for (size_t i = d->count; i-- > 0;)
         if (strcmp(d->items[i].tag, tag) == 0 && strcmp(d->items[i].run, run) == 0) return &d->items[i];
@@ -45,6 +51,16 @@ static plot_series *find_series(plot_data *d, const char *run, const char *tag)
     free(s->run);
     free(s->tag);
     return NULL;
+}
+
+/* Names of directories and what files call their values may be any bytes. */
+static plot_series *find_series(plot_data *d, const char *run, const char *tag)
+{
+    char *shown_run = printable(run), *shown_tag = printable(tag);
+    plot_series *s = shown_run && shown_tag ? find_printable_series(d, shown_run, shown_tag) : NULL;
+    free(shown_run);
+    free(shown_tag);
+    return s;
 }
 
 static bool add_point(plot_series *s, double x, double y)
@@ -87,10 +103,13 @@ static bool load_events(plot_data *d, const char *path, const char *run)
     bool ok = true;
     while (ok && (r = rf_event_reader_next(reader, &e)) == RF_OK)
         if (e.kind == RF_EVENT_SCALAR) ok = add_point(find_series(d, run, e.tag), (double)e.step, e.scalar);
-    if (!ok)
+    if (!ok) {
         (void)no_memory(path);
-    else if (r < 0)
-        fprintf(stderr, "ringfire: plot: warning: %s\n", rf_error_message()); /* what came before is good */
+    } else if (r < 0) { /* what came before is good */
+        fputs("ringfire: plot: warning: ", stderr);
+        print_printable(stderr, rf_error_message(), 0);
+        fputc('\n', stderr);
+    }
     rf_event_reader_close(&reader);
     return ok;
 }

@@ -35,7 +35,7 @@ def record(data):
 
 def scalar(tag, step, value):
     """As TensorFlow 1 and PyTorch write it: simple_value."""
-    inner = field(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
+    inner = field(1, tag if isinstance(tag, bytes) else tag.encode()) + b"\x15" + struct.pack("<f", value)
     return record(b"\x09" + struct.pack("<d", 1e9) + b"\x10" + varint(step) + field(5, field(1, inner)))
 
 
@@ -169,6 +169,31 @@ class Plot(unittest.TestCase):
             done = plot(self.root / name)
             self.assertEqual((done.returncode, done.stderr), (0, ""), name)
             self.assertLess(len(done.stdout), 5000)
+
+    def test_odd_bytes(self):
+        """Tags that are no UTF-8 or would steer the terminal: SVG stays XML, text stays text."""
+        tag, shown = b"loss \xff\x1b[31m\xc2\x9b\xef\xbf\xbf <gr\xc3\xbcn>", "loss \\xff\\x1b[31m\\xc2\\x9b\\xef\\xbf\\xbf <gr\u00fcn>"
+        self.events("a/events.out.tfevents.1", [scalar(tag, i, i) for i in range(3)] + [scalar("other\x1b", 0, 1)])
+        _, texts, curves = self.svg(self.root / "a")
+        self.assertIn(shown, texts)
+        self.assertEqual([len(c) for c in curves], [3])
+        self.svg(self.root / "a", "--tag", shown)
+        done = plot(self.root / "a")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(shown, done.stdout)
+        lost = plot(self.root / "a", "--tag", "none")
+        self.assertIn("other\\x1b", lost.stderr)
+        out = self.root / "out.png"
+        done = plot(self.root / "a", "-o", out)
+        if "no PNG" not in done.stderr:
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        folder = self.root / "b\x1b[2J"
+        self.events(folder.name + "/events.out.tfevents.1", [scalar("loss", 0, 1)])
+        (folder / "events.out.tfevents.1").write_bytes(b"no events at all")
+        damaged = plot(self.root)
+        self.assertIn("b\\x1b[2J", damaged.stderr)
+        for done in (damaged, lost):
+            self.assertNotIn("\x1b", done.stdout + done.stderr)
 
     def test_damaged_tail(self):
         path = self.events("events.out.tfevents.1", [scalar("loss", i, i) for i in range(4)])
