@@ -12,6 +12,7 @@
 #include <ringfire/interchange.h>
 
 #include "commands.h"
+#include "printable.h"
 
 typedef struct ckpt_options {
     const char *action, *paths[2];
@@ -38,16 +39,23 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
+static bool ends_with(const char *path, const char *suffix)
+{
+    const size_t length = strlen(path), end = strlen(suffix);
+    return length > end && strcmp(path + length - end, suffix) == 0;
+}
+
 static bool is_safetensors(const char *path)
 {
-    const size_t length = strlen(path), suffix = strlen(".safetensors");
-    return length > suffix && strcmp(path + length - suffix, ".safetensors") == 0;
+    return ends_with(path, ".safetensors");
 }
 
 static void print_tensor(const char *name, rf_dtype dtype, rf_shape shape, uint64_t bytes, uint64_t stored)
 {
     char text[128];
-    printf("  %-44s %-4s %-20s %12llu", name, rf_dtype_name(dtype), rf_shape_format(shape, text, sizeof(text)),
+    fputs("  ", stdout);
+    print_printable(stdout, name, 44);
+    printf(" %-4s %-20s %12llu", rf_dtype_name(dtype), rf_shape_format(shape, text, sizeof(text)),
            (unsigned long long)bytes);
     if (stored != bytes) printf("  (%llu stored)", (unsigned long long)stored);
     putchar('\n');
@@ -69,6 +77,23 @@ static int show_safetensors(const char *path)
     return EXIT_SUCCESS;
 }
 
+/* All of the text, however long; free(). */
+static rf_result value_text(const rf_archive *archive, uint64_t index, char **out)
+{
+    rf_result r = RF_OK;
+    *out = NULL;
+    for (size_t size = 4096; r >= 0; size *= 2) {
+        char *grown = realloc(*out, size);
+        if (!grown) break;
+        *out = grown;
+        r = rf_archive_value_text(archive, index, grown, size);
+        if (r >= 0 && strlen(grown) + 1 < size) return RF_OK;
+    }
+    free(*out);
+    *out = NULL;
+    return r < 0 ? r : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 static int show_archive(const rf_archive *archive, const char *path)
 {
     uint64_t bytes = 0, stored = 0;
@@ -84,12 +109,20 @@ static int show_archive(const rf_archive *archive, const char *path)
         stored += e.stored_bytes;
     }
     for (uint64_t i = 0; i < values; i++) {
-        char text[4096];
-        if (rf_archive_value_text(archive, i, text, sizeof(text)) < 0) return command_fail();
-        printf("  %-44s %s\n", rf_archive_value_name(archive, i), text);
+        char *text;
+        if (value_text(archive, i, &text) < 0) return command_fail();
+        fputs("  ", stdout);
+        print_printable(stdout, rf_archive_value_name(archive, i), 44);
+        putchar(' ');
+        print_printable(stdout, text, 0);
+        putchar('\n');
+        free(text);
     }
-    for (uint64_t i = 0; i < rf_archive_num_parts(archive); i++)
-        printf("  part %s\n", rf_archive_part_name(archive, i));
+    for (uint64_t i = 0; i < rf_archive_num_parts(archive); i++) {
+        fputs("  part ", stdout);
+        print_printable(stdout, rf_archive_part_name(archive, i), 0);
+        putchar('\n');
+    }
     printf("  %llu bytes of tensors in %llu\n", (unsigned long long)bytes, (unsigned long long)stored);
     return EXIT_SUCCESS;
 }
@@ -124,53 +157,93 @@ static long long size_of_parts(const rf_archive *archive, const char *directory)
     return size;
 }
 
-/* A line for each archive of a directory; files that are none are passed over. */
+/* A line for a file that is an archive, or by its name should be one; false where that is damaged. */
+static bool list_file(const char *directory, const char *name)
+{
+    char path[4096];
+    struct stat status;
+    rf_archive *archive;
+    if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path)) return true;
+    if (is_part(name) || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return true;
+    const bool good = rf_archive_open(path, &archive) >= 0;
+    if (!good && !ends_with(name, ".rfck")) return true;
+    print_printable(stdout, name, 44);
+    if (!good) {
+        printf(" %12lld bytes  ", (long long)status.st_size);
+        print_printable(stdout, rf_error_message(), 0);
+    } else {
+        const uint64_t parts = rf_archive_num_parts(archive);
+        printf(" %12lld bytes  %llu tensors, %llu values",
+               (long long)status.st_size + size_of_parts(archive, directory),
+               (unsigned long long)rf_archive_count(archive), (unsigned long long)rf_archive_num_values(archive));
+        if (parts > 0) printf(", %llu parts", (unsigned long long)parts);
+        rf_archive_close(&archive);
+    }
+    putchar('\n');
+    return good;
+}
+
+/* Files that are no archives are passed over. */
 static int list(const char *directory)
 {
     struct dirent **entries;
     const int count = scandir(directory, &entries, NULL, versionsort);
+    bool good = true;
     if (count < 0) {
         fprintf(stderr, "ringfire: cannot read the directory '%s': %s\n", directory, strerror(errno));
         return EXIT_FAILURE;
     }
     for (int i = 0; i < count; i++) {
-        char path[4096];
-        struct stat status;
-        rf_archive *archive;
-        snprintf(path, sizeof(path), "%s/%s", directory, entries[i]->d_name);
-        if (!is_part(entries[i]->d_name) && stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
-            rf_archive_open(path, &archive) >= 0) {
-            const uint64_t parts = rf_archive_num_parts(archive);
-            printf("%-44s %12lld bytes  %llu tensors, %llu values", entries[i]->d_name,
-                   (long long)status.st_size + size_of_parts(archive, directory),
-                   (unsigned long long)rf_archive_count(archive), (unsigned long long)rf_archive_num_values(archive));
-            if (parts > 0) printf(", %llu parts", (unsigned long long)parts);
-            putchar('\n');
-            rf_archive_close(&archive);
-        }
+        good &= list_file(directory, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
-    return EXIT_SUCCESS;
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* ---- verify ---- */
 
-static int verify(const char *path)
+static rf_result verify_archive(const char *path)
 {
     rf_archive *archive;
-    if (is_safetensors(path)) return show_safetensors(path);
-    if (rf_archive_open(path, &archive) < 0) return command_fail();
-    const rf_result r = rf_archive_verify(archive);
+    rf_result r = rf_archive_open(path, &archive);
+    if (r < 0) return r;
+    r = rf_archive_verify(archive);
     rf_archive_close(&archive);
-    if (r < 0) return command_fail();
+    return r;
+}
+
+/* safetensors files have no checksums: what can be checked is that the header fits the bytes. */
+static rf_result verify_safetensors(const char *path)
+{
+    rf_array_set set;
+    const rf_result r = rf_safetensors_read(path, &set);
+    rf_array_set_free(&set);
+    return r;
+}
+
+static int verify(const char *path)
+{
+    if ((is_safetensors(path) ? verify_safetensors(path) : verify_archive(path)) < 0) return command_fail();
     printf("%s: good\n", path);
     return EXIT_SUCCESS;
 }
 
-/* ---- all tensors of a file ---- */
+/* ---- all of a file ---- */
 
-static rf_result read_archive(const rf_archive *archive, rf_array_set *out)
+typedef struct named_value {
+    char *name, *text;
+} named_value;
+
+/* Tensors by name; an archive's values, by name too. */
+typedef struct contents {
+    bool safetensors;
+    rf_array_set tensors;
+    named_value *values;
+    uint32_t num_values;
+} contents;
+
+static rf_result read_archive_tensors(const rf_archive *archive, rf_array_set *out)
 {
     out->items = calloc((size_t)rf_archive_count(archive) + 1, sizeof(*out->items));
     for (uint64_t i = 0; out->items && i < rf_archive_count(archive); i++) {
@@ -188,39 +261,67 @@ static rf_result read_archive(const rf_archive *archive, rf_array_set *out)
     return out->items ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-/* Free with rf_array_set_free() what rf_safetensors_read() made, else with this. */
-static void free_set(rf_array_set *set, bool safetensors)
+static rf_result read_values(const rf_archive *archive, contents *out)
 {
-    if (safetensors) {
-        rf_array_set_free(set);
-        return;
+    out->values = calloc((size_t)rf_archive_num_values(archive) + 1, sizeof(*out->values));
+    for (uint64_t i = 0; out->values && i < rf_archive_num_values(archive); i++) {
+        named_value *to = &out->values[out->num_values++];
+        to->name = strdup(rf_archive_value_name(archive, i));
+        if (!to->name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        const rf_result r = value_text(archive, i, &to->text);
+        if (r < 0) return r;
     }
-    for (uint32_t i = 0; i < set->count; i++) {
-        free((void *)set->items[i].name);
-        free(set->items[i].array.data);
-    }
-    free(set->items);
+    return out->values ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-static rf_result read_tensors(const char *path, rf_array_set *out)
+static int compare_names(const void *x, const void *y)
 {
-    *out = (rf_array_set){ 0 };
-    if (is_safetensors(path)) return rf_safetensors_read(path, out);
+    const rf_named_array *a = x, *b = y;
+    return strcmp(a->name, b->name);
+}
+
+static rf_result read_contents(const char *path, contents *out)
+{
+    *out = (contents){ .safetensors = is_safetensors(path) };
+    if (out->safetensors) {
+        const rf_result r = rf_safetensors_read(path, &out->tensors);
+        if (out->tensors.count > 0)
+            qsort(out->tensors.items, out->tensors.count, sizeof(*out->tensors.items), compare_names);
+        return r;
+    }
     rf_archive *archive;
     rf_result r = rf_archive_open(path, &archive);
     if (r < 0) return r;
-    r = read_archive(archive, out);
+    r = read_archive_tensors(archive, &out->tensors);
+    if (r >= 0) r = read_values(archive, out);
     rf_archive_close(&archive);
     return r;
 }
 
+static void free_contents(contents *c)
+{
+    for (uint32_t i = 0; i < c->num_values; i++) {
+        free(c->values[i].name);
+        free(c->values[i].text);
+    }
+    free(c->values);
+    if (c->safetensors) {
+        rf_array_set_free(&c->tensors);
+        return;
+    }
+    for (uint32_t i = 0; i < c->tensors.count; i++) {
+        free((void *)c->tensors.items[i].name);
+        free(c->tensors.items[i].array.data);
+    }
+    free(c->tensors.items);
+}
+
 /* ---- diff ---- */
 
-static const rf_named_array *find(const rf_array_set *set, const char *name)
+static void say(const char *what, const char *name)
 {
-    for (uint32_t i = 0; i < set->count; i++)
-        if (strcmp(set->items[i].name, name) == 0) return &set->items[i];
-    return NULL;
+    printf("%s: ", what);
+    print_printable(stdout, name, 0);
 }
 
 static double largest_difference(const rf_array *a, const rf_array *b)
@@ -233,47 +334,94 @@ static double largest_difference(const rf_array *a, const rf_array *b)
     return largest;
 }
 
-/* Number of tensors that differ. */
-static int compare(const rf_array_set *a, const rf_array_set *b)
+/* Says how two tensors of one name differ; false where they do not. */
+static bool tensors_differ(const char *name, const rf_array *a, const rf_array *b)
 {
-    int different = 0;
-    for (uint32_t i = 0; i < b->count; i++)
-        if (!find(a, b->items[i].name)) different += printf("only in the second: %s\n", b->items[i].name) > 0;
-    for (uint32_t i = 0; i < a->count; i++) {
-        const rf_array *x = &a->items[i].array;
-        const rf_named_array *other = find(b, a->items[i].name);
-        const char *name = a->items[i].name;
-        if (!other) {
-            different += printf("only in the first: %s\n", name) > 0;
-        } else if (x->dtype != other->array.dtype || !rf_shape_equal(x->shape, other->array.shape)) {
-            char s[128], t[128];
-            different += printf("other type or shape: %s: %s %s, %s %s\n", name, rf_dtype_name(x->dtype),
-                                rf_shape_format(x->shape, s, sizeof(s)), rf_dtype_name(other->array.dtype),
-                                rf_shape_format(other->array.shape, t, sizeof(t))) > 0;
-        } else if (memcmp(x->data, other->array.data, (size_t)rf_shape_count(x->shape) * rf_dtype_size(x->dtype)) !=
-                   0) {
-            if (x->dtype == RF_F32)
-                different += printf("differs: %s, by up to %.6g\n", name, largest_difference(x, &other->array)) > 0;
-            else
-                different += printf("differs: %s\n", name) > 0;
-        }
+    char s[128], t[128];
+    if (a->dtype != b->dtype || !rf_shape_equal(a->shape, b->shape)) {
+        say("other type or shape", name);
+        printf(": %s %s, %s %s\n", rf_dtype_name(a->dtype), rf_shape_format(a->shape, s, sizeof(s)),
+               rf_dtype_name(b->dtype), rf_shape_format(b->shape, t, sizeof(t)));
+        return true;
+    }
+    if (memcmp(a->data, b->data, (size_t)rf_shape_count(a->shape) * rf_dtype_size(a->dtype)) == 0) return false;
+    say("differs", name);
+    if (a->dtype == RF_F32) printf(", by up to %.6g", largest_difference(a, b));
+    putchar('\n');
+    return true;
+}
+
+static bool values_differ(const char *name, const char *a, const char *b)
+{
+    if (strcmp(a, b) == 0) return false;
+    say("other value", name);
+    fputs(": ", stdout);
+    print_printable(stdout, a, 0);
+    fputs(" and ", stdout);
+    print_printable(stdout, b, 0);
+    putchar('\n');
+    return true;
+}
+
+/* Where the merge of two lists in the order of names is; the end of a list comes after all names. */
+static int order(const char *a, const char *b)
+{
+    return !a ? 1 : !b ? -1 : strcmp(a, b);
+}
+
+static bool only_in(int where, const char *kind, const char *name)
+{
+    char what[64];
+    snprintf(what, sizeof(what), "%sonly in the %s", kind, where < 0 ? "first" : "second");
+    say(what, name);
+    putchar('\n');
+    return true;
+}
+
+static bool compare_tensors(const rf_array_set *a, const rf_array_set *b)
+{
+    bool different = false;
+    for (uint32_t i = 0, k = 0; i < a->count || k < b->count;) {
+        const rf_named_array *x = i < a->count ? &a->items[i] : NULL, *y = k < b->count ? &b->items[k] : NULL;
+        const int where = order(x ? x->name : NULL, y ? y->name : NULL);
+        different |=
+            where ? only_in(where, "", where < 0 ? x->name : y->name) : tensors_differ(x->name, &x->array, &y->array);
+        i += where <= 0;
+        k += where >= 0;
     }
     return different;
 }
 
-/* As diff(1): 0 the same, 1 different, 2 trouble. */
+static bool compare_values(const contents *a, const contents *b)
+{
+    bool different = false;
+    for (uint32_t i = 0, k = 0; i < a->num_values || k < b->num_values;) {
+        const named_value *x = i < a->num_values ? &a->values[i] : NULL;
+        const named_value *y = k < b->num_values ? &b->values[k] : NULL;
+        const int where = order(x ? x->name : NULL, y ? y->name : NULL);
+        different |=
+            where ? only_in(where, "value ", where < 0 ? x->name : y->name) : values_differ(x->name, x->text, y->text);
+        i += where <= 0;
+        k += where >= 0;
+    }
+    return different;
+}
+
+/* As diff(1): 0 the same, 1 different, 2 trouble. Values are compared where both files can have some. */
 static int diff(const char *first, const char *second)
 {
-    rf_array_set a, b = { 0 };
-    rf_result r = read_tensors(first, &a);
-    if (r >= 0) r = read_tensors(second, &b);
+    contents a, b = { 0 };
+    rf_result r = read_contents(first, &a);
+    if (r >= 0) r = read_contents(second, &b);
     int status = 2;
-    if (r < 0)
+    if (r < 0) {
         (void)command_fail();
-    else
-        status = compare(&a, &b) ? 1 : 0;
-    free_set(&a, is_safetensors(first));
-    free_set(&b, is_safetensors(second));
+    } else {
+        status = compare_tensors(&a.tensors, &b.tensors);
+        if (!a.safetensors && !b.safetensors) status |= compare_values(&a, &b);
+    }
+    free_contents(&a);
+    free_contents(&b);
     return status;
 }
 
@@ -296,15 +444,20 @@ static rf_result write_tensors(const char *path, const rf_array_set *set)
 
 static int convert(const char *from, const char *to)
 {
-    rf_array_set set;
+    contents c;
     if (is_safetensors(from) == is_safetensors(to)) {
         fprintf(stderr, "ringfire: one of the files must be called *.safetensors, the other one not\n");
         return EXIT_FAILURE;
     }
-    rf_result r = read_tensors(from, &set);
-    if (r >= 0) r = write_tensors(to, &set);
-    if (r >= 0) printf("%s: %u tensors\n", to, set.count);
-    free_set(&set, is_safetensors(from));
+    rf_result r = read_contents(from, &c);
+    if (r >= 0) r = write_tensors(to, &c.tensors);
+    if (r >= 0) printf("%s: %u tensors\n", to, c.tensors.count);
+    for (uint32_t i = 0; r >= 0 && i < c.num_values; i++) {
+        fputs(i ? ", " : "left out, because safetensors files hold tensors only: ", stdout);
+        print_printable(stdout, c.values[i].name, 0);
+        if (i + 1 == c.num_values) putchar('\n');
+    }
+    free_contents(&c);
     return r < 0 ? command_fail() : EXIT_SUCCESS;
 }
 
@@ -314,10 +467,14 @@ int command_ckpt(int argc, char **argv)
         NULL,
         parse,
         "ls [DIR]\nshow FILE\nverify FILE\ndiff FILE FILE\nconvert FROM TO",
-        "Looks at checkpoints and model files.\v'ls' lists the files of a directory, 'show' what is in one, 'verify' "
-        "reads "
-        "and checks every byte, 'diff' compares the tensors of two, 'convert' copies the tensors from or to a file "
-        "called *.safetensors ('show' and 'diff' take such files, too).",
+        "Looks at checkpoints and model files.\v'ls' lists the files of a directory and says what is wrong with "
+        "damaged "
+        "ones called *.rfck (exit code 1). 'show' tells what is in a file. 'verify' reads and checks every byte. "
+        "'diff' "
+        "compares the tensors and values of two files (exit code 0: the same, 1: different, 2: trouble). 'convert' "
+        "copies "
+        "the tensors from or to a file called *.safetensors; values have no place there, and it names those it leaves "
+        "out. 'show', 'verify' and 'diff' take such files, too.",
         NULL,
         NULL,
         NULL

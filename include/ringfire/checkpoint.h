@@ -72,7 +72,8 @@ RF_API RF_MUST_USE rf_result rf_archive_entry_at(const rf_archive *archive, uint
 RF_API RF_MUST_USE rf_result rf_archive_find(const rf_archive *archive, const char *name, rf_archive_entry *out);
 /** Reads one tensor without touching the others. `data` holds entry.bytes. Thread-safe on one archive. */
 RF_API RF_MUST_USE rf_result rf_archive_read(const rf_archive *archive, const char *name, void *data, uint64_t size);
-/** Small values: what there is, by index; a text form for people. */
+/** Small values: what there is, by index, in the order of their names; a text form for people, cut to `size`: all of texts
+ *  and numbers, the first bytes and a checksum of long byte strings. */
 RF_API uint64_t rf_archive_num_values(const rf_archive *archive);
 RF_API const char *rf_archive_value_name(const rf_archive *archive, uint64_t index);
 RF_API RF_MUST_USE rf_result rf_archive_value_text(const rf_archive *archive, uint64_t index, char *text, size_t size);

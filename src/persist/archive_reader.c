@@ -213,7 +213,9 @@ static void bytes_text(const rf_archive_value *value, char *text, size_t size)
     int used = snprintf(text, size, "%llu bytes:", (unsigned long long)value->size);
     for (uint64_t i = 0; i < shown && used >= 0 && (size_t)used < size; i++)
         used += snprintf(text + used, size - (size_t)used, " %02x", bytes[i]);
-    if (shown < value->size && used >= 0 && (size_t)used < size) snprintf(text + used, size - (size_t)used, " ...");
+    if (shown < value->size && used >= 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, " ... (xxh64 %016llx)",
+                 (unsigned long long)rf_xxh64(value->bytes, (size_t)value->size));
 }
 
 rf_result rf_archive_value_text(const rf_archive *archive, uint64_t index, char *text, size_t size)

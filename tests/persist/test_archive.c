@@ -245,6 +245,26 @@ static void test_texts(void **state)
     sample_free(&s);
 }
 
+/* Long byte strings are shown in part, yet every byte tells. */
+static void test_long_bytes(void **state)
+{
+    (void)state;
+    uint8_t bytes[40] = { 0 };
+    const rf_archive_value value = { .name = "state", .kind = RF_VALUE_BYTES, .bytes = bytes, .size = sizeof(bytes) };
+    const rf_archive_contents contents = { .type = "test", .values = &value, .num_values = 1 };
+    char texts[2][256];
+    for (int i = 0; i < 2; i++) {
+        rf_archive *a;
+        bytes[39] = (uint8_t)i;
+        assert_ok(rf_archive_write(path, &contents, NULL));
+        assert_ok(rf_archive_open(path, &a));
+        assert_ok(rf_archive_value_text(a, 0, texts[i], sizeof(texts[i])));
+        rf_archive_close(&a);
+    }
+    assert_memory_equal(texts[0], texts[1], strlen("40 bytes:") + 32 * 3);
+    assert_string_not_equal(texts[0], texts[1]);
+}
+
 static void expect(rf_result expected, const char *part, rf_result r)
 {
     if (r != expected || !strstr(rf_error_message(), part))
@@ -405,6 +425,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_many_tiny_tensors),
         cmocka_unit_test(test_header_is_msgpack),
         cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_long_bytes),
         cmocka_unit_test(test_wrong_use),
         cmocka_unit_test(test_reads_from_several_threads),
         cmocka_unit_test(test_file_size_limit),
