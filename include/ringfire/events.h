@@ -33,6 +33,8 @@ RF_API const char *rf_event_writer_path(const rf_event_writer *writer);
 /** Hands all events to the operating system. */
 RF_API RF_MUST_USE rf_result rf_event_writer_flush(rf_event_writer *writer);
 
+/* Tags, names and texts are UTF-8; what is not is RF_ERROR_INVALID_ARGUMENT, and nothing is written. */
+
 /** One value; kept in single precision. */
 RF_API RF_MUST_USE rf_result rf_event_writer_scalar(rf_event_writer *writer, const char *tag, int64_t step, double value);
 /** How values are distributed, in 30 buckets of equal width from the smallest to the largest. NaNs and infinities are
@@ -43,7 +45,7 @@ RF_API RF_MUST_USE rf_result rf_event_writer_histogram(rf_event_writer *writer, 
  *  outside is cut); stored as PNG. */
 RF_API RF_MUST_USE rf_result rf_event_writer_image(rf_event_writer *writer, const char *tag, int64_t step,
                                                    const rf_array *images);
-/** UTF-8; shown as Markdown. */
+/** Shown as Markdown. */
 RF_API RF_MUST_USE rf_result rf_event_writer_text(rf_event_writer *writer, const char *tag, int64_t step, const char *text);
 
 typedef struct rf_hparam {

@@ -78,10 +78,14 @@ static rf_result make_node(rf_arena *arena, const rf_event_node *from, RfPb__Nod
 static rf_result check_node(const rf_event_node *node, uint32_t i)
 {
     RF_REQUIRE(node->name && node->name[0] && node->op, "rf_event_writer_graph: node %u has no name or op", i);
+    RF_TRY(rf_event_check_text("rf_event_writer_graph: name", node->name));
+    RF_TRY(rf_event_check_text("rf_event_writer_graph: op", node->op));
     RF_REQUIRE((node->inputs || !node->num_inputs) && (node->shapes || !node->num_shapes),
                "rf_event_writer_graph: node '%s' counts inputs or shapes that it does not have", node->name);
-    for (uint32_t k = 0; k < node->num_inputs; k++)
+    for (uint32_t k = 0; k < node->num_inputs; k++) {
         RF_REQUIRE(node->inputs[k], "rf_event_writer_graph: input %u of node '%s' is NULL", k, node->name);
+        RF_TRY(rf_event_check_text("rf_event_writer_graph: input", node->inputs[k]));
+    }
     for (uint32_t k = 0; k < node->num_shapes; k++)
         RF_REQUIRE(node->shapes[k].rank >= 0 && node->shapes[k].rank <= RF_MAX_RANK,
                    "rf_event_writer_graph: shape %u of node '%s' has rank %d", k, node->name, node->shapes[k].rank);

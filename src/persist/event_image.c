@@ -60,6 +60,7 @@ RF_API rf_result rf_event_writer_image(rf_event_writer *writer, const char *tag,
 {
     RF_REQUIRE(writer, "rf_event_writer_image: writer is NULL");
     RF_REQUIRE(tag && tag[0], "rf_event_writer_image: tag is empty");
+    RF_TRY(rf_event_check_text("rf_event_writer_image: tag", tag));
     RF_REQUIRE(array, "rf_event_writer_image: images is NULL");
     images all = { 0 };
     RF_TRY(check(array, &all));

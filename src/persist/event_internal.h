@@ -8,6 +8,10 @@
 #include "base/error.h"
 #include "persist/events.pb-c.h"
 
+/* A text that events hold: proto3's strings are UTF-8, and strict readers refuse the whole event else. `what` begins the
+ * message, "rf_event_writer_scalar: tag". */
+rf_result rf_event_check_text(const char *what, const char *text);
+
 /* Stamps the event with the time and appends it. `event->what` is set by the caller. Thread-safe. */
 rf_result rf_event_writer_append(rf_event_writer *writer, RfPb__Event *event);
 /* Appends a summary of one value, in the form that TensorBoard's `plugin` reads. Thread-safe. */

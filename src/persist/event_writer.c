@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/platform.h"
+#include "persist/archive_format.h"
 #include "persist/event_internal.h"
 #include "persist/record.h"
 
@@ -190,6 +191,12 @@ RF_API rf_result rf_event_writer_flush(rf_event_writer *writer)
 
 /* ---- values ---- */
 
+rf_result rf_event_check_text(const char *what, const char *text)
+{
+    RF_REQUIRE(rf_utf8_valid(text, strlen(text)), "%s '%.200s' is not UTF-8", what, text);
+    return RF_OK;
+}
+
 /* protobuf-c's structures take no const, though packing changes nothing. */
 static char *text_of(const char *text)
 {
@@ -234,6 +241,7 @@ RF_API rf_result rf_event_writer_scalar(rf_event_writer *writer, const char *tag
 {
     RF_REQUIRE(writer, "rf_event_writer_scalar: writer is NULL");
     RF_REQUIRE(tag && tag[0], "rf_event_writer_scalar: tag is empty");
+    RF_TRY(rf_event_check_text("rf_event_writer_scalar: tag", tag));
     float number = (float)value;
     RfPb__TensorShape shape = RF_PB__TENSOR_SHAPE__INIT;
     RfPb__Tensor tensor = RF_PB__TENSOR__INIT;
@@ -277,6 +285,7 @@ RF_API rf_result rf_event_writer_histogram(rf_event_writer *writer, const char *
 {
     RF_REQUIRE(writer, "rf_event_writer_histogram: writer is NULL");
     RF_REQUIRE(tag && tag[0], "rf_event_writer_histogram: tag is empty");
+    RF_TRY(rf_event_check_text("rf_event_writer_histogram: tag", tag));
     RF_REQUIRE(values || count == 0, "rf_event_writer_histogram: values is NULL");
     double buckets[3 * NUM_BUCKETS];
     const uint32_t n = fill_buckets(values, count, buckets);
@@ -299,7 +308,9 @@ RF_API rf_result rf_event_writer_text(rf_event_writer *writer, const char *tag, 
 {
     RF_REQUIRE(writer, "rf_event_writer_text: writer is NULL");
     RF_REQUIRE(tag && tag[0], "rf_event_writer_text: tag is empty");
+    RF_TRY(rf_event_check_text("rf_event_writer_text: tag", tag));
     RF_REQUIRE(text, "rf_event_writer_text: text is NULL");
+    RF_REQUIRE(rf_utf8_valid(text, strlen(text)), "rf_event_writer_text: the text of '%s' is not UTF-8", tag);
     ProtobufCBinaryData bytes = { strlen(text), (uint8_t *)text_of(text) };
     RfPb__TensorShape shape = RF_PB__TENSOR_SHAPE__INIT;
     RfPb__Tensor tensor = RF_PB__TENSOR__INIT;
@@ -352,11 +363,21 @@ typedef struct hparam_slot {
     RfPb__HParamsPlugin__Value value;
 } hparam_slot;
 
+static rf_result check_hparams(const rf_hparam *items, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        RF_REQUIRE(items[i].name && items[i].name[0], "rf_event_writer_hparams: item %u has no name", i);
+        RF_TRY(rf_event_check_text("rf_event_writer_hparams: name", items[i].name));
+        RF_REQUIRE(!items[i].text || rf_utf8_valid(items[i].text, strlen(items[i].text)),
+                   "rf_event_writer_hparams: the text of '%s' is not UTF-8", items[i].name);
+    }
+    return RF_OK;
+}
+
 static rf_result start_session(rf_event_writer *w, const rf_hparam *items, uint32_t count, hparam_slot *slots,
                                RfPb__HParamsPlugin__Entry **entries)
 {
     for (uint32_t i = 0; i < count; i++) {
-        RF_REQUIRE(items[i].name && items[i].name[0], "rf_event_writer_hparams: item %u has no name", i);
         rf_pb__hparams_plugin__entry__init(&slots[i].entry);
         rf_pb__hparams_plugin__value__init(&slots[i].value);
         slots[i].entry.key = text_of(items[i].name);
@@ -384,6 +405,7 @@ RF_API rf_result rf_event_writer_hparams(rf_event_writer *writer, const rf_hpara
 {
     RF_REQUIRE(writer, "rf_event_writer_hparams: writer is NULL");
     RF_REQUIRE(items || count == 0, "rf_event_writer_hparams: items is NULL");
+    RF_TRY(check_hparams(items, count));
     pthread_mutex_lock(&writer->lock);
     const bool again = writer->hparams;
     writer->hparams = true;

@@ -248,6 +248,14 @@ static void test_cost(void **unused)
     rf_event_writer_destroy(&w);
 }
 
+static void refused(rf_result r, const char *function, const char *name)
+{
+    assert_int_equal(r, RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(rf_error_message(), function));
+    assert_non_null(strstr(rf_error_message(), name));
+    assert_non_null(strstr(rf_error_message(), "not UTF-8"));
+}
+
 static void test_arguments(void **unused)
 {
     (void)unused;
@@ -277,6 +285,44 @@ static void test_arguments(void **unused)
     rf_event_writer_destroy(&w);
     rf_event_writer_destroy(&w);
     rf_event_reader_close(&r);
+}
+
+/* What strict readers of protobuf would refuse is refused here, by its name, and leaves no trace. */
+static void test_no_utf8(void **unused)
+{
+    (void)unused;
+    static const char *const bad[] = { "\xff", "loss/caf\xe9", "\xc0\x80", "\xed\xa0\x80", "cut \xe2\x82" };
+    const char *good = "gr\xc3\xbcn \xe2\x82\xac";
+    const float number = 1;
+    const rf_array image = { RF_F32, RF_SHAPE(1, 1, 1), (void *)&number };
+    rf_event_writer *w = create();
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *b = bad[i], *const inputs[] = { b };
+        const rf_event_node nodes[] = { { .name = b, .op = "x" },
+                                        { .name = "x", .op = b },
+                                        { .name = "x", .op = "x", .inputs = inputs, .num_inputs = 1 } };
+        refused(rf_event_writer_scalar(w, b, 0, 1), "_scalar", b);
+        refused(rf_event_writer_histogram(w, b, 0, &number, 1), "_histogram", b);
+        refused(rf_event_writer_image(w, b, 0, &image), "_image", b);
+        refused(rf_event_writer_text(w, b, 0, "x"), "_text", b);
+        refused(rf_event_writer_text(w, "note", 0, b), "_text", "note");
+        refused(rf_event_writer_hparams(w, &(rf_hparam){ .name = b }, 1), "_hparams", b);
+        refused(rf_event_writer_hparams(w, &(rf_hparam){ .name = "rate", .text = b }, 1), "_hparams", "rate");
+        for (int k = 0; k < 3; k++) refused(rf_event_writer_graph(w, &nodes[k], 1), "_graph", b);
+    }
+    assert_int_equal(rf_event_writer_hparams(w, &(rf_hparam){ .name = good, .text = good }, 1),
+                     RF_OK); /* once, still */
+    assert_int_equal(rf_event_writer_scalar(w, good, 7, 1), RF_OK);
+    assert_int_equal(rf_event_writer_flush(w), RF_OK);
+    rf_event_reader *r;
+    rf_event e;
+    assert_int_equal(rf_event_reader_open(rf_event_writer_path(w), &r), RF_OK);
+    expect(r, RF_EVENT_VERSION, "", 0, &e);
+    expect(r, RF_EVENT_OTHER, "_hparams_/session_start_info", 0, &e);
+    expect(r, RF_EVENT_SCALAR, good, 7, &e);
+    assert_int_equal(rf_event_reader_next(r, &e), RF_END);
+    rf_event_reader_close(&r);
+    rf_event_writer_destroy(&w);
 }
 
 /* A full disk is told, and told again. */
@@ -311,9 +357,9 @@ int main(void)
 {
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_growing),   cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_hostile),    cmocka_unit_test(test_threads),   cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_arguments),  cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_growing), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_hostile),    cmocka_unit_test(test_threads), cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_arguments),  cmocka_unit_test(test_no_utf8), cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, remove_folder);
 }
