@@ -120,9 +120,14 @@ static rf_result parse_header(const char *path, const char *header, rf_array *ou
         if (descr[0] == '\'' && strncmp(descr + 1, types[i].descr, n) == 0 && descr[1 + n] == '\'')
             out->dtype = types[i].dtype;
     }
-    if (out->dtype == RF_DTYPE_INVALID)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is of type %.10s; there are <f4, <f2, <i4, <i8 and |u1", path,
-                       descr);
+    if (out->dtype == RF_DTYPE_INVALID && descr[0] != '\'')
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' has records with fields; there are <f4, <f2, <i4, <i8 and |u1",
+                       path);
+    if (out->dtype == RF_DTYPE_INVALID) {
+        const size_t length = strcspn(descr + 1, "'");
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is of type %.*s; there are <f4, <f2, <i4, <i8 and |u1", path,
+                       (int)(length < 40 ? length : 40), descr + 1);
+    }
     if (strncmp(order, "True", 4) == 0)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is in Fortran order; save numpy.ascontiguousarray() of it", path);
     if (strncmp(order, "False", 5) != 0) return corrupt(path, "fortran_order is neither True nor False");
