@@ -28,7 +28,8 @@ typedef struct rf_array_set {
 } rf_array_set;
 RF_API void rf_array_set_free(rf_array_set *set);
 
-/** Writes a safetensors file. Types: all of ::rf_dtype. The data of every array begins at a multiple of 8 bytes. */
+/** Writes a safetensors file. Types: all of ::rf_dtype. The data of every array begins at a multiple of its element's size:
+ *  arrays of larger elements come first. */
 RF_API RF_MUST_USE rf_result rf_safetensors_write(const char *path, const rf_named_array *arrays, uint32_t count);
 /** Reads one. @return RF_ERROR_UNSUPPORTED names a tensor of a type or rank that there is not here; RF_ERROR_CORRUPT_DATA. */
 RF_API RF_MUST_USE rf_result rf_safetensors_read(const char *path, rf_array_set *out);
@@ -38,8 +39,8 @@ RF_API RF_MUST_USE rf_result rf_npy_write(const char *path, const rf_array *arra
 /** Reads one; `out->data` is the caller's: rf_array_free(). Row-major, little-endian f4, f2, i4, i8, u1. */
 RF_API RF_MUST_USE rf_result rf_npy_read(const char *path, rf_array *out);
 
-/** The weights of a built model by the names of its variables, "dense/kernel". Reading sets all of them or none; the chief
- *  of a job reads and writes. Collective. */
+/** The weights of a built model by the names of its variables, "dense/kernel". Reading sets all of them or none, and leaves
+ *  alone what else the file holds, of whatever type; the chief of a job reads and writes. Collective. */
 RF_API RF_MUST_USE rf_result rf_model_export_safetensors(rf_model *model, const char *path);
 RF_API RF_MUST_USE rf_result rf_model_import_safetensors(rf_model *model, const char *path);
 

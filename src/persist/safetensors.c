@@ -39,8 +39,8 @@ static uint64_t array_bytes(const rf_array *array)
 
 static rf_result check_array(const rf_named_array *a)
 {
-    RF_REQUIRE(a->name && *a->name && strcmp(a->name, "__metadata__") != 0,
-               "rf_safetensors_write: '%s' is no name of a tensor", a->name ? a->name : "");
+    RF_REQUIRE(a->name && strcmp(a->name, "__metadata__") != 0, "rf_safetensors_write: '%s' is no name of a tensor",
+               a->name ? a->name : "NULL");
     RF_REQUIRE(rf_dtype_size(a->array.dtype) > 0 && rf_shape_count(a->array.shape) >= 0,
                "rf_safetensors_write: '%s' has no valid type or shape", a->name);
     RF_REQUIRE(a->array.data || rf_shape_count(a->array.shape) == 0, "rf_safetensors_write: '%s' has no data", a->name);
@@ -140,12 +140,17 @@ rf_result rf_safetensors_write(const char *path, const rf_named_array *arrays, u
 typedef struct source {
     const rf_file_ops *ops;
     const char *path;
+    rf_tensor_filter filter;
+    void *user; /* of the filter */
     int fd;
     uint64_t size, data; /* of the file; where tensors begin */
 } source;
 
 typedef struct place {
-    rf_named_array *item;
+    const char *name; /* the header's */
+    bool wanted;
+    rf_dtype dtype; /* like the shape, of those that are wanted */
+    rf_shape shape;
     uint64_t begin, end;
 } place;
 
@@ -183,24 +188,27 @@ static rf_result read_type(const source *s, const char *name, const json_t *valu
                    text);
 }
 
+/* Of what is not wanted only the place counts: it may be of a type that there is not here. */
 static rf_result read_entry(const source *s, const char *name, const json_t *entry, place *p)
 {
-    rf_array *a = &p->item->array;
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (!json_is_object(entry) || json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
         json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin))
         return corrupt(s, name, "has no valid offsets");
-    RF_TRY(read_type(s, name, json_object_get(entry, "dtype"), &a->dtype));
-    RF_TRY(read_shape(s, name, json_object_get(entry, "shape"), &a->shape));
+    p->name = name;
+    p->wanted = !s->filter || s->filter(s->user, name);
     p->begin = (uint64_t)json_integer_value(begin);
     p->end = (uint64_t)json_integer_value(end);
-    size_t bytes;
-    if (!rf_mul_size((size_t)rf_shape_count(a->shape), rf_dtype_size(a->dtype), &bytes) || bytes != p->end - p->begin)
-        return corrupt(s, name, "type and shape do not give its length");
-    if (p->end > s->size - s->data) return corrupt(s, name, "lies behind the end of the file");
-    p->item->name = rf_strdup(name);
-    return p->item->name ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (p->wanted) {
+        size_t bytes;
+        RF_TRY(read_type(s, name, json_object_get(entry, "dtype"), &p->dtype));
+        RF_TRY(read_shape(s, name, json_object_get(entry, "shape"), &p->shape));
+        if (!rf_mul_size((size_t)rf_shape_count(p->shape), rf_dtype_size(p->dtype), &bytes) ||
+            bytes != p->end - p->begin)
+            return corrupt(s, name, "type and shape do not give its length");
+    }
+    return p->end > s->size - s->data ? corrupt(s, name, "lies behind the end of the file") : RF_OK;
 }
 
 static int compare_places(const void *x, const void *y)
@@ -221,7 +229,7 @@ static rf_result check_metadata(const source *s, const json_t *metadata)
 }
 
 /* Entries of the header in the order of their bytes, which they must cover exactly. */
-static rf_result read_entries(const source *s, json_t *root, place *places, rf_named_array *items, uint32_t *count)
+static rf_result read_entries(const source *s, json_t *root, place *places, uint32_t *count)
 {
     const char *name;
     json_t *entry;
@@ -232,14 +240,13 @@ static rf_result read_entries(const source *s, json_t *root, place *places, rf_n
             RF_TRY(check_metadata(s, entry));
             continue;
         }
-        places[*count].item = &items[*count];
-        ++*count; /* so that its name is freed */
-        RF_TRY(read_entry(s, name, entry, &places[*count - 1]));
+        RF_TRY(read_entry(s, name, entry, &places[*count]));
+        ++*count;
     }
     if (*count > 0) qsort(places, *count, sizeof(*places), compare_places);
     uint64_t at = 0;
     for (uint32_t i = 0; i < *count; i++) {
-        if (places[i].begin != at) return corrupt(s, places[i].item->name, "overlaps another or follows a gap");
+        if (places[i].begin != at) return corrupt(s, places[i].name, "overlaps another or follows a gap");
         at = places[i].end;
     }
     if (at != s->size - s->data)
@@ -248,34 +255,25 @@ static rf_result read_entries(const source *s, json_t *root, place *places, rf_n
     return RF_OK;
 }
 
-static rf_result read_tensors(const source *s, const place *places, uint32_t count, rf_array_set *out)
+static rf_result read_tensor(const source *s, const place *p, rf_named_array *to)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        rf_named_array *to = &out->items[i];
-        *to = *places[i].item;
-        places[i].item->name = NULL;
-        out->count = i + 1;
-        const uint64_t bytes = places[i].end - places[i].begin;
-        to->array.data = rf_aligned_calloc(bytes ? (size_t)bytes : 1);
-        if (!to->array.data) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        if (bytes > 0)
-            RF_TRY(rf_file_read_at(s->ops, s->fd, s->path, to->array.data, bytes, s->data + places[i].begin));
-    }
-    return RF_OK;
+    const uint64_t bytes = p->end - p->begin;
+    to->name = rf_strdup(p->name);
+    to->array = (rf_array){ p->dtype, p->shape, rf_aligned_calloc(bytes ? (size_t)bytes : 1) };
+    if (!to->name || !to->array.data) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    return bytes > 0 ? rf_file_read_at(s->ops, s->fd, s->path, to->array.data, bytes, s->data + p->begin) : RF_OK;
 }
 
 static rf_result read_all(const source *s, json_t *root, rf_array_set *out)
 {
     const size_t most = json_object_size(root);
     place *places = RF_NEW_ARRAY(place, most);
-    rf_named_array *items = RF_NEW_ARRAY(rf_named_array, most);
     out->items = RF_NEW_ARRAY(rf_named_array, most);
     uint32_t count = 0;
-    rf_result r = places && items && out->items ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) r = read_entries(s, root, places, items, &count);
-    if (r >= 0) r = read_tensors(s, places, count, out);
-    for (uint32_t i = 0; i < count; i++) rf_free((void *)items[i].name);
-    rf_free(items);
+    rf_result r = places && out->items ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = read_entries(s, root, places, &count);
+    for (uint32_t i = 0; r >= 0 && i < count; i++)
+        if (places[i].wanted) r = read_tensor(s, &places[i], &out->items[out->count++]);
     rf_free(places);
     return r;
 }
@@ -319,12 +317,13 @@ static rf_result read_header(source *s, json_t **root)
     return r;
 }
 
-rf_result rf_safetensors_read_with(const rf_file_ops *ops, const char *path, rf_array_set *out)
+rf_result rf_safetensors_read_some(const rf_file_ops *ops, const char *path, rf_tensor_filter filter, void *user,
+                                   rf_array_set *out)
 {
     RF_REQUIRE(out, "rf_safetensors_read: out is NULL");
     *out = (rf_array_set){ 0 };
     RF_REQUIRE(path && *path, "rf_safetensors_read: path is empty");
-    source s = { .ops = ops, .path = path, .fd = ops->open(ops->user, path) };
+    source s = { .ops = ops, .path = path, .filter = filter, .user = user, .fd = ops->open(ops->user, path) };
     if (s.fd < 0) return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "cannot open '%s'", path);
     const int64_t size = ops->size(ops->user, s.fd);
     json_t *root = NULL;
@@ -338,6 +337,11 @@ rf_result rf_safetensors_read_with(const rf_file_ops *ops, const char *path, rf_
     ops->close(ops->user, s.fd);
     if (r < 0) rf_array_set_free(out);
     return r;
+}
+
+rf_result rf_safetensors_read_with(const rf_file_ops *ops, const char *path, rf_array_set *out)
+{
+    return rf_safetensors_read_some(ops, path, NULL, NULL, out);
 }
 
 rf_result rf_safetensors_read(const char *path, rf_array_set *out)

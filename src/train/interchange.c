@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "persist/interchange_files.h"
 #include "replica/strategy.h"
 #include "train/checkpoint.h"
 #include "train/model.h"
@@ -64,11 +65,16 @@ static const rf_named_array *find(const rf_array_set *set, const char *name)
     return NULL;
 }
 
+static bool is_of_model(void *user, const char *name)
+{
+    return find(user, name) != NULL;
+}
+
 /* The file's values into `arrays`. Tensors that the model has not are left alone: files often hold more. */
 static rf_result read_weights(const char *path, rf_named_array *arrays, uint32_t count)
 {
-    rf_array_set set;
-    RF_TRY(rf_safetensors_read(path, &set));
+    rf_array_set set, variables = { arrays, count };
+    RF_TRY(rf_safetensors_read_some(&rf_system_file_ops, path, is_of_model, &variables, &set));
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < count; i++) {
         const rf_named_array *from = find(&set, arrays[i].name);

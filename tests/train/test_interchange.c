@@ -42,6 +42,7 @@ static const rf_named_array arrays[] = {
     { "half", { RF_F16, { 1, { 3 } }, f16 } },   { "brain", { RF_BF16, { 1, { 3 } }, bf16 } },
     { "labels", { RF_I32, { 1, { 2 } }, i32 } }, { "wide \"\xc3\xa9\"", { RF_I64, { 3, { 1, 3, 1 } }, i64 } },
     { "scalar", { RF_F32, { 0, { 0 } }, f32 } }, { "none", { RF_F32, { 2, { 0, 4 } }, f32 } },
+    { "", { RF_U8, { 1, { 4 } }, u8 } }, /* other programs write such names */
 };
 enum { NUM_ARRAYS = sizeof(arrays) / sizeof(arrays[0]) };
 static const char *const dtypes[] = {
@@ -257,7 +258,10 @@ static void npy(void **state)
         rf_result result;
         const char *part;
     } cases[] = {
-        { "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", RF_ERROR_UNSUPPORTED, "<f8" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", RF_ERROR_UNSUPPORTED, "of type <f8; there" },
+        { "{'descr': '<U1234567890', 'fortran_order': False, 'shape': (1,), }", RF_ERROR_UNSUPPORTED,
+          "of type <U1234567890; there" },
+        { "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,), }", RF_ERROR_UNSUPPORTED, "records" },
         { "{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", RF_ERROR_UNSUPPORTED, "Fortran" },
         { "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", RF_ERROR_CORRUPT_DATA, "fortran_order" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", RF_ERROR_CORRUPT_DATA, "length" },
@@ -278,6 +282,47 @@ static void npy(void **state)
     }
 }
 
+/* A file of another program's: the model's tensors, and before and after them two of types that there are not here. */
+static void add_foreign(const char *from, const char *to)
+{
+    enum { EXTRA = 16 };
+    uint8_t head[8];
+    uint64_t length = 0;
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    assert_true(in && out && fread(head, 8, 1, in) == 1);
+    for (int i = 0; i < 8; i++) length |= (uint64_t)head[i] << 8 * i;
+    char *text = calloc(1, (size_t)length + 1), *more = calloc(1, 3 * (size_t)length + 1000);
+    assert_true(text && more && fread(text, (size_t)length, 1, in) == 1);
+    const long begin = ftell(in);
+    assert_int_equal(fseek(in, 0, SEEK_END), 0);
+    const long data = ftell(in) - begin;
+    assert_int_equal(fseek(in, begin, SEEK_SET), 0);
+    int n = sprintf(more,
+                    "{\"wide\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[0,%d]},"
+                    "\"mask\":{\"dtype\":\"BOOL\",\"shape\":[1,1,1,1,1,1,3],\"data_offsets\":[%ld,%ld]},",
+                    EXTRA, data + EXTRA, data + EXTRA + 3);
+    for (char *at = text + 1; *at;) { /* the model's tensors begin EXTRA bytes later */
+        static const char key[] = "\"data_offsets\":[";
+        if (strncmp(at, key, strlen(key)) != 0) {
+            more[n++] = *at++;
+            continue;
+        }
+        char *end;
+        const long first = strtol(at + strlen(key), &end, 10), last = strtol(end + 1, &end, 10);
+        n += sprintf(more + n, "%s%ld,%ld", key, first + EXTRA, last + EXTRA);
+        at = end;
+    }
+    for (int i = 0; i < 8; i++) fputc((int)((uint64_t)n >> 8 * i & 255), out);
+    assert_int_equal(fwrite(more, 1, (size_t)n, out), n);
+    for (int i = 0; i < EXTRA; i++) fputc(0xff, out);
+    for (int c; (c = fgetc(in)) != EOF;) fputc(c, out);
+    for (int i = 0; i < 3; i++) fputc(1, out);
+    free(text);
+    free(more);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
 static void models(void **state)
 {
     (void)state;
@@ -292,6 +337,17 @@ static void models(void **state)
     run_weights(&a, x);
     run_weights(&b, y);
     assert_memory_equal(x, y, sizeof(x));
+    char foreign[160];
+    strcpy(foreign, in_folder("foreign.safetensors"));
+    add_foreign(path, foreign);
+    rf_array_set set;
+    FAILS(rf_safetensors_read(foreign, &set), RF_ERROR_UNSUPPORTED, "'wide' is of type F64");
+    run_state c;
+    assert_true(run_create(&c, "llvmpipe", 5, NULL));
+    OK(rf_model_import_safetensors(c.model, foreign));
+    run_weights(&c, y);
+    assert_memory_equal(x, y, sizeof(x));
+    run_destroy(&c);
     rf_model *other = run_model(a.strategy, 12);
     FAILS(rf_model_import_safetensors(other, path), RF_ERROR_INVALID_ARGUMENT, "'dense/kernel' is f32 [8,16]");
     rf_model_destroy(&other);
@@ -306,10 +362,8 @@ static void models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(safetensors),
-        cmocka_unit_test(hostile_safetensors),
-        cmocka_unit_test(bombs),
-        cmocka_unit_test(npy),
+        cmocka_unit_test(safetensors), cmocka_unit_test(hostile_safetensors),
+        cmocka_unit_test(bombs),       cmocka_unit_test(npy),
         cmocka_unit_test(models),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
