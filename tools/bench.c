@@ -2,16 +2,13 @@
 /* ringfire bench: `ops` walks the op table's benchmark cases, `model` trains a small CNN on made-up images; the others
  * are in files of their own. */
 #include <argp.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include "bench_model.h"
+#include "bench_report.h"
 #include "commands.h"
-#include "table.h"
 
 typedef struct bench_options {
     const char *what, *device, *op, *json_path;
@@ -29,14 +26,13 @@ static const struct argp_option argp_options[] = {
     { "batch", 'b', "N", 0, "model: examples per step (default: 64)", 0 },
     { "profile", 'p', NULL, 0, "model: add the time of each operation of the step", 0 },
     { "seconds", 's', "X", 0, "Time spent per measurement (default: 0.2 for ops, 5 for model)", 0 },
-    { "json", 'j', "FILE", 0, "Write the results to FILE as JSON ('-': standard output, instead of the table)", 0 },
+    BENCH_JSON_OPTION,
     { 0 },
 };
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     bench_options *o = state->input;
-    char *end;
     switch (key) {
     case 'd':
         o->device = text;
@@ -57,12 +53,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         o->json_path = text;
         return 0;
     case 'b':
-        o->batch = (uint32_t)strtoul(text, &end, 10);
-        if (*end || o->batch == 0 || o->batch > 1u << 20) argp_error(state, "'%s' is no batch size", text);
+        o->batch = bench_number(state, text, 1u << 20);
         return 0;
     case 's':
-        o->seconds = strtod(text, &end);
-        if (end == text || *end || !(o->seconds > 0)) argp_error(state, "'%s' is no time in seconds", text);
+        o->seconds = bench_seconds(state, text);
         return 0;
     case ARGP_KEY_ARG:
         if (o->what) argp_error(state, "'%s' is not expected", text);
@@ -77,15 +71,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     }
 }
 
-typedef struct bench_report {
+typedef struct ops_report {
     table rows;
     json_t *list;
     bool progress, ok;
-} bench_report;
+} ops_report;
 
 static rf_result add_op(void *user, const rf_bench_row *row)
 {
-    bench_report *report = user;
+    ops_report *report = user;
     char time[32], gflops[32], gbytes[32];
     snprintf(time, sizeof(time), "%.3f", row->seconds * 1e3);
     snprintf(gflops, sizeof(gflops), row->gflops > 0 ? "%.1f" : "-", row->gflops);
@@ -100,25 +94,10 @@ static rf_result add_op(void *user, const rf_bench_row *row)
     return RF_OK;
 }
 
-static int finish(const bench_options *o, json_t *result, const table *rows)
-{
-    int code = EXIT_SUCCESS;
-    const bool to_stdout = o->json_path && strcmp(o->json_path, "-") == 0;
-    if (!to_stdout && rows) table_print(rows, stdout);
-    if (o->json_path && (to_stdout ? json_dumpf(result, stdout, JSON_INDENT(2))
-                                   : json_dump_file(result, o->json_path, JSON_INDENT(2))) != 0) {
-        fprintf(stderr, "ringfire: %s: cannot write (%s)\n", to_stdout ? "standard output" : o->json_path,
-                strerror(errno));
-        code = EXIT_FAILURE;
-    }
-    if (to_stdout) putchar('\n');
-    return code;
-}
-
 static int bench_ops(const bench_options *o, double memcpy_rate)
 {
     static const char *const headings[] = { "Op", "Case", "Kernel", ">ms", ">GFLOP/s", ">GB/s", "Chosen" };
-    bench_report report = { .progress = isatty(STDERR_FILENO) != 0, .ok = true, .list = json_array() };
+    ops_report report = { .progress = isatty(STDERR_FILENO) != 0, .ok = true, .list = json_array() };
     report.ok = table_begin(&report.rows, headings, 7);
     const rf_result r = rf_bench_ops(&(rf_bench_ops_params){ .device = o->device,
                                                              .op = o->op,
@@ -128,10 +107,10 @@ static int bench_ops(const bench_options *o, double memcpy_rate)
                                      add_op, &report);
     if (report.progress) fprintf(stderr, "\r\033[K");
     json_t *result = json_pack("{s:f,s:o}", "memcpy_gbytes", memcpy_rate, "ops", report.list);
-    const int code = r < 0 || !report.ok ? command_fail() : finish(o, result, &report.rows);
+    if (r >= 0) return bench_report(o->json_path, NULL, &report.rows, result, report.ok);
     json_decref(result);
     table_free(&report.rows);
-    return code;
+    return command_fail();
 }
 
 static json_t *profile_json(const bench_model_result *m, table *t)
@@ -161,31 +140,22 @@ static int bench_model(const bench_options *o, double memcpy_rate)
         return command_fail();
     static const char *const headings[] = { "Op", "Kernel", ">ms", ">GFLOP/s", ">GB/s" };
     table nodes;
-    bool ok = table_begin(&nodes, headings, 5);
+    const bool ok = table_begin(&nodes, headings, 5);
     json_t *profile = profile_json(&m, &nodes);
     json_t *result = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:o}", "device", m.device, "batch", (int)o->batch,
                                "images_per_second", m.images_per_second, "first_step_seconds", m.first_step_seconds,
                                "first_step_since_start_seconds", m.first_step_since_start, "step_seconds",
                                m.step_seconds, "memcpy_gbytes", memcpy_rate, "profile", profile);
-    if (!o->json_path || strcmp(o->json_path, "-") != 0)
-        printf("Device: %s\nImages per second (batch %u): %.0f\nStep: %.2f ms\nFirst step: %.2f s (%.2f s after "
-               "process start)\n",
-               m.device, o->batch, m.images_per_second, m.step_seconds * 1e3, m.first_step_seconds,
-               m.first_step_since_start);
-    ok &= finish(o, result, o->profile ? &nodes : NULL) == EXIT_SUCCESS;
-    json_decref(result);
-    table_free(&nodes);
+    char about[512];
+    snprintf(about, sizeof(about),
+             "Device: %s\nImages per second (batch %u): %.0f\nStep: %.2f ms\nFirst step: %.2f s (%.2f s after process "
+             "start)",
+             m.device, o->batch, m.images_per_second, m.step_seconds * 1e3, m.first_step_seconds,
+             m.first_step_since_start);
+    const int code = bench_report(o->json_path, about, o->profile ? &nodes : NULL, result, ok);
+    if (!o->profile) table_free(&nodes);
     bench_model_free(&m);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-/* Before minutes are spent on results that have no place. What the file holds stays until they are there. */
-static bool can_write(const char *path)
-{
-    FILE *file = path && strcmp(path, "-") != 0 ? fopen(path, "a") : stdout;
-    if (!file) fprintf(stderr, "ringfire: %s: cannot write (%s)\n", path, strerror(errno));
-    if (file && file != stdout) fclose(file);
-    return file != NULL;
+    return code;
 }
 
 int command_bench(int argc, char **argv)
@@ -227,9 +197,9 @@ int command_bench(int argc, char **argv)
     argp_parse(&parser, argc, argv, 0, NULL, &o);
     const bool model = strcmp(o.what, "model") == 0;
     if (!(o.seconds > 0)) o.seconds = model ? 5 : 0.2;
-    if (!can_write(o.json_path)) return EXIT_FAILURE;
+    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
     const double rate = model ? 0 : rf_bench_memcpy(64u << 20);
-    if (!model && (!o.json_path || strcmp(o.json_path, "-") != 0))
+    if (!model && !bench_json_only(o.json_path))
         printf("This machine now: memcpy %.1f GB/s (read + write, one thread, 64 MiB)\n", rate);
     return model ? bench_model(&o, rf_bench_memcpy(64u << 20)) : bench_ops(&o, rate);
 }

@@ -16,12 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
+#include "bench_report.h"
 #include "bench_ring.h"
 #include "clock.h"
 #include "commands.h"
-#include "table.h"
 
 enum { MAX_SIZES = 16, MAX_METHODS = 8, ROUNDS = 7, PLAIN = 100, COPY = 101 };
 
@@ -77,7 +75,7 @@ static const struct argp_option argp_options[] = {
     { "encrypt", 'e', NULL, 0, "Encrypt the data", 0 },
     { "provider", 'p', "NAME", 0, "libfabric provider", 0 },
     { "seconds", 't', "X", 0, "Time spent per size and algorithm (default: 1)", 0 },
-    { "json", 'j', "FILE", 0, "Write the results to FILE as JSON ('-': standard output, instead of the table)", 0 },
+    BENCH_JSON_OPTION,
     { 0 },
 };
 
@@ -110,12 +108,10 @@ static bool add_algorithm(allreduce_options *o, const char *name)
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     allreduce_options *o = state->input;
-    char *end;
     switch (key) {
     case 'n':
-        o->ranks = (uint32_t)strtoul(text, &end, 10);
-        if (*end || o->ranks < 2 || o->ranks > BENCH_MAX_RANKS)
-            argp_error(state, "'%s' is no number of ranks from 2 to 16", text);
+        o->ranks = bench_number(state, text, BENCH_MAX_RANKS);
+        if (o->ranks < 2) argp_error(state, "one rank has nothing to exchange");
         return 0;
     case 's':
         if (o->num_sizes == MAX_SIZES || !parse_size(text, &o->sizes[o->num_sizes]))
@@ -136,8 +132,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         o->provider = text;
         return 0;
     case 't':
-        o->seconds = strtod(text, &end);
-        if (end == text || *end || !(o->seconds > 0)) argp_error(state, "'%s' is no time in seconds", text);
+        o->seconds = bench_seconds(state, text);
         return 0;
     case 'j':
         o->json_path = text;
@@ -360,22 +355,13 @@ static int report(const allreduce_options *o, allreduce_shared *shared)
     json_t *result =
         json_pack("{s:s,s:i,s:b,s:s,s:o}", "provider", shared->provider, "ranks", (int)o->ranks, "encrypted",
                   o->encrypt, "wire", rf_dtype_name(o->wire ? o->wire : RF_F32), "results", list);
-    const bool to_stdout = o->json_path && strcmp(o->json_path, "-") == 0;
-    if (!to_stdout) {
-        printf("%u ranks on this host, libfabric provider %s, f32%s%s, in place. GB/s: bytes of the result / time; "
-               "CPU: of one rank.\n",
-               o->ranks, shared->provider, o->wire ? " as " : "", o->wire ? rf_dtype_name(o->wire) : "");
-        table_print(&t, stdout);
-    }
-    if (o->json_path && (to_stdout ? json_dumpf(result, stdout, JSON_INDENT(2))
-                                   : json_dump_file(result, o->json_path, JSON_INDENT(2))) != 0) {
-        fprintf(stderr, "ringfire: %s: cannot write\n", o->json_path);
-        ok = false;
-    }
-    if (to_stdout) putchar('\n');
-    json_decref(result);
-    table_free(&t);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    char about[256];
+    snprintf(
+        about, sizeof(about),
+        "%u ranks on this host, libfabric provider %s, f32%s%s, in place. GB/s: bytes of the result / time; CPU: of "
+        "one rank.",
+        o->ranks, shared->provider, o->wire ? " as " : "", o->wire ? rf_dtype_name(o->wire) : "");
+    return bench_report(o->json_path, about, &t, result, ok);
 }
 
 /* A port that is free now, for rank 0. */
@@ -431,6 +417,7 @@ int command_bench_allreduce(int argc, char **argv)
         NULL
     };
     argp_parse(&parser, argc, argv, 0, NULL, &o);
+    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
     set_defaults(&o);
     allreduce_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {

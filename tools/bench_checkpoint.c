@@ -10,13 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
 #include <ringfire/checkpoint.h>
 
+#include "bench_report.h"
 #include "bench_save.h"
 #include "clock.h"
 #include "commands.h"
-#include "table.h"
 
 enum { MAX_ROUNDS = 32, RAW_WRITE = 0, SAVE, LOAD, VERIFY, NUM_STEPS };
 
@@ -50,7 +49,7 @@ static const struct argp_option argp_options[] = {
     { "device", 'D', "NAME", 0, "training: device (default: the first usable one, GPUs before software)", 0 },
     { "batch", 'b', "N", 0, "training: examples per step (default: 32)", 0 },
     { "threads", 't', "N", 0, "Threads that compress (default: one per core, at most 8)", 0 },
-    { "json", 'j', "FILE", 0, "Write the results to FILE as JSON ('-': standard output, instead of the table)", 0 },
+    BENCH_JSON_OPTION,
     { 0 },
 };
 
@@ -68,9 +67,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
             argp_error(state, "'%s' is no size from 0.001 to 1000", text);
         return 0;
     case 'r':
-        o->rounds = (uint32_t)strtoul(text, &end, 10);
-        if (*end || o->rounds == 0 || o->rounds > MAX_ROUNDS)
-            argp_error(state, "'%s' is no number from 1 to %d", text, MAX_ROUNDS);
+        o->rounds = bench_number(state, text, MAX_ROUNDS);
         return 0;
     case 'l':
         o->save.level = (int32_t)strtol(text, &end, 10);
@@ -80,8 +77,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         o->save.no_compression = true;
         return 0;
     case 't':
-        o->save.threads = (uint32_t)strtoul(text, &end, 10);
-        if (end == text || *end || o->save.threads > 64) argp_error(state, "'%s' is no number of threads", text);
+        o->save.threads = bench_number(state, text, 64);
         return 0;
     case 'T':
         o->training = true;
@@ -90,8 +86,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         o->device = text;
         return 0;
     case 'b':
-        o->batch = (uint32_t)strtoul(text, &end, 10);
-        if (*end || o->batch == 0 || o->batch > 1u << 16) argp_error(state, "'%s' is no batch size", text);
+        o->batch = bench_number(state, text, 1u << 16);
         return 0;
     case 'j':
         o->json_path = text;
@@ -177,31 +172,6 @@ static bool run_round(checkpoint_bench *b, uint32_t round)
     return false;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Takes `result` and `rows`. `about` is a line above the table. */
-static int finish(const checkpoint_options *o, const char *about, table *rows, json_t *result, bool ok)
-{
-    const bool to_stdout = o->json_path && strcmp(o->json_path, "-") == 0;
-    if (!to_stdout) {
-        puts(about);
-        table_print(rows, stdout);
-    }
-    if (o->json_path && (to_stdout ? json_dumpf(result, stdout, JSON_INDENT(2))
-                                   : json_dump_file(result, o->json_path, JSON_INDENT(2))) != 0) {
-        fprintf(stderr, "ringfire: %s: cannot write\n", o->json_path);
-        ok = false;
-    }
-    if (to_stdout) putchar('\n');
-    json_decref(result);
-    table_free(rows);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
 static int report(checkpoint_bench *b)
 {
     static const char *const headings[] = { "What", ">s", ">GB/s", ">of raw write" };
@@ -213,8 +183,7 @@ static int report(checkpoint_bench *b)
         json_pack("{s:I,s:f}", "bytes", (json_int_t)b->bytes, "ratio", (double)b->bytes / (double)b->stored);
     double raw = 0;
     for (int step = 0; step < NUM_STEPS; step++) {
-        qsort(b->seconds[step], b->options->rounds, sizeof(double), by_size);
-        const double median = b->seconds[step][b->options->rounds / 2];
+        const double median = bench_median(b->seconds[step], b->options->rounds);
         if (step == RAW_WRITE) raw = median;
         char seconds[32], rate[32], share[32] = "";
         snprintf(seconds, sizeof(seconds), "%.3f", median);
@@ -228,7 +197,7 @@ static int report(checkpoint_bench *b)
     snprintf(about, sizeof(about),
              "%.3f GB of random normal float32, in the page cache when loaded; ratio %.3f; medians of %u",
              (double)b->bytes / 1e9, (double)b->bytes / (double)b->stored, b->options->rounds);
-    return finish(b->options, about, &rows, result, ok);
+    return bench_report(b->options->json_path, about, &rows, result, ok);
 }
 
 /* ---- saves of a training ---- */
@@ -237,8 +206,7 @@ static double median_of(const bench_save_round *rounds, uint32_t from, uint32_t 
 {
     double values[MAX_ROUNDS];
     for (uint32_t i = from; i < to; i++) memcpy(&values[i - from], (const char *)&rounds[i] + field, sizeof(double));
-    qsort(values, to - from, sizeof(double), by_size);
-    return values[(to - from) / 2];
+    return bench_median(values, to - from);
 }
 
 /* The first asynchronous save gets memory for its copy, which later ones use again. */
@@ -276,7 +244,7 @@ static int report_training(const checkpoint_options *o, const bench_save_result 
     char about[512];
     snprintf(about, sizeof(about), "%.3f GB of variables on %s; a step of %u examples takes %.1f ms; %u rounds",
              (double)m->bytes / 1e9, m->device, o->batch, step * 1e3, o->rounds);
-    return finish(o, about, &rows, result, ok);
+    return bench_report(o->json_path, about, &rows, result, ok);
 }
 
 static int bench_training(const checkpoint_options *o)
@@ -310,6 +278,7 @@ int command_bench_checkpoint(int argc, char **argv)
                                  NULL,
                                  NULL };
     argp_parse(&parser, argc, argv, 0, NULL, &o);
+    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
     if (o.training) return bench_training(&o);
     checkpoint_bench b = { .options = &o, .count = (uint64_t)(o.gigabytes * 1e9) / sizeof(float) };
     b.bytes = b.count * sizeof(float);

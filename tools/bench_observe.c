@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
 #include <ringfire/profile.h>
 
+#include "bench_net.h"
+#include "bench_report.h"
 #include "clock.h"
 #include "commands.h"
-#include "table.h"
 
-enum { PLAIN, TRACE, EVENTS_STEP, EVENTS_EPOCH, NUM_MODES, MAX_TURNS = 256, PIXELS = 28 * 28, CLASSES = 10 };
+enum { PLAIN, TRACE, EVENTS_STEP, EVENTS_EPOCH, NUM_MODES, MAX_TURNS = 256 };
 
 typedef struct observe_options {
     const char *device, *directory, *json_path;
@@ -24,12 +24,8 @@ typedef struct observe_options {
 
 typedef struct observer {
     const observe_options *options;
-    rf_strategy *strategy;
-    rf_model *model;
-    rf_optimizer *optimizer;
+    bench_net net; /* its batch is the whole epoch's examples */
     rf_dataset *data;
-    float *images;
-    int32_t *labels;
     char *trace_path, *events_path;
     double begin, epoch; /* of the latest epoch: when it began, its seconds */
     double seconds[NUM_MODES][MAX_TURNS];
@@ -43,14 +39,13 @@ static const struct argp_option argp_options[] = {
     { "batch", 'b', "N", 0, "Examples per step (default: 64)", 0 },
     { "steps", 'n', "N", 0, "Steps of an epoch (default: 16)", 0 },
     { "seconds", 's', "X", 0, "Time spent measuring (default: 40)", 0 },
-    { "json", 'j', "FILE", 0, "Write the results to FILE as JSON ('-': standard output, instead of the table)", 0 },
+    BENCH_JSON_OPTION,
     { 0 },
 };
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     observe_options *o = state->input;
-    char *end;
     switch (key) {
     case 'd':
         o->device = text;
@@ -59,16 +54,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         o->directory = text;
         return 0;
     case 'b':
-        o->batch = (uint32_t)strtoul(text, &end, 10);
-        if (*end || o->batch == 0 || o->batch > 1u << 16) argp_error(state, "'%s' is no batch size", text);
+        o->batch = bench_number(state, text, 1u << 16);
         return 0;
     case 'n':
-        o->steps = (uint32_t)strtoul(text, &end, 10);
-        if (*end || o->steps == 0 || o->steps > 1u << 16) argp_error(state, "'%s' is no number of steps", text);
+        o->steps = bench_number(state, text, 1u << 12);
         return 0;
     case 's':
-        o->seconds = strtod(text, &end);
-        if (end == text || *end || !(o->seconds > 0)) argp_error(state, "'%s' is no time in seconds", text);
+        o->seconds = bench_seconds(state, text);
         return 0;
     case 'j':
         o->json_path = text;
@@ -81,53 +73,30 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     }
 }
 
-#define TRY(expression)                                                                                                \
-    do {                                                                                                               \
-        const rf_result try_result = (expression);                                                                     \
-        if (try_result < 0) return try_result;                                                                         \
-    } while (0)
-
 /* ---- the training ---- */
 
 static rf_result create_model(observer *b)
 {
-    const rf_shape image = RF_SHAPE(28, 28, 1);
-    const rf_conv2d_layer_params first = { .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU };
-    const rf_conv2d_layer_params second = { .filters = 64, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU };
-    rf_layer *layers[7] = { NULL };
-    TRY(rf_layer_conv2d(&first, &layers[0]));
-    TRY(rf_layer_max_pool2d(NULL, &layers[1]));
-    TRY(rf_layer_conv2d(&second, &layers[2]));
-    TRY(rf_layer_max_pool2d(NULL, &layers[3]));
-    TRY(rf_layer_flatten(&layers[4]));
-    TRY(rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &layers[5]));
-    TRY(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &layers[6]));
-    TRY(rf_model_create_sequential(b->strategy, layers, 7, &image, &b->model));
-    TRY(rf_optimizer_create(b->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &b->optimizer));
+    const rf_shape image = RF_SHAPE(BENCH_SIDE, BENCH_SIDE, 1);
+    rf_layer *layers[BENCH_CNN_LAYERS] = { NULL };
+    TRY(bench_cnn_layers(layers));
+    TRY(rf_model_create_sequential(b->net.strategy, layers, BENCH_CNN_LAYERS, &image, &b->net.model));
+    TRY(rf_optimizer_create(b->net.strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &b->net.optimizer));
     const rf_metric_kind metrics[] = { RF_METRIC_SPARSE_CATEGORICAL_ACCURACY };
-    return rf_model_compile(
-        b->model, &(rf_compile_params){ .optimizer = b->optimizer,
-                                        .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO },
-                                        .metrics = metrics,
-                                        .num_metrics = 1 });
+    return rf_model_compile(b->net.model, &(rf_compile_params){ .optimizer = b->net.optimizer,
+                                                                .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
+                                                                          RF_REDUCTION_AUTO },
+                                                                .metrics = metrics,
+                                                                .num_metrics = 1 });
 }
 
 static rf_result create_data(observer *b)
 {
-    const int64_t count = (int64_t)b->options->batch * b->options->steps;
-    b->images = malloc((size_t)count * PIXELS * sizeof(float));
-    b->labels = malloc((size_t)count * sizeof(int32_t));
-    if (!b->images || !b->labels) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    uint32_t noise = 1;
-    for (int64_t i = 0; i < count * PIXELS; i++) {
-        noise = noise * 1664525u + 1013904223u;
-        b->images[i] = (float)(noise >> 8) * 0x1p-24f;
-    }
-    for (int64_t i = 0; i < count; i++) b->labels[i] = (int32_t)(i % CLASSES);
-    const rf_array arrays[] = { { RF_F32, RF_SHAPE(count, 28, 28, 1), b->images },
-                                { RF_I32, RF_SHAPE(count), b->labels } };
+    TRY(bench_net_make_batch(&b->net, b->options->batch * b->options->steps, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1),
+                             BENCH_CLASSES));
+    const rf_dataset_arrays_params arrays = { .arrays = b->net.batch.component, .num_arrays = 2 };
     rf_dataset *examples;
-    TRY(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &examples));
+    TRY(rf_dataset_from_arrays(&arrays, &examples));
     const rf_result r = rf_dataset_batch(examples, b->options->batch, false, &b->data);
     rf_dataset_destroy(&examples);
     return r;
@@ -136,11 +105,7 @@ static rf_result create_data(observer *b)
 static void destroy(observer *b)
 {
     rf_dataset_destroy(&b->data);
-    rf_model_destroy(&b->model);
-    rf_optimizer_destroy(&b->optimizer);
-    rf_strategy_destroy(&b->strategy);
-    free(b->images);
-    free(b->labels);
+    bench_net_destroy(&b->net);
     free(b->trace_path);
     free(b->events_path);
 }
@@ -173,7 +138,7 @@ static rf_result train(observer *b, rf_callback *observing)
                            &clock));
     callbacks[count - 1] = clock;
     const rf_result r = rf_model_fit(
-        b->model, &(rf_fit_params){ .data = b->data, .callbacks = callbacks, .num_callbacks = count }, NULL);
+        b->net.model, &(rf_fit_params){ .data = b->data, .callbacks = callbacks, .num_callbacks = count }, NULL);
     rf_callback_destroy(&clock);
     return r;
 }
@@ -196,7 +161,7 @@ static rf_result train_as(observer *b, int mode)
 
 static rf_result measure(observer *b)
 {
-    TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = b->options->device }, &b->strategy));
+    TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = b->options->device }, &b->net.strategy));
     TRY(create_model(b));
     TRY(create_data(b));
     for (int mode = 0; mode < NUM_MODES; mode++) TRY(train_as(b, mode)); /* compiles */
@@ -214,18 +179,12 @@ static rf_result measure(observer *b)
 
 /* ---- results ---- */
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
+/* Turns are compared with each other: they stay in order. */
 static double median(const double *values, uint32_t count)
 {
-    double sorted[MAX_TURNS];
-    memcpy(sorted, values, count * sizeof(double));
-    qsort(sorted, count, sizeof(double), by_size);
-    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+    double copy[MAX_TURNS];
+    memcpy(copy, values, count * sizeof(double));
+    return bench_median(copy, count);
 }
 
 static int report(const observer *b)
@@ -249,25 +208,15 @@ static int report(const observer *b)
         json_array_append_new(list, json_pack("{s:s,s:f,s:f,s:f}", "training", keys[mode], "images_per_second",
                                               o->batch / step, "step_seconds", step, "cost", cost));
     }
-    json_t *result = json_pack("{s:s,s:i,s:i,s:i,s:o}", "device", rf_strategy_device_name(b->strategy, 0), "batch",
+    json_t *result = json_pack("{s:s,s:i,s:i,s:i,s:o}", "device", rf_strategy_device_name(b->net.strategy, 0), "batch",
                                (int)o->batch, "steps", (int)o->steps, "turns", (int)b->turns, "results", list);
-    const bool to_stdout = o->json_path && strcmp(o->json_path, "-") == 0;
-    if (!to_stdout) {
-        printf("%s, batch %u; medians of %u turns with an epoch of %u steps each; cost: of time, beside the plain "
-               "epoch of "
-               "the same turn\n",
-               rf_strategy_device_name(b->strategy, 0), o->batch, b->turns, o->steps);
-        table_print(&rows, stdout);
-    }
-    if (o->json_path && (to_stdout ? json_dumpf(result, stdout, JSON_INDENT(2))
-                                   : json_dump_file(result, o->json_path, JSON_INDENT(2))) != 0) {
-        fprintf(stderr, "ringfire: %s: cannot write\n", o->json_path);
-        ok = false;
-    }
-    if (to_stdout) putchar('\n');
-    json_decref(result);
-    table_free(&rows);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    char about[512];
+    snprintf(
+        about, sizeof(about),
+        "%s, batch %u; medians of %u turns with an epoch of %u steps each; cost: of time, beside the plain epoch of "
+        "the same turn",
+        rf_strategy_device_name(b->net.strategy, 0), o->batch, b->turns, o->steps);
+    return bench_report(o->json_path, about, &rows, result, ok);
 }
 
 static char *join(const char *directory, const char *name)
@@ -292,6 +241,7 @@ int command_bench_observe(int argc, char **argv)
         NULL
     };
     argp_parse(&parser, argc, argv, 0, NULL, &o);
+    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
     char folder[] = "/tmp/ringfire-observe-XXXXXX";
     if (!o.directory) o.directory = mkdtemp(folder);
     if (!o.directory) {

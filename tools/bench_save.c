@@ -1,41 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench_save.h"
 
+#include "bench_net.h"
+#include "clock.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "clock.h"
-
 enum { LEAST_LAYERS = 15, MOST_LAYERS = 4096, STEPS = 3 };
 static const uint64_t largest_layer = 64u << 20; /* bytes: a descriptor of every device spans it */
 
 typedef struct saver {
-    rf_strategy *strategy;
-    rf_model *model;
-    rf_optimizer *optimizer;
-    rf_function *step;
+    bench_net net;
     rf_checkpoint *checkpoint;
-    float *inputs;
-    int32_t *labels;
-    rf_element batch;
 } saver;
-
-#define TRY(expression)                                                                                                \
-    do {                                                                                                               \
-        const rf_result try_result = (expression);                                                                     \
-        if (try_result < 0) return try_result;                                                                         \
-    } while (0)
-
-static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    const saver *b = user;
-    const rf_tensor logits = rf_model_call(t, b->model, in[0], RF_TRAINING);
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
-    rf_optimizer_minimize(t, b->optimizer, out[0], rf_model_variables(b->model));
-    return rf_trace_status(t);
-}
 
 /* Square matrices one after the other. */
 static rf_result create_model(saver *b, uint64_t bytes, int32_t *width)
@@ -53,57 +33,30 @@ static rf_result create_model(saver *b, uint64_t bytes, int32_t *width)
         r = rf_layer_dense(&dense, &layers[i]);
     }
     const rf_shape input = RF_SHAPE(*width);
-    if (r >= 0) r = rf_model_create_sequential(b->strategy, layers, (uint32_t)count, &input, &b->model);
+    if (r >= 0) r = rf_model_create_sequential(b->net.strategy, layers, (uint32_t)count, &input, &b->net.model);
     free(layers);
     return r;
-}
-
-static rf_result make_batch(saver *b, uint32_t count, int32_t width)
-{
-    const size_t total = (size_t)count * (size_t)width;
-    b->inputs = malloc(total * sizeof(float));
-    b->labels = malloc(count * sizeof(int32_t));
-    if (!b->inputs || !b->labels) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    uint32_t noise = 1;
-    for (size_t i = 0; i < total; i++) {
-        noise = noise * 1664525u + 1013904223u;
-        b->inputs[i] = (float)(noise >> 8) * 0x1p-24f;
-    }
-    for (uint32_t i = 0; i < count; i++) b->labels[i] = (int32_t)i % width;
-    b->batch = (rf_element){ .num_components = 2,
-                             .component = { { RF_F32, RF_SHAPE((int64_t)count, width), b->inputs },
-                                            { RF_I32, RF_SHAPE((int64_t)count), b->labels } } };
-    return RF_OK;
 }
 
 static rf_result create(saver *b, const bench_save_params *p)
 {
     int32_t width;
-    TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = p->device }, &b->strategy));
+    TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = p->device }, &b->net.strategy));
     TRY(create_model(b, p->bytes, &width));
-    TRY(rf_optimizer_create(b->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = 1e-4 },
-                            &b->optimizer));
-    TRY(rf_function_create(
-        b->strategy,
-        &(rf_function_params){
-            .step = train_step, .user = b, .num_outputs = 1, .training = true, .name = "train_step" },
-        &b->step));
-    TRY(rf_checkpoint_create(b->strategy, &b->checkpoint));
-    TRY(rf_checkpoint_add_model(b->checkpoint, "model", b->model));
-    TRY(rf_checkpoint_add_optimizer(b->checkpoint, "optimizer", b->optimizer));
-    TRY(rf_checkpoint_add_function(b->checkpoint, "step", b->step));
-    return make_batch(b, p->batch, width);
+    TRY(rf_optimizer_create(b->net.strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = 1e-4 },
+                            &b->net.optimizer));
+    TRY(bench_net_create_step(&b->net));
+    TRY(rf_checkpoint_create(b->net.strategy, &b->checkpoint));
+    TRY(rf_checkpoint_add_model(b->checkpoint, "model", b->net.model));
+    TRY(rf_checkpoint_add_optimizer(b->checkpoint, "optimizer", b->net.optimizer));
+    TRY(rf_checkpoint_add_function(b->checkpoint, "step", b->net.step));
+    return bench_net_make_batch(&b->net, p->batch, RF_SHAPE(-1, width), (uint32_t)width);
 }
 
 static void destroy(saver *b)
 {
     rf_checkpoint_destroy(&b->checkpoint);
-    rf_function_destroy(&b->step);
-    rf_optimizer_destroy(&b->optimizer);
-    rf_model_destroy(&b->model);
-    rf_strategy_destroy(&b->strategy);
-    free(b->inputs);
-    free(b->labels);
+    bench_net_destroy(&b->net);
 }
 
 static rf_result train(saver *b, uint32_t steps, double *seconds)
@@ -112,10 +65,10 @@ static rf_result train(saver *b, uint32_t steps, double *seconds)
     float loss;
     const double start = now();
     for (uint32_t i = 0; i < steps; i++) {
-        TRY(rf_strategy_run(b->strategy, b->step, &b->batch, results));
-        TRY(rf_strategy_reduce(b->strategy, RF_REDUCE_SUM, results[0], &loss));
+        TRY(rf_strategy_run(b->net.strategy, b->net.step, &b->net.batch, results));
+        TRY(rf_strategy_reduce(b->net.strategy, RF_REDUCE_SUM, results[0], &loss));
     }
-    TRY(rf_strategy_synchronize(b->strategy)); /* the update, too */
+    TRY(rf_strategy_synchronize(b->net.strategy)); /* the update, too */
     *seconds = (now() - start) / steps;
     return RF_OK;
 }
@@ -149,8 +102,8 @@ static rf_result run(saver *b, const bench_save_params *p, bench_save_result *ou
 {
     double warm;
     TRY(create(b, p));
-    snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(b->strategy, 0));
-    out->bytes = (uint64_t)rf_model_count_params(b->model) * sizeof(float);
+    snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(b->net.strategy, 0));
+    out->bytes = (uint64_t)rf_model_count_params(b->net.model) * sizeof(float);
     TRY(train(b, 2, &warm));
     for (uint32_t i = 0; i < p->rounds; i++) TRY(save_blocking(b, p, &out->rounds[i]));
     /* One after another, as in a training: the memory of the copy is kept between them. */

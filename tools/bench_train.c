@@ -15,11 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
+#include "bench_net.h"
+#include "bench_report.h"
 #include "clock.h"
 #include "commands.h"
-#include "table.h"
 
 enum { MAX_WORKERS = 16, ROUNDS = 7, WIDTH = 512, PIXELS = 784, CLASSES = 10, MAX_LAYERS = 64, MODES = 2 };
 
@@ -57,44 +56,34 @@ static const struct argp_option argp_options[] = {
     { "bucket", 'k', "KIB", 0, "Size of the buckets that are exchanged (default: the library's)", 0 },
     { "cores-per-worker", 'c', "N", 0, "Keep each worker, and llvmpipe in it, on N processor cores of its own", 0 },
     { "seconds", 's', "X", 0, "Time spent measuring (default: 10)", 0 },
-    { "json", 'j', "FILE", 0, "Write the results to FILE as JSON ('-': standard output, instead of the table)", 0 },
+    BENCH_JSON_OPTION,
     { 0 },
 };
-
-static uint32_t number(struct argp_state *state, const char *text, unsigned long most)
-{
-    char *end;
-    const unsigned long n = strtoul(text, &end, 10);
-    if (end == text || *end || n == 0 || n > most) argp_error(state, "'%s' is no number from 1 to %lu", text, most);
-    return (uint32_t)n;
-}
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     train_options *o = state->input;
-    char *end;
     switch (key) {
     case 'n':
-        o->workers = number(state, text, MAX_WORKERS);
+        o->workers = bench_number(state, text, MAX_WORKERS);
         return 0;
     case 'd':
         o->devices = text;
         return 0;
     case 'b':
-        o->batch = number(state, text, 1u << 16);
+        o->batch = bench_number(state, text, 1u << 16);
         return 0;
     case 'p':
-        o->megabytes = number(state, text, MAX_LAYERS - 4);
+        o->megabytes = bench_number(state, text, MAX_LAYERS - 4);
         return 0;
     case 'k':
-        o->bucket_bytes = (uint64_t)number(state, text, 1u << 20) << 10;
+        o->bucket_bytes = (uint64_t)bench_number(state, text, 1u << 20) << 10;
         return 0;
     case 'c':
-        o->cores = number(state, text, 1024);
+        o->cores = bench_number(state, text, 1024);
         return 0;
     case 's':
-        o->seconds = strtod(text, &end);
-        if (end == text || *end || !(o->seconds > 0)) argp_error(state, "'%s' is no time in seconds", text);
+        o->seconds = bench_seconds(state, text);
         return 0;
     case 'j':
         o->json_path = text;
@@ -111,41 +100,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 typedef struct trainer {
     const train_options *options;
-    rf_strategy *strategy;
-    rf_model *model;
-    rf_optimizer *optimizer;
-    rf_function *step;
-    float *images;
-    int32_t *labels;
-    rf_element batch;
+    bench_net net;
 } trainer;
-
-#define TRY(expression)                                                                                                \
-    do {                                                                                                               \
-        const rf_result try_result = (expression);                                                                     \
-        if (try_result < 0) return try_result;                                                                         \
-    } while (0)
-
-static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    const trainer *b = user;
-    const rf_tensor logits = rf_model_call(t, b->model, in[0], RF_TRAINING);
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
-    rf_optimizer_minimize(t, b->optimizer, out[0], rf_model_variables(b->model));
-    return rf_trace_status(t);
-}
-
-static rf_result cnn_layers(rf_layer **layers, uint32_t *count)
-{
-    const rf_conv2d_layer_params first = { .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU };
-    const rf_conv2d_layer_params second = { .filters = 64, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU };
-    TRY(rf_layer_conv2d(&first, &layers[(*count)++]));
-    TRY(rf_layer_max_pool2d(NULL, &layers[(*count)++]));
-    TRY(rf_layer_conv2d(&second, &layers[(*count)++]));
-    TRY(rf_layer_max_pool2d(NULL, &layers[(*count)++]));
-    TRY(rf_layer_flatten(&layers[(*count)++]));
-    return rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &layers[(*count)++]);
-}
 
 /* One matrix of 512 x 512 for each MiB. */
 static rf_result dense_layers(uint32_t megabytes, rf_layer **layers, uint32_t *count)
@@ -154,42 +110,19 @@ static rf_result dense_layers(uint32_t megabytes, rf_layer **layers, uint32_t *c
     for (uint32_t i = 0; i < megabytes; i++)
         TRY(rf_layer_dense(&(rf_dense_params){ .units = WIDTH, .activation = RF_ACTIVATION_RELU },
                            &layers[(*count)++]));
-    return RF_OK;
+    return rf_layer_dense(&(rf_dense_params){ .units = BENCH_CLASSES }, &layers[(*count)++]);
 }
 
 static rf_result create_model(trainer *b)
 {
-    const rf_shape image = RF_SHAPE(28, 28, 1);
+    const rf_shape image = RF_SHAPE(BENCH_SIDE, BENCH_SIDE, 1);
     rf_layer *layers[MAX_LAYERS] = { NULL };
-    uint32_t count = 0;
-    TRY(b->options->megabytes ? dense_layers(b->options->megabytes, layers, &count) : cnn_layers(layers, &count));
-    TRY(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &layers[count++]));
-    TRY(rf_model_create_sequential(b->strategy, layers, count, &image, &b->model));
-    TRY(rf_optimizer_create(b->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 1e-4 },
-                            &b->optimizer));
-    return rf_function_create(
-        b->strategy,
-        &(rf_function_params){
-            .step = train_step, .user = b, .num_outputs = 1, .training = true, .name = "train_step" },
-        &b->step);
-}
-
-static rf_result make_batch(trainer *b)
-{
-    const uint32_t count = b->options->batch * rf_strategy_num_replicas_in_sync(b->strategy);
-    b->images = malloc((size_t)count * PIXELS * sizeof(float));
-    b->labels = malloc(count * sizeof(int32_t));
-    if (!b->images || !b->labels) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    uint32_t noise = 1;
-    for (size_t i = 0; i < (size_t)count * PIXELS; i++) {
-        noise = noise * 1664525u + 1013904223u;
-        b->images[i] = (float)(noise >> 8) * 0x1p-24f;
-    }
-    for (uint32_t i = 0; i < count; i++) b->labels[i] = (int32_t)(i % CLASSES);
-    b->batch = (rf_element){ .num_components = 2,
-                             .component = { { RF_F32, RF_SHAPE((int64_t)count, 28, 28, 1), b->images },
-                                            { RF_I32, RF_SHAPE((int64_t)count), b->labels } } };
-    return RF_OK;
+    uint32_t count = b->options->megabytes ? 0 : BENCH_CNN_LAYERS;
+    TRY(b->options->megabytes ? dense_layers(b->options->megabytes, layers, &count) : bench_cnn_layers(layers));
+    TRY(rf_model_create_sequential(b->net.strategy, layers, count, &image, &b->net.model));
+    TRY(rf_optimizer_create(b->net.strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 1e-4 },
+                            &b->net.optimizer));
+    return bench_net_create_step(&b->net);
 }
 
 static rf_result create_trainer(trainer *b, const train_options *o, uint32_t rank, int mode)
@@ -206,20 +139,11 @@ static rf_result create_trainer(trainer *b, const train_options *o, uint32_t ran
                                         .bind_address = "127.0.0.1",
                                         .job = "bench",
                                         .insecure = true };
-    TRY(o->workers > 1 ? rf_strategy_create_multi_worker(&params, &b->strategy)
-                       : rf_strategy_create_mirrored(&params.mirrored, &b->strategy));
+    TRY(o->workers > 1 ? rf_strategy_create_multi_worker(&params, &b->net.strategy)
+                       : rf_strategy_create_mirrored(&params.mirrored, &b->net.strategy));
     TRY(create_model(b));
-    return make_batch(b);
-}
-
-static void destroy_trainer(trainer *b)
-{
-    rf_function_destroy(&b->step);
-    rf_optimizer_destroy(&b->optimizer);
-    rf_model_destroy(&b->model);
-    rf_strategy_destroy(&b->strategy);
-    free(b->images);
-    free(b->labels);
+    return bench_net_make_batch(&b->net, o->batch * rf_strategy_num_replicas_in_sync(b->net.strategy),
+                                RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
 }
 
 static rf_result run_steps(trainer *b, uint32_t steps, double *seconds)
@@ -227,8 +151,8 @@ static rf_result run_steps(trainer *b, uint32_t steps, double *seconds)
     rf_per_replica *results[1];
     float loss;
     const double start = now();
-    for (uint32_t i = 0; i < steps; i++) TRY(rf_strategy_run(b->strategy, b->step, &b->batch, results));
-    TRY(rf_strategy_reduce(b->strategy, RF_REDUCE_SUM, results[0], &loss));
+    for (uint32_t i = 0; i < steps; i++) TRY(rf_strategy_run(b->net.strategy, b->net.step, &b->net.batch, results));
+    TRY(rf_strategy_reduce(b->net.strategy, RF_REDUCE_SUM, results[0], &loss));
     *seconds = (now() - start) / steps;
     return RF_OK;
 }
@@ -236,9 +160,9 @@ static rf_result run_steps(trainer *b, uint32_t steps, double *seconds)
 static rf_result measure_round(trainer *b, uint32_t steps, train_round *out)
 {
     rf_exchange_stats stats;
-    rf_strategy_reset_exchange_stats(b->strategy);
+    rf_strategy_reset_exchange_stats(b->net.strategy);
     TRY(run_steps(b, steps, &out->step));
-    rf_strategy_exchange_stats(b->strategy, &stats);
+    rf_strategy_exchange_stats(b->net.strategy, &stats);
     out->exchange = stats.seconds / steps;
     out->exposed = stats.exposed_seconds / steps;
     out->bytes = (double)stats.bytes / steps;
@@ -251,7 +175,7 @@ static rf_result measure_round(trainer *b, uint32_t steps, train_round *out)
 static rf_result agree_on_steps(trainer *b, double step_seconds, uint32_t *steps)
 {
     int32_t count = (int32_t)(b->options->seconds / (MODES * ROUNDS) / step_seconds) + 1;
-    rf_comm *comm = rf_strategy_comm(b->strategy);
+    rf_comm *comm = rf_strategy_comm(b->net.strategy);
     if (comm) TRY(rf_comm_broadcast(comm, &count, 1, RF_I32, 0, NULL));
     *steps = (uint32_t)count;
     return RF_OK;
@@ -259,11 +183,11 @@ static rf_result agree_on_steps(trainer *b, double step_seconds, uint32_t *steps
 
 static void describe(const trainer *b, train_shared *shared)
 {
-    const rf_variable_list variables = rf_model_variables(b->model);
+    const rf_variable_list variables = rf_model_variables(b->net.model);
     for (uint32_t i = 0; i < variables.count; i++)
         shared->parameter_bytes += (uint64_t)rf_shape_count(rf_variable_shape(variables.items[i])) * sizeof(float);
-    shared->replicas = rf_strategy_num_replicas_in_sync(b->strategy);
-    snprintf(shared->device, sizeof(shared->device), "%s", rf_strategy_device_name(b->strategy, 0));
+    shared->replicas = rf_strategy_num_replicas_in_sync(b->net.strategy);
+    snprintf(shared->device, sizeof(shared->device), "%s", rf_strategy_device_name(b->net.strategy, 0));
 }
 
 static rf_result work(const train_options *o, uint32_t rank, train_shared *shared, trainer *trainers)
@@ -311,7 +235,7 @@ static int run_worker(const train_options *o, uint32_t rank, train_shared *share
     trainer trainers[MODES] = { { .options = o } };
     const rf_result r = work(o, rank, shared, trainers);
     if (r < 0) fprintf(stderr, "ringfire: worker %u: %s\n", rank, rf_error_message());
-    for (int mode = 0; mode < MODES; mode++) destroy_trainer(&trainers[mode]);
+    for (int mode = 0; mode < MODES; mode++) bench_net_destroy(&trainers[mode].net);
     return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -391,24 +315,14 @@ static int report(const train_options *o, train_shared *shared)
     json_t *result = json_pack("{s:s,s:i,s:i,s:i,s:I,s:o}", "device", shared->device, "workers", (int)o->workers,
                                "replicas", (int)shared->replicas, "batch", (int)o->batch, "parameter_bytes",
                                (json_int_t)shared->parameter_bytes, "results", list);
-    const bool to_stdout = o->json_path && strcmp(o->json_path, "-") == 0;
-    if (!to_stdout) {
-        printf(
-            "%u workers, %u replicas (%s), %.2f MB of parameters, batch %u per replica. Gradients are exchanged after "
-            "or during the backward pass; exposed: while the worker's devices have no work; of total: of the exchange "
-            "after it.\n",
-            o->workers, shared->replicas, shared->device, (double)shared->parameter_bytes * 1e-6, o->batch);
-        table_print(&t, stdout);
-    }
-    if (o->json_path && (to_stdout ? json_dumpf(result, stdout, JSON_INDENT(2))
-                                   : json_dump_file(result, o->json_path, JSON_INDENT(2))) != 0) {
-        fprintf(stderr, "ringfire: %s: cannot write\n", o->json_path);
-        ok = false;
-    }
-    if (to_stdout) putchar('\n');
-    json_decref(result);
-    table_free(&t);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    char about[600];
+    snprintf(
+        about, sizeof(about),
+        "%u workers, %u replicas (%s), %.2f MB of parameters, batch %u per replica. Gradients are exchanged after or "
+        "during the backward pass; exposed: while the worker's devices have no work; of total: of the exchange after "
+        "it.",
+        o->workers, shared->replicas, shared->device, (double)shared->parameter_bytes * 1e-6, o->batch);
+    return bench_report(o->json_path, about, &t, result, ok);
 }
 
 /* Ports that are free now, for rank 0. */
@@ -441,6 +355,7 @@ int command_bench_train(int argc, char **argv)
                                  NULL,
                                  NULL };
     argp_parse(&parser, argc, argv, 0, NULL, &o);
+    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
     train_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || !find_ports(o.ports)) {
         fprintf(stderr, "ringfire: no memory or no port on loopback: %s\n", strerror(errno));

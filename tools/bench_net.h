@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A network that `ringfire bench` trains on made-up data. */
+#ifndef RINGFIRE_BENCH_NET_H
+#define RINGFIRE_BENCH_NET_H
+
+#include <stdlib.h>
+
+#include <ringfire/ringfire.h>
+
+enum { BENCH_SIDE = 28, BENCH_CLASSES = 10, BENCH_CNN_LAYERS = 7 }; /* of the small CNN's images and labels */
+
+#define TRY(expression)                                                                                                \
+    do {                                                                                                               \
+        const rf_result try_result = (expression);                                                                     \
+        if (try_result < 0) return try_result;                                                                         \
+    } while (0)
+
+/* Stays where it is while `step` is used. */
+typedef struct bench_net {
+    rf_strategy *strategy;
+    rf_model *model;
+    rf_optimizer *optimizer;
+    rf_metric *accuracy; /* NULL: none */
+    rf_function *step;
+    float *inputs;
+    int32_t *labels;
+    rf_element batch;
+} bench_net;
+
+/* The layers of the custom-loop example's CNN: Conv 32 - pool - Conv 64 - pool - Dense 64 - Dense 10. */
+rf_result bench_cnn_layers(rf_layer *layers[BENCH_CNN_LAYERS]);
+/* A step of training with strategy, model, optimizer and metric that are there. */
+rf_result bench_net_create_step(bench_net *net);
+/* `count` inputs of noise in [0, 1), of the shape `input` ([0] is set to count), and labels of `classes` classes. */
+rf_result bench_net_make_batch(bench_net *net, uint32_t count, rf_shape input, uint32_t classes);
+void bench_net_destroy(bench_net *net);
+
+#endif
