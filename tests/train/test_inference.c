@@ -6,31 +6,8 @@
 #include "graph/attribute.h"
 #include "ops/ops.h"
 #include "persist/archive_writer.h"
-#include "run_state.h"
+#include "test_folder.h"
 #include "train/inference_json.h"
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[160];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    scratch(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    scratch_remove(folder);
-    return 0;
-}
 
 /* ---- attributes ---- */
 

@@ -6,30 +6,7 @@
 #include <ringfire/interchange.h>
 
 #include "../persist/peak_memory.h"
-#include "run_state.h"
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[160];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    scratch(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    scratch_remove(folder);
-    return 0;
-}
+#include "test_folder.h"
 
 /* Arrays that count 0, 1, 2, ... */
 static float f32[6] = { 0, 1, 2, 3, 4, 5 };
