@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`./dev setup` where nothing is installed, on several distributions: a PATH with hardly a command and an os-release of the test's own.
+
+Usage: check_setup.py SOURCE_ROOT"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
+NEEDED = ("bash", "cat", "dirname", "env", "mktemp", "readlink", "rm", "sed", "sort", "tail")
+OWN_MOUNTS = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+FAKE_APT = """#!/usr/bin/env bash
+echo "$*" >>"${0%/*}/apt.log"
+[ ! -e "${0%/*}/no-network" ] || { echo "E: no network" >&2; exit 100; }
+"""
+
+
+class Setup(unittest.TestCase):
+    def setUp(self):
+        self.bin = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for name in NEEDED:
+            (self.bin / name).symlink_to(shutil.which(name))
+        self.command("apt-get", FAKE_APT)
+        self.user(0)
+
+    def command(self, name, text):
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def user(self, number):
+        self.command("id", "#!/usr/bin/env bash\necho %d\n" % number)
+
+    def setup(self, distribution, what="test"):
+        release = self.bin / "os-release"
+        release.write_text(distribution)
+        script = 'mount --bind "$1" /etc/os-release && shift && PATH=$1 exec "$2" setup "$3"'
+        return subprocess.run([*OWN_MOUNTS, "sh", "-c", script, "sh", release, self.bin, ROOT / "dev", what], text=True, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C"})
+
+    def installed(self):
+        log = self.bin / "apt.log"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def test_others_are_told_their_names(self):
+        for distribution, names in (("ID=fedora", ("ninja-build", "jansson-devel", "gcc-c++")),
+                                    ("ID=rocky\nID_LIKE='rhel centos fedora'", ("ninja-build", "jansson-devel")),
+                                    ("ID=arch", ("ninja", "jansson", "glslang")),
+                                    ("ID=opensuse-tumbleweed\nID_LIKE='opensuse suse'", ("ninja", "libjansson-devel")),
+                                    ("ID=alpine", ("samurai", "jansson-dev", "pkgconf")),
+                                    ("ID=plan9", ("command:ninja (ninja-build on Debian)",))):
+            with self.subTest(distribution):
+                done = self.setup(distribution)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                lines = [line.strip() for line in done.stdout.splitlines()]
+                self.assertIn("dev: these packages are missing; install them and start again:", lines)
+                for name in names:
+                    self.assertIn(name, lines)
+                self.assertEqual(len(lines), len(set(lines)))
+                self.assertNotIn("-", lines)
+                self.assertEqual(self.installed(), [])
+
+    def test_debian_installs(self):
+        for distribution in ("ID=debian", "ID=linuxmint\nID_LIKE='ubuntu debian'"):
+            with self.subTest(distribution):
+                done = self.setup(distribution)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                update, install = self.installed()[-2:]
+                self.assertEqual(update, "update")
+                words = install.split()
+                self.assertEqual(words[:3], ["install", "-y", "--no-install-recommends"])
+                self.assertLessEqual({"gcc", "ninja-build", "clang", "g++"}, set(words))
+
+    def test_a_demo_needs_less(self):
+        self.assertEqual(self.setup("ID=debian", "demo").returncode, 0)
+        words = self.installed()[-1].split()
+        self.assertIn("gcc", words)
+        self.assertNotIn("clang", words)
+
+    def test_users(self):
+        self.user(1000)
+        done = self.setup("ID=debian")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("install them as root and start again", done.stdout)
+        self.assertEqual(self.installed(), [])
+        self.command("sudo", "#!/usr/bin/env bash\nexec \"$@\"\n")
+        self.assertEqual(self.setup("ID=debian").returncode, 0)
+        self.assertEqual(len(self.installed()), 2)
+
+    def test_a_failure_is_shown(self):
+        (self.bin / "no-network").touch()
+        done = self.setup("ID=debian")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("E: no network", done.stdout)
+        self.assertIn("dev: apt-get failed", done.stdout)
+
+
+if subprocess.run([*OWN_MOUNTS, "true"], stderr=subprocess.DEVNULL).returncode:
+    print("skipped: no mount namespace of its own (unshare --mount)")
+    sys.exit(77)
+unittest.main()
