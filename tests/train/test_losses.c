@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses and their scaling to the global batch, regularisation, metrics; cumulative sums in a step. */
+/* Losses and their scaling to the global batch, regularisation, metrics; cumulative sums and casts in a step. */
 #include "support.h"
 
 enum { N = 5, C = 4 };
@@ -409,6 +409,42 @@ static void cumulative_sums(rf_strategy *strategy)
     refuse_step(&a, scalar_cumsum_step, "cumsum: input 0 is a scalar");
 }
 
+/* ---- casts: a narrow type rounds, on the way back too; integers let no gradient through ---- */
+
+static rf_result cast_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    const rf_tensor x = rf_multiply(t, in[2], rf_constant(t, 8.0f)); /* whole parts too */
+    static const rf_dtype through[] = { RF_F16, RF_BF16, RF_I32 };
+    for (int i = 0; i < 3; i++) {
+        const rf_tensor y = rf_cast(t, rf_cast(t, x, through[i]), RF_F32);
+        const rf_tensor loss = rf_reduce_sum(t, rf_multiply(t, y, y), NULL, 0, false); /* its gradient: 2 y */
+        rf_tensor gradient;
+        const rf_result r = rf_gradients(t, loss, &x, 1, &gradient);
+        if (r < 0) return r;
+        out[2 * i] = rf_reduce_sum(t, rf_multiply(t, gradient, x), NULL, 0, false);
+        out[2 * i + 1] = rf_reduce_sum(t, rf_multiply(t, y, x), NULL, 0, false);
+    }
+    return rf_trace_status(t);
+}
+
+static void casts(rf_strategy *strategy)
+{
+    inputs in;
+    fill_inputs(&in);
+    app a = { .strategy = strategy };
+    float is[6];
+    run_step(&a, cast_step, 6, is);
+    double squares = 0.0;
+    for (int i = 0; i < N * C; i++) squares += (double)in.logits[i] * (double)in.logits[i];
+    assert_near(is[1], 64 * squares, 0x1p-11, 0.0, "through f16");
+    assert_near(is[3], 64 * squares, 0x1p-8, 0.0, "through bf16");
+    assert_near(is[0], 2 * (double)is[1], 1e-6, 1e-6, "gradient through f16");
+    assert_near(is[2], 2 * (double)is[3], 1e-6, 1e-6, "gradient through bf16");
+    assert_true(is[5] != 0.0f);
+    assert_near(is[4], 0.0, 0.0, 0.0, "gradient through integers");
+}
+
 ON_ONE(loss_values)
 ON_TWO(loss_values)
 ON_ONE(label_forms)
@@ -419,15 +455,22 @@ ON_ONE(bad_arguments)
 ON_ALL(metrics)
 ON_TWO(regularization)
 ON_TWO(cumulative_sums)
+ON_TWO(casts)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_values_on_one),        cmocka_unit_test(loss_values_on_two),
-        cmocka_unit_test(label_forms_on_one),        cmocka_unit_test(refused_reductions_on_one),
-        cmocka_unit_test(refused_reductions_on_two), cmocka_unit_test(losses_of_any_rank_on_two),
-        cmocka_unit_test(bad_arguments_on_one),      cmocka_unit_test(metrics_on_all),
-        cmocka_unit_test(regularization_on_two),     cmocka_unit_test(cumulative_sums_on_two),
+        cmocka_unit_test(loss_values_on_one),
+        cmocka_unit_test(loss_values_on_two),
+        cmocka_unit_test(label_forms_on_one),
+        cmocka_unit_test(refused_reductions_on_one),
+        cmocka_unit_test(refused_reductions_on_two),
+        cmocka_unit_test(losses_of_any_rank_on_two),
+        cmocka_unit_test(bad_arguments_on_one),
+        cmocka_unit_test(metrics_on_all),
+        cmocka_unit_test(regularization_on_two),
+        cmocka_unit_test(cumulative_sums_on_two),
+        cmocka_unit_test(casts_on_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
