@@ -44,8 +44,9 @@ void trainee_run(training_job *job, uint32_t rank);
 
 /* ---- networks ---- */
 
-/* This process gets a network, /tmp and /dev/shm of its own. False: it may not. */
-bool world_of_our_own(void);
+/* This process gets a /tmp and a /dev/shm, or a network, of its own. False: it may not, and goes on with what all have. */
+bool files_of_our_own(void);
+bool network_of_our_own(void);
 /* One network namespace per rank, joined by a bridge. False: not possible here; `why` says which step failed. */
 bool net_open(char *why, size_t size);
 void net_enter(uint32_t rank); /* for a forked child */

@@ -444,7 +444,8 @@ int main(int argc, char **argv)
     if (optind < argc) return usage(argv[0], 2);
     random_state = counts[SEED] * UINT64_C(0x9E3779B97F4A7C15) | 1;
     char why[64] = "namespaces are not allowed";
-    const bool alone = world_of_our_own(), network = alone && net_open(why, sizeof(why));
+    const bool alone = files_of_our_own(), network = network_of_our_own() && net_open(why, sizeof(why));
+    if (!alone) printf("not looked for: files left in /tmp and /dev/shm, which others use too\n");
     if (!network) printf("no black holes: %s\n", why);
     for (unsigned long i = 0; i < counts[KILLS]; i++) one_round((fault)(KILL_JOINING + i % 4), false);
     for (unsigned long i = 0; i < counts[STOPS]; i++) one_round(FREEZE, false);

@@ -44,20 +44,35 @@ static bool sh(int32_t rank, const char *format, ...)
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-bool world_of_our_own(void)
+/* Where this process may not have namespaces, one with a user namespace of its own may. */
+static bool become_root(void)
 {
     const unsigned uid = geteuid(), gid = getegid();
-    if (uid != 0) {
-        char map[64];
-        if (unshare(CLONE_NEWUSER) != 0) return false;
-        snprintf(map, sizeof(map), "0 %u 1", uid);
-        if (!write_file("/proc/self/setgroups", "deny") || !write_file("/proc/self/uid_map", map)) return false;
-        snprintf(map, sizeof(map), "0 %u 1", gid);
-        if (!write_file("/proc/self/gid_map", map)) return false;
+    if (uid == 0) return true;
+    char map[64];
+    if (unshare(CLONE_NEWUSER) != 0) return false;
+    snprintf(map, sizeof(map), "0 %u 1", uid);
+    if (!write_file("/proc/self/setgroups", "deny") || !write_file("/proc/self/uid_map", map)) return false;
+    snprintf(map, sizeof(map), "0 %u 1", gid);
+    return write_file("/proc/self/gid_map", map);
+}
+
+bool files_of_our_own(void)
+{
+    return become_root() && unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("tmpfs", "/tmp", "tmpfs", 0, NULL) == 0 && mount("tmpfs", "/dev/shm", "tmpfs", 0, NULL) == 0;
+}
+
+bool network_of_our_own(void)
+{
+    const int before = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    bool ok = before >= 0 && become_root() && unshare(CLONE_NEWNET) == 0;
+    if (ok && !sh(-1, "ip link set lo up")) { /* without loopback there would be no jobs at all */
+        ok = false;
+        if (setns(before, CLONE_NEWNET) != 0) _exit(1);
     }
-    return unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-           mount("tmpfs", "/tmp", "tmpfs", 0, NULL) == 0 && mount("tmpfs", "/dev/shm", "tmpfs", 0, NULL) == 0 &&
-           sh(-1, "ip link set lo up");
+    if (before >= 0) close(before);
+    return ok;
 }
 
 const char *net_address(uint32_t rank)
