@@ -44,7 +44,8 @@ void trainee_run(training_job *job, uint32_t rank);
 
 /* ---- networks ---- */
 
-/* This process gets a /tmp and a /dev/shm, or a network, of its own. False: it may not, and goes on with what all have. */
+/* This process gets a /tmp and a /dev/shm, or a network, of its own. False: it may not, and goes on with what all have.
+ */
 bool files_of_our_own(void);
 bool network_of_our_own(void);
 /* One network namespace per rank, joined by a bridge. False: not possible here; `why` says which step failed. */
