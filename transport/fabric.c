@@ -56,8 +56,7 @@ static rf_result exchange_cards(rf_fabric *f, const rf_fabric_card *mine)
     if (!sizes) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = rf_mesh_exchange(f->mesh, mine, sizeof(*mine), f->cards, sizeof(*f->cards), sizes);
     for (uint32_t i = 0; i < f->world_size && r == RF_OK; i++)
-        if (sizes[i] != sizeof(*mine) || f->cards[i].address_size == 0 || f->cards[i].address_size > RF_FABRIC_ADDRESS)
-            r = RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u announced no usable data address", i);
+        r = rf_fabric_check_card(&f->cards[i], sizes[i], f->info->addr_format, i);
     rf_free(sizes);
     return r;
 }

@@ -18,15 +18,6 @@
 #include "base/platform.h"
 #include "transport/fabric_internal.h"
 
-/* Connection requests of verbs carry 56 bytes at most. */
-typedef struct token {
-    uint32_t magic;
-    uint16_t from, to;
-    uint8_t mac[32];
-} token;
-#define TOKEN_MAGIC 0x31466652u /* "RfF1" */
-_Static_assert(sizeof(token) <= 48, "the token must fit a connection request");
-
 #define RETRY_NS UINT64_C(50000000)
 
 /* HMAC-SHA256 of what names the connection and its direction, under the pair's key. */
@@ -58,9 +49,9 @@ bool rf_fabric_keys(const rf_fabric *f, uint32_t peer, uint8_t send[RF_JOB_KEY_B
     return a && b;
 }
 
-static void make_token(const rf_fabric *f, uint32_t from, uint32_t to, token *out)
+void rf_fabric_make_token(const rf_fabric *f, uint32_t from, uint32_t to, rf_fabric_token *out)
 {
-    *out = (token){ TOKEN_MAGIC, (uint16_t)from, (uint16_t)to, { 0 } };
+    *out = (rf_fabric_token){ RF_FABRIC_TOKEN_MAGIC, (uint16_t)from, (uint16_t)to, { 0 } };
     derive(f, "ringfire connect", from, to, out->mac);
 }
 
@@ -102,8 +93,8 @@ static rf_result call_peer(rf_fabric *f, uint32_t peer)
     }
     rf_fi.freeinfo(info);
     if (r < 0) return r;
-    token mine;
-    make_token(f, f->rank, peer, &mine);
+    rf_fabric_token mine;
+    rf_fabric_make_token(f, f->rank, peer, &mine);
     const int error = fi_connect(link->endpoint, card->address, &mine, sizeof(mine));
     if (error == 0) {
         link->state = RF_LINK_CONNECTING;
@@ -113,22 +104,18 @@ static rf_result call_peer(rf_fabric *f, uint32_t peer)
     return RF_FAIL_FABRIC(RF_ERROR_IO, error, "data connection with rank %u: %s", peer, rf_fi.strerror(-error));
 }
 
-/* The rank that may connect with this token, or UINT32_MAX. */
-static uint32_t check_token(const rf_fabric *f, const void *data, size_t size)
+uint32_t rf_fabric_check_token(const rf_fabric *f, const void *data, size_t size)
 {
-    token got, expected;
-    if (size < sizeof(got)) return UINT32_MAX;
-    memcpy(&got, data, sizeof(got));
-    if (got.magic != TOKEN_MAGIC || got.to != f->rank || got.from <= f->rank || got.from >= f->world_size)
-        return UINT32_MAX;
-    if (f->links[got.from].state != RF_LINK_WANTED) return UINT32_MAX;
-    make_token(f, got.from, f->rank, &expected);
-    return CRYPTO_memcmp(&got, &expected, sizeof(got)) == 0 ? got.from : UINT32_MAX;
+    rf_fabric_token got, expected;
+    const uint32_t from = rf_fabric_token_read(data, size, f->rank, f->world_size, &got);
+    if (from == UINT32_MAX || f->links[from].state != RF_LINK_WANTED) return UINT32_MAX;
+    rf_fabric_make_token(f, from, f->rank, &expected);
+    return CRYPTO_memcmp(&got, &expected, sizeof(got)) == 0 ? from : UINT32_MAX;
 }
 
 static rf_result answer(rf_fabric *f, struct fi_info *info, const void *data, size_t size)
 {
-    const uint32_t peer = check_token(f, data, size);
+    const uint32_t peer = rf_fabric_check_token(f, data, size);
     if (peer == UINT32_MAX) {
         rf_log_message(RF_LOG_WARN, "rank %u: a foreign data connection was turned away", f->rank);
         fi_reject(f->listener, info->handle, NULL, 0);

@@ -9,9 +9,7 @@
 #include <rdma/fi_errno.h>
 
 #include "transport/fabric.h"
-
-#define RF_FABRIC_NONCE 16
-#define RF_FABRIC_ADDRESS 128
+#include "transport/fabric_message.h"
 
 /* libfabric's functions with symbols of their own; all others are calls through its tables. Set by rf_libfabric_open().
  */
@@ -27,13 +25,6 @@ extern rf_libfabric rf_fi;
 /* Opens the library once for the process; signal handlers stay as they are. RF_ERROR_UNSUPPORTED: not installed. From
  * any thread. */
 rf_result rf_libfabric_open(void);
-
-/* What a rank tells all others before they connect. */
-typedef struct rf_fabric_card {
-    uint32_t address_size;
-    uint8_t address[RF_FABRIC_ADDRESS];
-    uint8_t nonce[RF_FABRIC_NONCE]; /* fresh: tokens and keys of a connection are never used twice */
-} rf_fabric_card;
 
 typedef enum rf_link_state {
     RF_LINK_NONE,
@@ -54,7 +45,7 @@ struct rf_fabric {
     rf_mesh *mesh;
     uint32_t rank, world_size, depth;
     bool register_memory;
-    char provider[64];
+    char provider[RF_FABRIC_PROVIDER_NAME];
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
@@ -69,6 +60,10 @@ struct rf_fabric {
 
 /* The provider that all ranks have, the first in rank 0's order of preference, into fabric->info. */
 rf_result rf_fabric_choose(rf_fabric *fabric);
+/* The token that rank `from` shows to rank `to`, one of which is this one. */
+void rf_fabric_make_token(const rf_fabric *fabric, uint32_t from, uint32_t to, rf_fabric_token *out);
+/* The rank that may connect with these bytes, or UINT32_MAX: nobody who is awaited. */
+uint32_t rf_fabric_check_token(const rf_fabric *fabric, const void *data, size_t size);
 /* Connects with every link that is WANTED. */
 rf_result rf_fabric_connect(rf_fabric *fabric, uint64_t deadline);
 

@@ -7,14 +7,6 @@
 #include "base/platform.h"
 #include "transport/fabric_internal.h"
 
-enum { MAX_PROVIDERS = 8, NAME = 64 };
-
-typedef struct offer {
-    uint32_t byte_order, count;
-    char name[MAX_PROVIDERS][NAME];
-} offer;
-#define BYTE_ORDER_MARK 0x01020304u
-
 static struct fi_info *make_hints(const char *provider)
 {
     struct fi_info *hints = rf_fi.dupinfo(NULL);
@@ -60,57 +52,23 @@ static rf_result query(const rf_fabric *fabric, const char *provider, struct fi_
         fabric->rank, provider ? " " : "", provider ? provider : "", address, rf_fi.strerror(-error));
 }
 
-static void list_names(const struct fi_info *info, bool any, offer *mine)
+static void list_names(const struct fi_info *info, bool any, rf_fabric_offer *mine)
 {
-    for (; info && mine->count < MAX_PROVIDERS; info = info->next) {
+    for (; info && mine->count < RF_FABRIC_PROVIDERS; info = info->next) {
         const char *name = info->fabric_attr->prov_name;
         bool known = !any && !welcome(name);
         for (uint32_t i = 0; i < mine->count && !known; i++) known = strcmp(mine->name[i], name) == 0;
-        if (!known) snprintf(mine->name[mine->count++], NAME, "%s", name);
+        if (!known) snprintf(mine->name[mine->count++], RF_FABRIC_PROVIDER_NAME, "%s", name);
     }
 }
 
-static bool offers(const offer *o, const char *name)
+static rf_result exchange_offers(rf_fabric *fabric, const rf_fabric_offer *mine)
 {
-    for (uint32_t i = 0; i < o->count; i++)
-        if (strncmp(o->name[i], name, NAME) == 0) return true;
-    return false;
-}
-
-static rf_result agree(rf_fabric *fabric, const offer *all, const size_t *sizes)
-{
-    for (uint32_t r = 0; r < fabric->world_size; r++) {
-        const bool sound = sizes[r] == sizeof(offer) && all[r].count <= MAX_PROVIDERS;
-        if (!sound || all[r].byte_order != BYTE_ORDER_MARK)
-            return RF_FAIL(RF_ERROR_UNSUPPORTED, "rank %u has another byte order or version; all workers need the same",
-                           r);
-    }
-    for (uint32_t i = 0; i < all[0].count; i++) {
-        char name[NAME];
-        snprintf(name, sizeof(name), "%.*s", NAME - 1, all[0].name[i]);
-        bool common = true;
-        for (uint32_t r = 1; r < fabric->world_size && common; r++) common = offers(&all[r], name);
-        if (!common) continue;
-        snprintf(fabric->provider, sizeof(fabric->provider), "%s", name);
-        return RF_OK;
-    }
-    for (uint32_t r = 1; r < fabric->world_size; r++)
-        if (all[0].count == 0 || all[r].count == 0 || !offers(&all[r], all[0].name[0]))
-            return RF_FAIL(
-                RF_ERROR_UNSUPPORTED,
-                "ranks have no libfabric provider in common: rank 0 has %.63s, rank %u has %.63s; choose one with "
-                "RINGFIRE_PROVIDER",
-                all[0].count ? all[0].name[0] : "none", r, all[r].count ? all[r].name[0] : "none");
-    return RF_FAIL(RF_ERROR_UNSUPPORTED, "ranks have no libfabric provider in common");
-}
-
-static rf_result exchange_offers(rf_fabric *fabric, const offer *mine)
-{
-    offer *all = RF_NEW_ARRAY(offer, fabric->world_size);
+    rf_fabric_offer *all = RF_NEW_ARRAY(rf_fabric_offer, fabric->world_size);
     size_t *sizes = RF_NEW_ARRAY(size_t, fabric->world_size);
     rf_result r = all && sizes ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r == RF_OK) r = rf_mesh_exchange(fabric->mesh, mine, sizeof(*mine), all, sizeof(*all), sizes);
-    if (r == RF_OK) r = agree(fabric, all, sizes);
+    if (r == RF_OK) r = rf_fabric_agree(all, sizes, fabric->world_size, fabric->provider);
     rf_free(all);
     rf_free(sizes);
     return r;
@@ -120,9 +78,9 @@ rf_result rf_fabric_choose(rf_fabric *fabric)
 {
     const char *wish = fabric->job->provider[0] ? fabric->job->provider : NULL;
     struct fi_info *list = NULL;
-    offer *mine = RF_NEW(offer);
+    rf_fabric_offer *mine = RF_NEW(rf_fabric_offer);
     if (!mine) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    mine->byte_order = BYTE_ORDER_MARK;
+    mine->byte_order = RF_FABRIC_BYTE_ORDER;
     rf_result r = rf_libfabric_open();
     if (r == RF_OK) r = query(fabric, wish, &list);
     if (r == RF_OK) {

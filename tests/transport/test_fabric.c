@@ -100,14 +100,11 @@ static int strangers(rf_comm *comm, void *user)
     }
     rf_fabric f = { .job = &job, .mesh = mesh, .rank = 1, .world_size = 2, .wait_fd = -1, .wake_fd = -1 };
     rf_fabric_card mine = { .address_size = sizeof(struct sockaddr_in) }, cards[2];
+    ((struct sockaddr *)(void *)mine.address)->sa_family = AF_INET;
     size_t sizes[2];
     EXPECT(rf_fabric_choose(&f) == RF_OK);
     EXPECT(rf_mesh_exchange(mesh, &mine, sizeof(mine), cards, sizeof(mine), sizes) == RF_OK);
-    struct {
-        uint32_t magic;
-        uint16_t from, to;
-        uint8_t mac[32];
-    } token = { 0x31466652u, 1, 0, { 1, 2, 3 } };
+    const rf_fabric_token token = { RF_FABRIC_TOKEN_MAGIC, 1, 0, { 1, 2, 3 } };
     EXPECT(knock(&f, &cards[0], &token, sizeof(token)) == 0);
     EXPECT(knock(&f, &cards[0], &token, 6) == 0);
     EXPECT(knock(&f, &cards[0], NULL, 0) == 0);
