@@ -215,8 +215,8 @@ void rf_mesh_destroy(rf_mesh **out)
     pthread_mutex_lock(&mesh->lock);
     if (!mesh->ended) {
         mesh->leaving = true;
-        uint8_t last[8];
-        rf_put_u64(last, atomic_load(&mesh->operations.begun));
+        uint8_t last[RF_MESH_GOODBYE_BYTES];
+        rf_mesh_encode_goodbye(atomic_load(&mesh->operations.begun), last);
         /* Without memory for it we are lost to the others; there is nothing better to do here. */
         if (rf_mesh_queue(mesh, -1, RF_MESH_GOODBYE, &(rf_bytes){ last, sizeof(last) }, 1) == RF_OK) {
             rf_mesh_wake(mesh);
@@ -460,8 +460,8 @@ rf_result rf_mesh_exchange(rf_mesh *mesh, const void *mine, size_t size, void *a
     const rf_assembly *a = &mesh->assembly;
     pthread_mutex_lock(&mesh->lock);
     const uint64_t serial = mesh->next_exchange++;
-    uint8_t header[8];
-    rf_put_u64(header, serial);
+    uint8_t header[RF_MESH_PART_HEAD];
+    rf_mesh_encode_part(serial, header);
     const rf_bytes parts[2] = { { header, sizeof(header) }, { mine, size } };
     rf_result r = mesh->ended ? RF_ERROR_CANCELLED : rf_mesh_queue(mesh, -1, RF_MESH_EXCHANGE, parts, 2);
     rf_mesh_wake(mesh);

@@ -66,6 +66,16 @@ size_t rf_mesh_encode_failure(const rf_mesh_failure *failure, uint8_t *data)
     return (size_t)(p - data);
 }
 
+void rf_mesh_encode_goodbye(uint64_t begun, uint8_t data[RF_MESH_GOODBYE_BYTES])
+{
+    put(data, begun, RF_MESH_GOODBYE_BYTES);
+}
+
+void rf_mesh_encode_part(uint64_t serial, uint8_t head[RF_MESH_PART_HEAD])
+{
+    put(head, serial, RF_MESH_PART_HEAD);
+}
+
 /* ---- reading ---- */
 
 typedef struct reader {
@@ -185,6 +195,24 @@ rf_result rf_mesh_decode_failure(const void *data, size_t size, uint32_t world, 
     if (out->culprit >= world || result >= 0 || result < RF_ERROR_LOWEST)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "failure message: rank %u, result %d", out->culprit, (int)result);
     out->result = (rf_result)result;
+    return RF_OK;
+}
+
+rf_result rf_mesh_decode_goodbye(const void *data, size_t size, uint64_t *begun)
+{
+    reader r = { data, size, false };
+    *begun = get(&r, RF_MESH_GOODBYE_BYTES);
+    return finish(&r, "goodbye");
+}
+
+rf_result rf_mesh_decode_part(const void *data, size_t size, rf_mesh_part *out)
+{
+    reader r = { data, size, false };
+    out->serial = get(&r, RF_MESH_PART_HEAD);
+    out->data = r.p;
+    out->size = r.left;
+    if (r.bad || r.left > RF_MESH_EXCHANGE_MAX)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "exchange message: %zu bytes", size);
     return RF_OK;
 }
 

@@ -62,9 +62,18 @@ typedef struct rf_mesh_failure {
     char reason[RF_MESH_REASON];
 } rf_mesh_failure;
 
+/* One rank's part of an exchange. */
+typedef struct rf_mesh_part {
+    uint64_t serial; /* number of the exchange */
+    const void *data;
+    size_t size;
+} rf_mesh_part;
+
 #define RF_MESH_JOIN_MAX (2 + 2 + RF_MESH_ADDRESS + 2 + RF_MESH_HOST_TEXT)
 #define RF_MESH_TABLE_MAX(count) (44 + (size_t)(count) * (16 + RF_MESH_ADDRESS))
 #define RF_MESH_HEARTBEAT_MAX(world) (33 + 2 * (size_t)(world))
+#define RF_MESH_GOODBYE_BYTES 8
+#define RF_MESH_PART_HEAD 8 /* the serial, before the data */
 #define RF_MESH_FAILURE_MAX (8 + 2 + RF_MESH_REASON)
 
 /* Encoders return the bytes used. `data` must have room for the message's _MAX. */
@@ -72,6 +81,9 @@ size_t rf_mesh_encode_join(const rf_mesh_join *join, uint8_t *data);
 size_t rf_mesh_encode_table(const rf_mesh_table *table, uint8_t *data);
 size_t rf_mesh_encode_heartbeat(const rf_mesh_heartbeat *beat, const uint32_t *late, uint8_t *data);
 size_t rf_mesh_encode_failure(const rf_mesh_failure *failure, uint8_t *data);
+void rf_mesh_encode_goodbye(uint64_t begun, uint8_t data[RF_MESH_GOODBYE_BYTES]);
+/* What goes before the data. */
+void rf_mesh_encode_part(uint64_t serial, uint8_t head[RF_MESH_PART_HEAD]);
 
 /* RF_ERROR_CORRUPT_DATA names the message and what is wrong with it. */
 rf_result rf_mesh_decode_join(const void *data, size_t size, rf_mesh_join *out);
@@ -80,6 +92,9 @@ rf_result rf_mesh_decode_table(const void *data, size_t size, rf_mesh_table *out
 /* out->late points into `data`; every rank in it is below `world`. */
 rf_result rf_mesh_decode_heartbeat(const void *data, size_t size, uint32_t world, rf_mesh_heartbeat *out);
 rf_result rf_mesh_decode_failure(const void *data, size_t size, uint32_t world, rf_mesh_failure *out);
+rf_result rf_mesh_decode_goodbye(const void *data, size_t size, uint64_t *begun);
+/* out->data points into `data`; at most RF_MESH_EXCHANGE_MAX bytes. */
+rf_result rf_mesh_decode_part(const void *data, size_t size, rf_mesh_part *out);
 uint32_t rf_mesh_late_rank(const rf_mesh_heartbeat *beat, uint32_t index);
 
 /* "rank 2 of 4" or "ranks 2, 3 of 4" for those whose `present` is false; at most 16 are spelled out. */

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/platform.h"
 #include "transport/mesh_internal.h"
-#include "transport/wire.h"
 
 #define FRAMES_PER_TURN 64 /* read from one peer before the others get their turn */
 /* A writable socket takes a frame at once; this bounds the case that it does not. */
@@ -58,8 +57,7 @@ static void lose(loop *l, uint32_t rank, rf_result result, const char *why)
     const uint64_t begun = atomic_load(self ? &mesh->operations.begun : &mesh->peers[rank].begun);
     const int used = snprintf(text, size, "rank %u (%s) was lost: %s", rank, rf_mesh_address(mesh, rank), why);
     if ((begun || finished) && used > 0 && (size_t)used < size)
-        snprintf(text + used, size - (size_t)used, ", last finished operation %llu",
-                 (unsigned long long)finished);
+        snprintf(text + used, size - (size_t)used, ", last finished operation %llu", (unsigned long long)finished);
     end_epoch(l, &failure);
 }
 
@@ -97,27 +95,27 @@ static void take_heartbeat(loop *l, uint32_t rank, const void *body, size_t size
     if (beat.answer) peer->beat_due = true;
 }
 
-static void take_exchange(loop *l, uint32_t rank, const uint8_t *body, size_t size)
+static void take_exchange(loop *l, uint32_t rank, const void *body, size_t size)
 {
     rf_mesh_peer *peer = &l->mesh->peers[rank];
-    if (size < 8 || size > 8 + RF_MESH_EXCHANGE_MAX) {
+    rf_mesh_part part;
+    if (rf_mesh_decode_part(body, size, &part) < 0) {
         lose(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange message has an impossible size");
         return;
     }
-    const uint64_t serial = rf_get_u64(body);
-    uint8_t *data = rf_calloc(1, size - 8);
+    uint8_t *data = rf_calloc(1, part.size);
     if (!data) {
         lose(l, l->rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for a control message");
         return;
     }
-    memcpy(data, body + 8, size - 8);
+    memcpy(data, part.data, part.size);
     pthread_mutex_lock(&l->mesh->lock);
-    rf_inbox_entry *entry = &peer->inbox[serial & 1];
-    const bool fits = serial == peer->next_exchange && !entry->data;
+    rf_inbox_entry *entry = &peer->inbox[part.serial & 1];
+    const bool fits = part.serial == peer->next_exchange && !entry->data;
     if (fits) {
-        *entry = (rf_inbox_entry){ data, size - 8 };
+        *entry = (rf_inbox_entry){ data, part.size };
         peer->next_exchange++;
-        if (++l->mesh->arrived[serial & 1] == l->world - 1) pthread_cond_broadcast(&l->mesh->changed);
+        if (++l->mesh->arrived[part.serial & 1] == l->world - 1) pthread_cond_broadcast(&l->mesh->changed);
     }
     pthread_mutex_unlock(&l->mesh->lock);
     if (fits) return;
@@ -125,14 +123,15 @@ static void take_exchange(loop *l, uint32_t rank, const uint8_t *body, size_t si
     lose(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange messages are out of order");
 }
 
-static void take_goodbye(loop *l, uint32_t rank, const uint8_t *body, size_t size)
+static void take_goodbye(loop *l, uint32_t rank, const void *body, size_t size)
 {
-    if (size != 8) {
+    uint64_t begun;
+    if (rf_mesh_decode_goodbye(body, size, &begun) < 0) {
         lose(l, rank, RF_ERROR_CORRUPT_DATA, "its goodbye is not one");
         return;
     }
     rf_detector_left(l->mesh->detector, rank);
-    atomic_store(&l->mesh->peers[rank].begun, rf_get_u64(body));
+    atomic_store(&l->mesh->peers[rank].begun, begun);
     pthread_mutex_lock(&l->mesh->lock);
     atomic_store(&l->mesh->peers[rank].left, true);
     pthread_cond_broadcast(&l->mesh->changed);

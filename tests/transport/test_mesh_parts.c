@@ -196,6 +196,42 @@ static void test_failure(void **state)
     }
 }
 
+static rf_result decode_goodbye(const void *data, size_t size)
+{
+    uint64_t begun;
+    return rf_mesh_decode_goodbye(data, size, &begun);
+}
+
+static void test_goodbye(void **state)
+{
+    (void)state;
+    uint8_t data[RF_MESH_GOODBYE_BYTES];
+    uint64_t begun = 0;
+    rf_mesh_encode_goodbye(UINT64_C(0x123456789abcdef0), data);
+    assert_int_equal(rf_mesh_decode_goodbye(data, sizeof(data), &begun), RF_OK);
+    assert_true(begun == UINT64_C(0x123456789abcdef0));
+    torment(decode_goodbye, data, sizeof(data));
+}
+
+static void test_part(void **state)
+{
+    (void)state;
+    uint8_t *data = calloc(1, RF_MESH_PART_HEAD + RF_MESH_EXCHANGE_MAX + 1);
+    assert_non_null(data);
+    rf_mesh_part part;
+    rf_mesh_encode_part(77, data);
+    for (size_t size = 0; size < RF_MESH_PART_HEAD; size++)
+        assert_int_equal(rf_mesh_decode_part(data, size, &part), RF_ERROR_CORRUPT_DATA);
+    static const size_t sizes[] = { 0, 1, RF_MESH_EXCHANGE_MAX };
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rf_mesh_decode_part(data, RF_MESH_PART_HEAD + sizes[i], &part), RF_OK);
+        assert_true(part.serial == 77 && part.size == sizes[i] && part.data == data + RF_MESH_PART_HEAD);
+    }
+    const size_t too_long = RF_MESH_PART_HEAD + RF_MESH_EXCHANGE_MAX + 1;
+    assert_int_equal(rf_mesh_decode_part(data, too_long, &part), RF_ERROR_CORRUPT_DATA);
+    free(data);
+}
+
 static void test_missing(void **state)
 {
     (void)state;
@@ -611,6 +647,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_join),        cmocka_unit_test(test_table),
         cmocka_unit_test(test_heartbeat),   cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_goodbye),     cmocka_unit_test(test_part),
         cmocka_unit_test(test_missing),     cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_namespaces),  cmocka_unit_test(test_operations),
         cmocka_unit_test(test_silence),     cmocka_unit_test(test_short_pauses),
