@@ -23,6 +23,7 @@
 #include <ringfire/ringfire.h>
 
 #include "hosts.h"
+#include "order.h"
 #include "run.h"
 #include "wire.h"
 
@@ -36,15 +37,7 @@ typedef struct worker {
 
 typedef struct agent {
     wire_reader reader;
-    /* From WIRE_START; the texts point into `start`. */
-    char *start;
-    char *arguments[4096], *set[1024], *unset[1024];
-    uint32_t num_arguments, num_set, num_unset;
-    const char *directory;
-    char *key;
-    uint32_t first_rank, count;
-    double grace;
-
+    start_order order;
     char key_folder[512], key_path[600];
     worker *workers;
     bool stopping, orphaned;
@@ -86,50 +79,6 @@ static unsigned free_port(void)
     return 0;
 }
 
-/* Each string: what it is, then its value. c: directory, a: argument, s: NAME=VALUE, u: variable to leave out, r: first
- * rank, n: number of workers, k: job key, g: grace. */
-static const char *parse_start(agent *a, const char *data, size_t length)
-{
-    if (!(a->start = malloc(length + 1))) return "out of memory";
-    memcpy(a->start, data, length + 1);
-    for (char *p = a->start; p < a->start + length; p += strlen(p) + 1) {
-        char *value = p + 1;
-        switch (p[0]) {
-        case 'a':
-            if (a->num_arguments + 1 == sizeof(a->arguments) / sizeof(a->arguments[0])) return "too many arguments";
-            a->arguments[a->num_arguments++] = value;
-            break;
-        case 's':
-            if (a->num_set == sizeof(a->set) / sizeof(a->set[0]) || !strchr(value, '=')) return "too many variables";
-            a->set[a->num_set++] = value;
-            break;
-        case 'u':
-            if (a->num_unset == sizeof(a->unset) / sizeof(a->unset[0])) return "too many variables";
-            a->unset[a->num_unset++] = value;
-            break;
-        case 'c':
-            a->directory = value;
-            break;
-        case 'k':
-            a->key = value;
-            break;
-        case 'r':
-            a->first_rank = (uint32_t)strtoul(value, NULL, 10);
-            break;
-        case 'n':
-            a->count = (uint32_t)strtoul(value, NULL, 10);
-            break;
-        case 'g':
-            a->grace = strtod(value, NULL);
-            break;
-        default:
-            return "another version of ringfire started this agent";
-        }
-    }
-    return a->num_arguments > 0 && a->directory && a->count >= 1 && a->count <= MAX_WORKERS ? NULL
-                                                                                            : "an incomplete order";
-}
-
 /* The job key in a file of its own, so that it is in nobody's arguments or environment. */
 static bool write_key(agent *a)
 {
@@ -146,7 +95,7 @@ static bool write_key(agent *a)
     }
     snprintf(a->key_path, sizeof(a->key_path), "%s/job.key", a->key_folder);
     const int fd = open(a->key_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    const bool ok = fd >= 0 && write_all(fd, a->key, strlen(a->key)) && write_all(fd, "\n", 1);
+    const bool ok = fd >= 0 && write_all(fd, a->order.key, strlen(a->order.key)) && write_all(fd, "\n", 1);
     if (fd >= 0) close(fd);
     return ok;
 }
@@ -175,19 +124,19 @@ _Noreturn static void become(const agent *a, uint32_t index, const int ends[2])
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
-    for (uint32_t i = 0; i < a->num_unset; i++) unsetenv(a->unset[i]);
-    for (uint32_t i = 0; i < a->num_set; i++) putenv(a->set[i]);
-    set_number("RINGFIRE_RANK", a->first_rank + index);
+    for (uint32_t i = 0; i < a->order.num_unset; i++) unsetenv(a->order.unset[i]);
+    for (uint32_t i = 0; i < a->order.num_set; i++) putenv(a->order.set[i]);
+    set_number("RINGFIRE_RANK", a->order.first_rank + index);
     set_number("RINGFIRE_LOCAL_RANK", index);
-    set_number("RINGFIRE_LOCAL_SIZE", a->count);
-    if (a->key) setenv("RINGFIRE_KEY_FILE", a->key_path, 1);
-    if (chdir(a->directory) != 0) {
-        fprintf(stderr, "ringfire: cannot enter %s: %s\n", a->directory, strerror(errno));
+    set_number("RINGFIRE_LOCAL_SIZE", a->order.count);
+    if (a->order.key) setenv("RINGFIRE_KEY_FILE", a->key_path, 1);
+    if (chdir(a->order.directory) != 0) {
+        fprintf(stderr, "ringfire: cannot enter %s: %s\n", a->order.directory, strerror(errno));
         _exit(126);
     }
-    execvp(a->arguments[0], a->arguments);
+    execvp(a->order.arguments[0], a->order.arguments);
     const int code = errno == ENOENT ? 127 : 126;
-    fprintf(stderr, "ringfire: cannot start %s: %s\n", a->arguments[0], strerror(errno));
+    fprintf(stderr, "ringfire: cannot start %s: %s\n", a->order.arguments[0], strerror(errno));
     _exit(code);
 }
 
@@ -218,7 +167,7 @@ static bool start_worker(agent *a, uint32_t index)
 
 static void signal_all(const agent *a, int number)
 {
-    for (uint32_t i = 0; i < a->count && a->workers; i++)
+    for (uint32_t i = 0; i < a->order.count && a->workers; i++)
         if (a->workers[i].pid > 0 && !a->workers[i].ended) kill(-a->workers[i].pid, number);
 }
 
@@ -226,7 +175,7 @@ static void stop(agent *a)
 {
     if (a->stopping) return;
     a->stopping = true;
-    a->kill_at = run_now() + a->grace;
+    a->kill_at = run_now() + a->order.grace;
     signal_all(a, SIGTERM);
 }
 
@@ -249,8 +198,9 @@ static void read_commands(agent *a)
         return;
     }
     int got;
+    uint32_t number;
     while ((got = wire_next(&a->reader, &f)) > 0) {
-        if (f.type == WIRE_SIGNAL) signal_all(a, atoi(f.data));
+        if (f.type == WIRE_SIGNAL && wire_number(&f, SIGRTMAX, &number)) signal_all(a, (int)number);
         if (f.type == WIRE_STOP) stop(a);
     }
     if (got < 0) orphan(a);
@@ -259,7 +209,7 @@ static void read_commands(agent *a)
 /* What a worker leaves behind in its process group ends with it. */
 static void reap(agent *a)
 {
-    for (uint32_t i = 0; i < a->count; i++) {
+    for (uint32_t i = 0; i < a->order.count; i++) {
         worker *w = &a->workers[i];
         siginfo_t info = { 0 };
         if (w->ended || w->pid <= 0 || waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -281,7 +231,7 @@ static void read_worker(agent *a, uint32_t index, int stream)
         n = read(w->pipes[stream], buffer, sizeof(buffer));
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
-        tell(a, stream == 0 ? WIRE_STDOUT : WIRE_STDERR, a->first_rank + index, buffer, (size_t)n);
+        tell(a, stream == 0 ? WIRE_STDOUT : WIRE_STDERR, a->order.first_rank + index, buffer, (size_t)n);
         return;
     }
     close(w->pipes[stream]);
@@ -293,7 +243,7 @@ static void read_worker(agent *a, uint32_t index, int stream)
 static uint32_t report_ends(agent *a)
 {
     uint32_t left = 0;
-    for (uint32_t i = 0; i < a->count; i++) {
+    for (uint32_t i = 0; i < a->order.count; i++) {
         worker *w = &a->workers[i];
         if (w->reported) continue;
         const bool silent = (w->pipes[0] < 0 && w->pipes[1] < 0) || run_now() > w->ended_at + 1;
@@ -305,7 +255,7 @@ static uint32_t report_ends(agent *a)
             if (w->pipes[s] >= 0) close(w->pipes[s]);
         w->pipes[0] = w->pipes[1] = -1;
         char text[16];
-        tell(a, WIRE_EXIT, a->first_rank + i, text, (size_t)snprintf(text, sizeof(text), "%d", w->status));
+        tell(a, WIRE_EXIT, a->order.first_rank + i, text, (size_t)snprintf(text, sizeof(text), "%d", w->status));
         w->reported = true;
     }
     return left;
@@ -313,12 +263,12 @@ static uint32_t report_ends(agent *a)
 
 static void serve(agent *a, const sigset_t *unblocked)
 {
-    struct pollfd *fds = calloc(1 + 2 * (size_t)a->count, sizeof(*fds));
+    struct pollfd *fds = calloc(1 + 2 * (size_t)a->order.count, sizeof(*fds));
     while (fds && report_ends(a) > 0) {
         nfds_t n = 0;
         bool waiting = a->stopping;
         fds[n++] = (struct pollfd){ .fd = a->orphaned ? -1 : STDIN_FILENO, .events = POLLIN };
-        for (uint32_t i = 0; i < a->count; i++) {
+        for (uint32_t i = 0; i < a->order.count; i++) {
             waiting |= a->workers[i].ended && !a->workers[i].reported;
             for (int s = 0; s < 2; s++) fds[n++] = (struct pollfd){ .fd = a->workers[i].pipes[s], .events = POLLIN };
         }
@@ -354,16 +304,16 @@ static bool start_all(agent *a)
     while ((got = wire_next(&a->reader, &f)) == 0)
         if (wire_read(&a->reader, STDIN_FILENO) <= 0) return false; /* called off */
     if (got < 0 || f.type != WIRE_START) return fail(a, "no order came to start workers", 0);
-    const char *wrong = parse_start(a, f.data, f.length);
+    const char *wrong = order_read(&a->order, f.data, f.length);
     if (wrong) return fail(a, wrong, 0);
-    if (a->key && !write_key(a)) return fail(a, "cannot write the job key to a temporary file", errno);
-    a->workers = calloc(a->count, sizeof(*a->workers));
+    if (a->order.key && !write_key(a)) return fail(a, "cannot write the job key to a temporary file", errno);
+    a->workers = calloc(a->order.count, sizeof(*a->workers));
     if (!a->workers) return fail(a, "cannot remember the workers", ENOMEM);
-    for (uint32_t i = 0; i < a->count; i++) a->workers[i] = (worker){ .pipes = { -1, -1 }, .reported = true };
-    for (uint32_t i = 0; i < a->count; i++)
+    for (uint32_t i = 0; i < a->order.count; i++) a->workers[i] = (worker){ .pipes = { -1, -1 }, .reported = true };
+    for (uint32_t i = 0; i < a->order.count; i++)
         if (!start_worker(a, i)) {
             fail(a, "cannot start a process", errno);
-            a->grace = 0;
+            a->order.grace = 0;
             stop(a);
             break;
         }
@@ -384,7 +334,7 @@ int run_agent(void)
         sigaction(signals[i], &(struct sigaction){ .sa_handler = on_signal }, NULL);
     }
     signal(SIGPIPE, SIG_IGN);
-    a->grace = 5;
+    a->order.grace = 5;
 
     char hello[64];
     const int length = snprintf(hello, sizeof(hello), "%s%c%u", rf_version_string(), '\0', free_port());
@@ -394,8 +344,7 @@ int run_agent(void)
     if (started) serve(a, &unblocked);
     remove_key(a);
     const bool ok = started && !a->orphaned;
-    if (a->key) explicit_bzero(a->key, strlen(a->key));
-    free(a->start);
+    order_free(&a->order);
     free(a->workers);
     wire_free(&a->reader);
     free(a);

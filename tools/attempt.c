@@ -78,6 +78,9 @@ static void set_cause(attempt *t, int status, const char *format, ...)
     va_start(list, format);
     vsnprintf(t->result->cause, sizeof(t->result->cause), format, list);
     va_end(list);
+    /* Hosts and workers have had a say in it: one line that a terminal shows as it is. */
+    for (char *c = t->result->cause; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
     t->result->status = status;
 }
 
@@ -172,31 +175,29 @@ static void launch(attempt *t)
     stop(t);
 }
 
-static void hello(attempt *t, agent_link *l, const wire_frame *f)
+static bool hello(attempt *t, agent_link *l, const wire_frame *f)
 {
-    const size_t length = strnlen(f->data, f->length);
-    if (strcmp(f->data, rf_version_string()) != 0 || length >= f->length) {
+    const char *version;
+    if (!wire_hello(f, &version, &l->port)) return false;
+    if (strcmp(version, rf_version_string()) != 0) {
         l->failed = true;
         t->has_cause = true;
         set_cause(t, EXIT_FAILURE, "host %s has ringfire %.40s, this is %s; install the same version",
-                  host_of(t, l)->name, f->data, rf_version_string());
+                  host_of(t, l)->name, version, rf_version_string());
         stop(t);
-        return;
+        return true;
     }
-    l->port = (uint16_t)strtoul(f->data + length + 1, NULL, 10);
     l->ready = true;
     for (uint32_t i = 0; i < t->num_links; i++)
-        if (!t->links[i].ready) return;
+        if (!t->links[i].ready) return true;
     if (!t->stopping && !t->launched) launch(t);
+    return true;
 }
 
 /* False when the other side is no agent of this job. */
 static bool take_frame(attempt *t, agent_link *l, const wire_frame *f)
 {
-    if (f->type == WIRE_HELLO) {
-        hello(t, l, f);
-        return true;
-    }
+    if (f->type == WIRE_HELLO) return hello(t, l, f);
     if (f->type == WIRE_ERROR) {
         l->failed = true;
         t->all_ok = false;
@@ -211,12 +212,13 @@ static bool take_frame(attempt *t, agent_link *l, const wire_frame *f)
         return false;
     worker *w = &t->workers[f->rank];
     bool written = true;
+    uint32_t status;
     if (f->type == WIRE_STDOUT)
         written = output_feed(&w->out, f->data, f->length);
     else if (f->type == WIRE_STDERR)
         written = output_feed(&w->err, f->data, f->length);
-    else if (f->type == WIRE_EXIT)
-        worker_ended(t, f->rank, atoi(f->data));
+    else if (f->type == WIRE_EXIT && wire_number(f, UINT16_MAX, &status)) /* as wait() gives it */
+        worker_ended(t, f->rank, (int)status);
     else
         return false;
     if (!written && !t->stopping) {

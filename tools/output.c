@@ -51,6 +51,7 @@ static bool put_line(output_lines *o, const char *text, size_t length)
 
 static bool keep(output_lines *o, const char *data, size_t length)
 {
+    if (length == 0) return true;
     if (o->used + length > o->capacity) {
         char *grown = realloc(o->line, o->used + length + 256);
         if (!grown) return false;
