@@ -1,34 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a job settle when a strategy is created: whose replicas are which, and what all can live with. */
+/* What the workers of a job settle when a strategy is created (whose replicas are which, and what all can live with),
+ * and what they check of each other later. */
 #include <math.h>
 #include <string.h>
 
 #include "base/platform.h"
-#include "replica/internal.h"
+#include "replica/agree.h"
 
 #define VARIABLE_ALIGNMENT 256 /* bytes, at least: whole cache lines and vectors on every device */
+#define MAX_ALIGNMENT (UINT64_C(1) << 20) /* of a device's buffers, bytes; Vulkan allows them 256 */
 #define DEFAULT_CHECK_INTERVAL 100
 
-/* Must be the same everywhere. */
-typedef struct settings {
-    uint32_t num_local; /* this may differ */
-    uint32_t update_mode;
-    uint32_t check_interval;
-    uint32_t overlap;
-    uint32_t balance;
-    uint64_t bucket_elements;
-} settings;
-
-/* Of one replica. */
-typedef struct offer {
-    rf_replica_identity identity;
-    uint64_t alignment, range; /* bytes */
-    double share;
-    uint32_t has_share;
-} offer;
-
-static rf_result check_settings(const rf_world *w, const settings *all)
+/* From elsewhere, for messages of one line. */
+static void make_text(char *text, size_t size)
 {
+    text[size - 1] = '\0';
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+}
+
+/* ---- strategies ---- */
+
+rf_result rf_agree_settings(rf_world *w, const rf_settings *all)
+{
+    for (uint32_t r = 0; r < w->size; r++)
+        RF_REQUIRE(all[r].num_local >= 1 && all[r].num_local <= RF_MAX_LOCAL_REPLICAS,
+                   "rank %u has %u replicas; a worker has 1 to %d", r, all[r].num_local, RF_MAX_LOCAL_REPLICAS);
     for (uint32_t r = 1; r < w->size; r++) {
         RF_REQUIRE(all[r].update_mode == all[0].update_mode,
                    "rank 0 and rank %u have different update modes (%u and %u); start all workers with the same", r,
@@ -50,6 +47,8 @@ static rf_result check_settings(const rf_world *w, const settings *all)
                    "same",
                    r, all[0].check_interval, all[r].check_interval);
     }
+    w->first[0] = 0;
+    for (uint32_t r = 0; r < w->size; r++) w->first[r + 1] = w->first[r] + all[r].num_local;
     return RF_OK;
 }
 
@@ -60,7 +59,7 @@ static rf_result number_replicas(rf_strategy *s, const rf_mirrored_params *p)
     s->bucket_elements = rf_div_up(p->bucket_bytes, sizeof(float));
     s->overlap = !p->no_overlap && !(rf_env("RINGFIRE_OVERLAP") && strcmp(rf_env("RINGFIRE_OVERLAP"), "0") == 0);
     s->check_interval = p->check_interval ? p->check_interval : DEFAULT_CHECK_INTERVAL;
-    settings mine, *all = RF_NEW_ARRAY(settings, w->size);
+    rf_settings mine, *all = RF_NEW_ARRAY(rf_settings, w->size);
     if (!all) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memset(&mine, 0, sizeof(mine)); /* padding travels too */
     mine.num_local = s->num_local;
@@ -70,8 +69,7 @@ static rf_result number_replicas(rf_strategy *s, const rf_mirrored_params *p)
     mine.balance = (uint32_t)p->balance;
     mine.bucket_elements = s->bucket_elements;
     rf_result r = rf_world_gather(w, "settings of the strategy", &mine, all, sizeof(mine));
-    if (r >= 0) r = check_settings(w, all);
-    for (uint32_t k = 0; r >= 0 && k < w->size; k++) w->first[k + 1] = w->first[k] + all[k].num_local;
+    if (r >= 0) r = rf_agree_settings(w, all);
     rf_free(all);
     RF_TRY(r);
     s->first = w->first[w->rank];
@@ -79,12 +77,12 @@ static rf_result number_replicas(rf_strategy *s, const rf_mirrored_params *p)
     return RF_OK;
 }
 
-static void make_offers(const rf_strategy *s, const rf_mirrored_params *p, offer *offers)
+static void make_offers(const rf_strategy *s, const rf_mirrored_params *p, rf_offer *offers)
 {
     for (uint32_t r = 0; r < s->num_local; r++) {
         const rf_device_info *info = rf_gpu_info(s->replicas[r].device);
         const rf_device_caps *caps = rf_gpu_caps(s->replicas[r].device);
-        offer *o = &offers[r];
+        rf_offer *o = &offers[r];
         memcpy(o->identity.name, info->name, sizeof(o->identity.name));
         memcpy(o->identity.driver_name, info->driver_name, sizeof(o->identity.driver_name));
         o->identity.driver_version = info->driver_version;
@@ -95,24 +93,16 @@ static void make_offers(const rf_strategy *s, const rf_mirrored_params *p, offer
     }
 }
 
-static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
-{
-    while (b) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* What all replicas can live with: layouts are the same everywhere. */
-static rf_result agree_on_limits(rf_strategy *s, const offer *offers)
+static rf_result agree_on_limits(rf_strategy *s, const rf_offer *offers)
 {
     uint64_t alignment = VARIABLE_ALIGNMENT, range = UINT64_MAX;
     for (uint32_t r = 0; r < s->num_replicas; r++) {
-        RF_REQUIRE(offers[r].alignment > 0, "replica %u of rank %u has no buffer alignment", r,
-                   rf_world_rank_of(&s->world, r));
-        alignment = alignment / greatest_common_divisor(alignment, offers[r].alignment) * offers[r].alignment;
+        const uint64_t wanted = offers[r].alignment;
+        RF_REQUIRE(wanted > 0 && wanted <= MAX_ALIGNMENT && (wanted & (wanted - 1)) == 0,
+                   "replica %u of rank %u has a buffer alignment of %llu", r, rf_world_rank_of(&s->world, r),
+                   (unsigned long long)wanted);
+        if (wanted > alignment) alignment = wanted;
         if (offers[r].range < range) range = offers[r].range;
     }
     s->alignment = alignment / sizeof(float);
@@ -122,7 +112,7 @@ static rf_result agree_on_limits(rf_strategy *s, const offer *offers)
 }
 
 /* A worker without shares of its own gives each of its replicas 1. */
-static rf_result agree_on_shares(rf_strategy *s, const offer *offers)
+static rf_result agree_on_shares(rf_strategy *s, const rf_offer *offers)
 {
     bool any = false;
     double total = 0;
@@ -156,13 +146,12 @@ static rf_result check_same_driver(const rf_strategy *s)
     return RF_OK;
 }
 
-static rf_result take_offers(rf_strategy *s, offer *offers)
+rf_result rf_agree_offers(rf_strategy *s, const rf_offer *offers)
 {
     for (uint32_t r = 0; r < s->num_replicas; r++) {
         s->identities[r] = offers[r].identity;
-        /* They come from elsewhere: always terminated. */
-        s->identities[r].name[sizeof(s->identities[r].name) - 1] = '\0';
-        s->identities[r].driver_name[sizeof(s->identities[r].driver_name) - 1] = '\0';
+        make_text(s->identities[r].name, sizeof(s->identities[r].name));
+        make_text(s->identities[r].driver_name, sizeof(s->identities[r].driver_name));
     }
     RF_TRY(agree_on_limits(s, offers));
     RF_TRY(agree_on_shares(s, offers));
@@ -173,15 +162,72 @@ rf_result rf_strategy_agree(rf_strategy *s, const rf_mirrored_params *p)
 {
     RF_TRY(number_replicas(s, p));
     s->identities = RF_NEW_ARRAY(rf_replica_identity, s->num_replicas);
-    offer *mine = RF_NEW_ARRAY(offer, s->num_local), *all = RF_NEW_ARRAY(offer, s->num_replicas);
+    rf_offer *mine = RF_NEW_ARRAY(rf_offer, s->num_local), *all = RF_NEW_ARRAY(rf_offer, s->num_replicas);
     rf_result r = s->identities && mine && all ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) {
         make_offers(s, p, mine);
-        r = rf_world_gather_replicas(&s->world, "devices of the strategy", mine, all, sizeof(offer));
+        r = rf_world_gather_replicas(&s->world, "devices of the strategy", mine, all, sizeof(rf_offer));
     }
-    if (r >= 0) r = take_offers(s, all);
+    if (r >= 0) r = rf_agree_offers(s, all);
     if (r >= 0) r = rf_strategy_stick_if_alone(s, rf_balancing_create(s, p->balance));
     rf_free(mine);
     rf_free(all);
     return r;
+}
+
+/* ---- steps ---- */
+
+static rf_result check_same_step(const rf_world *w, rf_step_report *all)
+{
+    for (uint32_t r = 0; r < w->size; r++) make_text(all[r].function, sizeof(all[r].function));
+    for (uint32_t r = 1; r < w->size; r++) {
+        RF_REQUIRE(
+            strcmp(all[r].function, all[0].function) == 0 && all[r].number == all[0].number &&
+                all[r].examples == all[0].examples,
+            "rank 0 runs '%s' (run %llu, %llu examples) but rank %u '%s' (run %llu, %llu examples); every rank must "
+            "run the same functions with the same global batches",
+            all[0].function, (unsigned long long)all[0].number, (unsigned long long)all[0].examples, r, all[r].function,
+            (unsigned long long)all[r].number, (unsigned long long)all[r].examples);
+    }
+    return RF_OK;
+}
+
+/* The workers' rows are the whole batch, in order, without gaps: then it does not matter who holds how many. */
+static rf_result check_rows(const rf_world *w, const rf_step_report *all)
+{
+    uint64_t at = 0;
+    for (uint32_t r = 0; r < w->size; r++) {
+        RF_REQUIRE(all[r].first_row == at,
+                   "rank %u holds %llu rows of the batch from row %llu on, but the ranks before it end at row %llu; give "
+                   "all of them the same batch, or datasets of rf_strategy_distribute_dataset()",
+                   r, (unsigned long long)all[r].rows, (unsigned long long)all[r].first_row, (unsigned long long)at);
+        RF_REQUIRE(all[r].rows <= all[0].examples - at, "rank %u holds %llu rows of a batch of %llu from row %llu on", r,
+                   (unsigned long long)all[r].rows, (unsigned long long)all[0].examples, (unsigned long long)at);
+        at += all[r].rows;
+    }
+    RF_REQUIRE(at == all[0].examples, "all ranks together hold %llu rows of a batch of %llu", (unsigned long long)at,
+               (unsigned long long)all[0].examples);
+    return RF_OK;
+}
+
+rf_result rf_agree_step(const rf_world *w, rf_step_report *all)
+{
+    RF_TRY(check_same_step(w, all));
+    return check_rows(w, all);
+}
+
+/* ---- values that are gathered ---- */
+
+rf_result rf_agree_rows(const rf_world *w, const char *name, uint64_t row, uint64_t *rows, uint64_t *total)
+{
+    const uint64_t most = row > 0 ? SIZE_MAX / row : SIZE_MAX;
+    *total = 0;
+    for (uint32_t r = 0; r < w->size; r++) {
+        RF_REQUIRE(rows[r] <= most - *total && rows[r] <= INT64_MAX - *total,
+                   "'%s' has %llu rows of %llu bytes on rank %u, which together are more than any memory holds", name,
+                   (unsigned long long)rows[r], (unsigned long long)row, r);
+        *total += rows[r];
+        rows[r] *= row;
+    }
+    return RF_OK;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "replica/internal.h"
+#include "replica/agree.h"
 
 /* ---- values ---- */
 
@@ -196,12 +196,10 @@ static rf_result join_workers(rf_strategy *s, const char *name, const rf_array *
     out->data = NULL;
     out->shape.dim[0] = 1;
     const uint64_t row = rf_tensor_bytes(&(rf_tensor_desc){ out->dtype, out->shape });
-    out->shape.dim[0] = 0;
-    for (uint32_t r = 0; r < s->world.size; r++) {
-        out->shape.dim[0] += (int64_t)sizes[r];
-        sizes[r] *= row;
-    }
-    void *data = rf_calloc((size_t)out->shape.dim[0], (size_t)row);
+    uint64_t total;
+    RF_TRY(rf_agree_rows(&s->world, name, row, sizes, &total));
+    out->shape.dim[0] = (int64_t)total;
+    void *data = rf_calloc((size_t)total, (size_t)row);
     if (!data) return rf_strategy_stick(s, RF_ERROR_OUT_OF_HOST_MEMORY);
     const rf_result r = rf_world_gather_bytes(&s->world, name, mine->data, data, sizes);
     if (r < 0)

@@ -8,21 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "replica/internal.h"
-
-typedef struct report {
-    uint64_t number, examples, first_row, rows;
-    int32_t result;
-    uint32_t stop;
-    char function[48];
-} report;
+#include "replica/agree.h"
 
 /* ---- the sad case ---- */
 
 #define MESSAGE_SIZE 400
 
 /* The failure of the first rank that has one, in its words. */
-static rf_result share_failure(rf_strategy *s, const report *all, rf_result prepared)
+static rf_result share_failure(rf_strategy *s, const rf_step_report *all, rf_result prepared)
 {
     rf_world *w = &s->world;
     uint32_t culprit = 0;
@@ -39,44 +32,13 @@ static rf_result share_failure(rf_strategy *s, const report *all, rf_result prep
     return RF_FAIL(rf_error_code(all[culprit].result), "rank %u could not prepare the step: %s", culprit, message);
 }
 
-static rf_result check_same_step(const rf_world *w, report *all)
-{
-    for (uint32_t r = 0; r < w->size; r++) all[r].function[sizeof(all[r].function) - 1] = '\0';
-    for (uint32_t r = 1; r < w->size; r++) {
-        RF_REQUIRE(
-            strcmp(all[r].function, all[0].function) == 0 && all[r].number == all[0].number &&
-                all[r].examples == all[0].examples,
-            "rank 0 runs '%s' (run %llu, %llu examples) but rank %u '%s' (run %llu, %llu examples); every rank must "
-            "run the same functions with the same global batches",
-            all[0].function, (unsigned long long)all[0].number, (unsigned long long)all[0].examples, r, all[r].function,
-            (unsigned long long)all[r].number, (unsigned long long)all[r].examples);
-    }
-    return RF_OK;
-}
-
-/* The workers' rows are the whole batch, in order, without gaps: then it does not matter who holds how many. */
-static rf_result check_rows(const rf_world *w, const report *all)
-{
-    uint64_t at = 0;
-    for (uint32_t r = 0; r < w->size; r++) {
-        RF_REQUIRE(all[r].first_row == at,
-                   "rank %u holds %llu rows of the batch from row %llu on, but the ranks before it end at row %llu; give "
-                   "all of them the same batch, or datasets of rf_strategy_distribute_dataset()",
-                   r, (unsigned long long)all[r].rows, (unsigned long long)all[r].first_row, (unsigned long long)at);
-        at += all[r].rows;
-    }
-    RF_REQUIRE(at == all[0].examples, "all ranks together hold %llu rows of a batch of %llu", (unsigned long long)at,
-               (unsigned long long)all[0].examples);
-    return RF_OK;
-}
-
 /* ---- the exchange ---- */
 
 /* A report and behind it, where shares follow what is measured, the news of the worker's replicas. */
 typedef struct mail {
     size_t news_size; /* of a replica; 0: none */
     unsigned char *mine, *all;
-    report *reports;       /* [world size] */
+    rf_step_report *reports;       /* [world size] */
     rf_replica_news *news; /* [num_replicas] */
 } mail;
 
@@ -84,9 +46,9 @@ static rf_result mail_create(const rf_strategy *s, mail *m)
 {
     const size_t news = s->balancing.automatic ? sizeof(rf_replica_news) : 0, size = s->world.size;
     *m = (mail){ .news_size = news };
-    m->mine = RF_NEW_ARRAY(unsigned char, sizeof(report) + s->num_local * news);
-    m->all = RF_NEW_ARRAY(unsigned char, size * sizeof(report) + s->num_replicas * news);
-    m->reports = RF_NEW_ARRAY(report, size);
+    m->mine = RF_NEW_ARRAY(unsigned char, sizeof(rf_step_report) + s->num_local * news);
+    m->all = RF_NEW_ARRAY(unsigned char, size * sizeof(rf_step_report) + s->num_replicas * news);
+    m->reports = RF_NEW_ARRAY(rf_step_report, size);
     m->news = RF_NEW_ARRAY(rf_replica_news, s->num_replicas);
     return m->mine && m->all && m->reports && m->news ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -99,19 +61,19 @@ static void mail_free(mail *m)
     rf_free(m->news);
 }
 
-static rf_result send_and_receive(rf_strategy *s, const report *mine, mail *m)
+static rf_result send_and_receive(rf_strategy *s, const rf_step_report *mine, mail *m)
 {
     rf_world *w = &s->world;
     memcpy(m->mine, mine, sizeof(*mine));
     if (m->news_size > 0) memcpy(m->mine + sizeof(*mine), s->balancing.news, s->num_local * m->news_size);
     for (uint32_t r = 0; r < w->size; r++)
-        w->counts[r] = sizeof(report) + (w->first[r + 1] - w->first[r]) * m->news_size;
+        w->counts[r] = sizeof(rf_step_report) + (w->first[r + 1] - w->first[r]) * m->news_size;
     RF_TRY(rf_world_gather_bytes(w, "report before a step", m->mine, m->all, w->counts));
     const unsigned char *from = m->all;
     for (uint32_t r = 0; r < w->size; from += w->counts[r++]) {
-        memcpy(&m->reports[r], from, sizeof(report));
+        memcpy(&m->reports[r], from, sizeof(rf_step_report));
         if (m->news_size > 0)
-            memcpy(&m->news[w->first[r]], from + sizeof(report), w->counts[r] - sizeof(report));
+            memcpy(&m->news[w->first[r]], from + sizeof(rf_step_report), w->counts[r] - sizeof(rf_step_report));
     }
     return RF_OK;
 }
@@ -121,13 +83,12 @@ static rf_result compare(rf_strategy *s, const rf_step *step, mail *m, rf_result
     rf_world *w = &s->world;
     for (uint32_t r = 0; r < w->size; r++)
         if (m->reports[r].result < 0) return share_failure(s, m->reports, prepared);
-    RF_TRY(check_same_step(w, m->reports));
-    RF_TRY(check_rows(w, m->reports));
+    RF_TRY(rf_agree_step(w, m->reports));
     for (uint32_t r = 0; r < w->size; r++) rf_balancing_spread(s, r, m->reports[r].rows, step->counts);
     return RF_OK;
 }
 
-static rf_result exchange(rf_strategy *s, rf_step *step, const report *mine, mail *m, rf_result prepared)
+static rf_result exchange(rf_strategy *s, rf_step *step, const rf_step_report *mine, mail *m, rf_result prepared)
 {
     rf_error_record failure = { 0 };
     if (prepared < 0) rf_error_save(&failure);
@@ -150,7 +111,7 @@ rf_result rf_strategy_report(rf_strategy *s, rf_step *step, rf_result prepared)
         rf_balancing_hear(s, s->balancing.news, &step->again);
         return prepared;
     }
-    report mine;
+    rf_step_report mine;
     memset(&mine, 0, sizeof(mine));
     mine.number = step->number;
     mine.examples = step->examples;

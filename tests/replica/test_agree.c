@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is taken of what other workers say of themselves, and what is refused. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "replica/agree.h"
+
+enum { WORKERS = 3 };
+static uint32_t first[WORKERS + 1] = { 0, 1, 2, 3 };
+static uint64_t counts[WORKERS];
+static rf_world world = { .size = WORKERS, .first = first, .counts = counts };
+
+static void expect_refused(rf_result r, const char *part)
+{
+    assert_int_equal(r, RF_ERROR_INVALID_ARGUMENT);
+    if (!strstr(rf_error_message(), part)) fail_msg("%s", rf_error_message());
+}
+
+/* ---- settings ---- */
+
+static void test_settings(void **state)
+{
+    (void)state;
+    const rf_settings good[WORKERS] = { { 1, 0, 100, 1, 0, 7 }, { 2, 0, 100, 1, 0, 7 }, { 3, 0, 100, 1, 0, 7 } };
+    rf_settings all[WORKERS];
+    uint32_t numbers[WORKERS + 1] = { 9, 9, 9, 9 };
+    rf_world w = world;
+    w.first = numbers;
+    assert_int_equal(rf_agree_settings(&w, good), RF_OK);
+    const uint32_t expected[] = { 0, 1, 3, 6 };
+    assert_memory_equal(numbers, expected, sizeof(expected));
+    static const uint32_t wrong[] = { 0, RF_MAX_LOCAL_REPLICAS + 1, UINT32_MAX };
+    for (int i = 0; i < 3; i++) {
+        memcpy(all, good, sizeof(all));
+        all[1].num_local = wrong[i];
+        expect_refused(rf_agree_settings(&w, all), "rank 1 has");
+    }
+    memcpy(all, good, sizeof(all));
+    all[2].bucket_elements = 8;
+    expect_refused(rf_agree_settings(&w, all), "bucket_bytes (28 and 32)");
+    memcpy(all, good, sizeof(all));
+    all[1].overlap = 0;
+    expect_refused(rf_agree_settings(&w, all), "rank 1 exchanges gradients after");
+}
+
+/* ---- offers ---- */
+
+static rf_offer offer(uint64_t alignment, uint64_t range, double share)
+{
+    return (rf_offer){
+        .identity = { "device", "driver", 1 }, .alignment = alignment, .range = range, .share = share, .has_share = 1
+    };
+}
+
+static rf_result agree(const rf_offer *all, rf_strategy *s)
+{
+    static rf_replica_identity identities[WORKERS];
+    *s = (rf_strategy){ .world = world, .num_replicas = WORKERS, .identities = identities };
+    const rf_result r = rf_agree_offers(s, all);
+    rf_free(s->shares);
+    return r;
+}
+
+static void test_offers(void **state)
+{
+    (void)state;
+    rf_strategy s;
+    rf_offer all[WORKERS] = { offer(64, 1 << 27, 1), offer(1024, 5000, 2), offer(16, UINT64_MAX, 0) };
+    assert_int_equal(agree(all, &s), RF_OK);
+    assert_int_equal(s.alignment, 1024 / sizeof(float));
+    assert_int_equal(s.max_piece, 4096 / sizeof(float));
+    static const uint64_t alignments[] = { 0, 3, 96, UINT64_C(1) << 21, UINT64_C(1) << 63, UINT64_MAX };
+    for (int i = 0; i < 6; i++) {
+        all[2].alignment = alignments[i];
+        expect_refused(agree(all, &s), "replica 2 of rank 2 has a buffer alignment");
+    }
+    all[2].alignment = 64;
+    static const double shares[] = { -1, INFINITY, NAN };
+    for (int i = 0; i < 3; i++) {
+        all[2].share = shares[i];
+        expect_refused(agree(all, &s), "share 2 is not");
+    }
+    all[0].share = all[1].share = all[2].share = 0;
+    expect_refused(agree(all, &s), "nothing to divide by");
+    all[0].share = all[1].share = 1.7e308; /* each is finite */
+    expect_refused(agree(all, &s), "nothing to divide by");
+    all[0].share = all[1].share = 1;
+    memset(all[1].identity.name, '\n', sizeof(all[1].identity.name));
+    assert_int_equal(agree(all, &s), RF_OK);
+    assert_int_equal(strlen(s.identities[1].name), sizeof(s.identities[1].name) - 1);
+    assert_int_equal(s.identities[1].name[0], '?');
+}
+
+/* ---- steps ---- */
+
+static void test_steps(void **state)
+{
+    (void)state;
+    const rf_step_report good[WORKERS] = { { 4, 32, 0, 8, 0, 0, "step" },
+                                           { 4, 32, 8, 0, 0, 0, "step" },
+                                           { 4, 32, 8, 24, 0, 0, "step" } };
+    rf_step_report all[WORKERS];
+    memcpy(all, good, sizeof(all));
+    assert_int_equal(rf_agree_step(&world, all), RF_OK);
+    all[2].first_row = 9;
+    expect_refused(rf_agree_step(&world, all), "rank 2 holds 24 rows of the batch from row 9 on");
+    memcpy(all, good, sizeof(all));
+    all[2].rows = 23;
+    expect_refused(rf_agree_step(&world, all), "hold 31 rows of a batch of 32");
+    all[2].rows = 25;
+    expect_refused(rf_agree_step(&world, all), "rank 2 holds 25 rows");
+    /* Around the end of the numbers and back. */
+    all[0].rows = 40;
+    all[1] = (rf_step_report){ 4, 32, 40, UINT64_MAX - 15, 0, 0, "step" };
+    all[2] = (rf_step_report){ 4, 32, 24, 8, 0, 0, "step" };
+    expect_refused(rf_agree_step(&world, all), "rank 0 holds 40 rows");
+    memcpy(all, good, sizeof(all));
+    memset(all[1].function, '\n', sizeof(all[1].function));
+    expect_refused(rf_agree_step(&world, all), "but rank 1 '??");
+    memcpy(all, good, sizeof(all));
+    all[2].number = 5;
+    expect_refused(rf_agree_step(&world, all), "run 5");
+}
+
+/* ---- rows ---- */
+
+static void test_rows(void **state)
+{
+    (void)state;
+    uint64_t total = 0, rows[WORKERS] = { 3, 0, 5 };
+    assert_int_equal(rf_agree_rows(&world, "logits", 40, rows, &total), RF_OK);
+    assert_true(total == 8 && rows[0] == 120 && rows[1] == 0 && rows[2] == 200);
+    uint64_t around[WORKERS] = { UINT64_MAX - 4, 10, 2 }; /* adds up to 7 */
+    expect_refused(rf_agree_rows(&world, "logits", 40, around, &total), "rank 0");
+    uint64_t product[WORKERS] = { 2, UINT64_C(1) << 60, 1 };
+    expect_refused(rf_agree_rows(&world, "logits", 16, product, &total), "rank 1");
+    uint64_t empty[WORKERS] = { 1, UINT64_C(1) << 63, 1 };
+    expect_refused(rf_agree_rows(&world, "logits", 0, empty, &total), "rank 1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_settings), cmocka_unit_test(test_offers),
+                                        cmocka_unit_test(test_steps), cmocka_unit_test(test_rows) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
