@@ -114,12 +114,9 @@ static rf_result receive_values(rf_ps_client *c, uint32_t server)
     do {
         rf_ps_message m;
         RF_TRY(receive(c, c->servers[server], RF_PS_VALUES, &m));
-        const uint64_t length = m.payload_size / sizeof(float);
-        if (m.offset != have || length > count - have || (length == 0 && count > 0))
+        if (!rf_ps_message_take(&m, c->scratch, count, &have))
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent parameters that do not fit", c->servers[server]->name);
-        if (length > 0) memcpy(c->scratch + have, m.payload, m.payload_size);
         c->versions[server] = m.version;
-        have += length;
     } while (have < count);
     return RF_OK;
 }

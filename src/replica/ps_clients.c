@@ -51,14 +51,12 @@ static rf_result answer_pull(client *c)
 
 static rf_result take_push(client *c, const rf_ps_message *m)
 {
-    const uint64_t count = c->all->shard->count, length = m->payload_size / sizeof(float);
-    RF_REQUIRE(m->offset == c->received && length <= count - c->received && (length > 0 || count == 0),
-               "gradients %llu to %llu have come, but those from %llu on are missing, of %llu",
-               (unsigned long long)m->offset, (unsigned long long)(m->offset + length), (unsigned long long)c->received,
-               (unsigned long long)count);
+    const uint64_t count = c->all->shard->count;
     RF_TRY(provide(c, &c->gradient));
-    if (length > 0) memcpy(c->gradient + c->received, m->payload, m->payload_size);
-    c->received += length;
+    RF_REQUIRE(rf_ps_message_take(m, c->gradient, count, &c->received),
+               "%zu bytes of gradients from %llu on have come, but those from %llu on are missing, of %llu",
+               m->payload_size, (unsigned long long)m->offset, (unsigned long long)c->received,
+               (unsigned long long)count);
     if (c->received < count) return RF_OK;
     c->received = 0;
     rf_ps_message done = { .type = RF_PS_PUSHED };

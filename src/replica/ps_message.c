@@ -108,3 +108,12 @@ rf_result rf_ps_message_decode(uint16_t type, const void *body, size_t size, rf_
     out->payload_size = size;
     return RF_OK;
 }
+
+bool rf_ps_message_take(const rf_ps_message *m, float *array, uint64_t count, uint64_t *have)
+{
+    const uint64_t length = m->payload_size / sizeof(float);
+    if (m->offset != *have || length > count - *have || (length == 0 && count > 0)) return false;
+    if (length > 0) memcpy(array + *have, m->payload, m->payload_size);
+    *have += length;
+    return true;
+}

@@ -14,7 +14,8 @@ void rf_ps_plan_free(rf_ps_plan *plan)
 
 static rf_result cut(uint32_t variable, uint64_t count, uint64_t max_elements, rf_ps_plan *plan)
 {
-    const uint64_t parts = rf_div_up(count, max_elements), base = count / parts, longer = count % parts;
+    /* Not rf_div_up(): the chief says what max_elements is, up to the largest number there is. */
+    const uint64_t parts = (count - 1) / max_elements + 1, base = count / parts, longer = count % parts;
     uint64_t begin = 0;
     for (uint64_t p = 0; p < parts; p++) {
         const uint64_t length = base + (p < longer);

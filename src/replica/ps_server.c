@@ -65,11 +65,8 @@ static rf_result receive_values(server *s)
         if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s sends no parameters", s->chief->name);
         RF_TRY(r);
         if (m.type != RF_PS_VALUES) return unexpected(s, &m);
-        const uint64_t length = m.payload_size / sizeof(float);
-        if (m.offset != have || length > shard->count - have || (length == 0 && shard->count > 0))
+        if (!rf_ps_message_take(&m, shard->values, shard->count, &have))
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent parameters that do not fit", s->chief->name);
-        if (length > 0) memcpy(shard->values + have, m.payload, m.payload_size);
-        have += length;
     } while (have < shard->count);
     return RF_OK;
 }

@@ -118,6 +118,8 @@ static rf_result commit_locked(rf_ps_shard *s, uint64_t step, uint64_t count)
     for (uint64_t p = 0; s->store && p < count; p++) {
         RF_REQUIRE(s->parts[p].present, "part %llu of step %llu is missing", (unsigned long long)p,
                    (unsigned long long)step);
+        RF_REQUIRE(s->parts[p].examples <= UINT64_MAX - examples, "part %llu of step %llu has %llu examples",
+                   (unsigned long long)p, (unsigned long long)step, (unsigned long long)s->parts[p].examples);
         examples += s->parts[p].examples;
     }
     if (s->store) {

@@ -228,6 +228,48 @@ static void check_optimizer(const rf_optimizer_params *params)
     assert_int_equal(rf_ps_optimizer_decode(bytes, size, &got, &schedule), RF_ERROR_CORRUPT_DATA);
 }
 
+/* A piece may be as long as the largest number there is: that is what a chief may say. */
+static void longest_pieces(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = { 1, 700, 64 }, most[] = { 700, UINT64_MAX - 1, UINT64_MAX };
+    for (int i = 0; i < 3; i++) {
+        rf_ps_plan plan;
+        assert_int_equal(rf_ps_plan_make(counts, 3, 2, most[i], &plan), RF_OK);
+        assert_int_equal(plan.count, 3);
+        assert_int_equal(plan.total, 765);
+        rf_ps_plan_free(&plan);
+    }
+}
+
+/* An array in several messages: in order, all of it, no more. */
+static void pieces_are_taken(void **state)
+{
+    (void)state;
+    static const float values[] = { 1, 2, 3, 4 };
+    float array[3] = { 0 };
+    uint64_t have = 0;
+    rf_ps_message m = { .type = RF_PS_VALUES, .payload = values, .payload_size = 2 * sizeof(float) };
+    assert_true(rf_ps_message_take(&m, array, 3, &have));
+    assert_false(rf_ps_message_take(&m, array, 3, &have)); /* again */
+    m.offset = 3;
+    assert_false(rf_ps_message_take(&m, array, 3, &have)); /* a gap */
+    m.offset = UINT64_MAX;
+    assert_false(rf_ps_message_take(&m, array, 3, &have));
+    m.offset = 2;
+    assert_false(rf_ps_message_take(&m, array, 3, &have)); /* too many */
+    m.payload_size = 0;
+    assert_false(rf_ps_message_take(&m, array, 3, &have)); /* none */
+    m.payload = values + 2;
+    m.payload_size = sizeof(float);
+    assert_true(rf_ps_message_take(&m, array, 3, &have));
+    assert_int_equal(have, 3);
+    assert_memory_equal(array, values, sizeof(array));
+    have = 0;
+    const rf_ps_message none = { .type = RF_PS_VALUES };
+    assert_true(rf_ps_message_take(&none, array, 0, &have)); /* a server without parameters */
+}
+
 static void optimizers_travel(void **state)
 {
     (void)state;
@@ -257,7 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_plan),        cmocka_unit_test(whole_variables), cmocka_unit_test(random_plans),
         cmocka_unit_test(plan_refusals),     cmocka_unit_test(messages_travel), cmocka_unit_test(garbage_is_refused),
-        cmocka_unit_test(optimizers_travel),
+        cmocka_unit_test(optimizers_travel), cmocka_unit_test(longest_pieces),  cmocka_unit_test(pieces_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
