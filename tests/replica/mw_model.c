@@ -125,9 +125,9 @@ rf_result train_net(worker *w)
 
 void compare_jobs(const report *got, uint32_t num_workers, const report *want, double tolerance)
 {
+    double worst = 0;
     for (uint32_t r = 0; r < num_workers; r++) {
         assert_int_equal(got[r].steps, want->steps);
-        double worst = 0;
         for (uint32_t i = 0; i < want->steps; i++) {
             const double off = fabs(got[r].losses[i] - want->losses[i]) / fabs(want->losses[i]);
             if (!(off <= tolerance))
@@ -135,8 +135,8 @@ void compare_jobs(const report *got, uint32_t num_workers, const report *want, d
                          off);
             if (off > worst) worst = off;
         }
-        if (r == 0) print_message("%u workers, %u steps: losses within %.2g\n", num_workers, want->steps, worst);
         assert_true(fabs(got[r].numbers[0] - want->numbers[0]) <= 0.02);
         assert_true(got[r].hash == got[0].hash);
     }
+    print_message("%u workers, %u steps: losses within %.2g\n", num_workers, want->steps, worst);
 }

@@ -603,42 +603,86 @@ static void missing_device(void **state)
         fail_msg("%s", reports[0].message);
 }
 
-/* ---- the CNN of the examples ---- */
+/* ---- the CNN of the examples, for long (suite "soak", a test each) ---- */
 
+static void describe(const job_params *job, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "%u worker%s (", job->num_workers, job->num_workers > 1 ? "s" : "");
+    for (uint32_t r = 0; r < job->num_workers && used < size; r++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", r ? " | " : "", job->devices[r]);
+    if (used < size) snprintf(text + used, size - used, ")");
+}
+
+/* Fifty steps as one device alone, and as one process with all of the job's devices. */
 static void cnn(job_params job)
 {
-    check_training(
-        job,
-        &(training){ .cnn = true, .steps = 50, .batch = 16, .optimizer = adam, .checks = true, .tolerance = 1e-5 });
+    static report got[MAX_WORKERS], merged_got[MAX_WORKERS], alone_got[MAX_WORKERS];
+    const training t = { .cnn = true, .steps = 50, .batch = 16, .optimizer = adam, .checks = true, .tolerance = 1e-5 };
+    merged one;
+    char name[256];
+    describe(&job, name, sizeof(name));
+    print_message("%s: %u steps of the CNN, batch %u\n", name, t.steps, t.batch);
+    job.user = &t;
+    run_job(&job, train_net, got);
+    check_job(got, job.num_workers);
+    print_message("variables of all replicas the same after every step (%.0f s)\n", got[0].seconds);
+    const job_params alone = { .num_workers = 1, .devices = { LVP }, .user = &t };
+    run_job(&alone, train_net, alone_got);
+    check_job(alone_got, 1);
+    print_message("against one " LVP " alone: ");
+    compare_jobs(got, job.num_workers, alone_got, t.tolerance);
+    if (job.num_workers == 1) return;
+    merge(&job, &one);
+    run_job(&one.job, train_net, merged_got);
+    check_job(merged_got, 1);
+    print_message("against these devices in one process: ");
+    compare_jobs(got, job.num_workers, merged_got, t.tolerance);
 }
+
 static void cnn_one(void **state)
 {
     (void)state;
     cnn((job_params){ .num_workers = 1, .devices = { SWS } });
 }
-static void cnn_two(void **state)
+static void cnn_two_llvmpipe(void **state)
+{
+    (void)state;
+    cnn((job_params){ .num_workers = 2, .devices = { LVP, LVP } });
+}
+static void cnn_two_swiftshader(void **state)
+{
+    (void)state;
+    cnn((job_params){ .num_workers = 2, .devices = { SWS, SWS } });
+}
+static void cnn_two_both(void **state)
 {
     (void)state;
     cnn((job_params){ .num_workers = 2, .devices = { LVP, SWS } });
-    cnn((job_params){ .num_workers = 2, .devices = { LVP, LVP } });
-    cnn((job_params){ .num_workers = 2, .devices = { SWS, SWS } });
 }
-static void cnn_uneven(void **state)
+static void cnn_four_llvmpipe(void **state)
 {
     (void)state;
-    cnn((job_params){ .num_workers = 2, .devices = { LVP, SWS "," LVP }, .mirrored = { .bucket_bytes = 100000 } });
+    cnn((job_params){ .num_workers = 4, .devices = { LVP, LVP, LVP, LVP } });
+}
+static void cnn_four_swiftshader(void **state)
+{
+    (void)state;
+    cnn((job_params){ .num_workers = 4, .devices = { SWS, SWS, SWS, SWS } });
+}
+static void cnn_four_both(void **state)
+{
+    (void)state;
+    cnn((job_params){ .num_workers = 4, .devices = { LVP, SWS, LVP, SWS } });
 }
 static void cnn_three(void **state)
 {
     (void)state;
     cnn((job_params){ .num_workers = 3, .devices = { SWS, LVP, SWS } });
 }
-static void cnn_four(void **state)
+static void cnn_uneven(void **state)
 {
     (void)state;
-    cnn((job_params){ .num_workers = 4, .devices = { LVP, SWS, LVP, LVP } });
-    cnn((job_params){ .num_workers = 4, .devices = { LVP, LVP, LVP, LVP } });
-    cnn((job_params){ .num_workers = 4, .devices = { SWS, SWS, SWS, SWS } });
+    cnn((job_params){ .num_workers = 2, .devices = { LVP, SWS "," LVP }, .mirrored = { .bucket_bytes = 100000 } });
 }
 
 /* Different drivers for a thousand steps, compared after each. */
@@ -652,7 +696,11 @@ static void thousand_steps(void **state)
     assert_int_equal(reports[0].steps, MAX_STEPS);
     assert_true(reports[0].hash == reports[1].hash);
     assert_memory_equal(reports[0].losses, reports[1].losses, sizeof(reports[0].losses));
-    assert_true(reports[0].losses[MAX_STEPS - 1] < 0.5 * reports[0].losses[0]); /* or it trains nothing */
+    const double first = reports[0].losses[0], last = reports[0].losses[MAX_STEPS - 1];
+    print_message("2 workers (" LVP " | " SWS "), %u steps: variables the same after each, hash %016llx (%.0f s); loss "
+                  "%.4f, at the end %.4f\n",
+                  reports[0].steps, (unsigned long long)reports[0].hash, reports[0].seconds, first, last);
+    assert_true(last < 0.5 * first); /* or it trains nothing */
 }
 
 int main(int argc, char **argv)
@@ -670,9 +718,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(fit_on_two_workers),     cmocka_unit_test(odd_arithmetic_sharded),
         cmocka_unit_test(different_programs)
     };
-    const struct CMUnitTest cnns[] = { cmocka_unit_test(cnn_one),    cmocka_unit_test(cnn_two),
-                                       cmocka_unit_test(cnn_uneven), cmocka_unit_test(cnn_three),
-                                       cmocka_unit_test(cnn_four),   cmocka_unit_test(thousand_steps) };
+    const struct CMUnitTest cnns[] = {
+        cmocka_unit_test(cnn_one),       cmocka_unit_test(cnn_two_llvmpipe),  cmocka_unit_test(cnn_two_swiftshader),
+        cmocka_unit_test(cnn_two_both),  cmocka_unit_test(cnn_four_llvmpipe), cmocka_unit_test(cnn_four_swiftshader),
+        cmocka_unit_test(cnn_four_both), cmocka_unit_test(cnn_three),         cmocka_unit_test(cnn_uneven),
+        cmocka_unit_test(thousand_steps)
+    };
     const char *part = argc > 1 ? argv[1] : "training";
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     if (strcmp(part, "training") == 0) return cmocka_run_group_tests(together, NULL, NULL);
