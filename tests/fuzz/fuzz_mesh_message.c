@@ -58,10 +58,29 @@ static void failure(const uint8_t *data, size_t size)
     PROMISE(one.culprit == two.culprit && one.result == two.result && strcmp(one.reason, two.reason) == 0);
 }
 
+static void goodbye(const uint8_t *data, size_t size)
+{
+    uint64_t begun;
+    uint8_t again[RF_MESH_GOODBYE_BYTES];
+    if (rf_mesh_decode_goodbye(data, size, &begun) < 0) return;
+    rf_mesh_encode_goodbye(begun, again);
+    PROMISE(size == sizeof(again) && memcmp(again, data, size) == 0);
+}
+
+static void part(const uint8_t *data, size_t size)
+{
+    rf_mesh_part one;
+    uint8_t again[RF_MESH_PART_HEAD];
+    if (rf_mesh_decode_part(data, size, &one) < 0) return;
+    PROMISE(one.size <= RF_MESH_EXCHANGE_MAX && one.size + sizeof(again) == size);
+    rf_mesh_encode_part(one.serial, again);
+    PROMISE(memcmp(again, data, sizeof(again)) == 0 && (const uint8_t *)one.data == data + sizeof(again));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) return 0;
-    static void (*const messages[])(const uint8_t *, size_t) = { join, table, heartbeat, failure };
-    messages[data[0] % 4](data + 1, size - 1);
+    static void (*const messages[])(const uint8_t *, size_t) = { join, table, heartbeat, failure, goodbye, part };
+    messages[data[0] % 6](data + 1, size - 1);
     return 0;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of parameter-server clusters and the optimizer that one of them carries. The first byte chooses the type, 0
- * the optimizer. What is accepted must keep the decoder's promises, and encoding it again must give what decodes to the
- * same.
+ * Messages of parameter-server clusters, the optimizer that one of them carries and the plan that another makes. The
+ * first byte chooses the type, 0 the optimizer. What is accepted must keep the decoder's promises, and encoding it
+ * again must give what decodes to the same.
  */
 #include <string.h>
 
 #include "fuzz.h"
 #include "replica/ps_message.h"
 #include "replica/ps_optimizer.h"
+#include "replica/ps_plan.h"
 
 static void optimizer(const uint8_t *data, size_t size)
 {
@@ -25,6 +26,24 @@ static void optimizer(const uint8_t *data, size_t size)
     PROMISE(more_size == again_size && memcmp(again, more, again_size) == 0);
 }
 
+/* How a worker cuts its variables, as the chief says. */
+static void plan(uint64_t max_elements)
+{
+    static const uint64_t counts[] = { 1, 700, 64 };
+    rf_ps_plan p;
+    if (rf_ps_plan_make(counts, 3, 2, max_elements, &p) < 0) return;
+    PROMISE(p.total == 765 && p.server_counts[0] + p.server_counts[1] == p.total);
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < p.count; i++) {
+        const uint64_t length = p.items[i].range.end - p.items[i].range.begin;
+        PROMISE(length > 0 && length <= max_elements && p.items[i].from == at && p.items[i].server < 2);
+        PROMISE(p.items[i].offset + length <= p.server_counts[p.items[i].server]);
+        at += length;
+    }
+    PROMISE(at == p.total);
+    rf_ps_plan_free(&p);
+}
+
 static void message(uint16_t type, const uint8_t *data, size_t size)
 {
     rf_ps_message one, two;
@@ -37,6 +56,7 @@ static void message(uint16_t type, const uint8_t *data, size_t size)
     PROMISE(rf_ps_message_decode(type, head, head_size, &two) == RF_OK);
     PROMISE(two.payload_size == 0 && strcmp(one.text, two.text) == 0 && two.id == one.id && two.version == one.version);
     PROMISE(one.result == two.result);
+    if (type == RF_PS_WELCOME) plan(one.count);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -14,6 +14,22 @@ typedef struct seen {
     bool nonsense;
 } seen;
 
+/* What frames say: a number that is all there is, or nothing. */
+static void take_values(const wire_frame *f, seen *s)
+{
+    const char *version = NULL;
+    uint32_t number = 0;
+    uint16_t port = 0;
+    if (wire_number(f, UINT16_MAX, &number)) {
+        PROMISE(f->length > 0 && strspn(f->data, "0123456789") == f->length && number <= UINT16_MAX);
+        s->hash += number;
+    }
+    if (wire_hello(f, &version, &port)) {
+        PROMISE(version == f->data && strlen(version) + 1 < f->length);
+        s->hash += port;
+    }
+}
+
 static void take_frames(wire_reader *r, seen *s)
 {
     wire_frame f;
@@ -22,6 +38,7 @@ static void take_frames(wire_reader *r, seen *s)
         s->nonsense = got < 0;
         if (got < 0) continue;
         PROMISE(f.length <= WIRE_MAX_FRAME && f.data[f.length] == '\0');
+        take_values(&f, s);
         s->frames++;
         s->bytes += f.length;
         s->hash = (s->hash ^ f.type) * 31 + f.rank;

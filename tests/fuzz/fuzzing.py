@@ -33,7 +33,7 @@ ENVIRONMENT = {
 }
 LIMITS = ["-max_len=4096", "-rss_limit_mb=1024", "-timeout=10", "-print_final_stats=1"]
 # libFuzzer's weighing of its corpus takes most of the time where an execution goes through many branches often.
-OPTIONS = {"iterator_state": ["-entropic=0", "-max_len=64"], "job_key": ["-max_len=128"], "call_header": ["-max_len=128"]}
+OPTIONS = {"iterator_state": ["-entropic=0", "-max_len=64"], "job_key": ["-max_len=128"], "call_header": ["-max_len=160"]}
 EXECUTIONS = 50_000_000
 
 

@@ -142,15 +142,101 @@ def wire():
     seed("wire", "bytewise", b"\1" + b"\1ringfire \1ringfire agent\1" + talk)
     order = b"aprogram\0a--epochs\0sA=b\0uC\0c/tmp\0k" + b"0" * 64 + b"\0r0\0n2\0g5\0"
     seed("wire", "orders", b"\x06" + frame(6, 0, order) + frame(7, 0, b"15") + frame(8, 0, b""))
+    seed("order", "whole", order)
+    seed("order", "end", order[:-1])
+    seed("order", "no_count", order.replace(b"n2\0", b""))
+    for name, text in (("rank", b"r1024\0"), ("count", b"n0\0"), ("grace", b"gnan\0"), ("variable", b"s=B\0"), ("empty", b"\0\0"), ("kind", b"zq\0")):
+        seed("order", name, order + text)
+    seed("output", "lines", b"\x04one\ntwo words \r\n\nlast")
+    seed("output", "empty_line", b"\x04\n\nafter\n")
+    seed("output", "raw", b"\x09epoch 1\r\x1b[31mred\x1b[0m\n")
+    seed("wire", "hello_port", b"\xff\1ringfire agent\1" + frame(1, 0, b"0.1.0\00065536") + frame(1, 0, b"\0000"))
     seed("wire", "nonsense", b"\x02" + frame(9, 0, b"x"))
 
 
 def call_header():
-    seed("call_header", "same", b"")
-    seed("call_header", "payload", bytes(4) + b"\xff\xff")
+    seed("call_header", "same", b"\1")
+    seed("call_header", "payload", b"\1" + bytes(4) + b"\xff\xff")
     for name, at in (("magic", 0), ("serial", 8), ("count", 16), ("shape", 24), ("chunk", 32), ("root", 36), ("kind", 38), ("algorithm", 39),
                      ("dtype", 40), ("op", 41), ("wire", 42), ("sealed", 43), ("name", 44)):
-        seed("call_header", name, bytes(at) + b"\x55")
+        seed("call_header", name, b"\1" + bytes(at) + b"\x55")
+    for name, mode in ("plain", 0), ("sealed_message", 2), ("plain_data", 4), ("sealed_data", 6):
+        seed("call_header", name, bytes([mode]))
+        seed("call_header", name + "_changed", bytes([mode]) + bytes(50) + b"\1")
+        seed("call_header", name + "_short", bytes([mode | 17 << 3]))
+
+
+def fabric():
+    def offer(*names, order=0x01020304):
+        return struct.pack("<II", order, len(names)) + b"".join(n.encode().ljust(64, b"\0") for n in names).ljust(8 * 64, b"\0")
+    def offers(*all_offers):
+        return b"\0" + b"".join(struct.pack("<H", len(o)) + o for o in all_offers)
+    seed("fabric", "offers", offers(offer("verbs", "tcp"), offer("tcp"), offer("opx", "tcp", "verbs")))
+    seed("fabric", "offers_apart", offers(offer("verbs"), offer("tcp"), offer("verbs")))
+    seed("fabric", "offers_none", offers(offer(), offer("tcp"), offer("tcp")))
+    seed("fabric", "offers_order", offers(offer("tcp"), offer("tcp", order=0x04030201), offer("tcp")))
+    def card(kind, family, size, length=148):
+        address = struct.pack("<HHI", family, 0x5555, 0x0100007f).ljust(128, b"\0")
+        return bytes([1, kind]) + struct.pack("<H", length) + struct.pack("<I", size) + address + bytes(range(16))
+    seed("fabric", "card_any", card(1, 2, 16))
+    seed("fabric", "card_ip4", card(2, 2, 16))
+    seed("fabric", "card_ip6", card(3, 10, 28))
+    seed("fabric", "card_short_address", card(3, 10, 16))
+    seed("fabric", "card_cut", card(2, 2, 16, 100))
+    seed("fabric", "card_text", card(11, 0x3130, 20))
+    token = struct.pack("<IHH", 0x31466652, 2, 0) + bytes(32)
+    seed("fabric", "token", b"\2" + token)
+    seed("fabric", "token_insecure", b"\6" + token)
+    seed("fabric", "token_up", b"\2" + struct.pack("<IHH", 0x31466652, 3, 0) + bytes(32))
+    for name, mode in ("honest", 3), ("honest_insecure", 7):
+        seed("fabric", name, bytes([mode]) + bytes(40))
+        seed("fabric", name + "_padded", bytes([mode]) + bytes(56))
+        seed("fabric", name + "_mac", bytes([mode]) + bytes(39) + b"\1")
+        seed("fabric", name + "_cut", bytes([mode]) + bytes(39))
+
+
+def agreement():
+    def settings(*local):
+        return b"\0" + b"".join(struct.pack("<6IQ", n, 0, 100, 1, 0, 0, 0) for n in local)
+    seed("agreement", "settings", settings(1, 2, 1))
+    seed("agreement", "settings_none", settings(1, 0, 1))
+    seed("agreement", "settings_many", settings(1, 2 ** 32 - 2, 1))
+    def offer(alignment, share, has_share=1, name=b"llvmpipe"):
+        return name.ljust(256, b"\0") + b"lavapipe".ljust(256, b"\0") + struct.pack("<I4xQQdI4x", 7, alignment, 2 ** 27, share, has_share)
+    seed("agreement", "offers", b"\1" + offer(64, 1.0) + offer(256, 2.5) + offer(1024, 0.0))
+    seed("agreement", "offers_alike", b"\5" + 3 * offer(64, 1.0, 0))
+    seed("agreement", "offers_alignment", b"\1" + offer(64, 1.0) + offer(3, 1.0) + offer(64, 1.0))
+    seed("agreement", "offers_share", b"\1" + offer(64, float("nan")) + offer(64, 1.0) + offer(64, 1e308))
+    seed("agreement", "offers_name", b"\5" + 3 * offer(64, 1.0, 0, b"\n" * 256))
+    def step(first, rows, number=4, examples=32, function=b"step"):
+        return struct.pack("<4QiI", number, examples, first, rows, 0, 0) + function.ljust(48, b"\0")
+    seed("agreement", "steps", b"\2" + step(0, 8) + step(8, 16) + step(24, 8))
+    seed("agreement", "steps_gap", b"\2" + step(0, 8) + step(9, 16) + step(24, 8))
+    seed("agreement", "steps_around", b"\2" + step(0, 40) + step(40, 2 ** 64 - 16) + step(24, 8))
+    seed("agreement", "steps_other", b"\2" + step(0, 8) + step(8, 16, function=b"\x1b" * 48) + step(24, 8))
+    seed("agreement", "rows", b"\3" + struct.pack("<4Q", 40, 3, 5, 0))
+    seed("agreement", "rows_around", b"\3" + struct.pack("<4Q", 40, 2 ** 64 - 5, 10, 1))
+
+
+def ps_shard():
+    def message(kind, *numbers, payload=b""):
+        body = struct.pack("<%dQ" % len(numbers), *numbers) + payload
+        return bytes([kind, len(body)]) + body
+    def push(version, step, part, examples, offset, *values):
+        return message(12, version, step, part, examples, offset, payload=struct.pack("<%df" % len(values), *values))
+    def commit(step, count):
+        return message(7, step, count)
+    whole = push(0, 0, 0, 8, 0, 1, 2, 3)
+    seed("ps_shard", "apply", b"\0" + whole + push(0, 0, 0, 8, 0, 1, 2) + push(0, 0, 0, 8, 2, 3) + push(2, 0, 0, 8, 0, 4, 5, 6))
+    seed("ps_shard", "later", b"\0" + push(7, 0, 0, 8, 0, 1, 2, 3))
+    seed("ps_shard", "too_many", b"\0" + push(0, 0, 0, 8, 0, 1, 2, 3, 4) + push(0, 0, 0, 8, 2 ** 64 - 1, 1, 2))
+    seed("ps_shard", "step", b"\1" + whole + push(0, 0, 1, 4, 0, 4, 5, 6) + commit(0, 2) + push(1, 1, 0, 1, 0, 1, 1, 1) + commit(1, 1))
+    seed("ps_shard", "part_missing", b"\1" + push(0, 0, 1, 4, 0, 4, 5, 6) + commit(0, 2))
+    seed("ps_shard", "dropped", b"\1" + whole + commit(0, 0) + whole + commit(0, 1))
+    seed("ps_shard", "no_examples", b"\1" + push(0, 0, 0, 0, 0, 1, 2, 3) + commit(0, 1))
+    seed("ps_shard", "examples_around", b"\1" + push(0, 0, 0, 2 ** 63, 0, 1, 2, 3) + push(0, 0, 1, 2 ** 63, 0, 1, 2, 3) + commit(0, 2))
+    seed("ps_shard", "no_part", b"\1" + push(0, 0, 2, 1, 0, 1, 2, 3) + commit(0, 3))
+    seed("ps_message", "welcome_most", bytes([15]) + struct.pack("<2Q", 1, 2 ** 64 - 1))
 
 
 def graph():
@@ -188,5 +274,5 @@ def graph():
         node("cast", [2], desc(-1, 3, dtype="u8"), dtype="u8")]))
 
 
-for make in graph, safetensors, npy, idx, model, trace, text_files, wire, call_header:
+for make in graph, safetensors, npy, idx, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard:
     make()

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What workers and the chief tell a parameter server: gradients in pieces and the ends of steps, one message after the
+ * other: type, bytes, and so many of them. The first byte says whether training is synchronous. The parameters move
+ * only by whole gradients that were asked for, in order.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "fuzz.h"
+#include "replica/ps_server_internal.h"
+
+enum { COUNT = 3, PARTS = 2 };
+
+typedef struct state {
+    rf_ps_shard shard;
+    float *gradient;   /* of the push that is coming in */
+    uint64_t received; /* elements of it */
+    uint64_t updates;
+} state;
+
+static rf_result apply(void *store, const float *gradient, float *values)
+{
+    state *s = store;
+    for (int i = 0; i < COUNT; i++) values[i] -= gradient[i];
+    s->updates++;
+    return RF_OK;
+}
+
+static void destroy(void *store)
+{
+    (void)store;
+}
+
+static const rf_ps_store_fns fns = { .apply = apply, .destroy = destroy };
+
+/* As a client's thread does. */
+static void push(state *s, const rf_ps_message *m)
+{
+    uint64_t version = 0, staleness = 0;
+    const uint64_t before = s->shard.version, had = s->received;
+    if (!rf_ps_message_take(m, s->gradient, COUNT, &s->received)) {
+        PROMISE(s->received == had);
+        return;
+    }
+    PROMISE(s->received > had && s->received <= COUNT);
+    if (s->received < COUNT) return;
+    s->received = 0;
+    const rf_result r = rf_ps_shard_push(&s->shard, m, &s->gradient, &version, &staleness);
+    PROMISE(s->gradient && version == s->shard.version);
+    PROMISE(version == before + (r == RF_OK && !s->shard.synchronous));
+    if (r == RF_OK) PROMISE(m->version <= before && staleness == before - m->version);
+}
+
+static void commit(state *s, const rf_ps_message *m)
+{
+    uint64_t version = 0;
+    const uint64_t before = s->shard.version;
+    const rf_result r = rf_ps_shard_commit(&s->shard, m->step, m->count, &version);
+    PROMISE(version == s->shard.version && version == before + (r == RF_OK && m->count > 0));
+    if (r == RF_OK) PROMISE(s->shard.synchronous && m->step == before && m->count <= PARTS);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0) return 0;
+    state s = { .shard = { .fns = &fns, .count = COUNT, .num_parts = PARTS, .synchronous = data[0] & 1 } };
+    s.shard.store = &s;
+    pthread_mutex_init(&s.shard.lock, NULL);
+    s.shard.parts = RF_NEW_ARRAY(rf_ps_part, PARTS);
+    s.shard.values = RF_NEW_ARRAY(float, COUNT);
+    s.shard.sum = RF_NEW_ARRAY(float, COUNT);
+    s.gradient = RF_NEW_ARRAY(float, COUNT);
+    if (!s.shard.parts || !s.shard.values || !s.shard.sum || !s.gradient) abort();
+    for (size_t at = 1; at + 2 <= size;) {
+        rf_ps_message m;
+        const uint16_t type = data[at];
+        size_t length = data[at + 1];
+        at += 2;
+        if (length > size - at) length = size - at;
+        if (rf_ps_message_decode(type, data + at, length, &m) == RF_OK) {
+            if (type == RF_PS_PUSH) push(&s, &m);
+            if (type == RF_PS_COMMIT) commit(&s, &m);
+        }
+        at += length;
+        PROMISE(s.updates == s.shard.version && rf_ps_shard_status(&s.shard) == RF_OK);
+    }
+    rf_ps_shard_free(&s.shard);
+    pthread_mutex_destroy(&s.shard.lock);
+    rf_free(s.gradient);
+    return 0;
+}
