@@ -195,6 +195,17 @@ rf_result rf_items_learn(const rf_checkpoint *checkpoint, const rf_item_list *li
 
 /* ---- agreement in a job (checkpoint_share.c) ---- */
 
+/* What the chief says of an item that it found in a file; its data, where it has some, follow. */
+typedef struct rf_shared_item {
+    uint64_t present, size, number, shape_rank;
+    int64_t dim[RF_MAX_RANK];
+} rf_shared_item;
+rf_shared_item rf_shared_item_of(const rf_item_value *value);
+/* What has come of this worker's item, into a value without data. RF_ERROR_CORRUPT_DATA: it is not of this item. */
+rf_result rf_shared_item_take(const rf_item *item, const rf_shared_item *shared, rf_item_value *out);
+/* Whether it can be part of a file's name; it came from the chief. */
+bool rf_part_id_sound(const rf_part_id *id);
+
 /* The chief's result becomes everybody's. Collective. */
 rf_result rf_share_result(rf_strategy *strategy, rf_result chiefs);
 /* Everybody's bytes, in order of ranks. Collective. */

@@ -204,38 +204,25 @@ static rf_result load(const rf_checkpoint *c, const char *path, const rf_item_li
 
 /* ---- to all workers ---- */
 
-typedef struct header {
-    uint64_t present, size, number, shape_rank;
-    int64_t dim[RF_MAX_RANK];
-} header;
-
-static rf_result share_headers(rf_strategy *strategy, rf_item_value *values, uint32_t count)
+static rf_result share_headers(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
 {
-    header *headers = RF_NEW_ARRAY(header, count);
-    if (!headers) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    for (uint32_t i = 0; i < count; i++) {
-        headers[i] =
-            (header){ values[i].present, values[i].size, values[i].number, (uint64_t)values[i].shape.rank, { 0 } };
-        memcpy(headers[i].dim, values[i].shape.dim, sizeof(headers[i].dim));
-    }
-    const rf_result r = rf_share_bytes(strategy, "checkpoint", headers, count * sizeof(*headers));
-    for (uint32_t i = 0; r >= 0 && i < count && !rf_strategy_is_chief(strategy); i++) {
-        values[i] = (rf_item_value){ .present = headers[i].present != 0,
-                                     .size = headers[i].size,
-                                     .number = headers[i].number,
-                                     .shape.rank = (int32_t)headers[i].shape_rank };
-        memcpy(values[i].shape.dim, headers[i].dim, sizeof(headers[i].dim));
-    }
-    rf_free(headers);
+    const uint32_t count = list->count;
+    rf_shared_item *shared = RF_NEW_ARRAY(rf_shared_item, count);
+    if (!shared) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    for (uint32_t i = 0; i < count; i++) shared[i] = rf_shared_item_of(&values[i]);
+    rf_result r = rf_share_bytes(strategy, "checkpoint", shared, count * sizeof(*shared));
+    for (uint32_t i = 0; r >= 0 && i < count && !rf_strategy_is_chief(strategy); i++)
+        r = rf_strategy_give_up(strategy, rf_shared_item_take(&list->items[i], &shared[i], &values[i]));
+    rf_free(shared);
     return r;
 }
 
-static rf_result share_values(rf_strategy *strategy, rf_item_value *values, uint32_t count)
+static rf_result share_values(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
 {
     if (rf_strategy_world_size(strategy) == 1) return RF_OK;
-    RF_TRY(share_headers(strategy, values, count));
-    for (uint32_t i = 0; i < count; i++) {
-        if (!values[i].present || values[i].size == 0) continue;
+    RF_TRY(share_headers(strategy, list, values));
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (!values[i].present) continue;
         if (!values[i].data) values[i].data = rf_calloc((size_t)values[i].size + 1, 1);
         if (!values[i].data) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
         RF_TRY(rf_share_bytes(strategy, "checkpoint", values[i].data, values[i].size));
@@ -287,7 +274,7 @@ static rf_result restore(rf_checkpoint *c, const char *path, bool partial, rf_it
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(c->strategy)) r = load(c, path, list, partial, values, rep);
     r = rf_share_result(c->strategy, r);
-    if (r >= 0) r = share_values(c->strategy, values, list->count);
+    if (r >= 0) r = share_values(c->strategy, list, values);
     if (r >= 0) r = agree(c->strategy, prepare_all(list, values));
     if (r >= 0) r = rf_strategy_give_up(c->strategy, apply_all(c, list, values, partial));
     rf_item_values_free(values, list->count);

@@ -5,6 +5,51 @@
 
 #include "train/checkpoint.h"
 
+/* ---- what is believed ---- */
+
+rf_shared_item rf_shared_item_of(const rf_item_value *value)
+{
+    rf_shared_item shared = { value->present, value->size, value->number, (uint64_t)value->shape.rank, { 0 } };
+    memcpy(shared.dim, value->shape.dim, sizeof(shared.dim));
+    return shared;
+}
+
+/* As the chief found it in the file: of the item's shape, with as many bytes as that has. */
+static bool is_tensor(const rf_item *item, const rf_shared_item *shared)
+{
+    if (shared->shape_rank != (uint64_t)item->shape.rank) return false;
+    size_t bytes = rf_dtype_size(item->kind->dtype);
+    for (int32_t i = 0; i < item->shape.rank; i++) {
+        const bool free_row = i == 0 && item->kind->free_rows;
+        if (shared->dim[i] < 0 || (!free_row && shared->dim[i] != item->shape.dim[i])) return false;
+        if (!rf_mul_size(bytes, (size_t)shared->dim[i], &bytes)) return false;
+    }
+    return bytes == shared->size;
+}
+
+rf_result rf_shared_item_take(const rf_item *item, const rf_shared_item *shared, rf_item_value *out)
+{
+    *out = (rf_item_value){ 0 };
+    if (shared->present == 0) return RF_OK;
+    const bool sound = item->kind->form == RF_ITEM_TENSOR   ? is_tensor(item, shared)
+                       : item->kind->form == RF_ITEM_NUMBER ? shared->size == 0
+                                                            : shared->size < SIZE_MAX;
+    if (!sound) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent something else as '%s'", item->name);
+    *out = (rf_item_value){ .present = true, .size = shared->size, .number = shared->number };
+    if (item->kind->form != RF_ITEM_TENSOR) return RF_OK;
+    out->shape = item->shape;
+    if (item->shape.rank > 0) out->shape.dim[0] = shared->dim[0];
+    return RF_OK;
+}
+
+bool rf_part_id_sound(const rf_part_id *id)
+{
+    const size_t length = strnlen(id->text, sizeof(id->text));
+    return length > 0 && length < sizeof(id->text) && strspn(id->text, "0123456789abcdef-") == length;
+}
+
+/* ---- messages ---- */
+
 rf_result rf_share_bytes(rf_strategy *strategy, const char *name, void *data, uint64_t size)
 {
     if (rf_strategy_world_size(strategy) == 1 || size == 0) return RF_OK;
@@ -39,5 +84,5 @@ rf_result rf_share_result(rf_strategy *strategy, rf_result chiefs)
     RF_TRY(rf_share_bytes(strategy, "outcome of a checkpoint", &outcome, sizeof(outcome)));
     if (rf_strategy_is_chief(strategy)) return chiefs < 0 ? rf_error_restore(&record) : chiefs;
     outcome.message[sizeof(outcome.message) - 1] = '\0';
-    return outcome.result < 0 ? RF_FAIL((rf_result)outcome.result, "rank 0: %s", outcome.message) : RF_OK;
+    return outcome.result < 0 ? RF_FAIL(rf_error_code(outcome.result), "rank 0: %s", outcome.message) : RF_OK;
 }

@@ -151,8 +151,8 @@ rf_result rf_part_id_draw(rf_strategy *strategy, rf_part_id *id)
     snprintf(id->text, sizeof(id->text), "%08x-%ld-%llx%08lx", rf_file_host(), (long)getpid(),
              (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
     RF_TRY(rf_share_bytes(strategy, "id of a checkpoint", id, sizeof(*id)));
-    id->text[sizeof(id->text) - 1] = '\0';
-    return RF_OK;
+    if (rf_part_id_sound(id)) return RF_OK;
+    return rf_strategy_give_up(strategy, RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 named a checkpoint's parts by no id"));
 }
 
 static char *part_path(const rf_snapshot *s, uint32_t rank)
@@ -297,8 +297,8 @@ static rf_result first_failure(const rf_snapshot *s, outcome *outcomes)
     for (uint32_t i = 0; i < s->world_size; i++) {
         outcomes[i].message[sizeof(outcomes[i].message) - 1] = '\0';
         if (outcomes[i].result >= 0) continue;
-        return i == s->rank ? RF_FAIL((rf_result)outcomes[i].result, "%s", outcomes[i].message)
-                            : RF_FAIL((rf_result)outcomes[i].result, "rank %u: %s", i, outcomes[i].message);
+        const rf_result r = rf_error_code(outcomes[i].result);
+        return i == s->rank ? RF_FAIL(r, "%s", outcomes[i].message) : RF_FAIL(r, "rank %u: %s", i, outcomes[i].message);
     }
     return RF_OK;
 }

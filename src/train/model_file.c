@@ -120,9 +120,12 @@ static rf_result share_text(rf_strategy *strategy, char **text)
 {
     uint64_t size = *text ? strlen(*text) + 1 : 0;
     RF_TRY(rf_share_bytes(strategy, "description of a model", &size, sizeof(size)));
-    if (size > 0 && !*text) *text = rf_calloc((size_t)size, 1);
-    if (size > 0 && !*text) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    return rf_share_bytes(strategy, "description of a model", *text, size);
+    if (size == 0) return RF_OK;
+    if (!*text) *text = rf_calloc((size_t)size, 1);
+    if (!*text) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    RF_TRY(rf_share_bytes(strategy, "description of a model", *text, size));
+    if ((*text)[size - 1] == '\0') return RF_OK;
+    return rf_strategy_give_up(strategy, RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent a description without an end"));
 }
 
 rf_result rf_model_load_file(rf_strategy *strategy, const char *path, bool compile, rf_model **out)
