@@ -239,6 +239,27 @@ def ps_shard():
     seed("ps_message", "welcome_most", bytes([15]) + struct.pack("<2Q", 1, 2 ** 64 - 1))
 
 
+def checkpoint_item():
+    def item(choice, present, size, number, *shape, rank=None):
+        dims = list(shape) + [0] * (6 - len(shape))
+        return bytes([choice]) + struct.pack("<4Q6q", present, size, number, len(shape) if rank is None else rank, *dims)
+    seed("checkpoint_item", "tensor", item(0, 1, 60, 0, 3, 5))
+    seed("checkpoint_item", "tensor_other", item(0, 1, 60, 0, 5, 3))
+    seed("checkpoint_item", "tensor_short", item(0, 1, 4, 0, 3, 5))
+    seed("checkpoint_item", "tensor_rank", item(0, 1, 60, 0, 3, 5, rank=2 ** 32 + 2))
+    seed("checkpoint_item", "rows", item(1, 1, 140, 0, 7, 5))
+    seed("checkpoint_item", "rows_around", item(1, 1, 12, 0, (2 ** 64 + 12) // 20, 5))
+    seed("checkpoint_item", "rows_negative", item(1, 1, 2 ** 64 - 20, 0, -1, 5))
+    seed("checkpoint_item", "bytes", item(2, 1, 77, 0))
+    seed("checkpoint_item", "bytes_most", item(2, 1, 2 ** 64 - 1, 0))
+    seed("checkpoint_item", "number", item(3, 1, 0, 123456789))
+    seed("checkpoint_item", "number_data", item(3, 1, 8, 1))
+    seed("checkpoint_item", "none", item(0, 0, 0, 0))
+    seed("checkpoint_item", "part", b"\x04" + b"0a1b2c3d-4711-65f0c0de0001e240\0")
+    seed("checkpoint_item", "part_path", b"\x04" + b"/../../0a1b-1-2\0")
+    seed("checkpoint_item", "part_long", b"\x04" + b"0" * 64)
+
+
 def graph():
     def desc(*shape, dtype="f32"):
         return {"dtype": dtype, "shape": list(shape)}
@@ -274,5 +295,5 @@ def graph():
         node("cast", [2], desc(-1, 3, dtype="u8"), dtype="u8")]))
 
 
-for make in graph, safetensors, npy, idx, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard:
+for make in graph, safetensors, npy, idx, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
     make()
