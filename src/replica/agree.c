@@ -11,8 +11,7 @@
 #define MAX_ALIGNMENT (UINT64_C(1) << 20) /* of a device's buffers, bytes; Vulkan allows them 256 */
 #define DEFAULT_CHECK_INTERVAL 100
 
-/* From elsewhere, for messages of one line. */
-static void make_text(char *text, size_t size)
+void rf_agree_text(char *text, size_t size)
 {
     text[size - 1] = '\0';
     for (; *text; text++)
@@ -150,8 +149,8 @@ rf_result rf_agree_offers(rf_strategy *s, const rf_offer *offers)
 {
     for (uint32_t r = 0; r < s->num_replicas; r++) {
         s->identities[r] = offers[r].identity;
-        make_text(s->identities[r].name, sizeof(s->identities[r].name));
-        make_text(s->identities[r].driver_name, sizeof(s->identities[r].driver_name));
+        rf_agree_text(s->identities[r].name, sizeof(s->identities[r].name));
+        rf_agree_text(s->identities[r].driver_name, sizeof(s->identities[r].driver_name));
     }
     RF_TRY(agree_on_limits(s, offers));
     RF_TRY(agree_on_shares(s, offers));
@@ -179,7 +178,7 @@ rf_result rf_strategy_agree(rf_strategy *s, const rf_mirrored_params *p)
 
 static rf_result check_same_step(const rf_world *w, rf_step_report *all)
 {
-    for (uint32_t r = 0; r < w->size; r++) make_text(all[r].function, sizeof(all[r].function));
+    for (uint32_t r = 0; r < w->size; r++) rf_agree_text(all[r].function, sizeof(all[r].function));
     for (uint32_t r = 1; r < w->size; r++) {
         RF_REQUIRE(
             strcmp(all[r].function, all[0].function) == 0 && all[r].number == all[0].number &&

@@ -45,6 +45,8 @@ rf_result rf_agree_offers(rf_strategy *strategy, const rf_offer *all);
 /* all[world size], of workers that are all ready: they are about to run the same, and the rows they hold are the whole
  * batch, in order, without gaps. Makes the names printable. */
 rf_result rf_agree_step(const rf_world *world, rf_step_report *all);
+/* Ends the text that came in `size` bytes and makes it fit for messages of one line. */
+void rf_agree_text(char *text, size_t size);
 /* rows[world size] of `row` bytes become bytes; *total rows, which can be in memory. `name`: of what is gathered. */
 rf_result rf_agree_rows(const rf_world *world, const char *name, uint64_t row, uint64_t *rows, uint64_t *total);
 

@@ -28,7 +28,7 @@ static rf_result share_failure(rf_strategy *s, const rf_step_report *all, rf_res
     }
     RF_TRY(rf_world_broadcast(w, "reason of a failure", message, sizeof(message), w->first[culprit]));
     if (prepared < 0) return rf_error_restore(&mine);
-    message[sizeof(message) - 1] = '\0';
+    rf_agree_text(message, sizeof(message));
     return RF_FAIL(rf_error_code(all[culprit].result), "rank %u could not prepare the step: %s", culprit, message);
 }
 
@@ -38,8 +38,8 @@ static rf_result share_failure(rf_strategy *s, const rf_step_report *all, rf_res
 typedef struct mail {
     size_t news_size; /* of a replica; 0: none */
     unsigned char *mine, *all;
-    rf_step_report *reports;       /* [world size] */
-    rf_replica_news *news; /* [num_replicas] */
+    rf_step_report *reports; /* [world size] */
+    rf_replica_news *news;   /* [num_replicas] */
 } mail;
 
 static rf_result mail_create(const rf_strategy *s, mail *m)
