@@ -7,7 +7,7 @@
 #include "base/platform.h"
 #include "replica/agree.h"
 
-#define VARIABLE_ALIGNMENT 256 /* bytes, at least: whole cache lines and vectors on every device */
+#define VARIABLE_ALIGNMENT 256            /* bytes, at least: whole cache lines and vectors on every device */
 #define MAX_ALIGNMENT (UINT64_C(1) << 20) /* of a device's buffers, bytes; Vulkan allows them 256 */
 #define DEFAULT_CHECK_INTERVAL 100
 
@@ -196,12 +196,13 @@ static rf_result check_rows(const rf_world *w, const rf_step_report *all)
 {
     uint64_t at = 0;
     for (uint32_t r = 0; r < w->size; r++) {
-        RF_REQUIRE(all[r].first_row == at,
-                   "rank %u holds %llu rows of the batch from row %llu on, but the ranks before it end at row %llu; give "
-                   "all of them the same batch, or datasets of rf_strategy_distribute_dataset()",
-                   r, (unsigned long long)all[r].rows, (unsigned long long)all[r].first_row, (unsigned long long)at);
-        RF_REQUIRE(all[r].rows <= all[0].examples - at, "rank %u holds %llu rows of a batch of %llu from row %llu on", r,
-                   (unsigned long long)all[r].rows, (unsigned long long)all[0].examples, (unsigned long long)at);
+        RF_REQUIRE(
+            all[r].first_row == at,
+            "rank %u holds %llu rows of the batch from row %llu on, but the ranks before it end at row %llu; give "
+            "all of them the same batch, or datasets of rf_strategy_distribute_dataset()",
+            r, (unsigned long long)all[r].rows, (unsigned long long)all[r].first_row, (unsigned long long)at);
+        RF_REQUIRE(all[r].rows <= all[0].examples - at, "rank %u holds %llu rows of a batch of %llu from row %llu on",
+                   r, (unsigned long long)all[r].rows, (unsigned long long)all[0].examples, (unsigned long long)at);
         at += all[r].rows;
     }
     RF_REQUIRE(at == all[0].examples, "all ranks together hold %llu rows of a batch of %llu", (unsigned long long)at,

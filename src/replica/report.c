@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the workers tell each other before each step: which, how much of its batch they hold, and how their replicas fared in the
- * one before (balancing.h). A worker that could not prepare it (no memory, a step that fails
- * to trace) says so while nothing has changed yet, and all of them leave the step out; without this the others would
- * wait for it.
+ * What the workers tell each other before each step: which, how much of its batch they hold, and how their replicas
+ * fared in the one before (balancing.h). A worker that could not prepare it (no memory, a step that fails to trace)
+ * says so while nothing has changed yet, and all of them leave the step out; without this the others would wait for it.
  */
 #include <stdio.h>
 #include <string.h>
