@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/lanes.h"
 
+#include "ops/pointwise.h"
 #include "rf_shaders.h"
 
 typedef struct gather_push {
@@ -50,13 +51,16 @@ rf_result rf_lanes_pack(rf_lanes_plan *p, rf_lanes_operand *io, const int64_t di
 {
     const int64_t fours = rf_lanes_fours(dim[3]);
     const uint64_t total = (uint64_t)(dim[0] * dim[1] * dim[2] * fours);
-    const int32_t push[] = { (int32_t)total, (int32_t)dim[1], (int32_t)dim[2], (int32_t)fours,   (int32_t)s[0],
-                             (int32_t)s[1],  (int32_t)s[2],   (int32_t)s[3],   (int32_t)dim[3] };
+    const rf_magic d1 = rf_magic_make((uint32_t)dim[1]), d2 = rf_magic_make((uint32_t)dim[2]),
+                   d3 = rf_magic_make((uint32_t)fours);
+    const uint32_t push[] = { (uint32_t)total, (uint32_t)dim[1], (uint32_t)dim[2], (uint32_t)fours, d1.magic,
+                              d2.magic,        d3.magic,         d1.shift,         d2.shift,        d3.shift,
+                              (uint32_t)s[0],  (uint32_t)s[1],   (uint32_t)s[2],   (uint32_t)s[3],  (uint32_t)dim[3] };
     const rf_lanes_operand to = rf_lanes_workspace(p, total * 16);
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_linear_pack);
+    rf_dispatch *d = rf_kernel_plan_add(p->plan, p->set->texel ? &rf_shader_linear_pack_texel : &rf_shader_linear_pack);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_linear_local_size(p->caps));
-    rf_lanes_bind(d, *io, RF_VIEW_STORAGE, false);
+    rf_lanes_bind(d, *io, view_of(p->set, true), false);
     rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
     rf_dispatch_push(d, push, sizeof(push));
     rf_linear_grid(d, p->caps, rf_div_up(total, d->spec[0]));
