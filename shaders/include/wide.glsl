@@ -6,6 +6,11 @@
 #ifndef RF_WIDE_GLSL
 #define RF_WIDE_GLSL
 
+#ifdef TEXEL
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+
 /* Before any mention of gl_WorkGroupSize, which is 1 until then. */
 layout(local_size_x_id = 0) in;
 
@@ -35,6 +40,32 @@ struct Reg { vec4 lo; };
 Reg rf_unpack(float x) { return Reg(vec4(x)); }
 float rf_pack(Reg r) { return r.lo.x; }
 Reg rf_splat(float x) { return Reg(vec4(x)); }
+#endif
+
+#ifdef TEXEL
+/* Reads through a texel buffer of fours: where `whole`, four elements from `low` and four from `high`, both multiples of four. An
+ * invocation for a tail element asks for the one at `low`, which comes first; of that texel others may write other elements
+ * meanwhile, where a tensor is updated in place. */
+#define RF_TEXELS(buffer, whole, low, high)                                                                            \
+    rf_texels(whole, low, texelFetch(buffer, int((low) / 4)), texelFetch(buffer, int(((whole) ? (high) : (low)) / 4)))
+Reg rf_texels(bool whole, uint low, vec4 x, vec4 y)
+{
+    vec2 pair = (low & 2u) == 0u ? x.xy : x.zw;
+    if (!whole) x.x = (low & 1u) == 0u ? pair.x : pair.y;
+    return Reg(x, y);
+}
+
+/* buffer[t] = r where t < n_vec, for all invocations of full subgroups of at least eight. A driver that writes lane by lane out
+ * of registers of 512 bits stores such a register and loads one lane's 64 bits again, which x86 processors forward from the lower
+ * half of a store only, else wait for all stores before it: so lanes of lower halves write for those of upper halves. */
+#define RF_WRITE(buffer, n_vec, t, r)                                                                                  \
+    {                                                                                                                  \
+        uint partner = gl_SubgroupInvocationID ^ 4u, t_there = subgroupShuffle(t, partner);                            \
+        Reg there = Reg(subgroupShuffle(r.lo, partner), subgroupShuffle(r.hi, partner));                               \
+        bool writes = (gl_SubgroupInvocationID & 4u) == 0u;                                                            \
+        if (writes && t < n_vec) buffer[t] = rf_pack(r);                                                               \
+        if (writes && t_there < n_vec) buffer[t_there] = rf_pack(there);                                               \
+    }
 #endif
 
 /* The dispatch's invocations in one row; plans spread them over y where x would exceed the device's limit. */

@@ -7,7 +7,7 @@
  * with copies). Immediates are push constants: as specialization constants they would multiply pipelines.
  *
  * STRIDED 0: each input is the output's size, one element, or x[(i / inner) % period]; W elements per invocation.
- * TEXEL:     the same, read through texel buffers: for whole vectors of inputs of the output's size only.
+ * TEXEL:     the same, W is 8, read through texel buffers: of four elements a texel where whole vectors are read, else of one.
  * STRIDED 1: any broadcasting, one element per invocation.
  */
 #extension GL_GOOGLE_include_directive : require
@@ -136,19 +136,10 @@ void main()
     FOR_INPUTS(FETCH)
     out_s.s[t] = run_program(r).x;
 }
-#elif defined(TEXEL)
-void main()
-{
-    uint t = rf_invocation();
-    if (t >= p.n_vec) return;
-    vec4 r[INPUTS + STEPS];
-#define FETCH(i) r[i] = vec4(0); if ((MODES >> (4 * i) & 15u) != 0u) r[i] = texelFetch(in_t##i, int(t));
-    FOR_INPUTS(FETCH)
-    out_v.v[t] = run_program(r);
-}
 #else
-/* Modes: 0 not used, 1 the output's size, 2 one element, 3 window of whole vectors (inner 1, period a multiple of W), 4 window with
- * inner a multiple of W, 5 any window; + 8 for window[1]. Bit 24 + w: some input has mode 5 with window w. */
+/* Modes: 0 not used, 1 the output's size, 2 one element, 3 window of whole vectors (inner 1, period a multiple of V), 4 window with
+ * inner a multiple of V, 5 any window; + 8 for window[1]. V is W, with TEXEL 4. Bit 24 + w: some input has mode 5 with window w. With
+ * TEXEL, 26 + w and 28 + w: inputs have mode 3 and 4 with window w, and those multiples are of 8. */
 uint window_index(uint w, uint i)
 {
     uint at = p.window[w].base + i;
@@ -156,31 +147,59 @@ uint window_index(uint w, uint i)
     return q - rf_divide(q, p.window[w].period_magic, p.window[w].shifts >> 8) * p.window[w].period;
 }
 
+#define MODE(i) ((MODES >> (4 * i)) & 7u)
+#define WHICH(i) ((MODES >> (4 * i + 3)) & 1u)
+#define AT(i, k) (WHICH(i) == 0u ? at0[k] : at1[k])
+
+#ifdef TEXEL
+#define AT_MIDDLE(w)                                                                                                   \
+    if ((MODES & (1u << (26 + w))) != 0u) at##w[4] = at##w[0] + 4;                                                     \
+    else if ((MODES & (1u << (28 + w))) != 0u) at##w[4] = at##w[0];                                                    \
+    else at##w[4] = window_index(w, first + 4);
+#define TEXEL1(i, at) texelFetch(in_t##i, int(at)).x
+#define TEXEL4(i, k) vec4(TEXEL1(i, AT(i, k)), TEXEL1(i, AT(i, k + 1)), TEXEL1(i, AT(i, k + 2)), TEXEL1(i, AT(i, k + 3)))
+#define READ(i)                                                                                                        \
+    Reg r##i = rf_splat(0.0);                                                                                          \
+    if (MODE(i) == 1u) r##i = RF_TEXELS(in_t##i, whole, first, first + 4);                                             \
+    if (MODE(i) == 2u) r##i = rf_splat(TEXEL1(i, 0));                                                                  \
+    if (MODE(i) == 3u) r##i = RF_TEXELS(in_t##i, whole, AT(i, 0), AT(i, 4));                                           \
+    if (MODE(i) == 4u) r##i = Reg(vec4(TEXEL1(i, AT(i, 0))), vec4(TEXEL1(i, AT(i, 4))));                               \
+    if (MODE(i) == 5u) r##i = Reg(TEXEL4(i, 0), TEXEL4(i, 4));
+#define READ_INPUTS FOR_INPUTS(READ)
+#else
+#define AT_MIDDLE(w)
 #define GATHER4(s, at) vec4(s[at[0]], s[at[1]], s[at[2]], s[at[3]])
 #if W == 8
 #define GATHER(s, at) Reg(GATHER4(s, at), vec4(s[at[4]], s[at[5]], s[at[6]], s[at[7]]))
 #else
 #define GATHER(s, at) Reg(GATHER4(s, at))
 #endif
-
-#define MODE(i) ((MODES >> (4 * i)) & 7u)
-#define WHICH(i) ((MODES >> (4 * i + 3)) & 1u)
-#define WINDOW(w)                                                                                                      \
-    uint at##w[W];                                                                                                     \
-    at##w[0] = window_index(w, first);                                                                                 \
-    if ((MODES & (1u << (24 + w))) != 0u)                                                                              \
-        for (int k = 1; k < W; k++) at##w[k] = window_index(w, first + k);
-
 #define LOAD_ONE(i) Reg r##i = rf_splat(0.0); if (MODE(i) == 2u) r##i = rf_splat(in_s##i.s[0]);
 #define LOAD(i)                                                                                                        \
     if (MODE(i) == 1u) r##i = rf_unpack(in_v##i.v[t]);                                                                 \
-    if (MODE(i) == 3u) r##i = rf_unpack(in_v##i.v[(WHICH(i) == 0u ? at0[0] : at1[0]) / W]);                            \
-    if (MODE(i) == 4u) r##i = rf_splat(in_s##i.s[WHICH(i) == 0u ? at0[0] : at1[0]]);                                   \
+    if (MODE(i) == 3u) r##i = rf_unpack(in_v##i.v[AT(i, 0) / W]);                                                      \
+    if (MODE(i) == 4u) r##i = rf_splat(in_s##i.s[AT(i, 0)]);                                                           \
     if (MODE(i) == 5u && WHICH(i) == 0u) r##i = GATHER(in_s##i.s, at0);                                                \
     if (MODE(i) == 5u && WHICH(i) == 1u) r##i = GATHER(in_s##i.s, at1);
 #define LOAD_TAIL(i)                                                                                                   \
     if (MODE(i) == 1u) r##i.lo.x = in_s##i.s[first];                                                                   \
-    if (MODE(i) >= 3u) r##i.lo.x = in_s##i.s[WHICH(i) == 0u ? at0[0] : at1[0]];
+    if (MODE(i) >= 3u) r##i.lo.x = in_s##i.s[AT(i, 0)];
+#define READ_INPUTS                                                                                                    \
+    FOR_INPUTS(LOAD_ONE)                                                                                               \
+    if (whole) {                                                                                                       \
+        FOR_INPUTS(LOAD)                                                                                               \
+    }                                                                                                                  \
+    if (tail) {                                                                                                        \
+        FOR_INPUTS(LOAD_TAIL)                                                                                          \
+    }
+#endif
+
+#define WINDOW(w)                                                                                                      \
+    uint at##w[W];                                                                                                     \
+    at##w[0] = window_index(w, first);                                                                                 \
+    AT_MIDDLE(w)                                                                                                       \
+    if ((MODES & (1u << (24 + w))) != 0u)                                                                              \
+        for (int k = 1; k < W; k++) at##w[k] = window_index(w, first + k);
 
 void main()
 {
@@ -188,15 +207,13 @@ void main()
     bool whole = t < p.n_vec;
     bool tail = HAS_TAIL != 0u && !whole && t - p.n_vec < p.n_tail;
     uint first = whole ? t * W : p.n_vec * W + (t - p.n_vec);
+#ifdef TEXEL
+    first = whole || tail ? first : 0u; /* all invocations take part in what follows */
+    whole = whole || HAS_TAIL == 0u;    /* for the compiler */
+#endif
     WINDOW(0)
     WINDOW(1)
-    FOR_INPUTS(LOAD_ONE)
-    if (whole) {
-        FOR_INPUTS(LOAD)
-    }
-    if (tail) {
-        FOR_INPUTS(LOAD_TAIL)
-    }
+    READ_INPUTS
     Reg y;
     vec4 r[INPUTS + STEPS];
 #define LOW(i) r[i] = r##i.lo;
@@ -207,7 +224,11 @@ void main()
     FOR_INPUTS(HIGH)
     y.hi = run_program(r);
 #endif
+#ifdef TEXEL
+    RF_WRITE(out_v.v, p.n_vec, t, y)
+#else
     if (whole) out_v.v[t] = rf_pack(y);
+#endif
     if (tail) out_s.s[first] = y.lo.x;
 }
 #endif

@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Optimizer updates, in place: RULE 0 SGD, 1 momentum, 2 Adam, 3 RMSprop, 4 accumulation. `precise` keeps the compiler from
- * contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. */
+ * contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. -DTEXEL: what is
+ * read is read through texel buffers; tensors that are written are bound once more. */
 #extension GL_GOOGLE_include_directive : require
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
@@ -19,6 +20,28 @@ layout(push_constant) uniform Push { uint n_vec, n_tail; } p;
 #else
 #define SLOTS 2
 #endif
+#ifdef TEXEL
+#define TENSOR(i, name) layout(binding = i) uniform samplerBuffer name##_t;
+TENSOR(0, param)
+TENSOR(1, grad)
+#if SLOTS >= 1
+TENSOR(2, slot0)
+#endif
+#if SLOTS >= 2
+TENSOR(3, slot1)
+#endif
+#define WRITTEN(i, name)                                                                                               \
+    layout(std430, binding = SLOTS + 2 + i) writeonly buffer name##V { VEC v[]; } name##_v;                            \
+    layout(std430, binding = SLOTS + 2 + i) writeonly buffer name##S { float s[]; } name##_s;
+WRITTEN(0, param)
+#if SLOTS >= 1
+WRITTEN(1, slot0)
+#endif
+#if SLOTS >= 2
+WRITTEN(2, slot1)
+#endif
+#define HYPER (2 * SLOTS + 3)
+#else
 #define TENSOR(i, name, access)                                                                                        \
     layout(std430, binding = i) access buffer name##V { VEC v[]; } name##_v;                                           \
     layout(std430, binding = i) access buffer name##S { float s[]; } name##_s;
@@ -30,9 +53,11 @@ TENSOR(2, slot0, )
 #if SLOTS >= 2
 TENSOR(3, slot1, )
 #endif
+#define HYPER (SLOTS + 2)
+#endif
 
 #if RULE != 4
-layout(std430, binding = SLOTS + 2) readonly buffer Hyper {
+layout(std430, binding = HYPER) readonly buffer Hyper {
     float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2, epsilon, momentum, rho;
 } h;
 #endif
@@ -70,6 +95,45 @@ void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
 #endif
 }
 
+void write_element(uint at, float x, float a, float b)
+{
+    param_s.s[at] = x;
+#if SLOTS >= 1
+    slot0_s.s[at] = a;
+#endif
+#if SLOTS >= 2
+    slot1_s.s[at] = b;
+#endif
+}
+
+#ifdef TEXEL
+void main()
+{
+    uint t = rf_invocation();
+    bool whole = t < p.n_vec, tail = HAS_TAIL != 0u && !whole && t - p.n_vec < p.n_tail;
+    uint first = whole ? t * W : p.n_vec * W + (t - p.n_vec);
+    first = whole || tail ? first : 0u; /* all invocations take part in what follows */
+    whole = whole || HAS_TAIL == 0u;    /* for the compiler */
+#define READ(name) RF_TEXELS(name##_t, whole, first, first + 4)
+    Reg x = READ(param), g = READ(grad), a = rf_splat(0.0), b = rf_splat(0.0);
+#if SLOTS >= 1
+    a = READ(slot0);
+#endif
+#if SLOTS >= 2
+    b = READ(slot1);
+#endif
+    update(x.lo, g.lo, a.lo, b.lo);
+    update(x.hi, g.hi, a.hi, b.hi);
+    RF_WRITE(param_v.v, p.n_vec, t, x)
+#if SLOTS >= 1
+    RF_WRITE(slot0_v.v, p.n_vec, t, a)
+#endif
+#if SLOTS >= 2
+    RF_WRITE(slot1_v.v, p.n_vec, t, b)
+#endif
+    if (tail) write_element(first, x.lo.x, a.lo.x, b.lo.x);
+}
+#else
 void main()
 {
     uint t = rf_invocation();
@@ -102,12 +166,7 @@ void main()
         b = vec4(slot1_s.s[at]);
 #endif
         update(x, g, a, b);
-        param_s.s[at] = x.x;
-#if SLOTS >= 1
-        slot0_s.s[at] = a.x;
-#endif
-#if SLOTS >= 2
-        slot1_s.s[at] = b.x;
-#endif
+        write_element(at, x.x, a.x, b.x);
     }
 }
+#endif

@@ -13,7 +13,10 @@
 #include "rf_shaders.h"
 
 enum { MODE_UNUSED, MODE_FULL, MODE_ONE, MODE_WINDOW_VECTOR, MODE_WINDOW_SPLAT, MODE_WINDOW_ANY, MODE_SECOND = 8 };
-#define MODES_ANY (1u << 24) /* some input has MODE_WINDOW_ANY with the first window; << 1: with the second */
+/* Some input has MODE_WINDOW_ANY with the first window (<< 1: with the second); it reads eights where the shader does fours. */
+#define MODES_ANY (1u << 24)
+#define MODES_VECTOR_OF_8 (1u << 26)
+#define MODES_SPLAT_OF_8 (1u << 28)
 typedef struct window { uint64_t inner, period; } window;
 typedef struct layout {
     uint32_t n_windows;
@@ -57,31 +60,23 @@ static bool find_layout(const rf_op_call *call, const rf_device_caps *caps, layo
     return true;
 }
 
-static uint32_t modes(const layout *l, uint32_t n_in, uint32_t width)
+/* How a shader that reads vectors of `vector` elements reads an input. */
+static uint32_t input_mode(const layout *l, uint32_t i, uint32_t vector)
 {
-    uint32_t word = 0;
-    for (uint32_t i = 0; i < n_in; i++) {
-        uint32_t mode = l->kind[i];
-        if (mode == MODE_WINDOW_ANY) {
-            const window *w = &l->windows[l->which[i]];
-            if (w->inner == 1 && w->period % width == 0) mode = MODE_WINDOW_VECTOR;
-            else if (w->inner % width == 0) mode = MODE_WINDOW_SPLAT;
-            else word |= MODES_ANY << l->which[i];
-            mode += l->which[i] * MODE_SECOND;
-        }
-        word |= mode << (4 * i);
-    }
-    return word;
+    if (l->kind[i] != MODE_WINDOW_ANY) return l->kind[i];
+    const window *w = &l->windows[l->which[i]];
+    if (w->inner == 1 && w->period % vector == 0) return MODE_WINDOW_VECTOR;
+    return w->inner % vector == 0 ? MODE_WINDOW_SPLAT : MODE_WINDOW_ANY;
 }
 
 /* The shaders for programs of at most `steps` steps and `inputs` inputs, smallest first: what a driver has to fold is what a
  * pipeline costs. */
 typedef struct variant {
     uint32_t steps, inputs;
-    const rf_shader *u64x8, *vec4, *strided, *texel;
+    const rf_shader *u64x8, *vec4, *strided, *texel8, *texel16;
 } variant;
 #define VARIANT(n) &rf_shader_elementwise_##n##_w8, &rf_shader_elementwise_##n##_w4, &rf_shader_elementwise_##n##_strided, \
-                   &rf_shader_elementwise_##n##_texel
+                   &rf_shader_elementwise_##n##_texel8, &rf_shader_elementwise_##n##_texel16
 static const variant variants[] = {
     { 1, 2, VARIANT(1) },
     { 2, 3, VARIANT(2) },
@@ -131,8 +126,42 @@ static void push_windows(wide_push *push, const layout *l, uint64_t start)
     }
 }
 
-static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan,
-                           uint32_t width)
+/* The wide forms of the shader: elements of an invocation, and of a vector that it reads at once. */
+typedef struct form {
+    uint32_t width, vector;
+    bool texel;
+} form;
+static const form u64x8 = { 8, 8, false }, vec4 = { 4, 4, false }, texel = { 8, 4, true };
+
+static uint32_t modes(const layout *l, uint32_t n_in, const form *f)
+{
+    uint32_t word = 0;
+    for (uint32_t i = 0; i < n_in; i++) {
+        const uint32_t mode = input_mode(l, i, f->vector);
+        const uint32_t eights = f->texel ? input_mode(l, i, 8) : MODE_UNUSED;
+        if (mode == MODE_WINDOW_ANY) word |= MODES_ANY << l->which[i];
+        if (eights == MODE_WINDOW_VECTOR) word |= MODES_VECTOR_OF_8 << l->which[i];
+        if (eights == MODE_WINDOW_SPLAT) word |= MODES_SPLAT_OF_8 << l->which[i];
+        word |= (mode + l->which[i] * MODE_SECOND) << (4 * i);
+    }
+    return word;
+}
+
+static const rf_shader *form_shader(const variant *v, const form *f, const rf_device_caps *caps)
+{
+    if (f->texel) return caps->subgroup_size == 8 ? v->texel8 : v->texel16;
+    return f->width == 8 ? v->u64x8 : v->vec4;
+}
+
+/* Texels are vectors where the shader reads vectors, elements elsewhere. */
+static rf_bind_view form_view(const form *f, const layout *l, uint32_t input)
+{
+    if (!f->texel) return RF_VIEW_STORAGE;
+    const uint32_t mode = input_mode(l, input, f->vector);
+    return mode == MODE_FULL || mode == MODE_WINDOW_VECTOR ? RF_VIEW_TEXEL_RGBA32F : RF_VIEW_TEXEL_R32F;
+}
+
+static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan, const form *f)
 {
     const variant *v = find_variant(call);
     layout l;
@@ -140,20 +169,22 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_pointwise_chunk(caps, sizeof(float));
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = count - start < chunk ? count - start : chunk;
-        rf_dispatch *d = rf_kernel_plan_add(plan, width == 8 ? v->u64x8 : v->vec4);
+        rf_dispatch *d = rf_kernel_plan_add(plan, form_shader(v, f, caps));
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
-        wide_push push = { (uint32_t)(n / width), (uint32_t)(n % width), { { 0 } }, { 0 } };
+        wide_push push = { (uint32_t)(n / f->width), (uint32_t)(n % f->width), { { 0 } }, { 0 } };
         rf_dispatch_spec(d, rf_pointwise_local_size(caps));
-        rf_dispatch_spec(d, modes(&l, call->n_in, width));
+        rf_dispatch_spec(d, modes(&l, call->n_in, f));
         rf_dispatch_spec(d, push.n_tail != 0);
         push_steps(d, v, call, push.imm);
         push_windows(&push, &l, start);
         rf_dispatch_push(d, &push, (uint32_t)offsetof(wide_push, imm) + v->steps * 4);
         for (uint32_t i = 0; i < v->inputs; i++) {
             const uint32_t k = i < call->n_in ? i : 0; /* the shader names them all: the rest repeat the first */
-            if (l.kind[k] == MODE_FULL) rf_pointwise_bind(d, RF_BIND_INPUT, k, false, start * 4, n * 4);
-            else rf_dispatch_bind(d, RF_BIND_INPUT, k, RF_VIEW_STORAGE, false);
+            rf_dispatch_bind(d, RF_BIND_INPUT, k, form_view(f, &l, k), false);
+            if (l.kind[k] != MODE_FULL) continue;
+            d->bind[i].offset = start * 4;
+            d->bind[i].size = n * 4;
         }
         rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * 4, n * 4);
         RF_TRY(rf_pointwise_grid(caps, (uint64_t)push.n_vec + push.n_tail, d->grid));
@@ -171,7 +202,7 @@ static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    return plan_wide(call, caps, plan, 8);
+    return plan_wide(call, caps, plan, &u64x8);
 }
 
 static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
@@ -182,7 +213,33 @@ static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    return plan_wide(call, caps, plan, 4);
+    return plan_wide(call, caps, plan, &vec4);
+}
+
+/* Whether every input, or what a dispatch reads of it, fits a texel view. */
+static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, const layout *l)
+{
+    const uint64_t chunk = rf_pointwise_chunk(caps, sizeof(float));
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        uint64_t count = (uint64_t)rf_shape_count(call->in[i].shape);
+        if (l->kind[i] == MODE_FULL && count > chunk) count = chunk;
+        const uint32_t elements = form_view(&texel, l, i) == RF_VIEW_TEXEL_RGBA32F ? 4 : 1;
+        if (rf_div_up(count, elements) > caps->max_texel_elements) return false;
+    }
+    return true;
+}
+
+/* lavapipe reads texels with a third of the instructions that storage buffers take, and writes 64 bits with those of 32. */
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    layout l;
+    if (!rf_pointwise_texels(caps) || !find_layout(call, caps, &l) || !fits_texels(call, caps, &l)) return 0;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? 4 : 0.75;
+}
+
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return plan_wide(call, caps, plan, &texel);
 }
 
 /* ---- any broadcasting ---- */
@@ -234,38 +291,6 @@ static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
     rf_collapsed c;
     rf_broadcast_collapse(call->out[0].shape, call->in, call->n_in, &c);
     return rf_shape_count(call->out[0].shape) == 0 || strided_chunk(call, caps, &c) ? 0.5 : 0;
-}
-
-/* Reads through texel buffers take a third of the instructions on lavapipe. */
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape);
-    layout l;
-    if (count == 0 || count % 4 != 0 || count / 4 > caps->max_texel_elements || count > rf_pointwise_chunk(caps, sizeof(float)))
-        return 0;
-    if (!find_layout(call, caps, &l)) return 0;
-    for (uint32_t i = 0; i < call->n_in; i++)
-        if (l.kind[i] != MODE_FULL) return 0;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? 4 : 0.75;
-}
-
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    const variant *v = find_variant(call);
-    rf_dispatch *d = rf_kernel_plan_add(plan, v->texel);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    wide_push push = { (uint32_t)(rf_shape_count(call->out[0].shape) / 4), 0, { { 0 } }, { 0 } };
-    uint32_t used = 0;
-    for (uint32_t i = 0; i < call->n_in; i++) used |= (uint32_t)MODE_FULL << (4 * i);
-    rf_dispatch_spec(d, rf_pointwise_local_size(caps));
-    rf_dispatch_spec(d, used);
-    rf_dispatch_spec(d, 0);
-    push_steps(d, v, call, push.imm);
-    rf_dispatch_push(d, &push, (uint32_t)offsetof(wide_push, imm) + v->steps * 4);
-    for (uint32_t i = 0; i < v->inputs; i++) /* the shader names them all: the rest repeat the first */
-        rf_dispatch_bind(d, RF_BIND_INPUT, i < call->n_in ? i : 0, RF_VIEW_TEXEL_RGBA32F, false);
-    rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
-    return rf_pointwise_grid(caps, push.n_vec, d->grid);
 }
 
 static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)

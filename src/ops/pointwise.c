@@ -13,6 +13,13 @@ uint32_t rf_pointwise_local_size(const rf_device_caps *caps)
     return size;
 }
 
+bool rf_pointwise_texels(const rf_device_caps *caps)
+{
+    return caps->int64 && caps->subgroup_shuffle && caps->full_subgroups &&
+           (caps->subgroup_size == 8 || caps->subgroup_size == 16) &&
+           rf_pointwise_local_size(caps) % caps->subgroup_size == 0;
+}
+
 rf_result rf_pointwise_grid(const rf_device_caps *caps, uint64_t invocations, uint32_t grid[3])
 {
     const uint64_t groups = rf_div_up(invocations, rf_pointwise_local_size(caps));
@@ -63,8 +70,10 @@ rf_result rf_pointwise_plan(const rf_pointwise_kernel *kernel, uint64_t count, c
         uint32_t push[RF_MAX_PUSH / 4] = { (uint32_t)(n / kernel->width), (uint32_t)(n % kernel->width) };
         memcpy(push + 2, kernel->push, kernel->push_size);
         rf_dispatch_push(d, push, 8 + kernel->push_size);
-        for (uint32_t i = 0; i < kernel->n_tensors; i++)
+        for (uint32_t i = 0; i < kernel->n_tensors; i++) {
             rf_pointwise_bind(d, kernel->tensors[i].kind, kernel->tensors[i].index, kernel->tensors[i].write, start * 4, n * 4);
+            d->bind[i].view = kernel->tensors[i].view;
+        }
         for (uint32_t i = 0; i < kernel->n_small; i++)
             rf_dispatch_bind(d, RF_BIND_INPUT, kernel->small[i], RF_VIEW_STORAGE, false);
         RF_TRY(rf_pointwise_grid(caps, (uint64_t)push[0] + push[1], d->grid));

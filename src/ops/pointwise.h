@@ -7,6 +7,8 @@
 
 /* Workgroup size of flat kernels, the constant local_size_x of their dispatches. */
 uint32_t rf_pointwise_local_size(const rf_device_caps *caps);
+/* The device can run shaders that read and write by RF_TEXELS and RF_WRITE of shaders/include/wide.glsl. */
+bool rf_pointwise_texels(const rf_device_caps *caps);
 /* Sets the grid so that `invocations` (< 2^32) run, spread over y where x has not enough; the rest must be guarded. */
 rf_result rf_pointwise_grid(const rf_device_caps *caps, uint64_t invocations, uint32_t grid[3]);
 /* Elements per dispatch when the widest element takes `element_size` bytes: every chunk starts at an aligned offset for
@@ -26,7 +28,7 @@ typedef struct rf_pointwise_kernel {
     const rf_shader *shader;
     uint32_t width;
     uint32_t n_tensors;
-    struct { rf_bind_kind kind; uint32_t index; bool write; } tensors[8];
+    struct { rf_bind_kind kind; uint32_t index; bool write; rf_bind_view view; } tensors[8];
     uint32_t n_small; /* further inputs bound whole after the tensors */
     uint32_t small[2];
     uint32_t n_spec, spec[8];

@@ -89,23 +89,39 @@ static rf_cost cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-static const rf_shader *shader_of(const rf_op *op, uint32_t width)
+enum { U64X8, VEC4, TEXEL8, TEXEL16, NUM_FORMS };
+
+static const rf_shader *shader_of(const rf_op *op, uint32_t form)
 {
-    if (op == &rf_op_sgd_update) return width == 8 ? &rf_shader_update_sgd_w8 : &rf_shader_update_sgd_w4;
-    if (op == &rf_op_momentum_update) return width == 8 ? &rf_shader_update_momentum_w8 : &rf_shader_update_momentum_w4;
-    if (op == &rf_op_adam_update) return width == 8 ? &rf_shader_update_adam_w8 : &rf_shader_update_adam_w4;
-    if (op == &rf_op_rmsprop_update) return width == 8 ? &rf_shader_update_rmsprop_w8 : &rf_shader_update_rmsprop_w4;
-    return width == 8 ? &rf_shader_update_accumulate_w8 : &rf_shader_update_accumulate_w4;
+#define FORMS(rule)                                                                                                    \
+    { &rf_shader_update_##rule##_w8, &rf_shader_update_##rule##_w4, &rf_shader_update_##rule##_texel8,                 \
+      &rf_shader_update_##rule##_texel16 }
+    static const struct { const rf_op *op; const rf_shader *shaders[NUM_FORMS]; } rules[] = {
+        { &rf_op_sgd_update, FORMS(sgd) },         { &rf_op_momentum_update, FORMS(momentum) },
+        { &rf_op_adam_update, FORMS(adam) },       { &rf_op_rmsprop_update, FORMS(rmsprop) },
+        { &rf_op_accumulate, FORMS(accumulate) },
+    };
+    uint32_t i = 0;
+    while (rules[i].op != op) i++;
+    return rules[i].shaders[form];
 }
 
-static rf_result plan_width(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan, uint32_t width)
+static rf_result plan_form(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan, uint32_t form)
 {
-    rf_pointwise_kernel k = { .shader = shader_of(call->op, width), .width = width, .n_tensors = num_tensors(call) };
-    for (uint32_t i = 0; i < k.n_tensors; i++) {
+    const uint32_t n = num_tensors(call);
+    const bool texel = form >= TEXEL8;
+    rf_pointwise_kernel k = { .shader = shader_of(call->op, form), .width = form == VEC4 ? 4 : 8, .n_tensors = n };
+    for (uint32_t i = 0; i < n; i++) {
+        const bool written = call->op->mutates >> i & 1;
         k.tensors[i].index = i;
-        k.tensors[i].write = call->op->mutates >> i & 1;
+        k.tensors[i].write = written && !texel;
+        if (!texel) continue;
+        k.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
+        if (!written) continue;
+        k.tensors[k.n_tensors].index = i;
+        k.tensors[k.n_tensors++].write = true;
     }
-    if (k.n_tensors < call->n_in) k.small[k.n_small++] = call->n_in - 1;
+    if (n < call->n_in) k.small[k.n_small++] = call->n_in - 1;
     k.spec[k.n_spec++] = call->op == &rf_op_momentum_update && ((const update_attr *)call->attr)->nesterov;
     return rf_pointwise_plan(&k, (uint64_t)rf_shape_count(call->in[0].shape), caps, plan);
 }
@@ -118,7 +134,7 @@ static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    return plan_width(call, caps, plan, 8);
+    return plan_form(call, caps, plan, U64X8);
 }
 
 static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
@@ -129,12 +145,26 @@ static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    return plan_width(call, caps, plan, 4);
+    return plan_form(call, caps, plan, VEC4);
+}
+
+/* See score_texel of elementwise_kernels.c. */
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), chunk = rf_pointwise_chunk(caps, sizeof(float));
+    if (!rf_pointwise_texels(caps) || rf_div_up(count < chunk ? count : chunk, 4) > caps->max_texel_elements) return 0;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? 4 : 0.75;
+}
+
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return plan_form(call, caps, plan, caps->subgroup_size == 8 ? TEXEL8 : TEXEL16);
 }
 
 static const rf_kernel kernel_u64x8 = { "u64x8", score_u64x8, plan_u64x8 };
 static const rf_kernel kernel_vec4 = { "vec4", score_vec4, plan_vec4 };
-static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4 };
+static const rf_kernel kernel_texel = { "texel", score_texel, plan_texel };
+static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4, &kernel_texel };
 
 /* ---- cases ---- */
 

@@ -319,6 +319,56 @@ static void large_tensors_are_cut_into_chunks(void **state)
     rf_kernel_plan_free(&plan);
 }
 
+static const rf_kernel *kernel_named(const rf_op *op, const char *name)
+{
+    for (uint32_t k = 0; k < op->num_kernels; k++)
+        if (strcmp(op->kernels[k]->name, name) == 0) return op->kernels[k];
+    fail_msg("%s has no kernel %s", op->name, name);
+    return NULL;
+}
+
+/* Inputs that are read by fours are texels of four, others texels of one; the view of each must fit the device. */
+static void texel_views_fit_their_inputs(void **state)
+{
+    (void)state;
+    rf_device_caps caps = make_caps(false);
+    caps.max_storage_range = 1u << 20;
+    caps.subgroup_size = 8;
+    caps.subgroup_shuffle = caps.full_subgroups = true;
+    const rf_elementwise_attr program = { 2, { { RF_FN_MULTIPLY, 0, 1, 0, 0 }, { RF_FN_ADD, 3, 2, 0, 0 } } };
+    const rf_tensor_desc in[3] = { f32(RF_SHAPE(6001, 100)), f32(RF_SHAPE(100)), f32(RF_SHAPE(6001, 1)) };
+    rf_op_call call = make_call(&rf_op_elementwise, &program, 3, in);
+    assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
+    const rf_kernel *texel = kernel_named(&rf_op_elementwise, "texel");
+    rf_kernel_plan plan = check_plan(&call, texel, &caps);
+    assert_int_equal(plan.count, 3);
+    for (uint32_t i = 0; i < plan.count; i++) {
+        assert_int_equal(plan.items[i].bind[0].view, RF_VIEW_TEXEL_RGBA32F);
+        assert_int_equal(plan.items[i].bind[1].view, RF_VIEW_TEXEL_RGBA32F);
+        assert_int_equal(plan.items[i].bind[2].view, RF_VIEW_TEXEL_R32F);
+        assert_int_equal(plan.items[i].bind[3].view, RF_VIEW_STORAGE);
+    }
+    rf_kernel_plan_free(&plan);
+    caps.max_texel_elements = 1u << 16; /* a chunk's fours */
+    assert_true(texel->score(&call, &caps) > 0);
+    caps.max_texel_elements--;
+    assert_true(texel->score(&call, &caps) == 0);
+    caps.max_storage_range = 16384;
+    caps.max_texel_elements = 6001; /* the column's elements */
+    assert_true(texel->score(&call, &caps) == 0); /* it does not fit a storage range, which other kernels need */
+    caps.max_storage_range = 65536;
+    assert_true(texel->score(&call, &caps) > 0);
+    caps.max_texel_elements--;
+    assert_true(texel->score(&call, &caps) == 0);
+    caps.max_texel_elements = 1u << 27;
+    assert_true(texel->score(&call, &caps) > 0);
+    caps.int64 = false;
+    assert_true(texel->score(&call, &caps) == 0);
+    caps.int64 = true;
+    caps.subgroup_size = 4; /* RF_WRITE exchanges with the lane four further on */
+    assert_true(texel->score(&call, &caps) == 0);
+}
+
 static void any_broadcasting_of_large_tensors_is_cut(void **state)
 {
     (void)state;
@@ -422,6 +472,7 @@ int main(void)
         cmocka_unit_test(fusion_stops_at_its_limits),
         cmocka_unit_test(equal_shapes_need_no_sum),
         cmocka_unit_test(large_tensors_are_cut_into_chunks),
+        cmocka_unit_test(texel_views_fit_their_inputs),
         cmocka_unit_test(any_broadcasting_of_large_tensors_is_cut),
         cmocka_unit_test(large_transposes_are_cut_into_boxes),
         cmocka_unit_test(wide_grids_fold_into_rows),
