@@ -201,16 +201,8 @@ uint window_index(uint w, uint i)
     if ((MODES & (1u << (24 + w))) != 0u)                                                                              \
         for (int k = 1; k < W; k++) at##w[k] = window_index(w, first + k);
 
-void main()
+Reg compute(uint t, bool whole, bool tail, uint first)
 {
-    uint t = rf_invocation();
-    bool whole = t < p.n_vec;
-    bool tail = HAS_TAIL != 0u && !whole && t - p.n_vec < p.n_tail;
-    uint first = whole ? t * W : p.n_vec * W + (t - p.n_vec);
-#ifdef TEXEL
-    first = whole || tail ? first : 0u; /* all invocations take part in what follows */
-    whole = whole || HAS_TAIL == 0u;    /* for the compiler */
-#endif
     WINDOW(0)
     WINDOW(1)
     READ_INPUTS
@@ -224,11 +216,45 @@ void main()
     FOR_INPUTS(HIGH)
     y.hi = run_program(r);
 #endif
-#ifdef TEXEL
-    RF_WRITE(out_v.v, p.n_vec, t, y)
-#else
-    if (whole) out_v.v[t] = rf_pack(y);
-#endif
-    if (tail) out_s.s[first] = y.lo.x;
+    return y;
 }
+
+#define PLACE(i)                                                                                                       \
+    bool whole##i = t##i < p.n_vec, tail##i = HAS_TAIL != 0u && !whole##i && t##i - p.n_vec < p.n_tail;                \
+    uint first##i = whole##i ? t##i * W : p.n_vec * W + (t##i - p.n_vec);
+
+#ifdef TEXEL
+/* All invocations take part throughout: those beyond the end read what the first does. */
+#define COMPUTE(i)                                                                                                     \
+    PLACE(i)                                                                                                           \
+    Reg y##i = compute(t##i, whole##i || HAS_TAIL == 0u, tail##i, whole##i || tail##i ? first##i : 0u);
+#define WRITE(i)                                                                                                       \
+    RF_WRITE(out_v.v, p.n_vec, t##i, y##i)                                                                             \
+    if (tail##i) out_s.s[first##i] = y##i.lo.x;
+
+void main()
+{
+    uint t0 = rf_invocation();
+#if STEPS == 1
+    /* Twice the work per invocation: more is gained in short programs, and less lost in the time that compiling takes. */
+    t0 = (t0 & ~7u) * 2 + (t0 & 7u);
+    uint t1 = t0 + 8;
+    COMPUTE(1)
+#endif
+    COMPUTE(0)
+    WRITE(0)
+#if STEPS == 1
+    WRITE(1)
+#endif
+}
+#else
+void main()
+{
+    uint t0 = rf_invocation();
+    PLACE(0)
+    Reg y = compute(t0, whole0, tail0, first0);
+    if (whole0) out_v.v[t0] = rf_pack(y);
+    if (tail0) out_s.s[first0] = y.lo.x;
+}
+#endif
 #endif

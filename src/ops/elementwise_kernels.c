@@ -187,7 +187,9 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
             d->bind[i].size = n * 4;
         }
         rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * 4, n * 4);
-        RF_TRY(rf_pointwise_grid(caps, (uint64_t)push.n_vec + push.n_tail, d->grid));
+        const uint64_t items = (uint64_t)push.n_vec + push.n_tail;
+        const bool doubled = f->texel && v->steps == 1; /* eight items, then the eight after them */
+        RF_TRY(rf_pointwise_grid(caps, doubled ? rf_align_up(items, 16) / 2 : items, d->grid));
     }
     return RF_OK;
 }
