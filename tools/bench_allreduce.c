@@ -21,7 +21,7 @@
 #include "clock.h"
 #include "commands.h"
 
-enum { MAX_SIZES = 16, MAX_METHODS = 8, ROUNDS = 7, PLAIN = 100, COPY = 101 };
+enum { MAX_SIZES = 16, MAX_METHODS = 8, ROUNDS = 15, PLAIN = 100, COPY = 101 };
 
 typedef struct allreduce_options {
     uint32_t ranks;
@@ -214,11 +214,14 @@ static bool measure_size(allreduce_rank *k, uint32_t s)
         repeats[m] = k->shared->repeats;
         pthread_barrier_wait(&k->shared->barrier);
     }
+    /* There and back, so that none always comes after the same other. */
     for (uint32_t round = 0; round < ROUNDS; round++)
-        for (uint32_t m = 0; m < o->num_methods; m++)
+        for (uint32_t i = 0; i < o->num_methods; i++) {
+            const uint32_t m = round % 2 == 0 ? i : o->num_methods - 1 - i;
             if (!timed(k, o->methods[m], count, repeats[m], &k->shared->seconds[s][m][round][k->rank],
                        &k->shared->processor[s][m][round][k->rank]))
                 return false;
+        }
     return true;
 }
 
@@ -301,24 +304,43 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of each round the slowest rank, of these the median. */
-static double median(const allreduce_options *o, double rounds[ROUNDS][BENCH_MAX_RANKS])
+static double median(const double values[ROUNDS])
 {
-    double slowest[ROUNDS] = { 0 };
-    for (int r = 0; r < ROUNDS; r++)
+    double sorted[ROUNDS];
+    memcpy(sorted, values, sizeof(sorted));
+    qsort(sorted, ROUNDS, sizeof(sorted[0]), compare);
+    return sorted[ROUNDS / 2];
+}
+
+/* Of each round the slowest rank. */
+static void slowest(const allreduce_options *o, double rounds[ROUNDS][BENCH_MAX_RANKS], double out[ROUNDS])
+{
+    for (int r = 0; r < ROUNDS; r++) {
+        out[r] = 0;
         for (uint32_t i = 0; i < o->ranks; i++)
-            if (rounds[r][i] > slowest[r]) slowest[r] = rounds[r][i];
-    qsort(slowest, ROUNDS, sizeof(slowest[0]), compare);
-    return slowest[ROUNDS / 2];
+            if (rounds[r][i] > out[r]) out[r] = rounds[r][i];
+    }
+}
+
+/* How many times as fast as the plain ring: the median over the rounds, because the machine may be faster or slower as
+ * a whole from one round to the next. */
+static double times_plain(const double plain[ROUNDS], const double seconds[ROUNDS])
+{
+    double ratios[ROUNDS];
+    for (int r = 0; r < ROUNDS; r++) ratios[r] = plain[r] / seconds[r];
+    return median(ratios);
 }
 
 static bool report_size(const allreduce_options *o, allreduce_shared *shared, uint32_t s, table *t, json_t *list)
 {
-    double seconds[MAX_METHODS], processor[MAX_METHODS], plain = 0;
+    double all[MAX_METHODS][ROUNDS], seconds[MAX_METHODS], processor[MAX_METHODS];
+    uint32_t plain = 0;
     for (uint32_t m = 0; m < o->num_methods; m++) {
-        seconds[m] = median(o, shared->seconds[s][m]);
-        processor[m] = median(o, shared->processor[s][m]);
-        if (o->methods[m] == PLAIN) plain = seconds[m];
+        slowest(o, shared->processor[s][m], all[m]);
+        processor[m] = median(all[m]);
+        slowest(o, shared->seconds[s][m], all[m]);
+        seconds[m] = median(all[m]);
+        if (o->methods[m] == PLAIN) plain = m;
     }
     char size[32];
     const uint64_t bytes = o->sizes[s];
@@ -332,15 +354,15 @@ static bool report_size(const allreduce_options *o, allreduce_shared *shared, ui
     for (uint32_t m = 0; m < o->num_methods; m++) {
         char time[32], rate[32], cost[32], ratio[32] = "";
         const double gbytes = (double)bytes / seconds[m] * 1e-9;
+        const double times = o->methods[m] == COPY ? 0 : times_plain(all[plain], all[m]);
         snprintf(time, sizeof(time), seconds[m] < 1e-3 ? "%.4f" : "%.3f", seconds[m] * 1e3);
         snprintf(rate, sizeof(rate), "%.3f", gbytes);
         snprintf(cost, sizeof(cost), processor[m] < 1e-3 ? "%.4f" : "%.3f", processor[m] * 1e3);
-        if (o->methods[m] != COPY) snprintf(ratio, sizeof(ratio), "%.2f", plain / seconds[m]);
+        if (o->methods[m] != COPY) snprintf(ratio, sizeof(ratio), "%.2f", times);
         ok &= table_row(t, (const char *[]){ size, method_name(o->methods[m]), time, rate, cost, ratio });
         json_array_append_new(list, json_pack("{s:I,s:s,s:f,s:f,s:f,s:f}", "bytes", (json_int_t)bytes, "algorithm",
                                               method_name(o->methods[m]), "seconds", seconds[m], "gbytes", gbytes,
-                                              "processor_seconds", processor[m], "ratio_to_plain_ring",
-                                              o->methods[m] == COPY ? 0 : plain / seconds[m]));
+                                              "processor_seconds", processor[m], "ratio_to_plain_ring", times));
     }
     return ok;
 }
