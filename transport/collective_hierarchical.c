@@ -46,7 +46,7 @@ static rf_result survey(const rf_task *task, hierarchy *h)
     return RF_OK;
 }
 
-static rf_result build(rf_schedule *s, const hierarchy *h, uint64_t count)
+static rf_result build(rf_schedule *s, const hierarchy *h, uint64_t count, uint64_t slice)
 {
     const rf_group *host = &h->host;
     rf_space source = RF_SPACE_INPUT;
@@ -65,13 +65,13 @@ static rf_result build(rf_schedule *s, const hierarchy *h, uint64_t count)
         /* What the leaders do takes as many rounds on every rank. */
         rf_schedule unused = { 0 };
         const rf_result r = count <= FEW ? rf_doubling_all_reduce(&unused, &h->among, count, &source, &round)
-                                         : rf_ring_all_reduce(&unused, &h->among, count, &source, &round);
+                                         : rf_ring_all_reduce(&unused, &h->among, count, slice, &source, &round);
         rf_schedule_free(&unused);
         RF_TRY(r);
         RF_TRY(rf_schedule_receive(s, round + host->index - 1, host->ranks[host->index - 1], out, count));
     } else {
         RF_TRY(count <= FEW ? rf_doubling_all_reduce(s, &h->among, count, &source, &round)
-                            : rf_ring_all_reduce(s, &h->among, count, &source, &round));
+                            : rf_ring_all_reduce(s, &h->among, count, slice, &source, &round));
     }
     s->round_result = count <= FEW;
     if (after > 0) RF_TRY(rf_schedule_send(s, round + host->index, host->ranks[host->index + 1], out, count, true));
@@ -82,7 +82,7 @@ rf_result rf_hierarchical_all_reduce(rf_schedule *s, const rf_task *task)
 {
     hierarchy h = { 0 };
     rf_result r = survey(task, &h);
-    if (r == RF_OK) r = build(s, &h, task->count);
+    if (r == RF_OK) r = build(s, &h, task->count, task->slice);
     rf_free(h.local);
     rf_free(h.leaders);
     return r;

@@ -24,31 +24,56 @@ static rf_step *ring_step(rf_schedule *s, const rf_group *g, uint32_t round)
     return step;
 }
 
-rf_result rf_ring_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, rf_space *source, uint32_t *round)
+typedef struct range {
+    uint64_t begin, count;
+} range;
+
+/* Slice number `slice`, of `size` elements, of part `part`; short or empty at the part's end. */
+static range slice_of(uint64_t count, uint32_t parts, uint32_t part, uint64_t size, uint64_t slice)
 {
-    const uint32_t n = g->size;
-    for (uint32_t k = 0; k + 1 < n; k++) {
-        rf_step *step = ring_step(s, g, (*round)++);
-        if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        const uint32_t out = behind(g, k + 1), in = behind(g, k + 2);
-        step->send = (rf_place){ k == 0 ? *source : RF_SPACE_OUTPUT, rf_part_begin(count, n, out) };
-        step->send_count = rf_part_begin(count, n, out + 1) - step->send.begin;
-        step->receive = (rf_place){ RF_SPACE_OUTPUT, rf_part_begin(count, n, in) };
-        step->receive_count = rf_part_begin(count, n, in + 1) - step->receive.begin;
-        step->local = (rf_place){ *source, step->receive.begin };
+    const uint64_t begin = rf_part_begin(count, parts, part), end = rf_part_begin(count, parts, part + 1);
+    const uint64_t from = begin + slice * size, to = from + size;
+    return (range){ from, from >= end ? 0 : to < end ? size : end - from };
+}
+
+/* Step k of 2 (n - 1) for one slice of every part: the first half adds, the second hands the sums round. */
+static rf_result all_reduce_step(rf_schedule *s, const rf_group *g, uint64_t count, uint64_t size, uint64_t slice,
+                                 uint32_t k, rf_space source, uint32_t round)
+{
+    const uint32_t n = g->size, back = k + 1 < n ? k + 1 : k + 1 - n;
+    const bool adds = k + 1 < n;
+    rf_step *step = ring_step(s, g, round);
+    if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const range out = slice_of(count, n, behind(g, back), size, slice);
+    const range in = slice_of(count, n, behind(g, back + 1), size, slice);
+    step->send = (rf_place){ k == 0 ? source : RF_SPACE_OUTPUT, out.begin };
+    step->send_count = out.count;
+    step->receive = (rf_place){ RF_SPACE_OUTPUT, in.begin };
+    step->receive_count = in.count;
+    step->keeps = !adds;
+    if (adds) {
+        step->local = (rf_place){ source, in.begin };
         step->reduce = step->received_left = true;
     }
-    for (uint32_t k = 0; k + 1 < n; k++) {
-        rf_step *step = ring_step(s, g, (*round)++);
-        if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        const uint32_t out = behind(g, k), in = behind(g, k + 1);
-        step->send = (rf_place){ RF_SPACE_OUTPUT, rf_part_begin(count, n, out) };
-        step->send_count = rf_part_begin(count, n, out + 1) - step->send.begin;
-        step->receive = (rf_place){ RF_SPACE_OUTPUT, rf_part_begin(count, n, in) };
-        step->receive_count = rf_part_begin(count, n, in + 1) - step->receive.begin;
-        step->keeps = true;
-    }
-    if (n > 1) *source = RF_SPACE_OUTPUT;
+    return RF_OK;
+}
+
+/* One slice of every part after the other goes through all steps: what has just been added is sent on, and what has
+ * just been sent is overwritten, while it is in the cache. (Two ranks, 64 and 256 MiB: 1.1 to 1.2 times as fast as one
+ * step after the other.) In each turn every step handles another slice, the first one the newest: no step waits for
+ * what was sent in the same turn, so that the links are never idle. Parts are the same for any size of slices, and so
+ * are the sums. */
+rf_result rf_ring_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, uint64_t slice, rf_space *source,
+                             uint32_t *round)
+{
+    const uint32_t n = g->size, steps = 2 * (n - 1);
+    if (n < 2) return RF_OK;
+    const uint64_t largest = count / n + (count % n != 0), size = slice && slice < largest ? slice : largest;
+    const uint64_t num = size ? (largest + size - 1) / size : 1;
+    for (uint64_t turn = 0; turn < num + steps - 1; turn++)
+        for (uint32_t k = 0; k < steps && k <= turn; k++)
+            if (turn - k < num) RF_TRY(all_reduce_step(s, g, count, size, turn - k, k, *source, (*round)++));
+    *source = RF_SPACE_OUTPUT;
     return RF_OK;
 }
 

@@ -240,7 +240,9 @@ static rf_result begin(rf_engine *e, const rf_call *call)
     rf_engine_make_header(e);
     rf_engine_describe(&e->header, e->what, sizeof(e->what));
     rf_mesh_begin_operation(e->mesh, call->serial, e->what);
-    RF_TRY(rf_schedule_make(&call->task, &e->schedule));
+    rf_task task = call->task;
+    task.slice = e->chunk;
+    RF_TRY(rf_schedule_make(&task, &e->schedule));
     RF_TRY(prepare_memory(e));
     for (uint32_t i = 0; i < RF_ENGINE_OUT; i++) e->out[i].num_parts = 0;
     rf_engine_rewind(e);

@@ -95,8 +95,6 @@ struct rf_engine {
     uint64_t in_head, in_tail, out_head, out_tail; /* oldest and next, modulo RF_ENGINE_IN, RF_ENGINE_OUT */
     rf_position in_next, out_next;                 /* to post */
     rf_position received, sent;                    /* done up to here */
-    uint32_t in_cached, out_cached;                /* steps for which these hold: */
-    int64_t in_needs_received, out_needs;          /* last step that receives into the same place */
     int32_t broken, suspect;                       /* whose connection failed; who is to blame for another failure */
     bool unsure;                                   /* somebody else may know better what is wrong */
     uint32_t headers_open;                         /* yet to come or to go */

@@ -33,7 +33,6 @@ void rf_engine_rewind(rf_engine *e)
 {
     e->in_next = e->out_next = e->received = e->sent = (rf_position){ 0, 0 };
     e->in_head = e->in_tail = e->out_head = e->out_tail = 0;
-    e->in_cached = e->out_cached = UINT32_MAX;
     next_send(e);
     next_receive(e);
 }
@@ -63,20 +62,20 @@ static bool overlap(rf_place a, uint64_t a_count, rf_place b, uint64_t b_count)
     return a.space == b.space && a.begin < b.begin + b_count && b.begin < a.begin + a_count;
 }
 
-/* The last step before `before` that receives into the range, or -1. */
+/* The last step before `before` that receives into the range, or -1: none but some that are done with. */
 static int64_t receives_into(const rf_engine *e, uint32_t before, rf_place place, uint64_t count)
 {
-    for (int64_t t = (int64_t)before - 1; t >= 0; t--) {
+    for (int64_t t = (int64_t)before - 1; t >= (int64_t)e->received.step; t--) {
         const rf_step *step = &e->schedule.items[t];
         if (step->from >= 0 && overlap(step->receive, step->receive_count, place, count)) return t;
     }
     return -1;
 }
 
-/* The last step up to `last` that sends from the range, or -1. */
+/* The last step up to `last` that sends from the range, or -1: none but some that are done with. */
 static int64_t sends_from(const rf_engine *e, uint32_t last, rf_place place, uint64_t count)
 {
-    for (int64_t t = last; t >= 0; t--) {
+    for (int64_t t = last; t >= (int64_t)e->sent.step; t--) {
         const rf_step *step = &e->schedule.items[t];
         if (step->to >= 0 && overlap(step->send, step->send_count, place, count)) return t;
     }
@@ -87,26 +86,21 @@ static int64_t sends_from(const rf_engine *e, uint32_t last, rf_place place, uin
  * Earlier steps are behind it then, too. */
 static bool passed(rf_position at, int64_t step, uint64_t begin, uint64_t count, uint64_t end)
 {
-    if (step < 0) return true;
     const uint64_t need = end <= begin ? 0 : end - begin;
     return reached(at, (uint32_t)step, need < count ? need : count);
 }
 
-static bool may_send(rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
+static bool may_send(const rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
 {
     const rf_step *step = &e->schedule.items[s];
-    if (e->out_cached != s) {
-        e->out_needs = receives_into(e, s, step->send, step->send_count);
-        e->out_cached = s;
-    }
-    if (e->out_needs < 0) return true;
-    const rf_step *needed = &e->schedule.items[e->out_needs];
-    return passed(e->received, e->out_needs, needed->receive.begin, needed->receive_count,
-                  step->send.begin + offset + count);
+    const int64_t t = receives_into(e, s, step->send, step->send_count);
+    if (t < 0) return true;
+    const rf_step *needed = &e->schedule.items[t];
+    return passed(e->received, t, needed->receive.begin, needed->receive_count, step->send.begin + offset + count);
 }
 
 /* Nobody may write where something is still to be sent from. */
-static bool may_write(rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
+static bool may_write(const rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
 {
     const rf_step *step = &e->schedule.items[s];
     const int64_t t = sends_from(e, s, step->receive, step->receive_count);
@@ -116,16 +110,13 @@ static bool may_write(rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
 }
 
 /* Nor, ahead of its turn, where something that came earlier is still to be added. */
-static bool may_land(rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
+static bool may_land(const rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
 {
     const rf_step *step = &e->schedule.items[s];
-    if (e->in_cached != s) {
-        e->in_needs_received = receives_into(e, s, step->receive, step->receive_count);
-        e->in_cached = s;
-    }
-    if (e->in_needs_received >= 0) {
-        const rf_step *earlier = &e->schedule.items[e->in_needs_received];
-        if (!passed(e->received, e->in_needs_received, earlier->receive.begin, earlier->receive_count,
+    const int64_t t = receives_into(e, s, step->receive, step->receive_count);
+    if (t >= 0) {
+        const rf_step *earlier = &e->schedule.items[t];
+        if (!passed(e->received, t, earlier->receive.begin, earlier->receive_count,
                     step->receive.begin + offset + count))
             return false;
     }

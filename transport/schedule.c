@@ -121,7 +121,7 @@ static rf_result all_reduce(rf_schedule *s, const rf_task *task, const rf_group 
     case RF_COMM_HIERARCHICAL:
         return rf_hierarchical_all_reduce(s, task);
     default:
-        return rf_ring_all_reduce(s, all, task->count, &source, &round);
+        return rf_ring_all_reduce(s, all, task->count, task->slice, &source, &round);
     }
 }
 

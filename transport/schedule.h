@@ -31,6 +31,7 @@ typedef struct rf_task {
     const uint64_t *counts; /* reduce-scatter, all-gather: of each rank */
     uint32_t root;          /* broadcast */
     const uint32_t *hosts;  /* of each rank; hierarchical */
+    uint64_t slice; /* elements of a part that the ring's all-reduce takes through its steps at a time; 0: all */
 } rf_task;
 
 /* Which buffer: what the caller gives, what he gets, and memory of the engine. */
@@ -93,7 +94,8 @@ uint64_t rf_part_begin(uint64_t count, uint32_t parts, uint32_t index);
 
 /* All-reduces of `count` elements within a group, whose operand is in `*source` (then OUTPUT). They use rounds from
  * *round and advance it alike on all ranks. */
-rf_result rf_ring_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, rf_space *source, uint32_t *round);
+rf_result rf_ring_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, uint64_t slice, rf_space *source,
+                             uint32_t *round);
 rf_result rf_doubling_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, rf_space *source, uint32_t *round);
 rf_result rf_halving_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, rf_space *source, uint32_t *round);
 rf_result rf_hierarchical_all_reduce(rf_schedule *s, const rf_task *task);

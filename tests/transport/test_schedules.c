@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "transport/schedule.h"
 
-enum { MAX_WORLD = 17, MAX_COUNT = 64 };
+enum { MAX_WORLD = 17, MAX_COUNT = 64, MAX_QUEUE = 128 };
 
 /* Rank r's addend of element i: bit r, and the element's number above. A sum is right when every bit is there once. */
 static uint64_t addend(uint32_t rank, uint64_t element)
@@ -39,7 +39,7 @@ typedef struct simulated {
 
 /* Messages on their way, per pair in order. */
 typedef struct network {
-    message *queue[MAX_WORLD][MAX_WORLD][64];
+    message *queue[MAX_WORLD][MAX_WORLD][MAX_QUEUE];
     uint32_t head[MAX_WORLD][MAX_WORLD], tail[MAX_WORLD][MAX_WORLD];
 } network;
 
@@ -58,7 +58,7 @@ static void send_step(simulated *s, network *net, uint32_t rank)
     m->count = step->send_count;
     memcpy(m->data, at(s, step->send, step->send_count), step->send_count * sizeof(uint64_t));
     const uint32_t to = (uint32_t)step->to;
-    assert_true(net->tail[rank][to] < 64);
+    assert_true(net->tail[rank][to] < MAX_QUEUE);
     net->queue[rank][to][net->tail[rank][to]++] = m;
 }
 
@@ -136,13 +136,13 @@ static void copy_first(simulated *s)
         memcpy(at(s, c->copy_to, c->copy_count), at(s, c->copy_from, c->copy_count), c->copy_count * sizeof(uint64_t));
 }
 
-static void check_all_reduce(uint32_t world, uint64_t count, rf_comm_algorithm algorithm, const uint32_t *hosts,
-                             bool in_place)
+static void check_all_reduce(uint32_t world, uint64_t count, uint64_t slice, rf_comm_algorithm algorithm,
+                             const uint32_t *hosts, bool in_place)
 {
     simulated ranks[MAX_WORLD];
     for (uint32_t r = 0; r < world; r++) {
-        begin(&ranks[r], &(rf_task){ RF_COLLECTIVE_ALL_REDUCE, algorithm, r, world, count, NULL, 0, hosts }, count,
-              count);
+        begin(&ranks[r], &(rf_task){ RF_COLLECTIVE_ALL_REDUCE, algorithm, r, world, count, NULL, 0, hosts, slice },
+              count, count);
         if (in_place) rf_schedule_in_place(&ranks[r].schedule);
         for (uint64_t i = 0; i < count; i++)
             ranks[r].space[in_place ? RF_SPACE_OUTPUT : RF_SPACE_INPUT][i] = addend(r, i);
@@ -168,7 +168,16 @@ static void test_all_reduce(void **state)
         for (int a = RF_COMM_RING; a <= RF_COMM_RECURSIVE_HALVING; a++)
             for (int c = 0; c < NUM_COUNTS; c++)
                 for (int in_place = 0; in_place < 2; in_place++)
-                    check_all_reduce(world, test_counts[c], (rf_comm_algorithm)a, hosts, in_place);
+                    check_all_reduce(world, test_counts[c], 0, (rf_comm_algorithm)a, hosts, in_place);
+}
+
+static void test_slices(void **state)
+{
+    (void)state;
+    for (uint32_t world = 2; world <= MAX_WORLD; world++)
+        for (uint64_t slice = 2; slice <= 7; slice++)
+            for (int c = 0; c < NUM_COUNTS; c++)
+                check_all_reduce(world, test_counts[c], slice, RF_COMM_RING, NULL, c % 2);
 }
 
 /* Hosts of equal size, of unequal size, and with ranks that take turns. */
@@ -181,8 +190,8 @@ static void test_hierarchical(void **state)
                 uint32_t hosts[MAX_WORLD];
                 for (uint32_t i = 0; i < world; i++)
                     hosts[i] = how == 0 ? i * num / world : how == 1 ? i % num : (i * i + 1) % num;
-                check_all_reduce(world, 17, RF_COMM_HIERARCHICAL, hosts, how == 1);
-                check_all_reduce(world, 1, RF_COMM_HIERARCHICAL, hosts, false);
+                check_all_reduce(world, 17, (uint64_t)how, RF_COMM_HIERARCHICAL, hosts, how == 1);
+                check_all_reduce(world, 1, 0, RF_COMM_HIERARCHICAL, hosts, false);
             }
 }
 
@@ -271,6 +280,47 @@ static void test_broadcast(void **state)
                 }
 }
 
+/* What happens to element `i` in `s`, in order: the ranks it goes to and comes from. */
+static uint32_t story(const rf_schedule *s, uint64_t i, int32_t events[4 * MAX_WORLD])
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < s->count; k++) {
+        const rf_step *step = &s->items[k];
+        assert_true(n + 2 <= 4 * MAX_WORLD);
+        if (i - step->send.begin < step->send_count) events[n++] = 100 + step->to;
+        if (i - step->receive.begin < step->receive_count) events[n++] = (step->reduce ? 200 : 300) + step->from;
+    }
+    return n;
+}
+
+/* Slices change when something is done, not what: the additions of every element, and so its bits, stay the same. */
+static void test_slices_keep_sums(void **state)
+{
+    (void)state;
+    for (uint32_t world = 2; world <= 7; world++)
+        for (uint32_t rank = 0; rank < world; rank++) {
+            rf_task task = { .kind = RF_COLLECTIVE_ALL_REDUCE,
+                             .algorithm = RF_COMM_RING,
+                             .rank = rank,
+                             .world_size = world,
+                             .count = 61 };
+            rf_schedule whole, sliced;
+            assert_int_equal(rf_schedule_make(&task, &whole), RF_OK);
+            task.slice = 3;
+            assert_int_equal(rf_schedule_make(&task, &sliced), RF_OK);
+            assert_true(sliced.count > whole.count);
+            for (uint64_t i = 0; i < task.count; i++) {
+                int32_t a[4 * MAX_WORLD], b[4 * MAX_WORLD];
+                const uint32_t n = story(&whole, i, a);
+                assert_true(n > 0);
+                assert_int_equal(story(&sliced, i, b), n);
+                assert_memory_equal(a, b, n * sizeof(a[0]));
+            }
+            rf_schedule_free(&whole);
+            rf_schedule_free(&sliced);
+        }
+}
+
 /* The ring moves no more than 2 (n - 1) / n of the data; doubling needs log2(n) rounds. */
 static void test_costs(void **state)
 {
@@ -352,9 +402,16 @@ static void test_selection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_reduce), cmocka_unit_test(test_hierarchical), cmocka_unit_test(test_reduce_scatter),
-        cmocka_unit_test(test_all_gather), cmocka_unit_test(test_broadcast),    cmocka_unit_test(test_costs),
-        cmocka_unit_test(test_peers),      cmocka_unit_test(test_selection),
+        cmocka_unit_test(test_all_reduce),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_slices_keep_sums),
+        cmocka_unit_test(test_hierarchical),
+        cmocka_unit_test(test_reduce_scatter),
+        cmocka_unit_test(test_all_gather),
+        cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_selection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
