@@ -63,13 +63,14 @@ static rf_result exchange_cards(rf_fabric *f, const rf_fabric_card *mine)
 
 static rf_result build(rf_fabric *f, const rf_fabric_params *params)
 {
-    f->links = RF_NEW_ARRAY(rf_link, f->world_size);
+    for (int d = 0; d < RF_DIRECTION_COUNT; d++)
+        if (!(f->links[d] = RF_NEW_ARRAY(rf_link, f->world_size))) return RF_ERROR_OUT_OF_HOST_MEMORY;
     f->cards = RF_NEW_ARRAY(rf_fabric_card, f->world_size);
-    if (!f->links || !f->cards) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!f->cards) return RF_ERROR_OUT_OF_HOST_MEMORY;
     uint32_t num_links = 0;
     for (uint32_t i = 0; i < f->world_size; i++) {
         if (!params->peers[i] || i == f->rank) continue;
-        f->links[i].state = RF_LINK_WANTED;
+        for (int d = 0; d < RF_DIRECTION_COUNT; d++) f->links[d][i].state = RF_LINK_WANTED;
         num_links++;
     }
     f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -108,15 +109,16 @@ rf_result rf_fabric_create(const rf_fabric_params *params, rf_fabric **out)
 
 void rf_fabric_close(rf_fabric *f)
 {
-    for (uint32_t i = 0; f->links && i < f->world_size; i++) {
-        rf_link *link = &f->links[i];
-        if (link->endpoint) {
-            if (link->state == RF_LINK_UP) fi_shutdown(link->endpoint, 0);
-            fi_close(&link->endpoint->fid);
+    for (int d = 0; d < RF_DIRECTION_COUNT; d++)
+        for (uint32_t i = 0; f->links[d] && i < f->world_size; i++) {
+            rf_link *link = &f->links[d][i];
+            if (link->endpoint) {
+                if (link->state == RF_LINK_UP) fi_shutdown(link->endpoint, 0);
+                fi_close(&link->endpoint->fid);
+            }
+            link->endpoint = NULL;
+            link->state = RF_LINK_CLOSED;
         }
-        link->endpoint = NULL;
-        link->state = RF_LINK_CLOSED;
-    }
 }
 
 void rf_fabric_destroy(rf_fabric **fabric)
@@ -131,7 +133,7 @@ void rf_fabric_destroy(rf_fabric **fabric)
     if (f->fabric) fi_close(&f->fabric->fid);
     if (f->info) rf_fi.freeinfo(f->info);
     if (f->wake_fd >= 0) close(f->wake_fd);
-    rf_free(f->links);
+    for (int d = 0; d < RF_DIRECTION_COUNT; d++) rf_free(f->links[d]);
     rf_free(f->cards);
     rf_free(f);
     *fabric = NULL;
@@ -170,15 +172,10 @@ static rf_result posted(uint32_t peer, ssize_t error)
                           rf_fi.strerror((int)-error));
 }
 
-static struct fid_ep *endpoint(rf_fabric *f, uint32_t peer)
-{
-    return f->links[peer].endpoint;
-}
-
 rf_result rf_fabric_send(rf_fabric *f, uint32_t peer, const struct iovec *parts, void **descriptors, uint32_t num_parts,
                          rf_fabric_op *op)
 {
-    struct fid_ep *ep = endpoint(f, peer);
+    struct fid_ep *ep = f->links[RF_DIRECTION_OUT][peer].endpoint;
     if (!ep) return RF_FAIL(RF_ERROR_PEER_LOST, "data connection with rank %u: there is none", peer);
     op->peer = peer;
     op->error = 0;
@@ -188,7 +185,7 @@ rf_result rf_fabric_send(rf_fabric *f, uint32_t peer, const struct iovec *parts,
 
 rf_result rf_fabric_receive(rf_fabric *f, uint32_t peer, void *data, size_t size, void *descriptor, rf_fabric_op *op)
 {
-    struct fid_ep *ep = endpoint(f, peer);
+    struct fid_ep *ep = f->links[RF_DIRECTION_IN][peer].endpoint;
     if (!ep) return RF_FAIL(RF_ERROR_PEER_LOST, "data connection with rank %u: there is none", peer);
     op->peer = peer;
     op->error = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections between ranks. Each listens on a passive endpoint whose address the others learn through the
- * (authenticated) mesh. The higher rank connects to the lower; its request carries a token that only holders of the
- * link's key can make, and that is valid for this pair and this start only. Requests without it are rejected. When all
- * stand, nobody listens.
+ * (authenticated) mesh, and connects to those that it sends to: over TCP, two connections with data in one direction
+ * each are faster than one with data in both, whose ends hold each other up (all-reduce of 1 MiB on loopback: 3.7
+ * instead of 2.0 GB/s). A request carries a token that only holders of the link's key can make, and that is valid for
+ * this pair, direction and start only. Requests without it are rejected. When all stand, nobody listens.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,9 +56,8 @@ void rf_fabric_make_token(const rf_fabric *f, uint32_t from, uint32_t to, rf_fab
     derive(f, "ringfire connect", from, to, out->mac);
 }
 
-static rf_result open_endpoint(rf_fabric *f, uint32_t peer, struct fi_info *info)
+static rf_result open_endpoint(rf_fabric *f, rf_link *link, uint32_t peer, struct fi_info *info)
 {
-    rf_link *link = &f->links[peer];
     info->tx_attr->size = info->rx_attr->size = f->depth;
     int error = fi_endpoint(f->domain, info, &link->endpoint, link);
     if (error == 0) error = fi_ep_bind(link->endpoint, &f->events->fid, 0);
@@ -76,7 +76,7 @@ static void drop_endpoint(rf_link *link)
 
 static rf_result call_peer(rf_fabric *f, uint32_t peer)
 {
-    rf_link *link = &f->links[peer];
+    rf_link *link = &f->links[RF_DIRECTION_OUT][peer];
     const rf_fabric_card *card = &f->cards[peer];
     struct fi_info *info = rf_fi.dupinfo(f->info);
     if (!info) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for libfabric");
@@ -89,7 +89,7 @@ static rf_result call_peer(rf_fabric *f, uint32_t peer)
     else {
         memcpy(info->dest_addr, card->address, card->address_size);
         info->dest_addrlen = card->address_size;
-        r = open_endpoint(f, peer, info);
+        r = open_endpoint(f, link, peer, info);
     }
     rf_fi.freeinfo(info);
     if (r < 0) return r;
@@ -108,7 +108,7 @@ uint32_t rf_fabric_check_token(const rf_fabric *f, const void *data, size_t size
 {
     rf_fabric_token got, expected;
     const uint32_t from = rf_fabric_token_read(data, size, f->rank, f->world_size, &got);
-    if (from == UINT32_MAX || f->links[from].state != RF_LINK_WANTED) return UINT32_MAX;
+    if (from == UINT32_MAX || f->links[RF_DIRECTION_IN][from].state != RF_LINK_WANTED) return UINT32_MAX;
     rf_fabric_make_token(f, from, f->rank, &expected);
     return CRYPTO_memcmp(&got, &expected, sizeof(got)) == 0 ? from : UINT32_MAX;
 }
@@ -121,18 +121,22 @@ static rf_result answer(rf_fabric *f, struct fi_info *info, const void *data, si
         fi_reject(f->listener, info->handle, NULL, 0);
         return RF_OK;
     }
-    RF_TRY(open_endpoint(f, peer, info));
-    const int error = fi_accept(f->links[peer].endpoint, NULL, 0);
+    rf_link *link = &f->links[RF_DIRECTION_IN][peer];
+    RF_TRY(open_endpoint(f, link, peer, info));
+    const int error = fi_accept(link->endpoint, NULL, 0);
     if (error != 0)
         return RF_FAIL_FABRIC(RF_ERROR_IO, error, "data connection with rank %u: %s", peer, rf_fi.strerror(-error));
-    f->links[peer].state = RF_LINK_CONNECTING;
+    link->state = RF_LINK_CONNECTING;
     return RF_OK;
 }
 
 static rf_link *link_of(rf_fabric *f, fid_t fid, uint32_t *peer)
 {
-    for (*peer = 0; *peer < f->world_size; (*peer)++)
-        if (f->links[*peer].endpoint && &f->links[*peer].endpoint->fid == fid) return &f->links[*peer];
+    for (int d = 0; d < RF_DIRECTION_COUNT; d++)
+        for (*peer = 0; *peer < f->world_size; (*peer)++) {
+            rf_link *link = &f->links[d][*peer];
+            if (link->endpoint && &link->endpoint->fid == fid) return link;
+        }
     return NULL;
 }
 
@@ -190,10 +194,9 @@ static rf_result call_wanted(rf_fabric *f, uint32_t *waiting, uint32_t *example)
 {
     *waiting = 0;
     for (uint32_t peer = 0; peer < f->world_size; peer++) {
-        rf_link *link = &f->links[peer];
-        if (link->state == RF_LINK_WANTED && peer < f->rank && rf_now_ns() >= link->retry_at)
-            RF_TRY(call_peer(f, peer));
-        if (link->state != RF_LINK_WANTED && link->state != RF_LINK_CONNECTING) continue;
+        const rf_link *out = &f->links[RF_DIRECTION_OUT][peer], *in = &f->links[RF_DIRECTION_IN][peer];
+        if (out->state == RF_LINK_WANTED && rf_now_ns() >= out->retry_at) RF_TRY(call_peer(f, peer));
+        if ((out->state == RF_LINK_NONE || out->state == RF_LINK_UP) && in->state == out->state) continue;
         if ((*waiting)++ == 0) *example = peer;
     }
     return RF_OK;

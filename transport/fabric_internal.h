@@ -34,6 +34,9 @@ typedef enum rf_link_state {
     RF_LINK_CLOSED
 } rf_link_state;
 
+/* A pair has a connection for each direction. */
+typedef enum rf_direction { RF_DIRECTION_OUT, RF_DIRECTION_IN, RF_DIRECTION_COUNT } rf_direction;
+
 typedef struct rf_link {
     struct fid_ep *endpoint;
     rf_link_state state;
@@ -54,8 +57,8 @@ struct rf_fabric {
     struct fid_pep *listener;
     int wait_fd, wake_fd;
     uint64_t next_key;
-    rf_link *links;        /* [world_size] */
-    rf_fabric_card *cards; /* [world_size] */
+    rf_link *links[RF_DIRECTION_COUNT]; /* [world_size] each */
+    rf_fabric_card *cards;              /* [world_size] */
 };
 
 /* The provider that all ranks have, the first in rank 0's order of preference, into fabric->info. */

@@ -79,7 +79,7 @@ uint32_t rf_fabric_token_read(const void *data, size_t size, uint32_t to, uint32
 {
     if (size < sizeof(*out)) return UINT32_MAX;
     memcpy(out, data, sizeof(*out));
-    /* The higher rank connects to the lower. */
-    const bool sound = out->magic == RF_FABRIC_TOKEN_MAGIC && out->to == to && out->from > to && out->from < world_size;
+    const bool sound =
+        out->magic == RF_FABRIC_TOKEN_MAGIC && out->to == to && out->from != to && out->from < world_size;
     return sound ? out->from : UINT32_MAX;
 }

@@ -46,8 +46,9 @@ rf_result rf_fabric_agree(const rf_fabric_offer *all, const size_t *sizes, uint3
  * `address_format` (libfabric's) says is in it. RF_ERROR_CORRUPT_DATA. */
 rf_result rf_fabric_check_card(const rf_fabric_card *card, size_t size, uint32_t address_format, uint32_t rank);
 
-/* The rank that says with these bytes that it connects to `to`, or UINT32_MAX when they are none: too few, or of ranks
- * that do not connect to it. The MAC is still to be compared. What follows a token is the provider's padding. */
+/* The rank that says with these bytes that it connects to `to`, or UINT32_MAX when they are none: too few, to
+ * another rank, from itself or from outside. The MAC is still to be compared. What follows a token is the provider's
+ * padding. */
 uint32_t rf_fabric_token_read(const void *data, size_t size, uint32_t to, uint32_t world_size, rf_fabric_token *out);
 
 #endif

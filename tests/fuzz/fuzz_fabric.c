@@ -95,8 +95,11 @@ static void token(input in, bool over, bool secure)
         meshes[i].assembly.rank = i ? 2 : 0;
         meshes[i].secure = secure;
         meshes[i].link_secret[7] = 99;
-        sides[i] =
-            (rf_fabric){ .mesh = &meshes[i], .rank = i ? 2 : 0, .world_size = 4, .links = links, .cards = cards };
+        sides[i] = (rf_fabric){ .mesh = &meshes[i],
+                                .rank = i ? 2 : 0,
+                                .world_size = 4,
+                                .links = { [RF_DIRECTION_IN] = links },
+                                .cards = cards };
     }
     rf_fabric_token honest;
     rf_fabric_make_token(&sides[1], 2, 0, &honest);

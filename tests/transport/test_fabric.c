@@ -99,8 +99,12 @@ static int strangers(rf_comm *comm, void *user)
         return 0;
     }
     rf_fabric f = { .job = &job, .mesh = mesh, .rank = 1, .world_size = 2, .wait_fd = -1, .wake_fd = -1 };
-    rf_fabric_card mine = { .address_size = sizeof(struct sockaddr_in) }, cards[2];
-    ((struct sockaddr *)(void *)mine.address)->sa_family = AF_INET;
+    /* Where rank 0 would connect to: nobody listens there. */
+    const struct sockaddr_in nowhere = { .sin_family = AF_INET,
+                                         .sin_port = htons(ranks_free_port()),
+                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    rf_fabric_card mine = { .address_size = sizeof(nowhere) }, cards[2];
+    memcpy(mine.address, &nowhere, sizeof(nowhere));
     size_t sizes[2];
     EXPECT(rf_fabric_choose(&f) == RF_OK);
     EXPECT(rf_mesh_exchange(mesh, &mine, sizeof(mine), cards, sizeof(mine), sizes) == RF_OK);
