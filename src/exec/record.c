@@ -170,13 +170,6 @@ void rf_node_plan_free(rf_node_plan *plan)
 
 /* ---- recording ---- */
 
-/* A texel view holds whole texels: the last one may reach into the padding that follows a tensor. */
-static uint64_t whole_texels(const rf_gpu_binding *binding)
-{
-    const uint64_t size = rf_align_up(binding->size, 4 * (uint64_t)binding->texel_components);
-    return binding->offset + size <= rf_gpu_buffer_size(binding->buffer) ? size : binding->size;
-}
-
 static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, rf_span workspace,
                     rf_gpu_binding *binding, rf_access *access)
 {
@@ -189,7 +182,8 @@ static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, 
                                  .size = b->size ? b->size : whole - b->offset };
     if (b->view == RF_VIEW_TEXEL_R32F) binding->texel_components = 1;
     if (b->view == RF_VIEW_TEXEL_RGBA32F) binding->texel_components = 4;
-    if (binding->texel_components) binding->size = whole_texels(binding);
+    /* A texel view holds whole texels: the last one may reach into the padding behind a tensor; every buffer has it. */
+    if (binding->texel_components) binding->size = rf_align_up(binding->size, 4 * (uint64_t)binding->texel_components);
     *access = (rf_access){ span.buffer, binding->offset, binding->offset + binding->size, b->write };
 }
 
