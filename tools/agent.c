@@ -3,18 +3,14 @@
  * The part of `ringfire run` that lives on each host: starts the host's workers, passes on what they write and how they
  * end, and ends them when told to or when whoever started it is gone. Speaks the frames of wire.h on stdin and stdout.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,6 +20,7 @@
 
 #include "hosts.h"
 #include "order.h"
+#include "ports.h"
 #include "run.h"
 #include "wire.h"
 
@@ -59,24 +56,6 @@ double run_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* A port that nobody has, below the range from which systems take the ports of outgoing connections. */
-static unsigned free_port(void)
-{
-    uint32_t offset = 0;
-    if (getrandom(&offset, sizeof(offset), 0) != sizeof(offset)) offset = (uint32_t)getpid();
-    for (uint32_t i = 0; i < 1000; i++) {
-        struct sockaddr_in a = { .sin_family = AF_INET };
-        const unsigned port = 20000 + (offset % 12768 + i) % 12768;
-        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0) return 0;
-        a.sin_port = htons((uint16_t)port);
-        const bool ok = bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
-        close(fd);
-        if (ok) return port;
-    }
-    return 0;
 }
 
 /* The job key in a file of its own, so that it is in nobody's arguments or environment. */
@@ -337,7 +316,9 @@ int run_agent(void)
     a->order.grace = 5;
 
     char hello[64];
-    const int length = snprintf(hello, sizeof(hello), "%s%c%u", rf_version_string(), '\0', free_port());
+    uint16_t port;
+    if (!free_ports(&port, 1)) port = 0;
+    const int length = snprintf(hello, sizeof(hello), "%s%c%u", rf_version_string(), '\0', port);
     if (!write_all(STDOUT_FILENO, WIRE_MAGIC, sizeof(WIRE_MAGIC) - 1)) orphan(a);
     tell(a, WIRE_HELLO, 0, hello, (size_t)length);
     const bool started = start_all(a);

@@ -14,6 +14,7 @@
 
 #include "link.h"
 #include "output.h"
+#include "printable.h"
 #include "run.h"
 #include "wire.h"
 
@@ -78,9 +79,10 @@ static void set_cause(attempt *t, int status, const char *format, ...)
     va_start(list, format);
     vsnprintf(t->result->cause, sizeof(t->result->cause), format, list);
     va_end(list);
-    /* Hosts and workers have had a say in it: one line that a terminal shows as it is. */
-    for (char *c = t->result->cause; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+    /* Hosts and workers have had a say in it. */
+    char *shown = printable(t->result->cause);
+    snprintf(t->result->cause, sizeof(t->result->cause), "%s", shown ? shown : "out of memory");
+    free(shown);
     t->result->status = status;
 }
 

@@ -2,16 +2,13 @@
 /* ringfire bench allreduce: the communicator's all-reduce among forked ranks, beside a ring over plain sockets and a
  * bare copy through them, taking turns in the same run. */
 #include <argp.h>
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +17,7 @@
 #include "bench_ring.h"
 #include "clock.h"
 #include "commands.h"
+#include "ports.h"
 
 enum { MAX_SIZES = 16, MAX_METHODS = 8, ROUNDS = 15, PLAIN = 100, COPY = 101 };
 
@@ -304,14 +302,6 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(const double values[ROUNDS])
-{
-    double sorted[ROUNDS];
-    memcpy(sorted, values, sizeof(sorted));
-    qsort(sorted, ROUNDS, sizeof(sorted[0]), compare);
-    return sorted[ROUNDS / 2];
-}
-
 /* Of each round the slowest rank. */
 static void slowest(const allreduce_options *o, double rounds[ROUNDS][BENCH_MAX_RANKS], double out[ROUNDS])
 {
@@ -328,7 +318,7 @@ static double times_plain(const double plain[ROUNDS], const double seconds[ROUND
 {
     double ratios[ROUNDS];
     for (int r = 0; r < ROUNDS; r++) ratios[r] = plain[r] / seconds[r];
-    return median(ratios);
+    return bench_median(ratios, ROUNDS);
 }
 
 static bool report_size(const allreduce_options *o, allreduce_shared *shared, uint32_t s, table *t, json_t *list)
@@ -337,9 +327,9 @@ static bool report_size(const allreduce_options *o, allreduce_shared *shared, ui
     uint32_t plain = 0;
     for (uint32_t m = 0; m < o->num_methods; m++) {
         slowest(o, shared->processor[s][m], all[m]);
-        processor[m] = median(all[m]);
+        processor[m] = bench_median(all[m], ROUNDS);
         slowest(o, shared->seconds[s][m], all[m]);
-        seconds[m] = median(all[m]);
+        seconds[m] = bench_median(all[m], ROUNDS);
         if (o->methods[m] == PLAIN) plain = m;
     }
     char size[32];
@@ -386,18 +376,6 @@ static int report(const allreduce_options *o, allreduce_shared *shared)
     return bench_report(o->json_path, about, &t, result, ok);
 }
 
-/* A port that is free now, for rank 0. */
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof(address);
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
-                    getsockname(fd, (struct sockaddr *)&address, &size) == 0;
-    if (fd >= 0) close(fd);
-    return ok ? ntohs(address.sin_port) : 0;
-}
-
 static bool make_key(allreduce_options *o, char directory[32])
 {
     snprintf(directory, 32, "/tmp/ringfire-bench-XXXXXX");
@@ -422,7 +400,6 @@ static void set_defaults(allreduce_options *o)
     if (o->num_methods == 0) o->methods[o->num_methods++] = RF_COMM_AUTO;
     o->methods[o->num_methods++] = PLAIN;
     o->methods[o->num_methods++] = COPY;
-    o->port = free_port();
 }
 
 int command_bench_allreduce(int argc, char **argv)
@@ -442,8 +419,8 @@ int command_bench_allreduce(int argc, char **argv)
     if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
     set_defaults(&o);
     allreduce_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED) {
-        fprintf(stderr, "ringfire: no memory\n");
+    if (shared == MAP_FAILED || !free_ports(&o.port, 1)) {
+        fprintf(stderr, "ringfire: no memory or no free port: %s\n", strerror(errno));
         return EXIT_FAILURE;
     }
     pthread_barrierattr_t attributes;

@@ -179,14 +179,6 @@ static rf_result measure(observer *b)
 
 /* ---- results ---- */
 
-/* Turns are compared with each other: they stay in order. */
-static double median(const double *values, uint32_t count)
-{
-    double copy[MAX_TURNS];
-    memcpy(copy, values, count * sizeof(double));
-    return bench_median(copy, count);
-}
-
 static int report(const observer *b)
 {
     static const char *const headings[] = { "Training", ">Images/s", ">Step ms", ">Cost" };
@@ -199,7 +191,7 @@ static int report(const observer *b)
     for (int mode = 0; mode < NUM_MODES; mode++) {
         double costs[MAX_TURNS];
         for (uint32_t t = 0; t < b->turns; t++) costs[t] = b->seconds[mode][t] / b->seconds[PLAIN][t] - 1;
-        const double step = median(b->seconds[mode], b->turns) / o->steps, cost = median(costs, b->turns);
+        const double step = bench_median(b->seconds[mode], b->turns) / o->steps, cost = bench_median(costs, b->turns);
         char images[32], ms[32], percent[32] = "";
         snprintf(images, sizeof(images), "%.0f", o->batch / step);
         snprintf(ms, sizeof(ms), "%.2f", step * 1e3);

@@ -2,6 +2,7 @@
 #include "bench_report.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,14 +54,21 @@ int bench_report(const char *json_path, const char *about, table *rows, json_t *
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int by_size(const void *a, const void *b)
+/* The value that has `rank` others before it in order of size. */
+static double ranked(const double *values, uint32_t count, uint32_t rank)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t less = 0, same = 0;
+        for (uint32_t k = 0; k < count; k++) {
+            less += values[k] < values[i];
+            same += values[k] == values[i];
+        }
+        if (less <= rank && rank < less + same) return values[i];
+    }
+    return NAN; /* some are no numbers */
 }
 
-double bench_median(double *values, uint32_t count)
+double bench_median(const double *values, uint32_t count)
 {
-    qsort(values, count, sizeof(double), by_size);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+    return (ranked(values, count, (count - 1) / 2) + ranked(values, count, count / 2)) / 2;
 }

@@ -29,7 +29,7 @@ bool bench_can_report(const char *json_path);
  * and `result`. Returns the exit status: EXIT_FAILURE when something cannot be written, or not `ok`. */
 int bench_report(const char *json_path, const char *about, table *rows, json_t *result, bool ok);
 
-/* Sorts `values`. Of an even count, the mean of the two in the middle. */
-double bench_median(double *values, uint32_t count);
+/* Of an even count, the mean of the two in the middle. */
+double bench_median(const double *values, uint32_t count);
 
 #endif

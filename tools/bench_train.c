@@ -3,15 +3,12 @@
  * for comparison, after it. Both take turns in one run; of each the best round counts, so that a busy moment of the
  * machine does not. */
 #include <argp.h>
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +16,7 @@
 #include "bench_report.h"
 #include "clock.h"
 #include "commands.h"
+#include "ports.h"
 
 enum { MAX_WORKERS = 16, ROUNDS = 7, WIDTH = 512, PIXELS = 784, CLASSES = 10, MAX_LAYERS = 64, MODES = 2 };
 
@@ -325,24 +323,6 @@ static int report(const train_options *o, train_shared *shared)
     return bench_report(o->json_path, about, &t, result, ok);
 }
 
-/* Ports that are free now, for rank 0. */
-static bool find_ports(uint16_t ports[MODES])
-{
-    int fds[MODES];
-    bool ok = true;
-    for (int i = 0; i < MODES; i++) {
-        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-        socklen_t size = sizeof(address);
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        ok = ok && fds[i] >= 0 && bind(fds[i], (struct sockaddr *)&address, size) == 0 &&
-             getsockname(fds[i], (struct sockaddr *)&address, &size) == 0;
-        ports[i] = ntohs(address.sin_port);
-    }
-    for (int i = 0; i < MODES; i++)
-        if (fds[i] >= 0) close(fds[i]);
-    return ok;
-}
-
 int command_bench_train(int argc, char **argv)
 {
     train_options o = { .workers = 2, .batch = 64, .seconds = 10 };
@@ -357,8 +337,8 @@ int command_bench_train(int argc, char **argv)
     argp_parse(&parser, argc, argv, 0, NULL, &o);
     if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
     train_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED || !find_ports(o.ports)) {
-        fprintf(stderr, "ringfire: no memory or no port on loopback: %s\n", strerror(errno));
+    if (shared == MAP_FAILED || !free_ports(o.ports, MODES)) {
+        fprintf(stderr, "ringfire: no memory or no free port: %s\n", strerror(errno));
         return EXIT_FAILURE;
     }
     const int code = run_workers(&o, shared) ? report(&o, shared) : EXIT_FAILURE;

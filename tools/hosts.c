@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hosts.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+
+#include "number.h"
 
 static bool add(host_list *list, const char *name, size_t length, uint32_t slots, const char *where, char error[512])
 {
@@ -35,13 +36,7 @@ static bool add(host_list *list, const char *name, size_t length, uint32_t slots
 
 static bool parse_slots(const char *text, size_t length, uint32_t *out)
 {
-    uint32_t value = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (!isdigit((unsigned char)text[i]) || value > MAX_WORKERS) return false;
-        value = 10 * value + (uint32_t)(text[i] - '0');
-    }
-    *out = value;
-    return value >= 1 && value <= MAX_WORKERS;
+    return parse_decimal(text, length, MAX_WORKERS, out) && *out >= 1;
 }
 
 static bool parse_one(host_list *list, const char *text, size_t length, char error[512])

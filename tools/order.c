@@ -6,24 +6,12 @@
 #include <string.h>
 
 #include "hosts.h"
+#include "number.h"
 
 static bool add(char **list, uint32_t *count, uint32_t most, char *value)
 {
     if (*count == most) return false;
     list[(*count)++] = value;
-    return true;
-}
-
-static bool number(const char *text, uint32_t most, uint32_t *out)
-{
-    uint32_t value = 0;
-    if (!text[0]) return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9') return false;
-        value = 10 * value + (uint32_t)(*text - '0');
-        if (value > most) return false;
-    }
-    *out = value;
     return true;
 }
 
@@ -56,9 +44,10 @@ static const char *take(start_order *o, char what, char *value)
         o->key = value;
         return NULL;
     case 'r':
-        return number(value, MAX_WORKERS - 1, &o->first_rank) ? NULL : "a first rank that is none";
+        return parse_decimal(value, strlen(value), MAX_WORKERS - 1, &o->first_rank) ? NULL
+                                                                                    : "a first rank that is none";
     case 'n':
-        return number(value, MAX_WORKERS, &o->count) ? NULL : "a number of workers that is none";
+        return parse_decimal(value, strlen(value), MAX_WORKERS, &o->count) ? NULL : "a number of workers that is none";
     case 'g':
         return seconds(value, &o->grace) ? NULL : "a grace that is none";
     default:

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "number.h"
+
 #define HEADER_BYTES 12
 
 bool write_all(int fd, const void *data, size_t length)
@@ -98,28 +100,17 @@ int wire_next(wire_reader *r, wire_frame *frame)
     return 1;
 }
 
-static bool decimal(const char *text, size_t length, uint32_t most, uint32_t *out)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] < '0' || text[i] > '9') return false;
-        value = 10 * value + (uint64_t)(text[i] - '0');
-        if (value > most) return false;
-    }
-    *out = (uint32_t)value;
-    return length > 0;
-}
-
 bool wire_number(const wire_frame *frame, uint32_t most, uint32_t *out)
 {
-    return decimal(frame->data, frame->length, most, out);
+    return parse_decimal(frame->data, frame->length, most, out);
 }
 
 bool wire_hello(const wire_frame *frame, const char **version, uint16_t *port)
 {
     const size_t length = strnlen(frame->data, frame->length);
     uint32_t number;
-    if (length >= frame->length || !decimal(frame->data + length + 1, frame->length - length - 1, UINT16_MAX, &number))
+    if (length >= frame->length ||
+        !parse_decimal(frame->data + length + 1, frame->length - length - 1, UINT16_MAX, &number))
         return false;
     *version = frame->data;
     *port = (uint16_t)number;
