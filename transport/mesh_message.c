@@ -98,18 +98,15 @@ static uint64_t get(reader *r, size_t bytes)
     return value;
 }
 
-/* Texts end up in logs and on terminals: whatever is not printable is replaced. */
 static void get_text(reader *r, char *text, size_t capacity)
 {
     const size_t length = (size_t)get(r, 2);
     text[0] = '\0';
     if (length > r->left || length >= capacity) r->bad = true;
     if (r->bad) return;
-    for (size_t i = 0; i < length; i++) {
-        const uint8_t c = r->p[i];
-        text[i] = c < 0x20 || c == 0x7f ? '?' : (char)c;
-    }
+    memcpy(text, r->p, length);
     text[length] = '\0';
+    rf_error_one_line(text);
     r->p += length;
     r->left -= length;
 }

@@ -79,6 +79,12 @@ rf_result rf_error_code(int64_t value)
     return value < 0 && value >= RF_ERROR_LOWEST ? (rf_result)value : RF_ERROR_INTERNAL;
 }
 
+void rf_error_one_line(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+}
+
 const char *rf_error_message(void)
 {
     return current.message;

@@ -23,6 +23,8 @@ rf_result rf_error_restore(const rf_error_record *record);
 #define RF_ERROR_LOWEST RF_ERROR_NOT_FINITE
 /* The failure that another process meant; RF_ERROR_INTERNAL where the number is none. */
 rf_result rf_error_code(int64_t value);
+/* A text from another process, to become part of messages of one line: control characters become '?'. */
+void rf_error_one_line(char *text);
 
 /* What a user's function returned. It may fail without a record: this thread's last one then tells of something else,
  * and a new one says "<what> returned <code>". `before` is rf_error_count() from before the call. Returns `result`. */

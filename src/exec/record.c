@@ -110,7 +110,7 @@ static rf_result check_binding(const rf_exec *exec, const rf_op_call *call, cons
                        call->op->name, kernel, b->offset, b->size, whole);
     const uint64_t size = b->size ? b->size : whole - b->offset;
     if (b->view != RF_VIEW_STORAGE) {
-        const uint64_t elements = size / (b->view == RF_VIEW_TEXEL_RGBA32F ? 16 : 4);
+        const uint64_t elements = rf_div_up(size, b->view == RF_VIEW_TEXEL_RGBA32F ? 16 : 4);
         if (elements > exec->caps.max_texel_elements)
             return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds %" PRIu64 " texels; the device allows %u",
                            call->op->name, kernel, elements, exec->caps.max_texel_elements);

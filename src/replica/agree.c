@@ -14,8 +14,7 @@
 void rf_agree_text(char *text, size_t size)
 {
     text[size - 1] = '\0';
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+    rf_error_one_line(text);
 }
 
 /* ---- strategies ---- */

@@ -94,9 +94,7 @@ rf_result rf_ps_message_decode(uint16_t type, const void *body, size_t size, rf_
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a message '%s' with a text that does not fit", l->name);
         memcpy(out->text, at + 4, length);
         out->text[length] = '\0';
-        /* It ends up in messages of one line. */
-        for (size_t i = 0; i < length; i++)
-            if ((unsigned char)out->text[i] < ' ' || out->text[i] == 127) out->text[i] = '?';
+        rf_error_one_line(out->text);
         at += 4 + length;
         size -= 4 + length;
     }
