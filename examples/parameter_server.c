@@ -140,14 +140,10 @@ static int run(const example_options *options, app *a)
 {
     TRY(rf_cluster_task_get(&a->task));
     switch (a->task.role) {
-    case RF_ROLE_CHIEF:
-        return run_chief(options, a);
-    case RF_ROLE_WORKER:
-        return run_worker(options, a);
-    case RF_ROLE_PARAMETER_SERVER:
-        return run_server(options);
-    case RF_ROLE_EVALUATOR:
-        break;
+    case RF_ROLE_CHIEF: return run_chief(options, a);
+    case RF_ROLE_WORKER: return run_worker(options, a);
+    case RF_ROLE_PARAMETER_SERVER: return run_server(options);
+    case RF_ROLE_EVALUATOR: break;
     }
     return 0; /* the chief evaluates */
 }

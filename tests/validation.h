@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Under RINGFIRE_VALIDATION=1 a message of the validation layer ends the test, whichever strategy, process or moment it comes from:
- * tests have nothing to ask for. Included by what tests with devices share. */
+/* Under RINGFIRE_VALIDATION=1 a message of the validation layer ends the test, whichever strategy, process or moment it
+ * comes from: tests have nothing to ask for. Included by what tests with devices share. */
 #ifndef RF_TESTS_VALIDATION_H
 #define RF_TESTS_VALIDATION_H
 

@@ -34,30 +34,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     bench_options *o = state->input;
     switch (key) {
-    case 'd':
-        o->device = text;
-        return 0;
-    case 'o':
-        o->op = text;
-        return 0;
-    case 'a':
-        o->all_kernels = true;
-        return 0;
-    case 't':
-        o->tune = true;
-        return 0;
-    case 'p':
-        o->profile = true;
-        return 0;
-    case 'j':
-        o->json_path = text;
-        return 0;
-    case 'b':
-        o->batch = bench_number(state, text, 1u << 20);
-        return 0;
-    case 's':
-        o->seconds = bench_seconds(state, text);
-        return 0;
+    case 'd': o->device = text; return 0;
+    case 'o': o->op = text; return 0;
+    case 'a': o->all_kernels = true; return 0;
+    case 't': o->tune = true; return 0;
+    case 'p': o->profile = true; return 0;
+    case 'j': o->json_path = text; return 0;
+    case 'b': o->batch = bench_number(state, text, 1u << 20); return 0;
+    case 's': o->seconds = bench_seconds(state, text); return 0;
     case ARGP_KEY_ARG:
         if (o->what) argp_error(state, "'%s' is not expected", text);
         o->what = text;
@@ -66,8 +50,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         if (!o->what || (strcmp(o->what, "ops") != 0 && strcmp(o->what, "model") != 0))
             argp_error(state, "say what to measure: ops, model, allreduce, checkpoint, observe or train");
         return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

@@ -123,20 +123,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         if (strcmp(text, "f16") != 0 && strcmp(text, "bf16") != 0) argp_error(state, "the wire is f16 or bf16");
         o->wire = strcmp(text, "f16") == 0 ? RF_F16 : RF_BF16;
         return 0;
-    case 'e':
-        o->encrypt = true;
-        return 0;
-    case 'p':
-        o->provider = text;
-        return 0;
-    case 't':
-        o->seconds = bench_seconds(state, text);
-        return 0;
-    case 'j':
-        o->json_path = text;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    case 'e': o->encrypt = true; return 0;
+    case 'p': o->provider = text; return 0;
+    case 't': o->seconds = bench_seconds(state, text); return 0;
+    case 'j': o->json_path = text; return 0;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

@@ -58,41 +58,24 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     checkpoint_options *o = state->input;
     char *end;
     switch (key) {
-    case 'd':
-        o->directory = text;
-        return 0;
+    case 'd': o->directory = text; return 0;
     case 's':
         o->gigabytes = strtod(text, &end);
         if (end == text || *end || !(o->gigabytes >= 0.001 && o->gigabytes <= 1000))
             argp_error(state, "'%s' is no size from 0.001 to 1000", text);
         return 0;
-    case 'r':
-        o->rounds = bench_number(state, text, MAX_ROUNDS);
-        return 0;
+    case 'r': o->rounds = bench_number(state, text, MAX_ROUNDS); return 0;
     case 'l':
         o->save.level = (int32_t)strtol(text, &end, 10);
         if (end == text || *end) argp_error(state, "'%s' is no level", text);
         return 0;
-    case 'n':
-        o->save.no_compression = true;
-        return 0;
-    case 't':
-        o->save.threads = bench_number(state, text, 64);
-        return 0;
-    case 'T':
-        o->training = true;
-        return 0;
-    case 'D':
-        o->device = text;
-        return 0;
-    case 'b':
-        o->batch = bench_number(state, text, 1u << 16);
-        return 0;
-    case 'j':
-        o->json_path = text;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    case 'n': o->save.no_compression = true; return 0;
+    case 't': o->save.threads = bench_number(state, text, 64); return 0;
+    case 'T': o->training = true; return 0;
+    case 'D': o->device = text; return 0;
+    case 'b': o->batch = bench_number(state, text, 1u << 16); return 0;
+    case 'j': o->json_path = text; return 0;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

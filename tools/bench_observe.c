@@ -47,29 +47,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     observe_options *o = state->input;
     switch (key) {
-    case 'd':
-        o->device = text;
-        return 0;
-    case 'o':
-        o->directory = text;
-        return 0;
-    case 'b':
-        o->batch = bench_number(state, text, 1u << 16);
-        return 0;
-    case 'n':
-        o->steps = bench_number(state, text, 1u << 12);
-        return 0;
-    case 's':
-        o->seconds = bench_seconds(state, text);
-        return 0;
-    case 'j':
-        o->json_path = text;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is not expected", text);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    case 'd': o->device = text; return 0;
+    case 'o': o->directory = text; return 0;
+    case 'b': o->batch = bench_number(state, text, 1u << 16); return 0;
+    case 'n': o->steps = bench_number(state, text, 1u << 12); return 0;
+    case 's': o->seconds = bench_seconds(state, text); return 0;
+    case 'j': o->json_path = text; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

@@ -62,35 +62,16 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     train_options *o = state->input;
     switch (key) {
-    case 'n':
-        o->workers = bench_number(state, text, MAX_WORKERS);
-        return 0;
-    case 'd':
-        o->devices = text;
-        return 0;
-    case 'b':
-        o->batch = bench_number(state, text, 1u << 16);
-        return 0;
-    case 'p':
-        o->megabytes = bench_number(state, text, MAX_LAYERS - 4);
-        return 0;
-    case 'k':
-        o->bucket_bytes = (uint64_t)bench_number(state, text, 1u << 20) << 10;
-        return 0;
-    case 'c':
-        o->cores = bench_number(state, text, 1024);
-        return 0;
-    case 's':
-        o->seconds = bench_seconds(state, text);
-        return 0;
-    case 'j':
-        o->json_path = text;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is not expected", text);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    case 'n': o->workers = bench_number(state, text, MAX_WORKERS); return 0;
+    case 'd': o->devices = text; return 0;
+    case 'b': o->batch = bench_number(state, text, 1u << 16); return 0;
+    case 'p': o->megabytes = bench_number(state, text, MAX_LAYERS - 4); return 0;
+    case 'k': o->bucket_bytes = (uint64_t)bench_number(state, text, 1u << 20) << 10; return 0;
+    case 'c': o->cores = bench_number(state, text, 1024); return 0;
+    case 's': o->seconds = bench_seconds(state, text); return 0;
+    case 'j': o->json_path = text; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

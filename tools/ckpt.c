@@ -34,8 +34,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->action) argp_error(state, "say what to do: ls, show, verify, diff or convert");
         return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

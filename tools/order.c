@@ -37,21 +37,15 @@ static const char *take(start_order *o, char what, char *value)
     case 'u':
         return add(o->unset, &o->num_unset, sizeof(o->unset) / sizeof(o->unset[0]), value) ? NULL
                                                                                            : "too many variables";
-    case 'c':
-        o->directory = value;
-        return NULL;
-    case 'k':
-        o->key = value;
-        return NULL;
+    case 'c': o->directory = value; return NULL;
+    case 'k': o->key = value; return NULL;
     case 'r':
         return parse_decimal(value, strlen(value), MAX_WORKERS - 1, &o->first_rank) ? NULL
                                                                                     : "a first rank that is none";
     case 'n':
         return parse_decimal(value, strlen(value), MAX_WORKERS, &o->count) ? NULL : "a number of workers that is none";
-    case 'g':
-        return seconds(value, &o->grace) ? NULL : "a grace that is none";
-    default:
-        return "another version of ringfire started this agent";
+    case 'g': return seconds(value, &o->grace) ? NULL : "a grace that is none";
+    default: return "another version of ringfire started this agent";
     }
 }
 

@@ -196,17 +196,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
             argp_error(state, "'%s' ends neither in .svg nor in .png", text);
         a->out = text;
         return 0;
-    case 't':
-        a->tags[a->num_tags++] = text;
-        return 0;
-    case ARGP_KEY_ARG:
-        a->paths[a->num_paths++] = text;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "say which directories to look into");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    case 't': a->tags[a->num_tags++] = text; return 0;
+    case ARGP_KEY_ARG: a->paths[a->num_paths++] = text; return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "say which directories to look into"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

@@ -19,8 +19,8 @@ typedef struct plot_data {
     size_t count, capacity;
 } plot_data;
 
-/* Reads event files and CSV logs: of a directory and all below it, or a single one. `prefix` begins the names of its runs; ""
- * where it is the only one. False after a message on stderr; what cannot be read to its end is a warning. */
+/* Reads event files and CSV logs: of a directory and all below it, or a single one. `prefix` begins the names of its
+ * runs; "" where it is the only one. False after a message on stderr; what cannot be read to its end is a warning. */
 bool plot_load(plot_data *data, const char *path, const char *prefix);
 /* A CSV log's lines as the points of one run; false: out of memory. */
 bool plot_load_csv(plot_data *data, FILE *file, const char *run);
@@ -64,7 +64,8 @@ struct plot_canvas {
     void (*path)(plot_canvas *c, const double *xy, size_t count, uint32_t rgb, double width, bool dashed);
     void (*dot)(plot_canvas *c, double x, double y, double radius, uint32_t rgb);
     /* `anchor`: -1 begins, 0 is centred, 1 ends at x; y is the base line. */
-    void (*text)(plot_canvas *c, double x, double y, int anchor, double size, bool bold, uint32_t rgb, const char *text);
+    void (*text)(plot_canvas *c, double x, double y, int anchor, double size, bool bold, uint32_t rgb,
+                 const char *text);
 };
 void plot_size(const plot_chart *charts, size_t count, double *width, double *height);
 void plot_draw(plot_canvas *canvas, const plot_chart *charts, size_t count);

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-/* The text with "\x1b" and the like in place of bytes that are no UTF-8 or belong to control characters (or to the two codes
- * that XML has not); free(). NULL: out of memory. */
+/* The text with "\x1b" and the like in place of bytes that are no UTF-8 or belong to control characters (or to the two
+ * codes that XML has not); free(). NULL: out of memory. */
 char *printable(const char *text);
 /* Prints it, filled up with spaces to `width` bytes. */
 void print_printable(FILE *out, const char *text, int width);

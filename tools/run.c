@@ -106,48 +106,23 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     parsed *p = state->input;
     run_options *o = &p->o;
     switch (key) {
-    case 'n':
-        o->workers = (uint32_t)number_option(state, "workers", text, 1, MAX_WORKERS);
-        return 0;
+    case 'n': o->workers = (uint32_t)number_option(state, "workers", text, 1, MAX_WORKERS); return 0;
     case 'H':
-    case OPTION_HOSTFILE:
-        return parse_hosts(key, text, state, o);
-    case 'x':
-        export_option(state, o, text);
-        return 0;
-    case OPTION_NNODES:
-        nodes_option(state, o, text);
-        return 0;
+    case OPTION_HOSTFILE: return parse_hosts(key, text, state, o);
+    case 'x': export_option(state, o, text); return 0;
+    case OPTION_NNODES: nodes_option(state, o, text); return 0;
     case OPTION_MAX_RESTARTS:
         o->max_restarts = (uint32_t)number_option(state, "max-restarts", text, 0, 1000000);
         return 0;
-    case OPTION_MASTER_PORT:
-        o->master_port = (uint16_t)number_option(state, "master-port", text, 1, 65535);
-        return 0;
-    case OPTION_BIND:
-        o->bind = text;
-        return 0;
-    case OPTION_INSECURE:
-        o->insecure = true;
-        return 0;
-    case OPTION_ENCRYPT:
-        o->encrypt = true;
-        return 0;
-    case OPTION_SSH:
-        o->ssh = text;
-        return 0;
-    case OPTION_GRACE:
-        o->grace = seconds_option(state, "grace", text);
-        return 0;
-    case OPTION_START_TIMEOUT:
-        o->start_timeout = seconds_option(state, "start-timeout", text);
-        return 0;
-    case OPTION_NO_PREFIX:
-        o->no_prefix = true;
-        return 0;
-    case OPTION_AGENT:
-        p->agent = true;
-        return 0;
+    case OPTION_MASTER_PORT: o->master_port = (uint16_t)number_option(state, "master-port", text, 1, 65535); return 0;
+    case OPTION_BIND: o->bind = text; return 0;
+    case OPTION_INSECURE: o->insecure = true; return 0;
+    case OPTION_ENCRYPT: o->encrypt = true; return 0;
+    case OPTION_SSH: o->ssh = text; return 0;
+    case OPTION_GRACE: o->grace = seconds_option(state, "grace", text); return 0;
+    case OPTION_START_TIMEOUT: o->start_timeout = seconds_option(state, "start-timeout", text); return 0;
+    case OPTION_NO_PREFIX: o->no_prefix = true; return 0;
+    case OPTION_AGENT: p->agent = true; return 0;
     case ARGP_KEY_ARG: /* the program; the rest is its own */
         o->program = state->argv + state->next - 1;
         state->next = state->argc;
@@ -159,8 +134,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         if (!o->ssh[strspn(o->ssh, " \t")]) argp_error(state, "--ssh is empty");
         if (o->bind && !o->bind[0]) argp_error(state, "--bind is empty");
         return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

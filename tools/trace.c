@@ -67,15 +67,12 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     words *w = state->input;
     switch (key) {
-    case ARGP_KEY_ARG:
-        w->items[w->count++] = text;
-        return 0;
+    case ARGP_KEY_ARG: w->items[w->count++] = text; return 0;
     case ARGP_KEY_END:
         if (w->count == 0 || strcmp(w->items[0], "merge") != 0) argp_error(state, "say what to do: merge OUT IN...");
         if (w->count < 3) argp_error(state, "merge takes a file to write and files to read");
         return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

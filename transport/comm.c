@@ -35,7 +35,7 @@ struct rf_comm {
     uint32_t *hosts;
     uint32_t local_rank, local_size;
     uint64_t serial;
-    atomic_bool aborted; /* in a world of one */
+    atomic_bool aborted;          /* in a world of one */
     atomic_uint_fast64_t busy_ns; /* in collectives so far */
 
     pthread_mutex_t lock;

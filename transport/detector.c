@@ -245,12 +245,8 @@ void rf_finding_text(const rf_finding *finding, char *text, size_t size)
 {
     const double seconds = (double)finding->silent_ns * 1e-9;
     switch (finding->loss) {
-    case RF_LOSS_CLOSED:
-        snprintf(text, size, "connection closed");
-        break;
-    case RF_LOSS_SILENT:
-        snprintf(text, size, "silent for %.1f s", seconds);
-        break;
+    case RF_LOSS_CLOSED: snprintf(text, size, "connection closed"); break;
+    case RF_LOSS_SILENT: snprintf(text, size, "silent for %.1f s", seconds); break;
     case RF_LOSS_CUT_OFF:
         snprintf(text, size, "cut off from %u of %u ranks for %.1f s (or those are stopped)", finding->missed,
                  finding->world, seconds);

@@ -185,8 +185,7 @@ static rf_result handle_event(rf_fabric *f)
             return RF_FAIL(RF_ERROR_PEER_LOST, "rank %u closed its data connection during the start", peer);
         try_again(f, event.entry.fid);
         return RF_OK;
-    default:
-        return RF_OK;
+    default: return RF_OK;
     }
 }
 

@@ -121,18 +121,12 @@ rf_result rf_identity_init(rf_identity *identity, const rf_job *job, const rf_he
 static size_t size_of_kind(unsigned kind)
 {
     switch (kind) {
-    case RF_HANDSHAKE_CHALLENGE:
-        return RF_CHALLENGE_SIZE;
-    case RF_HANDSHAKE_REPLY:
-        return RF_REPLY_SIZE;
-    case RF_HANDSHAKE_ACCEPT:
-        return RF_ACCEPT_SIZE;
-    case RF_HANDSHAKE_REJECT:
-        return RF_REJECT_SIZE;
-    case RF_HANDSHAKE_REFUSED:
-        return RF_HANDSHAKE_HEADER;
-    default:
-        return 0;
+    case RF_HANDSHAKE_CHALLENGE: return RF_CHALLENGE_SIZE;
+    case RF_HANDSHAKE_REPLY: return RF_REPLY_SIZE;
+    case RF_HANDSHAKE_ACCEPT: return RF_ACCEPT_SIZE;
+    case RF_HANDSHAKE_REJECT: return RF_REJECT_SIZE;
+    case RF_HANDSHAKE_REFUSED: return RF_HANDSHAKE_HEADER;
+    default: return 0;
     }
 }
 

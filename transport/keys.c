@@ -31,8 +31,9 @@ rf_result rf_key_parse(const char *path, const char *text, size_t length, uint8_
         if (good) key[i] = (uint8_t)(high << 4 | low);
     }
     if (good) return RF_OK;
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "key file %s does not hold %d hexadecimal digits; make one with 'ringfire keygen'",
-                   path, KEY_DIGITS);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA,
+                   "key file %s does not hold %d hexadecimal digits; make one with 'ringfire keygen'", path,
+                   KEY_DIGITS);
 }
 
 static rf_result read_open_file(const char *path, int fd, uint8_t key[RF_JOB_KEY_BYTES])
@@ -43,8 +44,10 @@ static rf_result read_open_file(const char *path, int fd, uint8_t key[RF_JOB_KEY
     RF_REQUIRE((info.st_mode & (S_IRWXG | S_IRWXO)) == 0,
                "key file %s can be read or changed by others (mode %03o); run 'chmod 600 %s'", path,
                (unsigned)(info.st_mode & 0777), path);
-    RF_REQUIRE(info.st_uid == geteuid(), "key file %s belongs to another user (%u); make one of your own with 'ringfire "
-               "keygen'", path, (unsigned)info.st_uid);
+    RF_REQUIRE(info.st_uid == geteuid(),
+               "key file %s belongs to another user (%u); make one of your own with 'ringfire "
+               "keygen'",
+               path, (unsigned)info.st_uid);
     char text[KEY_DIGITS + 8];
     size_t length = 0;
     while (length < sizeof(text)) {
@@ -98,8 +101,10 @@ rf_result rf_key_write(const char *path)
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     rf_result r = RF_OK;
     if (fd < 0)
-        r = errno == EEXIST ? RF_FAIL_ERRNO(RF_ERROR_INVALID_ARGUMENT, "key file %s exists already; a key is never replaced, "
-                                            "remove the file first", path)
+        r = errno == EEXIST ? RF_FAIL_ERRNO(RF_ERROR_INVALID_ARGUMENT,
+                                            "key file %s exists already; a key is never replaced, "
+                                            "remove the file first",
+                                            path)
                             : RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
     if (r == RF_OK) r = write_all(path, fd, text, sizeof(text));
     if (fd >= 0 && close(fd) != 0 && r == RF_OK) r = RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);

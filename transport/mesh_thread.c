@@ -145,23 +145,16 @@ static void take_frame(loop *l, uint32_t rank, uint16_t type, const void *body, 
     if (mesh->ended) return;
     rf_mesh_failure failure;
     switch (type) {
-    case RF_MESH_HEARTBEAT:
-        take_heartbeat(l, rank, body, size, now);
-        break;
-    case RF_MESH_EXCHANGE:
-        take_exchange(l, rank, body, size);
-        break;
-    case RF_MESH_GOODBYE:
-        take_goodbye(l, rank, body, size);
-        break;
+    case RF_MESH_HEARTBEAT: take_heartbeat(l, rank, body, size, now); break;
+    case RF_MESH_EXCHANGE: take_exchange(l, rank, body, size); break;
+    case RF_MESH_GOODBYE: take_goodbye(l, rank, body, size); break;
     case RF_MESH_ABORT:
         if (rf_mesh_decode_failure(body, size, l->world, &failure) == RF_OK)
             end_epoch(l, &failure); /* which also hands it on */
         else
             lose(l, rank, RF_ERROR_CORRUPT_DATA, "its abort message is not one");
         break;
-    default:
-        lose(l, rank, RF_ERROR_CORRUPT_DATA, "it sends messages of an unknown type");
+    default: lose(l, rank, RF_ERROR_CORRUPT_DATA, "it sends messages of an unknown type");
     }
 }
 

@@ -91,8 +91,7 @@ bool rf_schedule_possible(const rf_task *task)
 {
     switch (task->kind) {
     case RF_COLLECTIVE_ALL_REDUCE:
-    case RF_COLLECTIVE_BARRIER:
-        return task->algorithm != RF_COMM_AUTO && task->algorithm < RF_COMM_ALGORITHM_COUNT;
+    case RF_COLLECTIVE_BARRIER: return task->algorithm != RF_COMM_AUTO && task->algorithm < RF_COMM_ALGORITHM_COUNT;
     case RF_COLLECTIVE_REDUCE_SCATTER:
         return task->algorithm == RF_COMM_RING ||
                (task->algorithm == RF_COMM_RECURSIVE_HALVING && power_of_two(task->world_size));
@@ -103,8 +102,7 @@ bool rf_schedule_possible(const rf_task *task)
         /* A tree from any root needs connections between any two ranks. */
         return task->algorithm == RF_COMM_RING ||
                (task->algorithm == RF_COMM_RECURSIVE_DOUBLING && task->world_size <= RF_COMM_FULL_MESH);
-    case RF_COLLECTIVE_COUNT:
-        break;
+    case RF_COLLECTIVE_COUNT: break;
     }
     return false;
 }
@@ -114,14 +112,10 @@ static rf_result all_reduce(rf_schedule *s, const rf_task *task, const rf_group 
     rf_space source = RF_SPACE_INPUT;
     uint32_t round = 0;
     switch (task->algorithm) {
-    case RF_COMM_RECURSIVE_DOUBLING:
-        return rf_doubling_all_reduce(s, all, task->count, &source, &round);
-    case RF_COMM_RECURSIVE_HALVING:
-        return rf_halving_all_reduce(s, all, task->count, &source, &round);
-    case RF_COMM_HIERARCHICAL:
-        return rf_hierarchical_all_reduce(s, task);
-    default:
-        return rf_ring_all_reduce(s, all, task->count, task->slice, &source, &round);
+    case RF_COMM_RECURSIVE_DOUBLING: return rf_doubling_all_reduce(s, all, task->count, &source, &round);
+    case RF_COMM_RECURSIVE_HALVING: return rf_halving_all_reduce(s, all, task->count, &source, &round);
+    case RF_COMM_HIERARCHICAL: return rf_hierarchical_all_reduce(s, task);
+    default: return rf_ring_all_reduce(s, all, task->count, task->slice, &source, &round);
     }
 }
 
@@ -136,8 +130,7 @@ static rf_result make(rf_schedule *s, const rf_task *task, const rf_group *all)
     case RF_COLLECTIVE_BROADCAST:
         return ring ? rf_chain_broadcast(s, all, task->root, task->count)
                     : rf_tree_broadcast(s, all, task->root, task->count);
-    default:
-        return all_reduce(s, task, all);
+    default: return all_reduce(s, task, all);
     }
 }
 

@@ -100,49 +100,24 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     example_options *o = state->input;
     char *end;
     switch (key) {
-    case 'd':
-        o->devices = text;
-        return 0;
-    case 'D':
-        o->data = text;
-        return 0;
-    case 'e':
-        o->epochs = (uint32_t)parse_count(state, text, 1000000);
-        return 0;
-    case 'b':
-        o->batch_size = (uint32_t)parse_count(state, text, 1u << 20);
-        return 0;
-    case 's':
-        o->seed = parse_count(state, text, UINT64_MAX);
-        return 0;
-    case 'n':
-        o->limit = parse_count(state, text, UINT64_MAX);
-        return 0;
-    case 'l':
-        o->logdir = text;
-        return 0;
+    case 'd': o->devices = text; return 0;
+    case 'D': o->data = text; return 0;
+    case 'e': o->epochs = (uint32_t)parse_count(state, text, 1000000); return 0;
+    case 'b': o->batch_size = (uint32_t)parse_count(state, text, 1u << 20); return 0;
+    case 's': o->seed = parse_count(state, text, UINT64_MAX); return 0;
+    case 'n': o->limit = parse_count(state, text, UINT64_MAX); return 0;
+    case 'l': o->logdir = text; return 0;
     case 'r':
         o->learning_rate = strtod(text, &end);
         if (end == text || *end || !(o->learning_rate > 0) || !isfinite(o->learning_rate))
             argp_error(state, "'%s' is no positive learning rate", text);
         return 0;
-    case 'c':
-        o->checkpoint_dir = text;
-        return 0;
-    case 'P':
-        o->sharded_checkpoints = true;
-        return 0;
-    case 'B':
-        o->balance = true;
-        return 0;
-    case 'S':
-        o->synchronous = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is not expected; all arguments are options", text);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    case 'c': o->checkpoint_dir = text; return 0;
+    case 'P': o->sharded_checkpoints = true; return 0;
+    case 'B': o->balance = true; return 0;
+    case 'S': o->synchronous = true; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected; all arguments are options", text); return 0;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

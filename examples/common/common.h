@@ -28,37 +28,39 @@ typedef struct example_options {
     uint32_t epochs, batch_size; /* batch_size is per replica */
     uint64_t seed;
     double learning_rate;
-    uint64_t limit; /* use only the first examples of the training set; 0: all */
-    const char *logdir; /* for TensorBoard's event files; NULL: none */
+    uint64_t limit;             /* use only the first examples of the training set; 0: all */
+    const char *logdir;         /* for TensorBoard's event files; NULL: none */
     const char *checkpoint_dir; /* NULL: none */
-    bool sharded_checkpoints; /* every worker writes its part of them */
-    bool balance;       /* shares follow the measured speed */
-    bool synchronous;   /* of parameter servers */
+    bool sharded_checkpoints;   /* every worker writes its part of them */
+    bool balance;               /* shares follow the measured speed */
+    bool synchronous;           /* of parameter servers */
 } example_options;
-/* Options -d --devices, -D --data, -e --epochs, -b --batch-size, -s --seed, -r --learning-rate, -n --limit, -l --logdir,
- * -c --checkpoint-dir, -P --sharded-checkpoints, -B --balance, -S --synchronous: those whose letters `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after
+/* Options -d --devices, -D --data, -e --epochs, -b --batch-size, -s --seed, -r --learning-rate, -n --limit, -l
+ * --logdir, -c --checkpoint-dir, -P --sharded-checkpoints, -B --balance, -S --synchronous: those whose letters
+ * `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after
  * --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
 
-/* Mirrored over options->devices of this worker, and over the workers of the job that the environment describes. Prints one line
- * per replica and "Number of devices: N". From here on SIGTERM, SIGUSR1 and SIGINT ask for a stop, which all workers agree on; a
- * second SIGINT ends the program at once. */
+/* Mirrored over options->devices of this worker, and over the workers of the job that the environment describes. Prints
+ * one line per replica and "Number of devices: N". From here on SIGTERM, SIGUSR1 and SIGINT ask for a stop, which all
+ * workers agree on; a second SIGINT ends the program at once. */
 int example_create_strategy(const example_options *options, rf_strategy **strategy);
 void example_destroy_strategy(rf_strategy **strategy);
 /* What functions return that ended early because of a request, with a checkpoint to go on from. */
 enum { STOPPED = 1 };
-/* What to exit with: `result` is that of the program. RF_EXIT_RESTARTABLE when it was STOPPED or failed because another worker
- * was lost. */
+/* What to exit with: `result` is that of the program. RF_EXIT_RESTARTABLE when it was STOPPED or failed because another
+ * worker was lost. */
 int example_exit_status(int result);
 
-/* Sequential model of `layers` for 28 x 28 images. `made` says whether making all of them worked; they belong to the model
- * or are destroyed, whatever happens. */
+/* Sequential model of `layers` for 28 x 28 images. `made` says whether making all of them worked; they belong to the
+ * model or are destroyed, whatever happens. */
 int example_create_model(rf_strategy *strategy, int made, rf_layer **layers, uint32_t num_layers, rf_model **model);
 
 /* Training and test set of (image f32 [28,28,1] in [0,1], label i32 from 0 to 9), not yet batched. */
 int example_load_images(const example_options *options, rf_dataset **train, rf_dataset **test);
 
-/* Says what is wrong and returns -1 when a loss is infinite or no number. `epoch` and `step` count from 1, 0: not known. */
+/* Says what is wrong and returns -1 when a loss is infinite or no number. `epoch` and `step` count from 1, 0: not
+ * known. */
 int example_check_loss(double loss, uint64_t epoch, uint64_t step);
 
 /* A batched dataset becomes what this worker of the job reads of it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A progress line: bar, rate, time left, and what the caller wants to add, as much of it as the terminal is wide. Draws only
- * on a terminal, a few times a second. */
+/* A progress line: bar, rate, time left, and what the caller wants to add, as much of it as the terminal is wide. Draws
+ * only on a terminal, a few times a second. */
 #ifndef EXAMPLE_PROGRESS_H
 #define EXAMPLE_PROGRESS_H
 
@@ -16,7 +16,8 @@ typedef struct progress {
 } progress;
 
 double seconds_now(void);
-/* `label` is kept, not copied. Units are examples. Without `visible` (workers other than the chief) nothing is drawn. */
+/* `label` is kept, not copied. Units are examples. Without `visible` (workers other than the chief) nothing is drawn.
+ */
 void progress_begin(progress *p, const char *label, int64_t total, bool visible);
 /* `status` is shown at the end of the line, e.g. "loss 0.412  accuracy 85.1 %". */
 void progress_update(progress *p, int64_t done, const char *status);
@@ -24,7 +25,8 @@ void progress_update(progress *p, int64_t done, const char *status);
 bool progress_due(const progress *p);
 /* Removes the line; returns the rate in units per second since the beginning. */
 double progress_end(progress *p);
-/* Begins a new line where a progress line is left open: before anything else is printed. Signal handlers may call it. */
+/* Begins a new line where a progress line is left open: before anything else is printed. Signal handlers may call it.
+ */
 void progress_break(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Weights and arrays in other programs' formats: safetensors, NumPy's .npy, ONNX. Readers trust nothing; files appear under
- * their names only when they are complete.
+ * Weights and arrays in other programs' formats: safetensors, NumPy's .npy, ONNX. Readers trust
+ * nothing; files appear under their names only when they are complete.
  */
 #ifndef RINGFIRE_INTERCHANGE_H
 #define RINGFIRE_INTERCHANGE_H
@@ -28,25 +28,30 @@ typedef struct rf_array_set {
 } rf_array_set;
 RF_API void rf_array_set_free(rf_array_set *set);
 
-/** Writes a safetensors file. Types: all of ::rf_dtype. The data of every array begins at a multiple of its element's size:
- *  arrays of larger elements come first. */
-RF_API RF_MUST_USE rf_result rf_safetensors_write(const char *path, const rf_named_array *arrays, uint32_t count);
-/** Reads one. @return RF_ERROR_UNSUPPORTED names a tensor of a type or rank that there is not here; RF_ERROR_CORRUPT_DATA. */
+/** Writes a safetensors file. Types: all of ::rf_dtype. The data of every array begins at a
+ * multiple of its element's size: arrays of larger elements come first. */
+RF_API RF_MUST_USE rf_result rf_safetensors_write(const char *path, const rf_named_array *arrays,
+                                                  uint32_t count);
+/** Reads one. @return RF_ERROR_UNSUPPORTED names a tensor of a type or rank that there is not here;
+ * RF_ERROR_CORRUPT_DATA. */
 RF_API RF_MUST_USE rf_result rf_safetensors_read(const char *path, rf_array_set *out);
 
 /** Writes an array as .npy; bf16, which NumPy has not, is refused. */
 RF_API RF_MUST_USE rf_result rf_npy_write(const char *path, const rf_array *array);
-/** Reads one; `out->data` is the caller's: rf_array_free(). Row-major, little-endian f4, f2, i4, i8, u1. */
+/** Reads one; `out->data` is the caller's: rf_array_free(). Row-major, little-endian f4, f2, i4,
+ * i8, u1. */
 RF_API RF_MUST_USE rf_result rf_npy_read(const char *path, rf_array *out);
 
-/** The weights of a built model by the names of its variables, "dense/kernel". Reading sets all of them or none, and leaves
- *  alone what else the file holds, of whatever type; the chief of a job reads and writes. Collective. */
+/** The weights of a built model by the names of its variables, "dense/kernel". Reading sets all of
+ * them or none, and leaves alone what else the file holds, of whatever type; the chief of a job
+ * reads and writes. Collective. */
 RF_API RF_MUST_USE rf_result rf_model_export_safetensors(rf_model *model, const char *path);
 RF_API RF_MUST_USE rf_result rf_model_import_safetensors(rf_model *model, const char *path);
 
-/** A built model, sequential or not, as an ONNX graph for inference (IR 8, opset 13): "input" and "output" have the types and
- *  shapes that they have here, images [n, h, w, c]; n is open. Casts to integers agree for numbers that the integers can hold.
- *  Collective. @return RF_ERROR_UNSUPPORTED names an operation that has no form there (losses, gradients). */
+/** A built model, sequential or not, as an ONNX graph for inference (IR 8, opset 13): "input" and
+ * "output" have the types and shapes that they have here, images [n, h, w, c]; n is open. Casts to
+ * integers agree for numbers that the integers can hold. Collective. @return RF_ERROR_UNSUPPORTED
+ * names an operation that has no form there (losses, gradients). */
 RF_API RF_MUST_USE rf_result rf_model_export_onnx(rf_model *model, const char *path);
 
 #ifdef __cplusplus

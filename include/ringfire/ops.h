@@ -3,11 +3,12 @@
  * @file
  * Tracing: operations on symbolic tensors inside a step (::rf_step_fn).
  *
- * Tensors are dense, row-major; images are NHWC, kernels [kh, kw, cin / groups, cout]. A tracing function that fails
- * returns the invalid tensor (id 0) and records its error in the trace; operations on invalid tensors do nothing, so a
- * step may check once, with rf_trace_status(), at its end. Arithmetic is f32 unless said otherwise.
- * Dimension 0 of the step's inputs is the batch and may differ from run to run: use -1 in rf_reshape() instead of a
- * number read from rf_tensor_shape().
+ * Tensors are dense, row-major; images are NHWC, kernels [kh, kw, cin / groups, cout]. A tracing
+ * function that fails returns the invalid tensor (id 0) and records its error in the trace;
+ * operations on invalid tensors do nothing, so a step may check once, with rf_trace_status(), at
+ * its end. Arithmetic is f32 unless said otherwise. Dimension 0 of the step's inputs is the batch
+ * and may differ from run to run: use -1 in rf_reshape() instead of a number read from
+ * rf_tensor_shape().
  */
 #ifndef RINGFIRE_OPS_H
 #define RINGFIRE_OPS_H
@@ -28,7 +29,8 @@ typedef struct rf_tensor {
 /** First error of the trace, RF_OK when there was none. */
 RF_API rf_result rf_trace_status(const rf_trace *t);
 /** Makes the trace fail with a message of the caller's; returns `result`. */
-RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format, ...) RF_PRINTF(3, 4);
+RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format, ...)
+    RF_PRINTF(3, 4);
 /** True while a function created with `training` is traced. */
 RF_API bool rf_trace_training(const rf_trace *t);
 RF_API uint32_t rf_trace_num_replicas(const rf_trace *t);
@@ -36,12 +38,14 @@ RF_API rf_shape rf_tensor_shape(const rf_trace *t, rf_tensor x);
 RF_API rf_dtype rf_tensor_dtype(const rf_trace *t, rf_tensor x);
 
 /* ---- leaves ---- */
-/** The variable's value as of the start of the step. Of another strategy's variable: an error that says so. */
+/** The variable's value as of the start of the step. Of another strategy's variable: an error that
+ * says so. */
 RF_API rf_tensor rf_variable_tensor(rf_trace *t, rf_variable *variable);
 RF_API rf_tensor rf_constant(rf_trace *t, float value);
 /** A constant of any shape; `values` is copied. */
 RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values);
-/** Number of examples in the global batch of the step being run (over all replicas), an f32 scalar known at run time. */
+/** Number of examples in the global batch of the step being run (over all replicas), an f32 scalar
+ * known at run time. */
 RF_API rf_tensor rf_global_batch_size(rf_trace *t);
 
 /* ---- element-wise; two-operand forms broadcast as NumPy does ---- */
@@ -73,31 +77,34 @@ typedef enum rf_activation {
     RF_ACTIVATION_LEAKY_RELU, /**< alpha 0.2, as Keras' string form */
     RF_ACTIVATION_SIGMOID,
     RF_ACTIVATION_TANH,
-    RF_ACTIVATION_GELU,       /**< the erf form */
+    RF_ACTIVATION_GELU, /**< the erf form */
     RF_ACTIVATION_SOFTMAX,
 } rf_activation;
 RF_API rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation);
 
 /* ---- linear algebra and convolution ---- */
 /** a [..., m, k] x b [..., k, n]; batch dimensions broadcast. */
-RF_API rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, bool transpose_a, bool transpose_b);
+RF_API rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, bool transpose_a,
+                           bool transpose_b);
 /** x [..., c] + bias [c]. */
 RF_API rf_tensor rf_bias_add(rf_trace *t, rf_tensor x, rf_tensor bias);
 
 typedef enum rf_padding { RF_PADDING_VALID, RF_PADDING_SAME, RF_PADDING_EXPLICIT } rf_padding;
 typedef struct rf_conv2d_params {
     rf_padding padding;
-    int32_t stride[2];   /**< height, width; 0 means 1 */
-    int32_t dilation[2]; /**< 0 means 1 */
-    int32_t groups;      /**< 0 means 1 */
+    int32_t stride[2];           /**< height, width; 0 means 1 */
+    int32_t dilation[2];         /**< 0 means 1 */
+    int32_t groups;              /**< 0 means 1 */
     int32_t explicit_padding[4]; /**< top, bottom, left, right; for RF_PADDING_EXPLICIT */
 } rf_conv2d_params;
-/** x [n, h, w, cin], kernel [kh, kw, cin / groups, cout] -> [n, oh, ow, cout]. Cross-correlation, as TensorFlow's. */
-RF_API rf_tensor rf_conv2d(rf_trace *t, rf_tensor x, rf_tensor kernel, const rf_conv2d_params *params);
+/** x [n, h, w, cin], kernel [kh, kw, cin / groups, cout] -> [n, oh, ow, cout]. Cross-correlation,
+ * as TensorFlow's. */
+RF_API rf_tensor rf_conv2d(rf_trace *t, rf_tensor x, rf_tensor kernel,
+                           const rf_conv2d_params *params);
 
 typedef struct rf_pool2d_params {
-    int32_t window[2];   /**< 0 means 2 */
-    int32_t stride[2];   /**< 0 means the window */
+    int32_t window[2]; /**< 0 means 2 */
+    int32_t stride[2]; /**< 0 means the window */
     rf_padding padding;
     int32_t explicit_padding[4];
 } rf_pool2d_params;
@@ -117,17 +124,21 @@ RF_API rf_tensor rf_flatten(rf_trace *t, rf_tensor x);
 RF_API rf_tensor rf_transpose(rf_trace *t, rf_tensor x, const int32_t *perm);
 
 /* ---- reductions: axes may be negative; num_axes 0 reduces all ---- */
-RF_API rf_tensor rf_reduce_sum(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims);
-/** Mean over the elements this replica has: over the batch axis this is NOT the global mean; see rf_compute_average_loss. */
-RF_API rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims);
+RF_API rf_tensor rf_reduce_sum(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
+                               bool keep_dims);
+/** Mean over the elements this replica has: over the batch axis this is NOT the global mean; see
+ * rf_compute_average_loss. */
+RF_API rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
+                                bool keep_dims);
 /** The gradient is shared equally by elements that attain the maximum. */
-RF_API rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims);
+RF_API rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
+                               bool keep_dims);
 /** Index (i32) of the first maximum along the last axis. No gradient. */
 RF_API rf_tensor rf_argmax(rf_trace *t, rf_tensor x);
 
 /* ---- scans ---- */
-/** Cumulative sums along the last axis. `exclusive` leaves each element out of its own sum, so that the first is 0;
- *  `reverse` adds from the last element backwards. */
+/** Cumulative sums along the last axis. `exclusive` leaves each element out of its own sum, so that
+ * the first is 0; `reverse` adds from the last element backwards. */
 RF_API rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
 
 /* ---- classification and regression ---- */
@@ -136,23 +147,29 @@ RF_API rf_tensor rf_softmax(rf_trace *t, rf_tensor x);
 RF_API rf_tensor rf_log_softmax(rf_trace *t, rf_tensor x);
 /** i32 class numbers [...] -> f32 [..., depth]; numbers out of range give zeros. */
 RF_API rf_tensor rf_one_hot(rf_trace *t, rf_tensor indices, int32_t depth);
-/** labels i32 [n...], predictions [n..., c] -> per-example losses [n...]. A label outside 0..c-1 gives NaN. */
-RF_API rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits);
-/** labels f32 [n..., c] -> [n...]. Probabilities are normalised and clipped to [1e-7, 1 - 1e-7], as Keras does. */
-RF_API rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits);
+/** labels i32 [n...], predictions [n..., c] -> per-example losses [n...]. A label outside 0..c-1
+ * gives NaN. */
+RF_API rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels,
+                                                    rf_tensor predictions, bool from_logits);
+/** labels f32 [n..., c] -> [n...]. Probabilities are normalised and clipped to [1e-7, 1 - 1e-7], as
+ * Keras does. */
+RF_API rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
+                                             bool from_logits);
 /** Mean over the last axis of squared differences: [n..., c] -> [n...]. */
 RF_API rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions);
 
 /* ---- other ---- */
-/** Outside of training: x. Else zeroes elements with probability `rate` and scales the rest by 1 / (1 - rate). The mask
- *  is a function of seed, step and position in the global batch alone (Philox4x32-10, Salmon et al. 2011): the same on
- *  every device and for every split. seed 0: the strategy's and the place in the trace. */
+/** Outside of training: x. Else zeroes elements with probability `rate` and scales the rest by 1 /
+ * (1 - rate). The mask is a function of seed, step and position in the global batch alone
+ * (Philox4x32-10, Salmon et al. 2011): the same on every device and for every split. seed 0: the
+ * strategy's and the place in the trace. */
 RF_API rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed);
 RF_API rf_tensor rf_cast(rf_trace *t, rf_tensor x, rf_dtype dtype);
 /** Value of x, without a gradient. */
 RF_API rf_tensor rf_stop_gradient(rf_trace *t, rf_tensor x);
 /** d loss / d targets[i] into grads[i] (scalar loss; zeros where a target has no influence). */
-RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t num_targets, rf_tensor *grads);
+RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targets,
+                              uint32_t num_targets, rf_tensor *grads);
 
 #ifdef __cplusplus
 }

@@ -1,35 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Training with parameter servers, after tf.distribute's ParameterServerStrategy and ClusterCoordinator.
+ * Training with parameter servers, after tf.distribute's ParameterServerStrategy and
+ * ClusterCoordinator.
  *
- * TF_CONFIG describes the cluster: tasks of type "ps" hold the parameters and run the optimizer on what they hold, tasks of
- * type "worker" compute gradients, the task "chief" says what is to be done. All run the same program, which asks
- * rf_cluster_task_get() what it is:
+ * TF_CONFIG describes the cluster: tasks of type "ps" hold the parameters and run the optimizer on
+ * what they hold, tasks of type "worker" compute gradients, the task "chief" says what is to be
+ * done. All run the same program, which asks rf_cluster_task_get() what it is:
  *
  *  - a server calls rf_parameter_server_run();
- *  - a worker creates strategy, model and functions as for training on its own devices (with rf_optimizer_create_remote()
- *    for the optimizer) and calls rf_worker_run();
- *  - the chief creates the model (its values are the initial values everywhere) and a coordinator, schedules work by the name
- *    of a function and a range of examples, and joins.
+ *  - a worker creates strategy, model and functions as for training on its own devices (with
+ * rf_optimizer_create_remote() for the optimizer) and calls rf_worker_run();
+ *  - the chief creates the model (its values are the initial values everywhere) and a coordinator,
+ * schedules work by the name of a function and a range of examples, and joins.
  *
- * A worker that does what was scheduled pulls the parameters from the servers, runs the function and pushes the gradients
- * back. Two ways to train:
+ * A worker that does what was scheduled pulls the parameters from the servers, runs the function
+ * and pushes the gradients back. Two ways to train:
  *
- *  - **asynchronous** (the default): what is scheduled goes to whichever worker is free; servers apply gradients as they arrive.
- *    Each push carries the version of the parameters it was computed from, so that its staleness (updates made in between) is
- *    measured. `max_ahead` bounds it: no worker begins anything while it is so many steps ahead of the slowest (stale
- *    synchronous parallel; Ho et al. 2013), which makes a push at most (workers - 1) * (2 * max_ahead - 1) updates old.
- *  - **synchronous**: each scheduled range is one step. It is cut into one part per worker of the cluster; servers add
- *    the parts' gradients, each weighted by its share of the examples, in a fixed order and update once, when all are there. The result is that of
- *    one device with the whole range as its batch, whichever workers do the parts.
+ *  - **asynchronous** (the default): what is scheduled goes to whichever worker is free; servers
+ * apply gradients as they arrive. Each push carries the version of the parameters it was computed
+ * from, so that its staleness (updates made in between) is measured. `max_ahead` bounds it: no
+ * worker begins anything while it is so many steps ahead of the slowest (stale synchronous
+ * parallel; Ho et al. 2013), which makes a push at most (workers - 1) * (2 * max_ahead - 1) updates
+ * old.
+ *  - **synchronous**: each scheduled range is one step. It is cut into one part per worker of the
+ * cluster; servers add the parts' gradients, each weighted by its share of the examples, in a fixed
+ * order and update once, when all are there. The result is that of one device with the whole range
+ * as its batch, whichever workers do the parts.
  *
- * A worker may be lost at any time: what it was doing is given to another (asynchronous training may then count
- * a gradient twice, at those servers that it had reached). It may be started again and rejoins. A lost server or chief ends the job: every
- * task returns ::RF_ERROR_PEER_LOST, which names it ("ps 1 (10.0.0.3:2222) was lost: ..."). Tasks may be started in any order.
+ * A worker may be lost at any time: what it was doing is given to another (asynchronous training
+ * may then count a gradient twice, at those servers that it had reached). It may be started again
+ * and rejoins. A lost server or chief ends the job: every task returns ::RF_ERROR_PEER_LOST, which
+ * names it ("ps 1 (10.0.0.3:2222) was lost: ..."). Tasks may be started in any order.
  *
  * Losses must be averages over the batch (rf_compute_average_loss()).
- * Connections are authenticated with the job key like those of rf_comm_create(); see ::rf_comm_params. Every wait has a deadline.
+ * Connections are authenticated with the job key like those of rf_comm_create(); see
+ * ::rf_comm_params. Every wait has a deadline.
  */
 #ifndef RINGFIRE_PARAMETER_SERVER_H
 #define RINGFIRE_PARAMETER_SERVER_H
@@ -68,10 +74,10 @@ typedef struct rf_parameter_server_params {
     rf_one_device_params device; /**< where the parameters lie and are updated */
 } rf_parameter_server_params;
 
-/** Serves until the chief ends the job. The chief says which parameters and which optimizer: a server knows nothing of the
- *  model. Blocking.
- *  @return RF_OK at the job's end; RF_ERROR_TIMEOUT when no chief came within comm.bootstrap_timeout; RF_ERROR_PEER_LOST names
- *  the task that was lost. */
+/** Serves until the chief ends the job. The chief says which parameters and which optimizer: a
+ * server knows nothing of the model. Blocking.
+ *  @return RF_OK at the job's end; RF_ERROR_TIMEOUT when no chief came within
+ * comm.bootstrap_timeout; RF_ERROR_PEER_LOST names the task that was lost. */
 RF_API RF_MUST_USE rf_result rf_parameter_server_run(const rf_parameter_server_params *params);
 
 /* ---- workers ---- */
@@ -80,37 +86,41 @@ RF_API RF_MUST_USE rf_result rf_parameter_server_run(const rf_parameter_server_p
 #define RF_MAX_RESULTS 8
 #define RF_FUNCTION_NAME_BYTES 64
 
-/** An optimizer for steps of workers: rf_optimizer_minimize() and rf_optimizer_apply_gradients() sum gradients over the
- *  strategy's replicas as always, but leave the variables to the servers. */
+/** An optimizer for steps of workers: rf_optimizer_minimize() and rf_optimizer_apply_gradients()
+ * sum gradients over the strategy's replicas as always, but leave the variables to the servers. */
 RF_API RF_MUST_USE rf_result rf_optimizer_create_remote(rf_strategy *strategy, rf_optimizer **out);
 
-/** Makes the batch of examples [first, first + count) that the chief asked for. `out` borrows memory that stays as it is
- *  until the next call. */
+/** Makes the batch of examples [first, first + count) that the chief asked for. `out` borrows
+ * memory that stays as it is until the next call. */
 typedef rf_result (*rf_batch_fn)(void *user, uint64_t first, uint64_t count, rf_element *out);
 
 /** What the chief can schedule on a worker. */
 typedef struct rf_worker_function {
-    const char *name;        /**< borrowed */
-    rf_function *function;   /**< a step on the worker's strategy; its first `num_results` outputs are scalars, which are
-                                  summed over the replicas and sent to the chief */
-    uint32_t num_results;    /**< at most RF_MAX_RESULTS */
-    bool no_update;          /**< the step has no optimizer: parameters are pulled, but no gradients pushed */
-    rf_batch_fn batch;       /**< batches by range; or: */
+    const char *name;      /**< borrowed */
+    rf_function *function; /**< a step on the worker's strategy; its first `num_results` outputs are
+                              scalars, which are summed over the replicas and sent to the chief */
+    uint32_t num_results;  /**< at most RF_MAX_RESULTS */
+    bool
+        no_update; /**< the step has no optimizer: parameters are pulled, but no gradients pushed */
+    rf_batch_fn batch; /**< batches by range; or: */
     void *user;
-    const rf_dataset *data;  /**< this worker's own dataset, batched: used where the chief gives no range; begins again at its end */
+    const rf_dataset *data; /**< this worker's own dataset, batched: used where the chief gives no
+                               range; begins again at its end */
 } rf_worker_function;
 
 typedef struct rf_worker_params {
     rf_comm_params comm;
-    rf_strategy *strategy;       /**< of this process alone: one device, mirrored or central storage */
-    rf_variable_list variables;  /**< e.g. rf_model_variables(); names and shapes as the chief's */
+    rf_strategy *strategy; /**< of this process alone: one device, mirrored or central storage */
+    rf_variable_list variables; /**< e.g. rf_model_variables(); names and shapes as the chief's */
     const rf_worker_function *functions;
     uint32_t num_functions;
 } rf_worker_params;
 
-/** Does what the chief schedules until it ends the job. Blocking. `variables` hold what was pulled last.
- *  @return as rf_parameter_server_run(); a failing function is reported to the chief, whose business it is, and does not end
- *  the worker. RF_ERROR_INVALID_ARGUMENT where variables differ from the chief's. */
+/** Does what the chief schedules until it ends the job. Blocking. `variables` hold what was pulled
+ * last.
+ *  @return as rf_parameter_server_run(); a failing function is reported to the chief, whose
+ * business it is, and does not end the worker. RF_ERROR_INVALID_ARGUMENT where variables differ
+ * from the chief's. */
 RF_API RF_MUST_USE rf_result rf_worker_run(const rf_worker_params *params);
 
 /* ---- the chief ---- */
@@ -121,52 +131,58 @@ typedef struct rf_remote_value rf_remote_value;
 
 typedef struct rf_coordinator_params {
     rf_comm_params comm;
-    rf_variable_list variables;           /**< trainable; their values become the servers' */
-    const rf_optimizer_params *optimizer; /**< what the servers run; NULL: the defaults. Clipping by norm needs whole gradients, which
-                                               no server has: it is refused */
+    rf_variable_list variables; /**< trainable; their values become the servers' */
+    const rf_optimizer_params
+        *optimizer; /**< what the servers run; NULL: the defaults. Clipping by norm needs whole
+                       gradients, which no server has: it is refused */
     bool synchronous;
-    uint32_t max_ahead;                   /**< asynchronous: see above; 0: no bound */
-    uint64_t max_shard_bytes;             /**< larger variables are cut into ranges; 0: 4 MiB */
+    uint32_t max_ahead;       /**< asynchronous: see above; 0: no bound */
+    uint64_t max_shard_bytes; /**< larger variables are cut into ranges; 0: 4 MiB */
 } rf_coordinator_params;
 
-/** Waits for the servers, gives them parameters and optimizer, and begins to take workers in. Blocking up to
- *  comm.bootstrap_timeout. A coordinator may be used by one thread at a time. */
-RF_API RF_MUST_USE rf_result rf_coordinator_create(const rf_coordinator_params *params, rf_coordinator **out);
+/** Waits for the servers, gives them parameters and optimizer, and begins to take workers in.
+ * Blocking up to comm.bootstrap_timeout. A coordinator may be used by one thread at a time. */
+RF_API RF_MUST_USE rf_result rf_coordinator_create(const rf_coordinator_params *params,
+                                                   rf_coordinator **out);
 /** Ends the job on all tasks. What is scheduled and not done is dropped. */
 RF_API void rf_coordinator_destroy(rf_coordinator **coordinator);
 
-/** Adds work: examples [first, first + count) for a function; `count` 0: the next batch of the worker's own dataset (of each
- *  worker's, in synchronous training). Returns at once.
+/** Adds work: examples [first, first + count) for a function; `count` 0: the next batch of the
+ * worker's own dataset (of each worker's, in synchronous training). Returns at once.
  *  @param[out] value  NULL, or the result: rf_remote_value_destroy().
  *  @return the failure of an earlier function, once, as rf_coordinator_join(). */
-RF_API RF_MUST_USE rf_result rf_coordinator_schedule(rf_coordinator *coordinator, const char *function, uint64_t first,
+RF_API RF_MUST_USE rf_result rf_coordinator_schedule(rf_coordinator *coordinator,
+                                                     const char *function, uint64_t first,
                                                      uint64_t count, rf_remote_value **value);
 /** Waits until everything scheduled is done.
- *  @return the first failure of a function (what was scheduled and not begun by then is dropped; later work may be scheduled
- *  again); RF_ERROR_PEER_LOST for a lost server, or when no worker is left and none rejoins within comm.bootstrap_timeout;
- *  RF_ERROR_TIMEOUT when nothing was finished for comm.operation_timeout. */
+ *  @return the first failure of a function (what was scheduled and not begun by then is dropped;
+ * later work may be scheduled again); RF_ERROR_PEER_LOST for a lost server, or when no worker is
+ * left and none rejoins within comm.bootstrap_timeout; RF_ERROR_TIMEOUT when nothing was finished
+ * for comm.operation_timeout. */
 RF_API RF_MUST_USE rf_result rf_coordinator_join(rf_coordinator *coordinator);
 /** Whether rf_coordinator_join() would return at once. */
 RF_API bool rf_coordinator_done(rf_coordinator *coordinator);
-/** Waits for one result: `results` gets the function's scalars, combined over the parts in proportion to their examples.
+/** Waits for one result: `results` gets the function's scalars, combined over the parts in
+ * proportion to their examples.
  *  @param num_results  as the worker's function says. */
-RF_API RF_MUST_USE rf_result rf_remote_value_fetch(rf_remote_value *value, float *results, uint32_t num_results);
+RF_API RF_MUST_USE rf_result rf_remote_value_fetch(rf_remote_value *value, float *results,
+                                                   uint32_t num_results);
 /** Before or after its coordinator. */
 RF_API void rf_remote_value_destroy(rf_remote_value **value);
 
-/** Copies the servers' parameters to the chief's variables. In asynchronous training while work is going on the parts of different servers may
- *  be of different versions. */
+/** Copies the servers' parameters to the chief's variables. In asynchronous training while work is
+ * going on the parts of different servers may be of different versions. */
 RF_API RF_MUST_USE rf_result rf_coordinator_read_variables(rf_coordinator *coordinator);
 
 typedef struct rf_coordinator_stats {
-    uint32_t num_workers;     /**< that take part now */
+    uint32_t num_workers; /**< that take part now */
     uint32_t workers_lost, workers_rejoined;
-    uint64_t finished;        /**< parts of work done */
-    uint64_t retried;         /**< parts given to another worker */
-    uint64_t pushes;          /**< parts that brought gradients */
-    uint64_t max_staleness;   /**< updates between pull and push, of any push on any server */
-    double mean_staleness;    /**< of the servers' largest, over the pushes */
-    uint64_t max_ahead;       /**< most steps that a worker was ahead of the slowest when it began one */
+    uint64_t finished;      /**< parts of work done */
+    uint64_t retried;       /**< parts given to another worker */
+    uint64_t pushes;        /**< parts that brought gradients */
+    uint64_t max_staleness; /**< updates between pull and push, of any push on any server */
+    double mean_staleness;  /**< of the servers' largest, over the pushes */
+    uint64_t max_ahead; /**< most steps that a worker was ahead of the slowest when it began one */
 } rf_coordinator_stats;
 RF_API void rf_coordinator_get_stats(rf_coordinator *coordinator, rf_coordinator_stats *out);
 

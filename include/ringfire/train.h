@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Training: layers and models, losses, optimizers, learning-rate schedules, metrics, fit / evaluate / predict.
- * Names and defaults follow Keras.
+ * Training: layers and models, losses, optimizers, learning-rate schedules, metrics, fit / evaluate
+ * / predict. Names and defaults follow Keras.
  */
 #ifndef RINGFIRE_TRAIN_H
 #define RINGFIRE_TRAIN_H
@@ -25,13 +25,15 @@ typedef struct rf_callback rf_callback;
 /* ---- layers ---- */
 
 /** l1 * sum|w| + l2 * sum w^2, added to the loss. */
-typedef struct rf_regularizer { float l1, l2; } rf_regularizer;
+typedef struct rf_regularizer {
+    float l1, l2;
+} rf_regularizer;
 
 typedef struct rf_dense_params {
     int32_t units;
     rf_activation activation;
     bool no_bias;
-    rf_initializer kernel_initializer; /**< zeroed: Glorot uniform */
+    rf_initializer kernel_initializer;      /**< zeroed: Glorot uniform */
     const rf_initializer *bias_initializer; /**< NULL: zeros */
     rf_regularizer kernel_regularizer;
     const char *name;
@@ -47,8 +49,8 @@ typedef struct rf_conv2d_layer_params {
     rf_regularizer kernel_regularizer;
     const char *name;
 } rf_conv2d_layer_params;
-/** Layers are descriptions until a model is built. A layer created here belongs to the model it is added to, or is
- *  destroyed with rf_layer_destroy(). */
+/** Layers are descriptions until a model is built. A layer created here belongs to the model it is
+ * added to, or is destroyed with rf_layer_destroy(). */
 RF_API RF_MUST_USE rf_result rf_layer_dense(const rf_dense_params *params, rf_layer **out);
 RF_API RF_MUST_USE rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out);
 RF_API RF_MUST_USE rf_result rf_layer_max_pool2d(const rf_pool2d_params *params, rf_layer **out);
@@ -69,20 +71,28 @@ RF_API void rf_layer_destroy(rf_layer **layer);
 typedef enum rf_mode { RF_INFERENCE = 0, RF_TRAINING = 1 } rf_mode;
 
 /** A model's forward function for rf_model_create_custom(). */
-typedef rf_tensor (*rf_model_call_fn)(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, void *user);
+typedef rf_tensor (*rf_model_call_fn)(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode,
+                                      void *user);
 
-/** Takes over `layers` (also when it fails). `input_shape` without the batch; rank 0: built at the first call. */
-RF_API RF_MUST_USE rf_result rf_model_create_sequential(rf_strategy *strategy, rf_layer *const *layers, uint32_t num_layers,
-                                                        const rf_shape *input_shape, rf_model **out);
-/** Subclassing in C: `call` applies the model's layers with rf_layer_call() and any operations in between. Layers are
- *  added with rf_model_add_layer(). */
-RF_API RF_MUST_USE rf_result rf_model_create_custom(rf_strategy *strategy, rf_model_call_fn call, void *user,
-                                                    rf_model **out);
-/** Gives a layer to a custom model (also when it fails, the model's). The pointer stays valid as long as the model. */
+/** Takes over `layers` (also when it fails). `input_shape` without the batch; rank 0: built at the
+ * first call. */
+RF_API RF_MUST_USE rf_result rf_model_create_sequential(rf_strategy *strategy,
+                                                        rf_layer *const *layers,
+                                                        uint32_t num_layers,
+                                                        const rf_shape *input_shape,
+                                                        rf_model **out);
+/** Subclassing in C: `call` applies the model's layers with rf_layer_call() and any operations in
+ * between. Layers are added with rf_model_add_layer(). */
+RF_API RF_MUST_USE rf_result rf_model_create_custom(rf_strategy *strategy, rf_model_call_fn call,
+                                                    void *user, rf_model **out);
+/** Gives a layer to a custom model (also when it fails, the model's). The pointer stays valid as
+ * long as the model. */
 RF_API RF_MUST_USE rf_result rf_model_add_layer(rf_model *model, rf_layer *layer);
-RF_API rf_tensor rf_layer_call(rf_trace *t, rf_model *model, rf_layer *layer, rf_tensor x, rf_mode mode);
+RF_API rf_tensor rf_layer_call(rf_trace *t, rf_model *model, rf_layer *layer, rf_tensor x,
+                               rf_mode mode);
 RF_API void rf_model_destroy(rf_model **model);
-/** Creates the variables for inputs of this shape (without the batch). Done by the first call where it was not done. */
+/** Creates the variables for inputs of this shape (without the batch). Done by the first call where
+ * it was not done. */
 RF_API RF_MUST_USE rf_result rf_model_build(rf_model *model, rf_shape input_shape);
 /** Applies the model inside a step. */
 RF_API rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode);
@@ -93,7 +103,8 @@ RF_API uint64_t rf_model_count_params(const rf_model *model);
 /** Table of layers, output shapes and parameter counts, as text. Free with rf_string_free(). */
 RF_API RF_MUST_USE rf_result rf_model_summary(const rf_model *model, char **text);
 RF_API void rf_string_free(char *text);
-/** Sum of the regularisation penalties of the model's layers, a scalar (constant 0 when there are none). */
+/** Sum of the regularisation penalties of the model's layers, a scalar (constant 0 when there are
+ * none). */
 RF_API rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model);
 
 /* ---- losses ---- */
@@ -104,8 +115,8 @@ typedef enum rf_loss_kind {
     RF_LOSS_MEAN_SQUARED_ERROR,
 } rf_loss_kind;
 typedef enum rf_reduction {
-    RF_REDUCTION_AUTO, /**< SUM_OVER_BATCH_SIZE in fit; an error in a custom step, on one replica too: a step that worked
-                            there would be wrong on two */
+    RF_REDUCTION_AUTO, /**< SUM_OVER_BATCH_SIZE in fit; an error in a custom step, on one replica
+                          too: a step that worked there would be wrong on two */
     RF_REDUCTION_NONE,
     RF_REDUCTION_SUM,
     RF_REDUCTION_SUM_OVER_BATCH_SIZE,
@@ -115,17 +126,23 @@ typedef struct rf_loss {
     bool from_logits;
     rf_reduction reduction;
 } rf_loss;
-/** Applies a loss in a custom step: per-example losses (NONE) or a scalar (SUM). AUTO and SUM_OVER_BATCH_SIZE are refused:
- *  they would divide by the replica's share of the batch; use NONE with rf_compute_average_loss(), or SUM.
- *  Labels of the sparse crossentropy may be [n...] or [n..., 1] of any type; targets [n] go with predictions [n, 1]. */
-RF_API rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions);
+/** Applies a loss in a custom step: per-example losses (NONE) or a scalar (SUM). AUTO and
+ * SUM_OVER_BATCH_SIZE are refused: they would divide by the replica's share of the batch; use NONE
+ * with rf_compute_average_loss(), or SUM. Labels of the sparse crossentropy may be [n...] or [n...,
+ * 1] of any type; targets [n] go with predictions [n, 1]. */
+RF_API rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels,
+                              rf_tensor predictions);
 
 typedef struct rf_average_loss_params {
-    rf_tensor sample_weight;    /**< per-example weights [n], or as many dimensions as the losses; zeroed: none */
-    uint32_t global_batch_size; /**< fixed divisor; 0: the number of examples of the step being run, over all replicas */
+    rf_tensor sample_weight;    /**< per-example weights [n], or as many dimensions as the losses;
+                                   zeroed: none */
+    uint32_t global_batch_size; /**< fixed divisor; 0: the number of examples of the step being run,
+                                   over all replicas */
 } rf_average_loss_params;
-/** Sum of all losses, of any rank, divided by the global batch size: what gradients that are summed over replicas need. */
-RF_API rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const rf_average_loss_params *params);
+/** Sum of all losses, of any rank, divided by the global batch size: what gradients that are summed
+ * over replicas need. */
+RF_API rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss,
+                                         const rf_average_loss_params *params);
 /** Regularisation loss divided by the number of replicas that have examples in this step. */
 RF_API rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss);
 
@@ -133,29 +150,37 @@ RF_API rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss);
 
 typedef enum rf_schedule_kind {
     RF_SCHEDULE_CONSTANT,
-    RF_SCHEDULE_EXPONENTIAL_DECAY,   /**< initial * rate^(step / decay_steps), floor of the exponent if staircase */
-    RF_SCHEDULE_PIECEWISE_CONSTANT,  /**< values[i] while step <= boundaries[i] */
-    RF_SCHEDULE_COSINE_DECAY,        /**< from `initial` to alpha * initial in `decay_steps`, after a linear rise from 0
-                                          during `warmup_steps` */
-    RF_SCHEDULE_POLYNOMIAL_DECAY,    /**< (initial - end) * (1 - step / decay_steps)^power + end; power 0: 1 */
-    RF_SCHEDULE_INVERSE_TIME_DECAY,  /**< initial / (1 + rate * step / decay_steps), floor of the quotient if staircase */
+    RF_SCHEDULE_EXPONENTIAL_DECAY,  /**< initial * rate^(step / decay_steps), floor of the exponent
+                                       if staircase */
+    RF_SCHEDULE_PIECEWISE_CONSTANT, /**< values[i] while step <= boundaries[i] */
+    RF_SCHEDULE_COSINE_DECAY,       /**< from `initial` to alpha * initial in `decay_steps`, after a
+                                       linear rise from 0       during `warmup_steps` */
+    RF_SCHEDULE_POLYNOMIAL_DECAY, /**< (initial - end) * (1 - step / decay_steps)^power + end; power
+                                     0: 1 */
+    RF_SCHEDULE_INVERSE_TIME_DECAY, /**< initial / (1 + rate * step / decay_steps), floor of the
+                                       quotient if staircase */
 } rf_schedule_kind;
 typedef struct rf_schedule {
     rf_schedule_kind kind;
     double initial, rate, alpha, end, power;
     uint64_t decay_steps, warmup_steps;
     bool staircase;
-    uint32_t num_boundaries;       /**< at most 15 */
+    uint32_t num_boundaries; /**< at most 15 */
     uint64_t boundaries[15];
     double values[16];
 } rf_schedule;
-/** The rate at a step; a pure function. NaN for a schedule that is wrong, e.g. with a field set that its kind does not use;
- *  rf_optimizer_create() refuses such a schedule and says why. */
+/** The rate at a step; a pure function. NaN for a schedule that is wrong, e.g. with a field set
+ * that its kind does not use; rf_optimizer_create() refuses such a schedule and says why. */
 RF_API double rf_schedule_value(const rf_schedule *schedule, uint64_t step);
 
 /* ---- optimizers ---- */
 
-typedef enum rf_optimizer_kind { RF_OPTIMIZER_SGD, RF_OPTIMIZER_ADAM, RF_OPTIMIZER_ADAMW, RF_OPTIMIZER_RMSPROP } rf_optimizer_kind;
+typedef enum rf_optimizer_kind {
+    RF_OPTIMIZER_SGD,
+    RF_OPTIMIZER_ADAM,
+    RF_OPTIMIZER_ADAMW,
+    RF_OPTIMIZER_RMSPROP
+} rf_optimizer_kind;
 typedef struct rf_optimizer_params {
     rf_optimizer_kind kind;
     double learning_rate;        /**< 0: 0.01 for SGD, 0.001 for the others */
@@ -171,15 +196,22 @@ typedef struct rf_optimizer_params {
     double global_clip_norm;     /**< limits the norm of all gradients together; 0: off */
     uint32_t accumulation_steps; /**< update every n-th step with the mean of n gradients; 0: 1 */
 } rf_optimizer_params;
-/** Adam after Kingma & Ba 2015, in Keras' form: epsilon outside the bias-corrected root. Fields that the kind does not use
- *  must be zero, and at most one of the three clips may be set. Clipping sees the reduced (and accumulated) gradient. */
-RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *params, rf_optimizer **out);
+/** Adam after Kingma & Ba 2015, in Keras' form: epsilon outside the bias-corrected root. Fields
+ * that the kind does not use must be zero, and at most one of the three clips may be set. Clipping
+ * sees the reduced (and accumulated) gradient. */
+RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,
+                                                 const rf_optimizer_params *params,
+                                                 rf_optimizer **out);
 RF_API void rf_optimizer_destroy(rf_optimizer **optimizer);
-/** In a step: differentiates `loss` with respect to the variables, sums gradients over replicas, clips, updates. At most
- *  one call per step and optimizer. A loss that none of them influences is RF_ERROR_NO_GRADIENT. */
-RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss, rf_variable_list variables);
-/** The same with gradients computed by the caller (one per variable, this replica's contribution). */
-RF_API rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, const rf_tensor *gradients,
+/** In a step: differentiates `loss` with respect to the variables, sums gradients over replicas,
+ * clips, updates. At most one call per step and optimizer. A loss that none of them influences is
+ * RF_ERROR_NO_GRADIENT. */
+RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss,
+                                       rf_variable_list variables);
+/** The same with gradients computed by the caller (one per variable, this replica's contribution).
+ */
+RF_API rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer,
+                                              const rf_tensor *gradients,
                                               rf_variable_list variables);
 RF_API double rf_optimizer_learning_rate(const rf_optimizer *optimizer);
 /** Takes effect at the next step; replaces a schedule. */
@@ -196,15 +228,18 @@ typedef enum rf_metric_kind {
     RF_METRIC_CATEGORICAL_ACCURACY,
 } rf_metric_kind;
 /** Accumulates on the devices; reading sums over replicas. */
-RF_API RF_MUST_USE rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind, const char *name, rf_metric **out);
+RF_API RF_MUST_USE rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind,
+                                              const char *name, rf_metric **out);
 RF_API void rf_metric_destroy(rf_metric **metric);
-/** In a step. Accuracies: labels and predictions (logits or probabilities). MEAN and SUM: `predictions` is the value,
- *  `labels` the invalid tensor. `sample_weight`: zeroed for none. */
-RF_API rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
-                                  rf_tensor sample_weight);
-/** Over all replicas; 0 when nothing was accumulated. Collective: see rf_strategy_create_multi_worker(). */
+/** In a step. Accuracies: labels and predictions (logits or probabilities). MEAN and SUM:
+ * `predictions` is the value, `labels` the invalid tensor. `sample_weight`: zeroed for none. */
+RF_API rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels,
+                                  rf_tensor predictions, rf_tensor sample_weight);
+/** Over all replicas; 0 when nothing was accumulated. Collective: see
+ * rf_strategy_create_multi_worker(). */
 RF_API RF_MUST_USE rf_result rf_metric_result(rf_metric *metric, double *out);
-/** Over this worker's replicas alone: for progress lines, which the clock decides to draw. Blocking, not collective. */
+/** Over this worker's replicas alone: for progress lines, which the clock decides to draw.
+ * Blocking, not collective. */
 RF_API RF_MUST_USE rf_result rf_metric_local_result(rf_metric *metric, double *out);
 RF_API RF_MUST_USE rf_result rf_metric_reset(rf_metric *metric);
 RF_API const char *rf_metric_name(const rf_metric *metric);
@@ -212,18 +247,20 @@ RF_API const char *rf_metric_name(const rf_metric *metric);
 /* ---- fit ---- */
 
 typedef struct rf_compile_params {
-    rf_optimizer *optimizer;         /**< borrowed; must live as long as the model */
+    rf_optimizer *optimizer; /**< borrowed; must live as long as the model */
     rf_loss loss;
     const rf_metric_kind *metrics;
     uint32_t num_metrics;
-    uint32_t steps_per_execution;    /**< on_batch_begin and on_batch_end are called once for n batches; 0: 1 */
+    uint32_t steps_per_execution; /**< on_batch_begin and on_batch_end are called once for n
+                                     batches; 0: 1 */
 } rf_compile_params;
 /** Prepares fit and evaluate; may be called again. `metrics` are accuracies, each at most once. */
 RF_API RF_MUST_USE rf_result rf_model_compile(rf_model *model, const rf_compile_params *params);
 
 #define RF_MAX_LOGS 16
-/** Values at a callback: "loss", metrics, "val_loss", ..., "learning_rate". After a batch: "loss" and metrics of the epoch
- *  so far; reading them waits for the devices, so they are read only when some callback has on_batch_end. */
+/** Values at a callback: "loss", metrics, "val_loss", ..., "learning_rate". After a batch: "loss"
+ * and metrics of the epoch so far; reading them waits for the devices, so they are read only when
+ * some callback has on_batch_end. */
 typedef struct rf_logs {
     uint32_t count;
     const char *name[RF_MAX_LOGS];
@@ -232,22 +269,24 @@ typedef struct rf_logs {
 /** Value of a name; false when absent. */
 RF_API bool rf_logs_get(const rf_logs *logs, const char *name, double *value);
 
-/** State that callbacks may look at and change. In a job of several workers every worker calls its own callbacks; values are
- *  the same everywhere. */
+/** State that callbacks may look at and change. In a job of several workers every worker calls its
+ * own callbacks; values are the same everywhere. */
 typedef struct rf_fit_state {
     rf_model *model;
     rf_optimizer *optimizer;
-    uint32_t epoch, num_epochs;      /**< epoch counts from 0 */
-    uint64_t batch;                  /**< within the epoch, from 0; the latest one */
-    int64_t batches_per_epoch;       /**< -1 while unknown */
-    uint32_t batch_examples;         /**< examples of the batch (or batches, steps_per_execution) that just ended */
-    double seconds;                  /**< since the epoch began */
-    uint32_t rank;                   /**< of this worker; 0: the chief, who should do what is done once for the job */
-    bool stop_training;              /**< set (on any worker) to end after the current epoch's end callbacks */
-    uint64_t epoch_examples;         /**< that the epoch trained on so far, on all workers */
-    double train_seconds;            /**< at the epoch's end: what these took, without validation */
+    uint32_t epoch, num_epochs; /**< epoch counts from 0 */
+    uint64_t batch;             /**< within the epoch, from 0; the latest one */
+    int64_t batches_per_epoch;  /**< -1 while unknown */
+    uint32_t batch_examples; /**< examples of the batch (or batches, steps_per_execution) that just
+                                ended */
+    double seconds;          /**< since the epoch began */
+    uint32_t rank; /**< of this worker; 0: the chief, who should do what is done once for the job */
+    bool stop_training; /**< set (on any worker) to end after the current epoch's end callbacks */
+    uint64_t epoch_examples; /**< that the epoch trained on so far, on all workers */
+    double train_seconds;    /**< at the epoch's end: what these took, without validation */
 } rf_fit_state;
-/** Any entry may be NULL. An error returned stops fit, which returns it. `logs` is NULL in begin calls. */
+/** Any entry may be NULL. An error returned stops fit, which returns it. `logs` is NULL in begin
+ * calls. */
 typedef struct rf_callback_fns {
     rf_result (*on_train_begin)(void *user, rf_fit_state *state);
     rf_result (*on_train_end)(void *user, rf_fit_state *state, const rf_logs *logs);
@@ -255,42 +294,48 @@ typedef struct rf_callback_fns {
     rf_result (*on_epoch_end)(void *user, rf_fit_state *state, const rf_logs *logs);
     rf_result (*on_batch_begin)(void *user, rf_fit_state *state);
     rf_result (*on_batch_end)(void *user, rf_fit_state *state, const rf_logs *logs);
-    void (*destroy)(void *user);     /**< by rf_callback_destroy() */
+    void (*destroy)(void *user); /**< by rf_callback_destroy() */
 } rf_callback_fns;
 /** Owns `user` from here on, when it succeeds. */
-RF_API RF_MUST_USE rf_result rf_callback_create(const rf_callback_fns *fns, void *user, rf_callback **out);
+RF_API RF_MUST_USE rf_result rf_callback_create(const rf_callback_fns *fns, void *user,
+                                                rf_callback **out);
 /** Rate for the epoch that begins, given the current one. */
 typedef double (*rf_epoch_rate_fn)(void *user, uint32_t epoch, double rate);
-RF_API RF_MUST_USE rf_result rf_callback_learning_rate_scheduler(rf_epoch_rate_fn fn, void *user, rf_callback **out);
+RF_API RF_MUST_USE rf_result rf_callback_learning_rate_scheduler(rf_epoch_rate_fn fn, void *user,
+                                                                 rf_callback **out);
 typedef struct rf_early_stopping_params {
-    const char *monitor;   /**< NULL: "val_loss" */
+    const char *monitor; /**< NULL: "val_loss" */
     double min_delta;
     uint32_t patience;
     bool maximize;
     bool restore_best_weights;
 } rf_early_stopping_params;
-/** Stops when the value has not improved by more than min_delta for `patience` epochs (0 and 1: the first such epoch). With
- *  restore_best_weights the weights of the best epoch are put back when training ends. A monitored value that is not in the
- *  logs is an error. */
-RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_params *params, rf_callback **out);
-/** One line per epoch; the header is written first, unless `append` finds a file with contents. Opened when fit begins. In a
- *  job of several workers the chief alone writes. */
+/** Stops when the value has not improved by more than min_delta for `patience` epochs (0 and 1: the
+ * first such epoch). With restore_best_weights the weights of the best epoch are put back when
+ * training ends. A monitored value that is not in the logs is an error. */
+RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_params *params,
+                                                        rf_callback **out);
+/** One line per epoch; the header is written first, unless `append` finds a file with contents.
+ * Opened when fit begins. In a job of several workers the chief alone writes. */
 RF_API RF_MUST_USE rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out);
 /** `examples_per_second`: of the epoch that has ended, over all workers, without its validation. */
 typedef void (*rf_rate_fn)(void *user, const rf_fit_state *state, double examples_per_second);
-/** Calls `fn` at the end of each epoch; unlike on_batch_end it makes nobody wait for the devices in between. */
+/** Calls `fn` at the end of each epoch; unlike on_batch_end it makes nobody wait for the devices in
+ * between. */
 RF_API RF_MUST_USE rf_result rf_callback_rate(rf_rate_fn fn, void *user, rf_callback **out);
 typedef struct rf_tensorboard_params {
     const char *directory;   /**< NULL: "logs" */
     uint32_t histogram_freq; /**< histograms of the weights every n epochs; 0: none */
-    uint32_t update_freq;    /**< 0: values per epoch. n: also those after every n-th on_batch_end; looking at them makes the
-                                  host wait for the devices, so go with rf_compile_params::steps_per_execution */
+    uint32_t update_freq;    /**< 0: values per epoch. n: also those after every n-th on_batch_end;
+                                looking at them makes the    host wait for the devices, so go with
+                                rf_compile_params::steps_per_execution */
     bool no_graph;           /**< leave out the graph of the training step */
 } rf_tensorboard_params;
-/** Writes event files (events.h) to directory/train and directory/validation, under Keras' tags: "epoch_loss",
- *  "epoch_accuracy", "epoch_learning_rate", "batch_loss", ... "<variable>/histogram". Opened when fit begins. In a job of
- *  several workers the chief alone writes. */
-RF_API RF_MUST_USE rf_result rf_callback_tensorboard(const rf_tensorboard_params *params, rf_callback **out);
+/** Writes event files (events.h) to directory/train and directory/validation, under Keras' tags:
+ * "epoch_loss", "epoch_accuracy", "epoch_learning_rate", "batch_loss", ... "<variable>/histogram".
+ * Opened when fit begins. In a job of several workers the chief alone writes. */
+RF_API RF_MUST_USE rf_result rf_callback_tensorboard(const rf_tensorboard_params *params,
+                                                     rf_callback **out);
 RF_API void rf_callback_destroy(rf_callback **callback);
 
 /** Values per epoch, as Keras' History. */
@@ -305,22 +350,30 @@ typedef struct rf_fit_params {
     const rf_dataset *validation_data; /**< NULL: none */
     uint32_t epochs;                   /**< 0: 1 */
     uint32_t initial_epoch;
-    uint64_t steps_per_epoch;          /**< 0: the whole dataset. Else epochs follow each other through the dataset,
-                                            which begins again where it ends */
-    rf_callback *const *callbacks;     /**< borrowed */
+    uint64_t steps_per_epoch; /**< 0: the whole dataset. Else epochs follow each other through the
+                                 dataset, which begins again where it ends */
+    rf_callback *const *callbacks; /**< borrowed */
     uint32_t num_callbacks;
-    rf_distribute_policy distribute;   /**< what each worker of a job reads, see rf_strategy_distribute_dataset();
-                                            `validation_data` is never distributed by file */
+    rf_distribute_policy
+        distribute; /**< what each worker of a job reads, see rf_strategy_distribute_dataset();
+                         `validation_data` is never distributed by file */
 } rf_fit_params;
-/** Trains. The loss is the mean over the global batch (with regularisation); sample weights scale losses, not metrics.
- *  When a stop is agreed (rf_strategy_request_stop()) training ends after that batch: the epoch's end is left out, on_train_end
- *  is called, and the result is RF_OK. A loss that is infinite or no number is RF_ERROR_NOT_FINITE: found where values are read, after
- *  batches for on_batch_end and at the end of an epoch. Collective; a callback that fails on one worker ends the job on all. @param history may be NULL; rf_history_free() it, also after a failure: it then holds the epochs before. */
-RF_API RF_MUST_USE rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history *history);
+/** Trains. The loss is the mean over the global batch (with regularisation); sample weights scale
+ * losses, not metrics. When a stop is agreed (rf_strategy_request_stop()) training ends after that
+ * batch: the epoch's end is left out, on_train_end is called, and the result is RF_OK. A loss that
+ * is infinite or no number is RF_ERROR_NOT_FINITE: found where values are read, after batches for
+ * on_batch_end and at the end of an epoch. Collective; a callback that fails on one worker ends the
+ * job on all. @param history may be NULL; rf_history_free() it, also after a failure: it then holds
+ * the epochs before. */
+RF_API RF_MUST_USE rf_result rf_model_fit(rf_model *model, const rf_fit_params *params,
+                                          rf_history *history);
 /** Loss and metrics over a dataset. Blocking. */
-RF_API RF_MUST_USE rf_result rf_model_evaluate(rf_model *model, const rf_dataset *data, rf_logs *out);
-/** Predictions for all elements of a batched dataset (component 0), joined. `out->data`: rf_array_free(). */
-RF_API RF_MUST_USE rf_result rf_model_predict(rf_model *model, const rf_dataset *data, rf_array *out);
+RF_API RF_MUST_USE rf_result rf_model_evaluate(rf_model *model, const rf_dataset *data,
+                                               rf_logs *out);
+/** Predictions for all elements of a batched dataset (component 0), joined. `out->data`:
+ * rf_array_free(). */
+RF_API RF_MUST_USE rf_result rf_model_predict(rf_model *model, const rf_dataset *data,
+                                              rf_array *out);
 
 #ifdef __cplusplus
 }

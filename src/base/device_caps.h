@@ -17,21 +17,22 @@ typedef enum rf_driver {
 typedef struct rf_device_caps {
     rf_driver driver;
     uint32_t driver_version;
-    bool is_cpu;                 /* software device: kernels made for SIMD lanes, not for shared memory */
-    uint32_t subgroup_size;      /* the size every dispatch runs with */
+    bool is_cpu;            /* software device: kernels made for SIMD lanes, not for shared memory */
+    uint32_t subgroup_size; /* the size every dispatch runs with */
     bool subgroup_shuffle, subgroup_ballot, subgroup_arithmetic, subgroup_quad; /* in compute shaders */
-    bool full_subgroups;         /* computeFullSubgroups + size control: a workgroup of subgroup_size is one subgroup */
+    bool full_subgroups; /* computeFullSubgroups + size control: a workgroup of subgroup_size is one subgroup */
     uint32_t max_workgroup_size[3], max_workgroup_invocations, max_grid[3];
     uint32_t max_shared_memory, max_push_constants;
     uint64_t max_storage_range;  /* bytes that one descriptor may span */
     uint32_t max_texel_elements; /* elements of one uniform texel buffer */
     uint32_t buffer_alignment;   /* every tensor offset is a multiple; >= storage, texel and copy alignments, >= 64 */
-    uint32_t max_loop_iterations; /* of all loops of an invocation together, and of invocations that share a SIMD register
-                                     and branch apart; 0: no limit. lavapipe leaves loops silently after 65535 by its own
-                                     count, which nested loops reach early: half of that is what plans rely on. */
-    bool compiles_at_dispatch;   /* creating a pipeline compiles nothing; its first dispatch does, one after the other */
-    bool fp16, int8, int64;      /* shader arithmetic */
-    bool host_visible;           /* device memory can be mapped: no staging copies */
+    uint32_t
+        max_loop_iterations;   /* of all loops of an invocation together, and of invocations that share a SIMD register
+                                  and branch apart; 0: no limit. lavapipe leaves loops silently after 65535 by its own
+                                  count, which nested loops reach early: half of that is what plans rely on. */
+    bool compiles_at_dispatch; /* creating a pipeline compiles nothing; its first dispatch does, one after the other */
+    bool fp16, int8, int64;    /* shader arithmetic */
+    bool host_visible;         /* device memory can be mapped: no staging copies */
     uint64_t memory_size;
 } rf_device_caps;
 

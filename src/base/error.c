@@ -100,38 +100,22 @@ void rf_error_get(rf_error_info *out)
 const char *rf_result_name(rf_result result)
 {
     switch (result) {
-    case RF_OK:
-        return "RF_OK";
-    case RF_END:
-        return "RF_END";
-    case RF_ERROR_INVALID_ARGUMENT:
-        return "RF_ERROR_INVALID_ARGUMENT";
-    case RF_ERROR_UNSUPPORTED:
-        return "RF_ERROR_UNSUPPORTED";
-    case RF_ERROR_OUT_OF_HOST_MEMORY:
-        return "RF_ERROR_OUT_OF_HOST_MEMORY";
-    case RF_ERROR_OUT_OF_DEVICE_MEMORY:
-        return "RF_ERROR_OUT_OF_DEVICE_MEMORY";
-    case RF_ERROR_DEVICE_LOST:
-        return "RF_ERROR_DEVICE_LOST";
-    case RF_ERROR_PEER_LOST:
-        return "RF_ERROR_PEER_LOST";
-    case RF_ERROR_TIMEOUT:
-        return "RF_ERROR_TIMEOUT";
-    case RF_ERROR_IO:
-        return "RF_ERROR_IO";
-    case RF_ERROR_CORRUPT_DATA:
-        return "RF_ERROR_CORRUPT_DATA";
-    case RF_ERROR_NO_GRADIENT:
-        return "RF_ERROR_NO_GRADIENT";
-    case RF_ERROR_CANCELLED:
-        return "RF_ERROR_CANCELLED";
-    case RF_ERROR_NOT_FOUND:
-        return "RF_ERROR_NOT_FOUND";
-    case RF_ERROR_INTERNAL:
-        return "RF_ERROR_INTERNAL";
-    case RF_ERROR_NOT_FINITE:
-        return "RF_ERROR_NOT_FINITE";
+    case RF_OK: return "RF_OK";
+    case RF_END: return "RF_END";
+    case RF_ERROR_INVALID_ARGUMENT: return "RF_ERROR_INVALID_ARGUMENT";
+    case RF_ERROR_UNSUPPORTED: return "RF_ERROR_UNSUPPORTED";
+    case RF_ERROR_OUT_OF_HOST_MEMORY: return "RF_ERROR_OUT_OF_HOST_MEMORY";
+    case RF_ERROR_OUT_OF_DEVICE_MEMORY: return "RF_ERROR_OUT_OF_DEVICE_MEMORY";
+    case RF_ERROR_DEVICE_LOST: return "RF_ERROR_DEVICE_LOST";
+    case RF_ERROR_PEER_LOST: return "RF_ERROR_PEER_LOST";
+    case RF_ERROR_TIMEOUT: return "RF_ERROR_TIMEOUT";
+    case RF_ERROR_IO: return "RF_ERROR_IO";
+    case RF_ERROR_CORRUPT_DATA: return "RF_ERROR_CORRUPT_DATA";
+    case RF_ERROR_NO_GRADIENT: return "RF_ERROR_NO_GRADIENT";
+    case RF_ERROR_CANCELLED: return "RF_ERROR_CANCELLED";
+    case RF_ERROR_NOT_FOUND: return "RF_ERROR_NOT_FOUND";
+    case RF_ERROR_INTERNAL: return "RF_ERROR_INTERNAL";
+    case RF_ERROR_NOT_FINITE: return "RF_ERROR_NOT_FINITE";
     }
     return "unknown result";
 }

@@ -32,7 +32,8 @@ uint64_t rf_error_count(void);
 rf_result rf_error_of_user(rf_result result, uint64_t before, const char *what);
 
 #define RF_FAIL(result, ...) rf_error_set((result), "", 0, __FILE__, __LINE__, __VA_ARGS__)
-#define RF_FAIL_NATIVE(result, domain, code, ...) rf_error_set((result), (domain), (code), __FILE__, __LINE__, __VA_ARGS__)
+#define RF_FAIL_NATIVE(result, domain, code, ...)                                                                      \
+    rf_error_set((result), (domain), (code), __FILE__, __LINE__, __VA_ARGS__)
 /* Uses the current errno. */
 #define RF_FAIL_ERRNO(result, ...) rf_error_set((result), "errno", errno, __FILE__, __LINE__, __VA_ARGS__)
 #define RF_TRY(expression)                                                                                             \

@@ -5,8 +5,8 @@
 
 #include <ringfire/common.h>
 
-/* Zeroed memory, NULL + error record (RF_ERROR_OUT_OF_HOST_MEMORY) on failure or overflow of count * size. A request for
- * 0 bytes gives a valid pointer. Free with rf_free. */
+/* Zeroed memory, NULL + error record (RF_ERROR_OUT_OF_HOST_MEMORY) on failure or overflow of count * size. A request
+ * for 0 bytes gives a valid pointer. Free with rf_free. */
 void *rf_calloc(size_t count, size_t size);
 void rf_free(void *pointer);
 char *rf_strdup(const char *text); /* NULL in, NULL out */
@@ -24,7 +24,9 @@ rf_result rf_array_reserve(void **items, uint32_t *capacity, uint32_t need, size
 #define RF_VEC_GROW(v) rf_array_reserve((void **)&(v)->items, &(v)->capacity, (v)->count + 1, sizeof(*(v)->items))
 
 /* Bump allocator; everything is freed at once. */
-typedef struct rf_arena { struct rf_arena_block *head; } rf_arena;
+typedef struct rf_arena {
+    struct rf_arena_block *head;
+} rf_arena;
 void *rf_arena_alloc(rf_arena *arena, size_t size); /* zeroed, 16-byte aligned; NULL + record on failure */
 char *rf_arena_strdup(rf_arena *arena, const char *text);
 void rf_arena_free(rf_arena *arena);
@@ -35,6 +37,9 @@ static inline uint64_t rf_align_up(uint64_t value, uint64_t alignment) /* any al
 {
     return (value + alignment - 1) / alignment * alignment;
 }
-static inline uint64_t rf_div_up(uint64_t value, uint64_t divisor) { return (value + divisor - 1) / divisor; }
+static inline uint64_t rf_div_up(uint64_t value, uint64_t divisor)
+{
+    return (value + divisor - 1) / divisor;
+}
 
 #endif

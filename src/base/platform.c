@@ -24,7 +24,7 @@ uint64_t rf_now_ns(void)
 
 void rf_thread_step_back(void)
 {
-    enum { NICE = 10 }; /* a tenth of the others' share */
+    enum { NICE = 10 };                                    /* a tenth of the others' share */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of the thread alone, on Linux */
 }
 

@@ -52,7 +52,8 @@ static inline void rf_span_end(uint64_t begin, const char *category, const char 
     if (begin == 0) return;
     rf_profiler_event(&(rf_span_event){ .category = category, .name = name, .begin_ns = begin, .end_ns = rf_now_ns() });
 }
-static inline void rf_span_end_with(uint64_t begin, const char *category, const char *name, rf_span_arg a, rf_span_arg b)
+static inline void rf_span_end_with(uint64_t begin, const char *category, const char *name, rf_span_arg a,
+                                    rf_span_arg b)
 {
     if (begin == 0) return;
     rf_profiler_event(&(rf_span_event){

@@ -164,14 +164,14 @@ static rf_result look_at(idx_file *f, const char *images_path, const char *label
         return RF_OK;
     }
     if (!rf_shape_equal(shape, spec->shape[0]))
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: images of %lld x %lld where the other files have %lld x %lld", images_path,
-                       (long long)shape.dim[0], (long long)shape.dim[1], (long long)spec->shape[0].dim[0],
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: images of %lld x %lld where the other files have %lld x %lld",
+                       images_path, (long long)shape.dim[0], (long long)shape.dim[1], (long long)spec->shape[0].dim[0],
                        (long long)spec->shape[0].dim[1]);
     return RF_OK;
 }
 
-rf_result rf_dataset_from_idx_files(const char *const *images_paths, const char *const *labels_paths, uint32_t num_files,
-                                    rf_dataset **out)
+rf_result rf_dataset_from_idx_files(const char *const *images_paths, const char *const *labels_paths,
+                                    uint32_t num_files, rf_dataset **out)
 {
     RF_REQUIRE(out, "rf_dataset_from_idx_files: out is NULL");
     *out = NULL;

@@ -105,7 +105,8 @@ enum { STATE_VERSION = 2 };
 static const char state_magic[8] = { 'R', 'F', 'I', 'T', 'E', 'R', 0, STATE_VERSION };
 typedef struct saved_position {
     char magic[8];
-    uint64_t fingerprint, examples; /* of the pipeline; of the examples that it makes batches of, 0: of other elements */
+    uint64_t fingerprint,
+        examples;          /* of the pipeline; of the examples that it makes batches of, 0: of other elements */
     uint64_t batch, first; /* the position counts batches of that size, after `first` examples */
     uint64_t epoch, position;
 } saved_position;

@@ -28,10 +28,11 @@ typedef struct rf_dataset_kind {
     /* Next element of a stage that is not indexed. */
     rf_result (*next)(rf_stage *stage, const rf_element **out);
     void (*free_dataset)(rf_dataset *dataset);
-    /* Sources of several files: the dataset of files first, first + step, ... alone, and how many examples each file has. */
+    /* Sources of several files: the dataset of files first, first + step, ... alone, and how many examples each file
+     * has. */
     rf_result (*select_files)(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out);
     uint64_t (*file_examples)(const rf_dataset *dataset, uint32_t file);
-    bool keeps_elements; /* elements are remembered (cache): what comes from below must not change */
+    bool keeps_elements;  /* elements are remembered (cache): what comes from below must not change */
     bool opens_own_input; /* the stage opens its input itself (repeat, prefetch, cache) */
 } rf_dataset_kind;
 
@@ -45,8 +46,8 @@ struct rf_dataset {
     uint64_t count, seed; /* numbers of the transformation: buffer size, repeats, shard ... */
     uint64_t index;
     bool flag;
-    uint32_t num_files; /* of sources with `select_files` */
-    void *data;         /* of the kind */
+    uint32_t num_files;   /* of sources with `select_files` */
+    void *data;           /* of the kind */
     rf_dataset *original; /* whose `data` this is; a reference. NULL: its own */
 };
 

@@ -71,7 +71,8 @@ static void *produce(void *argument)
         prefetch_slot *slot = &p->slots[p->produced % p->num_slots];
         pthread_mutex_unlock(&p->lock);
         if (stop) return NULL;
-        if (r == RF_OK) rf_element_copy(&slot->element, in); /* no one else looks at this slot before `produced` moves */
+        if (r == RF_OK)
+            rf_element_copy(&slot->element, in); /* no one else looks at this slot before `produced` moves */
         pthread_mutex_lock(&p->lock);
         if (r == RF_OK) p->produced++;
         p->outcome = r;

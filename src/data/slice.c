@@ -73,15 +73,11 @@ static rf_result open_slice(rf_stage *stage)
     if (!stage->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
     stage->indexed = stage->input->indexed;
     switch (s->kind) {
-    case SLICE_VIEW:
-        stage->count = stage->input->count;
-        return RF_OK;
+    case SLICE_VIEW: stage->count = stage->input->count; return RF_OK;
     case SLICE_BATCH:
         stage->count = d->flag ? stage->input->count / d->count : rf_div_up(stage->input->count, d->count);
         break;
-    case SLICE_FILES:
-        stage->count = rf_slice_batches(s->examples, s->quota, s->params.num_workers);
-        break;
+    case SLICE_FILES: stage->count = rf_slice_batches(s->examples, s->quota, s->params.num_workers); break;
     }
     return rf_stage_allocate_element(stage, &d->spec);
 }
@@ -269,12 +265,12 @@ static rf_result plan_files(rf_dataset *step, const rf_dataset *source, const rf
     s->examples = RF_NEW_ARRAY(uint64_t, workers);
     if (!s->quota || !s->examples) return RF_ERROR_OUT_OF_HOST_MEMORY;
     s->params.split(s->params.user, (uint32_t)batch->count, s->quota);
-    for (uint32_t f = 0; f < source->num_files; f++)
-        s->examples[f % workers] += source->kind->file_examples(source, f);
+    for (uint32_t f = 0; f < source->num_files; f++) s->examples[f % workers] += source->kind->file_examples(source, f);
     for (uint32_t w = 0; w < workers; w++)
-        RF_REQUIRE(s->quota[w] > 0 || s->examples[w] == 0,
-                   "rf_strategy_distribute_dataset: worker %u has files but no rows of a batch of %u; use larger batches",
-                   w, (uint32_t)batch->count);
+        RF_REQUIRE(
+            s->quota[w] > 0 || s->examples[w] == 0,
+            "rf_strategy_distribute_dataset: worker %u has files but no rows of a batch of %u; use larger batches", w,
+            (uint32_t)batch->count);
     step->seed = workers; /* positions mean nothing among another number of workers */
     step->cardinality = (int64_t)rf_slice_batches(s->examples, s->quota, workers);
     return RF_OK;
@@ -286,8 +282,8 @@ static bool keeps_examples(const rf_dataset *d)
     return d->kind == &rf_dataset_kind_map || d->kind == &rf_dataset_kind_cache || d->kind == &rf_dataset_kind_shuffle;
 }
 
-static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *params, rf_dataset **own, rf_dataset **below,
-                               rf_dataset **step, rf_dataset **out)
+static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *params, rf_dataset **own,
+                               rf_dataset **below, rf_dataset **step, rf_dataset **out)
 {
     const rf_dataset *batch = find_batch(in), *source = find_files(in);
     RF_REQUIRE(source, "rf_strategy_distribute_dataset: the dataset is not made of files; use "
@@ -298,10 +294,11 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
                "rf_strategy_distribute_dataset: %u files for %u workers; distribute by example", source->num_files,
                params->num_workers);
     for (const rf_dataset *d = batch->input; d != source; d = d->input)
-        RF_REQUIRE(keeps_examples(d),
-                   "rf_strategy_distribute_dataset: a '%s' step between the files and the batch changes how many examples "
-                   "there are; distribute by example",
-                   d->kind->name);
+        RF_REQUIRE(
+            keeps_examples(d),
+            "rf_strategy_distribute_dataset: a '%s' step between the files and the batch changes how many examples "
+            "there are; distribute by example",
+            d->kind->name);
     RF_REQUIRE(!batch->flag, "rf_strategy_distribute_dataset: dropping the remainder is not possible by file; "
                              "distribute by example");
     RF_TRY(source->kind->select_files(source, params->worker, params->num_workers, own));
@@ -313,8 +310,9 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
     RF_TRY(r);
     bool indexed;
     RF_TRY(is_indexed(*below, &indexed));
-    RF_REQUIRE(indexed, "rf_strategy_distribute_dataset: by file needs a shuffle buffer of at least the %lld examples of a "
-                        "worker's files; enlarge it or distribute by example",
+    RF_REQUIRE(indexed,
+               "rf_strategy_distribute_dataset: by file needs a shuffle buffer of at least the %lld examples of a "
+               "worker's files; enlarge it or distribute by example",
                (long long)(*own)->cardinality);
     return rebuild(in, batch, *step, out);
 }

@@ -18,9 +18,9 @@ typedef struct rf_slice_params {
     const void *user; /* freed with rf_free together with the dataset, also when making it fails */
 } rf_slice_params;
 
-/* `in` must be batched. By example: where the steps below the batch can be read in any order, only this worker's examples
- * are read; else whole batches are made and cut. By file: the source must be made of files; every worker makes the same
- * number of batches, the last of them without rows where it has run out. */
+/* `in` must be batched. By example: where the steps below the batch can be read in any order, only this worker's
+ * examples are read; else whole batches are made and cut. By file: the source must be made of files; every worker makes
+ * the same number of batches, the last of them without rows where it has run out. */
 rf_result rf_dataset_slice(const rf_dataset *in, const rf_slice_params *params, rf_dataset **out);
 
 /* Pure: batches that it takes until every worker has given all its examples in portions of quota[w]. */

@@ -10,42 +10,28 @@
 static void store(rf_dtype dtype, void *bytes, int64_t i, double value)
 {
     switch (dtype) {
-    case RF_F32:
-        ((float *)bytes)[i] = (float)value;
-        break;
-    case RF_F16:
-        ((uint16_t *)bytes)[i] = rf_f32_to_f16((float)value);
-        break;
-    case RF_BF16:
-        ((uint16_t *)bytes)[i] = rf_f32_to_bf16((float)value);
-        break;
-    case RF_I32:
-        ((int32_t *)bytes)[i] = (int32_t)value;
-        break;
-    case RF_U8:
-        ((uint8_t *)bytes)[i] = (uint8_t)value;
-        break;
+    case RF_F32: ((float *)bytes)[i] = (float)value; break;
+    case RF_F16: ((uint16_t *)bytes)[i] = rf_f32_to_f16((float)value); break;
+    case RF_BF16: ((uint16_t *)bytes)[i] = rf_f32_to_bf16((float)value); break;
+    case RF_I32: ((int32_t *)bytes)[i] = (int32_t)value; break;
+    case RF_U8: ((uint8_t *)bytes)[i] = (uint8_t)value; break;
     case RF_I64: /* no operation takes it */
     case RF_DTYPE_INVALID:
-    case RF_DTYPE_COUNT:
-        break;
+    case RF_DTYPE_COUNT: break;
     }
 }
 
 static double independent(const rf_case_input *input, rf_rng *rng)
 {
     switch (input->fill) {
-    case RF_FILL_NORMAL:
-        return rf_rng_normal(rng) * (input->b != 0 ? input->b : 1) + input->a;
-    case RF_FILL_UNIFORM:
-        return input->a + (double)rf_rng_uniform(rng) * (input->b - input->a);
+    case RF_FILL_NORMAL: return rf_rng_normal(rng) * (input->b != 0 ? input->b : 1) + input->a;
+    case RF_FILL_UNIFORM: return input->a + (double)rf_rng_uniform(rng) * (input->b - input->a);
     case RF_FILL_INTEGER:
         if (!(input->b > input->a)) return input->a;
         return input->a + (double)rf_rng_below(rng, (uint64_t)(input->b - input->a));
     case RF_FILL_DISTINCT:
     case RF_FILL_PROBABILITY:
-    case RF_FILL_ZERO:
-        break;
+    case RF_FILL_ZERO: break;
     }
     return 0;
 }

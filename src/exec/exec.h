@@ -65,9 +65,10 @@ void *rf_frame_host(rf_frame *frame, uint32_t slot);
 /* Submits several frames (of programs of one context) in order as one submission. */
 rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t count, uint64_t *ticket);
 /*
- * Submits one part of a run whose placements say more than part 0, so that what a part has placed can be used while the rest
- * computes. All parts, in order; the last one also does everything that no placement needs. Between parts only programs
- * without intermediates (rf_program_stats::slab_size 0) may be submitted, and nothing acquired: the slab holds the run's.
+ * Submits one part of a run whose placements say more than part 0, so that what a part has placed can be used while the
+ * rest computes. All parts, in order; the last one also does everything that no placement needs. Between parts only
+ * programs without intermediates (rf_program_stats::slab_size 0) may be submitted, and nothing acquired: the slab holds
+ * the run's.
  */
 uint32_t rf_program_num_parts(const rf_program *program);
 rf_result rf_frame_submit_part(rf_exec *exec, rf_frame *frame, uint32_t part, uint64_t *ticket);

@@ -180,8 +180,7 @@ rf_result rf_frame_record(rf_frame *frame)
     bool *cut = RF_NEW_ARRAY(bool, in->num_nodes);
     uint32_t *ends = RF_NEW_ARRAY(uint32_t, in->program->num_parts);
     rf_recorder recorder = { 0 };
-    const rf_result r =
-        cut && ends ? record_parts(frame, &recorder, cut, ends) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = cut && ends ? record_parts(frame, &recorder, cut, ends) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_hazards_free(&recorder.hazards);
     rf_free(cut);
     rf_free(ends);

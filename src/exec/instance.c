@@ -300,20 +300,11 @@ static rf_span residence_span(const rf_instance *in, const rf_frame *frame, cons
 {
     rf_span span = { .offset = at->offset, .size = at->size };
     switch (at->home) {
-    case RF_HOME_NONE:
-        break;
-    case RF_HOME_SLAB:
-        span.buffer = in->program->exec->slab;
-        break;
-    case RF_HOME_INPUT:
-        span.buffer = frame->inputs;
-        break;
-    case RF_HOME_RESULT:
-        span.buffer = frame->results;
-        break;
-    case RF_HOME_FIXED:
-        span.buffer = at->buffer;
-        break;
+    case RF_HOME_NONE: break;
+    case RF_HOME_SLAB: span.buffer = in->program->exec->slab; break;
+    case RF_HOME_INPUT: span.buffer = frame->inputs; break;
+    case RF_HOME_RESULT: span.buffer = frame->results; break;
+    case RF_HOME_FIXED: span.buffer = at->buffer; break;
     }
     return span;
 }

@@ -135,8 +135,8 @@ typedef struct rf_stamps {
 typedef struct rf_frame_recs {
     rf_gpu_recording **recs;
     uint32_t num_recs;
-    uint32_t *part_recs; /* [num_parts]: how many of `recs` there are up to the end of a part */
-    rf_stamps *stamps;   /* [num_recs]; NULL: no timestamps */
+    uint32_t *part_recs;      /* [num_parts]: how many of `recs` there are up to the end of a part */
+    rf_stamps *stamps;        /* [num_recs]; NULL: no timestamps */
     uint64_t slab_generation; /* that `recs` were made for */
 } rf_frame_recs;
 

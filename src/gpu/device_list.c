@@ -127,16 +127,11 @@ rf_result rf_devices_list(rf_device_info *infos, uint32_t *count)
 const char *rf_device_type_name(rf_device_type type)
 {
     switch (type) {
-    case RF_DEVICE_TYPE_INTEGRATED_GPU:
-        return "integrated";
-    case RF_DEVICE_TYPE_DISCRETE_GPU:
-        return "discrete";
-    case RF_DEVICE_TYPE_VIRTUAL_GPU:
-        return "virtual";
-    case RF_DEVICE_TYPE_CPU:
-        return "cpu";
-    case RF_DEVICE_TYPE_OTHER:
-        break;
+    case RF_DEVICE_TYPE_INTEGRATED_GPU: return "integrated";
+    case RF_DEVICE_TYPE_DISCRETE_GPU: return "discrete";
+    case RF_DEVICE_TYPE_VIRTUAL_GPU: return "virtual";
+    case RF_DEVICE_TYPE_CPU: return "cpu";
+    case RF_DEVICE_TYPE_OTHER: break;
     }
     return "other";
 }

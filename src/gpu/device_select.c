@@ -140,16 +140,11 @@ rf_result rf_device_select(const char *entries, const rf_device_info *infos, uin
 static int preference(rf_device_type type)
 {
     switch (type) {
-    case RF_DEVICE_TYPE_DISCRETE_GPU:
-        return 4;
-    case RF_DEVICE_TYPE_INTEGRATED_GPU:
-        return 3;
-    case RF_DEVICE_TYPE_VIRTUAL_GPU:
-        return 2;
-    case RF_DEVICE_TYPE_OTHER:
-        return 1;
-    case RF_DEVICE_TYPE_CPU:
-        return 0;
+    case RF_DEVICE_TYPE_DISCRETE_GPU: return 4;
+    case RF_DEVICE_TYPE_INTEGRATED_GPU: return 3;
+    case RF_DEVICE_TYPE_VIRTUAL_GPU: return 2;
+    case RF_DEVICE_TYPE_OTHER: return 1;
+    case RF_DEVICE_TYPE_CPU: return 0;
     }
     return 0;
 }

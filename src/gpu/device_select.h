@@ -12,7 +12,8 @@
  * device again. `*indices` is freed with rf_free. */
 rf_result rf_device_select(const char *entries, const rf_device_info *infos, uint32_t num_infos, uint32_t **indices,
                            uint32_t *count);
-/* One device: what the first of `entries` stands for, or with "all" or NULL the first usable one, GPUs before software. */
+/* One device: what the first of `entries` stands for, or with "all" or NULL the first usable one, GPUs before software.
+ */
 rf_result rf_device_select_one(const char *entries, const rf_device_info *infos, uint32_t num_infos, uint32_t *index);
 
 #endif

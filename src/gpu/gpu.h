@@ -19,7 +19,8 @@ typedef struct rf_gpu_pipeline rf_gpu_pipeline;
 typedef struct rf_gpu_recording rf_gpu_recording;
 
 typedef struct rf_gpu_params {
-    bool validation; /* (or RINGFIRE_VALIDATION=1) VK_LAYER_KHRONOS_validation with synchronisation validation; an error when not installed */
+    bool validation; /* (or RINGFIRE_VALIDATION=1) VK_LAYER_KHRONOS_validation with synchronisation validation; an error
+                        when not installed */
 } rf_gpu_params;
 /* Opens the loader (libvulkan.so.1, through dlopen) and creates an instance. */
 rf_result rf_gpu_create(const rf_gpu_params *params, rf_gpu **out);
@@ -110,11 +111,11 @@ bool rf_gpu_has_timestamps(const rf_gpu_device *device);
 rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket);
 /* RF_ERROR_TIMEOUT after timeout_ns (0: only look). Device loss sticks. */
 rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns);
-/* The same for a second thread, while the first submits and waits: looks at nothing but the timeline, changes nothing, leaves no
- * error record. The ticket must have been submitted. */
+/* The same for a second thread, while the first submits and waits: looks at nothing but the timeline, changes nothing,
+ * leaves no error record. The ticket must have been submitted. */
 rf_result rf_gpu_watch(const rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns);
-/* Submits what makes all writes so far visible to the host; from `*ticket` on another thread may read mapped memory, as long as
- * nothing that writes to it is submitted. */
+/* Submits what makes all writes so far visible to the host; from `*ticket` on another thread may read mapped memory, as
+ * long as nothing that writes to it is submitted. */
 rf_result rf_gpu_submit_host_flush(rf_gpu_device *device, uint64_t *ticket);
 #define RF_GPU_TIMEOUT_NS (120ull * 1000000000ull) /* deadline of waits that nobody gave another one */
 

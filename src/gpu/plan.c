@@ -11,22 +11,16 @@
 static rf_driver driver_of(const rf_gpu_snapshot *s)
 {
     switch ((int)s->properties12.driverID) {
-    case VK_DRIVER_ID_MESA_LLVMPIPE:
-        return RF_DRIVER_LAVAPIPE;
-    case VK_DRIVER_ID_GOOGLE_SWIFTSHADER:
-        return RF_DRIVER_SWIFTSHADER;
+    case VK_DRIVER_ID_MESA_LLVMPIPE: return RF_DRIVER_LAVAPIPE;
+    case VK_DRIVER_ID_GOOGLE_SWIFTSHADER: return RF_DRIVER_SWIFTSHADER;
     case VK_DRIVER_ID_AMD_PROPRIETARY:
     case VK_DRIVER_ID_AMD_OPEN_SOURCE:
-    case VK_DRIVER_ID_MESA_RADV:
-        return RF_DRIVER_AMD;
+    case VK_DRIVER_ID_MESA_RADV: return RF_DRIVER_AMD;
     case VK_DRIVER_ID_NVIDIA_PROPRIETARY:
-    case DRIVER_ID_MESA_NVK:
-        return RF_DRIVER_NVIDIA;
+    case DRIVER_ID_MESA_NVK: return RF_DRIVER_NVIDIA;
     case VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS:
-    case VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA:
-        return RF_DRIVER_INTEL;
-    default:
-        return RF_DRIVER_OTHER;
+    case VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA: return RF_DRIVER_INTEL;
+    default: return RF_DRIVER_OTHER;
     }
 }
 
@@ -52,16 +46,11 @@ static const char *vendor_of(uint32_t id)
 static rf_device_type type_of(VkPhysicalDeviceType type)
 {
     switch (type) {
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
-        return RF_DEVICE_TYPE_INTEGRATED_GPU;
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
-        return RF_DEVICE_TYPE_DISCRETE_GPU;
-    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
-        return RF_DEVICE_TYPE_VIRTUAL_GPU;
-    case VK_PHYSICAL_DEVICE_TYPE_CPU:
-        return RF_DEVICE_TYPE_CPU;
-    default:
-        return RF_DEVICE_TYPE_OTHER;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return RF_DEVICE_TYPE_INTEGRATED_GPU;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return RF_DEVICE_TYPE_DISCRETE_GPU;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return RF_DEVICE_TYPE_VIRTUAL_GPU;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return RF_DEVICE_TYPE_CPU;
+    default: return RF_DEVICE_TYPE_OTHER;
     }
 }
 

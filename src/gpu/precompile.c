@@ -187,7 +187,8 @@ static void *help(void *argument)
     if (!wait_for_need(j)) return NULL;
     rf_gpu_device *device = NULL;
     lane l = { 0 };
-    rf_result r = rf_gpu_device_open(j->device->gpu, &(rf_gpu_device_params){ .index = j->device->info.index }, &device);
+    rf_result r =
+        rf_gpu_device_open(j->device->gpu, &(rf_gpu_device_params){ .index = j->device->info.index }, &device);
     if (r >= 0) r = open_lane(&l, device);
     for (const rf_gpu_variant *v; r >= 0 && (v = take(j, false));) r = compile_variant(&l, v);
     if (r < 0) rf_log_message(RF_LOG_WARN, "compiling on one CPU less: %s", rf_error_message());

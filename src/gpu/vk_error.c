@@ -8,8 +8,7 @@ const char *rf_gpu_vk_result_name(VkResult result)
 {
     switch (result) {
 #define NAME(code)                                                                                                     \
-    case code:                                                                                                         \
-        return #code
+    case code: return #code
         NAME(VK_SUCCESS);
         NAME(VK_NOT_READY);
         NAME(VK_TIMEOUT);
@@ -30,51 +29,40 @@ const char *rf_gpu_vk_result_name(VkResult result)
         NAME(VK_ERROR_INVALID_SHADER_NV);
         NAME(VK_ERROR_UNKNOWN);
 #undef NAME
-    default:
-        return "an unlisted VkResult";
+    default: return "an unlisted VkResult";
     }
 }
 
 rf_result rf_gpu_map_result(VkResult result)
 {
     switch (result) {
-    case VK_ERROR_OUT_OF_HOST_MEMORY:
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    case VK_ERROR_OUT_OF_HOST_MEMORY: return RF_ERROR_OUT_OF_HOST_MEMORY;
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
     case VK_ERROR_TOO_MANY_OBJECTS:
     case VK_ERROR_MEMORY_MAP_FAILED:
     case VK_ERROR_FRAGMENTED_POOL:
     case VK_ERROR_OUT_OF_POOL_MEMORY:
-    case VK_ERROR_FRAGMENTATION:
-        return RF_ERROR_OUT_OF_DEVICE_MEMORY;
-    case VK_ERROR_DEVICE_LOST:
-        return RF_ERROR_DEVICE_LOST;
+    case VK_ERROR_FRAGMENTATION: return RF_ERROR_OUT_OF_DEVICE_MEMORY;
+    case VK_ERROR_DEVICE_LOST: return RF_ERROR_DEVICE_LOST;
     case VK_TIMEOUT:
-    case VK_NOT_READY:
-        return RF_ERROR_TIMEOUT;
-    case VK_ERROR_INCOMPATIBLE_DRIVER:
-        return RF_ERROR_NOT_FOUND;
+    case VK_NOT_READY: return RF_ERROR_TIMEOUT;
+    case VK_ERROR_INCOMPATIBLE_DRIVER: return RF_ERROR_NOT_FOUND;
     case VK_ERROR_INITIALIZATION_FAILED:
     case VK_ERROR_LAYER_NOT_PRESENT:
     case VK_ERROR_EXTENSION_NOT_PRESENT:
-    case VK_ERROR_FEATURE_NOT_PRESENT:
-        return RF_ERROR_UNSUPPORTED;
-    default:
-        return RF_ERROR_INTERNAL;
+    case VK_ERROR_FEATURE_NOT_PRESENT: return RF_ERROR_UNSUPPORTED;
+    default: return RF_ERROR_INTERNAL;
     }
 }
 
 static const char *advice(VkResult result)
 {
     switch (result) {
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-        return "; use a smaller batch or model, or free the device for this job";
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "; use a smaller batch or model, or free the device for this job";
     case VK_ERROR_DEVICE_LOST:
         return "; the driver reset the device (a hang, a fault or too long a dispatch): see the kernel log";
-    case VK_ERROR_INITIALIZATION_FAILED:
-        return "; the driver could not start: check its installation and permissions";
-    default:
-        return "";
+    case VK_ERROR_INITIALIZATION_FAILED: return "; the driver could not start: check its installation and permissions";
+    default: return "";
     }
 }
 

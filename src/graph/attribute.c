@@ -24,15 +24,9 @@ int64_t rf_attr_integer(const rf_attr_field *field, const void *attr, uint32_t i
     uint32_t word;
     int64_t wide;
     switch (field->size) {
-    case 1:
-        memcpy(&byte, at, 1);
-        return negative ? (int8_t)byte : byte;
-    case 4:
-        memcpy(&word, at, 4);
-        return negative ? (int32_t)word : (int64_t)word;
-    default:
-        memcpy(&wide, at, 8);
-        return wide;
+    case 1: memcpy(&byte, at, 1); return negative ? (int8_t)byte : byte;
+    case 4: memcpy(&word, at, 4); return negative ? (int32_t)word : (int64_t)word;
+    default: memcpy(&wide, at, 8); return wide;
     }
 }
 
@@ -44,15 +38,9 @@ bool rf_attr_set_integer(const rf_attr_field *field, void *attr, uint32_t index,
     /* A zero is what an absent element is, which the op has to judge. */
     if (value != 0 && (value < field->least || value > field->most)) return false;
     switch (field->size) {
-    case 1:
-        memcpy(at, &byte, 1);
-        return true;
-    case 4:
-        memcpy(at, &word, 4);
-        return true;
-    default:
-        memcpy(at, &value, 8);
-        return true;
+    case 1: memcpy(at, &byte, 1); return true;
+    case 4: memcpy(at, &word, 4); return true;
+    default: memcpy(at, &value, 8); return true;
     }
 }
 

@@ -29,15 +29,13 @@ static uint64_t hash_leaf(const rf_value_info *leaf)
 {
     const uint64_t kind = (uint64_t)leaf->kind + 1;
     switch (leaf->kind) {
-    case RF_VALUE_INPUT:
-        return rf_hash64(kind, leaf->slot);
+    case RF_VALUE_INPUT: return rf_hash64(kind, leaf->slot);
     case RF_VALUE_CONSTANT: {
         /* A prefix is enough to tell constants apart; equality looks at all of it. */
         const uint64_t size = rf_tensor_bytes(&leaf->desc);
         return rf_hash64(kind + size, rf_hash_bytes(leaf->data, size < 256 ? (size_t)size : 256, 0));
     }
-    default:
-        return rf_hash64(kind, (uint64_t)(uintptr_t)leaf->object);
+    default: return rf_hash64(kind, (uint64_t)(uintptr_t)leaf->object);
     }
 }
 
@@ -52,13 +50,11 @@ static bool same_leaf(const rf_value_info *a, const rf_value_info *b)
 {
     if (a->kind != b->kind) return false;
     switch (a->kind) {
-    case RF_VALUE_INPUT:
-        return a->slot == b->slot;
+    case RF_VALUE_INPUT: return a->slot == b->slot;
     case RF_VALUE_CONSTANT:
         return a->desc.dtype == b->desc.dtype && rf_shape_equal(a->desc.shape, b->desc.shape) &&
                memcmp(a->data, b->data, (size_t)rf_tensor_bytes(&a->desc)) == 0;
-    default:
-        return a->object == b->object;
+    default: return a->object == b->object;
     }
 }
 

@@ -11,43 +11,51 @@
 
 typedef enum rf_value_kind {
     RF_VALUE_NONE,
-    RF_VALUE_INPUT,       /* component `slot` of the batch; dimension 0 is the batch */
-    RF_VALUE_STATE,       /* device memory that outlives a run, e.g. a variable; `slot` numbers it within the graph, `object`
-                             says which one to whoever compiles the graph */
-    RF_VALUE_HOST,        /* a few numbers that the host writes before each run; `slot` numbers it, `object` identifies */
-    RF_VALUE_CONSTANT,    /* bytes in `data` */
-    RF_VALUE_RESULT,      /* output `slot` of node `producer` */
+    RF_VALUE_INPUT, /* component `slot` of the batch; dimension 0 is the batch */
+    RF_VALUE_STATE, /* device memory that outlives a run, e.g. a variable; `slot` numbers it within the graph, `object`
+                       says which one to whoever compiles the graph */
+    RF_VALUE_HOST,  /* a few numbers that the host writes before each run; `slot` numbers it, `object` identifies */
+    RF_VALUE_CONSTANT, /* bytes in `data` */
+    RF_VALUE_RESULT,   /* output `slot` of node `producer` */
 } rf_value_kind;
 
 typedef struct rf_value_info {
     rf_value_kind kind;
     rf_tensor_desc desc;
     uint32_t slot;
-    rf_node producer;     /* for RESULT */
-    const void *object;   /* for STATE and HOST: identity, not owned */
-    const void *data;     /* for CONSTANT: owned by the graph */
-    const char *name;     /* may be NULL; owned by the graph */
-    rf_value storage;     /* whose bytes these are: itself, or what the view (of the view ...) looks at */
-    uint32_t uses;        /* live nodes that read it */
-    uint32_t mutated;     /* for STATE: 1 + number of the last node that updates it in place, 0: none */
+    rf_node producer;   /* for RESULT */
+    const void *object; /* for STATE and HOST: identity, not owned */
+    const void *data;   /* for CONSTANT: owned by the graph */
+    const char *name;   /* may be NULL; owned by the graph */
+    rf_value storage;   /* whose bytes these are: itself, or what the view (of the view ...) looks at */
+    uint32_t uses;      /* live nodes that read it */
+    uint32_t mutated;   /* for STATE: 1 + number of the last node that updates it in place, 0: none */
 } rf_value_info;
 
 typedef struct rf_node_info {
     const rf_op *op;
-    const void *attr;     /* op->attr_size bytes, owned by the graph */
+    const void *attr; /* op->attr_size bytes, owned by the graph */
     uint32_t n_in, n_out;
     rf_value in[RF_MAX_INPUTS];
     rf_value out[RF_MAX_OUTPUTS];
-    bool dead;            /* removed by a rewrite */
+    bool dead; /* removed by a rewrite */
 } rf_node_info;
 
 struct rf_graph {
     rf_arena arena;
     const rf_core_ops *core;
-    struct { rf_value_info *items; uint32_t count, capacity; } values; /* [0] is "none" */
-    struct { rf_node_info *items; uint32_t count, capacity; } nodes;
+    struct {
+        rf_value_info *items;
+        uint32_t count, capacity;
+    } values; /* [0] is "none" */
+    struct {
+        rf_node_info *items;
+        uint32_t count, capacity;
+    } nodes;
     uint32_t num_inputs, num_states, num_hosts; /* one more than the largest slot */
-    struct { uint32_t *slots, count, capacity; } index; /* hash table of what can be shared; graph.c's own */
+    struct {
+        uint32_t *slots, count, capacity;
+    } index; /* hash table of what can be shared; graph.c's own */
 };
 
 rf_result rf_graph_create(const rf_core_ops *core, rf_graph **out);
@@ -59,12 +67,15 @@ rf_result rf_graph_input(rf_graph *graph, uint32_t slot, rf_tensor_desc desc, rf
 rf_result rf_graph_state(rf_graph *graph, const void *object, rf_tensor_desc desc, const char *name, rf_value *out);
 rf_result rf_graph_host(rf_graph *graph, const void *object, rf_tensor_desc desc, const char *name, rf_value *out);
 rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *data, rf_value *out); /* copies */
-/* Infers, appends; out[] gets op->n_out values (0 for those that inference left out). `attr` may be NULL (zeroes). Equal pure
- * nodes are found and shared, but not across an in-place update of a state that they read. */
+/* Infers, appends; out[] gets op->n_out values (0 for those that inference left out). `attr` may be NULL (zeroes).
+ * Equal pure nodes are found and shared, but not across an in-place update of a state that they read. */
 rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
                        rf_value *out);
 
-static inline const rf_tensor_desc *rf_graph_desc(const rf_graph *graph, rf_value v) { return &graph->values.items[v].desc; }
+static inline const rf_tensor_desc *rf_graph_desc(const rf_graph *graph, rf_value v)
+{
+    return &graph->values.items[v].desc;
+}
 /* The op call of a node, with shapes as they stand in the graph. */
 void rf_graph_call(const rf_graph *graph, rf_node node, rf_op_call *call);
 /* How many live nodes read the value (shape-only reads count too). */
@@ -76,9 +87,9 @@ typedef struct rf_graph_roots {
     uint32_t num_results;
 } rf_graph_roots;
 
-/* Reverse-mode differentiation (Griewank & Walther 2008, ch. 3): appends nodes; grads[i] = d loss / d targets[i]. `loss` must
- * be a scalar f32. A target without influence gets zeros of its shape. Refused through a node that reads a state which is
- * updated in place later on: the gradient would see the new contents. */
+/* Reverse-mode differentiation (Griewank & Walther 2008, ch. 3): appends nodes; grads[i] = d loss / d targets[i].
+ * `loss` must be a scalar f32. A target without influence gets zeros of its shape. Refused through a node that reads a
+ * state which is updated in place later on: the gradient would see the new contents. */
 rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
                                  rf_value *grads);
 /* RF_ERROR_NO_GRADIENT when none of the targets can get a gradient of `loss`: all would be zeros. */
@@ -88,29 +99,29 @@ rf_result rf_graph_check_influence(const rf_graph *graph, rf_value loss, const r
  * Values in `roots` keep their numbers and contents. */
 rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots);
 
-/* Infers all shapes for a batch of another size (dimension 0 of every input). Fails with a clear message when a shape in
- * the trace was fixed to the traced batch. */
+/* Infers all shapes for a batch of another size (dimension 0 of every input). Fails with a clear message when a shape
+ * in the trace was fixed to the traced batch. */
 rf_result rf_graph_specialize(rf_graph *graph, int64_t batch);
 
 /* Sets needed[v] for every value that the results depend on; the other entries stay. */
 void rf_graph_needed(const rf_graph *graph, const rf_value *results, uint32_t num_results, bool *needed);
-/* Appends the nodes of `from` whose outputs are needed (NULL: all live ones) to another graph, for shapes as its leaves have
- * them. map[v] is the value there: of leaves before, of results after. */
+/* Appends the nodes of `from` whose outputs are needed (NULL: all live ones) to another graph, for shapes as its leaves
+ * have them. map[v] is the value there: of leaves before, of results after. */
 rf_result rf_graph_replay(const rf_graph *from, const bool *needed, rf_graph *to, rf_value *map);
 
 /* Text form for logs and tests, one leaf or live node a line. NULL + record on failure. Free with rf_free. */
 char *rf_graph_dump(const rf_graph *graph);
 
-/* Runs the whole graph on the host with the ops' references: the oracle of tests. `values[v]` holds the bytes of every leaf
- * before, of every value after (allocated from `arena`). */
+/* Runs the whole graph on the host with the ops' references: the oracle of tests. `values[v]` holds the bytes of every
+ * leaf before, of every value after (allocated from `arena`). */
 rf_result rf_graph_interpret(const rf_graph *graph, rf_arena *arena, void **values);
 
 /* ---- memory plan ---- */
 
 typedef struct rf_placement {
-    bool planned;      /* false: not in the slab (leaf, view of one, dead, or placed elsewhere by the caller) */
-    rf_value alias_of; /* != 0: same bytes as that value (view or in-place), which aliases nothing itself. Of an external
-                          view: the bytes to copy to where the caller wants them */
+    bool planned;          /* false: not in the slab (leaf, view of one, dead, or placed elsewhere by the caller) */
+    rf_value alias_of;     /* != 0: same bytes as that value (view or in-place), which aliases nothing itself. Of an
+                              external     view: the bytes to copy to where the caller wants them */
     uint64_t offset, size; /* `offset` also of aliases */
 } rf_placement;
 typedef struct rf_memory_plan {
@@ -121,8 +132,8 @@ typedef struct rf_memory_plan {
 } rf_memory_plan;
 /* Assigns every result that lives only during the run a place in one slab so that no two that live at once overlap.
  * `external[v]`: placed by the caller (may be NULL). `workspace_size[n]` bytes are live during node n only.
- * Views alias; in-place where the op allows it and the input dies. Offsets are multiples of `alignment`. `workspace_size` may
- * be NULL. */
+ * Views alias; in-place where the op allows it and the input dies. Offsets are multiples of `alignment`.
+ * `workspace_size` may be NULL. */
 rf_result rf_memory_plan_make(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
                               const uint64_t *workspace_size, uint64_t alignment, rf_memory_plan *out);
 void rf_memory_plan_free(rf_memory_plan *plan);

@@ -13,15 +13,15 @@
 
 #define RF_MAX_INPUTS 8
 #define RF_MAX_OUTPUTS 3
-#define RF_MAX_ATTR 256       /* bytes of an op's attributes (plain data, compared with memcmp: zero the padding) */
-#define RF_MAX_SPEC 24        /* specialization constants of a dispatch; constant id i is spec[i] */
-#define RF_MAX_PUSH 128       /* bytes */
+#define RF_MAX_ATTR 256 /* bytes of an op's attributes (plain data, compared with memcmp: zero the padding) */
+#define RF_MAX_SPEC 24  /* specialization constants of a dispatch; constant id i is spec[i] */
+#define RF_MAX_PUSH 128 /* bytes */
 #define RF_MAX_BINDINGS 12
 
 typedef struct rf_op rf_op;
 typedef struct rf_graph rf_graph;
-typedef uint32_t rf_value;    /* index into a graph's values; 0 is "none" */
-typedef uint32_t rf_node;     /* index into a graph's nodes */
+typedef uint32_t rf_value; /* index into a graph's values; 0 is "none" */
+typedef uint32_t rf_node;  /* index into a graph's nodes */
 
 typedef struct rf_tensor_desc {
     rf_dtype dtype;
@@ -38,44 +38,48 @@ typedef struct rf_op_call {
     rf_tensor_desc out[RF_MAX_OUTPUTS];
 } rf_op_call;
 
-typedef struct rf_cost { double flops, bytes; } rf_cost;
+typedef struct rf_cost {
+    double flops, bytes;
+} rf_cost;
 
 /* ---- attributes, field by field: how files hold them ---- */
 
 typedef enum rf_attr_kind {
-    RF_ATTR_ZERO,     /* bytes without a meaning, which are zero */
+    RF_ATTR_ZERO, /* bytes without a meaning, which are zero */
     RF_ATTR_SIGNED,
     RF_ATTR_UNSIGNED, /* of 64 bits: their pattern */
     RF_ATTR_CHOICE,   /* a number that files hold by its name, so that enumerations may change */
     RF_ATTR_FLOAT,    /* of 32 bits */
 } rf_attr_kind;
 
-/* A field, or the same field of each element of an array. Zero is what files that do not name a field mean: a field that is
- * added to an op later must be 0 for what the op did before. */
+/* A field, or the same field of each element of an array. Zero is what files that do not name a field mean: a field
+ * that is added to an op later must be 0 for what the op did before. */
 typedef struct rf_attr_field {
     const char *name;
     rf_attr_kind kind;
     uint32_t offset, size; /* of the first */
     uint32_t count, stride;
-    int64_t least, most;   /* of integers; names are those of the numbers 0 .. most */
+    int64_t least, most; /* of integers; names are those of the numbers 0 .. most */
     const char *(*choice)(uint32_t number);
 } rf_attr_field;
 
 /* Rows of a table. `member` may be an array's first element: RF_ATTR_INTS(t, stride[0], "stride", 2, ...). */
-#define RF_ATTR_ROW(type, member, label, kind, n, gap, ...)                                                             \
-    { label, kind, offsetof(type, member), sizeof(((type *)0)->member), n, gap, __VA_ARGS__ }
+#define RF_ATTR_ROW(type, member, label, kind, n, gap, ...)                                                            \
+    {                                                                                                                  \
+        label, kind, offsetof(type, member), sizeof(((type *)0)->member), n, gap, __VA_ARGS__                          \
+    }
 #define RF_ATTR_INT(type, member, least, most) RF_ATTR_INTS(type, member, #member, 1, least, most)
-#define RF_ATTR_INTS(type, member, label, n, least, most)                                                               \
+#define RF_ATTR_INTS(type, member, label, n, least, most)                                                              \
     RF_ATTR_ROW(type, member, label, RF_ATTR_SIGNED, n, sizeof(((type *)0)->member), least, most, NULL)
 #define RF_ATTR_UINT(type, member, most) RF_ATTR_ROW(type, member, #member, RF_ATTR_UNSIGNED, 1, 0, 0, most, NULL)
-#define RF_ATTR_BITS(type, member)                                                                                      \
+#define RF_ATTR_BITS(type, member)                                                                                     \
     RF_ATTR_ROW(type, member, #member, RF_ATTR_UNSIGNED, 1, 0, INT64_MIN, INT64_MAX, NULL)
 #define RF_ATTR_FLAG(type, member) RF_ATTR_UINT(type, member, 1)
-#define RF_ATTR_NAMED(type, member, most, choice)                                                                       \
+#define RF_ATTR_NAMED(type, member, most, choice)                                                                      \
     RF_ATTR_ROW(type, member, #member, RF_ATTR_CHOICE, 1, 0, 0, most, choice)
 #define RF_ATTR_NUMBER(type, member) RF_ATTR_ROW(type, member, #member, RF_ATTR_FLOAT, 1, 0, 0, 0, NULL)
 /* Of an op: the type of its attributes, and their table. */
-#define RF_ATTRIBUTES(type, table)                                                                                      \
+#define RF_ATTRIBUTES(type, table)                                                                                     \
     .attr_size = sizeof(type), .attr_fields = table, .num_attr_fields = sizeof(table) / sizeof((table)[0])
 
 /* ---- kernels ---- */
@@ -95,11 +99,12 @@ typedef struct rf_binding {
 typedef struct rf_dispatch {
     const rf_shader *shader;
     uint32_t n_spec, n_bind, push_size;
-    uint32_t spec[RF_MAX_SPEC]; /* spec[0] is local_size_x in every shader (spec[1], [2]: y, z where a shader uses them) */
+    uint32_t
+        spec[RF_MAX_SPEC]; /* spec[0] is local_size_x in every shader (spec[1], [2]: y, z where a shader uses them) */
     uint32_t push[RF_MAX_PUSH / 4];
-    uint32_t grid[3];           /* workgroups */
+    uint32_t grid[3]; /* workgroups */
     rf_binding bind[RF_MAX_BINDINGS];
-    bool concurrent;            /* needs no barrier against the dispatch before it in the same plan */
+    bool concurrent; /* needs no barrier against the dispatch before it in the same plan */
 } rf_dispatch;
 
 /* Dispatches in order, each seeing the writes of those before it. */
@@ -111,17 +116,18 @@ typedef struct rf_kernel_plan {
 /* Appends a zeroed dispatch; NULL + record on failure. rf_kernel_plan_free() empties the plan. */
 rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader);
 void rf_kernel_plan_free(rf_kernel_plan *plan);
-/* RF_ERROR_INTERNAL when a dispatch has more of something than its arrays hold (the three functions below count on, but do
- * not write beyond them). To be called after `plan`. */
+/* RF_ERROR_INTERNAL when a dispatch has more of something than its arrays hold (the three functions below count on, but
+ * do not write beyond them). To be called after `plan`. */
 rf_result rf_kernel_plan_check(const rf_kernel_plan *plan);
-void rf_dispatch_spec(rf_dispatch *d, uint32_t value);                       /* appends a specialization constant */
-void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size);     /* sets the push constants */
+void rf_dispatch_spec(rf_dispatch *d, uint32_t value);                  /* appends a specialization constant */
+void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size); /* sets the push constants */
 void rf_dispatch_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, rf_bind_view view, bool write);
 
 typedef struct rf_kernel {
     const char *name; /* unique within the op, e.g. "lanes8_texel" */
-    /* Preference among the op's kernels on this device: <= 0 not eligible, otherwise larger is better. Must look at every
-     * limit the plan relies on. Static knowledge; measurement (tuning) overrides the order, not the eligibility. */
+    /* Preference among the op's kernels on this device: <= 0 not eligible, otherwise larger is better. Must look at
+     * every limit the plan relies on. Static knowledge; measurement (tuning) overrides the order, not the eligibility.
+     */
     double (*score)(const rf_op_call *call, const rf_device_caps *caps);
     rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan); /* pure */
 } rf_kernel;
@@ -129,11 +135,11 @@ typedef struct rf_kernel {
 /* ---- test cases, which are the benchmark's cases too ---- */
 
 typedef enum rf_fill {
-    RF_FILL_NORMAL = 0,   /* N(0,1) * (b ? b : 1) + a */
-    RF_FILL_UNIFORM,      /* U(a, b) */
-    RF_FILL_INTEGER,      /* integers a .. b - 1 (any dtype) */
-    RF_FILL_DISTINCT,     /* a random permutation of k * 0.01: no ties, for max and argmax with finite differences */
-    RF_FILL_PROBABILITY,  /* rows (last axis) positive with sum 1 */
+    RF_FILL_NORMAL = 0,  /* N(0,1) * (b ? b : 1) + a */
+    RF_FILL_UNIFORM,     /* U(a, b) */
+    RF_FILL_INTEGER,     /* integers a .. b - 1 (any dtype) */
+    RF_FILL_DISTINCT,    /* a random permutation of k * 0.01: no ties, for max and argmax with finite differences */
+    RF_FILL_PROBABILITY, /* rows (last axis) positive with sum 1 */
     RF_FILL_ZERO,
 } rf_fill;
 typedef struct rf_case_input {
@@ -142,14 +148,14 @@ typedef struct rf_case_input {
     float a, b;
 } rf_case_input;
 typedef struct rf_op_case {
-    const char *name;       /* unique within the op */
-    const void *attr;       /* NULL: zeroed attributes */
+    const char *name; /* unique within the op */
+    const void *attr; /* NULL: zeroed attributes */
     uint32_t n_in;
     rf_case_input in[RF_MAX_INPUTS];
-    double rtol, atol;      /* |kernel - reference| <= atol + rtol * |reference|; 0, 0 means bit-equal */
-    bool check_gradient;    /* compare the gradient with finite differences of the reference (keep such cases small) */
-    bool benchmark;         /* also a row of the op benchmark (make it representative, up to ~100 MFLOP) */
-    bool large;             /* left out of the quick test run */
+    double rtol, atol;   /* |kernel - reference| <= atol + rtol * |reference|; 0, 0 means bit-equal */
+    bool check_gradient; /* compare the gradient with finite differences of the reference (keep such cases small) */
+    bool benchmark;      /* also a row of the op benchmark (make it representative, up to ~100 MFLOP) */
+    bool large;          /* left out of the quick test run */
 } rf_op_case;
 
 /* ---- the op ---- */
@@ -174,10 +180,10 @@ typedef struct rf_fused {
 } rf_fused;
 
 enum rf_op_flags {
-    RF_OP_VIEW = 1u << 0,         /* output 0 is input 0's bytes under another shape: no kernel */
-    RF_OP_INPLACE = 1u << 1,      /* a kernel may be given output 0 at the same place as an input of equal size that
-                                     dies here */
-    RF_OP_NO_GRADIENT = 1u << 2,  /* differentiable nowhere: gradient stops silently (argmax, one_hot, stop_gradient) */
+    RF_OP_VIEW = 1u << 0,        /* output 0 is input 0's bytes under another shape: no kernel */
+    RF_OP_INPLACE = 1u << 1,     /* a kernel may be given output 0 at the same place as an input of equal size that
+                                    dies here */
+    RF_OP_NO_GRADIENT = 1u << 2, /* differentiable nowhere: gradient stops silently (argmax, one_hot, stop_gradient) */
     RF_OP_NOT_TESTED_ALONE = 1u << 3,
 };
 
@@ -188,20 +194,22 @@ struct rf_op {
     uint32_t num_attr_fields;
     uint32_t min_in, max_in, n_out;
     uint32_t flags;
-    uint32_t shape_only;  /* bit i: only the shape of input i matters, its bytes are never read (no lifetime, no binding) */
-    uint32_t mutates;     /* bit i: input i is updated in place; such nodes are never removed */
-    /* Fills call->out from call->in and attr. Error messages name the op and the shapes. Pure. May lower call->n_out when
-     * the attributes ask for fewer outputs. */
+    uint32_t
+        shape_only;   /* bit i: only the shape of input i matters, its bytes are never read (no lifetime, no binding) */
+    uint32_t mutates; /* bit i: input i is updated in place; such nodes are never removed */
+    /* Fills call->out from call->in and attr. Error messages name the op and the shapes. Pure. May lower call->n_out
+     * when the attributes ask for fewer outputs. */
     rf_result (*infer)(rf_op_call *call);
     /* Emits the gradient. NULL without RF_OP_NO_GRADIENT: differentiating through it is RF_ERROR_NO_GRADIENT. */
     rf_result (*gradient)(rf_grad_context *ctx);
     /* Plain C, obviously right, slow. Accumulate in double. Mutated inputs are written through in[]. */
     rf_result (*reference)(const rf_op_call *call, void *const *in, void *const *out);
     rf_cost (*cost)(const rf_op_call *call);
-    /* Fusion: node `producer` of this op has one output, which is read once, by node `consumer`. True when *fused, whose
-     * output 0 has the consumer's output 0 shape, replaces both. NULL: never. Not asked for nodes that mutate. */
+    /* Fusion: node `producer` of this op has one output, which is read once, by node `consumer`. True when *fused,
+     * whose output 0 has the consumer's output 0 shape, replaces both. NULL: never. Not asked for nodes that mutate. */
     bool (*absorb_consumer)(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
-    /* Fusion of two readers of one value: node `self` is of this op, `other` comes to be its output number *other_out. */
+    /* Fusion of two readers of one value: node `self` is of this op, `other` comes to be its output number *other_out.
+     */
     bool (*absorb_sibling)(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
     const rf_kernel *const *kernels;
     uint32_t num_kernels;

@@ -55,8 +55,11 @@ static rf_result argmax_reference(const rf_op_call *call, void *const *in, void 
 static rf_row_job argmax_job(const rf_op_call *call, const rf_device_caps *caps)
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
-    rf_row_job job = { .shader = &rf_shader_argmax, .local = rf_local_size(caps, 32),
-                       .rows = rf_desc_rows(&call->in[0]), .threads_per_row = 1, .n_push = 2 };
+    rf_row_job job = { .shader = &rf_shader_argmax,
+                       .local = rf_local_size(caps, 32),
+                       .rows = rf_desc_rows(&call->in[0]),
+                       .threads_per_row = 1,
+                       .n_push = 2 };
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, columns * sizeof(float));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, sizeof(int32_t));
     job.push[1] = (uint32_t)columns;
@@ -78,7 +81,10 @@ static rf_result argmax_plan(const rf_op_call *call, const rf_device_caps *caps,
 static const rf_kernel argmax_kernel = { "row", argmax_score, argmax_plan };
 static const rf_kernel *const argmax_kernels[] = { &argmax_kernel };
 
-#define X(fill_, a_, b_, ...) { .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = fill_, .a = a_, .b = b_ }
+#define X(fill_, a_, b_, ...)                                                                                          \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = fill_, .a = a_, .b = b_                                          \
+    }
 #define NORMAL(...) X(RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
 #define TIES(...) X(RF_FILL_INTEGER, -2, 3, __VA_ARGS__)
 static const rf_op_case argmax_cases[] = {
@@ -145,7 +151,9 @@ static rf_row_job accuracy_job(const rf_op_call *call, const rf_device_caps *cap
     const uint64_t columns = rf_desc_columns(&call->in[1]);
     const bool one_hot = call->in[0].dtype == RF_F32;
     rf_row_job job = { .shader = one_hot ? &rf_shader_accuracy_one_hot : &rf_shader_accuracy,
-                       .local = rf_local_size(caps, 32), .rows = rf_desc_rows(&call->in[1]), .threads_per_row = 1,
+                       .local = rf_local_size(caps, 32),
+                       .rows = rf_desc_rows(&call->in[1]),
+                       .threads_per_row = 1,
                        .n_push = 2 };
     rf_row_job_tensor(&job, RF_BIND_INPUT, 1, columns * sizeof(float));
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, (one_hot ? columns : 1) * sizeof(float));
@@ -169,7 +177,10 @@ static rf_result accuracy_plan(const rf_op_call *call, const rf_device_caps *cap
 static const rf_kernel accuracy_kernel = { "row", accuracy_score, accuracy_plan };
 static const rf_kernel *const accuracy_kernels[] = { &accuracy_kernel };
 
-#define CLASSES(low, high, ...) { .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high }
+#define CLASSES(low, high, ...)                                                                                        \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high                             \
+    }
 static const rf_op_case accuracy_cases[] = {
     { .name = "1x1", .n_in = 2, .in = { CLASSES(0, 1, 1, 1), NORMAL(2, 1, 1) } },
     { .name = "33x4", .n_in = 2, .in = { CLASSES(0, 4, 1, 33), TIES(2, 33, 4) } },

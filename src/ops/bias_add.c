@@ -48,7 +48,10 @@ static rf_cost cost(const rf_op_call *call)
     return (rf_cost){ .flops = bytes / sizeof(float), .bytes = 2 * bytes + (double)rf_tensor_bytes(&call->in[1]) };
 }
 
-static bool wide_possible(const rf_op_call *call) { return call->in[1].shape.dim[0] % 4 == 0; }
+static bool wide_possible(const rf_op_call *call)
+{
+    return call->in[1].shape.dim[0] % 4 == 0;
+}
 
 static double score_naive(const rf_op_call *call, const rf_device_caps *caps)
 {
@@ -65,7 +68,8 @@ static rf_result plan_parts(const rf_op_call *call, const rf_device_caps *caps, 
                             const rf_shader *shader, uint32_t width)
 {
     const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), columns = (uint64_t)call->in[1].shape.dim[0];
-    const uint64_t step = rf_linear_min((caps->max_storage_range - caps->buffer_alignment) / 16 * 4, INT32_MAX / 2 / 4 * 4);
+    const uint64_t step =
+        rf_linear_min((caps->max_storage_range - caps->buffer_alignment) / 16 * 4, INT32_MAX / 2 / 4 * 4);
     const uint32_t local = rf_linear_local_size(caps);
     for (uint64_t at = 0; at < count; at += step) {
         const uint64_t part = rf_linear_min(step, count - at);
@@ -103,9 +107,18 @@ rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out
 static const rf_kernel naive = { "naive", score_naive, plan_naive }, wide = { "wide", score_wide, plan_wide };
 static const rf_kernel *const kernels[] = { &naive, &wide };
 
-#define VEC(a) { { RF_F32, { 1, { a } } }, RF_FILL_NORMAL, 0, 0 }
-#define MAT(a, b) { { RF_F32, { 2, { a, b } } }, RF_FILL_NORMAL, 0, 0 }
-#define IMAGES(a, b, c, d) { { RF_F32, { 4, { a, b, c, d } } }, RF_FILL_NORMAL, 0, 0 }
+#define VEC(a)                                                                                                         \
+    {                                                                                                                  \
+        { RF_F32, { 1, { a } } }, RF_FILL_NORMAL, 0, 0                                                                 \
+    }
+#define MAT(a, b)                                                                                                      \
+    {                                                                                                                  \
+        { RF_F32, { 2, { a, b } } }, RF_FILL_NORMAL, 0, 0                                                              \
+    }
+#define IMAGES(a, b, c, d)                                                                                             \
+    {                                                                                                                  \
+        { RF_F32, { 4, { a, b, c, d } } }, RF_FILL_NORMAL, 0, 0                                                        \
+    }
 static const rf_op_case cases[] = {
     { .name = "one", .n_in = 2, .in = { MAT(1, 1), VEC(1) } },
     { .name = "vector", .n_in = 2, .in = { VEC(5), VEC(5) }, .check_gradient = true, .rtol = 1e-6 },

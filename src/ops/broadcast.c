@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Broadcasting: its rules, and the ops that undo it (sum_to_like), apply it (broadcast_like) and start it (fill_like). */
+/* Broadcasting: its rules, and the ops that undo it (sum_to_like), apply it (broadcast_like) and start it (fill_like).
+ */
 #include <string.h>
 
 #include "base/error.h"
@@ -94,7 +95,10 @@ static rf_cost cost_copy(const rf_op_call *call)
 
 /* ---- sum_to_like ---- */
 
-static rf_result sum_infer(rf_op_call *call) { return infer_between(call, true); }
+static rf_result sum_infer(rf_op_call *call)
+{
+    return infer_between(call, true);
+}
 
 static rf_result sum_gradient(rf_grad_context *ctx)
 {
@@ -119,7 +123,7 @@ typedef struct sum_layout {
     uint64_t outputs, elements; /* kept, and summed for each */
     bool columns;               /* a matrix whose rows are added up */
     bool leading_summed;
-    uint64_t leading, row;      /* the outermost run: its size, and elements of each step of it */
+    uint64_t leading, row; /* the outermost run: its size, and elements of each step of it */
     uint32_t kept, summed;
     uint64_t kept_size[3], kept_stride[3], summed_size[3], summed_stride[3]; /* innermost first */
 } sum_layout;
@@ -128,8 +132,13 @@ static void sum_layout_of(const rf_op_call *call, sum_layout *l)
 {
     rf_collapsed c;
     rf_broadcast_collapse(call->in[0].shape, &call->out[0], 1, &c);
-    *l = (sum_layout){ .outputs = 1, .elements = 1, .columns = c.rank == 2 && c.present[0] == 2, .leading = 1, .row = 1,
-                       .kept_size = { 1, 1, 1 }, .summed_size = { 1, 1, 1 } };
+    *l = (sum_layout){ .outputs = 1,
+                       .elements = 1,
+                       .columns = c.rank == 2 && c.present[0] == 2,
+                       .leading = 1,
+                       .row = 1,
+                       .kept_size = { 1, 1, 1 },
+                       .summed_size = { 1, 1, 1 } };
     uint64_t stride = 1;
     for (uint32_t d = c.rank; d-- > 0;) {
         if (c.present[0] >> d & 1) {
@@ -195,9 +204,10 @@ static rf_result plan_columns(const rf_device_caps *caps, rf_kernel_plan *plan, 
     rf_dispatch *d = rf_kernel_plan_add(plan, width == 4 ? &rf_shader_sum_columns_w4 : &rf_shader_sum_columns_w1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_pointwise_local_size(caps));
-    const uint32_t push[6] = { (uint32_t)l->elements, (uint32_t)(l->outputs / width),
-                               (uint32_t)rf_div_up(l->elements, slices), (uint32_t)slices,
-                               (uint32_t)(in_offset / width), (uint32_t)(out_offset / width) };
+    const uint32_t push[6] = {
+        (uint32_t)l->elements, (uint32_t)(l->outputs / width), (uint32_t)rf_div_up(l->elements, slices),
+        (uint32_t)slices,      (uint32_t)(in_offset / width),  (uint32_t)(out_offset / width)
+    };
     rf_dispatch_push(d, push, sizeof(push));
     rf_pointwise_bind(d, from.kind, 0, false, from.offset, from.size);
     rf_pointwise_bind(d, to.kind, 0, true, to.offset, to.size);
@@ -205,7 +215,8 @@ static rf_result plan_columns(const rf_device_caps *caps, rf_kernel_plan *plan, 
 }
 
 static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, const sum_layout *l, uint64_t slices,
-                              rf_binding from, uint64_t in_offset, rf_binding to, uint64_t out_offset, uint64_t out_stride)
+                              rf_binding from, uint64_t in_offset, rf_binding to, uint64_t out_offset,
+                              uint64_t out_stride)
 {
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sum_strided);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -267,8 +278,10 @@ static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, rf
 
 #define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
 #define SUM_CASE(label, x, like, tolerance, ...)                                                                       \
-    { .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, .rtol = 1e-5,       \
-      .atol = tolerance, __VA_ARGS__ }
+    {                                                                                                                  \
+        .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, .rtol = 1e-5,   \
+        .atol = tolerance, __VA_ARGS__                                                                                 \
+    }
 static const rf_op_case sum_cases[] = {
     SUM_CASE("scalar_from_1", F32(1, 1), F32(0, 0), 0, .check_gradient = true),
     SUM_CASE("scalar_from_257", F32(1, 257), F32(0, 0), 1e-4, .large = false),
@@ -334,7 +347,10 @@ static rf_result fill_reference(const rf_op_call *call, void *const *in, void *c
     return RF_OK;
 }
 
-static rf_cost fill_cost(const rf_op_call *call) { return (rf_cost){ 0, (double)rf_tensor_bytes(&call->out[0]) }; }
+static rf_cost fill_cost(const rf_op_call *call)
+{
+    return (rf_cost){ 0, (double)rf_tensor_bytes(&call->out[0]) };
+}
 
 static double fill_score(const rf_op_call *call, const rf_device_caps *caps)
 {
@@ -353,7 +369,9 @@ static rf_result fill_plan(const rf_op_call *call, const rf_device_caps *caps, r
 
 static const float fill_value = 0.75f;
 #define FILL_CASE(label, shape, ...)                                                                                   \
-    { .name = label, .attr = &fill_value, .n_in = 1, .in = { { shape, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__ }
+    {                                                                                                                  \
+        .name = label, .attr = &fill_value, .n_in = 1, .in = { { shape, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__            \
+    }
 static const rf_op_case fill_cases[] = {
     FILL_CASE("scalar", F32(0, 0), .large = false),
     FILL_CASE("3", F32(1, 3), .large = false),
@@ -365,7 +383,9 @@ static const rf_op_case fill_cases[] = {
 static const rf_kernel fill_kernel = { "vec4", fill_score, fill_plan };
 static const rf_kernel *const fill_kernels[] = { &fill_kernel };
 
-typedef struct fill_attr { float value; } fill_attr;
+typedef struct fill_attr {
+    float value;
+} fill_attr;
 static const rf_attr_field fill_fields[] = { RF_ATTR_NUMBER(fill_attr, value) };
 
 const rf_op rf_op_fill_like = {
@@ -392,7 +412,10 @@ rf_result rf_emit_fill_like(rf_graph *g, float value, rf_value like, rf_value *o
 
 /* ---- broadcast_like: a copy by the element-wise kernels ---- */
 
-static rf_result broadcast_infer(rf_op_call *call) { return infer_between(call, false); }
+static rf_result broadcast_infer(rf_op_call *call)
+{
+    return infer_between(call, false);
+}
 
 static rf_result broadcast_gradient(rf_grad_context *ctx)
 {
@@ -420,7 +443,7 @@ static rf_op_call as_copy(const rf_op_call *call)
 }
 
 #define BROADCAST_KERNEL(i)                                                                                            \
-    static double broadcast_score_##i(const rf_op_call *call, const rf_device_caps *caps)                               \
+    static double broadcast_score_##i(const rf_op_call *call, const rf_device_caps *caps)                              \
     {                                                                                                                  \
         const rf_op_call copy = as_copy(call);                                                                         \
         return rf_elementwise_kernels[i]->score(&copy, caps);                                                          \
@@ -443,7 +466,9 @@ _Static_assert(sizeof(broadcast_kernels) / sizeof(broadcast_kernels[0]) == RF_EL
                "one broadcast kernel for each element-wise kernel");
 
 #define BROADCAST_CASE(label, x, like, ...)                                                                            \
-    { .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__ }
+    {                                                                                                                  \
+        .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__     \
+    }
 static const rf_op_case broadcast_cases[] = {
     BROADCAST_CASE("scalar_to_257", F32(0, 0), F32(1, 257), .large = false),
     BROADCAST_CASE("row", F32(1, 5), F32(2, 3, 5), .check_gradient = true),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversion between element types. To integers: truncated toward zero, saturated, NaN becomes 0. Integers reach the 16 bit types
- * through f32. To f16 and bf16: rounded to nearest even. */
+/* Conversion between element types. To integers: truncated toward zero, saturated, NaN becomes 0. Integers reach the 16
+ * bit types through f32. To f16 and bf16: rounded to nearest even. */
 #include <string.h>
 
 #include "base/error.h"
@@ -13,23 +13,32 @@
 static rf_result infer(rf_op_call *call)
 {
     const uint32_t to = *(const uint32_t *)call->attr;
-    if (rf_dtype_size((rf_dtype)to) == 0) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "cast: %u is not an element type", to);
+    if (rf_dtype_size((rf_dtype)to) == 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "cast: %u is not an element type", to);
     RF_REQUIRE(to != RF_I64, "cast: i64 is a type of host memory only; cast to i32");
     call->out[0] = (rf_tensor_desc){ (rf_dtype)to, call->in[0].shape };
     return RF_OK;
 }
 
-static bool is_float(rf_dtype type) { return type == RF_F32 || type == RF_F16 || type == RF_BF16; }
+static bool is_float(rf_dtype type)
+{
+    return type == RF_F32 || type == RF_F16 || type == RF_BF16;
+}
 
 /* Integers have no gradient: none flows into or out of them. */
 static rf_result gradient(rf_grad_context *ctx)
 {
-    const rf_dtype from = rf_graph_desc(ctx->graph, ctx->in[0])->dtype, to = rf_graph_desc(ctx->graph, ctx->out[0])->dtype;
+    const rf_dtype from = rf_graph_desc(ctx->graph, ctx->in[0])->dtype,
+                   to = rf_graph_desc(ctx->graph, ctx->out[0])->dtype;
     if (!is_float(from) || !is_float(to)) return RF_OK;
     return rf_emit_cast(ctx->graph, ctx->dout[0], from, &ctx->din[0]);
 }
 
-typedef struct number { bool whole; int32_t i; float f; } number;
+typedef struct number {
+    bool whole;
+    int32_t i;
+    float f;
+} number;
 
 static number read_element(rf_dtype type, const void *data, int64_t e)
 {
@@ -42,9 +51,12 @@ static number read_element(rf_dtype type, const void *data, int64_t e)
     default: n.f = ((const float *)data)[e]; break;
     }
     if (n.whole) return n;
-    if (n.f >= 2147483648.0f) n.i = INT32_MAX;
-    else if (n.f < -2147483648.0f) n.i = INT32_MIN;
-    else n.i = n.f == n.f ? (int32_t)n.f : 0;
+    if (n.f >= 2147483648.0f)
+        n.i = INT32_MAX;
+    else if (n.f < -2147483648.0f)
+        n.i = INT32_MIN;
+    else
+        n.i = n.f == n.f ? (int32_t)n.f : 0;
     return n;
 }
 
@@ -101,13 +113,16 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
 
 static const uint32_t to_f32 = RF_F32, to_f16 = RF_F16, to_bf16 = RF_BF16, to_i32 = RF_I32, to_u8 = RF_U8;
 #define CAST_CASE(label, attributes, type, size, fill, a, b, ...)                                                      \
-    { .name = label, .attr = &attributes, .n_in = 1, .in = { { RF_CASE_SHAPE(type, 1, size), fill, a, b } }, __VA_ARGS__ }
+    {                                                                                                                  \
+        .name = label, .attr = &attributes, .n_in = 1, .in = { { RF_CASE_SHAPE(type, 1, size), fill, a, b } },         \
+        __VA_ARGS__                                                                                                    \
+    }
 /* A type to all types: an awkward size for each. */
 #define CAST_FROM(from, name, fill, a, b)                                                                              \
-    CAST_CASE(name "_to_f32", to_f32, from, 257, fill, a, b, .large = false),                                           \
-        CAST_CASE(name "_to_f16", to_f16, from, 1021, fill, a, b, .large = false),                                      \
-        CAST_CASE(name "_to_bf16", to_bf16, from, 1022, fill, a, b, .large = false),                                    \
-        CAST_CASE(name "_to_i32", to_i32, from, 255, fill, a, b, .large = false),                                       \
+    CAST_CASE(name "_to_f32", to_f32, from, 257, fill, a, b, .large = false),                                          \
+        CAST_CASE(name "_to_f16", to_f16, from, 1021, fill, a, b, .large = false),                                     \
+        CAST_CASE(name "_to_bf16", to_bf16, from, 1022, fill, a, b, .large = false),                                   \
+        CAST_CASE(name "_to_i32", to_i32, from, 255, fill, a, b, .large = false),                                      \
         CAST_CASE(name "_to_u8", to_u8, from, 1023, fill, a, b, .large = false)
 static const rf_op_case cases[] = {
     CAST_FROM(RF_F32, "f32", RF_FILL_NORMAL, 3, 200),
@@ -134,7 +149,9 @@ static const char *dtype_name(uint32_t dtype)
     return rf_dtype_name((rf_dtype)dtype);
 }
 
-typedef struct cast_attr { uint32_t dtype; } cast_attr;
+typedef struct cast_attr {
+    uint32_t dtype;
+} cast_attr;
 static const rf_attr_field fields[] = { RF_ATTR_NAMED(cast_attr, dtype, RF_DTYPE_COUNT - 1, dtype_name) };
 
 const rf_op rf_op_cast = {

@@ -7,10 +7,12 @@ static rf_result infer(rf_op_call *call)
 {
     rf_conv_geometry g;
     RF_TRY(rf_conv_geometry_make("conv2d", call->attr, &call->in[0], &call->in[1], &g));
-    if (call->n_in == 3 && (call->in[2].dtype != RF_F32 || !rf_shape_equal(call->in[2].shape, (rf_shape){ 1, { g.cout } }))) {
+    if (call->n_in == 3 &&
+        (call->in[2].dtype != RF_F32 || !rf_shape_equal(call->in[2].shape, (rf_shape){ 1, { g.cout } }))) {
         char bias[96];
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "conv2d: bias %s %s must be f32 [%lld]", rf_dtype_name(call->in[2].dtype),
-                       rf_shape_format(call->in[2].shape, bias, sizeof(bias)), (long long)g.cout);
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "conv2d: bias %s %s must be f32 [%lld]",
+                       rf_dtype_name(call->in[2].dtype), rf_shape_format(call->in[2].shape, bias, sizeof(bias)),
+                       (long long)g.cout);
     }
     call->out[0] = (rf_tensor_desc){ RF_F32, { 4, { g.n, g.oh, g.ow, g.cout } } };
     return RF_OK;
@@ -25,7 +27,8 @@ static rf_result gradient(rf_grad_context *ctx)
     const rf_value x = ctx->in[0], kernel = ctx->in[1], dy = ctx->dout[0];
     if (!dy) return RF_OK;
     if (ctx->needed[0])
-        RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d_data_grad, &attr, (const rf_value[]){ dy, kernel, x }, 3, &ctx->din[0]));
+        RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d_data_grad, &attr, (const rf_value[]){ dy, kernel, x }, 3,
+                            &ctx->din[0]));
     if (ctx->needed[1]) {
         rf_value out[RF_MAX_OUTPUTS];
         RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d_filter_grad, &attr, (const rf_value[]){ x, dy, kernel }, 3, out));
@@ -55,7 +58,8 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
                 for (int64_t co = first; co < first + g.cog; co++) sum[co] += s * (double)row[co];
             }
         }
-        for (int64_t co = 0; co < g.cout; co++) y[p * g.cout + co] = (float)rf_linear_activate(attr->activation, sum[co]);
+        for (int64_t co = 0; co < g.cout; co++)
+            y[p * g.cout + co] = (float)rf_linear_activate(attr->activation, sum[co]);
     }
     rf_free(sum);
     return RF_OK;
@@ -90,7 +94,7 @@ const rf_attr_field rf_conv2d_fields[] = {
 };
 
 static const rf_kernel *const kernels[] = { &rf_conv2d_naive, RF_LANES_LIST(conv2d, ), RF_LANES_LIST(conv2d, _scalar),
-                                           &rf_conv2d_tile128, &rf_conv2d_tile256 };
+                                            &rf_conv2d_tile128, &rf_conv2d_tile256 };
 
 const rf_op rf_op_conv2d = {
     .name = "conv2d",

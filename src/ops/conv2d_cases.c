@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same geometries for conv2d and its two gradients: written once as macros that take images, kernels and outputs. */
+/* The same geometries for conv2d and its two gradients: written once as macros that take images, kernels and outputs.
+ */
 #include "ops/conv2d.h"
 
-#define T4(a, b, c, d) { { RF_F32, { 4, { a, b, c, d } } }, RF_FILL_NORMAL, 0, 0 }
-#define T1(a) { { RF_F32, { 1, { a } } }, RF_FILL_NORMAL, 0, 0 }
+#define T4(a, b, c, d)                                                                                                 \
+    {                                                                                                                  \
+        { RF_F32, { 4, { a, b, c, d } } }, RF_FILL_NORMAL, 0, 0                                                        \
+    }
+#define T1(a)                                                                                                          \
+    {                                                                                                                  \
+        { RF_F32, { 1, { a } } }, RF_FILL_NORMAL, 0, 0                                                                 \
+    }
 
 /* One geometry: image n h w cin, kernel kh kw cin/groups cout, output oh ow. */
 #define CONV_X(n, h, w, ci, kh, kw, cig, co, oh, ow) T4(n, h, w, ci)
@@ -18,69 +25,90 @@
 #define TOLERANCE(k) .rtol = 2e-5, .atol = 2e-6 + 4e-7 * (k)
 
 static const rf_conv2d_attr valid = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 };
-static const rf_conv2d_attr same = { .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 };
-static const rf_conv2d_attr same_2 = { .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 1 };
+static const rf_conv2d_attr same = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1
+};
+static const rf_conv2d_attr same_2 = {
+    .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 1
+};
 static const rf_conv2d_attr valid_2 = { .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 1 };
 static const rf_conv2d_attr strided = { .stride = { 2, 3 }, .dilation = { 1, 1 }, .groups = 1 };
-static const rf_conv2d_attr dilated = { .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 2, 3 }, .groups = 1 };
-static const rf_conv2d_attr lopsided = { .padding = RF_PADDING_EXPLICIT, .stride = { 1, 2 }, .dilation = { 1, 1 },
-                                         .groups = 1, .explicit_padding = { 0, 2, 1, 0 } };
-static const rf_conv2d_attr strided_dilated = { .padding = RF_PADDING_EXPLICIT, .stride = { 2, 2 }, .dilation = { 2, 1 },
-                                                .groups = 1, .explicit_padding = { 2, 1, 0, 3 } };
-static const rf_conv2d_attr groups_2 = { .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2 };
+static const rf_conv2d_attr dilated = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 2, 3 }, .groups = 1
+};
+static const rf_conv2d_attr lopsided = { .padding = RF_PADDING_EXPLICIT,
+                                         .stride = { 1, 2 },
+                                         .dilation = { 1, 1 },
+                                         .groups = 1,
+                                         .explicit_padding = { 0, 2, 1, 0 } };
+static const rf_conv2d_attr strided_dilated = { .padding = RF_PADDING_EXPLICIT,
+                                                .stride = { 2, 2 },
+                                                .dilation = { 2, 1 },
+                                                .groups = 1,
+                                                .explicit_padding = { 2, 1, 0, 3 } };
+static const rf_conv2d_attr groups_2 = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2
+};
 static const rf_conv2d_attr groups_3 = { .stride = { 2, 1 }, .dilation = { 1, 1 }, .groups = 3 };
-static const rf_conv2d_attr depthwise = { .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 },
-                                          .groups = 8 };
-static const rf_conv2d_attr same_relu = { .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 },
-                                          .groups = 1, .activation = RF_ACTIVATION_RELU };
-static const rf_conv2d_attr valid_relu = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1,
-                                           .activation = RF_ACTIVATION_RELU };
-static const rf_conv2d_attr valid_gelu = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1,
-                                           .activation = RF_ACTIVATION_GELU };
-static const rf_conv2d_attr groups_tanh = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2,
-                                            .activation = RF_ACTIVATION_TANH };
+static const rf_conv2d_attr depthwise = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 8
+};
+static const rf_conv2d_attr same_relu = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_RELU
+};
+static const rf_conv2d_attr valid_relu = {
+    .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_RELU
+};
+static const rf_conv2d_attr valid_gelu = {
+    .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_GELU
+};
+static const rf_conv2d_attr groups_tanh = {
+    .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2, .activation = RF_ACTIVATION_TANH
+};
 
 static const rf_conv2d_attr valid_bias = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .bias_gradient = 1 };
-static const rf_conv2d_attr same_bias = { .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 },
-                                          .groups = 1, .bias_gradient = 1 };
-static const rf_conv2d_attr groups_bias = { .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 },
-                                            .groups = 2, .bias_gradient = 1 };
+static const rf_conv2d_attr same_bias = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .bias_gradient = 1
+};
+static const rf_conv2d_attr groups_bias = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2, .bias_gradient = 1
+};
 
 /*                       n  h  w  cin kh kw cig cout oh ow */
-#define ONE              (1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
-#define SMALL            (2, 4, 5, 2, 3, 2, 2, 3, 2, 4)
-#define SMALL_SAME       (1, 3, 4, 2, 3, 3, 2, 2, 3, 4)
-#define SMALL_SAME_2     (1, 5, 4, 2, 3, 3, 2, 2, 3, 2)
-#define SMALL_STRIDED    (1, 5, 7, 1, 2, 2, 1, 2, 2, 2)
-#define SMALL_LOPSIDED   (1, 3, 4, 2, 3, 2, 2, 2, 3, 2)
-#define SMALL_GROUPS     (1, 3, 3, 4, 3, 3, 2, 4, 3, 3)
-#define POINTWISE        (3, 5, 7, 16, 1, 1, 16, 20, 5, 7)
-#define TILE             (2, 6, 10, 32, 3, 3, 32, 64, 4, 8)
-#define ODD_CHANNELS     (3, 7, 9, 13, 3, 3, 13, 17, 5, 7)
-#define SAME_PADDED      (2, 7, 9, 8, 5, 3, 8, 12, 7, 9)
-#define SAME_2           (2, 9, 8, 12, 3, 3, 12, 8, 5, 4)
-#define STRIDED          (2, 11, 13, 4, 3, 2, 4, 36, 5, 4)
-#define DILATED          (2, 9, 11, 8, 3, 3, 8, 8, 9, 11)
-#define LOPSIDED         (2, 8, 9, 4, 3, 4, 4, 8, 8, 4)
-#define STRIDED_DILATED  (2, 11, 9, 8, 3, 3, 8, 4, 5, 5)
-#define GROUPS_2         (2, 6, 5, 16, 3, 3, 8, 24, 6, 5)
-#define GROUPS_3         (2, 7, 6, 9, 3, 2, 3, 15, 3, 5)
-#define DEPTHWISE        (2, 6, 7, 8, 3, 3, 1, 8, 6, 7)
-#define ONE_CHANNEL      (5, 9, 10, 1, 3, 3, 1, 8, 7, 8)
-#define RGB              (2, 12, 11, 3, 5, 5, 3, 16, 8, 7)
-#define DEEP             (1, 4, 5, 68, 3, 3, 68, 24, 2, 3)
+#define ONE (1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+#define SMALL (2, 4, 5, 2, 3, 2, 2, 3, 2, 4)
+#define SMALL_SAME (1, 3, 4, 2, 3, 3, 2, 2, 3, 4)
+#define SMALL_SAME_2 (1, 5, 4, 2, 3, 3, 2, 2, 3, 2)
+#define SMALL_STRIDED (1, 5, 7, 1, 2, 2, 1, 2, 2, 2)
+#define SMALL_LOPSIDED (1, 3, 4, 2, 3, 2, 2, 2, 3, 2)
+#define SMALL_GROUPS (1, 3, 3, 4, 3, 3, 2, 4, 3, 3)
+#define POINTWISE (3, 5, 7, 16, 1, 1, 16, 20, 5, 7)
+#define TILE (2, 6, 10, 32, 3, 3, 32, 64, 4, 8)
+#define ODD_CHANNELS (3, 7, 9, 13, 3, 3, 13, 17, 5, 7)
+#define SAME_PADDED (2, 7, 9, 8, 5, 3, 8, 12, 7, 9)
+#define SAME_2 (2, 9, 8, 12, 3, 3, 12, 8, 5, 4)
+#define STRIDED (2, 11, 13, 4, 3, 2, 4, 36, 5, 4)
+#define DILATED (2, 9, 11, 8, 3, 3, 8, 8, 9, 11)
+#define LOPSIDED (2, 8, 9, 4, 3, 4, 4, 8, 8, 4)
+#define STRIDED_DILATED (2, 11, 9, 8, 3, 3, 8, 4, 5, 5)
+#define GROUPS_2 (2, 6, 5, 16, 3, 3, 8, 24, 6, 5)
+#define GROUPS_3 (2, 7, 6, 9, 3, 2, 3, 15, 3, 5)
+#define DEPTHWISE (2, 6, 7, 8, 3, 3, 1, 8, 6, 7)
+#define ONE_CHANNEL (5, 9, 10, 1, 3, 3, 1, 8, 7, 8)
+#define RGB (2, 12, 11, 3, 5, 5, 3, 16, 8, 7)
+#define DEEP (1, 4, 5, 68, 3, 3, 68, 24, 2, 3)
 /* Batches for tiles that go through the images first; several tiles of rows, none of them whole. */
-#define MANY_SAME        (50, 3, 2, 4, 3, 3, 4, 6, 3, 2)
-#define MANY_STRIDED     (53, 5, 5, 6, 2, 2, 6, 5, 2, 2)
-#define MANY_SMALL       (13, 5, 4, 3, 3, 2, 3, 4, 3, 3)
-#define MANY             (37, 7, 6, 8, 3, 3, 8, 12, 5, 4)
+#define MANY_SAME (50, 3, 2, 4, 3, 3, 4, 6, 3, 2)
+#define MANY_STRIDED (53, 5, 5, 6, 2, 2, 6, 5, 2, 2)
+#define MANY_SMALL (13, 5, 4, 3, 3, 2, 3, 4, 3, 3)
+#define MANY (37, 7, 6, 8, 3, 3, 8, 12, 5, 4)
 /* Few columns, many pixels. */
-#define NARROW           (64, 9, 9, 8, 3, 3, 8, 12, 7, 7)
-#define MANY_ODD         (41, 6, 7, 3, 3, 2, 3, 5, 4, 6)
-#define CONV2            (64, 13, 13, 32, 3, 3, 32, 64, 11, 11)
-#define CONV2_ODD        (61, 13, 13, 31, 3, 3, 31, 61, 11, 11)
-#define CONV1            (64, 28, 28, 1, 3, 3, 1, 32, 26, 26)
-#define CONV1_ODD        (61, 28, 28, 1, 3, 3, 1, 31, 26, 26)
+#define NARROW (64, 9, 9, 8, 3, 3, 8, 12, 7, 7)
+#define MANY_ODD (41, 6, 7, 3, 3, 2, 3, 5, 4, 6)
+#define CONV2 (64, 13, 13, 32, 3, 3, 32, 64, 11, 11)
+#define CONV2_ODD (61, 13, 13, 31, 3, 3, 31, 61, 11, 11)
+#define CONV1 (64, 28, 28, 1, 3, 3, 1, 32, 26, 26)
+#define CONV1_ODD (61, 28, 28, 1, 3, 3, 1, 31, 26, 26)
 
 const rf_op_case rf_conv2d_cases[] = {
     { .name = "one", .attr = &valid, FORWARD(ONE), .check_gradient = true, TOLERANCE(1) },
@@ -107,21 +135,39 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "deep", .attr = &valid_relu, FORWARD_BIAS(DEEP, 24), TOLERANCE(612) },
     { .name = "many_same", .attr = &same, FORWARD(MANY_SAME), TOLERANCE(36) },
     { .name = "bias", .attr = &valid, FORWARD_BIAS(ODD_CHANNELS, 17), TOLERANCE(117) },
-    { .name = "bias_relu", .attr = &same_relu, FORWARD_BIAS(SAME_PADDED, 12),
-      TOLERANCE(120) },
+    { .name = "bias_relu", .attr = &same_relu, FORWARD_BIAS(SAME_PADDED, 12), TOLERANCE(120) },
     { .name = "gelu", .attr = &valid_gelu, FORWARD(ONE_CHANNEL), TOLERANCE(9) },
-    { .name = "groups_bias_tanh", .attr = &groups_tanh, .n_in = 3,
-      .in = { T4(2, 5, 6, 8), T4(2, 3, 4, 20), T1(20) }, TOLERANCE(24) },
+    { .name = "groups_bias_tanh",
+      .attr = &groups_tanh,
+      .n_in = 3,
+      .in = { T4(2, 5, 6, 8), T4(2, 3, 4, 20), T1(20) },
+      TOLERANCE(24) },
     { .name = "many", .attr = &valid_relu, FORWARD_BIAS(MANY, 12), TOLERANCE(72) },
     { .name = "many_odd", .attr = &valid, FORWARD_BIAS(MANY_ODD, 5), TOLERANCE(18) },
-    { .name = "conv2_b64", .attr = &valid_relu, FORWARD_BIAS(CONV2, 64), .benchmark = true,
-      .large = true, TOLERANCE(288) },
-    { .name = "conv2_odd", .attr = &valid_relu, FORWARD_BIAS(CONV2_ODD, 61),
-      .benchmark = true, .large = true, TOLERANCE(279) },
-    { .name = "conv1_b64", .attr = &valid_relu, FORWARD_BIAS(CONV1, 32), .benchmark = true,
-      .large = true, TOLERANCE(9) },
-    { .name = "conv1_odd", .attr = &valid_relu, FORWARD_BIAS(CONV1_ODD, 31),
-      .benchmark = true, .large = true, TOLERANCE(9) },
+    { .name = "conv2_b64",
+      .attr = &valid_relu,
+      FORWARD_BIAS(CONV2, 64),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(288) },
+    { .name = "conv2_odd",
+      .attr = &valid_relu,
+      FORWARD_BIAS(CONV2_ODD, 61),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(279) },
+    { .name = "conv1_b64",
+      .attr = &valid_relu,
+      FORWARD_BIAS(CONV1, 32),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(9) },
+    { .name = "conv1_odd",
+      .attr = &valid_relu,
+      FORWARD_BIAS(CONV1_ODD, 31),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(9) },
 };
 
 const rf_op_case rf_conv2d_data_grad_cases[] = {

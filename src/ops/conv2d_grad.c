@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of conv2d with respect to its image and its kernel. Both are linear in both operands, so each one's gradient is
- * made of the other two. */
+/* Gradients of conv2d with respect to its image and its kernel. Both are linear in both operands, so each one's
+ * gradient is made of the other two. */
 #include "ops/conv2d.h"
 #include "ops/tiles.h"
 
@@ -41,7 +41,8 @@ static rf_result data_gradient(rf_grad_context *ctx)
         RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d, ctx->attr, (const rf_value[]){ d, kernel }, 2, &ctx->din[0]));
     if (ctx->needed[1]) {
         rf_value out[RF_MAX_OUTPUTS];
-        RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d_filter_grad, ctx->attr, (const rf_value[]){ d, dy, kernel }, 3, out));
+        RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d_filter_grad, ctx->attr, (const rf_value[]){ d, dy, kernel }, 3,
+                            out));
         ctx->din[1] = out[0];
     }
     return RF_OK;
@@ -78,7 +79,7 @@ static rf_result data_reference(const rf_op_call *call, void *const *in, void *c
 }
 
 static const rf_kernel *const data_kernels[] = { &rf_conv2d_data_grad_naive, RF_LANES_LIST(conv2d_data_grad, ),
-                                                &rf_conv2d_data_grad_tile128, &rf_conv2d_data_grad_tile256 };
+                                                 &rf_conv2d_data_grad_tile128, &rf_conv2d_data_grad_tile256 };
 
 const rf_op rf_op_conv2d_data_grad = {
     .name = "conv2d_data_grad",
@@ -114,13 +115,13 @@ static rf_result filter_gradient(rf_grad_context *ctx)
     rf_conv2d_attr attr = *(const rf_conv2d_attr *)ctx->attr;
     attr.bias_gradient = 0;
     if (d && ctx->needed[0])
-        RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d_data_grad, &attr, (const rf_value[]){ dy, d, x }, 3, &ctx->din[0]));
+        RF_TRY(
+            rf_graph_add(ctx->graph, &rf_op_conv2d_data_grad, &attr, (const rf_value[]){ dy, d, x }, 3, &ctx->din[0]));
     if (!ctx->needed[1]) return RF_OK;
     rf_value from_kernel = 0, from_bias = 0;
     if (d) RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d, &attr, (const rf_value[]){ x, d }, 2, &from_kernel));
     if (dbias) RF_TRY(rf_emit_broadcast_like(ctx->graph, dbias, dy, &from_bias));
-    if (from_kernel && from_bias)
-        return rf_emit_binary(ctx->graph, RF_FN_ADD, 0, from_kernel, from_bias, &ctx->din[1]);
+    if (from_kernel && from_bias) return rf_emit_binary(ctx->graph, RF_FN_ADD, 0, from_kernel, from_bias, &ctx->din[1]);
     ctx->din[1] = from_kernel ? from_kernel : from_bias;
     return RF_OK;
 }
@@ -156,7 +157,8 @@ static rf_result filter_reference(const rf_op_call *call, void *const *in, void 
 }
 
 /* The bias' gradient, a sum of the same dy over all axes but the last, becomes output 1. */
-static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
+static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused,
+                                  uint32_t *other_out)
 {
     const rf_node_info *s = &graph->nodes.items[self], *o = &graph->nodes.items[other];
     if (o->op != &rf_op_reduce || o->in[0] != s->in[1]) return false;
@@ -175,8 +177,8 @@ static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node o
 }
 
 static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive, RF_LANES_LIST(conv2d_filter_grad, ),
-                                                  RF_LANES_LIST(conv2d_filter_grad, _scalar), &rf_conv2d_filter_grad_tile128,
-                                                  &rf_conv2d_filter_grad_tile256 };
+                                                   RF_LANES_LIST(conv2d_filter_grad, _scalar),
+                                                   &rf_conv2d_filter_grad_tile128, &rf_conv2d_filter_grad_tile256 };
 
 const rf_op rf_op_conv2d_filter_grad = {
     .name = "conv2d_filter_grad",

@@ -12,9 +12,9 @@ typedef struct push {
 
 static push push_make(const rf_conv_geometry *g)
 {
-    return (push){ (int32_t)g->n,   (int32_t)g->h,   (int32_t)g->w,  (int32_t)g->cin, (int32_t)g->oh, (int32_t)g->ow,
-                   (int32_t)g->cout, (int32_t)g->kh,  (int32_t)g->kw, (int32_t)g->cig, (int32_t)g->cog, (int32_t)g->sy,
-                   (int32_t)g->sx,  (int32_t)g->dy,  (int32_t)g->dx, (int32_t)g->pt,  (int32_t)g->pl };
+    return (push){ (int32_t)g->n,    (int32_t)g->h,  (int32_t)g->w,  (int32_t)g->cin, (int32_t)g->oh,  (int32_t)g->ow,
+                   (int32_t)g->cout, (int32_t)g->kh, (int32_t)g->kw, (int32_t)g->cig, (int32_t)g->cog, (int32_t)g->sy,
+                   (int32_t)g->sx,   (int32_t)g->dy, (int32_t)g->dx, (int32_t)g->pt,  (int32_t)g->pl };
 }
 
 /* Images that one dispatch may cover; 0: not even one, or the kernel does not fit. */
@@ -35,8 +35,8 @@ static double score(const rf_op_call *call, const rf_device_caps *caps)
     return short_enough && images_per_dispatch(&g, caps) > 0 ? rf_linear_naive_score(call, caps) : 0;
 }
 
-/* The filter gradient's loops run over pixels: once for the kernel and, in neighbours that may share a SIMD register, once
- * for the bias. */
+/* The filter gradient's loops run over pixels: once for the kernel and, in neighbours that may share a SIMD register,
+ * once for the bias. */
 static uint64_t filter_images_per_dispatch(const rf_conv_geometry *g, const rf_device_caps *caps)
 {
     const uint64_t loops = 2 * (uint64_t)(g->oh * (g->ow + 2));
@@ -50,8 +50,9 @@ static double filter_score(const rf_op_call *call, const rf_device_caps *caps)
 }
 
 /* A dispatch for images [first, first + count) with spans of x and y made. */
-static rf_dispatch *add(rf_kernel_plan *plan, const rf_shader *shader, const rf_conv_geometry *g, const rf_device_caps *caps,
-                        uint64_t first, uint64_t count, push *p, rf_linear_span *x, rf_linear_span *y)
+static rf_dispatch *add(rf_kernel_plan *plan, const rf_shader *shader, const rf_conv_geometry *g,
+                        const rf_device_caps *caps, uint64_t first, uint64_t count, push *p, rf_linear_span *x,
+                        rf_linear_span *y)
 {
     const uint64_t xs = (uint64_t)(g->h * g->w * g->cin), ys = (uint64_t)(g->oh * g->ow * g->cout);
     *x = rf_linear_part(caps, first * xs, count * xs);
@@ -122,7 +123,8 @@ static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps,
     for (uint64_t at = 0; at < n; at += step) {
         push p;
         rf_linear_span x, y;
-        rf_dispatch *d = add(plan, &rf_shader_conv2d_filter_grad_naive, &g, caps, at, rf_linear_min(step, n - at), &p, &x, &y);
+        rf_dispatch *d =
+            add(plan, &rf_shader_conv2d_filter_grad_naive, &g, caps, at, rf_linear_min(step, n - at), &p, &x, &y);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         p.out_base = (int32_t)weights;
         p.accumulate = at > 0;

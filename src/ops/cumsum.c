@@ -54,15 +54,20 @@ static rf_cost cumsum_cost(const rf_op_call *call)
 /* ---- kernels ---- */
 
 /* Rows cut into `blocks` blocks of `len` elements, the last one shorter. */
-typedef struct cumsum_cut { uint64_t blocks, len; } cumsum_cut;
+typedef struct cumsum_cut {
+    uint64_t blocks, len;
+} cumsum_cut;
 
 static rf_row_job cumsum_job(const rf_op_call *call, const rf_device_caps *caps, const rf_shader *shader,
                              cumsum_cut cut)
 {
     const rf_cumsum_attr *attr = call->attr;
     const uint64_t columns = rf_desc_columns(&call->in[0]);
-    rf_row_job job = { .shader = shader, .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
-                       .rows = rf_desc_rows(&call->in[0]), .threads_per_row = cut.blocks, .n_push = 6 };
+    rf_row_job job = { .shader = shader,
+                       .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
+                       .rows = rf_desc_rows(&call->in[0]),
+                       .threads_per_row = cut.blocks,
+                       .n_push = 6 };
     job.push[1] = (uint32_t)columns;
     job.push[2] = (uint32_t)cut.blocks;
     job.push[3] = (uint32_t)cut.len;
@@ -144,7 +149,12 @@ static const rf_kernel *const cumsum_kernels[] = { &kernel_row, &kernel_blocked 
 /* ---- cases ---- */
 
 static const rf_cumsum_attr plain = { 0, 0 }, exclusive = { 1, 0 }, reverse = { 0, 1 }, both = { 1, 1 };
-#define NORMAL(...) { { .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL } }
+#define NORMAL(...)                                                                                                    \
+    {                                                                                                                  \
+        {                                                                                                              \
+            .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL                                               \
+        }                                                                                                              \
+    }
 /* Sums cancel: what rounding does grows with the length, not with the result. */
 #define CASE(text, attr_, atol_, ...)                                                                                  \
     .name = text, .attr = &attr_, .n_in = 1, .in = NORMAL(__VA_ARGS__), .rtol = 1e-5, .atol = atol_

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The element-wise op: a short program of scalar functions per element. Inference, gradient, reference, cost and fusion. */
+/* The element-wise op: a short program of scalar functions per element. Inference, gradient, reference, cost and
+ * fusion. */
 #include "ops/elementwise.h"
 
 #include <math.h>
@@ -18,8 +19,9 @@ static rf_result check_program(const rf_elementwise_attr *attr, uint32_t n_in)
         if (s->fn >= RF_FN_COUNT)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "elementwise: step %u names no function (%u)", i, s->fn);
         if (s->a >= n_in + i || (rf_scalar_table[s->fn].arity == 2 && s->b >= n_in + i))
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "elementwise: step %u (%s) reads a register that is not written yet",
-                           i, rf_scalar_table[s->fn].name);
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                           "elementwise: step %u (%s) reads a register that is not written yet", i,
+                           rf_scalar_table[s->fn].name);
     }
     return RF_OK;
 }
@@ -27,7 +29,8 @@ static rf_result check_program(const rf_elementwise_attr *attr, uint32_t n_in)
 /* What messages call the op: its only function, or the whole. */
 static const char *call_name(const rf_elementwise_attr *attr)
 {
-    return attr->n_steps == 1 && attr->steps[0].fn < RF_FN_COUNT ? rf_scalar_table[attr->steps[0].fn].name : "elementwise";
+    return attr->n_steps == 1 && attr->steps[0].fn < RF_FN_COUNT ? rf_scalar_table[attr->steps[0].fn].name
+                                                                 : "elementwise";
 }
 
 static rf_result infer(rf_op_call *call)
@@ -37,8 +40,8 @@ static rf_result infer(rf_op_call *call)
     rf_shape shape = call->in[0].shape;
     for (uint32_t i = 0; i < call->n_in; i++) {
         if (call->in[i].dtype != RF_F32)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: operand %u is %s, not f32; cast it first", call_name(attr), i,
-                           rf_dtype_name(call->in[i].dtype));
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: operand %u is %s, not f32; cast it first", call_name(attr),
+                           i, rf_dtype_name(call->in[i].dtype));
         RF_TRY(rf_broadcast_shape(call_name(attr), shape, call->in[i].shape, &shape));
     }
     call->out[0] = (rf_tensor_desc){ RF_F32, shape };
@@ -72,7 +75,8 @@ static rf_result emit_derivative(rf_graph *g, const rf_scalar_derivative *progra
     rf_elementwise_attr attr = { .n_steps = program->n_steps };
     for (uint32_t i = 0; i < program->n_steps; i++) {
         const rf_scalar_step *s = &program->steps[i];
-        attr.steps[i] = (rf_scalar_step){ .fn = s->fn, .a = (uint8_t)map[s->a],
+        attr.steps[i] = (rf_scalar_step){ .fn = s->fn,
+                                          .a = (uint8_t)map[s->a],
                                           .b = rf_scalar_table[s->fn].arity == 2 ? (uint8_t)map[s->b] : 0,
                                           .imm = isnan(s->imm) ? of->imm : s->imm };
     }
@@ -121,8 +125,7 @@ static rf_result gradient(rf_grad_context *ctx)
         for (uint32_t k = 0; k < info->arity; k++) {
             const rf_scalar_derivative *d = &info->derivative[k];
             if (!wanted[operand[k]] || d->kind == RF_DERIVATIVE_ZERO) continue;
-            if (d->kind == RF_DERIVATIVE_NONE)
-                return RF_FAIL(RF_ERROR_NO_GRADIENT, "%s has no gradient", info->name);
+            if (d->kind == RF_DERIVATIVE_NONE) return RF_FAIL(RF_ERROR_NO_GRADIENT, "%s has no gradient", info->name);
             rf_value term;
             RF_TRY(emit_derivative(ctx->graph, d, s, around, &term));
             RF_TRY(rf_emit_sum_to_like(ctx->graph, term, reg[operand[k]], &term));
@@ -266,8 +269,8 @@ static rf_result emit(rf_graph *g, rf_scalar_fn fn, float imm, const rf_value *i
     if ((fn == RF_FN_LEAKY_RELU || fn == RF_FN_LEAKY_RELU_GRAD) && !(imm >= 0))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "leaky_relu: alpha is %g; it must be 0 or more", (double)imm);
     rf_elementwise_attr attr = { .n_steps = 1 };
-    attr.steps[0] = (rf_scalar_step){ .fn = (uint8_t)fn, .b = (uint8_t)(n_in - 1),
-                                      .imm = rf_scalar_table[fn].uses_imm ? imm : 0 };
+    attr.steps[0] =
+        (rf_scalar_step){ .fn = (uint8_t)fn, .b = (uint8_t)(n_in - 1), .imm = rf_scalar_table[fn].uses_imm ? imm : 0 };
     return rf_graph_add(g, &rf_op_elementwise, &attr, in, n_in, out);
 }
 
@@ -292,7 +295,7 @@ static const char *scalar_name(uint32_t fn)
     return fn < RF_FN_COUNT ? rf_scalar_table[fn].name : "?";
 }
 
-#define STEPS(member, label, kind, ...)                                                                                 \
+#define STEPS(member, label, kind, ...)                                                                                \
     RF_ATTR_ROW(rf_elementwise_attr, steps[0].member, label, kind, RF_MAX_STEPS, sizeof(rf_scalar_step), __VA_ARGS__)
 static const rf_attr_field fields[] = {
     RF_ATTR_UINT(rf_elementwise_attr, n_steps, RF_MAX_STEPS),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Test cases of the element-wise op, for elementwise.c alone. Tolerances follow Vulkan's precision rules (appendix "Precision and Operation of SPIR-V
- * Instructions"): exp within 3 + 2 |x| units in the last place, log within 3 or 2^-21 near 1, division within 2.5, pow that of
- * exp2(y log2 x). Additions and the like are exact: tolerance 0.
+ * Test cases of the element-wise op, for elementwise.c alone. Tolerances follow Vulkan's precision rules (appendix
+ * "Precision and Operation of SPIR-V Instructions"): exp within 3 + 2 |x| units in the last place, log within 3 or
+ * 2^-21 near 1, division within 2.5, pow that of exp2(y log2 x). Additions and the like are exact: tolerance 0.
  */
 #ifndef RF_OPS_ELEMENTWISE_CASES_H
 #define RF_OPS_ELEMENTWISE_CASES_H
@@ -11,12 +11,30 @@
 #include "ops/pointwise.h"
 
 #define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
-#define NORMAL(...) { F32(__VA_ARGS__), RF_FILL_NORMAL, 0, 1 }
-#define WIDE(...) { F32(__VA_ARGS__), RF_FILL_NORMAL, 0, 30 }
-#define POSITIVE(...) { F32(__VA_ARGS__), RF_FILL_UNIFORM, 0.1f, 4 }
-#define DISTINCT(...) { F32(__VA_ARGS__), RF_FILL_DISTINCT, 0, 0 }
-#define EXPONENT(...) { F32(__VA_ARGS__), RF_FILL_INTEGER, 0, 5 }
-#define SMALL_INT(...) { F32(__VA_ARGS__), RF_FILL_INTEGER, -3, 4 }
+#define NORMAL(...)                                                                                                    \
+    {                                                                                                                  \
+        F32(__VA_ARGS__), RF_FILL_NORMAL, 0, 1                                                                         \
+    }
+#define WIDE(...)                                                                                                      \
+    {                                                                                                                  \
+        F32(__VA_ARGS__), RF_FILL_NORMAL, 0, 30                                                                        \
+    }
+#define POSITIVE(...)                                                                                                  \
+    {                                                                                                                  \
+        F32(__VA_ARGS__), RF_FILL_UNIFORM, 0.1f, 4                                                                     \
+    }
+#define DISTINCT(...)                                                                                                  \
+    {                                                                                                                  \
+        F32(__VA_ARGS__), RF_FILL_DISTINCT, 0, 0                                                                       \
+    }
+#define EXPONENT(...)                                                                                                  \
+    {                                                                                                                  \
+        F32(__VA_ARGS__), RF_FILL_INTEGER, 0, 5                                                                        \
+    }
+#define SMALL_INT(...)                                                                                                 \
+    {                                                                                                                  \
+        F32(__VA_ARGS__), RF_FILL_INTEGER, -3, 4                                                                       \
+    }
 
 #define PROGRAM(name, n, ...) static const rf_elementwise_attr name = { n, { __VA_ARGS__ } }
 #define UNARY(fn) PROGRAM(p_##fn, 1, { RF_FN_##fn, 0, 0, 0, 0 })
@@ -74,9 +92,13 @@ PROGRAM(normalise, 4, { RF_FN_SUBTRACT, 0, 1, 0, 0 }, { RF_FN_MULTIPLY, 5, 2, 0,
 #define LOOSE .rtol = 4e-6, .atol = 2e-6
 
 #define ONE(label, program, x, ...)                                                                                    \
-    { .name = label, .attr = &program, .n_in = 1, .in = { x }, __VA_ARGS__ }
+    {                                                                                                                  \
+        .name = label, .attr = &program, .n_in = 1, .in = { x }, __VA_ARGS__                                           \
+    }
 #define TWO(label, program, x, y, ...)                                                                                 \
-    { .name = label, .attr = &program, .n_in = 2, .in = { x, y }, __VA_ARGS__ }
+    {                                                                                                                  \
+        .name = label, .attr = &program, .n_in = 2, .in = { x, y }, __VA_ARGS__                                        \
+    }
 #define GRADIENT .check_gradient = true
 #define BENCHMARK .large = true, .benchmark = true
 
@@ -161,31 +183,76 @@ static const rf_op_case rf_elementwise_cases[] = {
     TWO("alternating_rank6", p_SUBTRACT, NORMAL(6, 2, 1, 3, 1, 2, 1), NORMAL(6, 1, 3, 1, 4, 1, 5), EXACT),
 
     /* programs */
-    { .name = "chain2_1021", .attr = &chain2, .n_in = 3, .in = { NORMAL(1, 1021), NORMAL(1, 1021), NORMAL(1, 1021) }, LOOSE },
-    { .name = "chain2_row", .attr = &chain2, .n_in = 3, .in = { NORMAL(2, 3, 4), NORMAL(1, 4), NORMAL(0, 0) }, LOOSE,
-      GRADIENT },
-    { .name = "chain2_gap", .attr = &chain2, .n_in = 3, .in = { NORMAL(3, 3, 1, 5), NORMAL(3, 1, 7, 1), NORMAL(3, 3, 7, 5) },
+    { .name = "chain2_1021",
+      .attr = &chain2,
+      .n_in = 3,
+      .in = { NORMAL(1, 1021), NORMAL(1, 1021), NORMAL(1, 1021) },
       LOOSE },
-    { .name = "chain2_1020", .attr = &chain2, .n_in = 3, .in = { NORMAL(1, 1020), NORMAL(1, 1020), NORMAL(1, 1020) }, LOOSE },
-    { .name = "chain4_1021", .attr = &chain4, .n_in = 3, .in = { NORMAL(1, 1021), NORMAL(1, 1021), NORMAL(1, 1021) }, LOOSE },
-    { .name = "chain4_row", .attr = &chain4, .n_in = 3, .in = { NORMAL(2, 3, 4), NORMAL(1, 4), NORMAL(0, 0) }, LOOSE,
+    { .name = "chain2_row",
+      .attr = &chain2,
+      .n_in = 3,
+      .in = { NORMAL(2, 3, 4), NORMAL(1, 4), NORMAL(0, 0) },
+      LOOSE,
       GRADIENT },
-    { .name = "chain8_515", .attr = &chain8, .n_in = 6,
-      .in = { NORMAL(1, 515), NORMAL(1, 515), NORMAL(1, 515), NORMAL(1, 515), NORMAL(1, 515), NORMAL(1, 515) }, LOOSE },
-    { .name = "chain8_516", .attr = &chain8, .n_in = 6,
-      .in = { NORMAL(1, 516), NORMAL(1, 516), NORMAL(1, 516), NORMAL(1, 516), NORMAL(1, 516), NORMAL(1, 516) }, LOOSE },
-    { .name = "chain8_mixed", .attr = &chain8, .n_in = 6,
-      .in = { NORMAL(2, 6, 16), NORMAL(1, 16), NORMAL(2, 6, 1), NORMAL(0, 0), NORMAL(1, 1), NORMAL(2, 6, 16) }, LOOSE, .large = true },
-    { .name = "chain8_gradient", .attr = &chain8, .n_in = 6,
-      .in = { NORMAL(2, 2, 3), NORMAL(1, 3), NORMAL(2, 2, 1), NORMAL(0, 0), NORMAL(1, 1), DISTINCT(2, 2, 3) }, LOOSE,
+    { .name = "chain2_gap",
+      .attr = &chain2,
+      .n_in = 3,
+      .in = { NORMAL(3, 3, 1, 5), NORMAL(3, 1, 7, 1), NORMAL(3, 3, 7, 5) },
+      LOOSE },
+    { .name = "chain2_1020",
+      .attr = &chain2,
+      .n_in = 3,
+      .in = { NORMAL(1, 1020), NORMAL(1, 1020), NORMAL(1, 1020) },
+      LOOSE },
+    { .name = "chain4_1021",
+      .attr = &chain4,
+      .n_in = 3,
+      .in = { NORMAL(1, 1021), NORMAL(1, 1021), NORMAL(1, 1021) },
+      LOOSE },
+    { .name = "chain4_row",
+      .attr = &chain4,
+      .n_in = 3,
+      .in = { NORMAL(2, 3, 4), NORMAL(1, 4), NORMAL(0, 0) },
+      LOOSE,
       GRADIENT },
-    { .name = "chain8_rank3", .attr = &chain8, .n_in = 6,
+    { .name = "chain8_515",
+      .attr = &chain8,
+      .n_in = 6,
+      .in = { NORMAL(1, 515), NORMAL(1, 515), NORMAL(1, 515), NORMAL(1, 515), NORMAL(1, 515), NORMAL(1, 515) },
+      LOOSE },
+    { .name = "chain8_516",
+      .attr = &chain8,
+      .n_in = 6,
+      .in = { NORMAL(1, 516), NORMAL(1, 516), NORMAL(1, 516), NORMAL(1, 516), NORMAL(1, 516), NORMAL(1, 516) },
+      LOOSE },
+    { .name = "chain8_mixed",
+      .attr = &chain8,
+      .n_in = 6,
+      .in = { NORMAL(2, 6, 16), NORMAL(1, 16), NORMAL(2, 6, 1), NORMAL(0, 0), NORMAL(1, 1), NORMAL(2, 6, 16) },
+      LOOSE,
+      .large = true },
+    { .name = "chain8_gradient",
+      .attr = &chain8,
+      .n_in = 6,
+      .in = { NORMAL(2, 2, 3), NORMAL(1, 3), NORMAL(2, 2, 1), NORMAL(0, 0), NORMAL(1, 1), DISTINCT(2, 2, 3) },
+      LOOSE,
+      GRADIENT },
+    { .name = "chain8_rank3",
+      .attr = &chain8,
+      .n_in = 6,
       .in = { NORMAL(3, 4, 5, 6), NORMAL(1, 6), NORMAL(3, 4, 1, 6), NORMAL(2, 5, 1), NORMAL(3, 4, 1, 1), NORMAL(0, 0) },
-      LOOSE, .large = true },
-    { .name = "normalise_64x32", .attr = &normalise, .n_in = 5,
-      .in = { NORMAL(2, 64, 32), NORMAL(1, 32), POSITIVE(1, 32), NORMAL(1, 32), NORMAL(1, 32) }, LOOSE },
-    { .name = "normalise_rows_7x12", .attr = &normalise, .n_in = 5,
-      .in = { NORMAL(2, 7, 12), NORMAL(2, 7, 1), POSITIVE(2, 7, 1), NORMAL(1, 12), NORMAL(1, 12) }, LOOSE },
+      LOOSE,
+      .large = true },
+    { .name = "normalise_64x32",
+      .attr = &normalise,
+      .n_in = 5,
+      .in = { NORMAL(2, 64, 32), NORMAL(1, 32), POSITIVE(1, 32), NORMAL(1, 32), NORMAL(1, 32) },
+      LOOSE },
+    { .name = "normalise_rows_7x12",
+      .attr = &normalise,
+      .n_in = 5,
+      .in = { NORMAL(2, 7, 12), NORMAL(2, 7, 1), POSITIVE(2, 7, 1), NORMAL(1, 12), NORMAL(1, 12) },
+      LOOSE },
 
     /* benchmarks */
     TWO("add_4M", p_ADD, NORMAL(1, 4194304), NORMAL(1, 4194304), EXACT, BENCHMARK),
@@ -195,8 +262,12 @@ static const rf_op_case rf_elementwise_cases[] = {
     TWO("gap_4M", p_MULTIPLY, NORMAL(3, 64, 1024, 64), NORMAL(3, 64, 1, 64), EXACT, BENCHMARK),
     ONE("relu_4M", p_RELU, NORMAL(1, 4194304), EXACT, BENCHMARK),
     ONE("gelu_4M", p_GELU_ERF, NORMAL(1, 4194304), .rtol = 1e-6, .atol = 1e-6, BENCHMARK),
-    { .name = "chain4_4M", .attr = &chain4, .n_in = 3, .in = { NORMAL(1, 4194304), NORMAL(1, 4194304), NORMAL(1, 4194304) },
-      LOOSE, BENCHMARK },
+    { .name = "chain4_4M",
+      .attr = &chain4,
+      .n_in = 3,
+      .in = { NORMAL(1, 4194304), NORMAL(1, 4194304), NORMAL(1, 4194304) },
+      LOOSE,
+      BENCHMARK },
 };
 
 #endif

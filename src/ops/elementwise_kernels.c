@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of the element-wise op. Two forms of one shader (shaders/pointwise/elementwise.comp): "wide" ones for inputs of the
- * output's size, single elements and x[(i / inner) % period] (bias rows, per-row factors), and "strided" for any broadcasting.
+ * Kernels of the element-wise op. Two forms of one shader (shaders/pointwise/elementwise.comp): "wide" ones for inputs
+ * of the output's size, single elements and x[(i / inner) % period] (bias rows, per-row factors), and "strided" for any
+ * broadcasting.
  */
 #include <stddef.h>
 #include <string.h>
@@ -13,11 +14,14 @@
 #include "rf_shaders.h"
 
 enum { MODE_UNUSED, MODE_FULL, MODE_ONE, MODE_WINDOW_VECTOR, MODE_WINDOW_SPLAT, MODE_WINDOW_ANY, MODE_SECOND = 8 };
-/* Some input has MODE_WINDOW_ANY with the first window (<< 1: with the second); it reads eights where the shader does fours. */
+/* Some input has MODE_WINDOW_ANY with the first window (<< 1: with the second); it reads eights where the shader does
+ * fours. */
 #define MODES_ANY (1u << 24)
 #define MODES_VECTOR_OF_8 (1u << 26)
 #define MODES_SPLAT_OF_8 (1u << 28)
-typedef struct window { uint64_t inner, period; } window;
+typedef struct window {
+    uint64_t inner, period;
+} window;
 typedef struct layout {
     uint32_t n_windows;
     window windows[2];
@@ -69,14 +73,15 @@ static uint32_t input_mode(const layout *l, uint32_t i, uint32_t vector)
     return w->inner % vector == 0 ? MODE_WINDOW_SPLAT : MODE_WINDOW_ANY;
 }
 
-/* The shaders for programs of at most `steps` steps and `inputs` inputs, smallest first: what a driver has to fold is what a
- * pipeline costs. */
+/* The shaders for programs of at most `steps` steps and `inputs` inputs, smallest first: what a driver has to fold is
+ * what a pipeline costs. */
 typedef struct variant {
     uint32_t steps, inputs;
     const rf_shader *u64x8, *vec4, *strided, *texel8, *texel16;
 } variant;
-#define VARIANT(n) &rf_shader_elementwise_##n##_w8, &rf_shader_elementwise_##n##_w4, &rf_shader_elementwise_##n##_strided, \
-                   &rf_shader_elementwise_##n##_texel8, &rf_shader_elementwise_##n##_texel16
+#define VARIANT(n)                                                                                                     \
+    &rf_shader_elementwise_##n##_w8, &rf_shader_elementwise_##n##_w4, &rf_shader_elementwise_##n##_strided,            \
+        &rf_shader_elementwise_##n##_texel8, &rf_shader_elementwise_##n##_texel16
 static const variant variants[] = {
     { 1, 2, VARIANT(1) },
     { 2, 3, VARIANT(2) },
@@ -109,7 +114,9 @@ static void push_steps(rf_dispatch *d, const variant *v, const rf_op_call *call,
 
 typedef struct wide_push {
     uint32_t n_vec, n_tail;
-    struct { uint32_t base, inner_magic, period, period_magic, shifts; } window[2];
+    struct {
+        uint32_t base, inner_magic, period, period_magic, shifts;
+    } window[2];
     float imm[RF_MAX_STEPS];
 } wide_push;
 
@@ -166,7 +173,8 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
     const variant *v = find_variant(call);
     layout l;
     if (!find_layout(call, caps, &l)) return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: kernel is not eligible");
-    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_pointwise_chunk(caps, sizeof(float));
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape),
+                   chunk = rf_pointwise_chunk(caps, sizeof(float));
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = count - start < chunk ? count - start : chunk;
         rf_dispatch *d = rf_kernel_plan_add(plan, form_shader(v, f, caps));
@@ -231,7 +239,8 @@ static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, cons
     return true;
 }
 
-/* lavapipe reads texels with a third of the instructions that storage buffers take, and writes 64 bits with those of 32. */
+/* lavapipe reads texels with a third of the instructions that storage buffers take, and writes 64 bits with those
+ * of 32. */
 static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
 {
     layout l;
@@ -253,7 +262,8 @@ typedef struct strided_push {
 
 /* The range of an input's elements that the output elements [start, start + n) read: all, unless its leading dimension
  * is the output's; then what the rows of that dimension cover. */
-static void input_range(const rf_collapsed *c, uint32_t present, uint64_t start, uint64_t n, uint64_t *first, uint64_t *end)
+static void input_range(const rf_collapsed *c, uint32_t present, uint64_t start, uint64_t n, uint64_t *first,
+                        uint64_t *end)
 {
     uint64_t row = 1, own_row = 1;
     for (uint32_t d = 1; d < c->rank; d++) {
@@ -274,7 +284,8 @@ static uint64_t strided_chunk(const rf_op_call *call, const rf_device_caps *caps
 {
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), least = rf_pointwise_chunk(caps, 1 << 22);
     if (count >= 1ull << 31) return 0; /* the shader divides indices by multiplication */
-    for (uint64_t chunk = rf_pointwise_chunk(caps, sizeof(float)); chunk >= least; chunk = rf_align_up(chunk / 2, least)) {
+    for (uint64_t chunk = rf_pointwise_chunk(caps, sizeof(float)); chunk >= least;
+         chunk = rf_align_up(chunk / 2, least)) {
         bool fits = true;
         for (uint64_t start = 0; start < count && fits; start += chunk)
             for (uint32_t i = 0; i < call->n_in && fits; i++) {

@@ -6,8 +6,14 @@
 
 #include "../../shaders/include/scalar_fns.h"
 
-static double rf_normal_cdf(double a) { return 0.5 * erfc(-a * 0.70710678118654752440); }
-static double rf_normal_pdf(double a) { return 0.39894228040143267794 * exp(-0.5 * a * a); }
+static double rf_normal_cdf(double a)
+{
+    return 0.5 * erfc(-a * 0.70710678118654752440);
+}
+static double rf_normal_pdf(double a)
+{
+    return 0.39894228040143267794 * exp(-0.5 * a * a);
+}
 static double rf_gelu_gate(double a)
 {
     return 1 / (1 + exp(-2 * 0.79788456080286535588 * (a + 0.044715 * a * a * a)));
@@ -34,15 +40,46 @@ RF_SCALAR_FNS(FN)
 #define Y RF_REG_Y
 #define R(i) (RF_REG_STEP + (i))
 #define OWN_IMM NAN
-#define OP1(fn, a) { RF_FN_##fn, a, 0, 0, 0 }
-#define OPI(fn, a, imm) { RF_FN_##fn, a, 0, 0, imm }
-#define OP2(fn, a, b) { RF_FN_##fn, a, b, 0, 0 }
-#define ZERO { RF_DERIVATIVE_ZERO, 0, { { 0 } } }
-#define SAME { RF_DERIVATIVE_PROGRAM, 0, { { 0 } } }
-#define PROGRAM(n, ...) { RF_DERIVATIVE_PROGRAM, n, { __VA_ARGS__ } }
+#define OP1(fn, a)                                                                                                     \
+    {                                                                                                                  \
+        RF_FN_##fn, a, 0, 0, 0                                                                                         \
+    }
+#define OPI(fn, a, imm)                                                                                                \
+    {                                                                                                                  \
+        RF_FN_##fn, a, 0, 0, imm                                                                                       \
+    }
+#define OP2(fn, a, b)                                                                                                  \
+    {                                                                                                                  \
+        RF_FN_##fn, a, b, 0, 0                                                                                         \
+    }
+#define ZERO                                                                                                           \
+    {                                                                                                                  \
+        RF_DERIVATIVE_ZERO, 0,                                                                                         \
+        {                                                                                                              \
+            {                                                                                                          \
+                0                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+#define SAME                                                                                                           \
+    {                                                                                                                  \
+        RF_DERIVATIVE_PROGRAM, 0,                                                                                      \
+        {                                                                                                              \
+            {                                                                                                          \
+                0                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+#define PROGRAM(n, ...)                                                                                                \
+    {                                                                                                                  \
+        RF_DERIVATIVE_PROGRAM, n,                                                                                      \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
 
-/* Derivatives where a function has a kink are TensorFlow's: 0 for relu and abs at 0, the first operand's for equal operands of
- * maximum and minimum, and 0 for log(a) in pow where a <= 0. */
+/* Derivatives where a function has a kink are TensorFlow's: 0 for relu and abs at 0, the first operand's for equal
+ * operands of maximum and minimum, and 0 for log(a) in pow where a <= 0. */
 static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
     [RF_FN_COPY] = { SAME },
     [RF_FN_NEGATIVE] = { PROGRAM(1, OP1(NEGATIVE, DY)) },

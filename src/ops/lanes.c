@@ -5,7 +5,8 @@
 #include "rf_shaders.h"
 
 typedef struct gather_push {
-    int32_t total, row_tiles, column_tiles, rows, columns, channels, taps, h, w, pixels, width, steps, dilation, padding;
+    int32_t total, row_tiles, column_tiles, rows, columns, channels, taps, h, w, pixels, width, steps, dilation,
+        padding;
     int32_t a_pixel, b_base, b_tap, b_row, b_last, c_row, z_dim_1, z_dim_2, a_z[3], b_z[3], c_z, bias_z, split, c_split;
 } gather_push;
 _Static_assert(sizeof(gather_push) <= RF_MAX_PUSH, "push constants of lanes_gather.comp");
@@ -17,7 +18,10 @@ typedef struct grad_push {
 } grad_push;
 _Static_assert(sizeof(grad_push) <= RF_MAX_PUSH, "push constants of lanes_grad.comp");
 
-static int32_t pair(int64_t y, int64_t x) { return (int32_t)((uint32_t)(y & 0xffff) | (uint32_t)(x & 0xffff) << 16); }
+static int32_t pair(int64_t y, int64_t x)
+{
+    return (int32_t)((uint32_t)(y & 0xffff) | (uint32_t)(x & 0xffff) << 16);
+}
 
 /* ---- operands ---- */
 
@@ -28,7 +32,8 @@ rf_lanes_operand rf_lanes_input(const rf_op_call *call, uint32_t index)
 
 rf_lanes_operand rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes)
 {
-    const rf_lanes_operand o = { RF_BIND_WORKSPACE, 0, rf_align_up(p->plan->workspace, p->caps->buffer_alignment), bytes };
+    const rf_lanes_operand o = { RF_BIND_WORKSPACE, 0, rf_align_up(p->plan->workspace, p->caps->buffer_alignment),
+                                 bytes };
     p->plan->workspace = o.offset + bytes;
     return o;
 }
@@ -89,16 +94,18 @@ rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t p
                            uint64_t extra, int64_t columns, uint32_t activation, bool bias)
 {
     const uint64_t total = rf_div_up(count, 4);
-    const int32_t push[] = { (int32_t)total, (int32_t)count, (int32_t)columns, (int32_t)parts, (int32_t)(stride / 4),
-                             (int32_t)(count - extra) };
+    const int32_t push[] = { (int32_t)total, (int32_t)count,        (int32_t)columns,
+                             (int32_t)parts, (int32_t)(stride / 4), (int32_t)(count - extra) };
     rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_linear_sum);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_linear_local_size(p->caps));
     rf_dispatch_spec(d, activation);
     rf_dispatch_spec(d, bias);
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
-    if (bias) rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
-    else rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
+    if (bias)
+        rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
+    else
+        rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
     rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
     rf_dispatch_bind(d, RF_BIND_OUTPUT, extra ? 1 : 0, RF_VIEW_STORAGE, true);
     rf_dispatch_push(d, push, sizeof(push));
@@ -117,7 +124,8 @@ static rf_dispatch *add_product(rf_lanes_plan *p, const rf_shader *shader, uint3
 }
 
 /* Part of the taps along one axis that fall on a pixel of a, over all output pixels. */
-static double useful_taps(int64_t out, int64_t taps, int64_t step, int64_t dilation, int64_t pad, int64_t up, int64_t in)
+static double useful_taps(int64_t out, int64_t taps, int64_t step, int64_t dilation, int64_t pad, int64_t up,
+                          int64_t in)
 {
     int64_t useful = 0;
     for (int64_t o = 0; o < out; o++)
@@ -128,8 +136,8 @@ static double useful_taps(int64_t out, int64_t taps, int64_t step, int64_t dilat
     return (double)useful / (double)(out * taps);
 }
 
-/* Rows in the order of pixels let a tile skip taps that are padding for all of it: worth the scattered loads where there
- * are many, and a tile has the same pixel of as many images as it has rows, or nearly. */
+/* Rows in the order of pixels let a tile skip taps that are padding for all of it: worth the scattered loads where
+ * there are many, and a tile has the same pixel of as many images as it has rows, or nearly. */
 static bool images_first(const rf_lanes_set *set, const rf_lanes_gather *g, const rf_lanes_tile *tile)
 {
     const int64_t images = g->rows / (g->oh * g->ow);
@@ -138,14 +146,16 @@ static bool images_first(const rf_lanes_set *set, const rf_lanes_gather *g, cons
     if (g->b_transposed && g->oh * g->ow * g->kh * g->kw == 1) return true;
     if (g->scalar || g->kh * g->kw == 1 || images * 4 < tile->rows * 3) return false;
     return useful_taps(g->oh, g->kh, g->sy, g->dy, g->pt, g->upy, g->h) *
-               useful_taps(g->ow, g->kw, g->sx, g->dx, g->pl, g->upx, g->w) < 0.85;
+               useful_taps(g->ow, g->kw, g->sx, g->dx, g->pl, g->upx, g->w) <
+           0.85;
 }
 
 rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lanes_operand a, rf_lanes_operand b)
 {
     const rf_lanes_set *set = p->set;
-    const rf_lanes_tile *tile = g->scalar ? &set->gather_scalar
-                              : rf_lanes_choose(set, g->b_transposed ? set->gather_transposed : set->gather, g->rows, g->columns);
+    const rf_lanes_tile *tile =
+        g->scalar ? &set->gather_scalar
+                  : rf_lanes_choose(set, g->b_transposed ? set->gather_transposed : set->gather, g->rows, g->columns);
     const int64_t row_tiles = (int64_t)rf_div_up((uint64_t)g->rows, tile->rows);
     const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->groups * 4 * set->lanes);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
@@ -161,21 +171,43 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
     rf_dispatch_spec(d, g->columns % 4 == 0 && g->c_row % 4 == 0 && g->z.c % 4 == 0);
     rf_dispatch_spec(d, images_first(set, g, tile));
     const uint64_t total = tiles * (uint64_t)parts;
-    const gather_push push = {
-        (int32_t)total, (int32_t)row_tiles, (int32_t)column_tiles, (int32_t)g->rows, (int32_t)g->columns,
-        (int32_t)g->channels, pair(g->kh, g->kw), (int32_t)g->h, (int32_t)g->w, (int32_t)(g->oh * g->ow), (int32_t)g->ow,
-        (int32_t)((uint32_t)g->sy | (uint32_t)g->sx << 8 | (uint32_t)g->upy << 16 | (uint32_t)g->upx << 24),
-        pair(g->dy, g->dx), pair(g->pt, g->pl), (int32_t)g->a_pixel, (int32_t)g->b_base, (int32_t)g->b_tap,
-        (int32_t)g->b_row, (int32_t)g->b_last, (int32_t)g->c_row, (int32_t)g->z.dim_1, (int32_t)g->z.dim_2,
-        { (int32_t)g->z.a[0], (int32_t)g->z.a[1], (int32_t)g->z.a[2] },
-        { (int32_t)g->z.b[0], (int32_t)g->z.b[1], (int32_t)g->z.b[2] }, (int32_t)g->z.c, (int32_t)g->z.bias,
-        (int32_t)split, (int32_t)stride };
+    const gather_push push = { (int32_t)total,
+                               (int32_t)row_tiles,
+                               (int32_t)column_tiles,
+                               (int32_t)g->rows,
+                               (int32_t)g->columns,
+                               (int32_t)g->channels,
+                               pair(g->kh, g->kw),
+                               (int32_t)g->h,
+                               (int32_t)g->w,
+                               (int32_t)(g->oh * g->ow),
+                               (int32_t)g->ow,
+                               (int32_t)((uint32_t)g->sy | (uint32_t)g->sx << 8 | (uint32_t)g->upy << 16 |
+                                         (uint32_t)g->upx << 24),
+                               pair(g->dy, g->dx),
+                               pair(g->pt, g->pl),
+                               (int32_t)g->a_pixel,
+                               (int32_t)g->b_base,
+                               (int32_t)g->b_tap,
+                               (int32_t)g->b_row,
+                               (int32_t)g->b_last,
+                               (int32_t)g->c_row,
+                               (int32_t)g->z.dim_1,
+                               (int32_t)g->z.dim_2,
+                               { (int32_t)g->z.a[0], (int32_t)g->z.a[1], (int32_t)g->z.a[2] },
+                               { (int32_t)g->z.b[0], (int32_t)g->z.b[1], (int32_t)g->z.b[2] },
+                               (int32_t)g->z.c,
+                               (int32_t)g->z.bias,
+                               (int32_t)split,
+                               (int32_t)stride };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_linear_grid(d, p->caps, total);
     rf_lanes_bind(d, a, view_of(set, g->scalar), false);
     rf_lanes_bind(d, b, view_of(set, false), false);
-    if (g->bias) rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
-    else rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
+    if (g->bias)
+        rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
+    else
+        rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
     if (parts == 1) {
         rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
         rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
@@ -207,20 +239,44 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
     rf_dispatch *d = add_product(p, tile->shader, parts > 1 ? 0 : g->activation, parts == 1 && g->bias);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint64_t total = tiles * (uint64_t)parts;
-    const grad_push push = {
-        (int32_t)total, (int32_t)row_tiles, (int32_t)column_tiles, (int32_t)parts, pair(g->kh, g->kw), (int32_t)g->loads,
-        (int32_t)g->channels, (int32_t)g->columns, (int32_t)g->h, (int32_t)g->w, (int32_t)g->oh, (int32_t)g->ow,
-        (int32_t)pixels, pair(g->sy, g->sx), pair(g->dy, g->dx), pair(g->pt, g->pl), (int32_t)g->a_pixel,
-        (int32_t)g->b_pixel, (int32_t)g->c_row, (int32_t)split, (int32_t)g->z.dim_1, (int32_t)g->z.dim_2,
-        { (int32_t)g->z.a[0], (int32_t)g->z.a[1], (int32_t)g->z.a[2] },
-        { (int32_t)g->z.b[0], (int32_t)g->z.b[1], (int32_t)g->z.b[2] }, (int32_t)g->z.c, (int32_t)g->z.bias,
-        (int32_t)stride, !g->bias_gradient ? -1 : parts > 1 ? (int32_t)main_count : 0 };
+    const grad_push push = { (int32_t)total,
+                             (int32_t)row_tiles,
+                             (int32_t)column_tiles,
+                             (int32_t)parts,
+                             pair(g->kh, g->kw),
+                             (int32_t)g->loads,
+                             (int32_t)g->channels,
+                             (int32_t)g->columns,
+                             (int32_t)g->h,
+                             (int32_t)g->w,
+                             (int32_t)g->oh,
+                             (int32_t)g->ow,
+                             (int32_t)pixels,
+                             pair(g->sy, g->sx),
+                             pair(g->dy, g->dx),
+                             pair(g->pt, g->pl),
+                             (int32_t)g->a_pixel,
+                             (int32_t)g->b_pixel,
+                             (int32_t)g->c_row,
+                             (int32_t)split,
+                             (int32_t)g->z.dim_1,
+                             (int32_t)g->z.dim_2,
+                             { (int32_t)g->z.a[0], (int32_t)g->z.a[1], (int32_t)g->z.a[2] },
+                             { (int32_t)g->z.b[0], (int32_t)g->z.b[1], (int32_t)g->z.b[2] },
+                             (int32_t)g->z.c,
+                             (int32_t)g->z.bias,
+                             (int32_t)stride,
+                             !g->bias_gradient ? -1
+                             : parts > 1       ? (int32_t)main_count
+                                               : 0 };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_linear_grid(d, p->caps, total);
     rf_lanes_bind(d, a, view_of(set, g->scalar), false);
     rf_lanes_bind(d, b, view_of(set, false), false);
-    if (g->bias) rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
-    else rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
+    if (g->bias)
+        rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
+    else
+        rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
     if (parts == 1) {
         rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
         rf_dispatch_bind(d, RF_BIND_OUTPUT, g->bias_gradient ? 1 : 0, RF_VIEW_STORAGE, true);
@@ -237,11 +293,12 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
 const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows,
                                      int64_t columns)
 {
-    /* Time for the same number of products: larger tiles make better use of what they load. Where a transposed gather may
-     * as well be tall it is, so that data gradients of wide and of narrow layers share one pipeline: it takes lavapipe most
-     * of a second to compile. */
-    const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1, [RF_LANES_NARROW] = 1.25,
-                                               [RF_LANES_TALL] = tiles == set->gather_transposed ? 0.99 : 1.02 };
+    /* Time for the same number of products: larger tiles make better use of what they load. Where a transposed gather
+     * may as well be tall it is, so that data gradients of wide and of narrow layers share one pipeline: it takes
+     * lavapipe most of a second to compile. */
+    const double slowness[RF_LANES_SHAPES] = {
+        [RF_LANES_WIDE] = 1, [RF_LANES_NARROW] = 1.25, [RF_LANES_TALL] = tiles == set->gather_transposed ? 0.99 : 1.02
+    };
     const rf_lanes_tile *best = NULL;
     double least = 0;
     for (int i = 0; i < RF_LANES_SHAPES; i++) {
@@ -286,7 +343,8 @@ bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_d
         if (call->op->shape_only >> i & 1) continue;
         const uint64_t bytes = rf_tensor_bytes(&call->in[i]) * growth(call, i);
         if (bytes > caps->max_storage_range) return false;
-        if (set->texel && bytes / 4 > caps->max_texel_elements) return false; /* a texel of the scalar kernels is a float */
+        if (set->texel && bytes / 4 > caps->max_texel_elements)
+            return false; /* a texel of the scalar kernels is a float */
     }
     for (uint32_t i = 0; i < call->n_out; i++)
         if (rf_tensor_bytes(&call->out[i]) > caps->max_storage_range) return false;
@@ -301,8 +359,14 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
     return caps->is_cpu ? rf_linear_score(seconds) : 1e-6 * rf_linear_score(seconds);
 }
 
-#define TILE(name, height, width) { &rf_shader_##name, height, width }
-#define NONE { NULL, 0, 0 }
+#define TILE(name, height, width)                                                                                      \
+    {                                                                                                                  \
+        &rf_shader_##name, height, width                                                                               \
+    }
+#define NONE                                                                                                           \
+    {                                                                                                                  \
+        NULL, 0, 0                                                                                                     \
+    }
 #define SHADERS(set, height, tall, transposed_tall)                                                                    \
     .gather = { TILE(set##_gather_2, height, 2), TILE(set##_gather_1, height, 1), tall },                              \
     .gather_transposed = { TILE(set##_gather_t_2, height, 2), TILE(set##_gather_t_1, height, 1), transposed_tall },    \
@@ -310,23 +374,37 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
     .gather_scalar = TILE(set##_gather_s, height, 1), .grad_scalar = TILE(set##_grad_s, 16, 1)
 
 const rf_lanes_set rf_lanes8_texel = {
-    .lanes = 8, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE,
+    .lanes = 8,
+    .texel = true,
+    .shuffle = true,
+    .favourite = RF_DRIVER_LAVAPIPE,
     SHADERS(lanes8_texel, 32, TILE(lanes8_texel_gather_tall, 64, 1), TILE(lanes8_texel_gather_t_tall, 64, 1)),
 };
 const rf_lanes_set rf_lanes8_storage = {
-    .lanes = 8, .favourite = RF_DRIVER_OTHER, SHADERS(lanes8_storage, 32, NONE, NONE),
+    .lanes = 8,
+    .favourite = RF_DRIVER_OTHER,
+    SHADERS(lanes8_storage, 32, NONE, NONE),
 };
 const rf_lanes_set rf_lanes4_storage = {
-    .lanes = 4, .favourite = RF_DRIVER_OTHER, SHADERS(lanes4_storage, 16, NONE, NONE),
+    .lanes = 4,
+    .favourite = RF_DRIVER_OTHER,
+    SHADERS(lanes4_storage, 16, NONE, NONE),
 };
 const rf_lanes_set rf_lanes4_quad = {
-    .lanes = 4, .quad = true, .favourite = RF_DRIVER_SWIFTSHADER,
+    .lanes = 4,
+    .quad = true,
+    .favourite = RF_DRIVER_SWIFTSHADER,
     .gather = { TILE(lanes4_quad_gather_2, 32, 2), TILE(lanes4_quad_gather_1, 32, 1) },
     .grad = { TILE(lanes4_quad_grad_2, 32, 2), TILE(lanes4_quad_grad_1, 32, 1) },
     /* Of these, quad kernels take SwiftShader five to seven seconds each to compile. */
     .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 2), TILE(lanes4_storage_gather_t_1, 16, 1) },
-    .gather_scalar = TILE(lanes4_quad_gather_s, 16, 2), .grad_scalar = TILE(lanes4_quad_grad_s, 12, 2),
+    .gather_scalar = TILE(lanes4_quad_gather_s, 16, 2),
+    .grad_scalar = TILE(lanes4_quad_grad_s, 12, 2),
 };
 const rf_lanes_set rf_lanes16_texel = {
-    .lanes = 16, .texel = true, .shuffle = true, .favourite = RF_DRIVER_LAVAPIPE, SHADERS(lanes16_texel, 64, NONE, NONE),
+    .lanes = 16,
+    .texel = true,
+    .shuffle = true,
+    .favourite = RF_DRIVER_LAVAPIPE,
+    SHADERS(lanes16_texel, 64, NONE, NONE),
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The matrix kernels for drivers that run a subgroup as the lanes of a SIMD register (shaders/linear/lanes_*.comp): two forms
- * of product that matmul and the convolutions are brought to, and the plans that run them.
+ * The matrix kernels for drivers that run a subgroup as the lanes of a SIMD register (shaders/linear/lanes_*.comp): two
+ * forms of product that matmul and the convolutions are brought to, and the plans that run them.
  */
 #ifndef RF_OPS_LANES_H
 #define RF_OPS_LANES_H
@@ -20,7 +20,7 @@ enum { RF_LANES_WIDE, RF_LANES_NARROW, RF_LANES_TALL /* not in every set */, RF_
 typedef struct rf_lanes_set {
     uint32_t lanes;
     bool texel, shuffle, quad; /* what they need; without shuffle, broadcasts */
-    rf_driver favourite;  /* where it was measured to be the fastest */
+    rf_driver favourite;       /* where it was measured to be the fastest */
     rf_lanes_tile gather[RF_LANES_SHAPES], gather_transposed[RF_LANES_SHAPES], grad[RF_LANES_SHAPES];
     rf_lanes_tile gather_scalar, grad_scalar;
 } rf_lanes_set;
@@ -49,20 +49,23 @@ rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_lanes_operand *io, int64_t rows
 
 rf_lanes_operand rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes);
 void rf_lanes_bind(rf_dispatch *d, rf_lanes_operand o, rf_bind_view view, bool write);
-/* Appends the dispatch that adds `parts` lists of `count` partial sums, `stride` elements apart, into output 0, the last
- * `extra` of them into output 1, and finishes with bias (input 2) and activation. */
+/* Appends the dispatch that adds `parts` lists of `count` partial sums, `stride` elements apart, into output 0, the
+ * last `extra` of them into output 1, and finishes with bias (input 2) and activation. */
 rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t parts, uint64_t stride, uint64_t count,
                            uint64_t extra, int64_t columns, uint32_t activation, bool bias);
 /* Parts that a long sum is cut into so that there is enough to do side by side, and no more than `longest` in one. */
 int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest, uint64_t longest);
 
-static inline int64_t rf_lanes_fours(int64_t elements) { return (elements + 3) / 4; }
+static inline int64_t rf_lanes_fours(int64_t elements)
+{
+    return (elements + 3) / 4;
+}
 
 /* Strides over up to three batch dimensions (the inner two sizes; the outermost follows from `batch`). */
 typedef struct rf_lanes_batch {
     int64_t count, dim_1, dim_2;
-    int64_t a[3], b[3];  /* loads of a, fours of b */
-    int64_t c, bias;     /* elements per item */
+    int64_t a[3], b[3]; /* loads of a, fours of b */
+    int64_t c, bias;    /* elements per item */
 } rf_lanes_batch;
 
 /* Sizes of pixels in a are in loads, of b in fours, of c in elements: the push constants of lanes_gather.comp. */
@@ -73,7 +76,7 @@ typedef struct rf_lanes_gather {
     bool b_transposed, scalar;
     rf_lanes_batch z;
     uint32_t activation;
-    bool bias;               /* input 2 of the call */
+    bool bias; /* input 2 of the call */
 } rf_lanes_gather;
 rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lanes_operand a, rf_lanes_operand b);
 
@@ -97,8 +100,8 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
 /* Tile that does best on a product of this size. */
 const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows,
                                      int64_t columns);
-/* The same for lanes_grad.comp. Where the product is too small for the tile to matter it is the wide one, which the larger
- * products of a program use too: compiling another pipeline takes as long as thousands of such products. */
+/* The same for lanes_grad.comp. Where the product is too small for the tile to matter it is the wide one, which the
+ * larger products of a program use too: compiling another pipeline takes as long as thousands of such products. */
 const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows, int64_t columns, int64_t summands);
 
 /* Defines the kernel rf_<op>_<set><suffix>, whose functions take the set as well. */

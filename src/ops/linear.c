@@ -6,7 +6,10 @@
 
 /* ---- epilogue ---- */
 
-bool rf_linear_activation_known(uint32_t activation) { return activation <= RF_ACTIVATION_GELU; }
+bool rf_linear_activation_known(uint32_t activation)
+{
+    return activation <= RF_ACTIVATION_GELU;
+}
 
 double rf_linear_activate(uint32_t activation, double x)
 {
@@ -84,8 +87,8 @@ static bool axis_make(const rf_conv2d_attr *attr, int axis, int64_t size, int64_
 static rf_result check_attr(const char *op, const rf_conv2d_attr *a)
 {
     if (a->stride[0] < 1 || a->stride[1] < 1 || a->dilation[0] < 1 || a->dilation[1] < 1 || a->groups < 1)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: stride %dx%d, dilation %dx%d, groups %d; all must be at least 1", op,
-                       a->stride[0], a->stride[1], a->dilation[0], a->dilation[1], a->groups);
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: stride %dx%d, dilation %dx%d, groups %d; all must be at least 1",
+                       op, a->stride[0], a->stride[1], a->dilation[0], a->dilation[1], a->groups);
     if (a->padding < RF_PADDING_VALID || a->padding > RF_PADDING_EXPLICIT)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: unknown padding %d", op, a->padding);
     for (int i = 0; i < 4; i++)
@@ -114,21 +117,34 @@ rf_result rf_conv_geometry_make(const char *op, const rf_conv2d_attr *a, const r
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                        "%s: image %s must be [n,h,w,cin] and kernel %s must be [kh,kw,cin/groups,cout]", op, xs, ks);
     const int64_t *xd = x->shape.dim, *kd = kernel->shape.dim;
-    rf_conv_geometry g = { .n = xd[0], .h = xd[1], .w = xd[2], .cin = xd[3], .kh = kd[0], .kw = kd[1], .cig = kd[2],
-                           .cout = kd[3], .groups = a->groups, .sy = a->stride[0], .sx = a->stride[1],
-                           .dy = a->dilation[0], .dx = a->dilation[1] };
+    rf_conv_geometry g = { .n = xd[0],
+                           .h = xd[1],
+                           .w = xd[2],
+                           .cin = xd[3],
+                           .kh = kd[0],
+                           .kw = kd[1],
+                           .cig = kd[2],
+                           .cout = kd[3],
+                           .groups = a->groups,
+                           .sy = a->stride[0],
+                           .sx = a->stride[1],
+                           .dy = a->dilation[0],
+                           .dx = a->dilation[1] };
     for (int i = 0; i < 4; i++)
         if (xd[i] < 1 || kd[i] < 1 || xd[i] > INT32_MAX || kd[i] > INT32_MAX)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: image %s or kernel %s has an empty or oversized dimension", op,
-                           xs, ks);
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: image %s or kernel %s has an empty or oversized dimension",
+                           op, xs, ks);
     if (g.cig * g.groups != g.cin || g.cout % g.groups != 0)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "%s: image %s, kernel %s and %d groups do not fit: the kernel's third dimension must be %lld / groups, "
-                       "its fourth a multiple of groups", op, xs, ks, a->groups, (long long)g.cin);
+        return RF_FAIL(
+            RF_ERROR_INVALID_ARGUMENT,
+            "%s: image %s, kernel %s and %d groups do not fit: the kernel's third dimension must be %lld / groups, "
+            "its fourth a multiple of groups",
+            op, xs, ks, a->groups, (long long)g.cin);
     g.cog = g.cout / g.groups;
     if (!axis_make(a, 0, g.h, g.kh, &g.oh, &g.pt) || !axis_make(a, 1, g.w, g.kw, &g.ow, &g.pl))
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: kernel %s with dilation %dx%d is larger than the padded image %s", op,
-                       ks, a->dilation[0], a->dilation[1], xs);
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "%s: kernel %s with dilation %dx%d is larger than the padded image %s", op, ks, a->dilation[0],
+                       a->dilation[1], xs);
     *out = g;
     return RF_OK;
 }
@@ -139,9 +155,20 @@ rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call)
     const rf_tensor_desc *x = &call->in[data ? 2 : 0], *kernel = &call->in[filter ? 2 : 1];
     const rf_conv2d_attr *a = call->attr;
     const int64_t *xd = x->shape.dim, *kd = kernel->shape.dim;
-    rf_conv_geometry g = { .n = xd[0], .h = xd[1], .w = xd[2], .cin = xd[3], .kh = kd[0], .kw = kd[1], .cig = kd[2],
-                           .cout = kd[3], .groups = a->groups, .cog = kd[3] / a->groups, .sy = a->stride[0],
-                           .sx = a->stride[1], .dy = a->dilation[0], .dx = a->dilation[1] };
+    rf_conv_geometry g = { .n = xd[0],
+                           .h = xd[1],
+                           .w = xd[2],
+                           .cin = xd[3],
+                           .kh = kd[0],
+                           .kw = kd[1],
+                           .cig = kd[2],
+                           .cout = kd[3],
+                           .groups = a->groups,
+                           .cog = kd[3] / a->groups,
+                           .sy = a->stride[0],
+                           .sx = a->stride[1],
+                           .dy = a->dilation[0],
+                           .dx = a->dilation[1] };
     axis_make(a, 0, g.h, g.kh, &g.oh, &g.pt);
     axis_make(a, 1, g.w, g.kw, &g.ow, &g.pl);
     return g;
@@ -189,7 +216,8 @@ uint32_t rf_linear_local_size(const rf_device_caps *caps)
 
 double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps)
 {
-    return rf_linear_score(caps->is_cpu ? call->op->cost(call).flops / 1e9 + 30e-6 : call->op->cost(call).flops / 1e11 + 5e-6);
+    return rf_linear_score(caps->is_cpu ? call->op->cost(call).flops / 1e9 + 30e-6
+                                        : call->op->cost(call).flops / 1e11 + 5e-6);
 }
 
 rf_linear_span rf_linear_part(const rf_device_caps *caps, uint64_t first, uint64_t count)

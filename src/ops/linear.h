@@ -11,7 +11,8 @@ bool rf_linear_activation_known(uint32_t activation); /* LINEAR .. GELU: what th
 double rf_linear_activate(uint32_t activation, double x);
 
 /* Does `consumer` add a bias to, or apply one known activation to, the output of `producer`? With `attr_activation` the
- * activation field inside the producer's (copied) attributes. Fills in *fused: the producer's op and inputs with more. */
+ * activation field inside the producer's (copied) attributes. Fills in *fused: the producer's op and inputs with more.
+ */
 bool rf_linear_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, size_t activation_offset,
                       rf_fused *fused);
 
@@ -30,7 +31,10 @@ rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call);
 rf_cost rf_conv_cost(const rf_op_call *call);
 
 /* ---- plans ---- */
-static inline uint64_t rf_linear_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t rf_linear_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Workgroups of local_size_x lanes, one dimension of work items spread over x and y: the shader's item number is
  * (y * grid.x + x) * local_size_x + lane. */
@@ -42,7 +46,10 @@ bool rf_linear_fits_storage(const rf_op_call *call, const rf_device_caps *caps);
 uint32_t rf_linear_local_size(const rf_device_caps *caps);
 
 /* Score of a kernel that would take this long: every kernel of this family scores that way, so that scores compare. */
-static inline double rf_linear_score(double seconds) { return 1e-3 / seconds; }
+static inline double rf_linear_score(double seconds)
+{
+    return 1e-3 / seconds;
+}
 /* The same for one-lane-per-element kernels: what drivers reach without reuse of what they load. */
 double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps);
 

@@ -17,7 +17,10 @@ static bool from_logits(const rf_op_call *call)
     return attr != NULL && attr->from_logits;
 }
 
-static bool is_dense(const rf_op *op) { return op == &rf_op_crossentropy || op == &rf_op_crossentropy_grad; }
+static bool is_dense(const rf_op *op)
+{
+    return op == &rf_op_crossentropy || op == &rf_op_crossentropy_grad;
+}
 
 /* ---- inference and emission ---- */
 
@@ -46,7 +49,8 @@ static rf_result loss_grad_infer(rf_op_call *call)
     return RF_OK;
 }
 
-static rf_result emit_loss(rf_graph *g, const rf_op *op, rf_value labels, rf_value predictions, bool logits, rf_value *out)
+static rf_result emit_loss(rf_graph *g, const rf_op *op, rf_value labels, rf_value predictions, bool logits,
+                           rf_value *out)
 {
     const rf_loss_attr attr = { logits };
     const rf_value in[2] = { labels, predictions };
@@ -118,12 +122,21 @@ static rf_result loss_gradient(rf_grad_context *ctx, const rf_op *grad)
     return rf_graph_add(ctx->graph, grad, ctx->attr, in, 3, &ctx->din[1]);
 }
 
-static rf_result sparse_gradient(rf_grad_context *ctx) { return loss_gradient(ctx, &rf_op_sparse_crossentropy_grad); }
-static rf_result dense_gradient(rf_grad_context *ctx) { return loss_gradient(ctx, &rf_op_crossentropy_grad); }
+static rf_result sparse_gradient(rf_grad_context *ctx)
+{
+    return loss_gradient(ctx, &rf_op_sparse_crossentropy_grad);
+}
+static rf_result dense_gradient(rf_grad_context *ctx)
+{
+    return loss_gradient(ctx, &rf_op_crossentropy_grad);
+}
 
 /* ---- references ---- */
 
-static double clip(double q) { return q < CLIP_LOW ? CLIP_LOW : q > CLIP_HIGH ? CLIP_HIGH : q; }
+static double clip(double q)
+{
+    return q < CLIP_LOW ? CLIP_LOW : q > CLIP_HIGH ? CLIP_HIGH : q;
+}
 
 /* Normalising terms of one row: logits: the maximum and the sum of exponentials; probabilities: 0 and the sum. */
 static void row_terms(const float *x, uint64_t columns, bool logits, double *shift, double *total)
@@ -186,7 +199,10 @@ static rf_result loss_grad_reference(const rf_op_call *call, void *const *in, vo
     return RF_OK;
 }
 
-static rf_cost loss_cost(const rf_op_call *call) { return rf_cost_of(call, 5.0 * (double)rf_desc_count(&call->in[1])); }
+static rf_cost loss_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 5.0 * (double)rf_desc_count(&call->in[1]));
+}
 
 /* ---- kernels ---- */
 
@@ -194,8 +210,11 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps)
 {
     const uint64_t row_bytes = rf_desc_columns(&call->in[1]) * sizeof(float);
     const bool dense = is_dense(call->op), grad = call->n_in == 3;
-    rf_row_job job = { .local = rf_local_size(caps, caps->is_cpu ? 16 : 64), .rows = rf_desc_rows(&call->in[1]),
-                       .threads_per_row = 1, .n_push = 2, .n_spec = 1 };
+    rf_row_job job = { .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
+                       .rows = rf_desc_rows(&call->in[1]),
+                       .threads_per_row = 1,
+                       .n_push = 2,
+                       .n_spec = 1 };
     if (dense)
         job.shader = grad ? &rf_shader_crossentropy_grad : &rf_shader_crossentropy;
     else
@@ -227,53 +246,118 @@ static const rf_kernel *const loss_kernels[] = { &loss_kernel };
 
 /* ---- cases ---- */
 
-#define LOGITS .attr = &(const rf_loss_attr){ 1 }
-#define CLASSES(low, high, ...) { .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high }
-#define X(sd, ...) { .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL, .b = sd }
-#define P(...) { .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_PROBABILITY }
+#define LOGITS                                                                                                         \
+    .attr = &(const rf_loss_attr)                                                                                      \
+    {                                                                                                                  \
+        1                                                                                                              \
+    }
+#define CLASSES(low, high, ...)                                                                                        \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high                             \
+    }
+#define X(sd, ...)                                                                                                     \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL, .b = sd                                          \
+    }
+#define P(...)                                                                                                         \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_PROBABILITY                                              \
+    }
 /* Values that sum to anything, some small enough to be clipped. */
-#define LOOSE(...) { .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = 0, .b = 4 }
+#define LOOSE(...)                                                                                                     \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = 0, .b = 4                                  \
+    }
 #define CLOSE .rtol = 2e-5, .atol = 2e-6
 
 static const rf_op_case sparse_cases[] = {
     { .name = "logits_1x1", LOGITS, .n_in = 2, .in = { CLASSES(0, 1, 1, 1), X(1, 2, 1, 1) }, CLOSE },
-    { .name = "logits_4x3", LOGITS, .n_in = 2, .in = { CLASSES(0, 3, 1, 4), X(1, 2, 4, 3) }, CLOSE,
+    { .name = "logits_4x3",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 3, 1, 4), X(1, 2, 4, 3) },
+      CLOSE,
       .check_gradient = true },
-    { .name = "logits_2x2x5", LOGITS, .n_in = 2, .in = { CLASSES(0, 5, 2, 2, 2), X(1, 3, 2, 2, 5) }, CLOSE,
+    { .name = "logits_2x2x5",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 5, 2, 2, 2), X(1, 3, 2, 2, 5) },
+      CLOSE,
       .check_gradient = true },
     { .name = "logits_257x31", LOGITS, .n_in = 2, .in = { CLASSES(0, 31, 1, 257), X(3, 2, 257, 31) }, CLOSE },
-    { .name = "large_logits_33x32", LOGITS, .n_in = 2, .in = { CLASSES(0, 32, 1, 33), X(300, 2, 33, 32) }, .rtol = 2e-5,
+    { .name = "large_logits_33x32",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 32, 1, 33), X(300, 2, 33, 32) },
+      .rtol = 2e-5,
       .atol = 1e-4 },
     { .name = "out_of_range_31x4", LOGITS, .n_in = 2, .in = { CLASSES(-3, 8, 1, 31), X(1, 2, 31, 4) }, CLOSE },
-    { .name = "probabilities_3x4", .n_in = 2, .in = { CLASSES(0, 4, 1, 3), P(2, 3, 4) }, CLOSE, .check_gradient = true },
+    { .name = "probabilities_3x4",
+      .n_in = 2,
+      .in = { CLASSES(0, 4, 1, 3), P(2, 3, 4) },
+      CLOSE,
+      .check_gradient = true },
     { .name = "probabilities_255x33", .n_in = 2, .in = { CLASSES(0, 33, 1, 255), P(2, 255, 33) }, CLOSE },
     { .name = "loose_65x10", .n_in = 2, .in = { CLASSES(-1, 11, 1, 65), LOOSE(2, 65, 10) }, CLOSE },
-    { .name = "logits_64x10", LOGITS, .n_in = 2, .in = { CLASSES(0, 10, 1, 64), X(1, 2, 64, 10) }, CLOSE,
+    { .name = "logits_64x10",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 10, 1, 64), X(1, 2, 64, 10) },
+      CLOSE,
       .benchmark = true },
-    { .name = "logits_1024x1009", LOGITS, .n_in = 2, .in = { CLASSES(0, 1009, 1, 1024), X(1, 2, 1024, 1009) }, CLOSE,
+    { .name = "logits_1024x1009",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 1009, 1, 1024), X(1, 2, 1024, 1009) },
+      CLOSE,
       .benchmark = true },
 };
 static const rf_op_case sparse_grad_cases[] = {
     { .name = "logits_1x1", LOGITS, .n_in = 3, .in = { CLASSES(0, 1, 1, 1), X(1, 2, 1, 1), X(1, 1, 1) }, CLOSE },
-    { .name = "logits_257x31", LOGITS, .n_in = 3, .in = { CLASSES(0, 31, 1, 257), X(3, 2, 257, 31), X(1, 1, 257) },
+    { .name = "logits_257x31",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(0, 31, 1, 257), X(3, 2, 257, 31), X(1, 1, 257) },
       CLOSE },
-    { .name = "large_logits_33x32", LOGITS, .n_in = 3, .in = { CLASSES(0, 32, 1, 33), X(300, 2, 33, 32), X(1, 1, 33) },
-      .rtol = 1e-4, .atol = 1e-5 },
-    { .name = "out_of_range_31x4", LOGITS, .n_in = 3, .in = { CLASSES(-3, 8, 1, 31), X(1, 2, 31, 4), X(1, 1, 31) },
+    { .name = "large_logits_33x32",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(0, 32, 1, 33), X(300, 2, 33, 32), X(1, 1, 33) },
+      .rtol = 1e-4,
+      .atol = 1e-5 },
+    { .name = "out_of_range_31x4",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(-3, 8, 1, 31), X(1, 2, 31, 4), X(1, 1, 31) },
       CLOSE },
-    { .name = "probabilities_2x3x33", .n_in = 3, .in = { CLASSES(0, 33, 2, 2, 3), P(3, 2, 3, 33), X(1, 2, 2, 3) },
-      .rtol = 5e-5, .atol = 1e-5 },
+    { .name = "probabilities_2x3x33",
+      .n_in = 3,
+      .in = { CLASSES(0, 33, 2, 2, 3), P(3, 2, 3, 33), X(1, 2, 2, 3) },
+      .rtol = 5e-5,
+      .atol = 1e-5 },
     { .name = "loose_65x10", .n_in = 3, .in = { CLASSES(-1, 11, 1, 65), LOOSE(2, 65, 10), X(1, 1, 65) }, CLOSE },
-    { .name = "logits_64x10", LOGITS, .n_in = 3, .in = { CLASSES(0, 10, 1, 64), X(1, 2, 64, 10), X(1, 1, 64) }, CLOSE,
+    { .name = "logits_64x10",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(0, 10, 1, 64), X(1, 2, 64, 10), X(1, 1, 64) },
+      CLOSE,
       .benchmark = true },
-    { .name = "logits_1024x1009", LOGITS, .n_in = 3,
-      .in = { CLASSES(0, 1009, 1, 1024), X(1, 2, 1024, 1009), X(1, 1, 1024) }, CLOSE, .benchmark = true },
+    { .name = "logits_1024x1009",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(0, 1009, 1, 1024), X(1, 2, 1024, 1009), X(1, 1, 1024) },
+      CLOSE,
+      .benchmark = true },
 };
 static const rf_op_case dense_cases[] = {
     { .name = "logits_1x1", LOGITS, .n_in = 2, .in = { P(2, 1, 1), X(1, 2, 1, 1) }, CLOSE },
     { .name = "logits_4x3", LOGITS, .n_in = 2, .in = { P(2, 4, 3), X(1, 2, 4, 3) }, CLOSE, .check_gradient = true },
     { .name = "logits_257x31", LOGITS, .n_in = 2, .in = { P(2, 257, 31), X(3, 2, 257, 31) }, CLOSE },
-    { .name = "large_logits_33x32", LOGITS, .n_in = 2, .in = { P(2, 33, 32), X(300, 2, 33, 32) }, .rtol = 2e-5,
+    { .name = "large_logits_33x32",
+      LOGITS,
+      .n_in = 2,
+      .in = { P(2, 33, 32), X(300, 2, 33, 32) },
+      .rtol = 2e-5,
       .atol = 1e-4 },
     { .name = "probabilities_3x4", .n_in = 2, .in = { P(2, 3, 4), P(2, 3, 4) }, CLOSE, .check_gradient = true },
     { .name = "probabilities_2x5x33", .n_in = 2, .in = { P(3, 2, 5, 33), P(3, 2, 5, 33) }, CLOSE },
@@ -283,13 +367,27 @@ static const rf_op_case dense_cases[] = {
 static const rf_op_case dense_grad_cases[] = {
     { .name = "logits_1x1", LOGITS, .n_in = 3, .in = { P(2, 1, 1), X(1, 2, 1, 1), X(1, 1, 1) }, CLOSE },
     { .name = "logits_257x31", LOGITS, .n_in = 3, .in = { P(2, 257, 31), X(3, 2, 257, 31), X(1, 1, 257) }, CLOSE },
-    { .name = "unnormalised_labels_31x5", LOGITS, .n_in = 3, .in = { LOOSE(2, 31, 5), X(1, 2, 31, 5), X(1, 1, 31) },
-      .rtol = 2e-5, .atol = 1e-5 },
-    { .name = "probabilities_2x5x33", .n_in = 3, .in = { P(3, 2, 5, 33), P(3, 2, 5, 33), X(1, 2, 2, 5) }, .rtol = 5e-5,
+    { .name = "unnormalised_labels_31x5",
+      LOGITS,
+      .n_in = 3,
+      .in = { LOOSE(2, 31, 5), X(1, 2, 31, 5), X(1, 1, 31) },
+      .rtol = 2e-5,
       .atol = 1e-5 },
-    { .name = "loose_65x10", .n_in = 3, .in = { LOOSE(2, 65, 10), LOOSE(2, 65, 10), X(1, 1, 65) }, .rtol = 2e-5,
+    { .name = "probabilities_2x5x33",
+      .n_in = 3,
+      .in = { P(3, 2, 5, 33), P(3, 2, 5, 33), X(1, 2, 2, 5) },
+      .rtol = 5e-5,
       .atol = 1e-5 },
-    { .name = "logits_64x10", LOGITS, .n_in = 3, .in = { P(2, 64, 10), X(1, 2, 64, 10), X(1, 1, 64) }, CLOSE,
+    { .name = "loose_65x10",
+      .n_in = 3,
+      .in = { LOOSE(2, 65, 10), LOOSE(2, 65, 10), X(1, 1, 65) },
+      .rtol = 2e-5,
+      .atol = 1e-5 },
+    { .name = "logits_64x10",
+      LOGITS,
+      .n_in = 3,
+      .in = { P(2, 64, 10), X(1, 2, 64, 10), X(1, 1, 64) },
+      CLOSE,
       .benchmark = true },
 };
 

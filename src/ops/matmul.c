@@ -11,8 +11,8 @@ static rf_result shape_error(const rf_op_call *call, const char *what)
     char a[96], b[96];
     rf_shape_format(call->in[0].shape, a, sizeof(a));
     rf_shape_format(call->in[1].shape, b, sizeof(b));
-    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "matmul: a %s%s and b %s%s: %s", a, attr->transpose_a ? " transposed" : "", b,
-                   attr->transpose_b ? " transposed" : "", what);
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "matmul: a %s%s and b %s%s: %s", a,
+                   attr->transpose_a ? " transposed" : "", b, attr->transpose_b ? " transposed" : "", what);
 }
 
 /* Dimension i of `shape` counted within `rank` batch dimensions aligned at their last. */
@@ -26,7 +26,8 @@ static rf_result infer(rf_op_call *call)
 {
     const rf_matmul_attr *attr = call->attr;
     const rf_shape *a = &call->in[0].shape, *b = &call->in[1].shape;
-    if (call->in[0].dtype != RF_F32 || call->in[1].dtype != RF_F32) return shape_error(call, "both must be f32; cast them");
+    if (call->in[0].dtype != RF_F32 || call->in[1].dtype != RF_F32)
+        return shape_error(call, "both must be f32; cast them");
     if (a->rank < 2 || b->rank < 2) return shape_error(call, "both need at least two dimensions");
     if (!rf_linear_activation_known(attr->activation))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "matmul: activation %u cannot be fused; apply it as an op of its own",
@@ -42,17 +43,20 @@ static rf_result infer(rf_op_call *call)
     out->rank = rank + 2;
     for (int32_t i = 0; i < rank; i++) {
         const int64_t x = batch_dim(a, rank, i), y = batch_dim(b, rank, i);
-        if (x < 1 || y < 1 || (x != y && x != 1 && y != 1)) return shape_error(call, "batch dimensions do not broadcast");
+        if (x < 1 || y < 1 || (x != y && x != 1 && y != 1))
+            return shape_error(call, "batch dimensions do not broadcast");
         out->dim[i] = x == 1 ? y : x;
     }
     out->dim[rank] = m;
     out->dim[rank + 1] = n;
     call->out[0].dtype = RF_F32;
     if (rf_shape_count(*out) < 0) return shape_error(call, "the product is too large");
-    if (call->n_in == 3 && (call->in[2].dtype != RF_F32 || !rf_shape_equal(call->in[2].shape, (rf_shape){ 1, { n } }))) {
+    if (call->n_in == 3 &&
+        (call->in[2].dtype != RF_F32 || !rf_shape_equal(call->in[2].shape, (rf_shape){ 1, { n } }))) {
         char bias[96];
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "matmul: bias %s %s must be f32 [%lld]", rf_dtype_name(call->in[2].dtype),
-                       rf_shape_format(call->in[2].shape, bias, sizeof(bias)), (long long)n);
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "matmul: bias %s %s must be f32 [%lld]",
+                       rf_dtype_name(call->in[2].dtype), rf_shape_format(call->in[2].shape, bias, sizeof(bias)),
+                       (long long)n);
     }
     return RF_OK;
 }
@@ -61,8 +65,11 @@ rf_matmul_geometry rf_matmul_geometry_of(const rf_op_call *call)
 {
     const rf_matmul_attr *attr = call->attr;
     const rf_shape *a = &call->in[0].shape, *b = &call->in[1].shape, *c = &call->out[0].shape;
-    rf_matmul_geometry g = { .ta = attr->transpose_a, .tb = attr->transpose_b, .bias = call->n_in == 3,
-                             .activation = attr->activation, .batch = 1 };
+    rf_matmul_geometry g = { .ta = attr->transpose_a,
+                             .tb = attr->transpose_b,
+                             .bias = call->n_in == 3,
+                             .activation = attr->activation,
+                             .batch = 1 };
     const int32_t rank = c->rank - 2;
     g.m = c->dim[rank];
     g.n = c->dim[rank + 1];
@@ -112,7 +119,8 @@ static rf_result flatten_rows(rf_grad_context *ctx, rf_value x, rf_value *out)
     return rf_emit_reshape(ctx->graph, x, (rf_shape){ 2, { -1, shape->dim[shape->rank - 1] } }, out);
 }
 
-static rf_result product_like(rf_grad_context *ctx, rf_value a, rf_value b, bool ta, bool tb, rf_value like, rf_value *out)
+static rf_result product_like(rf_grad_context *ctx, rf_value a, rf_value b, bool ta, bool tb, rf_value like,
+                              rf_value *out)
 {
     rf_value full;
     RF_TRY(rf_emit_matmul(ctx->graph, a, b, ta, tb, &full));
@@ -129,8 +137,10 @@ static rf_result gradient(rf_grad_context *ctx)
     rf_value a = ctx->in[0], b = ctx->in[1], d = ctx->dout[0];
     if (!d) return RF_OK;
     if (ctx->needed[0]) {
-        if (ta) RF_TRY(product_like(ctx, b, d, tb, true, a, &ctx->din[0]));
-        else RF_TRY(product_like(ctx, d, b, false, !tb, a, &ctx->din[0]));
+        if (ta)
+            RF_TRY(product_like(ctx, b, d, tb, true, a, &ctx->din[0]));
+        else
+            RF_TRY(product_like(ctx, d, b, false, !tb, a, &ctx->din[0]));
     }
     if (ctx->needed[1]) {
         /* One matrix against a batch: one long product instead of a batch of them and a sum. */
@@ -138,8 +148,10 @@ static rf_result gradient(rf_grad_context *ctx)
             RF_TRY(flatten_rows(ctx, a, &a));
             RF_TRY(flatten_rows(ctx, d, &d));
         }
-        if (tb) RF_TRY(product_like(ctx, d, a, true, ta, b, &ctx->din[1]));
-        else RF_TRY(product_like(ctx, a, d, !ta, false, b, &ctx->din[1]));
+        if (tb)
+            RF_TRY(product_like(ctx, d, a, true, ta, b, &ctx->din[1]));
+        else
+            RF_TRY(product_like(ctx, a, d, !ta, false, b, &ctx->din[1]));
     }
     return RF_OK;
 }
@@ -198,7 +210,7 @@ rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, 
 }
 
 static const rf_kernel *const kernels[] = { &rf_matmul_naive, RF_LANES_LIST(matmul, ), &rf_matmul_tile128,
-                                           &rf_matmul_tile256 };
+                                            &rf_matmul_tile256 };
 
 static const rf_attr_field fields[] = {
     RF_ATTR_FLAG(rf_matmul_attr, transpose_a),

@@ -12,8 +12,8 @@ typedef struct rf_matmul_geometry {
     bool ta, tb, bias;
     uint32_t activation;
     int64_t batch; /* product of dim[] */
-    /* Batch dimensions, outermost first, neighbours of equal broadcasting merged; strides in elements, 0 where the operand
-     * is repeated. Unused ones are 1 with stride 0, in front. */
+    /* Batch dimensions, outermost first, neighbours of equal broadcasting merged; strides in elements, 0 where the
+     * operand is repeated. Unused ones are 1 with stride 0, in front. */
     int64_t dim[RF_MATMUL_BATCH_DIMS], a_stride[RF_MATMUL_BATCH_DIMS], b_stride[RF_MATMUL_BATCH_DIMS];
 } rf_matmul_geometry;
 /* Of a call whose shapes were checked by inference. Batches of a over one matrix b become rows of one product. */

@@ -3,7 +3,9 @@
 #include "ops/matmul.h"
 
 /* Rows of an operand's matrix and how many of its matrices are stored one after the other. */
-typedef struct stored { int64_t rows, columns, matrices; } stored;
+typedef struct stored {
+    int64_t rows, columns, matrices;
+} stored;
 
 static stored stored_make(const rf_op_call *call, uint32_t input, int64_t rows, int64_t columns)
 {
@@ -30,13 +32,33 @@ static rf_result plan_rows(rf_lanes_plan *p, const rf_matmul_geometry *g)
                              (const int64_t[]){ g->m * g->k, 0, 1, g->m }));
     else
         RF_TRY(rf_lanes_pad_rows(p, &in_a, a.matrices * g->m, g->k));
-    if (g->tb) RF_TRY(rf_lanes_pad_rows(p, &in_b, b.matrices * g->n, g->k));
-    else RF_TRY(rf_lanes_pad_rows(p, &in_b, b.matrices * g->k, g->n));
+    if (g->tb)
+        RF_TRY(rf_lanes_pad_rows(p, &in_b, b.matrices * g->n, g->k));
+    else
+        RF_TRY(rf_lanes_pad_rows(p, &in_b, b.matrices * g->k, g->n));
 
-    rf_lanes_gather product = { .rows = g->m, .columns = g->n, .channels = fours_k, .kh = 1, .kw = 1, .h = 1, .w = 1,
-                                .oh = 1, .ow = 1, .sy = 1, .sx = 1, .upy = 1, .upx = 1, .dy = 1, .dx = 1,
-                                .a_pixel = fours_k, .b_row = g->tb ? fours_k : fours_n, .b_last = g->k - 1, .c_row = g->n,
-                                .b_transposed = g->tb, .activation = g->activation, .bias = g->bias };
+    rf_lanes_gather product = { .rows = g->m,
+                                .columns = g->n,
+                                .channels = fours_k,
+                                .kh = 1,
+                                .kw = 1,
+                                .h = 1,
+                                .w = 1,
+                                .oh = 1,
+                                .ow = 1,
+                                .sy = 1,
+                                .sx = 1,
+                                .upy = 1,
+                                .upx = 1,
+                                .dy = 1,
+                                .dx = 1,
+                                .a_pixel = fours_k,
+                                .b_row = g->tb ? fours_k : fours_n,
+                                .b_last = g->k - 1,
+                                .c_row = g->n,
+                                .b_transposed = g->tb,
+                                .activation = g->activation,
+                                .bias = g->bias };
     batch_strides(g, g->m * fours_k, g->tb ? g->n * fours_k : g->k * fours_n, &product.z);
     return rf_lanes_add_gather(p, &product, in_a, in_b);
 }
@@ -49,9 +71,25 @@ static rf_result plan_summands(rf_lanes_plan *p, const rf_matmul_geometry *g)
     const int64_t fours_m = rf_lanes_fours(g->m), fours_n = rf_lanes_fours(g->n);
     RF_TRY(rf_lanes_pad_rows(p, &in_a, a.matrices * g->k, g->m));
     RF_TRY(rf_lanes_pad_rows(p, &in_b, b.matrices * g->k, g->n));
-    rf_lanes_grad product = { .kh = 1, .kw = 1, .loads = fours_m, .channels = g->m, .columns = g->n, .n = g->k, .h = 1,
-                              .w = 1, .oh = 1, .ow = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1, .a_pixel = fours_m,
-                              .b_pixel = fours_n, .c_row = g->n, .activation = g->activation, .bias = g->bias };
+    rf_lanes_grad product = { .kh = 1,
+                              .kw = 1,
+                              .loads = fours_m,
+                              .channels = g->m,
+                              .columns = g->n,
+                              .n = g->k,
+                              .h = 1,
+                              .w = 1,
+                              .oh = 1,
+                              .ow = 1,
+                              .sy = 1,
+                              .sx = 1,
+                              .dy = 1,
+                              .dx = 1,
+                              .a_pixel = fours_m,
+                              .b_pixel = fours_n,
+                              .c_row = g->n,
+                              .activation = g->activation,
+                              .bias = g->bias };
     batch_strides(g, g->k * fours_m, g->k * fours_n, &product.z);
     return rf_lanes_add_grad(p, &product, in_a, in_b);
 }
@@ -66,8 +104,8 @@ static double score(const rf_lanes_set *set, const rf_op_call *call, const rf_de
     const double m = (double)rf_align_up((uint64_t)g.m, tile->rows);
     const double n = (double)rf_align_up((uint64_t)g.n, tile->groups * 4 * set->lanes);
     const bool pack_a = rows ? g.ta || g.k % 4 : g.m % 4, pack_b = rows && g.tb ? g.k % 4 : g.n % 4;
-    const double packed = (pack_a ? (double)rf_tensor_bytes(&call->in[0]) : 0) +
-                          (pack_b ? (double)rf_tensor_bytes(&call->in[1]) : 0);
+    const double packed =
+        (pack_a ? (double)rf_tensor_bytes(&call->in[0]) : 0) + (pack_b ? (double)rf_tensor_bytes(&call->in[1]) : 0);
     return rf_lanes_score(set, caps, 2 * m * n * (double)g.k * (double)g.batch, packed, 1u + pack_a + pack_b);
 }
 

@@ -13,7 +13,9 @@ typedef struct push {
 } push;
 
 /* Ranges of m, n and k that one dispatch may cover. */
-typedef struct steps { uint64_t m, n, k; } steps;
+typedef struct steps {
+    uint64_t m, n, k;
+} steps;
 
 static bool steps_make(const rf_matmul_geometry *g, const rf_device_caps *caps, steps *out)
 {
@@ -22,10 +24,14 @@ static bool steps_make(const rf_matmul_geometry *g, const rf_device_caps *caps, 
     const uint64_t limit = rf_linear_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
     const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
     *out = (steps){ rf_linear_min(m, limit / n), n, k };
-    if (g->ta) out->k = rf_linear_min(out->k, limit / m);
-    else out->m = rf_linear_min(out->m, limit / k);
-    if (g->tb) out->n = rf_linear_min(out->n, limit / k);
-    else out->k = rf_linear_min(out->k, limit / n);
+    if (g->ta)
+        out->k = rf_linear_min(out->k, limit / m);
+    else
+        out->m = rf_linear_min(out->m, limit / k);
+    if (g->tb)
+        out->n = rf_linear_min(out->n, limit / k);
+    else
+        out->k = rf_linear_min(out->k, limit / n);
     out->k = rf_linear_min(out->k, rf_loop_limit(caps));
     return out->m > 0 && out->n > 0 && out->k > 0 && n <= limit;
 }
@@ -35,8 +41,8 @@ static double score(const rf_op_call *call, const rf_device_caps *caps)
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     steps s;
     if (!steps_make(&g, caps, &s)) return 0;
-    /* A product that takes every kernel about as long as its dispatch, where the others take most of a second to compile.
-     * Only forward: its gradients share their pipelines with larger products. */
+    /* A product that takes every kernel about as long as its dispatch, where the others take most of a second to
+     * compile. Only forward: its gradients share their pipelines with larger products. */
     const bool tiny = call->op->cost(call).flops <= 1e5;
     if (caps->compiles_at_dispatch && tiny && !g.ta && !g.tb) return rf_linear_score(30e-6);
     return rf_linear_naive_score(call, caps);
@@ -56,10 +62,16 @@ static rf_dispatch *add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const
 
 static push push_make(const rf_matmul_geometry *g)
 {
-    push p = { .m = (int32_t)g->m, .n = (int32_t)g->n, .k = (int32_t)g->k,
-               .a_row = (int32_t)(g->ta ? 1 : g->k), .a_k = (int32_t)(g->ta ? g->m : 1),
-               .b_k = (int32_t)(g->tb ? 1 : g->n), .b_column = (int32_t)(g->tb ? g->k : 1), .c_row = (int32_t)g->n,
-               .last = 1, .dim = { 1, 1, 1, 1 } };
+    push p = { .m = (int32_t)g->m,
+               .n = (int32_t)g->n,
+               .k = (int32_t)g->k,
+               .a_row = (int32_t)(g->ta ? 1 : g->k),
+               .a_k = (int32_t)(g->ta ? g->m : 1),
+               .b_k = (int32_t)(g->tb ? 1 : g->n),
+               .b_column = (int32_t)(g->tb ? g->k : 1),
+               .c_row = (int32_t)g->n,
+               .last = 1,
+               .dim = { 1, 1, 1, 1 } };
     return p;
 }
 
@@ -109,8 +121,10 @@ static rf_result plan_part(const rf_matmul_geometry *g, const rf_device_caps *ca
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, a);
     rf_linear_bind_part(d, RF_BIND_INPUT, 1, false, b);
-    if (g->bias) rf_dispatch_bind(d, RF_BIND_INPUT, 2, RF_VIEW_STORAGE, false);
-    else rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, a);
+    if (g->bias)
+        rf_dispatch_bind(d, RF_BIND_INPUT, 2, RF_VIEW_STORAGE, false);
+    else
+        rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, a);
     rf_linear_bind_part(d, RF_BIND_OUTPUT, 0, true, c);
     rf_dispatch_push(d, &p, sizeof(p));
     return RF_OK;

@@ -35,7 +35,10 @@ static rf_result metric_reference(const rf_op_call *call, void *const *in, void 
     return RF_OK;
 }
 
-static rf_cost metric_cost(const rf_op_call *call) { return rf_cost_of(call, 6.0 * (double)rf_desc_count(&call->in[1])); }
+static rf_cost metric_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 6.0 * (double)rf_desc_count(&call->in[1]));
+}
 
 /* The last step adds one total an invocation: on a CPU, few are best for what a batch is. */
 static uint32_t metric_lanes(const rf_op_call *call, const rf_device_caps *caps)
@@ -66,8 +69,14 @@ static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps,
 static const rf_kernel metric_kernel = { "group", metric_score, metric_plan };
 static const rf_kernel *const metric_kernels[] = { &metric_kernel };
 
-#define STATE { .desc = RF_DESC(RF_F32, 1, 4), .fill = RF_FILL_ZERO }
-#define VALUES(n) { .desc = RF_DESC(RF_F32, 1, n), .fill = RF_FILL_UNIFORM, .a = 0, .b = 3 }
+#define STATE                                                                                                          \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, 1, 4), .fill = RF_FILL_ZERO                                                            \
+    }
+#define VALUES(n)                                                                                                      \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, 1, n), .fill = RF_FILL_UNIFORM, .a = 0, .b = 3                                         \
+    }
 #define CASE(case_name, n, tolerance)                                                                                  \
     .name = case_name, .n_in = 2, .in = { STATE, VALUES(n) }, .rtol = 1e-6, .atol = tolerance
 #define WEIGHTED_CASE(case_name, n)                                                                                    \
@@ -78,9 +87,11 @@ static const rf_op_case metric_cases[] = {
     { CASE("257", 257, 1e-4) },
     { CASE("65537", 65537, 1e-2) },
     /* from a state that is not zero: total, compensation, weight are read */
-    { .name = "running_64", .n_in = 2,
+    { .name = "running_64",
+      .n_in = 2,
       .in = { { .desc = RF_DESC(RF_F32, 1, 4), .fill = RF_FILL_INTEGER, .a = 1, .b = 9 }, VALUES(64) },
-      .rtol = 1e-6, .atol = 1e-4 },
+      .rtol = 1e-6,
+      .atol = 1e-4 },
     { WEIGHTED_CASE("weighted_5", 5) },
     { WEIGHTED_CASE("weighted_1009", 1009) },
     { CASE("64", 64, 1e-4), .benchmark = true },

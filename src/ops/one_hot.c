@@ -19,7 +19,8 @@ static rf_result one_hot_infer(rf_op_call *call)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "one_hot: depth %d for indices %s, needs at least 1", depth,
                        rf_shape_format(*in, text, sizeof(text)));
     if (in->rank >= RF_MAX_RANK)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "one_hot: indices %s have no room for one more dimension (at most %d)",
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "one_hot: indices %s have no room for one more dimension (at most %d)",
                        rf_shape_format(*in, text, sizeof(text)), RF_MAX_RANK);
     call->out[0] = (rf_tensor_desc){ .dtype = RF_F32, .shape = *in };
     call->out[0].shape.dim[call->out[0].shape.rank++] = depth;
@@ -42,13 +43,19 @@ static rf_result one_hot_reference(const rf_op_call *call, void *const *in, void
     return RF_OK;
 }
 
-static rf_cost one_hot_cost(const rf_op_call *call) { return rf_cost_of(call, 0); }
+static rf_cost one_hot_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 0);
+}
 
 static rf_row_job one_hot_job(const rf_op_call *call, const rf_device_caps *caps)
 {
     const uint64_t depth = (uint64_t)one_hot_depth(call);
-    rf_row_job job = { .shader = &rf_shader_one_hot, .local = rf_local_size(caps, 128),
-                       .rows = rf_desc_count(&call->in[0]), .threads_per_row = depth, .n_push = 2 };
+    rf_row_job job = { .shader = &rf_shader_one_hot,
+                       .local = rf_local_size(caps, 128),
+                       .rows = rf_desc_count(&call->in[0]),
+                       .threads_per_row = depth,
+                       .n_push = 2 };
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, sizeof(int32_t));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, depth * sizeof(float));
     job.push[1] = (uint32_t)depth;

@@ -56,7 +56,8 @@ void rf_pointwise_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, bool w
     d->bind[d->n_bind - 1].size = size;
 }
 
-rf_result rf_pointwise_plan(const rf_pointwise_kernel *kernel, uint64_t count, const rf_device_caps *caps, rf_kernel_plan *plan)
+rf_result rf_pointwise_plan(const rf_pointwise_kernel *kernel, uint64_t count, const rf_device_caps *caps,
+                            rf_kernel_plan *plan)
 {
     const uint64_t chunk = rf_pointwise_chunk(caps, sizeof(float));
     for (uint64_t start = 0; start < count; start += chunk) {
@@ -71,7 +72,8 @@ rf_result rf_pointwise_plan(const rf_pointwise_kernel *kernel, uint64_t count, c
         memcpy(push + 2, kernel->push, kernel->push_size);
         rf_dispatch_push(d, push, 8 + kernel->push_size);
         for (uint32_t i = 0; i < kernel->n_tensors; i++) {
-            rf_pointwise_bind(d, kernel->tensors[i].kind, kernel->tensors[i].index, kernel->tensors[i].write, start * 4, n * 4);
+            rf_pointwise_bind(d, kernel->tensors[i].kind, kernel->tensors[i].index, kernel->tensors[i].write, start * 4,
+                              n * 4);
             d->bind[i].view = kernel->tensors[i].view;
         }
         for (uint32_t i = 0; i < kernel->n_small; i++)

@@ -16,28 +16,45 @@ rf_result rf_pointwise_grid(const rf_device_caps *caps, uint64_t invocations, ui
 uint64_t rf_pointwise_chunk(const rf_device_caps *caps, size_t element_size);
 
 /* n / d for n < 2^31 as rf_divide() of shaders/include/division.glsl does it. */
-typedef struct rf_magic { uint32_t magic, shift; } rf_magic;
+typedef struct rf_magic {
+    uint32_t magic, shift;
+} rf_magic;
 rf_magic rf_magic_make(uint32_t divisor);
 
 /* Binds a range of bytes of a tensor. */
 void rf_pointwise_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, bool write, uint64_t offset, uint64_t size);
 
-/* A kernel over n_tensors flat f32 tensors of `count` elements, `width` elements an invocation. Its shader's constants are
- * { local size, has tail, extra... } and its push constants { whole vectors, tail elements, extra... }. */
+/* A kernel over n_tensors flat f32 tensors of `count` elements, `width` elements an invocation. Its shader's constants
+ * are { local size, has tail, extra... } and its push constants { whole vectors, tail elements, extra... }. */
 typedef struct rf_pointwise_kernel {
     const rf_shader *shader;
     uint32_t width;
     uint32_t n_tensors;
-    struct { rf_bind_kind kind; uint32_t index; bool write; rf_bind_view view; } tensors[8];
+    struct {
+        rf_bind_kind kind;
+        uint32_t index;
+        bool write;
+        rf_bind_view view;
+    } tensors[8];
     uint32_t n_small; /* further inputs bound whole after the tensors */
     uint32_t small[2];
     uint32_t n_spec, spec[8];
     uint32_t push_size, push[24]; /* bytes and words of what follows the two counts */
 } rf_pointwise_kernel;
-rf_result rf_pointwise_plan(const rf_pointwise_kernel *kernel, uint64_t count, const rf_device_caps *caps, rf_kernel_plan *plan);
+rf_result rf_pointwise_plan(const rf_pointwise_kernel *kernel, uint64_t count, const rf_device_caps *caps,
+                            rf_kernel_plan *plan);
 
 /* For tables of kernels and cases. */
 #define RF_LENGTH(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
-#define RF_CASE_SHAPE(type, rank, ...) { (type), { (rank), { __VA_ARGS__ } } }
+#define RF_CASE_SHAPE(type, rank, ...)                                                                                 \
+    {                                                                                                                  \
+        (type),                                                                                                        \
+        {                                                                                                              \
+            (rank),                                                                                                    \
+            {                                                                                                          \
+                __VA_ARGS__                                                                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
 
 #endif

@@ -35,7 +35,8 @@ static rf_result pool_padding(const char *op, const rf_pool2d_attr *attr, int ax
     return RF_OK;
 }
 
-rf_result rf_pool_geometry_make(const char *op, const rf_pool2d_attr *attr, const rf_tensor_desc *x, rf_pool_geometry *out)
+rf_result rf_pool_geometry_make(const char *op, const rf_pool2d_attr *attr, const rf_tensor_desc *x,
+                                rf_pool_geometry *out)
 {
     static const rf_pool2d_attr none = { 0 };
     char text[96];
@@ -43,16 +44,20 @@ rf_result rf_pool_geometry_make(const char *op, const rf_pool2d_attr *attr, cons
     if (x->dtype != RF_F32 || x->shape.rank != 4 || rf_desc_count(x) == 0)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: needs f32 images [n, h, w, c], got %s %s", op,
                        rf_dtype_name(x->dtype), rf_shape_format(x->shape, text, sizeof(text)));
-    *out = (rf_pool_geometry){ .images = x->shape.dim[0], .height = x->shape.dim[1], .width = x->shape.dim[2],
-                               .channels = x->shape.dim[3], .relu_mask = attr->relu_mask };
+    *out = (rf_pool_geometry){ .images = x->shape.dim[0],
+                               .height = x->shape.dim[1],
+                               .width = x->shape.dim[2],
+                               .channels = x->shape.dim[3],
+                               .relu_mask = attr->relu_mask };
     for (int i = 0; i < 2; i++) {
         if (attr->window[i] < 0 || attr->stride[i] < 0)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: window [%d,%d], stride [%d,%d]: negative", op, attr->window[0],
-                           attr->window[1], attr->stride[0], attr->stride[1]);
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: window [%d,%d], stride [%d,%d]: negative", op,
+                           attr->window[0], attr->window[1], attr->stride[0], attr->stride[1]);
         out->window[i] = attr->window[i] != 0 ? attr->window[i] : 2;
         out->stride[i] = attr->stride[i] != 0 ? attr->stride[i] : out->window[i];
     }
-    rf_result r = pool_padding(op, attr, 0, out->height, out->window[0], out->stride[0], &out->out_height, &out->pad_top);
+    rf_result r =
+        pool_padding(op, attr, 0, out->height, out->window[0], out->stride[0], &out->out_height, &out->pad_top);
     if (r == RF_OK)
         r = pool_padding(op, attr, 1, out->width, out->window[1], out->stride[1], &out->out_width, &out->pad_left);
     return rf_error_context(r, "images %s", rf_shape_format(x->shape, text, sizeof(text)));
@@ -140,8 +145,8 @@ static rf_result avg_pool_gradient(rf_grad_context *ctx)
     return rf_graph_add(ctx->graph, &rf_op_avg_pool2d_grad, ctx->attr, in, 2, &ctx->din[0]);
 }
 
-/* The gradient of a ReLU in front of the pooling: the maximum is the only element of its window that gets a gradient, and is
- * positive exactly where the pooled value is, so the mask may as well be taken from there. */
+/* The gradient of a ReLU in front of the pooling: the maximum is the only element of its window that gets a gradient,
+ * and is positive exactly where the pooled value is, so the mask may as well be taken from there. */
 static bool absorb_relu_grad(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
     const rf_node_info *grad = &graph->nodes.items[producer], *next = &graph->nodes.items[consumer];
@@ -162,7 +167,9 @@ static bool absorb_relu_grad(const rf_graph *graph, rf_node producer, rf_node co
 /* ---- references ---- */
 
 /* Rows and columns of one window, without its padding. */
-typedef struct window_range { int64_t row, end_row, column, end_column; } window_range;
+typedef struct window_range {
+    int64_t row, end_row, column, end_column;
+} window_range;
 
 static window_range window_of(const rf_pool_geometry *p, int64_t out_row, int64_t out_column)
 {
@@ -184,8 +191,7 @@ static rf_result for_windows(const rf_op_call *call, void *const *in, float *out
     for (int64_t n = 0; n < p.images; n++)
         for (int64_t row = 0; row < p.out_height; row++)
             for (int64_t column = 0; column < p.out_width; column++)
-                for (int64_t c = 0; c < p.channels; c++)
-                    visit(&p, window_of(&p, row, column), n, c, out_at++, in, out);
+                for (int64_t c = 0; c < p.channels; c++) visit(&p, window_of(&p, row, column), n, c, out_at++, in, out);
     return RF_OK;
 }
 
@@ -221,7 +227,10 @@ static void visit_max_grad(const rf_pool_geometry *p, window_range w, int64_t im
     if (!p->relu_mask || x[best] > 0) out[best] += dy[out_at];
 }
 
-static double window_size(window_range w) { return (double)((w.end_row - w.row) * (w.end_column - w.column)); }
+static double window_size(window_range w)
+{
+    return (double)((w.end_row - w.row) * (w.end_column - w.column));
+}
 
 static void visit_avg(const rf_pool_geometry *p, window_range w, int64_t image, int64_t channel, int64_t out_at,
                       void *const *in, float *out)
@@ -277,43 +286,96 @@ static rf_cost pool_cost(const rf_op_call *call)
 
 /* ---- cases ---- */
 
-#define ATTR(wh, ww, sh, sw, ...) .attr = &(const rf_pool2d_attr){ { wh, ww }, { sh, sw }, __VA_ARGS__ }
+#define ATTR(wh, ww, sh, sw, ...)                                                                                      \
+    .attr = &(const rf_pool2d_attr)                                                                                    \
+    {                                                                                                                  \
+        { wh, ww }, { sh, sw }, __VA_ARGS__                                                                            \
+    }
 #define VALID RF_PADDING_VALID, { 0 }, 0
 #define SAME RF_PADDING_SAME, { 0 }, 0
 #define EXPLICIT(t, b, l, r) RF_PADDING_EXPLICIT, { t, b, l, r }, 0
 #define MASKED RF_PADDING_VALID, { 0 }, 1
 #define MASKED_SAME RF_PADDING_SAME, { 0 }, 1
-#define NORMAL(...) { .desc = RF_DESC(RF_F32, 4, __VA_ARGS__) }
-#define DISTINCT(...) { .desc = RF_DESC(RF_F32, 4, __VA_ARGS__), .fill = RF_FILL_DISTINCT }
-#define TIES(...) { .desc = RF_DESC(RF_F32, 4, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = -2, .b = 3 }
+#define NORMAL(...)                                                                                                    \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, 4, __VA_ARGS__)                                                                        \
+    }
+#define DISTINCT(...)                                                                                                  \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, 4, __VA_ARGS__), .fill = RF_FILL_DISTINCT                                              \
+    }
+#define TIES(...)                                                                                                      \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, 4, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = -2, .b = 3                              \
+    }
 
 /* Forward: rows shared by maxima (exact) and means. */
 #define FORWARD_CASES(fill, ...)                                                                                       \
     { .name = "default_1x2x2x1", .n_in = 1, .in = { fill(1, 2, 2, 1) }, __VA_ARGS__, .check_gradient = true },         \
-    { .name = "2x2_2x5x4x3", ATTR(2, 2, 2, 2, VALID), .n_in = 1, .in = { fill(2, 5, 4, 3) }, __VA_ARGS__,              \
-      .check_gradient = true },                                                                                        \
-    { .name = "2x2_1x5x5x4", ATTR(2, 2, 2, 2, VALID), .n_in = 1, .in = { fill(1, 5, 5, 4) }, __VA_ARGS__,              \
-      .check_gradient = true },                                                                                        \
-    { .name = "3x3_s1_same_1x4x5x2", ATTR(3, 3, 1, 1, SAME), .n_in = 1, .in = { fill(1, 4, 5, 2) }, __VA_ARGS__,       \
-      .check_gradient = true },                                                                                        \
-    { .name = "2x3_s3x1_same_2x5x4x4", ATTR(2, 3, 3, 1, SAME), .n_in = 1, .in = { fill(2, 5, 4, 4) }, __VA_ARGS__,     \
-      .check_gradient = true },                                                                                        \
-    { .name = "1x1_s2_3x7x7x5", ATTR(1, 1, 2, 2, VALID), .n_in = 1, .in = { fill(3, 7, 7, 5) }, __VA_ARGS__ },         \
-    { .name = "2x2_s3_2x11x11x8", ATTR(2, 2, 3, 3, VALID), .n_in = 1, .in = { fill(2, 11, 11, 8) }, __VA_ARGS__ },     \
-    { .name = "3x3_s2_explicit_2x13x11x12", ATTR(3, 3, 2, 2, EXPLICIT(1, 2, 0, 1)), .n_in = 1,                         \
-      .in = { fill(2, 13, 11, 12) }, __VA_ARGS__ },                                                                    \
-    { .name = "3x3_s3_same_3x17x16x4", ATTR(3, 3, 3, 3, SAME), .n_in = 1, .in = { fill(3, 17, 16, 4) }, __VA_ARGS__ }, \
-    { .name = "2x2_s2_explicit_2x7x7x4", ATTR(2, 2, 2, 2, EXPLICIT(1, 1, 1, 0)), .n_in = 1,                            \
-      .in = { fill(2, 7, 7, 4) }, __VA_ARGS__ },                                                                       \
-    { .name = "3x3_s2_2x33x31x31", ATTR(3, 3, 2, 2, VALID), .n_in = 1, .in = { fill(2, 33, 31, 31) }, __VA_ARGS__ },   \
-    { .name = "7x7_s1_1x31x31x4", ATTR(7, 7, 1, 1, SAME), .n_in = 1, .in = { fill(1, 31, 31, 4) }, __VA_ARGS__ },      \
-    { .name = "257_images_4x4x4", ATTR(2, 2, 2, 2, VALID), .n_in = 1, .in = { fill(257, 4, 4, 4) }, __VA_ARGS__ },     \
-    { .name = "64x26x26x32", ATTR(2, 2, 2, 2, VALID), .n_in = 1, .in = { fill(64, 26, 26, 32) }, __VA_ARGS__,          \
-      .benchmark = true },                                                                                             \
-    { .name = "64x11x11x64", ATTR(2, 2, 2, 2, VALID), .n_in = 1, .in = { fill(64, 11, 11, 64) }, __VA_ARGS__,          \
-      .benchmark = true },                                                                                             \
-    { .name = "64x56x56x64_3x3_s2", ATTR(3, 3, 2, 2, SAME), .n_in = 1, .in = { fill(64, 56, 56, 64) }, __VA_ARGS__,    \
-      .benchmark = true, .large = true }
+        { .name = "2x2_2x5x4x3",                                                                                       \
+          ATTR(2, 2, 2, 2, VALID),                                                                                     \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(2, 5, 4, 3) },                                                                                  \
+          __VA_ARGS__,                                                                                                 \
+          .check_gradient = true },                                                                                    \
+        { .name = "2x2_1x5x5x4",                                                                                       \
+          ATTR(2, 2, 2, 2, VALID),                                                                                     \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(1, 5, 5, 4) },                                                                                  \
+          __VA_ARGS__,                                                                                                 \
+          .check_gradient = true },                                                                                    \
+        { .name = "3x3_s1_same_1x4x5x2",                                                                               \
+          ATTR(3, 3, 1, 1, SAME),                                                                                      \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(1, 4, 5, 2) },                                                                                  \
+          __VA_ARGS__,                                                                                                 \
+          .check_gradient = true },                                                                                    \
+        { .name = "2x3_s3x1_same_2x5x4x4",                                                                             \
+          ATTR(2, 3, 3, 1, SAME),                                                                                      \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(2, 5, 4, 4) },                                                                                  \
+          __VA_ARGS__,                                                                                                 \
+          .check_gradient = true },                                                                                    \
+        { .name = "1x1_s2_3x7x7x5", ATTR(1, 1, 2, 2, VALID), .n_in = 1, .in = { fill(3, 7, 7, 5) }, __VA_ARGS__ },     \
+        { .name = "2x2_s3_2x11x11x8", ATTR(2, 2, 3, 3, VALID), .n_in = 1, .in = { fill(2, 11, 11, 8) }, __VA_ARGS__ }, \
+        { .name = "3x3_s2_explicit_2x13x11x12",                                                                        \
+          ATTR(3, 3, 2, 2, EXPLICIT(1, 2, 0, 1)),                                                                      \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(2, 13, 11, 12) },                                                                               \
+          __VA_ARGS__ },                                                                                               \
+        { .name = "3x3_s3_same_3x17x16x4",                                                                             \
+          ATTR(3, 3, 3, 3, SAME),                                                                                      \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(3, 17, 16, 4) },                                                                                \
+          __VA_ARGS__ },                                                                                               \
+        { .name = "2x2_s2_explicit_2x7x7x4",                                                                           \
+          ATTR(2, 2, 2, 2, EXPLICIT(1, 1, 1, 0)),                                                                      \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(2, 7, 7, 4) },                                                                                  \
+          __VA_ARGS__ },                                                                                               \
+        { .name = "3x3_s2_2x33x31x31",                                                                                 \
+          ATTR(3, 3, 2, 2, VALID),                                                                                     \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(2, 33, 31, 31) },                                                                               \
+          __VA_ARGS__ },                                                                                               \
+        { .name = "7x7_s1_1x31x31x4", ATTR(7, 7, 1, 1, SAME), .n_in = 1, .in = { fill(1, 31, 31, 4) }, __VA_ARGS__ },  \
+        { .name = "257_images_4x4x4", ATTR(2, 2, 2, 2, VALID), .n_in = 1, .in = { fill(257, 4, 4, 4) }, __VA_ARGS__ }, \
+        { .name = "64x26x26x32",                                                                                       \
+          ATTR(2, 2, 2, 2, VALID),                                                                                     \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(64, 26, 26, 32) },                                                                              \
+          __VA_ARGS__,                                                                                                 \
+          .benchmark = true },                                                                                         \
+        { .name = "64x11x11x64",                                                                                       \
+          ATTR(2, 2, 2, 2, VALID),                                                                                     \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(64, 11, 11, 64) },                                                                              \
+          __VA_ARGS__,                                                                                                 \
+          .benchmark = true },                                                                                         \
+    {                                                                                                                  \
+        .name = "64x56x56x64_3x3_s2", ATTR(3, 3, 2, 2, SAME), .n_in = 1, .in = { fill(64, 56, 56, 64) }, __VA_ARGS__,  \
+        .benchmark = true, .large = true                                                                               \
+    }
 static const rf_op_case max_pool_cases[] = {
     FORWARD_CASES(DISTINCT, .rtol = 0),
     { .name = "ties_2x2_3x8x9x4", ATTR(2, 2, 2, 2, VALID), .n_in = 1, .in = { TIES(3, 8, 9, 4) } },
@@ -325,43 +387,63 @@ static const rf_op_case avg_pool_cases[] = {
 /* Gradients: images and the sizes that pooling makes of them. */
 #define GRAD_CASES(CASE)                                                                                               \
     CASE("default_1x2x2x1", .attr = NULL, (1, 1, 1, 1), (1, 2, 2, 1)),                                                 \
-    CASE("2x2_2x5x4x3", ATTR(2, 2, 2, 2, VALID), (2, 2, 2, 3), (2, 5, 4, 3)),                                          \
-    CASE("2x2_3x9x11x8", ATTR(2, 2, 2, 2, VALID), (3, 4, 5, 8), (3, 9, 11, 8)),                                        \
-    CASE("2x2_21x8x10x4", ATTR(2, 2, 2, 2, VALID), (21, 4, 5, 4), (21, 8, 10, 4)),                                     \
-    CASE("3x3_s2_same_70x7x5x3", ATTR(3, 3, 2, 2, SAME), (70, 4, 3, 3), (70, 7, 5, 3)),                                        \
-    CASE("2x2_3x8x11x4", ATTR(2, 2, 2, 2, VALID), (3, 4, 5, 4), (3, 8, 11, 4)),                                        \
-    CASE("3x3_s1_same_2x5x6x3", ATTR(3, 3, 1, 1, SAME), (2, 5, 6, 3), (2, 5, 6, 3)),                                   \
-    CASE("3x3_s1_same_2x5x6x4", ATTR(3, 3, 1, 1, SAME), (2, 5, 6, 4), (2, 5, 6, 4)),                                   \
-    CASE("1x1_s2_3x7x7x5", ATTR(1, 1, 2, 2, VALID), (3, 4, 4, 5), (3, 7, 7, 5)),                                       \
-    CASE("2x2_s3_2x11x13x8", ATTR(2, 2, 3, 3, VALID), (2, 4, 4, 8), (2, 11, 13, 8)),                                   \
-    CASE("3x3_s2_explicit_2x13x11x12", ATTR(3, 3, 2, 2, EXPLICIT(1, 2, 0, 1)), (2, 7, 5, 12), (2, 13, 11, 12)),        \
-    CASE("3x3_s3_same_3x17x16x4", ATTR(3, 3, 3, 3, SAME), (3, 6, 6, 4), (3, 17, 16, 4)),                               \
-    CASE("2x2_s2_explicit_2x7x7x4", ATTR(2, 2, 2, 2, EXPLICIT(1, 1, 1, 0)), (2, 4, 4, 4), (2, 7, 7, 4)),               \
-    CASE("3x3_s2_2x33x31x31", ATTR(3, 3, 2, 2, VALID), (2, 16, 15, 31), (2, 33, 31, 31)),                              \
-    CASE("257_images_4x4x4", ATTR(2, 2, 2, 2, VALID), (257, 2, 2, 4), (257, 4, 4, 4))
+        CASE("2x2_2x5x4x3", ATTR(2, 2, 2, 2, VALID), (2, 2, 2, 3), (2, 5, 4, 3)),                                      \
+        CASE("2x2_3x9x11x8", ATTR(2, 2, 2, 2, VALID), (3, 4, 5, 8), (3, 9, 11, 8)),                                    \
+        CASE("2x2_21x8x10x4", ATTR(2, 2, 2, 2, VALID), (21, 4, 5, 4), (21, 8, 10, 4)),                                 \
+        CASE("3x3_s2_same_70x7x5x3", ATTR(3, 3, 2, 2, SAME), (70, 4, 3, 3), (70, 7, 5, 3)),                            \
+        CASE("2x2_3x8x11x4", ATTR(2, 2, 2, 2, VALID), (3, 4, 5, 4), (3, 8, 11, 4)),                                    \
+        CASE("3x3_s1_same_2x5x6x3", ATTR(3, 3, 1, 1, SAME), (2, 5, 6, 3), (2, 5, 6, 3)),                               \
+        CASE("3x3_s1_same_2x5x6x4", ATTR(3, 3, 1, 1, SAME), (2, 5, 6, 4), (2, 5, 6, 4)),                               \
+        CASE("1x1_s2_3x7x7x5", ATTR(1, 1, 2, 2, VALID), (3, 4, 4, 5), (3, 7, 7, 5)),                                   \
+        CASE("2x2_s3_2x11x13x8", ATTR(2, 2, 3, 3, VALID), (2, 4, 4, 8), (2, 11, 13, 8)),                               \
+        CASE("3x3_s2_explicit_2x13x11x12", ATTR(3, 3, 2, 2, EXPLICIT(1, 2, 0, 1)), (2, 7, 5, 12), (2, 13, 11, 12)),    \
+        CASE("3x3_s3_same_3x17x16x4", ATTR(3, 3, 3, 3, SAME), (3, 6, 6, 4), (3, 17, 16, 4)),                           \
+        CASE("2x2_s2_explicit_2x7x7x4", ATTR(2, 2, 2, 2, EXPLICIT(1, 1, 1, 0)), (2, 4, 4, 4), (2, 7, 7, 4)),           \
+        CASE("3x3_s2_2x33x31x31", ATTR(3, 3, 2, 2, VALID), (2, 16, 15, 31), (2, 33, 31, 31)),                          \
+        CASE("257_images_4x4x4", ATTR(2, 2, 2, 2, VALID), (257, 2, 2, 4), (257, 4, 4, 4))
 #define MAX_GRAD(case_name, attr_, pooled, images)                                                                     \
-    { .name = case_name, attr_, .n_in = 3, .in = { NORMAL pooled, TIES images, NORMAL pooled }, .rtol = 2e-6,          \
-      .atol = 1e-6 }
+    {                                                                                                                  \
+        .name = case_name, attr_, .n_in = 3, .in = { NORMAL pooled, TIES images, NORMAL pooled }, .rtol = 2e-6,        \
+        .atol = 1e-6                                                                                                   \
+    }
 #define AVG_GRAD(case_name, attr_, pooled, images)                                                                     \
-    { .name = case_name, attr_, .n_in = 2, .in = { NORMAL pooled, NORMAL images }, .rtol = 2e-6, .atol = 1e-6 }
+    {                                                                                                                  \
+        .name = case_name, attr_, .n_in = 2, .in = { NORMAL pooled, NORMAL images }, .rtol = 2e-6, .atol = 1e-6        \
+    }
 
 static const rf_op_case max_pool_grad_cases[] = {
     GRAD_CASES(MAX_GRAD),
     MAX_GRAD("masked_2x2_3x9x11x8", ATTR(2, 2, 2, 2, MASKED), (3, 4, 5, 8), (3, 9, 11, 8)),
     MAX_GRAD("masked_same_3x3_s2_2x9x8x3", ATTR(3, 3, 2, 2, MASKED_SAME), (2, 5, 4, 3), (2, 9, 8, 3)),
     MAX_GRAD("masked_same_3x3_s3_2x9x8x4", ATTR(3, 3, 3, 3, MASKED_SAME), (2, 3, 3, 4), (2, 9, 8, 4)),
-    { .name = "64x26x26x32", ATTR(2, 2, 2, 2, MASKED), .n_in = 3,
-      .in = { NORMAL(64, 13, 13, 32), NORMAL(64, 26, 26, 32), NORMAL(64, 13, 13, 32) }, .benchmark = true },
-    { .name = "64x11x11x64", ATTR(2, 2, 2, 2, MASKED), .n_in = 3,
-      .in = { NORMAL(64, 5, 5, 64), NORMAL(64, 11, 11, 64), NORMAL(64, 5, 5, 64) }, .benchmark = true },
-    { .name = "64x56x56x64_3x3_s2", ATTR(3, 3, 2, 2, SAME), .n_in = 3,
-      .in = { NORMAL(64, 28, 28, 64), NORMAL(64, 56, 56, 64), NORMAL(64, 28, 28, 64) }, .rtol = 2e-6, .atol = 1e-6,
-      .benchmark = true, .large = true },
+    { .name = "64x26x26x32",
+      ATTR(2, 2, 2, 2, MASKED),
+      .n_in = 3,
+      .in = { NORMAL(64, 13, 13, 32), NORMAL(64, 26, 26, 32), NORMAL(64, 13, 13, 32) },
+      .benchmark = true },
+    { .name = "64x11x11x64",
+      ATTR(2, 2, 2, 2, MASKED),
+      .n_in = 3,
+      .in = { NORMAL(64, 5, 5, 64), NORMAL(64, 11, 11, 64), NORMAL(64, 5, 5, 64) },
+      .benchmark = true },
+    { .name = "64x56x56x64_3x3_s2",
+      ATTR(3, 3, 2, 2, SAME),
+      .n_in = 3,
+      .in = { NORMAL(64, 28, 28, 64), NORMAL(64, 56, 56, 64), NORMAL(64, 28, 28, 64) },
+      .rtol = 2e-6,
+      .atol = 1e-6,
+      .benchmark = true,
+      .large = true },
 };
 static const rf_op_case avg_pool_grad_cases[] = {
     GRAD_CASES(AVG_GRAD),
-    { .name = "64x26x26x32", ATTR(2, 2, 2, 2, VALID), .n_in = 2,
-      .in = { NORMAL(64, 13, 13, 32), NORMAL(64, 26, 26, 32) }, .rtol = 2e-6, .atol = 1e-6, .benchmark = true },
+    { .name = "64x26x26x32",
+      ATTR(2, 2, 2, 2, VALID),
+      .n_in = 2,
+      .in = { NORMAL(64, 13, 13, 32), NORMAL(64, 26, 26, 32) },
+      .rtol = 2e-6,
+      .atol = 1e-6,
+      .benchmark = true },
 };
 
 /* ---- the ops ---- */

@@ -15,7 +15,10 @@ rf_result rf_pool_geometry_make(const char *op, const rf_pool2d_attr *attr, cons
                                 rf_pool_geometry *out);
 
 /* Which of a forward call's or a gradient call's inputs is the unpooled tensor. */
-static inline uint32_t rf_pool_x_input(const rf_op_call *call) { return call->n_in > 1 ? 1 : 0; }
+static inline uint32_t rf_pool_x_input(const rf_op_call *call)
+{
+    return call->n_in > 1 ? 1 : 0;
+}
 
 #define RF_NUM_MAX_POOL_KERNELS 4
 extern const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS];

@@ -47,15 +47,18 @@ static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const p
     const int64_t threads = rows * columns * channels;
     if (!pool_fits(v, &p) || image > INT32_MAX || threads > INT32_MAX) return false;
     if (v->vector > 1 && threads >= MAX_IMAGE_VECTORS) return false;
-    *job = (rf_row_job){ .shader = v->shader, .grid = RF_GRID_IMAGES, .local = rf_local_size(caps, 64),
-                         .rows = (uint64_t)p.images, .threads_per_row = (uint64_t)threads };
+    *job = (rf_row_job){ .shader = v->shader,
+                         .grid = RF_GRID_IMAGES,
+                         .local = rf_local_size(caps, 64),
+                         .rows = (uint64_t)p.images,
+                         .threads_per_row = (uint64_t)threads };
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!(call->op->shape_only & 1u << i))
             rf_row_job_tensor(job, RF_BIND_INPUT, i, rf_tensor_bytes(&call->in[i]) / (uint64_t)p.images);
     for (uint32_t i = 0; v->texel && i < job->n_tensors; i++) job->tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
     rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, rf_tensor_bytes(&call->out[0]) / (uint64_t)p.images);
-    const int64_t sizes[] = { p.images, p.height, p.width, channels, p.out_height, p.out_width, p.window[0], p.window[1],
-                              p.stride[0], p.stride[1], p.pad_top, p.pad_left };
+    const int64_t sizes[] = { p.images,    p.height,    p.width,     channels,    p.out_height, p.out_width,
+                              p.window[0], p.window[1], p.stride[0], p.stride[1], p.pad_top,    p.pad_left };
     for (uint32_t i = 0; i < RF_COUNT_OF(sizes); i++) job->push[job->n_push++] = (uint32_t)sizes[i];
     job->push[job->n_push++] = rf_float_word(1.0f / (float)channels);
     job->push[job->n_push++] = rf_float_word(1.0f / (float)columns);
@@ -68,13 +71,14 @@ static double pool_score(const rf_op_call *call, const rf_device_caps *caps, con
     rf_row_job job;
     if (!pool_job(call, caps, v, &job)) return 0;
     const uint64_t chunk = rf_row_job_chunk(&job, caps);
-    /* Texel views gain where the driver makes single loads of vectors only; not when they are so small that a call becomes
-     * many dispatches. */
+    /* Texel views gain where the driver makes single loads of vectors only; not when they are so small that a call
+     * becomes many dispatches. */
     if (v->texel && (caps->driver != RF_DRIVER_LAVAPIPE || chunk < job.rows)) return chunk > 0 ? 0.5 : 0;
     return chunk > 0 ? v->score : 0;
 }
 
-static rf_result pool_plan(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v, rf_kernel_plan *plan)
+static rf_result pool_plan(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v,
+                           rf_kernel_plan *plan)
 {
     rf_row_job job;
     if (!pool_job(call, caps, v, &job))
@@ -107,8 +111,7 @@ KERNEL(max_grad_cells_vec4, "cells_vec4", &rf_shader_pool_max_grad_cells_vec4, W
 KERNEL(max_grad_2x2, "2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, 4, NEEDS_2X2, 4)
 KERNEL(max_grad_2x2_texel, "2x2_texel", &rf_shader_pool_max_grad_2x2_texel, WALK_QUADS, 4, NEEDS_2X2, 5, true)
 const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS] = {
-    &max_grad_gather, &max_grad_gather_vec4, &max_grad_cells, &max_grad_cells_vec4, &max_grad_2x2,
-    &max_grad_2x2_texel
+    &max_grad_gather, &max_grad_gather_vec4, &max_grad_cells, &max_grad_cells_vec4, &max_grad_2x2, &max_grad_2x2_texel
 };
 
 KERNEL(avg_any, "any", &rf_shader_pool_avg, WALK_WINDOWS, 1, NEEDS_NOTHING, 1)

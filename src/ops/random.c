@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dropout. Whether an element is kept is a function of seed, stream, step and the element's position in the global batch:
- * the 24 upper bits of one word of Philox4x32-10, compared with rate * 2^24. Key: the seed, its upper half xored with the
- * upper half of the step; counter: position / 4 (64 bits), lower half of the step, stream; word: position % 4.
+ * Dropout. Whether an element is kept is a function of seed, stream, step and the element's position in the global
+ * batch: the 24 upper bits of one word of Philox4x32-10, compared with rate * 2^24. Key: the seed, its upper half xored
+ * with the upper half of the step; counter: position / 4 (64 bits), lower half of the step, stream; word: position % 4.
  */
 #include <math.h>
 #include <string.h>
@@ -39,8 +39,14 @@ static uint64_t per_example(const rf_op_call *call)
     return n;
 }
 
-static uint32_t threshold(float rate) { return (uint32_t)ceil((double)rate * 16777216.0); }
-static float scale(float rate) { return (float)(1.0 / (1.0 - (double)rate)); }
+static uint32_t threshold(float rate)
+{
+    return (uint32_t)ceil((double)rate * 16777216.0);
+}
+static float scale(float rate)
+{
+    return (float)(1.0 / (1.0 - (double)rate));
+}
 
 static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
 {
@@ -52,8 +58,8 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
     const uint64_t first = random[4] * per_example(call);
     for (int64_t e = 0; e < count; e++) {
         const uint64_t position = first + (uint64_t)e;
-        const rf_philox4 r = rf_philox(seed ^ (uint64_t)random[3] << 32, position / 4,
-                                       random[2] | (uint64_t)attr->stream << 32);
+        const rf_philox4 r =
+            rf_philox(seed ^ (uint64_t)random[3] << 32, position / 4, random[2] | (uint64_t)attr->stream << 32);
         const bool keep = r.v[position % 4] >> 8 >= threshold(attr->rate);
         ((float *)out[0])[e] = keep ? ((const float *)in[0])[e] * scale(attr->rate) : 0;
     }
@@ -81,7 +87,8 @@ static double score(const rf_op_call *call, const rf_device_caps *caps)
 static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const rf_dropout_attr *attr = call->attr;
-    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_pointwise_chunk(caps, sizeof(float));
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape),
+                   chunk = rf_pointwise_chunk(caps, sizeof(float));
     const uint64_t per = per_example(call);
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = count - start < chunk ? count - start : chunk;
@@ -91,9 +98,17 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
         d->concurrent = start > 0;
         rf_dispatch_spec(d, rf_pointwise_local_size(caps));
         rf_dispatch_spec(d, aligned);
-        struct { uint32_t count, start[2], per_example, threshold, stream; float scale; uint32_t seed[2]; } push = {
-            (uint32_t)n, { (uint32_t)start, (uint32_t)(start >> 32) }, (uint32_t)per, threshold(attr->rate), attr->stream,
-            scale(attr->rate), { (uint32_t)attr->seed, (uint32_t)(attr->seed >> 32) } };
+        struct {
+            uint32_t count, start[2], per_example, threshold, stream;
+            float scale;
+            uint32_t seed[2];
+        } push = { (uint32_t)n,
+                   { (uint32_t)start, (uint32_t)(start >> 32) },
+                   (uint32_t)per,
+                   threshold(attr->rate),
+                   attr->stream,
+                   scale(attr->rate),
+                   { (uint32_t)attr->seed, (uint32_t)(attr->seed >> 32) } };
         rf_dispatch_push(d, &push, sizeof(push));
         rf_pointwise_bind(d, RF_BIND_INPUT, 0, false, start * 4, n * 4);
         rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
@@ -107,9 +122,11 @@ static const rf_dropout_attr half = { 0.5f, 0, 0 }, fifth = { 0.2f, 7, 0 }, none
                              nearly_all = { 0.99999994f, 2, 0 }, seeded = { 0.3f, 3, 0x123456789abcdef0ull };
 #define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
 #define DROPOUT_CASE(label, attributes, shape, ...)                                                                    \
-    { .name = label, .attr = &attributes, .n_in = 2, __VA_ARGS__,                                                       \
-      .in = { { shape, RF_FILL_NORMAL, 0, 1 }, { RF_CASE_SHAPE(RF_I32, 1, 6), RF_FILL_INTEGER, 0, 1000000 } },           \
-      .rtol = 1e-6 }
+    {                                                                                                                  \
+        .name = label, .attr = &attributes, .n_in = 2, __VA_ARGS__,                                                    \
+        .in = { { shape, RF_FILL_NORMAL, 0, 1 }, { RF_CASE_SHAPE(RF_I32, 1, 6), RF_FILL_INTEGER, 0, 1000000 } },       \
+        .rtol = 1e-6                                                                                                   \
+    }
 static const rf_op_case cases[] = {
     DROPOUT_CASE("scalar", half, F32(0, 0), .check_gradient = true),
     DROPOUT_CASE("3", half, F32(1, 3), .check_gradient = true),
@@ -136,9 +153,9 @@ static const rf_attr_field dropout_fields[] = {
 
 #define DROPOUT_OP(op_name)                                                                                            \
     {                                                                                                                  \
-        .name = op_name, RF_ATTRIBUTES(rf_dropout_attr, dropout_fields), .min_in = 2, .max_in = 2, .n_out = 1,           \
-        .flags = RF_OP_INPLACE, .infer = infer, .gradient = gradient, .reference = reference, .cost = cost,             \
-        .kernels = kernels, .num_kernels = RF_LENGTH(kernels), .cases = cases, .num_cases = RF_LENGTH(cases),           \
+        .name = op_name, RF_ATTRIBUTES(rf_dropout_attr, dropout_fields), .min_in = 2, .max_in = 2, .n_out = 1,         \
+        .flags = RF_OP_INPLACE, .infer = infer, .gradient = gradient, .reference = reference, .cost = cost,            \
+        .kernels = kernels, .num_kernels = RF_LENGTH(kernels), .cases = cases, .num_cases = RF_LENGTH(cases),          \
     }
 const rf_op rf_op_dropout = DROPOUT_OP("dropout");
 /* The same mask on the gradient: recomputed, not stored. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over any axes: the op, its gradient, its reference. Kernels are in reduce_kernels.c, cases in reduce_cases.c. */
+/* Reductions over any axes: the op, its gradient, its reference. Kernels are in reduce_kernels.c, cases in
+ * reduce_cases.c. */
 #include "ops/reduce.h"
 
 #include <math.h>
@@ -160,7 +161,10 @@ static rf_result reduce_reference(const rf_op_call *call, void *const *in, void 
     return RF_OK;
 }
 
-static rf_cost reduce_cost(const rf_op_call *call) { return rf_cost_of(call, (double)rf_desc_count(&call->in[0])); }
+static rf_cost reduce_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, (double)rf_desc_count(&call->in[0]));
+}
 
 static const char *reduce_name(uint32_t kind)
 {
@@ -221,12 +225,19 @@ static rf_result mean_scale_reference(const rf_op_call *call, void *const *in, v
     return RF_OK;
 }
 
-static rf_cost mean_scale_cost(const rf_op_call *call) { return rf_cost_of(call, (double)rf_desc_count(&call->in[0])); }
+static rf_cost mean_scale_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, (double)rf_desc_count(&call->in[0]));
+}
 
 static rf_row_job mean_scale_job(const rf_op_call *call, const rf_device_caps *caps)
 {
-    rf_row_job job = { .shader = &rf_shader_mean_scale, .grid = RF_GRID_THREADS, .local = rf_local_size(caps, 128),
-                       .rows = rf_desc_count(&call->in[0]), .threads_per_row = 1, .n_push = 2 };
+    rf_row_job job = { .shader = &rf_shader_mean_scale,
+                       .grid = RF_GRID_THREADS,
+                       .local = rf_local_size(caps, 128),
+                       .rows = rf_desc_count(&call->in[0]),
+                       .threads_per_row = 1,
+                       .n_push = 2 };
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, sizeof(float));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, sizeof(float));
     job.push[1] = rf_float_word(mean_scale_factor(call));

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/reduce.h"
 
-#define ATTR(kind_, mask, keep) &(const rf_reduce_attr){ RF_REDUCE_KIND_##kind_, mask, keep }
+#define ATTR(kind_, mask, keep)                                                                                        \
+    &(const rf_reduce_attr)                                                                                            \
+    {                                                                                                                  \
+        RF_REDUCE_KIND_##kind_, mask, keep                                                                             \
+    }
 #define CASE_WITHIN(tolerance, case_name, kind_, mask, keep, ...)                                                      \
     .name = case_name, .attr = ATTR(kind_, mask, keep), .n_in = 1, .in = { { .desc = RF_DESC(RF_F32, __VA_ARGS__) } }, \
     .rtol = 1e-5, .atol = tolerance

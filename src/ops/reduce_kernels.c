@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of the reduce op. All cut the reduced elements into slices, reduce each into the workspace and add the slices up
- * with a second dispatch; with one slice the first dispatch is all there is. The order of additions depends on shapes and
- * device only.
+ * Kernels of the reduce op. All cut the reduced elements into slices, reduce each into the workspace and add the slices
+ * up with a second dispatch; with one slice the first dispatch is all there is. The order of additions depends on
+ * shapes and device only.
  */
 #include "ops/reduce.h"
 
@@ -26,38 +26,55 @@ typedef struct reduce_form {
 
 typedef struct reduce_variant {
     const rf_shader *shader;
-    bool per_group;        /* a workgroup, not an invocation, makes a result */
-    uint32_t vector;       /* results of one invocation */
+    bool per_group;                     /* a workgroup, not an invocation, makes a result */
+    uint32_t vector;                    /* results of one invocation */
     uint32_t slice_multiple, min_slice; /* slice lengths: multiples of the one, about the other or more */
-    uint32_t cpu_target, gpu_target; /* slice until so many invocations (workgroups) are busy */
-    bool tail;             /* the shader has a second view of the input at binding 2 */
-    bool texel;            /* binding 0 is a texel buffer */
+    uint32_t cpu_target, gpu_target;    /* slice until so many invocations (workgroups) are busy */
+    bool tail;                          /* the shader has a second view of the input at binding 2 */
+    bool texel;                         /* binding 0 is a texel buffer */
 } reduce_variant;
 
-static const reduce_variant variant_any = {
-    .shader = &rf_shader_reduce_any, .vector = 1, .slice_multiple = 1, .min_slice = 64, .cpu_target = 512,
-    .gpu_target = 16384
-};
-static const reduce_variant variant_columns = {
-    .shader = &rf_shader_reduce_columns, .vector = 4, .slice_multiple = 1, .min_slice = 32, .cpu_target = 512,
-    .gpu_target = 16384
-};
-static const reduce_variant variant_columns_texel = {
-    .shader = &rf_shader_reduce_columns_texel, .vector = 4, .slice_multiple = 1, .min_slice = 32,
-    .cpu_target = 512, .gpu_target = 16384, .texel = true
-};
-static const reduce_variant variant_rows = {
-    .shader = &rf_shader_reduce_rows, .vector = 1, .slice_multiple = 4, .min_slice = 1024, .cpu_target = 128,
-    .gpu_target = 16384, .tail = true
-};
-static const reduce_variant variant_rows_texel = {
-    .shader = &rf_shader_reduce_rows_texel, .vector = 1, .slice_multiple = 4, .min_slice = 1024, .cpu_target = 128,
-    .gpu_target = 16384, .tail = true, .texel = true
-};
-static const reduce_variant variant_tree = {
-    .shader = &rf_shader_reduce_tree, .per_group = true, .vector = 1, .slice_multiple = 1, .min_slice = 1024,
-    .cpu_target = 64, .gpu_target = 512
-};
+static const reduce_variant variant_any = { .shader = &rf_shader_reduce_any,
+                                            .vector = 1,
+                                            .slice_multiple = 1,
+                                            .min_slice = 64,
+                                            .cpu_target = 512,
+                                            .gpu_target = 16384 };
+static const reduce_variant variant_columns = { .shader = &rf_shader_reduce_columns,
+                                                .vector = 4,
+                                                .slice_multiple = 1,
+                                                .min_slice = 32,
+                                                .cpu_target = 512,
+                                                .gpu_target = 16384 };
+static const reduce_variant variant_columns_texel = { .shader = &rf_shader_reduce_columns_texel,
+                                                      .vector = 4,
+                                                      .slice_multiple = 1,
+                                                      .min_slice = 32,
+                                                      .cpu_target = 512,
+                                                      .gpu_target = 16384,
+                                                      .texel = true };
+static const reduce_variant variant_rows = { .shader = &rf_shader_reduce_rows,
+                                             .vector = 1,
+                                             .slice_multiple = 4,
+                                             .min_slice = 1024,
+                                             .cpu_target = 128,
+                                             .gpu_target = 16384,
+                                             .tail = true };
+static const reduce_variant variant_rows_texel = { .shader = &rf_shader_reduce_rows_texel,
+                                                   .vector = 1,
+                                                   .slice_multiple = 4,
+                                                   .min_slice = 1024,
+                                                   .cpu_target = 128,
+                                                   .gpu_target = 16384,
+                                                   .tail = true,
+                                                   .texel = true };
+static const reduce_variant variant_tree = { .shader = &rf_shader_reduce_tree,
+                                             .per_group = true,
+                                             .vector = 1,
+                                             .slice_multiple = 1,
+                                             .min_slice = 1024,
+                                             .cpu_target = 64,
+                                             .gpu_target = 512 };
 
 static void reduce_form_make(const rf_op_call *call, reduce_form *f)
 {
@@ -85,10 +102,11 @@ static void reduce_form_make(const rf_op_call *call, reduce_form *f)
     f->lead_reduced = last == 1;
 }
 
-/* How a call is cut for a variant: parts that descriptors can span, along the outermost group, and slices within each. */
+/* How a call is cut for a variant: parts that descriptors can span, along the outermost group, and slices within each.
+ */
 typedef struct reduce_layout {
     reduce_form form;
-    uint64_t part;           /* indices of the outermost group in one part; the last part may have fewer */
+    uint64_t part; /* indices of the outermost group in one part; the last part may have fewer */
     uint64_t slice_len, slices_per_part, total_slices;
     uint64_t workspace;
 } reduce_layout;
@@ -166,9 +184,16 @@ static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, 
 static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps, uint32_t kind, uint64_t slices,
                                 uint64_t n_out, float scale, const rf_binding *out)
 {
-    const reduce_push push = { .n_out = (uint32_t)n_out, .slices = 1, .slice_len = (uint32_t)slices,
-                               .total = (uint32_t)slices, .scale = scale, .kept1 = 1, .kept2 = (uint32_t)n_out,
-                               .kept_stride = { 0, 0, 1 }, .red1 = 1, .red2 = (uint32_t)slices,
+    const reduce_push push = { .n_out = (uint32_t)n_out,
+                               .slices = 1,
+                               .slice_len = (uint32_t)slices,
+                               .total = (uint32_t)slices,
+                               .scale = scale,
+                               .kept1 = 1,
+                               .kept2 = (uint32_t)n_out,
+                               .kept_stride = { 0, 0, 1 },
+                               .red1 = 1,
+                               .red2 = (uint32_t)slices,
                                .red_stride = { 0, 0, (uint32_t)n_out } };
     const rf_binding in = { .kind = RF_BIND_WORKSPACE, .size = slices * n_out * sizeof(float) };
     const bool tree = !caps->is_cpu && slices >= 64;
@@ -179,8 +204,10 @@ static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps
 static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v,
                                      rf_kernel_plan *plan)
 {
-    static const uint32_t kinds[] = { [RF_REDUCE_KIND_SUM] = KIND_SUM, [RF_REDUCE_KIND_MEAN] = KIND_SUM,
-                                      [RF_REDUCE_KIND_MAX] = KIND_MAX, [RF_REDUCE_KIND_SUM_SQUARES] = KIND_SQUARES,
+    static const uint32_t kinds[] = { [RF_REDUCE_KIND_SUM] = KIND_SUM,
+                                      [RF_REDUCE_KIND_MEAN] = KIND_SUM,
+                                      [RF_REDUCE_KIND_MAX] = KIND_MAX,
+                                      [RF_REDUCE_KIND_SUM_SQUARES] = KIND_SQUARES,
                                       [RF_REDUCE_KIND_SUM_ABS] = KIND_ABS };
     const rf_reduce_attr *attr = call->attr;
     const uint32_t given = attr != NULL ? attr->kind : RF_REDUCE_KIND_SUM, kind = kinds[given];
@@ -200,12 +227,20 @@ static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_cap
         const uint64_t n_out = f->lead_reduced ? f->n_out : f->n_out / f->lead * part;
         const uint64_t slices = rf_div_up(total, l.slice_len);
         rf_binding in = { .kind = RF_BIND_INPUT, .offset = first * in_unit, .size = part * in_unit };
-        rf_binding out = { .kind = RF_BIND_OUTPUT, .write = true, .offset = f->lead_reduced ? 0 : first * out_unit,
+        rf_binding out = { .kind = RF_BIND_OUTPUT,
+                           .write = true,
+                           .offset = f->lead_reduced ? 0 : first * out_unit,
                            .size = n_out * sizeof(float) };
-        reduce_push push = { .n_out = (uint32_t)n_out, .slices = (uint32_t)slices, .slice_len = (uint32_t)l.slice_len,
-                             .total = (uint32_t)total, .first_slice = (uint32_t)first_slice,
-                             .scale = l.total_slices > 1 ? 1.0f : scale, .kept1 = (uint32_t)f->kept[1],
-                             .kept2 = (uint32_t)f->kept[2], .red1 = (uint32_t)f->red[1], .red2 = (uint32_t)f->red[2] };
+        reduce_push push = { .n_out = (uint32_t)n_out,
+                             .slices = (uint32_t)slices,
+                             .slice_len = (uint32_t)l.slice_len,
+                             .total = (uint32_t)total,
+                             .first_slice = (uint32_t)first_slice,
+                             .scale = l.total_slices > 1 ? 1.0f : scale,
+                             .kept1 = (uint32_t)f->kept[1],
+                             .kept2 = (uint32_t)f->kept[2],
+                             .red1 = (uint32_t)f->red[1],
+                             .red2 = (uint32_t)f->red[2] };
         for (int i = 0; i < 3; i++) {
             push.kept_stride[i] = (uint32_t)f->kept_stride[i];
             push.red_stride[i] = (uint32_t)f->red_stride[i];
@@ -246,7 +281,10 @@ static double columns_score_of(const rf_op_call *call, const rf_device_caps *cap
 }
 
 /* The last dimension, or all of them, is what is reduced. */
-static bool is_rows(const reduce_form *f) { return f->n_red == 1 && f->n_kept <= 1 && f->red_stride[2] == 1; }
+static bool is_rows(const reduce_form *f)
+{
+    return f->n_red == 1 && f->n_kept <= 1 && f->red_stride[2] == 1;
+}
 
 static double rows_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
 {
@@ -265,7 +303,7 @@ static double tree_score_of(const rf_op_call *call, const rf_device_caps *caps, 
     return l.form.red_stride[2] == 1 && l.form.total >= 64 ? 3 : 0.6;
 }
 
-#define KERNEL(id, text, score_of)                                                                              \
+#define KERNEL(id, text, score_of)                                                                                     \
     static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
     {                                                                                                                  \
         return score_of(call, caps, &variant_##id);                                                                    \
@@ -281,6 +319,6 @@ KERNEL(columns_texel, "columns_texel", columns_score_of)
 KERNEL(rows, "rows_vec4", rows_score_of)
 KERNEL(rows_texel, "rows_texel", rows_score_of)
 KERNEL(tree, "tree", tree_score_of)
-const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = {
-    &kernel_any, &kernel_columns, &kernel_columns_texel, &kernel_rows, &kernel_rows_texel, &kernel_tree
-};
+const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = { &kernel_any,           &kernel_columns,
+                                                                    &kernel_columns_texel, &kernel_rows,
+                                                                    &kernel_rows_texel,    &kernel_tree };

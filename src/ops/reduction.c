@@ -24,8 +24,8 @@ rf_result rf_expect_dtype(const rf_op_call *call, uint32_t input, rf_dtype dtype
     char shape[96];
     if (call->in[input].dtype == dtype) return RF_OK;
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u is %s %s, needs %s; cast it first", call->op->name, input,
-                   rf_dtype_name(call->in[input].dtype),
-                   rf_shape_format(call->in[input].shape, shape, sizeof(shape)), rf_dtype_name(dtype));
+                   rf_dtype_name(call->in[input].dtype), rf_shape_format(call->in[input].shape, shape, sizeof(shape)),
+                   rf_dtype_name(dtype));
 }
 
 rf_result rf_expect_not_empty(const rf_op_call *call, uint32_t input)
@@ -86,8 +86,8 @@ bool rf_flat_grid(const rf_device_caps *caps, uint64_t groups, uint32_t grid[3])
 
 void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes)
 {
-    job->tensors[job->n_tensors++] = (rf_row_tensor){
-        .kind = kind, .index = index, .write = kind != RF_BIND_INPUT, .row_bytes = row_bytes };
+    job->tensors[job->n_tensors++] =
+        (rf_row_tensor){ .kind = kind, .index = index, .write = kind != RF_BIND_INPUT, .row_bytes = row_bytes };
 }
 
 static bool row_job_grid(const rf_row_job *job, const rf_device_caps *caps, uint64_t rows, uint32_t grid[3])
@@ -96,8 +96,7 @@ static bool row_job_grid(const rf_row_job *job, const rf_device_caps *caps, uint
     case RF_GRID_THREADS:
         return rows <= INT32_MAX / job->threads_per_row &&
                rf_flat_grid(caps, rf_div_up(rows * job->threads_per_row, job->local), grid);
-    case RF_GRID_GROUPS:
-        return rows <= INT32_MAX && rf_flat_grid(caps, rows, grid);
+    case RF_GRID_GROUPS: return rows <= INT32_MAX && rf_flat_grid(caps, rows, grid);
     case RF_GRID_IMAGES:
         grid[0] = (uint32_t)rf_div_up(job->threads_per_row, job->local);
         grid[1] = (uint32_t)rows;

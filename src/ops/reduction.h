@@ -13,11 +13,24 @@
 #include "ops/ops.h"
 
 /* Attributes of the ops of loss.c and one_hot.c. */
-typedef struct rf_loss_attr { uint32_t from_logits; } rf_loss_attr;
-typedef struct rf_one_hot_attr { int32_t depth; } rf_one_hot_attr;
+typedef struct rf_loss_attr {
+    uint32_t from_logits;
+} rf_loss_attr;
+typedef struct rf_one_hot_attr {
+    int32_t depth;
+} rf_one_hot_attr;
 
 /* Static initialisers of descriptors, for test cases. */
-#define RF_DESC(type, rank, ...) { (type), { (rank), { __VA_ARGS__ } } }
+#define RF_DESC(type, rank, ...)                                                                                       \
+    {                                                                                                                  \
+        (type),                                                                                                        \
+        {                                                                                                              \
+            (rank),                                                                                                    \
+            {                                                                                                          \
+                __VA_ARGS__                                                                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
 #define RF_COUNT_OF(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 
 /* ---- shapes ---- */
@@ -49,16 +62,16 @@ typedef struct rf_row_tensor {
 typedef struct rf_row_job {
     const rf_shader *shader;
     rf_row_grid grid;
-    uint32_t local;           /* workgroup size: spec[0] */
+    uint32_t local; /* workgroup size: spec[0] */
     uint64_t rows, threads_per_row;
     uint32_t n_tensors, n_push, n_spec;
     rf_row_tensor tensors[RF_MAX_BINDINGS];
-    uint32_t spec[4];         /* spec[1] and on */
+    uint32_t spec[4];               /* spec[1] and on */
     uint32_t push[RF_MAX_PUSH / 4]; /* push[0] is overwritten with the rows of the dispatch */
 } rf_row_job;
 void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes);
-/* Rows that one dispatch may take, so that every tensor's part fits a descriptor and starts where descriptors may, and the
- * grid fits; 0 when not even one may. */
+/* Rows that one dispatch may take, so that every tensor's part fits a descriptor and starts where descriptors may, and
+ * the grid fits; 0 when not even one may. */
 uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps);
 /* As many dispatches as that needs. */
 rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_kernel_plan *plan);
@@ -68,12 +81,15 @@ uint32_t rf_local_size(const rf_device_caps *caps, uint32_t wanted);
 bool rf_flat_grid(const rf_device_caps *caps, uint64_t groups, uint32_t grid[3]);
 static inline uint32_t rf_float_word(float value)
 {
-    union { float f; uint32_t u; } bits = { .f = value };
+    union {
+        float f;
+        uint32_t u;
+    } bits = { .f = value };
     return bits.u;
 }
 
-/* in: dy, x (shape only) -> dy * count(dy) / count(x): what a mean does to its gradient. An op because the counts change
- * with the batch, which a constant in the graph could not follow. */
+/* in: dy, x (shape only) -> dy * count(dy) / count(x): what a mean does to its gradient. An op because the counts
+ * change with the batch, which a constant in the graph could not follow. */
 extern const rf_op rf_op_mean_scale;
 
 #endif

@@ -31,7 +31,8 @@ static rf_result reshape_infer(rf_op_call *call)
     rf_shape_format(x, from, sizeof(from));
     rf_shape_format(shape, to, sizeof(to));
     if (shape.rank < 0 || shape.rank > RF_MAX_RANK)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reshape: rank %d is not within 0 to %d", (int)shape.rank, RF_MAX_RANK);
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reshape: rank %d is not within 0 to %d", (int)shape.rank,
+                       RF_MAX_RANK);
     int32_t open = -1;
     int64_t rest = 1;
     for (int32_t d = 0; d < shape.rank; d++) {
@@ -65,7 +66,10 @@ static rf_result reshape_gradient(rf_grad_context *ctx)
 #define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
 static const rf_shape to_15 = { 1, { -1 } }, to_5x3 = { 2, { 5, -1 } }, to_scalar = { 0, { 0 } };
 #define VIEW_CASE(label, attributes, shape)                                                                            \
-    { .name = label, .attr = attributes, .n_in = 1, .in = { { shape, RF_FILL_NORMAL, 0, 1 } }, .check_gradient = true }
+    {                                                                                                                  \
+        .name = label, .attr = attributes, .n_in = 1, .in = { { shape, RF_FILL_NORMAL, 0, 1 } },                       \
+        .check_gradient = true                                                                                         \
+    }
 static const rf_op_case reshape_cases[] = {
     VIEW_CASE("flat", &to_15, F32(2, 3, 5)),
     VIEW_CASE("swapped", &to_5x3, F32(2, 3, 5)),
@@ -97,7 +101,8 @@ const rf_op rf_op_reshape = {
 rf_result rf_emit_reshape(rf_graph *g, rf_value x, rf_shape shape, rf_value *out)
 {
     rf_shape attr;
-    memset(&attr, 0, sizeof(attr)); /* attributes are compared byte by byte: nothing behind the last dimension, no padding */
+    memset(&attr, 0,
+           sizeof(attr)); /* attributes are compared byte by byte: nothing behind the last dimension, no padding */
     attr.rank = shape.rank;
     for (int32_t d = 0; d < shape.rank && d < RF_MAX_RANK; d++) attr.dim[d] = shape.dim[d];
     return rf_graph_add(g, &rf_op_reshape, &attr, &x, 1, out);
@@ -129,7 +134,9 @@ static rf_result reshape_like_infer(rf_op_call *call)
 }
 
 static const rf_op_case reshape_like_cases[] = {
-    { .name = "3x5_to_15", .n_in = 2, .in = { { F32(2, 3, 5), RF_FILL_NORMAL, 0, 1 }, { F32(1, 15), RF_FILL_ZERO, 0, 0 } },
+    { .name = "3x5_to_15",
+      .n_in = 2,
+      .in = { { F32(2, 3, 5), RF_FILL_NORMAL, 0, 1 }, { F32(1, 15), RF_FILL_ZERO, 0, 0 } },
       .check_gradient = true },
 };
 
@@ -185,7 +192,9 @@ rf_result rf_emit_stop_gradient(rf_graph *g, rf_value x, rf_value *out)
 
 /* ---- transpose ---- */
 
-typedef struct transpose_attr { int32_t perm[RF_MAX_RANK]; } transpose_attr;
+typedef struct transpose_attr {
+    int32_t perm[RF_MAX_RANK];
+} transpose_attr;
 
 static rf_result transpose_infer(rf_op_call *call)
 {
@@ -200,9 +209,10 @@ static rf_result transpose_infer(rf_op_call *call)
         const int32_t from = attr->perm[d];
         if (from < 0 || from >= x.rank || seen >> from & 1) {
             char shape[96];
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                           "transpose: entry %d of the permutation is %d; for shape %s it must hold each of 0 to %d once",
-                           (int)d, (int)from, rf_shape_format(x, shape, sizeof(shape)), (int)x.rank - 1);
+            return RF_FAIL(
+                RF_ERROR_INVALID_ARGUMENT,
+                "transpose: entry %d of the permutation is %d; for shape %s it must hold each of 0 to %d once", (int)d,
+                (int)from, rf_shape_format(x, shape, sizeof(shape)), (int)x.rank - 1);
         }
         seen |= 1u << from;
         call->out[0].shape.dim[d] = x.dim[from];
@@ -298,8 +308,9 @@ static double blocks_score(const rf_op_call *call, const rf_device_caps *caps)
     transpose_layout_of(call, &l);
     if (!transpose_matrices(&l, &rows, &columns, &batch) || rows % 4 || columns % 4) return 0;
     const uint64_t down = rf_div_up(rows / 4, rf_pointwise_local_size(caps) / BLOCKS_SIDE);
-    return rf_tensor_bytes(&call->in[0]) <= caps->max_storage_range && rf_pointwise_local_size(caps) >= 2 * BLOCKS_SIDE &&
-                   down * batch <= caps->max_grid[1] && rf_div_up(columns / 4, BLOCKS_SIDE) <= caps->max_grid[0]
+    return rf_tensor_bytes(&call->in[0]) <= caps->max_storage_range &&
+                   rf_pointwise_local_size(caps) >= 2 * BLOCKS_SIDE && down * batch <= caps->max_grid[1] &&
+                   rf_div_up(columns / 4, BLOCKS_SIDE) <= caps->max_grid[0]
                ? 2
                : 0;
 }
@@ -328,7 +339,8 @@ static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps,
     return RF_OK;
 }
 
-/* How many steps of the dimension with stride `stride` fit one descriptor, with room for alignment; all when everything fits. */
+/* How many steps of the dimension with stride `stride` fit one descriptor, with room for alignment; all when everything
+ * fits. */
 static uint64_t box_steps(const rf_device_caps *caps, uint64_t size, uint64_t stride)
 {
     if (size * stride * 4 <= caps->max_storage_range) return size;
@@ -349,7 +361,8 @@ static double strided_score(const rf_op_call *call, const rf_device_caps *caps)
     transpose_layout_of(call, &l);
     const uint32_t in = outermost_input(&l), out = l.rank - 1;
     if (rf_shape_count(call->in[0].shape) == 0) return 1;
-    return box_steps(caps, l.size[in], l.in_stride[in]) > 0 && box_steps(caps, l.size[out], l.out_stride[out]) > 0 ? 1 : 0;
+    return box_steps(caps, l.size[in], l.in_stride[in]) > 0 && box_steps(caps, l.size[out], l.out_stride[out]) > 0 ? 1
+                                                                                                                   : 0;
 }
 
 /* One dispatch for the box of a0 <= index of the input's outermost dimension < a1, b0 <= index of the output's < b1. */
@@ -364,7 +377,9 @@ static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps,
     const uint64_t in_first = a0 * l->in_stride[in], out_first = b0 * l->out_stride[out];
     const uint64_t in_from = in_first * 4 / caps->buffer_alignment * caps->buffer_alignment;
     const uint64_t out_from = out_first * 4 / caps->buffer_alignment * caps->buffer_alignment;
-    struct { uint32_t count, in_offset, out_offset, shifts, size[6], magic[6], in_stride[6], out_stride[6]; } push = { 0 };
+    struct {
+        uint32_t count, in_offset, out_offset, shifts, size[6], magic[6], in_stride[6], out_stride[6];
+    } push = { 0 };
     uint64_t count = 1, in_offset = in_first - in_from / 4, out_offset = out_first - out_from / 4;
     for (uint32_t i = 0; i < l->rank; i++) {
         uint64_t size = l->size[i];
@@ -388,7 +403,8 @@ static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps,
     rf_dispatch_spec(d, l->rank);
     rf_dispatch_push(d, &push, sizeof(push));
     rf_pointwise_bind(d, RF_BIND_INPUT, 0, false, in_from, (in_first + (a1 - a0) * l->in_stride[in]) * 4 - in_from);
-    rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, out_from, (out_first + (b1 - b0) * l->out_stride[out]) * 4 - out_from);
+    rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, out_from,
+                      (out_first + (b1 - b0) * l->out_stride[out]) * 4 - out_from);
     return rf_pointwise_grid(caps, count, d->grid);
 }
 
@@ -419,7 +435,9 @@ static const transpose_attr swap2 = { { 1, 0 } }, swap3 = { { 0, 2, 1 } }, rotat
                             outer3 = { { 1, 0, 2 } }, same3 = { { 0, 1, 2 } }, reverse6 = { { 5, 4, 3, 2, 1, 0 } },
                             mixed6 = { { 3, 0, 5, 1, 4, 2 } }, channels = { { 0, 3, 1, 2 } };
 #define TRANSPOSE_CASE(label, attributes, shape, ...)                                                                  \
-    { .name = label, .attr = &attributes, .n_in = 1, .in = { { shape, RF_FILL_NORMAL, 0, 1 } }, __VA_ARGS__ }
+    {                                                                                                                  \
+        .name = label, .attr = &attributes, .n_in = 1, .in = { { shape, RF_FILL_NORMAL, 0, 1 } }, __VA_ARGS__          \
+    }
 static const rf_op_case transpose_cases[] = {
     TRANSPOSE_CASE("1x1", swap2, F32(2, 1, 1), .large = false),
     TRANSPOSE_CASE("3x5", swap2, F32(2, 3, 5), .check_gradient = true),
@@ -444,9 +462,8 @@ static const rf_kernel transpose_blocks = { "blocks", blocks_score, blocks_plan 
 static const rf_kernel transpose_strided = { "strided", strided_score, strided_plan };
 static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_strided };
 
-static const rf_attr_field transpose_fields[] = {
-    RF_ATTR_INTS(transpose_attr, perm[0], "perm", RF_MAX_RANK, 0, RF_MAX_RANK - 1)
-};
+static const rf_attr_field transpose_fields[] = { RF_ATTR_INTS(transpose_attr, perm[0], "perm", RF_MAX_RANK, 0,
+                                                               RF_MAX_RANK - 1) };
 
 const rf_op rf_op_transpose = {
     .name = "transpose",

@@ -40,8 +40,14 @@ static rf_result emit_grad(rf_grad_context *ctx, const rf_op *op)
     return rf_graph_add(ctx->graph, op, NULL, in, 2, &ctx->din[0]);
 }
 
-static rf_result softmax_gradient(rf_grad_context *ctx) { return emit_grad(ctx, &rf_op_softmax_grad); }
-static rf_result log_softmax_gradient(rf_grad_context *ctx) { return emit_grad(ctx, &rf_op_log_softmax_grad); }
+static rf_result softmax_gradient(rf_grad_context *ctx)
+{
+    return emit_grad(ctx, &rf_op_softmax_grad);
+}
+static rf_result log_softmax_gradient(rf_grad_context *ctx)
+{
+    return emit_grad(ctx, &rf_op_log_softmax_grad);
+}
 
 static void reference_rows(const rf_op_call *call, const float *x, float *y, bool logarithm)
 {
@@ -90,7 +96,10 @@ static rf_result log_softmax_grad_reference(const rf_op_call *call, void *const 
     return RF_OK;
 }
 
-static rf_cost softmax_cost(const rf_op_call *call) { return rf_cost_of(call, 5.0 * (double)rf_desc_count(&call->in[0])); }
+static rf_cost softmax_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 5.0 * (double)rf_desc_count(&call->in[0]));
+}
 
 /* ---- kernels ---- */
 
@@ -100,9 +109,12 @@ static const rf_shader *softmax_shader(const rf_op *op, softmax_way way)
 {
     static const rf_shader *const shaders[4][WAY_COUNT] = {
         { &rf_shader_softmax, &rf_shader_softmax_vec4, &rf_shader_softmax_texel, &rf_shader_softmax_group },
-        { &rf_shader_log_softmax, &rf_shader_log_softmax_vec4, &rf_shader_log_softmax_texel, &rf_shader_log_softmax_group },
-        { &rf_shader_softmax_grad, &rf_shader_softmax_grad_vec4, &rf_shader_softmax_grad_texel, &rf_shader_softmax_grad_group },
-        { &rf_shader_log_softmax_grad, &rf_shader_log_softmax_grad_vec4, &rf_shader_log_softmax_grad_texel, &rf_shader_log_softmax_grad_group },
+        { &rf_shader_log_softmax, &rf_shader_log_softmax_vec4, &rf_shader_log_softmax_texel,
+          &rf_shader_log_softmax_group },
+        { &rf_shader_softmax_grad, &rf_shader_softmax_grad_vec4, &rf_shader_softmax_grad_texel,
+          &rf_shader_softmax_grad_group },
+        { &rf_shader_log_softmax_grad, &rf_shader_log_softmax_grad_vec4, &rf_shader_log_softmax_grad_texel,
+          &rf_shader_log_softmax_grad_group },
     };
     const int row = op == &rf_op_softmax ? 0 : op == &rf_op_log_softmax ? 1 : op == &rf_op_softmax_grad ? 2 : 3;
     return shaders[row][way];
@@ -114,8 +126,12 @@ static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps
     rf_row_job job = { .shader = softmax_shader(call->op, way),
                        .grid = way == WAY_GROUP ? RF_GRID_GROUPS : RF_GRID_THREADS,
                        /* Rows are long work for one invocation: small workgroups, so that there are several. */
-                       .local = rf_local_size(caps, way == WAY_GROUP ? 128 : caps->is_cpu ? 16 : 64),
-                       .rows = rf_desc_rows(&call->in[0]), .threads_per_row = 1, .n_push = 2 };
+                       .local = rf_local_size(caps, way == WAY_GROUP ? 128
+                                                    : caps->is_cpu   ? 16
+                                                                     : 64),
+                       .rows = rf_desc_rows(&call->in[0]),
+                       .threads_per_row = 1,
+                       .n_push = 2 };
     for (uint32_t i = 0; i < call->n_in; i++) rf_row_job_tensor(&job, RF_BIND_INPUT, i, columns * sizeof(float));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, columns * sizeof(float));
     for (uint32_t i = 0; way == WAY_ROW_TEXEL && i < call->n_in; i++) job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
@@ -166,9 +182,18 @@ static const rf_kernel *const softmax_kernels[] = { &kernel_row, &kernel_row_vec
 
 /* ---- cases ---- */
 
-#define X(sd, ...) { .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL, .b = sd }
-#define PROBABILITIES(...) { .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_PROBABILITY }
-#define LOG_PROBABILITIES(...) { .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_UNIFORM, .a = -8, .b = 0 }
+#define X(sd, ...)                                                                                                     \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL, .b = sd                                          \
+    }
+#define PROBABILITIES(...)                                                                                             \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_PROBABILITY                                              \
+    }
+#define LOG_PROBABILITIES(...)                                                                                         \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_UNIFORM, .a = -8, .b = 0                                 \
+    }
 
 static const rf_op_case softmax_cases[] = {
     { .name = "1x1", .n_in = 1, .in = { X(1, 2, 1, 1) }, .rtol = 1e-5, .atol = 1e-7 },
@@ -180,7 +205,12 @@ static const rf_op_case softmax_cases[] = {
     { .name = "large_logits_65x32", .n_in = 1, .in = { X(300, 2, 65, 32) }, .rtol = 1e-4, .atol = 1e-6 },
     { .name = "huge_logits_17x12", .n_in = 1, .in = { X(1e37f, 2, 17, 12) }, .rtol = 1e-4, .atol = 1e-6 },
     { .name = "64x10", .n_in = 1, .in = { X(1, 2, 64, 10) }, .rtol = 1e-5, .atol = 1e-7, .benchmark = true },
-    { .name = "4096x1024", .n_in = 1, .in = { X(1, 2, 4096, 1024) }, .rtol = 2e-5, .atol = 1e-7, .benchmark = true,
+    { .name = "4096x1024",
+      .n_in = 1,
+      .in = { X(1, 2, 4096, 1024) },
+      .rtol = 2e-5,
+      .atol = 1e-7,
+      .benchmark = true,
       .large = true },
 };
 static const rf_op_case log_softmax_cases[] = {
@@ -194,12 +224,18 @@ static const rf_op_case log_softmax_cases[] = {
 };
 #define GRAD_CASES(second, sd)                                                                                         \
     { .name = "1x1", .n_in = 2, .in = { X(1, 2, 1, 1), second(2, 1, 1) }, .rtol = sd, .atol = sd },                    \
-    { .name = "5x3", .n_in = 2, .in = { X(1, 2, 5, 3), second(2, 5, 3) }, .rtol = sd, .atol = sd },                    \
-    { .name = "2x3x32", .n_in = 2, .in = { X(1, 3, 2, 3, 32), second(3, 2, 3, 32) }, .rtol = sd, .atol = sd },         \
-    { .name = "257x33", .n_in = 2, .in = { X(1, 2, 257, 33), second(2, 257, 33) }, .rtol = sd, .atol = sd },           \
-    { .name = "31x1009", .n_in = 2, .in = { X(1, 2, 31, 1009), second(2, 31, 1009) }, .rtol = sd, .atol = 10 * sd },   \
-    { .name = "1024x1024", .n_in = 2, .in = { X(1, 2, 1024, 1024), second(2, 1024, 1024) }, .rtol = sd,                \
-      .atol = 10 * sd, .benchmark = true, .large = true }
+        { .name = "5x3", .n_in = 2, .in = { X(1, 2, 5, 3), second(2, 5, 3) }, .rtol = sd, .atol = sd },                \
+        { .name = "2x3x32", .n_in = 2, .in = { X(1, 3, 2, 3, 32), second(3, 2, 3, 32) }, .rtol = sd, .atol = sd },     \
+        { .name = "257x33", .n_in = 2, .in = { X(1, 2, 257, 33), second(2, 257, 33) }, .rtol = sd, .atol = sd },       \
+        { .name = "31x1009",                                                                                           \
+          .n_in = 2,                                                                                                   \
+          .in = { X(1, 2, 31, 1009), second(2, 31, 1009) },                                                            \
+          .rtol = sd,                                                                                                  \
+          .atol = 10 * sd },                                                                                           \
+    {                                                                                                                  \
+        .name = "1024x1024", .n_in = 2, .in = { X(1, 2, 1024, 1024), second(2, 1024, 1024) }, .rtol = sd,              \
+        .atol = 10 * sd, .benchmark = true, .large = true                                                              \
+    }
 static const rf_op_case softmax_grad_cases[] = { GRAD_CASES(PROBABILITIES, 1e-5) };
 static const rf_op_case log_softmax_grad_cases[] = { GRAD_CASES(LOG_PROBABILITIES, 2e-5) };
 

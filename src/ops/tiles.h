@@ -8,7 +8,10 @@
 
 #define RF_TILE_ROWS 64
 #define RF_TILE_K 16
-static inline uint32_t rf_tile_columns(uint32_t threads) { return threads / 4; }
+static inline uint32_t rf_tile_columns(uint32_t threads)
+{
+    return threads / 4;
+}
 
 /* Score of a product of these sizes, 0 where the device or a tensor's size does not allow it. */
 double rf_tile_score(const rf_op_call *call, const rf_device_caps *caps, uint32_t threads, double rows, double columns,

@@ -11,7 +11,9 @@ typedef struct push {
 } push;
 
 /* Of one group's product. */
-typedef struct sizes { int64_t rows, columns, length; } sizes;
+typedef struct sizes {
+    int64_t rows, columns, length;
+} sizes;
 
 static sizes sizes_of(const rf_op_call *call, form f, const rf_conv_geometry *g)
 {
@@ -41,13 +43,18 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     const sizes s = sizes_of(call, f, &g);
     const bool bias = f == FORWARD && call->n_in == 3, bias_gradient = f == FILTER && call->n_out > 1;
     const rf_tile_grid t = rf_tile_grid_make(threads, s.rows, s.columns, s.length, g.groups);
-    const uint64_t main_count = rf_tensor_bytes(&call->out[0]) / sizeof(float), extra = bias_gradient ? (uint64_t)g.cout : 0;
+    const uint64_t main_count = rf_tensor_bytes(&call->out[0]) / sizeof(float),
+                   extra = bias_gradient ? (uint64_t)g.cout : 0;
     const uint64_t stride = rf_align_up(main_count + extra, 4);
-    const push p = { (int32_t)g.n, (int32_t)g.h, (int32_t)g.w, (int32_t)g.cin, (int32_t)g.oh, (int32_t)g.ow,
-                     (int32_t)g.cout, (int32_t)g.kh, (int32_t)g.kw, (int32_t)g.cig, (int32_t)g.cog, (int32_t)g.sy,
-                     (int32_t)g.sx, (int32_t)g.dy, (int32_t)g.dx, (int32_t)g.pt, (int32_t)g.pl, t.total, t.row_tiles,
-                     t.column_tiles, t.parts, (int32_t)s.rows, (int32_t)s.columns, (int32_t)s.length, t.split,
-                     (int32_t)stride, t.parts > 1 ? (int32_t)main_count : 0 };
+    const push p = { (int32_t)g.n,    (int32_t)g.h,       (int32_t)g.w,
+                     (int32_t)g.cin,  (int32_t)g.oh,      (int32_t)g.ow,
+                     (int32_t)g.cout, (int32_t)g.kh,      (int32_t)g.kw,
+                     (int32_t)g.cig,  (int32_t)g.cog,     (int32_t)g.sy,
+                     (int32_t)g.sx,   (int32_t)g.dy,      (int32_t)g.dx,
+                     (int32_t)g.pt,   (int32_t)g.pl,      t.total,
+                     t.row_tiles,     t.column_tiles,     t.parts,
+                     (int32_t)s.rows, (int32_t)s.columns, (int32_t)s.length,
+                     t.split,         (int32_t)stride,    t.parts > 1 ? (int32_t)main_count : 0 };
     rf_lanes_plan builder = { NULL, call, caps, out };
     rf_dispatch *d = rf_kernel_plan_add(out, shaders[threads == 256][f]);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -67,7 +74,8 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     const rf_lanes_operand partial = rf_lanes_workspace(&builder, (uint64_t)t.parts * stride * sizeof(float));
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    return rf_lanes_add_sum(&builder, partial, t.parts, stride, main_count + extra, extra, g.cout, attr->activation, bias);
+    return rf_lanes_add_sum(&builder, partial, t.parts, stride, main_count + extra, extra, g.cout, attr->activation,
+                            bias);
 }
 
 #define TILE_KERNEL(op, form, threads)                                                                                 \

@@ -16,8 +16,8 @@ double rf_tile_score(const rf_op_call *call, const rf_device_caps *caps, uint32_
     if (caps->max_workgroup_invocations < threads || caps->max_workgroup_size[0] < threads ||
         caps->max_shared_memory < shared || !rf_linear_fits_storage(call, caps))
         return 0;
-    const double waste = (double)((uint64_t)((rows + r - 1) / r)) * r / rows * (double)((uint64_t)((columns + c - 1) / c)) *
-                         c / columns;
+    const double waste =
+        (double)((uint64_t)((rows + r - 1) / r)) * r / rows * (double)((uint64_t)((columns + c - 1) / c)) * c / columns;
     /* Larger tiles reuse more. On a CPU shared memory is a detour: the last choice there. */
     const double seconds = flops * waste / (threads == 256 ? 2e12 : 1.5e12) + 5e-6;
     return caps->is_cpu ? 1e-9 * rf_linear_score(seconds) : rf_linear_score(seconds);
@@ -44,14 +44,29 @@ static double score(const rf_op_call *call, const rf_device_caps *caps, uint32_t
 static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out, uint32_t threads)
 {
     static const rf_shader *const shaders[2][4] = {
-        { &rf_shader_matmul_tile128, &rf_shader_matmul_tile128_ta, &rf_shader_matmul_tile128_tb, &rf_shader_matmul_tile128_ta_tb },
-        { &rf_shader_matmul_tile256, &rf_shader_matmul_tile256_ta, &rf_shader_matmul_tile256_tb, &rf_shader_matmul_tile256_ta_tb },
+        { &rf_shader_matmul_tile128, &rf_shader_matmul_tile128_ta, &rf_shader_matmul_tile128_tb,
+          &rf_shader_matmul_tile128_ta_tb },
+        { &rf_shader_matmul_tile256, &rf_shader_matmul_tile256_ta, &rf_shader_matmul_tile256_tb,
+          &rf_shader_matmul_tile256_ta_tb },
     };
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     const rf_tile_grid t = rf_tile_grid_make(threads, g.m, g.n, g.k, g.batch);
     const uint64_t count = (uint64_t)(g.batch * g.m * g.n), stride = rf_align_up(count, 4);
-    push p = { t.total, t.row_tiles, t.column_tiles, t.parts, (int32_t)g.m, (int32_t)g.n, (int32_t)g.k, t.split,
-               (int32_t)stride, (int32_t)(g.ta ? g.m : g.k), (int32_t)(g.tb ? g.k : g.n), 0, { 0 }, { 0 }, { 0 } };
+    push p = { t.total,
+               t.row_tiles,
+               t.column_tiles,
+               t.parts,
+               (int32_t)g.m,
+               (int32_t)g.n,
+               (int32_t)g.k,
+               t.split,
+               (int32_t)stride,
+               (int32_t)(g.ta ? g.m : g.k),
+               (int32_t)(g.tb ? g.k : g.n),
+               0,
+               { 0 },
+               { 0 },
+               { 0 } };
     for (int i = 0; i < 4; i++) {
         p.dim[i] = (int32_t)g.dim[i];
         p.a_stride[i] = (int32_t)g.a_stride[i];
@@ -77,8 +92,14 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     return rf_lanes_add_sum(&builder, partial, t.parts, stride, count, 0, g.n, g.activation, g.bias);
 }
 
-static double score_128(const rf_op_call *call, const rf_device_caps *caps) { return score(call, caps, 128); }
-static double score_256(const rf_op_call *call, const rf_device_caps *caps) { return score(call, caps, 256); }
+static double score_128(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return score(call, caps, 128);
+}
+static double score_256(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return score(call, caps, 256);
+}
 static rf_result plan_128(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     return plan(call, caps, out, 128);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Optimizer steps on flat ranges of parameters, and accumulation. The gradient is scaled, then clipped to +- the clip value; weight
- * decay is taken off the parameter first (decoupled: Loshchilov & Hutter, "Decoupled weight decay regularization", 2019).
- * Momentum and RMSprop are in Keras' form, Adam is Kingma & Ba's (2015) with the bias corrections as factors.
+ * Optimizer steps on flat ranges of parameters, and accumulation. The gradient is scaled, then clipped to +- the clip
+ * value; weight decay is taken off the parameter first (decoupled: Loshchilov & Hutter, "Decoupled weight decay
+ * regularization", 2019). Momentum and RMSprop are in Keras' form, Adam is Kingma & Ba's (2015) with the bias
+ * corrections as factors.
  */
 #include <math.h>
 
@@ -12,7 +13,9 @@
 #include "ops/pointwise.h"
 #include "rf_shaders.h"
 
-typedef struct update_attr { uint32_t nesterov; } update_attr;
+typedef struct update_attr {
+    uint32_t nesterov;
+} update_attr;
 
 static rf_result infer(rf_op_call *call)
 {
@@ -26,8 +29,8 @@ static rf_result infer(rf_op_call *call)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u is %s, not f32", call->op->name, i,
                            rf_dtype_name(call->in[i].dtype));
         if (call->op != &rf_op_accumulate && i == hyper && n < RF_HYPER_COUNT)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: hyperparameters have shape %s, not [%d]", call->op->name, shape,
-                           RF_HYPER_COUNT);
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: hyperparameters have shape %s, not [%d]", call->op->name,
+                           shape, RF_HYPER_COUNT);
         if ((call->op == &rf_op_accumulate || i != hyper) && n != count)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u has shape %s, but the parameter has %lld elements",
                            call->op->name, i, shape, (long long)count);
@@ -47,7 +50,8 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
             param[i] = (float)(x + g);
             continue;
         }
-        const double rate = hyper[RF_HYPER_RATE], clip = hyper[RF_HYPER_CLIP_VALUE], momentum = hyper[RF_HYPER_MOMENTUM];
+        const double rate = hyper[RF_HYPER_RATE], clip = hyper[RF_HYPER_CLIP_VALUE],
+                     momentum = hyper[RF_HYPER_MOMENTUM];
         g *= hyper[RF_HYPER_GRAD_SCALE];
         if (clip > 0) g = fmin(fmax(g, -clip), clip);
         x -= hyper[RF_HYPER_WEIGHT_DECAY] * x;
@@ -78,7 +82,10 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
 }
 
 /* Number of tensors of the parameter's length. */
-static uint32_t num_tensors(const rf_op_call *call) { return call->op == &rf_op_accumulate ? 2 : call->n_in - 1; }
+static uint32_t num_tensors(const rf_op_call *call)
+{
+    return call->op == &rf_op_accumulate ? 2 : call->n_in - 1;
+}
 
 static rf_cost cost(const rf_op_call *call)
 {
@@ -94,11 +101,16 @@ enum { U64X8, VEC4, TEXEL8, TEXEL16, NUM_FORMS };
 static const rf_shader *shader_of(const rf_op *op, uint32_t form)
 {
 #define FORMS(rule)                                                                                                    \
-    { &rf_shader_update_##rule##_w8, &rf_shader_update_##rule##_w4, &rf_shader_update_##rule##_texel8,                 \
-      &rf_shader_update_##rule##_texel16 }
-    static const struct { const rf_op *op; const rf_shader *shaders[NUM_FORMS]; } rules[] = {
-        { &rf_op_sgd_update, FORMS(sgd) },         { &rf_op_momentum_update, FORMS(momentum) },
-        { &rf_op_adam_update, FORMS(adam) },       { &rf_op_rmsprop_update, FORMS(rmsprop) },
+    {                                                                                                                  \
+        &rf_shader_update_##rule##_w8, &rf_shader_update_##rule##_w4, &rf_shader_update_##rule##_texel8,               \
+            &rf_shader_update_##rule##_texel16                                                                         \
+    }
+    static const struct {
+        const rf_op *op;
+        const rf_shader *shaders[NUM_FORMS];
+    } rules[] = {
+        { &rf_op_sgd_update, FORMS(sgd) },        { &rf_op_momentum_update, FORMS(momentum) },
+        { &rf_op_adam_update, FORMS(adam) },      { &rf_op_rmsprop_update, FORMS(rmsprop) },
         { &rf_op_accumulate, FORMS(accumulate) },
     };
     uint32_t i = 0;
@@ -169,29 +181,63 @@ static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4, &kernel
 /* ---- cases ---- */
 
 #define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
-#define VECTOR(n) { F32(1, n), RF_FILL_NORMAL, 0, 1 }
-#define POSITIVE(n) { F32(1, n), RF_FILL_UNIFORM, 0.01f, 1 }
+#define VECTOR(n)                                                                                                      \
+    {                                                                                                                  \
+        F32(1, n), RF_FILL_NORMAL, 0, 1                                                                                \
+    }
+#define POSITIVE(n)                                                                                                    \
+    {                                                                                                                  \
+        F32(1, n), RF_FILL_UNIFORM, 0.01f, 1                                                                           \
+    }
 /* Hyperparameters are random too, within bounds that keep every rule tame. */
-#define HYPER { F32(1, RF_HYPER_COUNT), RF_FILL_UNIFORM, 0.1f, 0.9f }
+#define HYPER                                                                                                          \
+    {                                                                                                                  \
+        F32(1, RF_HYPER_COUNT), RF_FILL_UNIFORM, 0.1f, 0.9f                                                            \
+    }
 #define UPDATE_CASES(rule, n_inputs, inputs)                                                                           \
     static const rf_op_case rule##_cases[] = {                                                                         \
-        { .name = "1", .n_in = n_inputs, .in = inputs(1), .rtol = 1e-5, .atol = 1e-5 },                                 \
-        { .name = "3", .n_in = n_inputs, .in = inputs(3), .rtol = 1e-5, .atol = 1e-5 },                                 \
-        { .name = "5", .n_in = n_inputs, .in = inputs(5), .rtol = 1e-5, .atol = 1e-5 },                                 \
-        { .name = "8", .n_in = n_inputs, .in = inputs(8), .rtol = 1e-5, .atol = 1e-5 },                                 \
-        { .name = "255", .n_in = n_inputs, .in = inputs(255), .rtol = 1e-5, .atol = 1e-5 },                             \
-        { .name = "2048", .n_in = n_inputs, .in = inputs(2048), .rtol = 1e-5, .atol = 1e-5 },                           \
-        { .name = "2051", .n_in = n_inputs, .in = inputs(2051), .rtol = 1e-5, .atol = 1e-5 },                           \
-        { .name = "121930", .n_in = n_inputs, .in = inputs(121930), .rtol = 1e-5, .atol = 1e-5, .large = true,          \
+        { .name = "1", .n_in = n_inputs, .in = inputs(1), .rtol = 1e-5, .atol = 1e-5 },                                \
+        { .name = "3", .n_in = n_inputs, .in = inputs(3), .rtol = 1e-5, .atol = 1e-5 },                                \
+        { .name = "5", .n_in = n_inputs, .in = inputs(5), .rtol = 1e-5, .atol = 1e-5 },                                \
+        { .name = "8", .n_in = n_inputs, .in = inputs(8), .rtol = 1e-5, .atol = 1e-5 },                                \
+        { .name = "255", .n_in = n_inputs, .in = inputs(255), .rtol = 1e-5, .atol = 1e-5 },                            \
+        { .name = "2048", .n_in = n_inputs, .in = inputs(2048), .rtol = 1e-5, .atol = 1e-5 },                          \
+        { .name = "2051", .n_in = n_inputs, .in = inputs(2051), .rtol = 1e-5, .atol = 1e-5 },                          \
+        { .name = "121930",                                                                                            \
+          .n_in = n_inputs,                                                                                            \
+          .in = inputs(121930),                                                                                        \
+          .rtol = 1e-5,                                                                                                \
+          .atol = 1e-5,                                                                                                \
+          .large = true,                                                                                               \
           .benchmark = true },                                                                                         \
-        { .name = "4M", .n_in = n_inputs, .in = inputs(4194304), .rtol = 1e-5, .atol = 1e-5, .large = true,             \
+        { .name = "4M",                                                                                                \
+          .n_in = n_inputs,                                                                                            \
+          .in = inputs(4194304),                                                                                       \
+          .rtol = 1e-5,                                                                                                \
+          .atol = 1e-5,                                                                                                \
+          .large = true,                                                                                               \
           .benchmark = true },                                                                                         \
     }
-#define SGD_IN(n) { VECTOR(n), VECTOR(n), HYPER }
-#define MOMENTUM_IN(n) { VECTOR(n), VECTOR(n), VECTOR(n), HYPER }
-#define ADAM_IN(n) { VECTOR(n), VECTOR(n), VECTOR(n), POSITIVE(n), HYPER }
-#define RMSPROP_IN(n) { VECTOR(n), VECTOR(n), POSITIVE(n), VECTOR(n), HYPER }
-#define ACCUMULATE_IN(n) { VECTOR(n), VECTOR(n) }
+#define SGD_IN(n)                                                                                                      \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n), HYPER                                                                                    \
+    }
+#define MOMENTUM_IN(n)                                                                                                 \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n), VECTOR(n), HYPER                                                                         \
+    }
+#define ADAM_IN(n)                                                                                                     \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n), VECTOR(n), POSITIVE(n), HYPER                                                            \
+    }
+#define RMSPROP_IN(n)                                                                                                  \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n), POSITIVE(n), VECTOR(n), HYPER                                                            \
+    }
+#define ACCUMULATE_IN(n)                                                                                               \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n)                                                                                           \
+    }
 UPDATE_CASES(sgd, 3, SGD_IN);
 UPDATE_CASES(adam, 5, ADAM_IN);
 UPDATE_CASES(rmsprop, 5, RMSPROP_IN);
@@ -203,19 +249,25 @@ static const rf_op_case momentum_cases[] = {
     { .name = "2048", .n_in = 4, .in = MOMENTUM_IN(2048), .rtol = 1e-5, .atol = 1e-5 },
     { .name = "nesterov_3", .attr = &nesterov, .n_in = 4, .in = MOMENTUM_IN(3), .rtol = 1e-5, .atol = 1e-5 },
     { .name = "nesterov_2051", .attr = &nesterov, .n_in = 4, .in = MOMENTUM_IN(2051), .rtol = 1e-5, .atol = 1e-5 },
-    { .name = "4M", .n_in = 4, .in = MOMENTUM_IN(4194304), .rtol = 1e-5, .atol = 1e-5, .large = true, .benchmark = true },
+    { .name = "4M",
+      .n_in = 4,
+      .in = MOMENTUM_IN(4194304),
+      .rtol = 1e-5,
+      .atol = 1e-5,
+      .large = true,
+      .benchmark = true },
 };
 
-#define UPDATE_OP(op_name, n_inputs, mutated, op_cases, ...)                                                    \
+#define UPDATE_OP(op_name, n_inputs, mutated, op_cases, ...)                                                           \
     {                                                                                                                  \
-        .name = op_name, .min_in = n_inputs, .max_in = n_inputs, .mutates = mutated,           \
-        .infer = infer, .reference = reference, .cost = cost, .kernels = kernels, .num_kernels = RF_LENGTH(kernels),    \
+        .name = op_name, .min_in = n_inputs, .max_in = n_inputs, .mutates = mutated, .infer = infer,                   \
+        .reference = reference, .cost = cost, .kernels = kernels, .num_kernels = RF_LENGTH(kernels),                   \
         .cases = op_cases, .num_cases = RF_LENGTH(op_cases), __VA_ARGS__                                               \
     }
 static const rf_attr_field update_fields[] = { RF_ATTR_FLAG(update_attr, nesterov) };
 const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, 1u, sgd_cases, );
-const rf_op rf_op_momentum_update = UPDATE_OP("momentum_update", 4, 1u | 4u, momentum_cases,
-                                                   RF_ATTRIBUTES(update_attr, update_fields));
+const rf_op rf_op_momentum_update =
+    UPDATE_OP("momentum_update", 4, 1u | 4u, momentum_cases, RF_ATTRIBUTES(update_attr, update_fields));
 const rf_op rf_op_adam_update = UPDATE_OP("adam_update", 5, 1u | 4u | 8u, adam_cases, );
 const rf_op rf_op_rmsprop_update = UPDATE_OP("rmsprop_update", 5, 1u | 4u | 8u, rmsprop_cases, );
 const rf_op rf_op_accumulate = UPDATE_OP("accumulate", 2, 1u, accumulate_cases, );

@@ -226,18 +226,10 @@ rf_result rf_archive_value_text(const rf_archive *archive, uint64_t index, char 
     rf_archive_value value;
     rf_archive_header_value(&archive->header, (uint32_t)index, &value);
     switch (value.kind) {
-    case RF_VALUE_UINT:
-        snprintf(text, size, "%llu", (unsigned long long)value.number);
-        break;
-    case RF_VALUE_DOUBLE:
-        snprintf(text, size, "%.17g", value.real);
-        break;
-    case RF_VALUE_STRING:
-        snprintf(text, size, "%.*s", (int)value.size, (const char *)value.bytes);
-        break;
-    case RF_VALUE_BYTES:
-        bytes_text(&value, text, size);
-        break;
+    case RF_VALUE_UINT: snprintf(text, size, "%llu", (unsigned long long)value.number); break;
+    case RF_VALUE_DOUBLE: snprintf(text, size, "%.17g", value.real); break;
+    case RF_VALUE_STRING: snprintf(text, size, "%.*s", (int)value.size, (const char *)value.bytes); break;
+    case RF_VALUE_BYTES: bytes_text(&value, text, size); break;
     }
     return RF_OK;
 }

@@ -93,12 +93,9 @@ static int pack_value(msgpack_packer *p, const rf_archive_value *v)
 {
     if (pack_text(p, v->name, strlen(v->name)) != 0) return -1;
     switch (v->kind) {
-    case RF_VALUE_UINT:
-        return msgpack_pack_uint64(p, v->number);
-    case RF_VALUE_DOUBLE:
-        return msgpack_pack_double(p, v->real);
-    case RF_VALUE_STRING:
-        return pack_text(p, v->bytes, v->size);
+    case RF_VALUE_UINT: return msgpack_pack_uint64(p, v->number);
+    case RF_VALUE_DOUBLE: return msgpack_pack_double(p, v->real);
+    case RF_VALUE_STRING: return pack_text(p, v->bytes, v->size);
     case RF_VALUE_BYTES:
         return msgpack_pack_bin(p, v->size) != 0 || (v->size > 0 && msgpack_pack_bin_body(p, v->bytes, v->size) != 0);
     }

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "persist/events.pb-c.h"
 
-/* A text that events hold: proto3's strings are UTF-8, and strict readers refuse the whole event else. `what` begins the
- * message, "rf_event_writer_scalar: tag". */
+/* A text that events hold: proto3's strings are UTF-8, and strict readers refuse the whole event else. `what` begins
+ * the message, "rf_event_writer_scalar: tag". */
 rf_result rf_event_check_text(const char *what, const char *text);
 
 /* Stamps the event with the time and appends it. `event->what` is set by the caller. Thread-safe. */

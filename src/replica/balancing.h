@@ -32,16 +32,16 @@ rf_result rf_balancing_create(rf_strategy *strategy, rf_balance_mode mode);
 void rf_balancing_free(rf_strategy *strategy);
 /* Counts of a run, [num_replicas]. */
 rf_result rf_balancing_split(const rf_strategy *strategy, uint64_t examples, uint32_t *counts);
-/* Rows that a worker holds, over its replicas: as in `counts`, of the whole batch, where that agrees with it. Changes only
- * the worker's counts. */
+/* Rows that a worker holds, over its replicas: as in `counts`, of the whole batch, where that agrees with it. Changes
+ * only the worker's counts. */
 void rf_balancing_spread(const rf_strategy *strategy, uint32_t rank, uint64_t rows, uint32_t *counts);
-/* Local replica `index` got RF_ERROR_OUT_OF_DEVICE_MEMORY for so many examples: a lower limit is told with the next news.
- * False where that does not help. */
+/* Local replica `index` got RF_ERROR_OUT_OF_DEVICE_MEMORY for so many examples: a lower limit is told with the next
+ * news. False where that does not help. */
 bool rf_balancing_refuse(rf_strategy *strategy, uint32_t index, uint32_t examples);
 /* A step that is measured was submitted, with these counts on all replicas. */
 void rf_balancing_measured(rf_strategy *strategy, const uint32_t *counts);
-/* Fills in `news` of this worker; then all workers take in those of all replicas. *again: somebody has a new limit, so the run
- * must be prepared anew. */
+/* Fills in `news` of this worker; then all workers take in those of all replicas. *again: somebody has a new limit, so
+ * the run must be prepared anew. */
 void rf_balancing_tell(rf_strategy *strategy);
 void rf_balancing_hear(rf_strategy *strategy, const rf_replica_news *all, bool *again);
 

@@ -27,13 +27,13 @@ typedef struct rf_exchange_fns {
     void (*destroy)(rf_exchange *exchange);
     /* For the pieces of one bucket, which must outlive it. */
     rf_result (*open)(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces, rf_bucket_exchange **out);
-    /* The same as above, to the bit. Every process must start the same in the same order. Until finish() nobody may touch the
-     * bucket's part of the arrays; one thing at a time is under way for a bucket. */
+    /* The same as above, to the bit. Every process must start the same in the same order. Until finish() nobody may
+     * touch the bucket's part of the arrays; one thing at a time is under way for a bucket. */
     rf_result (*start_reduce)(rf_bucket_exchange *bucket, const float *const *contributions, float *const *sums);
     rf_result (*start_gather)(rf_bucket_exchange *bucket, const float *const *from, float *const *to);
-    bool (*done)(const rf_bucket_exchange *bucket); /* finish() would not wait; true also when nothing was started */
+    bool (*done)(const rf_bucket_exchange *bucket);  /* finish() would not wait; true also when nothing was started */
     rf_result (*finish)(rf_bucket_exchange *bucket); /* does nothing when nothing was started */
-    void (*close)(rf_bucket_exchange **bucket); /* waits */
+    void (*close)(rf_bucket_exchange **bucket);      /* waits */
 } rf_exchange_fns;
 struct rf_exchange {
     const rf_exchange_fns *fns;
@@ -43,7 +43,8 @@ struct rf_exchange {
 
 /* All replicas in this process. */
 rf_result rf_local_exchange_create(uint32_t num_replicas, rf_exchange **out);
-/* Several processes: sums over the replicas of a process in their order, then over the processes. `world` is borrowed. */
+/* Several processes: sums over the replicas of a process in their order, then over the processes. `world` is borrowed.
+ */
 rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_exchange **out);
 void rf_exchange_destroy(rf_exchange **exchange);
 

@@ -63,30 +63,18 @@ rf_result rf_initializer_fill(const rf_initializer *initializer, rf_shape shape,
         fill_uniform(&rng, -limit, limit, count, values);
         return RF_OK;
     }
-    case RF_INIT_GLOROT_NORMAL:
-        fill_truncated_normal(&rng, sqrt(2 / (fan_in + fan_out)), count, values);
-        return RF_OK;
-    case RF_INIT_HE_NORMAL:
-        fill_truncated_normal(&rng, sqrt(2 / fan_in), count, values);
-        return RF_OK;
-    case RF_INIT_RANDOM_NORMAL:
-        fill_normal(&rng, a, b == 0 ? 0.05 : b, count, values);
-        return RF_OK;
+    case RF_INIT_GLOROT_NORMAL: fill_truncated_normal(&rng, sqrt(2 / (fan_in + fan_out)), count, values); return RF_OK;
+    case RF_INIT_HE_NORMAL: fill_truncated_normal(&rng, sqrt(2 / fan_in), count, values); return RF_OK;
+    case RF_INIT_RANDOM_NORMAL: fill_normal(&rng, a, b == 0 ? 0.05 : b, count, values); return RF_OK;
     case RF_INIT_RANDOM_UNIFORM:
         if (a == 0 && b == 0)
             fill_uniform(&rng, -0.05, 0.05, count, values);
         else
             fill_uniform(&rng, a, b, count, values);
         return RF_OK;
-    case RF_INIT_ZEROS:
-        fill_constant(0, count, values);
-        return RF_OK;
-    case RF_INIT_ONES:
-        fill_constant(1, count, values);
-        return RF_OK;
-    case RF_INIT_CONSTANT:
-        fill_constant(initializer->a, count, values);
-        return RF_OK;
+    case RF_INIT_ZEROS: fill_constant(0, count, values); return RF_OK;
+    case RF_INIT_ONES: fill_constant(1, count, values); return RF_OK;
+    case RF_INIT_CONSTANT: fill_constant(initializer->a, count, values); return RF_OK;
     }
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "initializer: kind %d does not exist; use one of rf_initializer_kind",
                    (int)initializer->kind);

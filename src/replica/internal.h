@@ -2,8 +2,8 @@
 /*
  * What the files of this folder share.
  *
- * Replicas are numbered over all workers of a job, in order of rank; plans, owners and messages use these numbers. Arrays
- * here hold this worker's replicas only and are indexed from 0: entry r is replica `first + r`.
+ * Replicas are numbered over all workers of a job, in order of rank; plans, owners and messages use these numbers.
+ * Arrays here hold this worker's replicas only and are indexed from 0: entry r is replica `first + r`.
  *
  * Ownership: objects are counted. The strategy's inside lives until the last of its children is gone, so destroying in
  * the wrong order is harmless. A function's signatures hold the variables, updaters and local states that they use; an
@@ -72,8 +72,8 @@ struct rf_strategy {
     double *shares;                  /* [num_replicas], as given; NULL: equal */
     rf_balancing balancing;
     rf_update_mode update_mode;
-    bool central;       /* replica 0 owns all variables, the others have copies */
-    uint64_t alignment; /* of variables in their store, in elements */
+    bool central;             /* replica 0 owns all variables, the others have copies */
+    uint64_t alignment;       /* of variables in their store, in elements */
     uint64_t bucket_elements; /* as asked for; 0: see rf_bucket_size() */
     uint64_t max_piece;
     uint64_t seed;
@@ -252,13 +252,13 @@ struct rf_function {
 /* ---- strategy.c ---- */
 rf_strategy *rf_strategy_retain(rf_strategy *strategy);
 void rf_strategy_release(rf_strategy *strategy);
-/* For everything submitted, and for a copy of the state that is being made: afterwards the host may change what it wants. A failure
- * sticks. */
+/* For everything submitted, and for a copy of the state that is being made: afterwards the host may change what it
+ * wants. A failure sticks. */
 rf_result rf_strategy_wait(rf_strategy *strategy);
 rf_result rf_strategy_wait_local(rf_strategy *strategy, uint32_t index);
 rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck, or the job's */
-/* Makes the calling thread's failure stick: replicas may differ from now on. Ends the job, so that no other worker waits
- * for this one. Returns `result`. */
+/* Makes the calling thread's failure stick: replicas may differ from now on. Ends the job, so that no other worker
+ * waits for this one. Returns `result`. */
 rf_result rf_strategy_stick(rf_strategy *strategy, rf_result result);
 /* The same for a failure that all workers see. */
 rf_result rf_strategy_stick_shared(rf_strategy *strategy, rf_result result);
@@ -286,21 +286,23 @@ bool rf_strategy_is_copied(rf_strategy *strategy);
 rf_result rf_strategy_await_copy(rf_strategy *strategy);
 
 /* ---- agree.c ---- */
-/* Device limits, kinds and settings of all workers. Fills in num_replicas, first, identities, shares, alignment, max_piece. */
+/* Device limits, kinds and settings of all workers. Fills in num_replicas, first, identities, shares, alignment,
+ * max_piece. */
 rf_result rf_strategy_agree(rf_strategy *strategy, const rf_mirrored_params *params);
 
 /* ---- report.c ---- */
 /* What a worker is about to run. */
 typedef struct rf_step {
     const char *function;
-    uint64_t number; /* runs of the function before */
+    uint64_t number;          /* runs of the function before */
     uint64_t examples;        /* of all workers */
     uint64_t first_row, rows; /* those that this worker computes */
     uint32_t *counts; /* [num_replicas] as planned; becomes what the workers, from the rows they hold, will compute */
     bool again;       /* out: counts have to change, for want of memory: prepare anew */
 } rf_step;
-/* Tells the other workers that this one is ready (`prepared` >= 0) or failed, hears the same from them, and agrees on stop
- * requests. Fails where any worker did, and where they are not about to run the same. Shares may move: for the next run. */
+/* Tells the other workers that this one is ready (`prepared` >= 0) or failed, hears the same from them, and agrees on
+ * stop requests. Fails where any worker did, and where they are not about to run the same. Shares may move: for the
+ * next run. */
 rf_result rf_strategy_report(rf_strategy *strategy, rf_step *step, rf_result prepared);
 
 /* ---- check.c ---- */
@@ -355,8 +357,8 @@ void rf_update_free(rf_update *update);
 /* ---- update_run.c ---- */
 /* Frames that belong to the same submission as the replica's stage A, appended to frames[*count]. */
 rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame **frames, uint32_t *count);
-/* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. `examples` are those of
- * this worker's replicas. */
+/* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. `examples` are
+ * those of this worker's replicas. */
 rf_result rf_update_finish(rf_update *update, const uint32_t *examples);
 /* Steps of rf_update_finish() that overlap.c takes one part at a time. */
 void rf_update_compute_hypers(rf_update *update);
@@ -367,7 +369,8 @@ static inline rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_record
     return rec ? rf_replica_submit_recordings(replica, &rec, 1) : RF_OK;
 }
 /* Host addresses for the exchange: device memory itself where it is mapped, else staging. */
-static inline float *rf_replica_reachable(const rf_strategy *s, uint32_t index, const rf_flat *flat, const rf_flat *staging)
+static inline float *rf_replica_reachable(const rf_strategy *s, uint32_t index, const rf_flat *flat,
+                                          const rf_flat *staging)
 {
     return rf_flat_mapped(s->replicas[index].staged ? staging : flat, index);
 }

@@ -49,8 +49,7 @@ static void sleep_for(double seconds)
 {
     if (!(seconds > 0)) return;
     struct timespec t = { (time_t)seconds, (long)((seconds - floor(seconds)) * 1e9) };
-    while (nanosleep(&t, &t) < 0) {
-    }
+    while (nanosleep(&t, &t) < 0) {}
 }
 
 /* 0 where the device failed: whoever waits for it says so. */

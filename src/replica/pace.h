@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long each replica of this worker computes in a step. A thread for each waits for the end of its stage A, so that what the
- * strategy's own thread does meanwhile (it reduces gradients, and waits for one replica after the other) hides nothing.
+ * How long each replica of this worker computes in a step. A thread for each waits for the end of its stage A, so that
+ * what the strategy's own thread does meanwhile (it reduces gradients, and waits for one replica after the other) hides
+ * nothing.
  */
 #ifndef RF_REPLICA_PACE_H
 #define RF_REPLICA_PACE_H

@@ -83,22 +83,12 @@ static double scalar(const rf_array *array)
     float f;
     int32_t i;
     switch (array->dtype) {
-    case RF_F32:
-        memcpy(&f, array->data, sizeof(f));
-        return f;
-    case RF_F16:
-        memcpy(&half, array->data, sizeof(half));
-        return rf_f16_to_f32(half);
-    case RF_BF16:
-        memcpy(&half, array->data, sizeof(half));
-        return rf_bf16_to_f32(half);
-    case RF_I32:
-        memcpy(&i, array->data, sizeof(i));
-        return i;
-    case RF_U8:
-        return *(const unsigned char *)array->data;
-    default:
-        return 0;
+    case RF_F32: memcpy(&f, array->data, sizeof(f)); return f;
+    case RF_F16: memcpy(&half, array->data, sizeof(half)); return rf_f16_to_f32(half);
+    case RF_BF16: memcpy(&half, array->data, sizeof(half)); return rf_bf16_to_f32(half);
+    case RF_I32: memcpy(&i, array->data, sizeof(i)); return i;
+    case RF_U8: return *(const unsigned char *)array->data;
+    default: return 0;
     }
 }
 

@@ -59,15 +59,9 @@ static uint64_t get(const void *object, item i)
     bool flag;
     switch (i.kind) {
     case REAL:
-    case LONG:
-        memcpy(&value, at, sizeof(value));
-        return value;
-    case WORD:
-        memcpy(&word, at, sizeof(word));
-        return word;
-    case FLAG:
-        memcpy(&flag, at, sizeof(flag));
-        return flag;
+    case LONG: memcpy(&value, at, sizeof(value)); return value;
+    case WORD: memcpy(&word, at, sizeof(word)); return word;
+    case FLAG: memcpy(&flag, at, sizeof(flag)); return flag;
     }
     return 0;
 }
@@ -79,15 +73,9 @@ static void set(void *object, item i, uint64_t value)
     const bool flag = value != 0;
     switch (i.kind) {
     case REAL:
-    case LONG:
-        memcpy(at, &value, sizeof(value));
-        return;
-    case WORD:
-        memcpy(at, &word, sizeof(word));
-        return;
-    case FLAG:
-        memcpy(at, &flag, sizeof(flag));
-        return;
+    case LONG: memcpy(at, &value, sizeof(value)); return;
+    case WORD: memcpy(at, &word, sizeof(word)); return;
+    case FLAG: memcpy(at, &flag, sizeof(flag)); return;
     }
 }
 

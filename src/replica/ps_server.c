@@ -119,17 +119,12 @@ static rf_result obey(server *s, const rf_ps_message *m, bool *end)
 {
     rf_ps_message answer = { .type = RF_PS_COMMITTED };
     switch (m->type) {
-    case RF_PS_END:
-        *end = true;
-        return RF_OK;
-    case RF_PS_EXPEL:
-        rf_ps_clients_expel(s->clients, m->rank, m->incarnation);
-        return RF_OK;
+    case RF_PS_END: *end = true; return RF_OK;
+    case RF_PS_EXPEL: rf_ps_clients_expel(s->clients, m->rank, m->incarnation); return RF_OK;
     case RF_PS_COMMIT:
         RF_TRY(rf_ps_shard_commit(&s->shard, m->step, m->count, &answer.version));
         return rf_ps_link_send(s->chief, &answer);
-    default:
-        return unexpected(s, m);
+    default: return unexpected(s, m);
     }
 }
 

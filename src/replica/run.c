@@ -128,8 +128,7 @@ static rf_result acquire(const run *x, uint32_t index)
                     x->examples[index]);
     if (r >= 0) r = rf_program_acquire(program, x->examples[index], &x->function->frames[index]);
     /* Rows that lie here cannot go to other workers. */
-    if (r == RF_ERROR_OUT_OF_DEVICE_MEMORY && !is_slice(x->batch) &&
-        rf_balancing_refuse(s, index, x->examples[index]))
+    if (r == RF_ERROR_OUT_OF_DEVICE_MEMORY && !is_slice(x->batch) && rf_balancing_refuse(s, index, x->examples[index]))
         return RF_OK;
     return rf_replica_context(s, index, r);
 }
@@ -265,8 +264,8 @@ static rf_result split(run *x)
     if (!is_slice(x->batch)) return RF_OK;
     const uint64_t rows = (uint64_t)x->batch->component[0].shape.dim[0];
     RF_REQUIRE(s->world.size > 1 || rows == x->total,
-               "the batch has %llu rows of %llu, but there are no other workers with the rest", (unsigned long long)rows,
-               (unsigned long long)x->total);
+               "the batch has %llu rows of %llu, but there are no other workers with the rest",
+               (unsigned long long)rows, (unsigned long long)x->total);
     rf_balancing_spread(s, s->world.rank, rows, examples);
     return RF_OK;
 }

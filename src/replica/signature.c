@@ -139,11 +139,10 @@ static void place_gradients(const rf_strategy *s, const rf_signature *sig, uint3
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         const rf_update *update = &sig->updates.items[u];
         for (uint32_t i = 0; i < update->count; i++)
-            *placements++ = (rf_program_placement){
-                .value = update->gradients[i],
-                .at = { s->gradients.buffers[index], update->variables[i]->offset * sizeof(float) },
-                .part = sig->overlap ? rf_overlap_part(sig->overlap, i) : 0
-            };
+            *placements++ = (rf_program_placement){ .value = update->gradients[i],
+                                                    .at = { s->gradients.buffers[index],
+                                                            update->variables[i]->offset * sizeof(float) },
+                                                    .part = sig->overlap ? rf_overlap_part(sig->overlap, i) : 0 };
     }
 }
 

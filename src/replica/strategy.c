@@ -295,8 +295,7 @@ static rf_result open_one_device(rf_strategy *s, const rf_one_device_params *p)
     rf_device_info *infos;
     uint32_t num_infos, index = 0;
     rf_result r = rf_gpu_list_all(s->gpu, &infos, &num_infos);
-    if (r >= 0)
-        r = rf_device_select_one(p->device ? p->device : rf_env("RINGFIRE_DEVICES"), infos, num_infos, &index);
+    if (r >= 0) r = rf_device_select_one(p->device ? p->device : rf_env("RINGFIRE_DEVICES"), infos, num_infos, &index);
     rf_free(infos);
     return r < 0 ? r : open_replicas(s, &index, 1, &p->options);
 }

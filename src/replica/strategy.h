@@ -2,9 +2,9 @@
 /*
  * Inside of strategies, for src/train/: the trace, local state, and updates of mirrored variables.
  *
- * A step runs in stages. Stage A: every replica computes its gradients (and metrics) for its share of the batch. Exchange:
- * gradients are reduce-scattered. Stage B: owners update their shard. Exchange: parameters are all-gathered. With one replica
- * A and B are one submission and nothing is exchanged.
+ * A step runs in stages. Stage A: every replica computes its gradients (and metrics) for its share of the batch.
+ * Exchange: gradients are reduce-scattered. Stage B: owners update their shard. Exchange: parameters are all-gathered.
+ * With one replica A and B are one submission and nothing is exchanged.
  */
 #ifndef RF_REPLICA_STRATEGY_H
 #define RF_REPLICA_STRATEGY_H
@@ -25,10 +25,10 @@ rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument);
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);
 /* Passes on the result of an emit call: on failure the error sticks to the trace and the invalid tensor is returned. */
 rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v);
-/* HOST values the strategy provides before each run (ops.h says what `random` holds). The step in `random` counts the runs of
- * this function that were submitted before, for functions with `training`; it is 0 for all others. */
+/* HOST values the strategy provides before each run (ops.h says what `random` holds). The step in `random` counts the
+ * runs of this function that were submitted before, for functions with `training`; it is 0 for all others. */
 rf_value rf_trace_random(rf_trace *t);
-rf_value rf_trace_global_batch(rf_trace *t);  /* f32 scalar */
+rf_value rf_trace_global_batch(rf_trace *t);   /* f32 scalar */
 rf_value rf_trace_inverse_active(rf_trace *t); /* f32 scalar: 1 / number of replicas with examples in this step */
 /* A number of its own for each call within a trace: stream of dropout and the like. */
 uint32_t rf_trace_next_stream(rf_trace *t);
@@ -45,7 +45,8 @@ rf_value rf_trace_variable(rf_trace *t, rf_variable *variable);
 
 /* ---- per-replica state that is summed when read (metrics) ---- */
 typedef struct rf_local_state rf_local_state;
-rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const char *name, rf_local_state **out); /* f32, zero */
+rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const char *name,
+                                rf_local_state **out); /* f32, zero */
 void rf_local_state_destroy(rf_local_state **state);
 rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state); /* STATE value f32 [count] */
 /* Values of every replica one after the other: num_replicas * count floats. Collective. */
@@ -63,16 +64,16 @@ uint32_t rf_local_state_count(const rf_local_state *state);
 typedef struct rf_updater rf_updater;
 typedef struct rf_updater_params {
     void *user;
-    uint32_t num_slots;           /* flat f32 arrays like the parameters, zero at the start; at most RF_MAX_SLOTS */
-    /* >= 1. `grad` is then the *sum* over that many steps: a mean is hyper()'s business (a factor 1 / accumulation_steps).
-     * Update number `iteration` is the one after step (iteration + 1) * accumulation_steps. */
+    uint32_t num_slots; /* flat f32 arrays like the parameters, zero at the start; at most RF_MAX_SLOTS */
+    /* >= 1. `grad` is then the *sum* over that many steps: a mean is hyper()'s business (a factor 1 /
+     * accumulation_steps). Update number `iteration` is the one after step (iteration + 1) * accumulation_steps. */
     uint32_t accumulation_steps;
     /* At most one of these. Norms are those of the mean gradient: the reduced sum divided by accumulation_steps. */
-    bool variable_norms;          /* hyper() is called for each variable, with the norm of its gradient */
-    bool global_norm;             /* hyper() is called once, with the norm over all variables of the update */
-    /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read, hyper f32 [hyper_count].
-     * Called several times per graph; must be element-wise and leave zeros zero where param, grad and slots are all zero
-     * (padding between variables). */
+    bool variable_norms; /* hyper() is called for each variable, with the norm of its gradient */
+    bool global_norm;    /* hyper() is called once, with the norm over all variables of the update */
+    /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read, hyper f32
+     * [hyper_count]. Called several times per graph; must be element-wise and leave zeros zero where param, grad and
+     * slots are all zero (padding between variables). */
     rf_result (*emit)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots, rf_value hyper);
     /* total [n] (mutated) += x [n]. Needed when accumulation_steps > 1. */
     rf_result (*emit_accumulate)(rf_graph *g, rf_value total, rf_value x);
@@ -80,14 +81,16 @@ typedef struct rf_updater_params {
     rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, rf_value *out);
     uint32_t hyper_count;
     uint32_t rate_hyper; /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
-    /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries. `norm` is what was asked for, else 0. */
+    /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries. `norm` is what was asked for,
+     * else 0. */
     void (*hyper)(void *user, uint64_t iteration, double norm, float *values);
 } rf_updater_params;
 rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *params, rf_updater **out);
 void rf_updater_destroy(rf_updater **updater);
 uint64_t rf_updater_iterations(const rf_updater *updater);
-/* A variable's part of a slot, rf_shape_count() floats: what checkpoints hold. Zeros for a variable that was never updated.
- * Both are collective. Writing makes the variable known to the updater, so that state can be restored before the first step. */
+/* A variable's part of a slot, rf_shape_count() floats: what checkpoints hold. Zeros for a variable that was never
+ * updated. Both are collective. Writing makes the variable known to the updater, so that state can be restored before
+ * the first step. */
 rf_result rf_updater_read_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, float *values);
 rf_result rf_updater_write_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, const float *values);
 /* Makes several variables known at once, before their slots are written. */
@@ -96,8 +99,8 @@ void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations);
 uint32_t rf_updater_num_slots(const rf_updater *updater);
 /* All it has met; borrowed until it meets another. */
 rf_variable_list rf_updater_variables(const rf_updater *updater);
-/* Steps since the last update, and what they summed up: num_replicas * rf_shape_count() floats, of every replica one after
- * the other. Reading is collective. Writing makes the variable known to the updater. */
+/* Steps since the last update, and what they summed up: num_replicas * rf_shape_count() floats, of every replica one
+ * after the other. Reading is collective. Writing makes the variable known to the updater. */
 uint32_t rf_updater_accumulation_steps(const rf_updater *updater);
 uint32_t rf_updater_accumulated(const rf_updater *updater);
 void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps);
@@ -106,7 +109,9 @@ rf_result rf_updater_write_totals(rf_updater *updater, rf_variable *variable, co
 
 /* Elements of a variable, and the worker that has their state; RF_RANK_ALL: every worker has it. */
 #define RF_RANK_ALL UINT32_MAX
-typedef struct rf_range { uint64_t begin, end; } rf_range;
+typedef struct rf_range {
+    uint64_t begin, end;
+} rf_range;
 typedef struct rf_owned {
     uint32_t rank;
     rf_range range;
@@ -115,11 +120,12 @@ typedef struct rf_owned_list {
     rf_owned *items;
     uint32_t count, capacity;
 } rf_owned_list;
-/* Appends who has what of a variable's slots, in order, all of it: the same on every worker. Nothing for a variable that the
- * updater does not know. */
+/* Appends who has what of a variable's slots, in order, all of it: the same on every worker. Nothing for a variable
+ * that the updater does not know. */
 rf_result rf_updater_owners(const rf_updater *updater, const rf_variable *variable, rf_owned_list *out);
 /* Elements of a variable's slot that this worker has. Not collective. */
-rf_result rf_updater_read_owned(rf_updater *updater, uint32_t slot, const rf_variable *variable, rf_range range, float *values);
+rf_result rf_updater_read_owned(rf_updater *updater, uint32_t slot, const rf_variable *variable, rf_range range,
+                                float *values);
 /* Elements of a variable, as rf_variable_read() gives them. */
 rf_result rf_variable_read_range(const rf_variable *variable, rf_range range, float *values);
 /* The rows of this worker's replicas of what rf_updater_read_totals() gives. Not collective. */
@@ -131,10 +137,12 @@ uint32_t rf_strategy_first_replica(const rf_strategy *strategy, uint32_t rank);
 typedef struct rf_state_copy rf_state_copy;
 rf_result rf_state_copy_create(rf_strategy *strategy, rf_state_copy **out);
 void rf_state_copy_destroy(rf_state_copy **copy); /* not while it runs */
-/* Elements of a variable to `to`, which stays where it is until the copy has run. Not *taken: this worker cannot map all of
- * them, or steps change it in other ways than by updates; then read it the ordinary way. Not collective. */
-rf_result rf_state_copy_variable(rf_state_copy *copy, const rf_variable *variable, rf_range range, float *to, bool *taken);
-/* The same for elements of a slot, of a variable that the updater knows. Not *taken either where another worker has some. */
+/* Elements of a variable to `to`, which stays where it is until the copy has run. Not *taken: this worker cannot map
+ * all of them, or steps change it in other ways than by updates; then read it the ordinary way. Not collective. */
+rf_result rf_state_copy_variable(rf_state_copy *copy, const rf_variable *variable, rf_range range, float *to,
+                                 bool *taken);
+/* The same for elements of a slot, of a variable that the updater knows. Not *taken either where another worker has
+ * some. */
 rf_result rf_state_copy_slot(rf_state_copy *copy, const rf_updater *updater, uint32_t slot, const rf_variable *variable,
                              rf_range range, float *to, bool *taken);
 /* From here on the state stays as it is until rf_state_copy_run() has ended, which has to be called, in any thread. */
@@ -142,8 +150,8 @@ rf_result rf_state_copy_begin(rf_state_copy *copy);
 rf_result rf_state_copy_run(rf_state_copy *copy);
 
 /* In a trace: after this step's gradients (values of the trace's graph, shaped like the variables) are reduced over the
- * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure also
- * makes the trace fail. */
+ * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure
+ * also makes the trace fail. */
 rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables);
 
 /* ---- shares of the batch ---- */
@@ -157,8 +165,8 @@ bool rf_strategy_shares_move(const rf_strategy *strategy);
 
 /* Whether some worker says so. Collective. */
 rf_result rf_strategy_any(rf_strategy *strategy, bool mine, bool *any);
-/* A failure of this worker alone, at a place where the others go on: ends the job (where there are others), so that they do not
- * wait for it. Does nothing when it has failed already or result >= 0. Returns `result`. */
+/* A failure of this worker alone, at a place where the others go on: ends the job (where there are others), so that
+ * they do not wait for it. Does nothing when it has failed already or result >= 0. Returns `result`. */
 rf_result rf_strategy_give_up(rf_strategy *strategy, rf_result result);
 
 /* ---- pure plans, tested alone ---- */
@@ -168,11 +176,11 @@ void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replic
 
 /* Cuts [0, count) into one shard per replica, borders at multiples of `granularity`, sizes as equal as that allows. */
 void rf_shard_ranges(uint64_t count, uint64_t granularity, uint32_t num_replicas, rf_range *shards);
-/* Elements of a bucket, for `total` elements of gradients and so many `wanted` (0: no wish). Small ones begin to travel early,
- * but each costs messages and a submission: a sixteenth of all, within 1 to 16 MiB. */
+/* Elements of a bucket, for `total` elements of gradients and so many `wanted` (0: no wish). Small ones begin to travel
+ * early, but each costs messages and a submission: a sixteenth of all, within 1 to 16 MiB. */
 uint64_t rf_bucket_size(uint64_t wanted, uint64_t total);
-/* Groups variables in backward order (last created first) into buckets of about `bucket_elements`. *buckets is freed with
- * rf_free. */
+/* Groups variables in backward order (last created first) into buckets of about `bucket_elements`. *buckets is freed
+ * with rf_free. */
 rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables, uint64_t bucket_elements,
                          rf_range **buckets, uint32_t *num_buckets);
 

@@ -28,8 +28,8 @@ typedef struct rf_item_value {
     bool borrowed;  /* not owned: it lies in rf_checkpoint::room */
     uint64_t size;  /* of data */
     uint64_t number;
-    rf_owned_list owners; /* in a sharded save: who writes which elements; data are this worker's, one after another. None:
-                             the chief writes it all */
+    rf_owned_list owners; /* in a sharded save: who writes which elements; data are this worker's, one after another.
+                             None: the chief writes it all */
 } rf_item_value;
 
 typedef struct rf_item rf_item;
@@ -47,8 +47,8 @@ typedef struct rf_item_kind {
     /* NULL: there is no such thing. Has elements copied to `to` later, or leaves that to collect() or read(). Not
      * collective. */
     rf_result (*defer)(const rf_item *item, rf_state_copy *copy, rf_range range, float *to, bool *taken);
-    /* For sharded saves; NULL: the chief writes it. Who writes which elements, the same on every worker, and reading those
-     * of one entry that is this worker's. Not collective. */
+    /* For sharded saves; NULL: the chief writes it. Who writes which elements, the same on every worker, and reading
+     * those of one entry that is this worker's. Not collective. */
     rf_result (*owners)(const struct rf_checkpoint *checkpoint, const rf_item *item, rf_owned_list *out);
     rf_result (*read)(const rf_item *item, rf_range range, float *to);
     /* Compares what the file has, on the chief; `detail` is empty and says what differs. NULL: nothing to compare. */
@@ -176,7 +176,8 @@ void rf_item_values_free(rf_item_value *values, uint32_t count);
 void rf_snapshot_free(rf_snapshot **snapshot);
 void rf_checkpoint_free_room(rf_checkpoint *checkpoint);
 void rf_checkpoint_tell_end(rf_checkpoint *checkpoint, bool written);
-/* Calls `lacks` for every slot of an optimizer that has made steps according to the file, which has none of its slots. */
+/* Calls `lacks` for every slot of an optimizer that has made steps according to the file, which has none of its slots.
+ */
 typedef rf_result (*rf_lack_fn)(void *user, const char *name);
 rf_result rf_items_lacking(const rf_item_list *list, const rf_item_value *values, rf_lack_fn lacks, void *user);
 /* ---- files (checkpoint_write.c) ---- */

@@ -672,10 +672,8 @@ static rf_result append_optimizer(rf_item_list *list, const rf_checkpoint *c, co
 static rf_result append_object(rf_item_list *list, const rf_checkpoint *c, const rf_tracked *t)
 {
     switch (t->kind) {
-    case RF_TRACKED_MODEL:
-        return append_model(list, t);
-    case RF_TRACKED_OPTIMIZER:
-        return append_optimizer(list, c, t);
+    case RF_TRACKED_MODEL: return append_model(list, t);
+    case RF_TRACKED_OPTIMIZER: return append_optimizer(list, c, t);
     case RF_TRACKED_METRIC:
         return append(list, rf_asprintf("%s/state", t->name),
                       (rf_item){ .kind = &metric_kind,
@@ -688,19 +686,14 @@ static rf_result append_object(rf_item_list *list, const rf_checkpoint *c, const
                                  .tracked = t,
                                  .variable = t->u.variable,
                                  .shape = rf_variable_shape(t->u.variable) });
-    case RF_TRACKED_FUNCTION:
-        return append_plain(list, t, "/step", &function_kind);
-    case RF_TRACKED_ITERATOR:
-        return append_plain(list, t, "/position", &iterator_kind);
-    case RF_TRACKED_COUNTER:
-        return append_plain(list, t, "", &counter_kind);
+    case RF_TRACKED_FUNCTION: return append_plain(list, t, "/step", &function_kind);
+    case RF_TRACKED_ITERATOR: return append_plain(list, t, "/position", &iterator_kind);
+    case RF_TRACKED_COUNTER: return append_plain(list, t, "", &counter_kind);
     case RF_TRACKED_BLOB:
         return append(list, rf_asprintf("%s/state", t->name),
                       (rf_item){ .kind = &blob_kind, .tracked = t, .shape = RF_SHAPE(0) });
-    case RF_TRACKED_TEXT:
-        return append_plain(list, t, "", &text_kind);
-    case RF_TRACKED_SEED:
-        return append_plain(list, t, "/seed", &seed_kind);
+    case RF_TRACKED_TEXT: return append_plain(list, t, "", &text_kind);
+    case RF_TRACKED_SEED: return append_plain(list, t, "/seed", &seed_kind);
     }
     return RF_FAIL(RF_ERROR_INTERNAL, "checkpoint: '%s' is of no kind", t->name);
 }

@@ -49,7 +49,8 @@ static uint64_t room_for(const rf_snapshot *s, uint32_t index)
     return rf_align_up(count * sizeof(float), 64);
 }
 
-/* In pages of the ordinary size: to make large ones the system may have to move others first, which took four times as long. */
+/* In pages of the ordinary size: to make large ones the system may have to move others first, which took four times as
+ * long. */
 static rf_result make_room(rf_checkpoint *c, const rf_snapshot *s)
 {
     uint64_t size = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptions (schedules, optimizers, layers) as JSON, for files. Reading checks everything that the constructors do not. */
+/* Descriptions (schedules, optimizers, layers) as JSON, for files. Reading checks everything that the constructors do
+ * not. */
 #ifndef RF_TRAIN_CONFIG_JSON_H
 #define RF_TRAIN_CONFIG_JSON_H
 

@@ -34,24 +34,12 @@ static rf_result call_one(const rf_callback *callback, fit_event event, rf_fit_s
     rf_result (*begin)(void *, rf_fit_state *) = NULL;
     rf_result (*end)(void *, rf_fit_state *, const rf_logs *) = NULL;
     switch (event) {
-    case TRAIN_BEGIN:
-        begin = callback->fns.on_train_begin;
-        break;
-    case TRAIN_END:
-        end = callback->fns.on_train_end;
-        break;
-    case EPOCH_BEGIN:
-        begin = callback->fns.on_epoch_begin;
-        break;
-    case EPOCH_END:
-        end = callback->fns.on_epoch_end;
-        break;
-    case BATCH_BEGIN:
-        begin = callback->fns.on_batch_begin;
-        break;
-    case BATCH_END:
-        end = callback->fns.on_batch_end;
-        break;
+    case TRAIN_BEGIN: begin = callback->fns.on_train_begin; break;
+    case TRAIN_END: end = callback->fns.on_train_end; break;
+    case EPOCH_BEGIN: begin = callback->fns.on_epoch_begin; break;
+    case EPOCH_END: end = callback->fns.on_epoch_end; break;
+    case BATCH_BEGIN: begin = callback->fns.on_batch_begin; break;
+    case BATCH_END: end = callback->fns.on_batch_end; break;
     }
     if (begin) return begin(callback->user, state);
     return end ? end(callback->user, state, logs) : RF_OK;

@@ -26,12 +26,9 @@ static rf_result model_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 static rf_value trace_leaf(rf_trace *t, const rf_value_info *leaf, const rf_tensor *in)
 {
     switch (leaf->kind) {
-    case RF_VALUE_INPUT:
-        return rf_trace_value(t, in[leaf->slot], "the input");
-    case RF_VALUE_STATE:
-        return rf_trace_variable(t, (rf_variable *)(uintptr_t)leaf->object);
-    case RF_VALUE_HOST:
-        return rf_trace_global_batch(t);
+    case RF_VALUE_INPUT: return rf_trace_value(t, in[leaf->slot], "the input");
+    case RF_VALUE_STATE: return rf_trace_variable(t, (rf_variable *)(uintptr_t)leaf->object);
+    case RF_VALUE_HOST: return rf_trace_global_batch(t);
     default:
         return rf_trace_value(
             t, rf_constant_array(t, &(rf_array){ leaf->desc.dtype, leaf->desc.shape, (void *)(uintptr_t)leaf->data }),

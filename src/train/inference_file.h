@@ -10,8 +10,8 @@ typedef struct rf_inference_variables {
     uint32_t count, capacity;
 } rf_inference_variables;
 
-/* Reads a file that holds a graph; *found is false where it holds something else. The object of a state in the graph is the
- * rf_variable, which is made on the strategy. Collective. Free both also after a failure. */
+/* Reads a file that holds a graph; *found is false where it holds something else. The object of a state in the graph is
+ * the rf_variable, which is made on the strategy. Collective. Free both also after a failure. */
 rf_result rf_inference_file_read(rf_strategy *strategy, const char *path, bool *found, rf_inference_graph *graph,
                                  rf_inference_variables *variables);
 void rf_inference_variables_free(rf_inference_variables *variables);

@@ -58,10 +58,8 @@ static rf_result copy_leaf(const rf_value_info *leaf, rf_graph *to, rf_value *ou
     case RF_VALUE_INPUT:
         if (desc.shape.rank > 0) desc.shape.dim[0] = RF_INFERENCE_BATCH;
         return rf_graph_input(to, leaf->slot, desc, out);
-    case RF_VALUE_STATE:
-        return rf_graph_state(to, leaf->object, desc, leaf->name, out);
-    case RF_VALUE_CONSTANT:
-        return rf_graph_constant(to, desc, leaf->data, out);
+    case RF_VALUE_STATE: return rf_graph_state(to, leaf->object, desc, leaf->name, out);
+    case RF_VALUE_CONSTANT: return rf_graph_constant(to, desc, leaf->data, out);
     default:
         if (strcmp(leaf->name, "global_batch") == 0) return rf_graph_host(to, leaf->object, desc, leaf->name, out);
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "the forward pass reads '%s', which there is only in training",

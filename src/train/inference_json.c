@@ -285,20 +285,15 @@ static rf_result read_leaf(reader *r, const json_t *object)
     RF_TRY(rf_json_choice(object, "kind", kind_names, NUM_KINDS, &kind));
     RF_TRY(desc_from_json(object, &desc, &shape));
     switch (kind) {
-    case INPUT:
-        RF_TRY(read_input(r, object, &desc, shape, &v));
-        break;
+    case INPUT: RF_TRY(read_input(r, object, &desc, shape, &v)); break;
     case VARIABLE:
-    case CONSTANT:
-        RF_TRY(read_stored(r, object, kind, &desc, shape, &v));
-        break;
+    case CONSTANT: RF_TRY(read_stored(r, object, kind, &desc, shape, &v)); break;
     case GLOBAL_BATCH:
         if (desc.dtype != RF_F32 || shape.rank != 0)
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "the size of the batch is no f32 scalar");
         RF_TRY(rf_graph_host(r->out->graph, &global_batch, desc, "global_batch", &v));
         break;
-    default:
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'kind' is missing");
+    default: return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'kind' is missing");
     }
     return append(r, v, shape);
 }

@@ -22,14 +22,10 @@ struct rf_metric {
 const char *rf_metric_kind_name(rf_metric_kind kind)
 {
     switch (kind) {
-    case RF_METRIC_MEAN:
-        return "mean";
-    case RF_METRIC_SUM:
-        return "sum";
-    case RF_METRIC_SPARSE_CATEGORICAL_ACCURACY:
-        return "sparse_categorical_accuracy";
-    case RF_METRIC_CATEGORICAL_ACCURACY:
-        return "categorical_accuracy";
+    case RF_METRIC_MEAN: return "mean";
+    case RF_METRIC_SUM: return "sum";
+    case RF_METRIC_SPARSE_CATEGORICAL_ACCURACY: return "sparse_categorical_accuracy";
+    case RF_METRIC_CATEGORICAL_ACCURACY: return "categorical_accuracy";
     }
     return NULL;
 }

@@ -23,11 +23,11 @@ struct rf_model {
     struct {
         rf_variable **items;
         uint32_t count, capacity;
-    } variables;           /* of the built layers, in creation order; owned by the layers */
+    } variables;                 /* of the built layers, in creation order; owned by the layers */
     rf_optimizer *own_optimizer; /* of a model that was loaded; NULL: none */
-    rf_compiled *compiled; /* NULL before rf_model_compile() */
-    rf_function *predict;  /* made by the first rf_model_predict() */
-    rf_arena names;        /* of logs: histories refer to them as long as the model lives */
+    rf_compiled *compiled;       /* NULL before rf_model_compile() */
+    rf_function *predict;        /* made by the first rf_model_predict() */
+    rf_arena names;              /* of logs: histories refer to them as long as the model lives */
 };
 
 /* One line of a summary. */

@@ -28,7 +28,8 @@ typedef struct rf_training {
     rf_metric_kind metrics[RF_MAX_COMPILED_METRICS];
     uint32_t num_metrics, steps_per_execution;
 } rf_training;
-/* RF_ERROR_CORRUPT_DATA where it is none. Whether the optimizer's numbers make sense, rf_optimizer_configure() tells. */
+/* RF_ERROR_CORRUPT_DATA where it is none. Whether the optimizer's numbers make sense, rf_optimizer_configure() tells.
+ */
 rf_result rf_training_parse(const char *text, size_t size, rf_training *out);
 /* rf_free(). */
 rf_result rf_training_text(const rf_training *training, char **text);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs for inference as ONNX graphs. Images are [n, h, w, c] here and [n, c, h, w] there: inputs and outputs of the graph
- * have our layout. A value has a name for each layout in which something made or wanted it; the other one is a Transpose,
- * made when somebody asks for it, so that two that meet cancel. Weights are transposed when they are written.
+ * Graphs for inference as ONNX graphs. Images are [n, h, w, c] here and [n, c, h, w] there: inputs and outputs of the
+ * graph have our layout. A value has a name for each layout in which something made or wanted it; the other one is a
+ * Transpose, made when somebody asks for it, so that two that meet cancel. Weights are transposed when they are
+ * written.
  */
 #ifndef RF_TRAIN_ONNX_H
 #define RF_TRAIN_ONNX_H
@@ -10,14 +11,20 @@
 #include "train/inference_graph.h"
 #include "train/onnx_model.pb-c.h"
 
-enum { RF_ONNX_FLOAT = 1, RF_ONNX_UINT8 = 2, RF_ONNX_INT32 = 6, RF_ONNX_INT64 = 7, RF_ONNX_FLOAT16 = 10,
-       RF_ONNX_BFLOAT16 = 16 }; /* of the format */
+enum {
+    RF_ONNX_FLOAT = 1,
+    RF_ONNX_UINT8 = 2,
+    RF_ONNX_INT32 = 6,
+    RF_ONNX_INT64 = 7,
+    RF_ONNX_FLOAT16 = 10,
+    RF_ONNX_BFLOAT16 = 16
+}; /* of the format */
 
 typedef struct rf_onnx_value {
-    char *name;                 /* in our layout; NULL: not there (yet) */
-    char *first;                /* channels first; of a leaf of fewer dimensions with ones in front */
-    char *kernel;               /* of a leaf: [out, in, kh, kw] */
-    RfOnnx__NodeProto *node;    /* that makes it */
+    char *name;              /* in our layout; NULL: not there (yet) */
+    char *first;             /* channels first; of a leaf of fewer dimensions with ones in front */
+    char *kernel;            /* of a leaf: [out, in, kh, kw] */
+    RfOnnx__NodeProto *node; /* that makes it */
 } rf_onnx_value;
 
 /* Memory is the arena's; a failure sticks, and everything after it does nothing and gives NULL. */
@@ -62,7 +69,10 @@ int rf_onnx_type(rf_dtype dtype);
 
 /* ---- values ---- */
 
-static inline rf_shape rf_onnx_shape(const rf_onnx *o, rf_value v) { return o->source->shapes[v]; }
+static inline rf_shape rf_onnx_shape(const rf_onnx *o, rf_value v)
+{
+    return o->source->shapes[v];
+}
 bool rf_onnx_is_leaf(const rf_onnx *o, rf_value v); /* with bytes: a variable or a constant */
 /* Only there with channels first: who does not care should take that. */
 bool rf_onnx_is_first(const rf_onnx *o, rf_value v);

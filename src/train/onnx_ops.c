@@ -113,42 +113,24 @@ static const char *const plain[RF_FN_COUNT] = {
 static char *scalar(rf_onnx *o, rf_scalar_fn fn, float imm, char *a, char *b)
 {
     switch (fn) {
-    case RF_FN_COPY:
-        return a;
-    case RF_FN_SQUARE:
-        return OP2("Mul", a, a);
-    case RF_FN_LEAKY_RELU:
-        return leaky_relu(o, a, imm);
-    case RF_FN_GELU_ERF:
-        return gelu(o, a);
-    case RF_FN_GELU_TANH:
-        return OP2("Mul", a, gelu_gate(o, a));
-    case RF_FN_GELU_ERF_SLOPE:
-        return gelu_slope(o, a);
-    case RF_FN_GELU_TANH_SLOPE:
-        return gelu_tanh_slope(o, a);
-    case RF_FN_ADD_IMM:
-        return OP2("Add", a, NUM(imm));
-    case RF_FN_MUL_IMM:
-        return OP2("Mul", a, NUM(imm));
-    case RF_FN_GREATER:
-        return to_float(o, OP2("Greater", a, b));
-    case RF_FN_GREATER_EQUAL:
-        return to_float(o, OP2("GreaterOrEqual", a, b));
-    case RF_FN_EQUAL:
-        return to_float(o, OP2("Equal", a, b));
-    case RF_FN_RELU_GRAD:
-        return OP3("Where", OP2("Greater", b, NUM(0.0f)), a, NUM(0.0f));
-    case RF_FN_LEAKY_RELU_GRAD:
-        return OP3("Where", OP2("Greater", b, NUM(0.0f)), a, OP2("Mul", a, NUM(imm)));
-    case RF_FN_TANH_GRAD:
-        return OP2("Mul", a, OP2("Sub", NUM(1.0f), OP2("Mul", b, b)));
-    case RF_FN_SIGMOID_GRAD:
-        return OP2("Mul", OP2("Mul", a, b), OP2("Sub", NUM(1.0f), b));
-    case RF_FN_SQRT_GRAD:
-        return OP2("Div", OP2("Mul", a, NUM(0.5f)), b);
-    default:
-        return rf_onnx_op(o, plain[fn], a, b, NULL);
+    case RF_FN_COPY: return a;
+    case RF_FN_SQUARE: return OP2("Mul", a, a);
+    case RF_FN_LEAKY_RELU: return leaky_relu(o, a, imm);
+    case RF_FN_GELU_ERF: return gelu(o, a);
+    case RF_FN_GELU_TANH: return OP2("Mul", a, gelu_gate(o, a));
+    case RF_FN_GELU_ERF_SLOPE: return gelu_slope(o, a);
+    case RF_FN_GELU_TANH_SLOPE: return gelu_tanh_slope(o, a);
+    case RF_FN_ADD_IMM: return OP2("Add", a, NUM(imm));
+    case RF_FN_MUL_IMM: return OP2("Mul", a, NUM(imm));
+    case RF_FN_GREATER: return to_float(o, OP2("Greater", a, b));
+    case RF_FN_GREATER_EQUAL: return to_float(o, OP2("GreaterOrEqual", a, b));
+    case RF_FN_EQUAL: return to_float(o, OP2("Equal", a, b));
+    case RF_FN_RELU_GRAD: return OP3("Where", OP2("Greater", b, NUM(0.0f)), a, NUM(0.0f));
+    case RF_FN_LEAKY_RELU_GRAD: return OP3("Where", OP2("Greater", b, NUM(0.0f)), a, OP2("Mul", a, NUM(imm)));
+    case RF_FN_TANH_GRAD: return OP2("Mul", a, OP2("Sub", NUM(1.0f), OP2("Mul", b, b)));
+    case RF_FN_SIGMOID_GRAD: return OP2("Mul", OP2("Mul", a, b), OP2("Sub", NUM(1.0f), b));
+    case RF_FN_SQRT_GRAD: return OP2("Div", OP2("Mul", a, NUM(0.5f)), b);
+    default: return rf_onnx_op(o, plain[fn], a, b, NULL);
     }
 }
 
@@ -171,19 +153,13 @@ static rf_result add_elementwise(rf_onnx *o, const rf_node_info *node)
 static char *activate(rf_onnx *o, rf_activation activation, char *x)
 {
     switch (activation) {
-    case RF_ACTIVATION_RELU:
-        return OP1("Relu", x);
-    case RF_ACTIVATION_LEAKY_RELU:
-        return leaky_relu(o, x, 0.2f);
-    case RF_ACTIVATION_SIGMOID:
-        return OP1("Sigmoid", x);
-    case RF_ACTIVATION_TANH:
-        return OP1("Tanh", x);
-    case RF_ACTIVATION_GELU:
-        return gelu(o, x);
+    case RF_ACTIVATION_RELU: return OP1("Relu", x);
+    case RF_ACTIVATION_LEAKY_RELU: return leaky_relu(o, x, 0.2f);
+    case RF_ACTIVATION_SIGMOID: return OP1("Sigmoid", x);
+    case RF_ACTIVATION_TANH: return OP1("Tanh", x);
+    case RF_ACTIVATION_GELU: return gelu(o, x);
     case RF_ACTIVATION_LINEAR:
-    case RF_ACTIVATION_SOFTMAX: /* is never part of another operation */
-        break;
+    case RF_ACTIVATION_SOFTMAX: /* is never part of another operation */ break;
     }
     return x;
 }

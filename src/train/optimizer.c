@@ -19,12 +19,10 @@ struct rf_optimizer {
 static uint32_t num_slots(const rf_optimizer_params *p)
 {
     switch (p->kind) {
-    case RF_OPTIMIZER_SGD:
-        return p->momentum > 0.0 ? 1 : 0;
+    case RF_OPTIMIZER_SGD: return p->momentum > 0.0 ? 1 : 0;
     case RF_OPTIMIZER_ADAM:
     case RF_OPTIMIZER_ADAMW:
-    case RF_OPTIMIZER_RMSPROP:
-        return 2;
+    case RF_OPTIMIZER_RMSPROP: return 2;
     }
     return 0;
 }
@@ -32,13 +30,10 @@ static uint32_t num_slots(const rf_optimizer_params *p)
 static const rf_op *update_op(const rf_optimizer_params *p)
 {
     switch (p->kind) {
-    case RF_OPTIMIZER_SGD:
-        return p->momentum > 0.0 ? &rf_op_momentum_update : &rf_op_sgd_update;
+    case RF_OPTIMIZER_SGD: return p->momentum > 0.0 ? &rf_op_momentum_update : &rf_op_sgd_update;
     case RF_OPTIMIZER_ADAM:
-    case RF_OPTIMIZER_ADAMW:
-        return &rf_op_adam_update;
-    case RF_OPTIMIZER_RMSPROP:
-        return &rf_op_rmsprop_update;
+    case RF_OPTIMIZER_ADAMW: return &rf_op_adam_update;
+    case RF_OPTIMIZER_RMSPROP: return &rf_op_rmsprop_update;
     }
     return NULL;
 }

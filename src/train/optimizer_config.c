@@ -11,14 +11,10 @@
 const char *rf_optimizer_kind_name(rf_optimizer_kind kind)
 {
     switch (kind) {
-    case RF_OPTIMIZER_SGD:
-        return "sgd";
-    case RF_OPTIMIZER_ADAM:
-        return "adam";
-    case RF_OPTIMIZER_ADAMW:
-        return "adamw";
-    case RF_OPTIMIZER_RMSPROP:
-        return "rmsprop";
+    case RF_OPTIMIZER_SGD: return "sgd";
+    case RF_OPTIMIZER_ADAM: return "adam";
+    case RF_OPTIMIZER_ADAMW: return "adamw";
+    case RF_OPTIMIZER_RMSPROP: return "rmsprop";
     }
     return NULL;
 }
@@ -27,13 +23,10 @@ const char *rf_optimizer_slot_name(rf_optimizer_kind kind, uint32_t slot)
 {
     static const char *const adam[] = { "m", "v" }, *const rmsprop[] = { "mean_square", "momentum" };
     switch (kind) {
-    case RF_OPTIMIZER_SGD:
-        return slot < 1 ? "momentum" : NULL;
+    case RF_OPTIMIZER_SGD: return slot < 1 ? "momentum" : NULL;
     case RF_OPTIMIZER_ADAM:
-    case RF_OPTIMIZER_ADAMW:
-        return slot < 2 ? adam[slot] : NULL;
-    case RF_OPTIMIZER_RMSPROP:
-        return slot < 2 ? rmsprop[slot] : NULL;
+    case RF_OPTIMIZER_ADAMW: return slot < 2 ? adam[slot] : NULL;
+    case RF_OPTIMIZER_RMSPROP: return slot < 2 ? rmsprop[slot] : NULL;
     }
     return NULL;
 }

@@ -43,18 +43,12 @@ double rf_schedule_value(const rf_schedule *schedule, uint64_t step)
 {
     if (!schedule || rf_schedule_check(schedule) < 0) return NAN;
     switch (schedule->kind) {
-    case RF_SCHEDULE_CONSTANT:
-        return schedule->initial;
-    case RF_SCHEDULE_EXPONENTIAL_DECAY:
-        return schedule->initial * pow(schedule->rate, passes(schedule, step));
-    case RF_SCHEDULE_PIECEWISE_CONSTANT:
-        return piecewise(schedule, step);
-    case RF_SCHEDULE_COSINE_DECAY:
-        return cosine(schedule, step);
-    case RF_SCHEDULE_POLYNOMIAL_DECAY:
-        return polynomial(schedule, step);
-    case RF_SCHEDULE_INVERSE_TIME_DECAY:
-        return schedule->initial / (1.0 + schedule->rate * passes(schedule, step));
+    case RF_SCHEDULE_CONSTANT: return schedule->initial;
+    case RF_SCHEDULE_EXPONENTIAL_DECAY: return schedule->initial * pow(schedule->rate, passes(schedule, step));
+    case RF_SCHEDULE_PIECEWISE_CONSTANT: return piecewise(schedule, step);
+    case RF_SCHEDULE_COSINE_DECAY: return cosine(schedule, step);
+    case RF_SCHEDULE_POLYNOMIAL_DECAY: return polynomial(schedule, step);
+    case RF_SCHEDULE_INVERSE_TIME_DECAY: return schedule->initial / (1.0 + schedule->rate * passes(schedule, step));
     }
     return NAN;
 }

@@ -113,18 +113,12 @@ rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
         rf_value v;
         return rf_operand(t, x, "rf_activate: x", &v) ? x : RF_NO_TENSOR;
     }
-    case RF_ACTIVATION_RELU:
-        return rf_relu(t, x);
-    case RF_ACTIVATION_LEAKY_RELU:
-        return rf_leaky_relu(t, x, 0.2f);
-    case RF_ACTIVATION_SIGMOID:
-        return rf_sigmoid(t, x);
-    case RF_ACTIVATION_TANH:
-        return rf_tanh(t, x);
-    case RF_ACTIVATION_GELU:
-        return rf_gelu(t, x, false);
-    case RF_ACTIVATION_SOFTMAX:
-        return rf_softmax(t, x);
+    case RF_ACTIVATION_RELU: return rf_relu(t, x);
+    case RF_ACTIVATION_LEAKY_RELU: return rf_leaky_relu(t, x, 0.2f);
+    case RF_ACTIVATION_SIGMOID: return rf_sigmoid(t, x);
+    case RF_ACTIVATION_TANH: return rf_tanh(t, x);
+    case RF_ACTIVATION_GELU: return rf_gelu(t, x, false);
+    case RF_ACTIVATION_SOFTMAX: return rf_softmax(t, x);
     }
     if (t) {
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_activate: activation %d does not exist", (int)activation);

@@ -39,9 +39,8 @@ static rf_slice_params slice_params(uint32_t worker, uint32_t num_workers, bool 
     assert_non_null(s);
     s->num_workers = num_workers;
     for (uint32_t w = 0; w < num_workers; w++) s->weight[w] = 1 + w % 3;
-    return (rf_slice_params){
-        .worker = worker, .num_workers = num_workers, .by_file = by_file, .split = split, .user = s
-    };
+    return (
+        rf_slice_params){ .worker = worker, .num_workers = num_workers, .by_file = by_file, .split = split, .user = s };
 }
 
 static void replace(rf_dataset **d, rf_dataset *with)
@@ -122,8 +121,7 @@ static void compare_with_slices(pipeline kind, uint32_t num_workers, uint64_t ep
             assert_int_equal(part->first_row, at);
             assert_int_equal(part->global_rows, e->component[0].shape.dim[0]);
             assert_int_equal(rf_element_global_rows(part), rf_element_global_rows(e));
-            if (rows > 0)
-                assert_memory_equal(part->component[0].data, values + at, (size_t)rows * sizeof(int32_t));
+            if (rows > 0) assert_memory_equal(part->component[0].data, values + at, (size_t)rows * sizeof(int32_t));
             at += rows;
         }
         if (r == RF_END) break;

@@ -102,17 +102,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t counts[WORKERS] = { 0 };
     rf_world w = { .size = WORKERS, .first = first, .counts = counts };
     switch (data[0] & 3) {
-    case 0:
-        settings(&w, data + 1, size - 1);
-        break;
-    case 1:
-        offers(&w, data[0] & 4, data + 1, size - 1);
-        break;
-    case 2:
-        steps(&w, data + 1, size - 1);
-        break;
-    default:
-        rows(&w, data + 1, size - 1);
+    case 0: settings(&w, data + 1, size - 1); break;
+    case 1: offers(&w, data[0] & 4, data + 1, size - 1); break;
+    case 2: steps(&w, data + 1, size - 1); break;
+    default: rows(&w, data + 1, size - 1);
     }
     return 0;
 }

@@ -118,14 +118,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) return 0;
     const input in = { data + 1, size - 1 };
     switch (data[0] & 3) {
-    case 0:
-        offers(in);
-        break;
-    case 1:
-        card(in);
-        break;
-    default:
-        token(in, data[0] & 1, !(data[0] & 4));
+    case 0: offers(in); break;
+    case 1: card(in); break;
+    default: token(in, data[0] & 1, !(data[0] & 4));
     }
     return 0;
 }

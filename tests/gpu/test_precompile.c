@@ -76,7 +76,8 @@ static void close_fixture(fixture *f)
 }
 
 /* y += x + bias: three shaders, biases 0 to 3. */
-static const rf_shader *const shaders[3] = { &rf_shader_test_axpy, &rf_shader_test_axpy_r32, &rf_shader_test_axpy_rgba32 };
+static const rf_shader *const shaders[3] = { &rf_shader_test_axpy, &rf_shader_test_axpy_r32,
+                                             &rf_shader_test_axpy_rgba32 };
 static const uint32_t components[3] = { 0, 1, 4 }, biases[4] = { 0, 1, 2, 3 };
 
 static void make_pipelines(fixture *f, rf_gpu_pipeline *pipelines[PIPELINES])
@@ -117,7 +118,8 @@ static void record(fixture *f, rf_gpu_pipeline *const pipelines[PIPELINES], rf_g
     CHECK(rf_gpu_recording_begin(f->device, "many", rec));
     for (uint32_t i = 0; i < PIPELINES; i++) {
         CHECK(rf_gpu_record_dispatch(
-            *rec, pipelines[i], (rf_gpu_binding[]){ { f->x, 0, COUNT * 4, components[i % 3] }, { f->y, 0, COUNT * 4, 0 } },
+            *rec, pipelines[i],
+            (rf_gpu_binding[]){ { f->x, 0, COUNT * 4, components[i % 3] }, { f->y, 0, COUNT * 4, 0 } },
             &(axpy_push){ COUNT, 1.0f, 0 }, (uint32_t[]){ COUNT / 64, 1, 1 }, "axpy"));
         rf_gpu_record_barrier(*rec);
     }

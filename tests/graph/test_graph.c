@@ -51,7 +51,8 @@ static void leaves_are_shared(void **state)
           rf_graph_input(g, 7, (rf_tensor_desc){ RF_F32, RF_SHAPE(INT64_C(1) << 40, INT64_C(1) << 40) }, &c));
     FAILS(RF_ERROR_INVALID_ARGUMENT, "invalid",
           rf_graph_input(g, 7, (rf_tensor_desc){ RF_DTYPE_INVALID, RF_SHAPE(1) }, &c));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "input '7': i64", rf_graph_input(g, 7, (rf_tensor_desc){ RF_I64, RF_SHAPE(1) }, &c));
+    FAILS(RF_ERROR_INVALID_ARGUMENT, "input '7': i64",
+          rf_graph_input(g, 7, (rf_tensor_desc){ RF_I64, RF_SHAPE(1) }, &c));
     rf_graph_destroy(&g);
     assert_null(g);
     rf_graph_destroy(&g);

@@ -363,33 +363,23 @@ rf_graph *toy_random(rf_rng *rng, uint32_t nodes, int64_t batch, rf_value *resul
         rf_value out[RF_MAX_OUTPUTS] = { 0 };
         switch (rf_rng_below(rng, 9)) {
         case 0:
-        case 1:
-            out[0] = toy2(g, &toy_add, rf_rng_below(rng, 2) ? toy2(g, &toy_mul, a, b) : a, b);
-            break;
-        case 2:
-            out[0] = toy2(g, &toy_mul, a, b);
-            break;
+        case 1: out[0] = toy2(g, &toy_add, rf_rng_below(rng, 2) ? toy2(g, &toy_mul, a, b) : a, b); break;
+        case 2: out[0] = toy2(g, &toy_mul, a, b); break;
         case 3:
-        case 4:
-            out[0] = toy_scaled(g, a, (float)rf_rng_below(rng, 3) - 1.0f);
-            break;
+        case 4: out[0] = toy_scaled(g, a, (float)rf_rng_below(rng, 3) - 1.0f); break;
         case 5:
             out[0] = toy1(g, &toy_flatten, a);
             if (rf_rng_below(rng, 2)) out[1] = toy1(g, &toy_square, out[0]);
             if (out[1]) out[0] = toy_scaled(g, out[0], -1);
             break;
-        case 6:
-            out[0] = toy2(g, &toy_expand_like, toy1(g, &toy_sum, a), b);
-            break;
+        case 6: out[0] = toy2(g, &toy_expand_like, toy1(g, &toy_sum, a), b); break;
         case 7:
             if (rf_rng_below(rng, 2))
                 toy_accumulated(g, states[rf_rng_below(rng, 2)], toy1(g, &toy_sin, a));
             else
                 out[0] = toy1(g, &toy_square, toy1(g, &toy_sin, states[rf_rng_below(rng, 2)]));
             break;
-        default:
-            OK(rf_graph_add(g, unary[rf_rng_below(rng, 6)], NULL, &a, 1, out));
-            break;
+        default: OK(rf_graph_add(g, unary[rf_rng_below(rng, 6)], NULL, &a, 1, out)); break;
         }
         for (uint32_t i = 0; i < 2; i++) {
             if (out[i]) values[count++] = out[i];

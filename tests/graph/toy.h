@@ -55,8 +55,8 @@ uint32_t toy_count(const rf_graph *g, const rf_op *op);
 /* Every live node comes after what it reads, and use counts are true. */
 void toy_check_order(const rf_graph *g);
 
-/* A random graph: inputs [batch, 3], two states, `nodes` nodes of all kinds, some of which update a state. *results gets
- * `num_results` values. */
+/* A random graph: inputs [batch, 3], two states, `nodes` nodes of all kinds, some of which update a state. *results
+ * gets `num_results` values. */
 rf_graph *toy_random(rf_rng *rng, uint32_t nodes, int64_t batch, rf_value *results, uint32_t num_results);
 /* New bytes for every leaf that is not a constant, the same for the same seed; from the arena. */
 void **toy_fill_leaves(const rf_graph *g, rf_arena *arena, uint64_t seed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element-wise, broadcasting and shape ops without a device: inference, references, fusion, gradients, plans on made-up devices. */
+/* Element-wise, broadcasting and shape ops without a device: inference, references, fusion, gradients, plans on made-up
+ * devices. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +16,10 @@
 #include "ops/elementwise.h"
 #include "ops/pointwise.h"
 
-static rf_tensor_desc f32(rf_shape shape) { return (rf_tensor_desc){ RF_F32, shape }; }
+static rf_tensor_desc f32(rf_shape shape)
+{
+    return (rf_tensor_desc){ RF_F32, shape };
+}
 
 /* Limits of a roomy GPU; clamped, Vulkan's minimum. */
 static rf_device_caps make_caps(bool clamped)
@@ -117,14 +121,24 @@ static void dimensions_collapse(void **state)
 static void references_agree_with_known_values(void **state)
 {
     (void)state;
-    static const struct { rf_scalar_fn fn; double a, b, imm, expected; } rows[] = {
-        { RF_FN_GELU_ERF, 1, 0, 0, 0.8413447460685429 },   { RF_FN_GELU_TANH, 1, 0, 0, 0.8411919906082768 },
-        { RF_FN_SIGMOID, 0, 0, 0, 0.5 },                   { RF_FN_SIGMOID, -1000, 0, 0, 0 },
-        { RF_FN_TANH, 1000, 0, 0, 1 },                     { RF_FN_RELU, -2, 0, 0, 0 },
-        { RF_FN_LEAKY_RELU, -2, 0, 0.25, -0.5 },           { RF_FN_POW, -2, 3, 0, -8 },
-        { RF_FN_MAXIMUM, 2, 5, 0, 5 },                     { RF_FN_GREATER_EQUAL, 2, 2, 0, 1 },
-        { RF_FN_RELU_GRAD, 3, 0, 0, 0 },                   { RF_FN_SQRT_GRAD, 3, 2, 0, 0.75 },
-        { RF_FN_GELU_ERF_SLOPE, 0, 0, 0, 0.5 },            { RF_FN_GELU_TANH_SLOPE, 0, 0, 0, 0.5 },
+    static const struct {
+        rf_scalar_fn fn;
+        double a, b, imm, expected;
+    } rows[] = {
+        { RF_FN_GELU_ERF, 1, 0, 0, 0.8413447460685429 },
+        { RF_FN_GELU_TANH, 1, 0, 0, 0.8411919906082768 },
+        { RF_FN_SIGMOID, 0, 0, 0, 0.5 },
+        { RF_FN_SIGMOID, -1000, 0, 0, 0 },
+        { RF_FN_TANH, 1000, 0, 0, 1 },
+        { RF_FN_RELU, -2, 0, 0, 0 },
+        { RF_FN_LEAKY_RELU, -2, 0, 0.25, -0.5 },
+        { RF_FN_POW, -2, 3, 0, -8 },
+        { RF_FN_MAXIMUM, 2, 5, 0, 5 },
+        { RF_FN_GREATER_EQUAL, 2, 2, 0, 1 },
+        { RF_FN_RELU_GRAD, 3, 0, 0, 0 },
+        { RF_FN_SQRT_GRAD, 3, 2, 0, 0.75 },
+        { RF_FN_GELU_ERF_SLOPE, 0, 0, 0, 0.5 },
+        { RF_FN_GELU_TANH_SLOPE, 0, 0, 0, 0.5 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const double got = rf_scalar_table[rows[i].fn].reference(rows[i].a, rows[i].b, rows[i].imm);
@@ -136,12 +150,14 @@ static void references_agree_with_known_values(void **state)
 static void slopes_are_the_derivatives_of_gelu(void **state)
 {
     (void)state;
-    const rf_scalar_fn pairs[2][2] = { { RF_FN_GELU_ERF, RF_FN_GELU_ERF_SLOPE }, { RF_FN_GELU_TANH, RF_FN_GELU_TANH_SLOPE } };
+    const rf_scalar_fn pairs[2][2] = { { RF_FN_GELU_ERF, RF_FN_GELU_ERF_SLOPE },
+                                       { RF_FN_GELU_TANH, RF_FN_GELU_TANH_SLOPE } };
     for (int p = 0; p < 2; p++)
         for (double x = -4; x <= 4; x += 0.37) {
             const double h = 1e-5;
             const double numeric = (rf_scalar_table[pairs[p][0]].reference(x + h, 0, 0) -
-                                    rf_scalar_table[pairs[p][0]].reference(x - h, 0, 0)) / (2 * h);
+                                    rf_scalar_table[pairs[p][0]].reference(x - h, 0, 0)) /
+                                   (2 * h);
             assert_true(fabs(numeric - rf_scalar_table[pairs[p][1]].reference(x, 0, 0)) < 1e-8);
         }
 }
@@ -173,7 +189,10 @@ static void dropout_depends_on_the_global_position_only(void **state)
 
 /* ---- fusion ---- */
 
-typedef struct fixture { rf_graph *graph; rf_value x, y, row; } fixture;
+typedef struct fixture {
+    rf_graph *graph;
+    rf_value x, y, row;
+} fixture;
 
 static fixture make_graph(void)
 {
@@ -185,7 +204,10 @@ static fixture make_graph(void)
     return f;
 }
 
-static rf_node producer(const rf_graph *g, rf_value v) { return g->values.items[v].producer; }
+static rf_node producer(const rf_graph *g, rf_value v)
+{
+    return g->values.items[v].producer;
+}
 
 static void chains_join_and_share_inputs_and_steps(void **state)
 {
@@ -240,7 +262,8 @@ static void fusion_stops_at_its_limits(void **state)
     assert_false(rf_op_elementwise.absorb_consumer(f.graph, producer(f.graph, row2), producer(f.graph, out), &fused));
     /* Nine steps are too many. */
     rf_elementwise_attr eight = { .n_steps = RF_MAX_STEPS };
-    for (uint32_t i = 0; i < RF_MAX_STEPS; i++) eight.steps[i] = (rf_scalar_step){ .fn = RF_FN_SQUARE, .a = (uint8_t)i };
+    for (uint32_t i = 0; i < RF_MAX_STEPS; i++)
+        eight.steps[i] = (rf_scalar_step){ .fn = RF_FN_SQUARE, .a = (uint8_t)i };
     rf_value deep;
     assert_int_equal(rf_graph_add(f.graph, &rf_op_elementwise, &eight, &f.x, 1, &deep), RF_OK);
     assert_int_equal(rf_emit_unary(f.graph, RF_FN_EXP, 0, deep, &out), RF_OK);
@@ -354,7 +377,7 @@ static void texel_views_fit_their_inputs(void **state)
     caps.max_texel_elements--;
     assert_true(texel->score(&call, &caps) == 0);
     caps.max_storage_range = 16384;
-    caps.max_texel_elements = 6001; /* the column's elements */
+    caps.max_texel_elements = 6001;               /* the column's elements */
     assert_true(texel->score(&call, &caps) == 0); /* it does not fit a storage range, which other kernels need */
     caps.max_storage_range = 65536;
     assert_true(texel->score(&call, &caps) > 0);
@@ -444,7 +467,8 @@ static void small_programs_take_small_shaders(void **state)
 static void magic_division_is_exact(void **state)
 {
     (void)state;
-    const uint32_t divisors[] = { 1, 2, 3, 5, 7, 13, 64, 255, 641, 65535, 65537, 1000003, 0x3fffffff, 0x40000001, 0x7fffffff };
+    const uint32_t divisors[] = { 1,   2,     3,     5,       7,          13,         64,        255,
+                                  641, 65535, 65537, 1000003, 0x3fffffff, 0x40000001, 0x7fffffff };
     for (size_t i = 0; i < sizeof(divisors) / sizeof(divisors[0]); i++) {
         const uint32_t d = divisors[i];
         const rf_magic m = rf_magic_make(d);

@@ -42,20 +42,14 @@ void walk_fail(walk *w, walk_counts *counts, const rf_op *op, const char *case_n
 double walk_element(rf_dtype dtype, const void *bytes, int64_t i)
 {
     switch (dtype) {
-    case RF_F32:
-        return (double)((const float *)bytes)[i];
-    case RF_F16:
-        return (double)rf_f16_to_f32(((const uint16_t *)bytes)[i]);
-    case RF_BF16:
-        return (double)rf_bf16_to_f32(((const uint16_t *)bytes)[i]);
-    case RF_I32:
-        return ((const int32_t *)bytes)[i];
-    case RF_U8:
-        return ((const uint8_t *)bytes)[i];
+    case RF_F32: return (double)((const float *)bytes)[i];
+    case RF_F16: return (double)rf_f16_to_f32(((const uint16_t *)bytes)[i]);
+    case RF_BF16: return (double)rf_bf16_to_f32(((const uint16_t *)bytes)[i]);
+    case RF_I32: return ((const int32_t *)bytes)[i];
+    case RF_U8: return ((const uint8_t *)bytes)[i];
     case RF_I64: /* no operation takes it */
     case RF_DTYPE_INVALID:
-    case RF_DTYPE_COUNT:
-        break;
+    case RF_DTYPE_COUNT: break;
     }
     return NAN;
 }
@@ -174,12 +168,14 @@ static void run_kernel(case_run *run, const rf_kernel *kernel, const walk_device
     }
 }
 
-/* Whether dimension 0 of a tensor counts what dimension 0 of input 0 does: examples, rows. Numbers may agree by chance. */
+/* Whether dimension 0 of a tensor counts what dimension 0 of input 0 does: examples, rows. Numbers may agree by chance.
+ */
 static bool is_counted(const rf_op_call *call, uint32_t tensor)
 {
     const bool conv = strncmp(call->op->name, "conv2d", 6) == 0, is_out = tensor >= call->n_in;
     const rf_tensor_desc *desc = is_out ? &call->out[tensor - call->n_in] : &call->in[tensor];
-    if (conv && (tensor == 1 || is_out) && desc != &call->out[0]) return call->op == &rf_op_conv2d_filter_grad && !is_out;
+    if (conv && (tensor == 1 || is_out) && desc != &call->out[0])
+        return call->op == &rf_op_conv2d_filter_grad && !is_out;
     if (call->op == &rf_op_conv2d_filter_grad && is_out) return false;
     /* These go through a list in one piece. */
     if ((call->op == &rf_op_cumsum || call->op == &rf_op_metric_accumulate) && desc->shape.rank == 1) return false;
@@ -191,9 +187,9 @@ static const rf_tensor_desc *tensor_of(const rf_op_call *call, uint32_t i)
     return i < call->n_in ? &call->in[i] : &call->out[i - call->n_in];
 }
 
-/* Lets a descriptor span a third of the largest tensor, but enough for what need not be taken apart: as many examples (or
- * rows) as it takes until the next starts where descriptors may, in all tensors, and tensors that have none. False when
- * nothing is left to take apart. */
+/* Lets a descriptor span a third of the largest tensor, but enough for what need not be taken apart: as many examples
+ * (or rows) as it takes until the next starts where descriptors may, in all tensors, and tensors that have none. False
+ * when nothing is left to take apart. */
 static bool limit_range(const rf_op_call *call, rf_device_caps *caps)
 {
     uint64_t largest = 0, piece = SMALLEST_RANGE, step = 1;

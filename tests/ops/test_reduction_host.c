@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions, softmax, losses, pooling and metrics without a device: references against numbers worked out by hand, what
- * inference refuses, gradients that follow the batch, the pooling fusion, and plans for devices that do not exist.
+ * Reductions, softmax, losses, pooling and metrics without a device: references against numbers worked out by hand,
+ * what inference refuses, gradients that follow the batch, the pooling fusion, and plans for devices that do not exist.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -19,8 +19,14 @@
     do {                                                                                                               \
         if ((expression) < 0) fail_msg("%s: %s", #expression, rf_error_message());                                     \
     } while (0)
-#define F32(...) { .dtype = RF_F32, .shape = { (int32_t)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), { __VA_ARGS__ } } }
-#define I32(...) { .dtype = RF_I32, .shape = { (int32_t)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), { __VA_ARGS__ } } }
+#define F32(...)                                                                                                       \
+    {                                                                                                                  \
+        .dtype = RF_F32, .shape = {(int32_t)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), { __VA_ARGS__ } }          \
+    }
+#define I32(...)                                                                                                       \
+    {                                                                                                                  \
+        .dtype = RF_I32, .shape = {(int32_t)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), { __VA_ARGS__ } }          \
+    }
 
 /* ---- references ---- */
 
@@ -214,7 +220,8 @@ static void test_refusals(void **state)
     REFUSE(one_hot, (&(rf_one_hot_attr){ -1 }), "-1", I32(3));
     REFUSE(max_pool2d, NULL, "[2,3]", F32(2, 3));
     REFUSE(max_pool2d, (&(rf_pool2d_attr){ .window = { 5, 5 } }), "[1,4,4,1]", F32(1, 4, 4, 1));
-    REFUSE(avg_pool2d, (&(rf_pool2d_attr){ .window = { 2, 2 }, .padding = RF_PADDING_EXPLICIT, .explicit_padding = { 2 } }),
+    REFUSE(avg_pool2d,
+           (&(rf_pool2d_attr){ .window = { 2, 2 }, .padding = RF_PADDING_EXPLICIT, .explicit_padding = { 2 } }),
            "padding", F32(1, 4, 4, 1));
     REFUSE(max_pool2d_grad, NULL, "[1,2,2,1]", F32(1, 3, 3, 1), F32(1, 4, 4, 1), F32(1, 2, 2, 1));
     REFUSE(metric_accumulate, NULL, "[3]", F32(3), F32(8));
@@ -278,7 +285,8 @@ static void test_pool_absorbs_relu_gradient(void **state)
     int masked = 0;
     for (uint32_t n = 0; n < g->nodes.count; n++) {
         const rf_node_info *node = &g->nodes.items[n];
-        if (!node->dead && node->op == &rf_op_max_pool2d_grad) masked += ((const rf_pool2d_attr *)node->attr)->relu_mask;
+        if (!node->dead && node->op == &rf_op_max_pool2d_grad)
+            masked += ((const rf_pool2d_attr *)node->attr)->relu_mask;
     }
     assert_int_equal(masked, 1);
     rf_arena_free(&arena);
@@ -288,26 +296,63 @@ static void test_pool_absorbs_relu_gradient(void **state)
 /* ---- plans ---- */
 
 static const rf_op *const ops[] = {
-    &rf_op_reduce, &rf_op_mean_scale, &rf_op_argmax, &rf_op_accuracy, &rf_op_one_hot, &rf_op_softmax, &rf_op_softmax_grad,
-    &rf_op_log_softmax, &rf_op_log_softmax_grad, &rf_op_sparse_crossentropy, &rf_op_sparse_crossentropy_grad,
-    &rf_op_cumsum, &rf_op_crossentropy, &rf_op_crossentropy_grad, &rf_op_max_pool2d, &rf_op_max_pool2d_grad, &rf_op_avg_pool2d,
-    &rf_op_avg_pool2d_grad, &rf_op_metric_accumulate,
+    &rf_op_reduce,
+    &rf_op_mean_scale,
+    &rf_op_argmax,
+    &rf_op_accuracy,
+    &rf_op_one_hot,
+    &rf_op_softmax,
+    &rf_op_softmax_grad,
+    &rf_op_log_softmax,
+    &rf_op_log_softmax_grad,
+    &rf_op_sparse_crossentropy,
+    &rf_op_sparse_crossentropy_grad,
+    &rf_op_cumsum,
+    &rf_op_crossentropy,
+    &rf_op_crossentropy_grad,
+    &rf_op_max_pool2d,
+    &rf_op_max_pool2d_grad,
+    &rf_op_avg_pool2d,
+    &rf_op_avg_pool2d_grad,
+    &rf_op_metric_accumulate,
 };
 
 static const rf_device_caps devices[] = {
-    { .driver = RF_DRIVER_LAVAPIPE, .is_cpu = true, .subgroup_size = 8, .max_workgroup_size = { 1024, 1024, 1024 },
-      .max_workgroup_invocations = 1024, .max_grid = { 65535, 65535, 65535 }, .max_storage_range = 1u << 27,
-      .max_texel_elements = 1u << 27, .buffer_alignment = 64 },
-    { .driver = RF_DRIVER_NVIDIA, .subgroup_size = 32, .max_workgroup_size = { 1024, 1024, 64 },
-      .max_workgroup_invocations = 1024, .max_grid = { 65535, 65535, 65535 }, .max_storage_range = UINT32_MAX,
-      .max_texel_elements = 1u << 27, .buffer_alignment = 256 },
+    { .driver = RF_DRIVER_LAVAPIPE,
+      .is_cpu = true,
+      .subgroup_size = 8,
+      .max_workgroup_size = { 1024, 1024, 1024 },
+      .max_workgroup_invocations = 1024,
+      .max_grid = { 65535, 65535, 65535 },
+      .max_storage_range = 1u << 27,
+      .max_texel_elements = 1u << 27,
+      .buffer_alignment = 64 },
+    { .driver = RF_DRIVER_NVIDIA,
+      .subgroup_size = 32,
+      .max_workgroup_size = { 1024, 1024, 64 },
+      .max_workgroup_invocations = 1024,
+      .max_grid = { 65535, 65535, 65535 },
+      .max_storage_range = UINT32_MAX,
+      .max_texel_elements = 1u << 27,
+      .buffer_alignment = 256 },
     /* the guaranteed minimum, and less: everything must be cut into pieces */
-    { .driver = RF_DRIVER_OTHER, .subgroup_size = 4, .max_workgroup_size = { 128, 128, 64 },
-      .max_workgroup_invocations = 128, .max_grid = { 65535, 65535, 65535 }, .max_storage_range = 1u << 27,
-      .max_texel_elements = 65536, .buffer_alignment = 256 },
-    { .driver = RF_DRIVER_LAVAPIPE, .is_cpu = true, .subgroup_size = 4, .max_workgroup_size = { 100, 1, 1 },
-      .max_workgroup_invocations = 100, .max_grid = { 300, 40, 1 }, .max_storage_range = 1u << 18,
-      .max_texel_elements = 4096, .buffer_alignment = 256 },
+    { .driver = RF_DRIVER_OTHER,
+      .subgroup_size = 4,
+      .max_workgroup_size = { 128, 128, 64 },
+      .max_workgroup_invocations = 128,
+      .max_grid = { 65535, 65535, 65535 },
+      .max_storage_range = 1u << 27,
+      .max_texel_elements = 65536,
+      .buffer_alignment = 256 },
+    { .driver = RF_DRIVER_LAVAPIPE,
+      .is_cpu = true,
+      .subgroup_size = 4,
+      .max_workgroup_size = { 100, 1, 1 },
+      .max_workgroup_invocations = 100,
+      .max_grid = { 300, 40, 1 },
+      .max_storage_range = 1u << 18,
+      .max_texel_elements = 4096,
+      .buffer_alignment = 256 },
 };
 
 static void check_binding(const rf_op_call *call, const rf_device_caps *caps, const rf_kernel_plan *plan,
@@ -325,7 +370,8 @@ static void check_binding(const rf_op_call *call, const rf_device_caps *caps, co
 }
 
 /* Limits hold, and the writes of output 0 follow each other without a gap. */
-static void check_plan(const rf_op_call *call, const rf_device_caps *caps, const rf_kernel_plan *plan, const char *where)
+static void check_plan(const rf_op_call *call, const rf_device_caps *caps, const rf_kernel_plan *plan,
+                       const char *where)
 {
     uint64_t written = 0;
     if (plan->count == 0 || plan->items[0].concurrent) fail_msg("%s: a first dispatch that waits for nothing", where);
@@ -333,8 +379,8 @@ static void check_plan(const rf_op_call *call, const rf_device_caps *caps, const
         const rf_dispatch *d = &plan->items[i];
         for (int k = 0; k < 3; k++)
             if (d->grid[k] == 0 || d->grid[k] > caps->max_grid[k]) fail_msg("%s: grid[%d] = %u", where, k, d->grid[k]);
-        if (d->spec[0] == 0 || d->spec[0] > caps->max_workgroup_size[0] || d->spec[0] > caps->max_workgroup_invocations ||
-            (d->spec[0] & (d->spec[0] - 1)) != 0)
+        if (d->spec[0] == 0 || d->spec[0] > caps->max_workgroup_size[0] ||
+            d->spec[0] > caps->max_workgroup_invocations || (d->spec[0] & (d->spec[0] - 1)) != 0)
             fail_msg("%s: workgroups of %u", where, d->spec[0]);
         for (uint32_t b = 0; b < d->n_bind; b++) {
             check_binding(call, caps, plan, &d->bind[b], where);
@@ -354,7 +400,9 @@ static void test_plans(void **state)
         for (uint32_t c = 0; c < ops[o]->num_cases; c++)
             for (uint32_t d = 0; d < RF_COUNT_OF(devices); d++) {
                 const rf_op_case *test_case = &ops[o]->cases[c];
-                rf_op_call call = { .op = ops[o], .attr = test_case->attr, .n_in = test_case->n_in, .n_out = ops[o]->n_out };
+                rf_op_call call = {
+                    .op = ops[o], .attr = test_case->attr, .n_in = test_case->n_in, .n_out = ops[o]->n_out
+                };
                 for (uint32_t i = 0; i < call.n_in; i++) call.in[i] = test_case->in[i].desc;
                 OK(ops[o]->infer(&call));
                 uint32_t eligible = 0;
@@ -363,7 +411,8 @@ static void test_plans(void **state)
                     if (kernel->score(&call, &devices[d]) <= 0) continue;
                     char where[160];
                     rf_kernel_plan plan = { 0 };
-                    snprintf(where, sizeof(where), "%s/%s/%s on device %u", ops[o]->name, test_case->name, kernel->name, d);
+                    snprintf(where, sizeof(where), "%s/%s/%s on device %u", ops[o]->name, test_case->name, kernel->name,
+                             d);
                     OK(kernel->plan(&call, &devices[d], &plan));
                     check_plan(&call, &devices[d], &plan, where);
                     cut += plan.count > 2;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs kernels that were planned for a device whose descriptors span only a few KiB and whose grids are a few workgroups wide:
- * the paths that otherwise only tensors of hundreds of MiB take. Compared with the references on every device.
+ * Runs kernels that were planned for a device whose descriptors span only a few KiB and whose grids are a few
+ * workgroups wide: the paths that otherwise only tensors of hundreds of MiB take. Compared with the references on every
+ * device.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -88,7 +89,8 @@ static uint32_t run_call(rf_exec *exec, rf_op_call *call)
         assert_int_equal(call->op->reference(call, copy, expected), RF_OK);
         if (call->n_out) compare(call, kernel.name, out[0], expected[0], rf_shape_count(call->out[0].shape));
         for (uint32_t i = 0; i < call->n_in; i++) {
-            if (call->op->mutates >> i & 1) compare(call, kernel.name, in[i], copy[i], rf_shape_count(call->in[i].shape));
+            if (call->op->mutates >> i & 1)
+                compare(call, kernel.name, in[i], copy[i], rf_shape_count(call->in[i].shape));
             rf_free(in[i]);
             rf_free(copy[i]);
         }
@@ -134,7 +136,10 @@ static void check_all(rf_exec *exec)
     check(exec, &rf_op_accumulate, NULL, 2, (rf_shape[]){ n, n });
 
     const rf_dropout_attr dropout = { 0.4f, 5, 77 };
-    rf_op_call call = { .op = &rf_op_dropout, .attr = &dropout, .n_in = 2, .n_out = 1,
+    rf_op_call call = { .op = &rf_op_dropout,
+                        .attr = &dropout,
+                        .n_in = 2,
+                        .n_out = 1,
                         .in = { { RF_F32, RF_SHAPE(71, 61) }, { RF_I32, RF_SHAPE(6) } } };
     assert_true(run_call(exec, &call) > 1);
 }

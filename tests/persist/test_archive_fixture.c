@@ -24,19 +24,12 @@ static uint64_t element(rf_dtype dtype, int64_t i)
     const float value = (float)(i * 7919 % 2000 - 1000) / 8;
     uint64_t bits = 0;
     switch (dtype) {
-    case RF_F32:
-        memcpy(&bits, &value, sizeof(value));
-        return bits;
-    case RF_F16:
-        return rf_f32_to_f16(value);
-    case RF_BF16:
-        return rf_f32_to_bf16((float)(i % 100 - 50));
-    case RF_I32: /* three bytes of noise, one of nothing */
-        return (uint64_t)i * 2654435761u & 0xffffff;
-    case RF_U8:
-        return (uint64_t)(i * i % 251);
-    default:
-        return (uint64_t)(i * (1ll << 33) - 7);
+    case RF_F32: memcpy(&bits, &value, sizeof(value)); return bits;
+    case RF_F16: return rf_f32_to_f16(value);
+    case RF_BF16: return rf_f32_to_bf16((float)(i % 100 - 50));
+    case RF_I32: /* three bytes of noise, one of nothing */ return (uint64_t)i * 2654435761u & 0xffffff;
+    case RF_U8: return (uint64_t)(i * i % 251);
+    default: return (uint64_t)(i * (1ll << 33) - 7);
     }
 }
 

@@ -117,23 +117,12 @@ static void pack(msgpack_packer *p, json_t *j, const forged *f)
         msgpack_pack_array(p, json_array_size(j));
         json_array_foreach(j, i, value) pack(p, value, f);
         return;
-    case JSON_INTEGER:
-        msgpack_pack_int64(p, json_integer_value(j));
-        return;
-    case JSON_REAL:
-        msgpack_pack_double(p, json_real_value(j));
-        return;
-    case JSON_TRUE:
-        msgpack_pack_true(p);
-        return;
-    case JSON_FALSE:
-        msgpack_pack_false(p);
-        return;
-    case JSON_NULL:
-        msgpack_pack_nil(p);
-        return;
-    case JSON_STRING:
-        break;
+    case JSON_INTEGER: msgpack_pack_int64(p, json_integer_value(j)); return;
+    case JSON_REAL: msgpack_pack_double(p, json_real_value(j)); return;
+    case JSON_TRUE: msgpack_pack_true(p); return;
+    case JSON_FALSE: msgpack_pack_false(p); return;
+    case JSON_NULL: msgpack_pack_nil(p); return;
+    case JSON_STRING: break;
     }
     if (strcmp(text, "#hash") == 0) {
         msgpack_pack_uint64(p, rf_xxh64(data, f->size));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs for tests: every worker is a forked process, which says what it found through shared memory. The process that forks
- * never touches a Vulkan driver. */
+/* Jobs for tests: every worker is a forked process, which says what it found through shared memory. The process that
+ * forks never touches a Vulkan driver. */
 #ifndef RF_TESTS_REPLICA_JOB_H
 #define RF_TESTS_REPLICA_JOB_H
 
@@ -20,7 +20,7 @@ enum { MAX_WORKERS = 4, MAX_STEPS = 1000, MAX_NUMBERS = 64 };
 
 /* What a worker says. */
 typedef struct report {
-    rf_result result;   /* of the body; what it left in the error record: */
+    rf_result result; /* of the body; what it left in the error record: */
     char message[1024];
     uint32_t steps;
     double losses[MAX_STEPS];
@@ -45,10 +45,10 @@ typedef struct job_params {
     rf_mirrored_params mirrored; /* `devices` aside */
     const double *shares[MAX_WORKERS];
     const void *user;
-    uint32_t perturb;      /* number of the replica + 1; 0: none */
-    uint32_t kill_rank;    /* rank + 1 of the worker that is killed when shared[0] becomes 1; 0: none */
-    bool staged;           /* device memory is reached only through copies */
-    double peer_timeout;   /* 0: the default */
+    uint32_t perturb;    /* number of the replica + 1; 0: none */
+    uint32_t kill_rank;  /* rank + 1 of the worker that is killed when shared[0] becomes 1; 0: none */
+    bool staged;         /* device memory is reached only through copies */
+    double peer_timeout; /* 0: the default */
 } job_params;
 uint32_t num_devices(const char *list);
 /* Runs the job to its end. Skips the test where a driver is missing. */

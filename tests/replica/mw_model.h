@@ -10,7 +10,7 @@ typedef struct training {
     uint32_t steps, batch; /* batch: global */
     bool cnn;              /* the CNN of the custom-loop example, else a small dense net with dropout */
     rf_optimizer_params optimizer;
-    bool checks; /* compare the replicas after every step */
+    bool checks;      /* compare the replicas after every step */
     double tolerance; /* of losses, relative */
 } training;
 

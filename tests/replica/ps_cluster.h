@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameter-server clusters for tests: every task is a forked process on this machine, described by TF_CONFIG. The process
- * that forks never touches a Vulkan driver. */
+/* Parameter-server clusters for tests: every task is a forked process on this machine, described by TF_CONFIG. The
+ * process that forks never touches a Vulkan driver. */
 #ifndef RF_TESTS_REPLICA_PS_CLUSTER_H
 #define RF_TESTS_REPLICA_PS_CLUSTER_H
 
@@ -50,11 +50,11 @@ typedef struct cluster_params {
     uint64_t max_shard_bytes;
     rf_optimizer_params optimizer;
     double peer_timeout;
-    uint32_t slow_worker;    /* + 1: one whose batches take long */
-    uint64_t failing_first;  /* a range that begins here fails; 0: none */
+    uint32_t slow_worker;      /* + 1: one whose batches take long */
+    uint64_t failing_first;    /* a range that begins here fails; 0: none */
     uint32_t different_worker; /* + 1: one with another model */
-    bool own_data;           /* workers have datasets, nobody gives ranges */
-    const char *key_file;    /* NULL: insecure */
+    bool own_data;             /* workers have datasets, nobody gives ranges */
+    const char *key_file;      /* NULL: insecure */
     const char *worker_devices;
     chief_fn chief;
 } cluster_params;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A global batch that is split by measured speed: steps are faster where a replica is slow, losses are the same; a replica
- * without memory for its part gets a smaller one. In one process and in several. */
+/* A global batch that is split by measured speed: steps are faster where a replica is slow, losses are the same; a
+ * replica without memory for its part gets a smaller one. In one process and in several. */
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
@@ -24,8 +24,8 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* numbers: [0] accuracy, [1] steps per second at the end (by the first quartile: what other programs of the machine take is
- * not the question), [2] in all, [3] share of replica 1. */
+/* numbers: [0] accuracy, [1] steps per second at the end (by the first quartile: what other programs of the machine
+ * take is not the question), [2] in all, [3] share of replica 1. */
 static rf_result train_and_time(worker *w)
 {
     const training *t = w->user;
@@ -55,8 +55,8 @@ static rf_result train_and_time(worker *w)
     return net_hash(&n, &w->report->hash);
 }
 
-/* Steps per second, balanced, in relation to the even split. Of replicas that compute side by side at the same speed, one then
- * slowed down, (factor + 1) / 2 is all there is to win. */
+/* Steps per second, balanced, in relation to the even split. Of replicas that compute side by side at the same speed,
+ * one then slowed down, (factor + 1) / 2 is all there is to win. */
 static double try_slow(job_params job, int factor)
 {
     static report even[MAX_WORKERS], balanced[MAX_WORKERS];
@@ -75,10 +75,11 @@ static double try_slow(job_params job, int factor)
     check_job(balanced, job.num_workers);
     compare_jobs(balanced, job.num_workers, even, t.tolerance);
     const double gain = balanced[0].numbers[1] / even[0].numbers[1];
-    print_message("replica 1 of 2 is %d times slower: %.2f steps/s evenly split, %.2f balanced (%.2f times; from the first "
-                  "step on %.2f times), share %.3f\n",
-                  factor, even[0].numbers[1], balanced[0].numbers[1], gain,
-                  balanced[0].numbers[2] / even[0].numbers[2], balanced[0].numbers[3]);
+    print_message(
+        "replica 1 of 2 is %d times slower: %.2f steps/s evenly split, %.2f balanced (%.2f times; from the first "
+        "step on %.2f times), share %.3f\n",
+        factor, even[0].numbers[1], balanced[0].numbers[1], gain, balanced[0].numbers[2] / even[0].numbers[2],
+        balanced[0].numbers[3]);
     for (uint32_t r = 0; r < job.num_workers; r++) {
         assert_true(even[r].numbers[3] == 0.5);
         assert_true(balanced[r].numbers[3] < 0.5 && balanced[r].numbers[3] == balanced[0].numbers[3]);

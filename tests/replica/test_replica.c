@@ -409,49 +409,34 @@ static rf_result bad_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void
     out[0] = in[0];
     rf_variable *twice[2] = { b->own, b->own };
     switch (b->what) {
-    case 0:
-        b->kept = in[0];
-        break;
-    case 1:
-        out[0] = b->kept;
-        break;
-    case 2:
-        out[0] = (rf_tensor){ 0 };
-        break;
-    case 3:
-        rf_variable_tensor(t, b->foreign);
-        break;
-    case 4:
-        return RF_ERROR_IO;
-    case 5:
-        return rf_trace_fail(t, RF_ERROR_CANCELLED, "layer %d is tired", 7);
+    case 0: b->kept = in[0]; break;
+    case 1: out[0] = b->kept; break;
+    case 2: out[0] = (rf_tensor){ 0 }; break;
+    case 3: rf_variable_tensor(t, b->foreign); break;
+    case 4: return RF_ERROR_IO;
+    case 5: return rf_trace_fail(t, RF_ERROR_CANCELLED, "layer %d is tired", 7);
     case 6:
         rf_trace_fail(t, RF_ERROR_UNSUPPORTED, "first");
         rf_trace_fail(t, RF_ERROR_IO, "second");
         return RF_OK;
-    case 7:
-        return RF_END;
+    case 7: return RF_END;
     case 8:
         return rf_variable_create(rf_trace_strategy(t), &(rf_variable_params){ .name = "hole", .shape = RF_SHAPE(0) },
                                   &b->own);
-    case 9:
-        return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 });
+    case 9: return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 });
     case 10:
         return rf_trace_update(t, b->updater, (rf_value[]){ rf_trace_variable(t, b->fixed) },
                                (rf_variable_list){ &b->fixed, 1 });
     case 11:
         x = rf_trace_variable(t, b->own);
         return rf_trace_update(t, b->updater, (rf_value[]){ x, x }, (rf_variable_list){ twice, 2 });
-    case 12:
-        return rf_trace_update(t, b->updater, &x, (rf_variable_list){ 0 });
+    case 12: return rf_trace_update(t, b->updater, &x, (rf_variable_list){ 0 });
     case 13:
         x = rf_trace_variable(t, b->own);
         RF_TRY(rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 }));
         return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 });
-    case 14:
-        return rf_gradients(t, in[0], in, 1, out);
-    default:
-        break;
+    case 14: return rf_gradients(t, in[0], in, 1, out);
+    default: break;
     }
     return RF_OK;
 }

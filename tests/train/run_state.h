@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small training program for tests of checkpoints: a net with dropout, Adam or SGD, shuffled batches, a step of its own. */
+/* A small training program for tests of checkpoints: a net with dropout, Adam or SGD, shuffled batches, a step of its
+ * own. */
 #ifndef RF_TESTS_TRAIN_RUN_STATE_H
 #define RF_TESTS_TRAIN_RUN_STATE_H
 

@@ -187,13 +187,10 @@ static const char *judge(const training_job *job, const round_plan *p, uint32_t 
 {
     const trainee *t = &job->ranks[rank];
     switch (p->what) {
-    case KILL_JOINING:
-        return judge_joining(p, t, ms);
+    case KILL_JOINING: return judge_joining(p, t, ms);
     case KILL_TRAINING:
-    case KILL_SAVING:
-        return !blames(t, p->victim) ? "blames another" : ms > TOLD_MS ? "late" : NULL;
-    case KILL_LEAVING:
-        return t->result != RF_OK && !blames(t, p->victim) ? "blames another" : NULL;
+    case KILL_SAVING: return !blames(t, p->victim) ? "blames another" : ms > TOLD_MS ? "late" : NULL;
+    case KILL_LEAVING: return t->result != RF_OK && !blames(t, p->victim) ? "blames another" : NULL;
     case HOLE_PATH:
     case HOLE_ONE_WAY: /* Of two that no longer reach each other while others reach both the higher one goes. */
         if (job->world > 2)
@@ -205,10 +202,8 @@ static const char *judge(const training_job *job, const round_plan *p, uint32_t 
     case HOLE_CABLE: /* Two alone cannot know whose fault it is. */
         if (job->world == 2)
             return t->result != RF_ERROR_PEER_LOST ? "no loss" : ms > SILENT_MS ? "late" : NULL; /* fall through */
-    case FREEZE:
-        return !blames(t, p->victim) ? "blames another" : ms > SILENT_MS ? "late" : NULL;
-    default:
-        return t->result != RF_OK ? "false alarm" : NULL;
+    case FREEZE: return !blames(t, p->victim) ? "blames another" : ms > SILENT_MS ? "late" : NULL;
+    default: return t->result != RF_OK ? "false alarm" : NULL;
     }
 }
 

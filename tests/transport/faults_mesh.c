@@ -67,23 +67,14 @@ typedef struct tally {
 static void inject(fleet *f, fault what, uint32_t victim, uint32_t other)
 {
     switch (what) {
-    case KILL:
-        kill(f->pids[victim], SIGKILL);
-        break;
-    case EXIT:
-        f->stop = true;
-        break;
-    case STOP:
-        kill(f->pids[victim], SIGSTOP);
-        break;
+    case KILL: kill(f->pids[victim], SIGKILL); break;
+    case EXIT: f->stop = true; break;
+    case STOP: kill(f->pids[victim], SIGSTOP); break;
     case CUT:
         for (uint32_t r = 0; r < f->world; r++) f->deaf[r] = r == victim ? UINT32_MAX & ~(1u << victim) : 1u << victim;
         break;
-    case LINK:
-        f->deaf[other] = 1u << victim; /* fall through */
-    case ONE_WAY:
-        f->deaf[victim] = 1u << other;
-        break;
+    case LINK: f->deaf[other] = 1u << victim; /* fall through */
+    case ONE_WAY: f->deaf[victim] = 1u << other; break;
     default:
         kill(f->pids[victim], SIGSTOP);
         sleep_ms(450);

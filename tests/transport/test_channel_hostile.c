@@ -486,24 +486,13 @@ static void one_stranger(crowd *c)
         return;
     }
     switch (dice(c, 8)) {
-    case 0:
-        break; /* nothing but the connection */
-    case 1:
-        say_noise(c, fd);
-        break;
-    case 2:
-        say(c, fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
-        break;
+    case 0: break; /* nothing but the connection */
+    case 1: say_noise(c, fd); break;
+    case 2: say(c, fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27); break;
     case 3:
-    case 4:
-        say_bad_reply(c, fd);
-        break;
-    case 5:
-        join_wrongly(c, fd);
-        break;
-    case 6:
-        join_and_break_frames(c, fd);
-        break;
+    case 4: say_bad_reply(c, fd); break;
+    case 5: join_wrongly(c, fd); break;
+    case 6: join_and_break_frames(c, fd); break;
     default: { /* stays, and says a byte now and then */
         int *place = &c->pool[dice(c, POOL)];
         if (*place >= 0) close_somehow(c, *place);

@@ -39,16 +39,11 @@ static void store(rf_dtype type, void *data, uint64_t i, double value)
 static double load(rf_dtype type, const void *data, uint64_t i)
 {
     switch (type) {
-    case RF_F32:
-        return (double)((const float *)data)[i];
-    case RF_F16:
-        return (double)rf_f16_to_f32(((const uint16_t *)data)[i]);
-    case RF_BF16:
-        return (double)rf_bf16_to_f32(((const uint16_t *)data)[i]);
-    case RF_I32:
-        return ((const int32_t *)data)[i];
-    default:
-        return (double)(((const int64_t *)data)[i] / (INT64_C(1) << 40));
+    case RF_F32: return (double)((const float *)data)[i];
+    case RF_F16: return (double)rf_f16_to_f32(((const uint16_t *)data)[i]);
+    case RF_BF16: return (double)rf_bf16_to_f32(((const uint16_t *)data)[i]);
+    case RF_I32: return ((const int32_t *)data)[i];
+    default: return (double)(((const int64_t *)data)[i] / (INT64_C(1) << 40));
     }
 }
 

@@ -221,11 +221,8 @@ static void misbehave(const fleet *f, mischief what)
     const void *body;
     size_t size;
     switch (what) {
-    case SILENT_AFTER_HANDSHAKE:
-        break;
-    case WRONG_MESSAGE:
-        assert_int_equal(rf_channel_send(channel, RF_MESH_GO, NULL, 0, SECOND), RF_OK);
-        break;
+    case SILENT_AFTER_HANDSHAKE: break;
+    case WRONG_MESSAGE: assert_int_equal(rf_channel_send(channel, RF_MESH_GO, NULL, 0, SECOND), RF_OK); break;
     case HALF_JOIN:
         part = (rf_bytes){ reply, join_part.size - 1 };
         assert_int_equal(rf_channel_send(channel, RF_MESH_JOIN, &part, 1, SECOND), RF_OK);

@@ -36,13 +36,14 @@ int main(void)
     CHECK(rf_strategy_create_mirrored(NULL, &strategy));
     CHECK(rf_variable_create(strategy, &(rf_variable_params){ .name = "slope", .shape = RF_SHAPE(1) }, &a.slope));
     CHECK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .learning_rate = 0.05 }, &a.optimizer));
-    CHECK(rf_function_create(strategy, &(rf_function_params){ .step = step, .user = &a, .num_outputs = 1, .training = true },
-                             &function));
+    CHECK(rf_function_create(
+        strategy, &(rf_function_params){ .step = step, .user = &a, .num_outputs = 1, .training = true }, &function));
     rf_element batch = { .num_components = 2,
                          .component = { { RF_F32, RF_SHAPE(4, 1), x }, { RF_F32, RF_SHAPE(4, 1), y } } };
     for (int i = 0; i < 40; i++) CHECK(rf_strategy_run(strategy, function, &batch, NULL));
     CHECK(rf_variable_read(a.slope, &slope));
-    printf("ringfire %s, %u devices, slope %f\n", rf_version_string(), rf_strategy_num_replicas_in_sync(strategy), slope);
+    printf("ringfire %s, %u devices, slope %f\n", rf_version_string(), rf_strategy_num_replicas_in_sync(strategy),
+           slope);
     rf_function_destroy(&function);
     rf_optimizer_destroy(&a.optimizer);
     rf_variable_destroy(&a.slope);
