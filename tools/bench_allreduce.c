@@ -287,12 +287,6 @@ static bool run_ranks(const allreduce_options *o, allreduce_shared *shared)
     return ok;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of each round the slowest rank. */
 static void slowest(const allreduce_options *o, double rounds[ROUNDS][BENCH_MAX_RANKS], double out[ROUNDS])
 {
