@@ -2,7 +2,7 @@
 """Compiles one GLSL compute shader variant to optimised, validated SPIR-V inside a C file.
 
 Optimising a fully unrolled kernel takes seconds. Where RINGFIRE_SHADER_CACHE names a directory, results are kept there under
-a hash of the unoptimised module and the optimiser's version, so that several build directories share the work."""
+a hash of the unoptimised module, the passes and the optimiser's version, so that several build directories share the work."""
 import argparse
 import hashlib
 import os
@@ -13,6 +13,23 @@ import sys
 import tempfile
 
 TARGET = "vulkan1.2"
+# What `spirv-opt -O` does, but merge-blocks comes right after loop-unroll. An unrolled loop is a chain of thousands of blocks, each
+# of which dominates the next. In this state the first redundancy-elimination takes gigabytes, because it keeps a table of all values
+# for each dominator, and if-conversion takes seconds. The result is the same to the last byte.
+PASSES = """
+    wrap-opkill eliminate-dead-branches merge-return inline-entry-points-exhaustive eliminate-dead-functions
+    eliminate-dead-code-aggressive private-to-local eliminate-local-single-block eliminate-local-single-store
+    eliminate-dead-code-aggressive scalar-replacement=100 convert-local-access-chains eliminate-local-single-block
+    eliminate-local-single-store eliminate-dead-code-aggressive ssa-rewrite eliminate-dead-code-aggressive ccp
+    eliminate-dead-code-aggressive
+    loop-unroll eliminate-dead-branches merge-blocks redundancy-elimination combine-access-chains simplify-instructions
+    scalar-replacement=100 convert-local-access-chains eliminate-local-single-block eliminate-local-single-store
+    eliminate-dead-code-aggressive ssa-rewrite eliminate-dead-code-aggressive vector-dce eliminate-dead-inserts
+    eliminate-dead-branches simplify-instructions if-conversion copy-propagate-arrays reduce-load-size
+    eliminate-dead-code-aggressive merge-blocks redundancy-elimination eliminate-dead-branches merge-blocks
+    simplify-instructions
+""".split()
+OPTIONS = ["--target-env=" + TARGET] + ["--" + name for name in PASSES]
 
 
 def run(command):
@@ -30,11 +47,12 @@ def optimise(args, raw, optimised):
     if cache:
         version = subprocess.run([args.opt, "--version"], stdout=subprocess.PIPE, check=True).stdout
         with open(raw, "rb") as f:
-            kept = os.path.join(cache, hashlib.sha256(version + TARGET.encode() + f.read()).hexdigest() + ".spv")
+            key = hashlib.sha256(version + " ".join(OPTIONS).encode() + f.read()).hexdigest()
+        kept = os.path.join(cache, key + ".spv")
         if os.path.exists(kept):
             shutil.copyfile(kept, optimised)
             return
-    run([args.opt, "--target-env=" + TARGET, "-O", raw, "-o", optimised])
+    run([args.opt, *OPTIONS, raw, "-o", optimised])
     run([args.val, "--target-env", TARGET, optimised])
     if kept:
         os.makedirs(cache, exist_ok=True)
