@@ -8,11 +8,12 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/platform.h"
 #include "persist/archive_internal.h"
 #include "persist/transpose.h"
 #include "persist/xxh64.h"
 
-enum { MAX_THREADS = 8 };
+enum { MAX_THREADS = 8, MOST_TRIES = 1000, OPEN_SECONDS = 10 };
 static const uint64_t bytes_per_thread = 8u << 20; /* below that a thread costs more than it brings */
 
 /* ---- open, close ---- */
@@ -76,12 +77,48 @@ done:
     return r;
 }
 
-rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_archive **out)
+/* Names of parts have an infix that others do not have: a part under another name was copied to the wrong place. */
+static rf_result check_is_whole(const rf_archive *a)
 {
+    const char *slash = strrchr(a->path, '/');
+    if (strcmp(a->header.type, RF_ARCHIVE_PART_TYPE) != 0) return RF_OK;
+    if (strstr(slash ? slash : a->path, RF_ARCHIVE_PART_INFIX)) return RF_OK;
+    return RF_FAIL(
+        RF_ERROR_CORRUPT_DATA,
+        "%s: is one part of a checkpoint that several workers wrote, under the name of a whole one; copy the "
+        "main file again",
+        a->path);
+}
+
+/* One try. `*is` is the main file's identity when that could be read, else zero. */
+static rf_result open_once(const rf_file_ops *ops, const char *path, rf_archive_identity *is, rf_archive **out)
+{
+    *is = (rf_archive_identity){ 0 };
     RF_TRY(rf_archive_open_main(ops, path, out));
-    const rf_result r = (*out)->header.sharded ? rf_archive_open_parts(*out) : RF_OK;
+    *is = (*out)->is;
+    const rf_result r = (*out)->header.sharded ? rf_archive_open_parts(*out) : check_is_whole(*out);
     if (r < 0) rf_archive_close(out);
     return r;
+}
+
+/* A save replaces the main file first, then removes the parts of the one before: whoever has read the old main file may
+ * find its parts gone. Then there is another main file under the path, or none. */
+rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_archive **out)
+{
+    const uint64_t deadline = rf_now_ns() + OPEN_SECONDS * 1000000000ull;
+    for (uint32_t tries = 1;; tries++) {
+        rf_archive_identity is, now;
+        rf_error_record record;
+        rf_result r = open_once(ops, path, &is, out);
+        if (r != RF_ERROR_CORRUPT_DATA || is.size == 0) return r;
+        rf_error_save(&record);
+        r = rf_archive_identify(ops, path, &now);
+        if (r == RF_ERROR_NOT_FOUND) return r;
+        if (r < 0 || (now.size == is.size && now.hash == is.hash)) return rf_error_restore(&record);
+        if (tries == MOST_TRIES || rf_now_ns() > deadline)
+            return RF_FAIL(RF_ERROR_TIMEOUT, "%s: was replaced %u times while it was opened; try again later", path,
+                           tries);
+    }
 }
 
 rf_result rf_archive_open(const char *path, rf_archive **out)
@@ -365,15 +402,16 @@ static void *read_blocks(void *argument)
 rf_result rf_archive_read_tensors(const rf_archive *a, uint32_t first, uint32_t end, uint8_t *data, uint64_t bytes)
 {
     reading job = { .archive = a, .data = data, .mutex = PTHREAD_MUTEX_INITIALIZER, .next = first, .end = end };
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    /* Small tensors, of which there may be very many, do not ask how many cores there are. */
+    const uint32_t cores = bytes < bytes_per_thread ? 1 : rf_cpu_count();
     pthread_t threads[MAX_THREADS];
-    int started = 0;
+    uint32_t started = 0;
     /* This thread reads too; a thread that cannot be started is one less. */
-    while (started + 1 < cores && started + 1 < MAX_THREADS && bytes / bytes_per_thread > (uint64_t)started &&
+    while (started + 1 < cores && started + 1 < MAX_THREADS && bytes / bytes_per_thread > started &&
            pthread_create(&threads[started], NULL, read_blocks, &job) == 0)
         started++;
     read_blocks(&job);
-    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
     return job.result < 0 ? rf_error_restore(&job.error) : RF_OK;
 }
 

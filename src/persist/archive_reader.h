@@ -7,7 +7,9 @@
 #include "persist/archive_writer.h"
 #include "persist/file_ops.h"
 
-/* rf_archive_open() with other file operations, which outlive the archive. */
+/* rf_archive_open() with other file operations, which outlive the archive. A main file that another save replaces while
+ * its parts are opened is opened again; RF_ERROR_TIMEOUT when that goes on for ten seconds, RF_ERROR_NOT_FOUND when the
+ * file is removed meanwhile. */
 rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_archive **out);
 /* A main file without its parts: for their names. Any other file as always. */
 rf_result rf_archive_open_main(const rf_file_ops *ops, const char *path, rf_archive **out);

@@ -5,10 +5,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #include "base/memory.h"
+#include "base/platform.h"
 #include "persist/block_writer.h"
 #include "persist/xxh64.h"
 
@@ -460,8 +460,8 @@ static rf_result sort_values(const rf_archive_value **values, const rf_archive_c
 static uint32_t thread_count(const rf_save_params *params)
 {
     if (params->threads) return params->threads < MAX_THREADS ? params->threads : MAX_THREADS;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 1 ? 1 : cores < DEFAULT_THREADS ? (uint32_t)cores : DEFAULT_THREADS;
+    const uint32_t cores = rf_cpu_count();
+    return cores < DEFAULT_THREADS ? cores : DEFAULT_THREADS;
 }
 
 static void finish(writing *w)

@@ -72,6 +72,7 @@ typedef struct rf_archive_split {
     const rf_archive_pieces *pieces; /* of each tensor of the contents, in the order of its elements */
 } rf_archive_split;
 #define RF_ARCHIVE_PART_TYPE "part"
+#define RF_ARCHIVE_PART_INFIX ".part-" /* in the names of all parts, and of nothing else */
 /* As rf_archive_write_with(). With `split` (NULL: none) it writes the main file; the tensors' data do not count. `*is`
  * (NULL: not wanted) is what the file was to be, also when the commit fails. */
 rf_result rf_archive_write_split(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,

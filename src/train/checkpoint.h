@@ -117,8 +117,7 @@ typedef struct rf_tracked {
     rf_blob_fns blob;
 } rf_tracked;
 
-/* The parts of "<file>" are called "<file>.part-<rank>-of-<workers>-<id>". */
-#define RF_PART_INFIX ".part-"
+/* The parts of "<file>" are called "<file>.part-<rank>-of-<workers>-<id>" (RF_ARCHIVE_PART_INFIX). */
 typedef struct rf_part_id {
     char text[64]; /* "<host>-<process>-<number>" of the chief, as in names of temporary files; another for each save */
 } rf_part_id;

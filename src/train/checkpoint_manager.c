@@ -118,9 +118,23 @@ static rf_result scan(const rf_file_ops *ops, const char *directory, const rf_nu
     return RF_OK;
 }
 
+/* Damaged files that were passed over, newest first. */
+typedef struct damaged_list {
+    uint32_t count;
+    char newest[600]; /* what is wrong with the newest of them */
+} damaged_list;
+
+/* The calling thread's error says what is wrong. */
+static void pass_over(damaged_list *damaged)
+{
+    rf_log_message(RF_LOG_WARN, "checkpoint passed over: %s", rf_error_message());
+    if (damaged && damaged->count++ == 0) snprintf(damaged->newest, sizeof(damaged->newest), "%s", rf_error_message());
+}
+
 /* What a file system lost behind our back, or another program removed meanwhile, is no checkpoint. One that cannot be
- * read for another reason may well be one: to pass over it would be to take an older one, or to start anew, unseen. */
-static rf_result is_complete(const rf_file_ops *ops, const char *path, bool *complete)
+ * read for another reason may well be one: to pass over it would be to take an older one, or to start anew, unseen.
+ * Damaged ones are added to `damaged` (NULL: nobody asks). */
+static rf_result is_complete(const rf_file_ops *ops, const char *path, damaged_list *damaged, bool *complete)
 {
     rf_archive *archive;
     const rf_result r = rf_archive_open_with(ops, path, &archive);
@@ -128,23 +142,29 @@ static rf_result is_complete(const rf_file_ops *ops, const char *path, bool *com
     *complete = r >= 0;
     if (r >= 0 || r == RF_ERROR_NOT_FOUND) return RF_OK;
     if (r != RF_ERROR_CORRUPT_DATA) return r;
-    rf_log_message(RF_LOG_WARN, "checkpoint passed over: %s", rf_error_message());
+    pass_over(damaged);
     return RF_OK;
 }
 
 /* Moves `*index` on to a complete one; list->count: none. */
-static rf_result next_complete(const rf_file_ops *ops, const found_list *list, uint32_t *index)
+static rf_result next_complete(const rf_file_ops *ops, const found_list *list, damaged_list *damaged, uint32_t *index)
 {
     for (; *index < list->count; ++*index) {
         bool complete;
-        RF_TRY(is_complete(ops, list->items[*index].path, &complete));
+        RF_TRY(is_complete(ops, list->items[*index].path, damaged, &complete));
         if (complete) break;
     }
     return RF_OK;
 }
 
-static rf_result none_in(const char *directory, const rf_numbered_name *name)
+/* Where all are damaged, a program that took this for a first start would train anew over what may still be rescued. */
+static rf_result none_in(const char *directory, const rf_numbered_name *name, const damaged_list *damaged)
 {
+    if (damaged->count > 0)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA,
+                       "none of the %u checkpoints '%s<number>%s' in '%s' is whole; the newest: %s; nothing was "
+                       "removed: copy the files again, or move them away to start anew",
+                       damaged->count, name->before, name->after, directory, damaged->newest);
     return RF_FAIL(RF_ERROR_NOT_FOUND, "there is no complete checkpoint '%s<number>%s' in '%s'", name->before,
                    name->after, directory);
 }
@@ -159,15 +179,16 @@ rf_result rf_checkpoint_latest(const char *directory, const char *prefix, char *
                             "rf_checkpoint_latest"));
     const rf_file_ops *ops = &rf_system_file_ops;
     found_list list;
+    damaged_list damaged = { 0 };
     uint32_t i = 0;
     rf_result r = scan(ops, directory, &name, &list);
-    if (r >= 0) r = next_complete(ops, &list, &i);
+    if (r >= 0) r = next_complete(ops, &list, &damaged, &i);
     if (r >= 0 && i < list.count) {
         *path = list.items[i].path;
         list.items[i].path = NULL;
     }
     free_list(&list);
-    if (r >= 0 && !*path) r = none_in(directory, &name);
+    if (r >= 0 && !*path) r = none_in(directory, &name, &damaged);
     rf_numbered_name_free(&name);
     return r;
 }
@@ -187,7 +208,8 @@ static void remove_file(const rf_file_ops *ops, const char *path)
 static rf_result remove_part(const walk *w, const char *file)
 {
     const size_t length = strlen(w->main);
-    if (strncmp(file, w->main, length) != 0 || strncmp(file + length, RF_PART_INFIX, strlen(RF_PART_INFIX)) != 0)
+    if (strncmp(file, w->main, length) != 0 ||
+        strncmp(file + length, RF_ARCHIVE_PART_INFIX, strlen(RF_ARCHIVE_PART_INFIX)) != 0)
         return RF_OK;
     char *path = rf_asprintf("%s/%s", w->directory, file);
     if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -228,7 +250,7 @@ static const char *writer_of(const char *rest, bool *part)
     const char *temporary = strstr(rest, RF_TEMPORARY_INFIX);
     unsigned rank, workers;
     int end = 0;
-    (void)sscanf(rest, RF_PART_INFIX "%5u-of-%5u-%n", &rank, &workers, &end);
+    (void)sscanf(rest, RF_ARCHIVE_PART_INFIX "%5u-of-%5u-%n", &rank, &workers, &end);
     *part = end > 0 && !temporary;
     if (temporary && (temporary == rest || end > 0)) return temporary + strlen(RF_TEMPORARY_INFIX);
     return *part ? rest + end : NULL;
@@ -316,7 +338,7 @@ static rf_result check_number(const rf_checkpoint_manager *m, const found_list *
     for (uint32_t i = 0; i < list->count && list->items[i].number > number; i++) {
         bool complete = false;
         if (m->has_latest && list->items[i].number > m->latest) continue; /* restoring found it damaged */
-        RF_TRY(is_complete(ops_of(m), list->items[i].path, &complete));
+        RF_TRY(is_complete(ops_of(m), list->items[i].path, NULL, &complete));
         RF_REQUIRE(
             !complete,
             "checkpoint %llu would not be the newest: there is '%s', of another run or a later time; restore the "
@@ -324,6 +346,18 @@ static rf_result check_number(const rf_checkpoint_manager *m, const found_list *
             (unsigned long long)number, list->items[i].path);
     }
     return RF_OK;
+}
+
+/* A training that never restored does not write into a directory whose checkpoints are all damaged: what it saves would
+ * push them out one by one. */
+static rf_result check_not_lost(const rf_checkpoint_manager *m, const found_list *list)
+{
+    damaged_list damaged = { 0 };
+    uint32_t i = 0;
+    if (m->has_latest || list->count == 0) return RF_OK;
+    const rf_result r = next_complete(ops_of(m), list, &damaged, &i);
+    /* One that cannot be read now may be whole. */
+    return r >= 0 && i == list->count && damaged.count > 0 ? none_in(m->directory, &m->name, &damaged) : RF_OK;
 }
 
 /* Removes old ones around checkpoint `number`, which has been written: it and max_to_keep - 1 older ones stay. Of those
@@ -350,7 +384,8 @@ static rf_result prepare_save(const rf_checkpoint_manager *m, uint64_t number)
 {
     found_list list;
     RF_TRY(scan(ops_of(m), m->directory, &m->name, &list));
-    const rf_result r = check_number(m, &list, number);
+    rf_result r = check_number(m, &list, number);
+    if (r >= 0) r = check_not_lost(m, &list);
     free_list(&list);
     return r;
 }
@@ -427,23 +462,27 @@ static rf_result restore_newest(rf_checkpoint_manager *m, const found_list *list
 {
     rf_strategy *strategy = m->checkpoint->strategy;
     const bool chief = rf_strategy_is_chief(strategy);
-    rf_result last = RF_OK;
+    damaged_list damaged = { 0 };
+    bool again = false;
     for (uint32_t i = 0;; i++) {
-        rf_result r = chief ? next_complete(ops_of(m), list, &i) : RF_OK;
-        if (r >= 0 && chief && i >= list->count) r = last < 0 ? last : none_in(m->directory, &m->name);
+        rf_result r = chief ? next_complete(ops_of(m), list, &damaged, &i) : RF_OK;
+        if (r >= 0 && chief && i >= list->count) r = none_in(m->directory, &m->name, &damaged);
         RF_TRY(rf_share_result(strategy, r));
         uint64_t candidate = chief ? list->items[i].number : 0;
         RF_TRY(rf_share_bytes(strategy, "number of a checkpoint", &candidate, sizeof(candidate)));
         const char *path = chief ? list->items[i].path : m->directory; /* only the chief reads */
-        if (params && params->report && last < 0) rf_string_free(*params->report);
+        if (params && params->report && again) rf_string_free(*params->report);
         r = rf_checkpoint_restore(m->checkpoint, path, params);
         if (r >= 0) {
             *number = m->latest = candidate;
             m->has_latest = true;
         }
         if (r != RF_ERROR_CORRUPT_DATA && r != RF_ERROR_NOT_FOUND) return r; /* not found: removed meanwhile */
-        rf_log_message(RF_LOG_WARN, "checkpoint passed over: %s", rf_error_message());
-        last = r;
+        if (r == RF_ERROR_CORRUPT_DATA)
+            pass_over(&damaged);
+        else
+            rf_log_message(RF_LOG_WARN, "checkpoint passed over: %s", rf_error_message());
+        again = true;
     }
 }
 

@@ -157,7 +157,7 @@ rf_result rf_part_id_draw(rf_strategy *strategy, rf_part_id *id)
 
 static char *part_path(const rf_snapshot *s, uint32_t rank)
 {
-    return rf_asprintf("%s" RF_PART_INFIX "%05u-of-%05u-%s", s->path, rank, s->world_size, s->id.text);
+    return rf_asprintf("%s" RF_ARCHIVE_PART_INFIX "%05u-of-%05u-%s", s->path, rank, s->world_size, s->id.text);
 }
 
 static void remove_part(const rf_snapshot *s)

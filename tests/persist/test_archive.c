@@ -413,6 +413,50 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
+/* Reads by this process so far, the system's own files included. */
+static uint64_t count_reads(void)
+{
+    unsigned long long reads = 0;
+    char line[128];
+    FILE *f = fopen("/proc/self/io", "r");
+    if (!f) skip();
+    while (fgets(line, sizeof(line), f))
+        if (sscanf(line, "syscr: %llu", &reads) == 1) break;
+    fclose(f);
+    return reads;
+}
+
+/* Reading a small tensor is one read: nobody asks the system how many cores there are. */
+static void one_read_each(void **state)
+{
+    (void)state;
+    enum { COUNT = 2000 };
+    static float values[COUNT];
+    static char names[COUNT][16];
+    static rf_archive_tensor tensors[COUNT];
+    char path[] = "/tmp/ringfire-test-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    for (int i = 0; i < COUNT; i++) {
+        values[i] = (float)i;
+        snprintf(names[i], sizeof(names[i]), "t%d", i);
+        tensors[i] = (rf_archive_tensor){ names[i], RF_F32, RF_SHAPE(1), &values[i] };
+    }
+    rf_archive *a;
+    assert_int_equal(rf_archive_save(path, tensors, COUNT, NULL), RF_OK);
+    assert_int_equal(rf_archive_open(path, &a), RF_OK);
+    const uint64_t before = count_reads();
+    for (int i = 0; i < COUNT; i++) {
+        float value = -1;
+        assert_int_equal(rf_archive_read(a, names[i], &value, sizeof(value)), RF_OK);
+        assert_true(value == values[i]);
+    }
+    assert_in_range(count_reads() - before, COUNT, COUNT + 20);
+    rf_archive_close(&a);
+    unlink(path);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest quick[] = {
@@ -423,6 +467,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_single_tensor_touches_its_bytes_only),
         cmocka_unit_test(test_compresses),
         cmocka_unit_test(test_many_tiny_tensors),
+        cmocka_unit_test(one_read_each),
         cmocka_unit_test(test_header_is_msgpack),
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_long_bytes),

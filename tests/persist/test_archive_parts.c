@@ -70,6 +70,95 @@ static void one_part(void **state)
     memory_files_free(&files);
 }
 
+/* ---- replaced while they are opened ---- */
+
+/* Two saves of one number, each in one part beside its main file; another program renames main files and removes parts
+ * as a reader opens a part. */
+typedef struct other_writer {
+    rf_file_ops ops;
+    uint32_t turns, most; /* how often it does so */
+    bool removes;         /* instead, once and for ever */
+} other_writer;
+static other_writer writer;
+
+static void save_number(const rf_file_ops *ops, const char *main, float number)
+{
+    const rf_archive_tensor tensor = { "number", RF_F32, RF_SHAPE(1), &number };
+    assert_int_equal(sample_write_parts(ops, main, &(rf_archive_contents){ "t", &tensor, 1, NULL, 0 }, 1, 10), RF_OK);
+}
+
+static void move(const char *from, const char *to)
+{
+    assert_int_equal(writer.ops.rename(writer.ops.user, from, to), 0);
+}
+
+#define PART(main) main ".part-00000-of-00001-sample"
+static int open_while_replaced(void *user, const char *path)
+{
+    if (strstr(path, ".part-") && writer.turns < writer.most) {
+        const bool odd = writer.turns++ % 2;
+        move(MAIN, odd ? "d/b" : "d/a");
+        if (!writer.removes) move(odd ? "d/a" : "d/b", MAIN);
+        move(odd ? PART("d/b") : PART("d/a"), odd ? "d/part-b" : "d/part-a"); /* gone, for the reader */
+        if (!writer.removes && writer.turns > 1) move(odd ? "d/part-a" : "d/part-b", odd ? PART("d/a") : PART("d/b"));
+    }
+    return writer.ops.open(user, path);
+}
+
+static void replaced(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t turns;
+        bool removes;
+        rf_result result;
+        float number;
+    } cases[] = { { 0, false, RF_OK, 1 },
+                  { 1, false, RF_OK, 2 },
+                  { 4, false, RF_OK, 1 },
+                  { 1, true, RF_ERROR_NOT_FOUND, 0 },
+                  { UINT32_MAX, false, RF_ERROR_TIMEOUT, 0 } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        memory_files files = { 0 };
+        rf_archive *a;
+        float number = 0;
+        writer = (other_writer){ memory_file_ops(&files), 0, cases[i].turns, cases[i].removes };
+        save_number(&writer.ops, "d/a", 1);
+        save_number(&writer.ops, "d/b", 2);
+        move("d/a", MAIN);
+        rf_file_ops ops = writer.ops;
+        ops.open = open_while_replaced;
+        assert_int_equal(rf_archive_open_with(&ops, MAIN, &a), cases[i].result);
+        if (cases[i].result == RF_OK) {
+            assert_int_equal(rf_archive_read(a, "number", &number, sizeof(number)), RF_OK);
+            assert_true(number == cases[i].number);
+        } else {
+            assert_null(a);
+            assert_non_null(strstr(rf_error_message(), MAIN));
+        }
+        rf_archive_close(&a);
+        for (int k = 0; k < MEMORY_OPEN; k++) assert_int_equal(files.open[k], 0);
+        memory_files_free(&files);
+    }
+}
+
+/* A part that was copied over the main file holds something, but not the checkpoint. */
+static void part_for_the_whole(void **state)
+{
+    (void)state;
+    memory_files files = { 0 };
+    const rf_file_ops ops = memory_file_ops(&files);
+    rf_archive *a;
+    save_number(&ops, MAIN, 1);
+    assert_int_equal(rf_archive_open_with(&ops, PART(MAIN), &a), RF_OK); /* to look into */
+    rf_archive_close(&a);
+    assert_int_equal(ops.rename(ops.user, PART(MAIN), MAIN), 0);
+    assert_int_equal(rf_archive_open_with(&ops, MAIN, &a), RF_ERROR_CORRUPT_DATA);
+    assert_non_null(strstr(rf_error_message(), MAIN ": is one part of a checkpoint"));
+    assert_null(a);
+    memory_files_free(&files);
+}
+
 /* ---- forged main files ---- */
 
 /* A part with 10 floats "a" and 5 "b", another with 10 "a". */
@@ -258,6 +347,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole),
         cmocka_unit_test(one_part),
+        cmocka_unit_test(replaced),
+        cmocka_unit_test(part_for_the_whole),
         cmocka_unit_test(forged),
         cmocka_unit_test(no_parts),
         cmocka_unit_test(pieces_that_are_not_all),

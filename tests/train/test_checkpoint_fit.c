@@ -282,6 +282,29 @@ static void killed(void **state)
     scratch_remove(folder);
 }
 
+/* A backup that is there but cannot be read is no first start: training anew would write over it. */
+static void damaged_backup(void **state)
+{
+    (void)state;
+    char folder[64], path[96];
+    trainer t;
+    if (!trainer_create(&t, "llvmpipe", 3, RUN_BATCH)) skip();
+    watcher w = { .strategy = t.strategy, .stop_after = 3 };
+    fit(&t, &(fit_options){ .directory = scratch(folder), .epochs = 2 }, &w);
+    trainer_destroy(&t);
+    snprintf(path, sizeof(path), "%s/backup-1.rfck", folder);
+    assert_int_equal(truncate(path, 1000), 0);
+    assert_true(trainer_create(&t, "llvmpipe", 3, RUN_BATCH));
+    rf_callback *callback;
+    OK(rf_callback_backup_and_restore(&(rf_backup_params){ .directory = folder }, &callback));
+    const rf_fit_params params = { .data = t.data, .epochs = 2, .callbacks = &callback, .num_callbacks = 1 };
+    FAILS(rf_model_fit(t.model, &params, NULL), RF_ERROR_CORRUPT_DATA, "backup-1.rfck: ");
+    rf_callback_destroy(&callback);
+    trainer_destroy(&t);
+    assert_int_equal(count_files(folder), 1);
+    scratch_remove(folder);
+}
+
 /* ---- managers ---- */
 
 static void touch(const char *folder, const char *name, long age)
@@ -664,6 +687,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(interrupted_within_epochs),
         cmocka_unit_test(interrupted_on_two),
         cmocka_unit_test(interrupted_with_steps),
+        cmocka_unit_test(damaged_backup),
         cmocka_unit_test(killed),
         cmocka_unit_test(whole_models),
         cmocka_unit_test(inference),

@@ -163,6 +163,42 @@ static void goes_on_below_damaged_files(void **state)
     close_directory(&d);
 }
 
+/* Where all files are damaged nothing is taken for a first start: that would write over what may be rescued. */
+static void all_damaged(void **state)
+{
+    (void)state;
+    static const off_t places[] = { 0, -1, 60 }; /* seen at once, by the header's end, when data are read */
+    for (size_t k = 0; k < sizeof(places) / sizeof(places[0]); k++) {
+        directory d;
+        uint64_t number;
+        char *latest;
+        open_directory(&d);
+        rf_checkpoint_manager *m = manager_of(&d, 3, false);
+        FAILS(rf_checkpoint_manager_restore(m, NULL, &number), RF_ERROR_NOT_FOUND, "no complete checkpoint");
+        const float weights[64] = { 1 };
+        rf_variable *variable;
+        OK(rf_variable_create(d.strategy, &(rf_variable_params){ .name = "v", .shape = RF_SHAPE(64) }, &variable));
+        OK(rf_variable_assign(variable, weights));
+        OK(rf_checkpoint_add_variable(d.checkpoint, "v", variable));
+        save_range(&d, m, 7, 9);
+        rf_checkpoint_manager_destroy(&m);
+        for (uint64_t i = 7; i <= 9; i++) damage(&d, i, places[k]);
+        m = manager_of(&d, 3, false);
+        FAILS(rf_checkpoint_manager_restore(m, NULL, &number), RF_ERROR_CORRUPT_DATA, "none of the 3 checkpoints");
+        assert_non_null(strstr(rf_error_message(), "ckpt-9.rfck"));
+        assert_null(strstr(rf_error_message(), "ckpt-8.rfck"));
+        if (places[k] != 60) { /* else the files look good from outside */
+            FAILS(rf_checkpoint_latest(d.folder, NULL, &latest), RF_ERROR_CORRUPT_DATA, "ckpt-9.rfck");
+            for (uint64_t i = 1; i <= 10; i += 9)
+                FAILS(rf_checkpoint_manager_save(m, i), RF_ERROR_CORRUPT_DATA, "nothing was removed");
+        }
+        rf_checkpoint_manager_destroy(&m);
+        assert_true(exists(&d, 7) && exists(&d, 8) && exists(&d, 9) && count_files(&d) == 3);
+        rf_variable_destroy(&variable);
+        close_directory(&d);
+    }
+}
+
 static void keeps_as_many(void **state)
 {
     (void)state;
@@ -314,13 +350,10 @@ static void directories_are_readable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(started_anew),
-        cmocka_unit_test(goes_on_below_damaged_files),
-        cmocka_unit_test(keeps_as_many),
-        cmocka_unit_test(not_permitted),
-        cmocka_unit_test(later_version),
-        cmocka_unit_test(disk_trouble),
-        cmocka_unit_test(directories_are_readable),
+        cmocka_unit_test(started_anew),  cmocka_unit_test(goes_on_below_damaged_files),
+        cmocka_unit_test(all_damaged),   cmocka_unit_test(keeps_as_many),
+        cmocka_unit_test(not_permitted), cmocka_unit_test(later_version),
+        cmocka_unit_test(disk_trouble),  cmocka_unit_test(directories_are_readable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
