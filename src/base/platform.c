@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/platform.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -14,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/temporary.h"
 
 uint64_t rf_now_ns(void)
 {
@@ -122,18 +124,49 @@ static rf_result sync_directory_of(const char *path)
     return r;
 }
 
+/* What killed processes left in the directory of `path`. What cannot be removed stays: the next writer tries again. */
+static void remove_leftovers(const char *path)
+{
+    char *directory = rf_strdup(path);
+    if (!directory) return;
+    char *slash = strrchr(directory, '/');
+    if (slash) slash[slash == directory ? 1 : 0] = '\0';
+    DIR *dir = opendir(slash ? directory : ".");
+    const struct dirent *entry;
+    for (int i = 0; dir && i < RF_TEMPORARY_MOST_NAMES && (entry = readdir(dir)); i++) {
+        const char *writer = rf_temporary_writer(entry->d_name);
+        struct stat st;
+        if (!writer || fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
+            continue;
+        if (rf_temporary_abandoned(writer, (double)st.st_mtim.tv_sec)) (void)unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir) closedir(dir);
+    rf_free(directory);
+}
+
+/* A few names, for files that earlier processes of the same number left. */
+static rf_result create_temporary(const char *path, char **name, int *fd)
+{
+    for (unsigned number = 0; number < 1000; number++) {
+        *name = rf_temporary_name(path, number);
+        if (!*name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        *fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (*fd >= 0) return RF_OK;
+        const int code = errno;
+        rf_free(*name);
+        errno = code;
+        if (code != EEXIST) break;
+    }
+    return RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot create a temporary file beside it", path);
+}
+
 rf_result rf_file_write_atomic(const char *path, const void *data, size_t size)
 {
-    char *temporary = rf_asprintf("%s.XXXXXX", path);
-    if (!temporary) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result r = RF_OK;
-    const int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) {
-        r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot create a file beside it", path);
-        rf_free(temporary);
-        return r;
-    }
-    r = write_all(fd, temporary, data, size);
+    char *temporary;
+    int fd;
+    remove_leftovers(path);
+    RF_TRY(create_temporary(path, &temporary, &fd));
+    rf_result r = write_all(fd, temporary, data, size);
     if (r == RF_OK && fsync(fd) != 0) r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot sync", temporary);
     if (close(fd) != 0 && r == RF_OK) r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot close", temporary);
     if (r == RF_OK && rename(temporary, path) != 0) r = RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot rename to it", path);

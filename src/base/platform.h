@@ -13,7 +13,8 @@ uint64_t rf_host_memory(void); /* bytes of this host, used or not; UINT64_MAX wh
 
 /* Whole file into memory. `limit` bytes at most (0: no limit). *data is freed with rf_free. RF_ERROR_NOT_FOUND / IO. */
 rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size);
-/* Atomic replacement: temporary name in the same directory, fsync, rename, fsync of the directory. */
+/* Atomic replacement: a temporary file in the same directory (base/temporary.h), fsync, rename, fsync of the directory.
+ * The mode is 0666 less the umask. What killed processes left of such files in the directory is removed. */
 rf_result rf_file_write_atomic(const char *path, const void *data, size_t size);
 /* mkdir -p. New directories have `mode` less the umask and are on the disk: 0700 for caches, which are one user's, 0777
  * for what others may read. */

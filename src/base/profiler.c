@@ -299,7 +299,7 @@ static rf_result start(const rf_profiler_params *p)
     if (!state.text && !(state.text = rf_calloc(1, TEXT_SIZE))) return RF_ERROR_OUT_OF_HOST_MEMORY;
     char *path = rf_strdup(p->path);
     if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) {
         const rf_result r = RF_FAIL_ERRNO(RF_ERROR_IO, "trace: cannot open '%s' for writing", path);
         rf_free(path);

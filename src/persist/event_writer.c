@@ -111,7 +111,7 @@ static rf_result open_file(rf_event_writer *w, const char *directory)
         w->path = rf_asprintf("%s/events.out.tfevents.%lld.%s.%lld.%u.v2", directory, (long long)time(NULL), host,
                               (long long)getpid(), i);
         if (!w->path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        w->fd = open(w->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
+        w->fd = open(w->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
         if (w->fd >= 0) return RF_OK;
         if (errno != EEXIST) break;
     }

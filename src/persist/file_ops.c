@@ -4,16 +4,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/philox.h"
 
 static int system_create(void *user, const char *path)
 {
@@ -187,6 +184,25 @@ rf_result rf_file_sync(const rf_file_ops *ops, int fd, const char *path)
     return code == 0 ? RF_OK : RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot sync to the disk", path);
 }
 
+/* One look for what killed processes left in a directory. */
+typedef struct leftovers {
+    const rf_file_ops *ops;
+    const char *directory;
+    uint32_t names;
+} leftovers;
+
+static bool remove_leftover(void *argument, const char *name)
+{
+    leftovers *l = argument;
+    const char *writer = rf_temporary_writer(name);
+    double modified;
+    char *path = writer ? rf_asprintf("%s/%s", l->directory, name) : NULL;
+    if (path && l->ops->modified(l->ops->user, path, &modified) == 0 && rf_temporary_abandoned(writer, modified))
+        (void)l->ops->unlink(l->ops->user, path);
+    rf_free(path);
+    return ++l->names < RF_TEMPORARY_MOST_NAMES;
+}
+
 static rf_result open_directory_of(rf_new_file *file)
 {
     char *directory = rf_strdup(file->path);
@@ -194,7 +210,9 @@ static rf_result open_directory_of(rf_new_file *file)
     char *slash = strrchr(directory, '/');
     if (slash) slash[slash == directory ? 1 : 0] = '\0';
     const char *name = slash ? directory : ".";
+    leftovers l = { file->ops, name, 0 };
     rf_result r = RF_OK;
+    (void)file->ops->list(file->ops->user, name, remove_leftover, &l); /* what it cannot remove stays */
     do {
         file->directory = file->ops->open_directory(file->ops->user, name);
     } while (file->directory < 0 && errno == EINTR);
@@ -203,34 +221,11 @@ static rf_result open_directory_of(rf_new_file *file)
     return r;
 }
 
-uint32_t rf_file_host(void)
-{
-    char text[300] = ""; /* the host's name, and which processes have numbers of their own */
-    (void)gethostname(text, 255);
-    text[255] = '\0';
-    const size_t length = strlen(text);
-    const ssize_t n = readlink("/proc/self/ns/pid", text + length, sizeof(text) - length);
-    return (uint32_t)rf_hash_bytes(text, length + (n > 0 ? (size_t)n : 0), 0);
-}
-
-bool rf_temporary_abandoned(const char *rest, double modified)
-{
-    enum { DAY = 24 * 3600 };
-    unsigned host;
-    long process;
-    if (sscanf(rest, "%8x-%ld-", &host, &process) == 2 && host == rf_file_host() && process > 0)
-        return kill((pid_t)process, 0) != 0 && errno == ESRCH;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec - modified > DAY;
-}
-
 /* A few names, for files that earlier processes of the same number left. */
 static rf_result create_temporary(rf_new_file *file)
 {
     for (unsigned number = 0; number < 1000; number++) {
-        file->temporary =
-            rf_asprintf("%s" RF_TEMPORARY_INFIX "%08x-%ld-%u", file->path, rf_file_host(), (long)getpid(), number);
+        file->temporary = rf_temporary_name(file->path, number);
         if (!file->temporary) return RF_ERROR_OUT_OF_HOST_MEMORY;
         do {
             file->fd = file->ops->create(file->ops->user, file->temporary);

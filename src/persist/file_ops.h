@@ -7,6 +7,8 @@
 #include <ringfire/common.h>
 #include <sys/types.h>
 
+#include "base/temporary.h"
+
 typedef bool (*rf_name_fn)(void *argument, const char *name);
 
 typedef struct rf_file_ops {
@@ -36,13 +38,11 @@ rf_result rf_file_write_at(const rf_file_ops *ops, int fd, const char *path, con
 rf_result rf_file_sync(const rf_file_ops *ops, int fd, const char *path);
 
 /*
- * A file that appears under `path` when it is complete. Begin makes it under a temporary name in the same directory:
- * "<path>.tmp-<host>-<process>-<number>", which a killed process leaves behind; <host> is rf_file_host() in eight
- * hexadecimal digits. Commit syncs, renames and syncs the directory;
- * on failure before the rename the temporary file is gone. When only the last step fails, the file is in its place,
- * complete, but may be gone again after a power failure: the message says so.
+ * A file that appears under `path` when it is complete. Begin makes it under a temporary name in the same directory
+ * (base/temporary.h), and removes what killed processes left there of such files. Commit syncs, renames and syncs the
+ * directory; on failure before the rename the temporary file is gone. When only the last step fails, the file is in its
+ * place, complete, but may be gone again after a power failure: the message says so.
  */
-#define RF_TEMPORARY_INFIX ".tmp-"
 typedef struct rf_new_file {
     const rf_file_ops *ops;
     const char *path; /* borrowed */
@@ -52,10 +52,5 @@ typedef struct rf_new_file {
 rf_result rf_new_file_begin(rf_new_file *file, const rf_file_ops *ops, const char *path);
 rf_result rf_new_file_commit(rf_new_file *file);
 void rf_new_file_abandon(rf_new_file *file);
-/* Stands for this host (and, in a container, for its processes): process numbers mean something within it only. */
-uint32_t rf_file_host(void);
-/* Whether nobody writes a temporary file any more: its process was one of this host and is gone, or it was not modified
- * for a day. `rest` is what follows RF_TEMPORARY_INFIX in its name. */
-bool rf_temporary_abandoned(const char *rest, double modified);
 
 #endif

@@ -8,6 +8,7 @@
 #ifndef RF_TRAIN_ONNX_H
 #define RF_TRAIN_ONNX_H
 
+#include "persist/file_ops.h"
 #include "train/inference_graph.h"
 #include "train/onnx_model.pb-c.h"
 
@@ -45,7 +46,7 @@ typedef struct rf_onnx {
 } rf_onnx;
 
 /* Writes the file. RF_ERROR_UNSUPPORTED names an operation that has no form there. */
-rf_result rf_onnx_write(const rf_inference_graph *g, const char *path);
+rf_result rf_onnx_write(const rf_inference_graph *g, const rf_file_ops *ops, const char *path);
 /* The source's node (onnx_ops.c). */
 rf_result rf_onnx_add_node(rf_onnx *o, const rf_node_info *node);
 

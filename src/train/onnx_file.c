@@ -4,7 +4,6 @@
 
 #include <ringfire/interchange.h>
 
-#include "base/platform.h"
 #include "train/checkpoint.h"
 #include "train/model.h"
 #include "train/onnx.h"
@@ -78,7 +77,17 @@ static void name_output(rf_onnx *o, uint32_t index)
         if (o->values[v].name == name) o->values[v].name = wanted;
 }
 
-static rf_result pack(rf_onnx *o, const char *path)
+static rf_result write_file(const rf_file_ops *ops, const char *path, const void *bytes, size_t size)
+{
+    rf_new_file file;
+    RF_TRY(rf_new_file_begin(&file, ops, path));
+    const rf_result r = rf_file_write_at(ops, file.fd, file.temporary, bytes, size, 0);
+    if (r >= 0) return rf_new_file_commit(&file);
+    rf_new_file_abandon(&file);
+    return r;
+}
+
+static rf_result pack(rf_onnx *o, const rf_file_ops *ops, const char *path)
 {
     static char producer[] = "ringfire", label[] = "model", domain[] = "";
     const rf_inference_graph *g = o->source;
@@ -111,12 +120,12 @@ static rf_result pack(rf_onnx *o, const char *path)
     uint8_t *bytes = rf_calloc(size, 1);
     if (!bytes) return RF_ERROR_OUT_OF_HOST_MEMORY;
     (void)rf_onnx__model_proto__pack(&root, bytes);
-    const rf_result r = rf_file_write_atomic(path, bytes, size);
+    const rf_result r = write_file(ops, path, bytes, size);
     rf_free(bytes);
     return r;
 }
 
-rf_result rf_onnx_write(const rf_inference_graph *g, const char *path)
+rf_result rf_onnx_write(const rf_inference_graph *g, const rf_file_ops *ops, const char *path)
 {
     rf_onnx o = { .source = g };
     o.values = rf_onnx_alloc(&o, g->graph->values.count * sizeof(*o.values));
@@ -129,7 +138,7 @@ rf_result rf_onnx_write(const rf_inference_graph *g, const char *path)
         if (r >= 0) r = o.status;
     }
     for (uint32_t i = 0; r >= 0 && i < g->num_outputs; i++) name_output(&o, i);
-    if (r >= 0) r = pack(&o, path);
+    if (r >= 0) r = pack(&o, ops, path);
     rf_free(o.nodes.items);
     rf_free(o.tensors.items);
     rf_arena_free(&o.arena);
@@ -144,7 +153,8 @@ rf_result rf_model_export_onnx(rf_model *model, const char *path)
     rf_inference_graph g;
     RF_TRY(rf_error_context(rf_inference_graph_of_model(model, &g), "rf_model_export_onnx"));
     rf_result r = RF_OK;
-    if (rf_strategy_is_chief(model->strategy)) r = rf_error_context(rf_onnx_write(&g, path), "rf_model_export_onnx");
+    if (rf_strategy_is_chief(model->strategy))
+        r = rf_error_context(rf_onnx_write(&g, &rf_system_file_ops, path), "rf_model_export_onnx");
     rf_inference_graph_free(&g);
     return rf_share_result(model->strategy, r);
 }

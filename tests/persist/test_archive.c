@@ -434,10 +434,6 @@ static void one_read_each(void **state)
     static float values[COUNT];
     static char names[COUNT][16];
     static rf_archive_tensor tensors[COUNT];
-    char path[] = "/tmp/ringfire-test-XXXXXX";
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
     for (int i = 0; i < COUNT; i++) {
         values[i] = (float)i;
         snprintf(names[i], sizeof(names[i]), "t%d", i);

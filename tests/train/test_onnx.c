@@ -305,7 +305,7 @@ static void one_case(const rf_op *op, const rf_op_case *c)
     OK(rf_inference_graph_finish(&g, false));
     snprintf(name, sizeof(name), "%s_%u.onnx", op->name, num_models);
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    const rf_result r = rf_onnx_write(&g, path);
+    const rf_result r = rf_onnx_write(&g, &rf_system_file_ops, path);
     if (has_form(op) && r < 0) fail_msg("%s/%s: %s", op->name, c->name, rf_error_message());
     if (!has_form(op)) {
         if (r != RF_ERROR_UNSUPPORTED || !strstr(rf_error_message(), op->name)) fail_msg("%s is written", op->name);
