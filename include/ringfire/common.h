@@ -95,11 +95,6 @@ typedef void (*rf_log_fn)(void *user, rf_log_level level, const char *message);
  * goes before `most_verbose`. Thread-safe. */
 RF_API void rf_log_set(rf_log_fn fn, void *user, rf_log_level most_verbose);
 
-/** Version of the library at run time: major << 16 | minor << 8 | patch. */
-RF_API uint32_t rf_version(void);
-/** Version of the library at run time as text, e.g. "0.1.0". */
-RF_API const char *rf_version_string(void);
-
 /** Element types. f16 and bf16 are storage types: arithmetic is done in f32. */
 typedef enum rf_dtype {
     RF_DTYPE_INVALID = 0,

@@ -10,10 +10,12 @@
 #include <ringfire/dataset.h>
 #include <ringfire/device.h>
 #include <ringfire/events.h>
+#include <ringfire/interchange.h>
 #include <ringfire/ops.h>
 #include <ringfire/parameter_server.h>
 #include <ringfire/profile.h>
 #include <ringfire/strategy.h>
 #include <ringfire/train.h>
+#include <ringfire/version.h>
 
 #endif

@@ -2,10 +2,10 @@
 /* Element types, shapes, version: the value types of common.h. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <ringfire/common.h>
 #include <ringfire/dataset.h>
+#include <ringfire/version.h>
 
 static const struct {
     const char *name;
@@ -70,13 +70,9 @@ const char *rf_shape_format(rf_shape shape, char *buf, size_t size)
     return buf;
 }
 
-uint32_t rf_version(void)
+uint32_t rf_version_number(void)
 {
-    char *end = NULL;
-    const unsigned long major = strtoul(RF_VERSION_STRING, &end, 10);
-    const unsigned long minor = strtoul(end + 1, &end, 10);
-    const unsigned long patch = strtoul(end + 1, &end, 10);
-    return (uint32_t)(major << 16 | minor << 8 | patch);
+    return RF_VERSION_NUMBER;
 }
 
 const char *rf_version_string(void)

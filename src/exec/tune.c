@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <ringfire/version.h>
+
 #include "base/philox.h"
 #include "base/platform.h"
 #include "exec/internal.h"

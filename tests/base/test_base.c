@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include <ringfire/version.h>
+
 #include "base/device_caps.h"
 #include "base/error.h"
 #include "base/half.h"
@@ -115,7 +117,14 @@ static void test_version(void **state)
     (void)state;
     unsigned major, minor, patch;
     assert_int_equal(sscanf(rf_version_string(), "%u.%u.%u", &major, &minor, &patch), 3);
-    assert_int_equal(rf_version(), major << 16 | minor << 8 | patch);
+    assert_int_equal(rf_version_number(), major << 16 | minor << 8 | patch);
+    assert_int_equal(rf_version_number(), RF_VERSION_NUMBER);
+    assert_string_equal(rf_version_string(), RF_VERSION_STRING);
+    assert_true(RF_VERSION_AT_LEAST(major, minor, patch));
+    assert_true(RF_VERSION_AT_LEAST(0, 0, 255));
+    assert_false(RF_VERSION_AT_LEAST(major, minor, patch + 1));
+    assert_false(RF_VERSION_AT_LEAST(major, minor + 1, 0));
+    assert_false(RF_VERSION_AT_LEAST(major + 1, 0, 0));
 }
 
 /* Published vectors of the generator's authors (Random123, kat_vectors). */

@@ -213,6 +213,13 @@ class Launchers(Case):
     def test_pmix_alone(self):
         self.works(2, [tool("mpirun"), "-n", 2, "env", "-u", "OMPI_COMM_WORLD_RANK", HELLO])
 
+    def test_pmix_missing(self):
+        """Variables of a PMIx launcher where its library cannot be opened: named with the package and the way without."""
+        (self.folder / "libpmix.so.2").write_text("not a library")
+        code, out, err = self.run_to_end([HELLO], {"PMIX_RANK": "0", "PMIX_NAMESPACE": "job", "LD_LIBRARY_PATH": str(self.folder)})
+        self.assertEqual((code, out), (1, ""))
+        self.assertRegex(err, r"PMIx is not there: .*libpmix\.so\.2.*; install libpmix2 .*RINGFIRE_MASTER|this build has no PMIx")
+
     def test_pmix_waits_no_longer_than_told(self):
         script = "[ $PMIX_RANK = 1 ] && exec sleep 10; exec env -u OMPI_COMM_WORLD_RANK " + HELLO
         code, out, err = self.run_to_end([tool("mpirun"), "-n", 2, "sh", "-c", script], {"RINGFIRE_BOOTSTRAP_TIMEOUT": "1"})
