@@ -35,11 +35,11 @@ typedef struct rf_save_params {
     int32_t level; /**< zstd's; 0: 1 */
     bool no_compression;
     uint32_t threads; /**< 0: as many as there are cores, at most 8 */
-    bool sharded;     /**< for checkpoints and models of a job of several workers: every worker writes
-                         what it owns, into a file of its own beside `path`, "<path>.part-...", and the
-                         chief writes `path`, which makes them one checkpoint. All workers must be given
-                         the same path in a directory that they share. In a job of one worker it makes
-                         no difference */
+    bool sharded; /**< for checkpoints and models of a job of several workers: every worker writes
+                     what it owns, into a file of its own beside `path`, "<path>.part-...", and the
+                     chief writes `path`, which makes them one checkpoint. All workers must be given
+                     the same path in a directory that they share. In a job of one worker it makes
+                     no difference */
 } rf_save_params;
 
 /* ---- a file, entry by entry ---- */
@@ -56,8 +56,8 @@ typedef struct rf_archive_tensor {
  * or not; NULL: defaults. On failure nothing is left behind and an older file of that name stays as
  * it is. Thread-safe.
  *  @return RF_ERROR_IO (disk full, ...), RF_ERROR_INVALID_ARGUMENT names the tensor. */
-RF_API RF_MUST_USE rf_result rf_archive_save(const char *path, const rf_archive_tensor *tensors, uint64_t num_tensors,
-                                             const rf_save_params *params);
+RF_API RF_MUST_USE rf_result rf_archive_save(const char *path, const rf_archive_tensor *tensors,
+                                             uint64_t num_tensors, const rf_save_params *params);
 
 typedef struct rf_archive_entry {
     const char *name; /**< borrowed from the archive */
@@ -76,16 +76,20 @@ RF_API RF_MUST_USE rf_result rf_archive_open(const char *path, rf_archive **out)
 RF_API void rf_archive_close(rf_archive **archive);
 /** Number of tensors, and one of them. Order is that of the names. */
 RF_API uint64_t rf_archive_count(const rf_archive *archive);
-RF_API RF_MUST_USE rf_result rf_archive_entry_at(const rf_archive *archive, uint64_t index, rf_archive_entry *out);
-RF_API RF_MUST_USE rf_result rf_archive_find(const rf_archive *archive, const char *name, rf_archive_entry *out);
+RF_API RF_MUST_USE rf_result rf_archive_entry_at(const rf_archive *archive, uint64_t index,
+                                                 rf_archive_entry *out);
+RF_API RF_MUST_USE rf_result rf_archive_find(const rf_archive *archive, const char *name,
+                                             rf_archive_entry *out);
 /** Reads one tensor without touching the others. `data` holds entry.bytes. Thread-safe on one
  * archive. */
-RF_API RF_MUST_USE rf_result rf_archive_read(const rf_archive *archive, const char *name, void *data, uint64_t size);
+RF_API RF_MUST_USE rf_result rf_archive_read(const rf_archive *archive, const char *name,
+                                             void *data, uint64_t size);
 /** Small values: what there is, by index, in the order of their names; a text form for people, cut
  * to `size`: all of texts and numbers, the first bytes and a checksum of long byte strings. */
 RF_API uint64_t rf_archive_num_values(const rf_archive *archive);
 RF_API const char *rf_archive_value_name(const rf_archive *archive, uint64_t index);
-RF_API RF_MUST_USE rf_result rf_archive_value_text(const rf_archive *archive, uint64_t index, char *text, size_t size);
+RF_API RF_MUST_USE rf_result rf_archive_value_text(const rf_archive *archive, uint64_t index,
+                                                   char *text, size_t size);
 /** Files beside the main one that belong to it, 0 when all is in one; their names, without a
  * directory: to copy or count them. */
 RF_API uint64_t rf_archive_num_parts(const rf_archive *archive);
@@ -101,14 +105,16 @@ RF_API RF_MUST_USE rf_result rf_checkpoint_create(rf_strategy *strategy, rf_chec
 /** Waits for a save in flight. One that is sharded it completes, together with the other workers:
  * all of them call it. */
 RF_API void rf_checkpoint_destroy(rf_checkpoint **checkpoint);
-RF_API RF_MUST_USE rf_result rf_checkpoint_add_model(rf_checkpoint *checkpoint, const char *name, rf_model *model);
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_model(rf_checkpoint *checkpoint, const char *name,
+                                                     rf_model *model);
 /** Its steps, slots ("optimizer/m/...") and learning rate or schedule are restored. Another kind of
  * optimizer than the saved one is refused, as is a file without slots for one that has them and has
  * made steps. Other settings (betas, momentum, clipping, weight decay) stay as the program made
  * them; where they differ, the report and a warning say so. */
-RF_API RF_MUST_USE rf_result rf_checkpoint_add_optimizer(rf_checkpoint *checkpoint, const char *name,
-                                                         rf_optimizer *optimizer);
-RF_API RF_MUST_USE rf_result rf_checkpoint_add_metric(rf_checkpoint *checkpoint, const char *name, rf_metric *metric);
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_optimizer(rf_checkpoint *checkpoint,
+                                                         const char *name, rf_optimizer *optimizer);
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_metric(rf_checkpoint *checkpoint, const char *name,
+                                                      rf_metric *metric);
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_variable(rf_checkpoint *checkpoint, const char *name,
                                                         rf_variable *variable);
 /** A training function: its count of steps, which dropout depends on. */
@@ -117,9 +123,11 @@ RF_API RF_MUST_USE rf_result rf_checkpoint_add_function(rf_checkpoint *checkpoin
 /** The place in a pass over the data. `*iterator` may be NULL when saving (nothing is saved) and is
  * replaced by one at the saved place when restoring. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_iterator(rf_checkpoint *checkpoint, const char *name,
-                                                        rf_iterator **iterator, const rf_dataset *dataset);
+                                                        rf_iterator **iterator,
+                                                        const rf_dataset *dataset);
 /** A number of the program: epoch, step. */
-RF_API RF_MUST_USE rf_result rf_checkpoint_add_counter(rf_checkpoint *checkpoint, const char *name, uint64_t *counter);
+RF_API RF_MUST_USE rf_result rf_checkpoint_add_counter(rf_checkpoint *checkpoint, const char *name,
+                                                       uint64_t *counter);
 
 /** Writes `path` (".rfck" is customary). On several workers all call it; together they write one
  * checkpoint. Blocking unless async. With `sharded` it is there when all parts are on the disk and
@@ -134,10 +142,11 @@ RF_API RF_MUST_USE rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const
 RF_API RF_MUST_USE rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint);
 
 typedef struct rf_restore_params {
-    bool partial;  /**< take what fits; else anything missing, unexpected or of another shape or kind
-                      is an error that lists it, and nothing is changed */
-    char **report; /**< NULL, or receives a text of what was missing, unexpected, of another shape or
-                      kind, or differs without being restored, a line for each; rf_string_free() */
+    bool partial; /**< take what fits; else anything missing, unexpected or of another shape or kind
+                     is an error that lists it, and nothing is changed */
+    char *
+        *report; /**< NULL, or receives a text of what was missing, unexpected, of another shape or
+                    kind, or differs without being restored, a line for each; rf_string_free() */
 } rf_restore_params;
 RF_API RF_MUST_USE rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, const char *path,
                                                    const rf_restore_params *params);
@@ -145,25 +154,26 @@ RF_API RF_MUST_USE rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, co
 /* ---- a directory of checkpoints ---- */
 
 typedef struct rf_checkpoint_manager_params {
-    const char *directory;   /**< made where it does not exist */
-    const char *prefix;      /**< file name without number and suffix, e.g. "ckpt", or with its place:
-                                "ckpt_{epoch}"; NULL:    "ckpt" */
-    uint32_t max_to_keep;    /**< newest ones; 0: 5, 1: 2, so that there is another one if the newest
-                                is damaged. While one is  written in the background there is one more,
-                                until its outcome is known (the next save,  restore or wait) */
+    const char *directory; /**< made where it does not exist */
+    const char *prefix;    /**< file name without number and suffix, e.g. "ckpt", or with its place:
+                              "ckpt_{epoch}"; NULL:    "ckpt" */
+    uint32_t max_to_keep;  /**< newest ones; 0: 5, 1: 2, so that there is another one if the newest
+                              is damaged. While one is  written in the background there is one more,
+                              until its outcome is known (the next save,  restore or wait) */
     double keep_every_hours; /**< besides, one for each so many hours is kept for ever; 0: none */
     rf_save_params save;
 } rf_checkpoint_manager_params;
-RF_API RF_MUST_USE rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint,
-                                                          const rf_checkpoint_manager_params *params,
-                                                          rf_checkpoint_manager **out);
+RF_API RF_MUST_USE rf_result
+rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_checkpoint_manager_params *params,
+                             rf_checkpoint_manager **out);
 RF_API void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager);
 /** Saves under `number` (epoch or step) and removes what is not to be kept, never the file just
  * written. The highest number is the newest: one below a complete file of the directory is refused
  * (RF_ERROR_INVALID_ARGUMENT), because restoring would take that other file. A training that starts
  * anew needs another directory or prefix. A manager that has restored nothing does not save where
  * all files are damaged (RF_ERROR_CORRUPT_DATA): they may still be rescued. */
-RF_API RF_MUST_USE rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager, uint64_t number);
+RF_API RF_MUST_USE rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager,
+                                                        uint64_t number);
 /** Restores the newest complete checkpoint; RF_ERROR_NOT_FOUND when there is none. `*number` may be
  * NULL. Damaged files are passed over with a warning; when all are damaged (in a copy whose parts
  * are missing, say) it is RF_ERROR_CORRUPT_DATA, which names the newest file and what is wrong with
@@ -171,10 +181,12 @@ RF_API RF_MUST_USE rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *m
  * cannot be read for another reason (no permission, RF_ERROR_IO; a later version of the format,
  * RF_ERROR_UNSUPPORTED) is an error, and nothing older is taken in its place. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager *manager,
-                                                           const rf_restore_params *params, uint64_t *number);
+                                                           const rf_restore_params *params,
+                                                           uint64_t *number);
 /** Path of the newest complete checkpoint of a directory, by its number; free with
  * rf_string_free(). Passes over what rf_checkpoint_manager_restore() does. */
-RF_API RF_MUST_USE rf_result rf_checkpoint_latest(const char *directory, const char *prefix, char **path);
+RF_API RF_MUST_USE rf_result rf_checkpoint_latest(const char *directory, const char *prefix,
+                                                  char **path);
 
 /* ---- with fit ---- */
 
@@ -182,8 +194,8 @@ typedef struct rf_backup_params {
     const char *directory;       /**< made where it does not exist; for one training at a time */
     uint64_t save_every_batches; /**< 0: after every epoch; else after so many batches (at the end
                                     of a group of steps_per_execution) */
-    bool keep;                   /**< leave the backup when training has ended; else it is removed, so that the next
-                                    fit starts anew */
+    bool keep; /**< leave the backup when training has ended; else it is removed, so that the next
+                  fit starts anew */
     rf_save_params save;
 } rf_backup_params;
 /**
@@ -196,7 +208,8 @@ typedef struct rf_backup_params {
  * workers the epoch continues with the examples that it has not seen, also where the batch size
  * follows that number. Files are called "backup-<number>.rfck".
  */
-RF_API RF_MUST_USE rf_result rf_callback_backup_and_restore(const rf_backup_params *params, rf_callback **out);
+RF_API RF_MUST_USE rf_result rf_callback_backup_and_restore(const rf_backup_params *params,
+                                                            rf_callback **out);
 
 typedef struct rf_model_checkpoint_params {
     const char *path;       /**< with places: {epoch} (from 1), {epoch:03d}, values by name as in
@@ -209,13 +222,15 @@ typedef struct rf_model_checkpoint_params {
     rf_save_params save;    /**< without async */
 } rf_model_checkpoint_params;
 /** Saves the model after every epoch. */
-RF_API RF_MUST_USE rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params, rf_callback **out);
+RF_API RF_MUST_USE rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params,
+                                                          rf_callback **out);
 
 /* ---- models ---- */
 
 /** Saves the weights alone, as "model/<variable>". `params` may be NULL; not async. Collective, as
  * everything here. */
-RF_API RF_MUST_USE rf_result rf_model_save_weights(rf_model *model, const char *path, const rf_save_params *params);
+RF_API RF_MUST_USE rf_result rf_model_save_weights(rf_model *model, const char *path,
+                                                   const rf_save_params *params);
 /** Sets the weights of a built model from any file that holds them as "model/<variable>": all or
  * none. */
 RF_API RF_MUST_USE rf_result rf_model_load_weights(rf_model *model, const char *path);
@@ -224,7 +239,8 @@ RF_API RF_MUST_USE rf_result rf_model_load_weights(rf_model *model, const char *
  *  @return RF_ERROR_UNSUPPORTED names a layer that is code (lambda), or says that the model is:
  * save its weights (rf_model_save_weights()) to train on, export it (rf_model_export()) to use it.
  */
-RF_API RF_MUST_USE rf_result rf_model_save(rf_model *model, const char *path, const rf_save_params *params);
+RF_API RF_MUST_USE rf_result rf_model_save(rf_model *model, const char *path,
+                                           const rf_save_params *params);
 /** Makes the model on any strategy. A compiled one owns its optimizer. Evaluates as the saved one
  * did; training goes on. */
 RF_API RF_MUST_USE rf_result rf_model_load(rf_strategy *strategy, const char *path, rf_model **out);
@@ -243,22 +259,26 @@ typedef struct rf_inference rf_inference;
  * @return RF_ERROR_UNSUPPORTED where the forward pass updates state; RF_ERROR_INVALID_ARGUMENT
  * where a shape in it is fixed to one size of the batch.
  */
-RF_API RF_MUST_USE rf_result rf_model_export(rf_model *model, const char *path, const rf_save_params *params);
+RF_API RF_MUST_USE rf_result rf_model_export(rf_model *model, const char *path,
+                                             const rf_save_params *params);
 
 typedef struct rf_inference_params {
     rf_strategy *strategy; /**< borrowed; NULL: one device of its own, `device` */
     const char *device;    /**< as rf_one_device_params::device */
 } rf_inference_params;
 /** Loads what rf_model_export() or rf_model_save() wrote. */
-RF_API RF_MUST_USE rf_result rf_inference_load(const char *path, const rf_inference_params *params, rf_inference **out);
+RF_API RF_MUST_USE rf_result rf_inference_load(const char *path, const rf_inference_params *params,
+                                               rf_inference **out);
 RF_API void rf_inference_destroy(rf_inference **inference);
 /** Type and shape of input and output; dimensions that depend on the batch, such as dim[0], are -1.
  * Either may be NULL. */
-RF_API void rf_inference_signature(const rf_inference *inference, rf_array *input, rf_array *output);
+RF_API void rf_inference_signature(const rf_inference *inference, rf_array *input,
+                                   rf_array *output);
 /** Runs a batch of any size. `input` has the signature's type and shape; `output->data` is the
  * caller's: rf_array_free(). No rows give no rows, at once (`input->data` may be NULL then).
  * Blocking. */
-RF_API RF_MUST_USE rf_result rf_inference_run(rf_inference *inference, const rf_array *input, rf_array *output);
+RF_API RF_MUST_USE rf_result rf_inference_run(rf_inference *inference, const rf_array *input,
+                                              rf_array *output);
 
 #ifdef __cplusplus
 }

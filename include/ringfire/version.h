@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file The library's version: of the headers that a program is compiled with, and of the library that it runs with. */
+/** @file The library's version: of the headers that a program is compiled with, and of the library
+ * that it runs with. */
 #ifndef RINGFIRE_VERSION_H
 #define RINGFIRE_VERSION_H
 

@@ -3,7 +3,7 @@
  * Every scalar function of the element-wise op, for C and for GLSL: X(number, symbol, name, operands, C, GLSL).
  * The C form works on doubles a, b, imm and is the reference; the GLSL form works on vec4 a, b and float imm, with the
  * helpers of scalar_math.glsl. Numbers are those of rf_scalar_fn (checked at compile time in
- * src/ops/elementwise_table.c).
+ * src/ops/pointwise/elementwise_table.c).
  *
  * Comparisons are written so that a NaN operand of relu comes out as NaN: a diverging training must not look healthy.
  */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ops/ops.h"
-#include "ops/reduction.h"
+#include "ops/reduction/reduction.h"
 
 static const rf_op *const all[] = {
     /* element-wise and broadcasting */

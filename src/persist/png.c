@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "persist/event_internal.h"
+#include "persist/events/internal.h"
 
 typedef struct encoder {
     const unsigned char *bytes; /* of one kind: u8 or f32 */

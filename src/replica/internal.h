@@ -17,10 +17,10 @@
 
 #include "base/memory.h"
 #include "exec/exec.h"
-#include "replica/balancing.h"
-#include "replica/exchange.h"
+#include "replica/balance/balancing.h"
+#include "replica/exchange/exchange.h"
 #include "replica/strategy.h"
-#include "replica/update_plan.h"
+#include "replica/update/update_plan.h"
 #include "replica/world.h"
 
 typedef struct rf_replica {

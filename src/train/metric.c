@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "ops/ops.h"
-#include "train/logs.h"
+#include "train/fit/logs.h"
 #include "train/loss.h"
 #include "train/trace_util.h"
 

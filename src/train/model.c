@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "ops/ops.h"
-#include "train/compile.h"
+#include "train/fit/compile.h"
 #include "train/trace_util.h"
 
 /* ---- layers of a model ---- */

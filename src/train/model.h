@@ -5,7 +5,7 @@
 #include <ringfire/train.h>
 
 #include "base/memory.h"
-#include "train/layer.h"
+#include "train/layers/layer.h"
 
 typedef struct rf_compiled rf_compiled; /* compile.h */
 

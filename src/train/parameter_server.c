@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "replica/coordinator.h"
-#include "replica/ps_optimizer.h"
-#include "replica/ps_variables.h"
-#include "replica/ps_worker.h"
-#include "train/optimizer.h"
+#include "server/coordinator.h"
+#include "server/optimizer.h"
+#include "server/variables.h"
+#include "server/worker.h"
+#include "train/optimizer/optimizer.h"
 #include "train/parameter_store.h"
 
 /* ---- servers ---- */

@@ -4,7 +4,7 @@
 #include <ringfire/train.h>
 
 #include "base/memory.h"
-#include "replica/ps_optimizer.h"
+#include "server/optimizer.h"
 
 #define BLOCK (1u << 22) /* elements of one variable: what every device can bind as a whole */
 

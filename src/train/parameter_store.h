@@ -4,7 +4,7 @@
 
 #include <ringfire/strategy.h>
 
-#include "replica/ps_server.h"
+#include "server/server.h"
 
 /* A server's parameters as variables of a one-device strategy, updated by an optimizer there; `user` is a
  * rf_one_device_params. */

@@ -11,10 +11,10 @@
 
 #include "fuzz.h"
 #include "one_file.h"
-#include "persist/archive_format.h"
-#include "persist/archive_reader.h"
-#include "persist/archive_writer.h"
-#include "persist/xxh64.h"
+#include "persist/archive/format.h"
+#include "persist/archive/reader.h"
+#include "persist/archive/writer.h"
+#include "persist/archive/xxh64.h"
 
 uint64_t rf_xxh64(const void *data, size_t size)
 {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "fuzz.h"
-#include "transport/comm_engine_internal.h"
+#include "transport/collective/comm_engine_internal.h"
 
 enum { DATA = 24, LARGEST = sizeof(rf_call_header) + DATA + RF_SEAL_BYTES };
 

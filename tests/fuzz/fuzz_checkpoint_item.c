@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "fuzz.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 static void part_id(const uint8_t *data, size_t size)
 {

@@ -11,7 +11,7 @@
 #include <ringfire/events.h>
 
 #include "fuzz.h"
-#include "persist/record.h"
+#include "persist/events/record.h"
 
 static size_t put_record(uint8_t *to, const uint8_t *data, size_t size)
 {

@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "fuzz.h"
-#include "transport/fabric_internal.h"
-#include "transport/mesh_internal.h"
+#include "transport/fabric/internal.h"
+#include "transport/mesh/internal.h"
 
 enum { RANKS = 3 };
 

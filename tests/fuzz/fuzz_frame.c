@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/frame.h"
+#include "transport/channel/frame.h"
 
 #define FRAMES 4
 static const size_t body_size[FRAMES] = { 5, 0, 90, 1 };

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "fuzz.h"
-#include "train/inference_json.h"
+#include "train/files/inference_json.h"
 
 enum { MOST_BYTES = 1 << 16, MOST_VALUES = 4096 };
 

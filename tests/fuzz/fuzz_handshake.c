@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/handshake.h"
+#include "transport/channel/handshake.h"
 
 static rf_identity identity(bool secure, uint32_t rank)
 {

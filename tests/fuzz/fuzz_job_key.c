@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "fuzz.h"
-#include "transport/job.h"
+#include "transport/job/job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

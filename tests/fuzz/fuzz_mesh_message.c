@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/mesh_message.h"
+#include "transport/mesh/message.h"
 
 #define WORLD 7
 

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "fuzz.h"
-#include "train/layer.h"
-#include "train/model_json.h"
-#include "train/optimizer.h"
-#include "train/schedule.h"
+#include "train/files/model_json.h"
+#include "train/layers/layer.h"
+#include "train/optimizer/optimizer.h"
+#include "train/optimizer/schedule.h"
 
 static void check_failure(rf_result r)
 {

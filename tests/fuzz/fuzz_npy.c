@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "fuzz.h"
 #include "one_file.h"
-#include "persist/interchange_files.h"
+#include "persist/arrays/interchange_files.h"
 
 static void read_file(const uint8_t *bytes, size_t size)
 {

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "replica/ps_message.h"
-#include "replica/ps_optimizer.h"
-#include "replica/ps_plan.h"
+#include "server/message.h"
+#include "server/optimizer.h"
+#include "server/plan.h"
 
 static void optimizer(const uint8_t *data, size_t size)
 {

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "fuzz.h"
-#include "replica/ps_server_internal.h"
+#include "server/server_internal.h"
 
 enum { COUNT = 3, PARTS = 2 };
 

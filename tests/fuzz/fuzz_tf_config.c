@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/cluster.h"
-#include "transport/job_sources.h"
+#include "transport/job/cluster.h"
+#include "transport/job/sources.h"
 
 static void check(bool good)
 {

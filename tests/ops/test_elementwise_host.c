@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "ops/elementwise.h"
-#include "ops/pointwise.h"
+#include "ops/pointwise/elementwise.h"
+#include "ops/pointwise/pointwise.h"
 
 static rf_tensor_desc f32(rf_shape shape)
 {

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "ops/reduction.h"
+#include "ops/reduction/reduction.h"
 
 #define OK(expression)                                                                                                 \
     do {                                                                                                               \

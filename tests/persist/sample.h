@@ -3,8 +3,8 @@
 #ifndef TEST_PERSIST_SAMPLE_H
 #define TEST_PERSIST_SAMPLE_H
 
-#include "persist/archive_reader.h"
-#include "persist/archive_writer.h"
+#include "persist/archive/reader.h"
+#include "persist/archive/writer.h"
 
 enum { SAMPLE_TENSORS = 32 };
 

@@ -17,9 +17,9 @@
 #include <cmocka.h>
 
 #include "memory_files.h"
-#include "persist/archive_format.h"
-#include "persist/transpose.h"
-#include "persist/xxh64.h"
+#include "persist/archive/format.h"
+#include "persist/archive/transpose.h"
+#include "persist/archive/xxh64.h"
 #include "sample.h"
 
 static char directory[64], path[128];

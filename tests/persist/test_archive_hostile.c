@@ -14,10 +14,10 @@
 
 #include "memory_files.h"
 #include "peak_memory.h"
-#include "persist/archive_format.h"
-#include "persist/archive_reader.h"
-#include "persist/archive_writer.h"
-#include "persist/xxh64.h"
+#include "persist/archive/format.h"
+#include "persist/archive/reader.h"
+#include "persist/archive/writer.h"
+#include "persist/archive/xxh64.h"
 #include "wrapped.h"
 
 typedef struct forged {

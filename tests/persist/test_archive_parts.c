@@ -11,9 +11,9 @@
 #include <msgpack.h>
 
 #include "memory_files.h"
-#include "persist/archive_format.h"
-#include "persist/archive_reader.h"
-#include "persist/xxh64.h"
+#include "persist/archive/format.h"
+#include "persist/archive/reader.h"
+#include "persist/archive/xxh64.h"
 #include "sample.h"
 
 #define MAIN "d/main.rfck"

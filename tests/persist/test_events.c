@@ -17,7 +17,7 @@
 
 #include "base/memory.h"
 #include "base/platform.h"
-#include "persist/record.h"
+#include "persist/events/record.h"
 
 static char folder[] = "/tmp/test_events.XXXXXX";
 

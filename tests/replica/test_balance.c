@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/philox.h"
-#include "replica/balance.h"
+#include "replica/balance/balance.h"
 #include "replica/strategy.h"
 
 enum { MOST = 5 };

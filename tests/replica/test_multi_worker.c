@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "mw_model.h"
-#include "train/optimizer.h"
+#include "train/optimizer/optimizer.h"
 
 #define LVP "llvmpipe"
 #define SWS "SwiftShader"

@@ -4,7 +4,7 @@
 
 #include "mw_model.h"
 #include "replica/internal.h"
-#include "replica/overlap_plan.h"
+#include "replica/update/overlap_plan.h"
 
 #define LVP "llvmpipe"
 #define SWS "SwiftShader"

@@ -11,11 +11,11 @@
 #include <cmocka.h>
 
 #include "base/philox.h"
-#include "replica/exchange.h"
-#include "replica/hash.h"
-#include "replica/initializer.h"
+#include "replica/exchange/exchange.h"
+#include "replica/store/hash.h"
+#include "replica/store/initializer.h"
 #include "replica/strategy.h"
-#include "replica/update_plan.h"
+#include "replica/update/update_plan.h"
 
 /* ---- split ---- */
 

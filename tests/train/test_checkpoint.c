@@ -8,8 +8,8 @@
 
 #include "replica/strategy.h"
 #include "run_state.h"
-#include "train/checkpoint.h"
-#include "train/optimizer.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/optimizer/optimizer.h"
 
 static const char *file_in(char *buf, const char *folder, const char *name)
 {

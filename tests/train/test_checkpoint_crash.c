@@ -5,7 +5,7 @@
 #include "../persist/memory_files.h"
 #include "base/philox.h"
 #include "run_state.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 /* A checkpoint of a number and of bytes that follow from it, so that a mixture of two would show. */
 enum { SIZE = 9000, FIRST = 4, LAST = 7 };

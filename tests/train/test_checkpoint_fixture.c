@@ -7,9 +7,9 @@
  */
 #include "run_state.h"
 
+#include "train/files/model_json.h"
 #include "train/metric.h"
-#include "train/model_json.h"
-#include "train/optimizer.h"
+#include "train/optimizer/optimizer.h"
 
 static const char *fixtures;
 

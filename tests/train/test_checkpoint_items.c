@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 static char name[] = "model/dense/kernel";
 

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "persist/xxh64.h"
+#include "persist/archive/xxh64.h"
 #include "run_state.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 /* A checkpoint of one number: managers do not care what is in it. */
 typedef struct directory {

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "../replica/mw_model.h"
-#include "persist/archive_writer.h"
-#include "train/checkpoint.h"
+#include "persist/archive/writer.h"
+#include "train/checkpoint/checkpoint.h"
 
 enum { BATCH = 24, STOP = 5, TOTAL = 8 };
 

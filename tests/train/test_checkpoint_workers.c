@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "../replica/mw_model.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 enum { BATCH = 24, STOP = 7, TOTAL = 12 };
 

@@ -13,7 +13,7 @@
 
 #include "base/platform.h"
 #include "test_folder.h"
-#include "train/onnx.h"
+#include "train/files/onnx.h"
 
 static rf_strategy *strategy;
 static rf_model *model;

@@ -5,9 +5,9 @@
 #include "exec/case_data.h"
 #include "graph/attribute.h"
 #include "ops/ops.h"
-#include "persist/archive_writer.h"
+#include "persist/archive/writer.h"
 #include "test_folder.h"
-#include "train/inference_json.h"
+#include "train/files/inference_json.h"
 
 /* ---- attributes ---- */
 

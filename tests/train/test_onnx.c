@@ -8,7 +8,7 @@
 #include "exec/case_data.h"
 #include "ops/ops.h"
 #include "run_state.h"
-#include "train/onnx.h"
+#include "train/files/onnx.h"
 
 static char folder[64];
 static FILE *manifest;

@@ -11,11 +11,11 @@
 #include <cmocka.h>
 #include <ringfire/train.h>
 
-#include "train/callback.h"
-#include "train/logs.h"
+#include "train/callbacks/callback.h"
+#include "train/fit/logs.h"
 #include "train/model.h"
-#include "train/optimizer.h"
-#include "train/schedule.h"
+#include "train/optimizer/optimizer.h"
+#include "train/optimizer/schedule.h"
 
 static void assert_close(double is, double expected)
 {

@@ -3,8 +3,8 @@
 #ifndef RF_TESTS_CHANNEL_SUPPORT_H
 #define RF_TESTS_CHANNEL_SUPPORT_H
 
-#include "transport/channel.h"
-#include "transport/handshake.h"
+#include "transport/channel/channel.h"
+#include "transport/channel/handshake.h"
 
 #define SECOND 1000000000ull
 

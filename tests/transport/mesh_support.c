@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 #include "base/platform.h"
-#include "transport/mesh_internal.h"
+#include "transport/mesh/internal.h"
 
 void leave_process(void)
 {

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "transport/mesh.h"
+#include "transport/mesh/mesh.h"
 
 #define FLEET_MAX 8
 #define SECOND UINT64_C(1000000000)

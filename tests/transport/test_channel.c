@@ -16,9 +16,9 @@
 
 #include "base/platform.h"
 #include "channel_support.h"
-#include "transport/channel_internal.h"
-#include "transport/frame.h"
-#include "transport/socket.h"
+#include "transport/channel/frame.h"
+#include "transport/channel/internal.h"
+#include "transport/channel/socket.h"
 
 static void expect_frame(rf_channel *c, uint16_t type, const void *bytes, size_t size)
 {

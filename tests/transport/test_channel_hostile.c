@@ -24,9 +24,9 @@
 
 #include "base/platform.h"
 #include "channel_support.h"
-#include "transport/frame.h"
-#include "transport/socket.h"
-#include "transport/wire.h"
+#include "transport/channel/frame.h"
+#include "transport/channel/socket.h"
+#include "transport/channel/wire.h"
 
 #define SLOW 1000
 #define POOL 600

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "ranks.h"
-#include "transport/comm_engine.h"
-#include "transport/fabric_internal.h"
+#include "transport/collective/comm_engine.h"
+#include "transport/fabric/internal.h"
 
 /* A second mesh between the ranks of a communicator. */
 static rf_result second_mesh(rf_comm *comm, uint16_t port, double bootstrap, rf_job *job, rf_mesh **mesh)

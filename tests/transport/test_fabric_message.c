@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "transport/fabric_internal.h"
-#include "transport/mesh_internal.h"
+#include "transport/fabric/internal.h"
+#include "transport/mesh/internal.h"
 
 /* ---- offers ---- */
 

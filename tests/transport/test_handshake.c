@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "channel_support.h"
-#include "transport/frame.h"
-#include "transport/wire.h"
+#include "transport/channel/frame.h"
+#include "transport/channel/wire.h"
 
 /* ---- handshake ---- */
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "transport/cluster.h"
-#include "transport/job_sources.h"
+#include "transport/job/cluster.h"
+#include "transport/job/sources.h"
 
 /* An environment: name, value, name, value, ..., NULL. */
 static const char *look(void *user, const char *name)

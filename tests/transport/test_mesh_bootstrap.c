@@ -17,8 +17,8 @@
 
 #include "base/platform.h"
 #include "mesh_support.h"
-#include "transport/channel.h"
-#include "transport/mesh_message.h"
+#include "transport/channel/channel.h"
+#include "transport/mesh/message.h"
 
 static void set_timeouts(fleet *f, uint64_t ns)
 {

@@ -14,10 +14,10 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "transport/detector.h"
-#include "transport/host.h"
-#include "transport/mesh_message.h"
-#include "transport/operations.h"
+#include "transport/job/host.h"
+#include "transport/mesh/detector.h"
+#include "transport/mesh/message.h"
+#include "transport/mesh/operations.h"
 
 #define MS UINT64_C(1000000)
 #define S UINT64_C(1000000000)

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "transport/schedule.h"
+#include "transport/collective/schedule.h"
 
 enum { MAX_WORLD = 17, MAX_COUNT = 64, MAX_QUEUE = 128 };
 

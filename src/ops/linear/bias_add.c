@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* y[..., c] = x[..., c] + bias[c]. Usually fused into the product or convolution before it. */
+#include "ops/linear/linear.h"
+#include "rf_shaders.h"
+
+static rf_result infer(rf_op_call *call)
+{
+    const rf_tensor_desc *x = &call->in[0], *bias = &call->in[1];
+    const int64_t columns = x->shape.rank > 0 ? x->shape.dim[x->shape.rank - 1] : 0;
+    if (x->dtype != RF_F32 || bias->dtype != RF_F32 || columns < 1 ||
+        !rf_shape_equal(bias->shape, (rf_shape){ 1, { columns } })) {
+        char xs[96], bs[96];
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "bias_add: x %s %s and bias %s %s must be f32 [..., c] and f32 [c]",
+                       rf_dtype_name(x->dtype), rf_shape_format(x->shape, xs, sizeof(xs)), rf_dtype_name(bias->dtype),
+                       rf_shape_format(bias->shape, bs, sizeof(bs)));
+    }
+    call->out[0] = *x;
+    return RF_OK;
+}
+
+static rf_result gradient(rf_grad_context *ctx)
+{
+    if (!ctx->dout[0]) return RF_OK;
+    ctx->din[0] = ctx->dout[0];
+    if (!ctx->needed[1]) return RF_OK;
+    const int32_t rank = rf_graph_desc(ctx->graph, ctx->dout[0])->shape.rank;
+    if (rank == 1) {
+        ctx->din[1] = ctx->dout[0];
+        return RF_OK;
+    }
+    int32_t axes[RF_MAX_RANK];
+    for (int32_t i = 0; i < rank - 1; i++) axes[i] = i;
+    return rf_emit_reduce(ctx->graph, RF_REDUCE_KIND_SUM, ctx->dout[0], axes, (uint32_t)rank - 1, false, &ctx->din[1]);
+}
+
+static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const int64_t columns = call->in[1].shape.dim[0], count = rf_shape_count(call->in[0].shape);
+    const float *x = in[0], *bias = in[1];
+    float *y = out[0];
+    for (int64_t i = 0; i < count; i++) y[i] = x[i] + bias[i % columns];
+    return RF_OK;
+}
+
+static rf_cost cost(const rf_op_call *call)
+{
+    const double bytes = (double)rf_tensor_bytes(&call->in[0]);
+    return (rf_cost){ .flops = bytes / sizeof(float), .bytes = 2 * bytes + (double)rf_tensor_bytes(&call->in[1]) };
+}
+
+static bool wide_possible(const rf_op_call *call)
+{
+    return call->in[1].shape.dim[0] % 4 == 0;
+}
+
+static double score_naive(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_tensor_bytes(&call->in[1]) <= caps->max_storage_range && caps->max_storage_range > caps->buffer_alignment;
+}
+
+static double score_wide(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return wide_possible(call) && score_naive(call, caps) > 0 ? 2 : 0;
+}
+
+/* In parts where x is larger than a descriptor may span. */
+static rf_result plan_parts(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan,
+                            const rf_shader *shader, uint32_t width)
+{
+    const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), columns = (uint64_t)call->in[1].shape.dim[0];
+    const uint64_t step =
+        rf_linear_min((caps->max_storage_range - caps->buffer_alignment) / 16 * 4, INT32_MAX / 2 / 4 * 4);
+    const uint32_t local = rf_linear_local_size(caps);
+    for (uint64_t at = 0; at < count; at += step) {
+        const uint64_t part = rf_linear_min(step, count - at);
+        const rf_linear_span span = rf_linear_part(caps, at, part);
+        const int32_t push[] = { (int32_t)(part / width), (int32_t)(columns / width), span.base / (int32_t)width,
+                                 (int32_t)(at % columns / width) };
+        rf_dispatch *d = rf_kernel_plan_add(plan, shader);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_dispatch_spec(d, local);
+        rf_dispatch_push(d, push, sizeof(push));
+        rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, span);
+        rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
+        rf_linear_bind_part(d, RF_BIND_OUTPUT, 0, true, span);
+        rf_linear_grid(d, caps, rf_div_up(part / width, local));
+        d->concurrent = at > 0;
+    }
+    return RF_OK;
+}
+
+static rf_result plan_naive(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return plan_parts(call, caps, plan, &rf_shader_bias_add, 1);
+}
+
+static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return plan_parts(call, caps, plan, &rf_shader_bias_add_wide, 4);
+}
+
+rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out)
+{
+    return rf_graph_add(g, &rf_op_bias_add, NULL, (const rf_value[]){ x, bias }, 2, out);
+}
+
+static const rf_kernel naive = { "naive", score_naive, plan_naive }, wide = { "wide", score_wide, plan_wide };
+static const rf_kernel *const kernels[] = { &naive, &wide };
+
+#define VEC(a)                                                                                                         \
+    {                                                                                                                  \
+        { RF_F32, { 1, { a } } }, RF_FILL_NORMAL, 0, 0                                                                 \
+    }
+#define MAT(a, b)                                                                                                      \
+    {                                                                                                                  \
+        { RF_F32, { 2, { a, b } } }, RF_FILL_NORMAL, 0, 0                                                              \
+    }
+#define IMAGES(a, b, c, d)                                                                                             \
+    {                                                                                                                  \
+        { RF_F32, { 4, { a, b, c, d } } }, RF_FILL_NORMAL, 0, 0                                                        \
+    }
+static const rf_op_case cases[] = {
+    { .name = "one", .n_in = 2, .in = { MAT(1, 1), VEC(1) } },
+    { .name = "vector", .n_in = 2, .in = { VEC(5), VEC(5) }, .check_gradient = true, .rtol = 1e-6 },
+    { .name = "rows", .n_in = 2, .in = { MAT(7, 3), VEC(3) }, .check_gradient = true, .rtol = 1e-6 },
+    { .name = "images", .n_in = 2, .in = { IMAGES(2, 3, 2, 4), VEC(4) }, .check_gradient = true, .rtol = 1e-6 },
+    { .name = "prime", .n_in = 2, .in = { MAT(1009, 127), VEC(127) } },
+    { .name = "logits", .n_in = 2, .in = { MAT(64, 10), VEC(10) }, .benchmark = true },
+    { .name = "activations", .n_in = 2, .in = { IMAGES(64, 26, 26, 32), VEC(32) }, .benchmark = true },
+};
+
+const rf_op rf_op_bias_add = {
+    .name = "bias_add",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = RF_OP_INPLACE,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = reference,
+    .cost = cost,
+    .kernels = kernels,
+    .num_kernels = sizeof(kernels) / sizeof(*kernels),
+    .cases = cases,
+    .num_cases = sizeof(cases) / sizeof(*cases),
+};

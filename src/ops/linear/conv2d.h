@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pieces of conv2d and its gradients, which stand in several files. */
+#ifndef RF_OPS_LINEAR_CONV2D_H
+#define RF_OPS_LINEAR_CONV2D_H
+
+#include "ops/linear/lanes.h"
+
+extern const rf_kernel rf_conv2d_naive, rf_conv2d_data_grad_naive, rf_conv2d_filter_grad_naive;
+RF_LANES_DECLARE(conv2d, );
+RF_LANES_DECLARE(conv2d, _scalar);
+RF_LANES_DECLARE(conv2d_data_grad, );
+RF_LANES_DECLARE(conv2d_filter_grad, );
+RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
+
+#define RF_CONV2D_NUM_CASES 33
+#define RF_CONV2D_DATA_GRAD_NUM_CASES 28
+#define RF_CONV2D_FILTER_GRAD_NUM_CASES 26
+extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
+extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
+extern const rf_op_case rf_conv2d_filter_grad_cases[RF_CONV2D_FILTER_GRAD_NUM_CASES];
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The same geometries for conv2d and its two gradients: written once as macros that take images, kernels and outputs.
+ */
+#include "ops/linear/conv2d.h"
+
+#define T4(a, b, c, d)                                                                                                 \
+    {                                                                                                                  \
+        { RF_F32, { 4, { a, b, c, d } } }, RF_FILL_NORMAL, 0, 0                                                        \
+    }
+#define T1(a)                                                                                                          \
+    {                                                                                                                  \
+        { RF_F32, { 1, { a } } }, RF_FILL_NORMAL, 0, 0                                                                 \
+    }
+
+/* One geometry: image n h w cin, kernel kh kw cin/groups cout, output oh ow. */
+#define CONV_X(n, h, w, ci, kh, kw, cig, co, oh, ow) T4(n, h, w, ci)
+#define CONV_K(n, h, w, ci, kh, kw, cig, co, oh, ow) T4(kh, kw, cig, co)
+#define CONV_Y(n, h, w, ci, kh, kw, cig, co, oh, ow) T4(n, oh, ow, co)
+#define FORWARD(geometry) .n_in = 2, .in = { CONV_X geometry, CONV_K geometry }
+#define FORWARD_BIAS(geometry, channels) .n_in = 3, .in = { CONV_X geometry, CONV_K geometry, T1(channels) }
+#define DATA(geometry) .n_in = 3, .in = { CONV_Y geometry, CONV_K geometry, CONV_X geometry }
+#define FILTER(geometry) .n_in = 3, .in = { CONV_X geometry, CONV_Y geometry, CONV_K geometry }
+
+/* Errors grow with the number of summands, k. */
+#define TOLERANCE(k) .rtol = 2e-5, .atol = 2e-6 + 4e-7 * (k)
+
+static const rf_conv2d_attr valid = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 };
+static const rf_conv2d_attr same = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1
+};
+static const rf_conv2d_attr same_2 = {
+    .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 1
+};
+static const rf_conv2d_attr valid_2 = { .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 1 };
+static const rf_conv2d_attr strided = { .stride = { 2, 3 }, .dilation = { 1, 1 }, .groups = 1 };
+static const rf_conv2d_attr dilated = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 2, 3 }, .groups = 1
+};
+static const rf_conv2d_attr lopsided = { .padding = RF_PADDING_EXPLICIT,
+                                         .stride = { 1, 2 },
+                                         .dilation = { 1, 1 },
+                                         .groups = 1,
+                                         .explicit_padding = { 0, 2, 1, 0 } };
+static const rf_conv2d_attr strided_dilated = { .padding = RF_PADDING_EXPLICIT,
+                                                .stride = { 2, 2 },
+                                                .dilation = { 2, 1 },
+                                                .groups = 1,
+                                                .explicit_padding = { 2, 1, 0, 3 } };
+static const rf_conv2d_attr groups_2 = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2
+};
+static const rf_conv2d_attr groups_3 = { .stride = { 2, 1 }, .dilation = { 1, 1 }, .groups = 3 };
+static const rf_conv2d_attr depthwise = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 8
+};
+static const rf_conv2d_attr same_relu = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_RELU
+};
+static const rf_conv2d_attr valid_relu = {
+    .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_RELU
+};
+static const rf_conv2d_attr valid_gelu = {
+    .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_GELU
+};
+static const rf_conv2d_attr groups_tanh = {
+    .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2, .activation = RF_ACTIVATION_TANH
+};
+
+static const rf_conv2d_attr valid_bias = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .bias_gradient = 1 };
+static const rf_conv2d_attr same_bias = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .bias_gradient = 1
+};
+static const rf_conv2d_attr groups_bias = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2, .bias_gradient = 1
+};
+
+/*                       n  h  w  cin kh kw cig cout oh ow */
+#define ONE (1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+#define SMALL (2, 4, 5, 2, 3, 2, 2, 3, 2, 4)
+#define SMALL_SAME (1, 3, 4, 2, 3, 3, 2, 2, 3, 4)
+#define SMALL_SAME_2 (1, 5, 4, 2, 3, 3, 2, 2, 3, 2)
+#define SMALL_STRIDED (1, 5, 7, 1, 2, 2, 1, 2, 2, 2)
+#define SMALL_LOPSIDED (1, 3, 4, 2, 3, 2, 2, 2, 3, 2)
+#define SMALL_GROUPS (1, 3, 3, 4, 3, 3, 2, 4, 3, 3)
+#define POINTWISE (3, 5, 7, 16, 1, 1, 16, 20, 5, 7)
+#define TILE (2, 6, 10, 32, 3, 3, 32, 64, 4, 8)
+#define ODD_CHANNELS (3, 7, 9, 13, 3, 3, 13, 17, 5, 7)
+#define SAME_PADDED (2, 7, 9, 8, 5, 3, 8, 12, 7, 9)
+#define SAME_2 (2, 9, 8, 12, 3, 3, 12, 8, 5, 4)
+#define STRIDED (2, 11, 13, 4, 3, 2, 4, 36, 5, 4)
+#define DILATED (2, 9, 11, 8, 3, 3, 8, 8, 9, 11)
+#define LOPSIDED (2, 8, 9, 4, 3, 4, 4, 8, 8, 4)
+#define STRIDED_DILATED (2, 11, 9, 8, 3, 3, 8, 4, 5, 5)
+#define GROUPS_2 (2, 6, 5, 16, 3, 3, 8, 24, 6, 5)
+#define GROUPS_3 (2, 7, 6, 9, 3, 2, 3, 15, 3, 5)
+#define DEPTHWISE (2, 6, 7, 8, 3, 3, 1, 8, 6, 7)
+#define ONE_CHANNEL (5, 9, 10, 1, 3, 3, 1, 8, 7, 8)
+#define RGB (2, 12, 11, 3, 5, 5, 3, 16, 8, 7)
+#define DEEP (1, 4, 5, 68, 3, 3, 68, 24, 2, 3)
+/* Batches for tiles that go through the images first; several tiles of rows, none of them whole. */
+#define MANY_SAME (50, 3, 2, 4, 3, 3, 4, 6, 3, 2)
+#define MANY_STRIDED (53, 5, 5, 6, 2, 2, 6, 5, 2, 2)
+#define MANY_SMALL (13, 5, 4, 3, 3, 2, 3, 4, 3, 3)
+#define MANY (37, 7, 6, 8, 3, 3, 8, 12, 5, 4)
+/* Few columns, many pixels. */
+#define NARROW (64, 9, 9, 8, 3, 3, 8, 12, 7, 7)
+#define MANY_ODD (41, 6, 7, 3, 3, 2, 3, 5, 4, 6)
+#define CONV2 (64, 13, 13, 32, 3, 3, 32, 64, 11, 11)
+#define CONV2_ODD (61, 13, 13, 31, 3, 3, 31, 61, 11, 11)
+#define CONV1 (64, 28, 28, 1, 3, 3, 1, 32, 26, 26)
+#define CONV1_ODD (61, 28, 28, 1, 3, 3, 1, 31, 26, 26)
+
+const rf_op_case rf_conv2d_cases[] = {
+    { .name = "one", .attr = &valid, FORWARD(ONE), .check_gradient = true, TOLERANCE(1) },
+    { .name = "small", .attr = &valid, FORWARD(SMALL), .check_gradient = true, TOLERANCE(12) },
+    { .name = "small_same", .attr = &same, FORWARD(SMALL_SAME), .check_gradient = true, TOLERANCE(18) },
+    { .name = "small_same_2", .attr = &same_2, FORWARD(SMALL_SAME_2), .check_gradient = true, TOLERANCE(18) },
+    { .name = "small_strided", .attr = &strided, FORWARD(SMALL_STRIDED), .check_gradient = true, TOLERANCE(4) },
+    { .name = "small_lopsided", .attr = &lopsided, FORWARD(SMALL_LOPSIDED), .check_gradient = true, TOLERANCE(12) },
+    { .name = "small_groups", .attr = &groups_2, FORWARD(SMALL_GROUPS), .check_gradient = true, TOLERANCE(18) },
+    { .name = "pointwise", .attr = &valid, FORWARD(POINTWISE), TOLERANCE(16) },
+    { .name = "tile", .attr = &valid, FORWARD(TILE), TOLERANCE(288) },
+    { .name = "odd_channels", .attr = &valid, FORWARD(ODD_CHANNELS), TOLERANCE(117) },
+    { .name = "same", .attr = &same, FORWARD(SAME_PADDED), TOLERANCE(120) },
+    { .name = "same_2", .attr = &same_2, FORWARD(SAME_2), TOLERANCE(108) },
+    { .name = "strided", .attr = &strided, FORWARD(STRIDED), TOLERANCE(24) },
+    { .name = "dilated", .attr = &dilated, FORWARD(DILATED), TOLERANCE(72) },
+    { .name = "lopsided", .attr = &lopsided, FORWARD(LOPSIDED), TOLERANCE(48) },
+    { .name = "strided_dilated", .attr = &strided_dilated, FORWARD(STRIDED_DILATED), TOLERANCE(72) },
+    { .name = "groups_2", .attr = &groups_2, FORWARD(GROUPS_2), TOLERANCE(72) },
+    { .name = "groups_3", .attr = &groups_3, FORWARD(GROUPS_3), TOLERANCE(18) },
+    { .name = "depthwise", .attr = &depthwise, FORWARD(DEPTHWISE), TOLERANCE(9) },
+    { .name = "one_channel", .attr = &valid, FORWARD(ONE_CHANNEL), TOLERANCE(9) },
+    { .name = "rgb", .attr = &valid, FORWARD(RGB), TOLERANCE(75) },
+    { .name = "deep", .attr = &valid_relu, FORWARD_BIAS(DEEP, 24), TOLERANCE(612) },
+    { .name = "many_same", .attr = &same, FORWARD(MANY_SAME), TOLERANCE(36) },
+    { .name = "bias", .attr = &valid, FORWARD_BIAS(ODD_CHANNELS, 17), TOLERANCE(117) },
+    { .name = "bias_relu", .attr = &same_relu, FORWARD_BIAS(SAME_PADDED, 12), TOLERANCE(120) },
+    { .name = "gelu", .attr = &valid_gelu, FORWARD(ONE_CHANNEL), TOLERANCE(9) },
+    { .name = "groups_bias_tanh",
+      .attr = &groups_tanh,
+      .n_in = 3,
+      .in = { T4(2, 5, 6, 8), T4(2, 3, 4, 20), T1(20) },
+      TOLERANCE(24) },
+    { .name = "many", .attr = &valid_relu, FORWARD_BIAS(MANY, 12), TOLERANCE(72) },
+    { .name = "many_odd", .attr = &valid, FORWARD_BIAS(MANY_ODD, 5), TOLERANCE(18) },
+    { .name = "conv2_b64",
+      .attr = &valid_relu,
+      FORWARD_BIAS(CONV2, 64),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(288) },
+    { .name = "conv2_odd",
+      .attr = &valid_relu,
+      FORWARD_BIAS(CONV2_ODD, 61),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(279) },
+    { .name = "conv1_b64",
+      .attr = &valid_relu,
+      FORWARD_BIAS(CONV1, 32),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(9) },
+    { .name = "conv1_odd",
+      .attr = &valid_relu,
+      FORWARD_BIAS(CONV1_ODD, 31),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(9) },
+};
+
+const rf_op_case rf_conv2d_data_grad_cases[] = {
+    { .name = "one", .attr = &valid, DATA(ONE), .check_gradient = true, TOLERANCE(1) },
+    { .name = "small", .attr = &valid, DATA(SMALL), .check_gradient = true, TOLERANCE(12) },
+    { .name = "small_same_2", .attr = &same_2, DATA(SMALL_SAME_2), .check_gradient = true, TOLERANCE(18) },
+    { .name = "small_lopsided", .attr = &lopsided, DATA(SMALL_LOPSIDED), .check_gradient = true, TOLERANCE(12) },
+    { .name = "pointwise", .attr = &valid, DATA(POINTWISE), TOLERANCE(20) },
+    { .name = "tile", .attr = &valid, DATA(TILE), TOLERANCE(576) },
+    { .name = "odd_channels", .attr = &valid, DATA(ODD_CHANNELS), TOLERANCE(153) },
+    { .name = "same", .attr = &same, DATA(SAME_PADDED), TOLERANCE(180) },
+    { .name = "same_2", .attr = &same_2, DATA(SAME_2), TOLERANCE(72) },
+    { .name = "strided", .attr = &strided, DATA(STRIDED), TOLERANCE(216) },
+    { .name = "dilated", .attr = &dilated, DATA(DILATED), TOLERANCE(72) },
+    { .name = "lopsided", .attr = &lopsided, DATA(LOPSIDED), TOLERANCE(96) },
+    { .name = "strided_dilated", .attr = &strided_dilated, DATA(STRIDED_DILATED), TOLERANCE(36) },
+    { .name = "groups_2", .attr = &groups_2, DATA(GROUPS_2), TOLERANCE(108) },
+    { .name = "groups_3", .attr = &groups_3, DATA(GROUPS_3), TOLERANCE(30) },
+    { .name = "depthwise", .attr = &depthwise, DATA(DEPTHWISE), TOLERANCE(9) },
+    { .name = "one_channel", .attr = &valid, DATA(ONE_CHANNEL), TOLERANCE(72) },
+    { .name = "rgb", .attr = &valid, DATA(RGB), TOLERANCE(400) },
+    { .name = "deep", .attr = &valid, DATA(DEEP), TOLERANCE(216) },
+    { .name = "many_same", .attr = &same, DATA(MANY_SAME), TOLERANCE(54) },
+    { .name = "many_strided", .attr = &valid_2, DATA(MANY_STRIDED), TOLERANCE(20) },
+    { .name = "many_small", .attr = &valid, DATA(MANY_SMALL), TOLERANCE(24) },
+    { .name = "many", .attr = &valid, DATA(MANY), TOLERANCE(108) },
+    { .name = "many_odd", .attr = &valid, DATA(MANY_ODD), TOLERANCE(30) },
+    { .name = "conv2_b64", .attr = &valid, DATA(CONV2), .benchmark = true, .large = true, TOLERANCE(576) },
+    { .name = "conv2_odd", .attr = &valid, DATA(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(549) },
+    { .name = "conv1_b64", .attr = &valid, DATA(CONV1), .benchmark = true, .large = true, TOLERANCE(288) },
+    { .name = "conv1_odd", .attr = &valid, DATA(CONV1_ODD), .benchmark = true, .large = true, TOLERANCE(279) },
+};
+
+const rf_op_case rf_conv2d_filter_grad_cases[] = {
+    { .name = "one", .attr = &valid, FILTER(ONE), .check_gradient = true, TOLERANCE(1) },
+    { .name = "small", .attr = &valid_bias, FILTER(SMALL), .check_gradient = true, TOLERANCE(16) },
+    { .name = "small_same_2", .attr = &same_2, FILTER(SMALL_SAME_2), .check_gradient = true, TOLERANCE(6) },
+    { .name = "small_lopsided", .attr = &lopsided, FILTER(SMALL_LOPSIDED), .check_gradient = true, TOLERANCE(6) },
+    { .name = "pointwise", .attr = &valid, FILTER(POINTWISE), TOLERANCE(105) },
+    { .name = "tile", .attr = &valid, FILTER(TILE), TOLERANCE(64) },
+    { .name = "odd_channels", .attr = &valid_bias, FILTER(ODD_CHANNELS), TOLERANCE(105) },
+    { .name = "same", .attr = &same_bias, FILTER(SAME_PADDED), TOLERANCE(126) },
+    { .name = "same_2", .attr = &same_2, FILTER(SAME_2), TOLERANCE(40) },
+    { .name = "strided", .attr = &strided, FILTER(STRIDED), TOLERANCE(40) },
+    { .name = "dilated", .attr = &dilated, FILTER(DILATED), TOLERANCE(198) },
+    { .name = "lopsided", .attr = &lopsided, FILTER(LOPSIDED), TOLERANCE(64) },
+    { .name = "strided_dilated", .attr = &strided_dilated, FILTER(STRIDED_DILATED), TOLERANCE(50) },
+    { .name = "groups_2", .attr = &groups_bias, FILTER(GROUPS_2), TOLERANCE(60) },
+    { .name = "groups_3", .attr = &groups_3, FILTER(GROUPS_3), TOLERANCE(30) },
+    { .name = "depthwise", .attr = &depthwise, FILTER(DEPTHWISE), TOLERANCE(84) },
+    { .name = "one_channel", .attr = &valid_bias, FILTER(ONE_CHANNEL), TOLERANCE(280) },
+    { .name = "rgb", .attr = &valid, FILTER(RGB), TOLERANCE(112) },
+    { .name = "deep", .attr = &valid_bias, FILTER(DEEP), TOLERANCE(6) },
+    { .name = "many", .attr = &valid_bias, FILTER(MANY), TOLERANCE(740) },
+    { .name = "many_odd", .attr = &valid_bias, FILTER(MANY_ODD), TOLERANCE(984) },
+    { .name = "narrow", .attr = &valid_bias, FILTER(NARROW), TOLERANCE(3136) },
+    { .name = "conv2_b64", .attr = &valid_bias, FILTER(CONV2), .benchmark = true, .large = true, TOLERANCE(7744) },
+    { .name = "conv2_odd", .attr = &valid_bias, FILTER(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(7381) },
+    { .name = "conv1_b64", .attr = &valid_bias, FILTER(CONV1), .benchmark = true, .large = true, TOLERANCE(43264) },
+    { .name = "conv1_odd", .attr = &valid_bias, FILTER(CONV1_ODD), .benchmark = true, .large = true, TOLERANCE(41236) },
+};

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/linear/conv2d.h"
+#include "ops/linear/lanes.h"
+
+/* Steps and offsets travel in 8 and 16 bits. */
+static bool travels(const rf_conv_geometry *g)
+{
+    return g->sy < 256 && g->sx < 256 && g->kh < 32768 && g->kw < 32768 && g->dy < 32768 && g->dx < 32768 &&
+           g->pt < 32768 && g->pl < 32768 && (g->kh - 1) * g->dy < 32768 && (g->kw - 1) * g->dx < 32768;
+}
+
+/* Groups are the innermost batch dimension. */
+static rf_lanes_batch group_strides(const rf_conv_geometry *g, int64_t a, int64_t b, int64_t c, int64_t bias)
+{
+    return (rf_lanes_batch){
+        .count = g->groups, .dim_1 = 1, .dim_2 = g->groups, .a = { 0, 0, a }, .b = { 0, 0, b }, .c = c, .bias = bias
+    };
+}
+
+/* Channels of each group start at a multiple of four and fill one. */
+static rf_result pad_groups(rf_lanes_plan *p, rf_lanes_operand *io, int64_t pixels, int64_t groups, int64_t channels)
+{
+    return rf_lanes_pad_rows(p, io, pixels * groups, channels);
+}
+
+static rf_result plan_forward(rf_lanes_plan *p)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    const rf_conv2d_attr *attr = p->call->attr;
+    rf_lanes_operand x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    RF_TRY(pad_groups(p, &x, g.n * g.h * g.w, g.groups, g.cig));
+    RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
+    const int64_t in = rf_lanes_fours(g.cig), out = rf_lanes_fours(g.cog);
+    const rf_lanes_gather product = { .rows = g.n * g.oh * g.ow,
+                                      .columns = g.cog,
+                                      .channels = in,
+                                      .kh = g.kh,
+                                      .kw = g.kw,
+                                      .h = g.h,
+                                      .w = g.w,
+                                      .oh = g.oh,
+                                      .ow = g.ow,
+                                      .sy = g.sy,
+                                      .sx = g.sx,
+                                      .upy = 1,
+                                      .upx = 1,
+                                      .dy = g.dy,
+                                      .dx = g.dx,
+                                      .pt = g.pt,
+                                      .pl = g.pl,
+                                      .a_pixel = g.groups * in,
+                                      .b_tap = g.cig * g.groups * out,
+                                      .b_row = g.groups * out,
+                                      .b_last = g.cig - 1,
+                                      .c_row = g.cout,
+                                      .z = group_strides(&g, in, out, g.cog, g.cog),
+                                      .activation = attr->activation,
+                                      .bias = p->call->n_in == 3 };
+    return rf_lanes_add_gather(p, &product, x, kernel);
+}
+
+/* Few channels: a's are read one by one, so that nothing is padded. */
+static rf_result plan_forward_scalar(rf_lanes_plan *p)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    const rf_conv2d_attr *attr = p->call->attr;
+    rf_lanes_operand x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
+    const int64_t out = rf_lanes_fours(g.cog);
+    const rf_lanes_gather product = { .rows = g.n * g.oh * g.ow,
+                                      .columns = g.cog,
+                                      .channels = g.cig,
+                                      .kh = g.kh,
+                                      .kw = g.kw,
+                                      .h = g.h,
+                                      .w = g.w,
+                                      .oh = g.oh,
+                                      .ow = g.ow,
+                                      .sy = g.sy,
+                                      .sx = g.sx,
+                                      .upy = 1,
+                                      .upx = 1,
+                                      .dy = g.dy,
+                                      .dx = g.dx,
+                                      .pt = g.pt,
+                                      .pl = g.pl,
+                                      .a_pixel = g.cin,
+                                      .b_tap = g.cig * g.groups * out,
+                                      .b_row = g.groups * out,
+                                      .b_last = g.cig - 1,
+                                      .c_row = g.cout,
+                                      .scalar = true,
+                                      .z = group_strides(&g, g.cig, out, g.cog, g.cog),
+                                      .activation = attr->activation,
+                                      .bias = p->call->n_in == 3 };
+    return rf_lanes_add_gather(p, &product, x, kernel);
+}
+
+/* A convolution of dy, spread out by the strides, with the kernel turned by 180 degrees and its channels exchanged. */
+static rf_result plan_data(rf_lanes_plan *p)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    rf_lanes_operand dy = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    RF_TRY(pad_groups(p, &dy, g.n * g.oh * g.ow, g.groups, g.cog));
+    RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
+    const int64_t out = rf_lanes_fours(g.cog), row = g.groups * out, tap = g.cig * row;
+    const rf_lanes_gather product = { .rows = g.n * g.h * g.w,
+                                      .columns = g.cig,
+                                      .channels = out,
+                                      .kh = g.kh,
+                                      .kw = g.kw,
+                                      .h = g.oh,
+                                      .w = g.ow,
+                                      .oh = g.h,
+                                      .ow = g.w,
+                                      .sy = 1,
+                                      .sx = 1,
+                                      .upy = g.sy,
+                                      .upx = g.sx,
+                                      .dy = g.dy,
+                                      .dx = g.dx,
+                                      .pt = (g.kh - 1) * g.dy - g.pt,
+                                      .pl = (g.kw - 1) * g.dx - g.pl,
+                                      .a_pixel = row,
+                                      .b_base = (g.kh * g.kw - 1) * tap,
+                                      .b_tap = -tap,
+                                      .b_row = row,
+                                      .b_last = g.cog - 1,
+                                      .c_row = g.cin,
+                                      .b_transposed = true,
+                                      .z = group_strides(&g, out, out, g.cig, 0) };
+    return rf_lanes_add_gather(p, &product, dy, kernel);
+}
+
+static rf_result plan_filter(rf_lanes_plan *p)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    rf_lanes_operand x = rf_lanes_input(p->call, 0), dy = rf_lanes_input(p->call, 1);
+    RF_TRY(pad_groups(p, &x, g.n * g.h * g.w, g.groups, g.cig));
+    RF_TRY(pad_groups(p, &dy, g.n * g.oh * g.ow, g.groups, g.cog));
+    const int64_t in = rf_lanes_fours(g.cig), out = rf_lanes_fours(g.cog);
+    const rf_lanes_grad product = { .kh = g.kh,
+                                    .kw = g.kw,
+                                    .loads = in,
+                                    .channels = g.cig,
+                                    .columns = g.cog,
+                                    .n = g.n,
+                                    .h = g.h,
+                                    .w = g.w,
+                                    .oh = g.oh,
+                                    .ow = g.ow,
+                                    .sy = g.sy,
+                                    .sx = g.sx,
+                                    .dy = g.dy,
+                                    .dx = g.dx,
+                                    .pt = g.pt,
+                                    .pl = g.pl,
+                                    .a_pixel = g.groups * in,
+                                    .b_pixel = g.groups * out,
+                                    .c_row = g.cout,
+                                    .z = group_strides(&g, in, out, g.cog, g.cog),
+                                    .bias_gradient = p->call->n_out > 1 };
+    return rf_lanes_add_grad(p, &product, x, dy);
+}
+
+static rf_result plan_filter_scalar(rf_lanes_plan *p)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    rf_lanes_operand x = rf_lanes_input(p->call, 0), dy = rf_lanes_input(p->call, 1);
+    RF_TRY(pad_groups(p, &dy, g.n * g.oh * g.ow, g.groups, g.cog));
+    const int64_t out = rf_lanes_fours(g.cog);
+    const rf_lanes_grad product = { .kh = g.kh,
+                                    .kw = g.kw,
+                                    .loads = g.cig,
+                                    .channels = g.cig,
+                                    .columns = g.cog,
+                                    .n = g.n,
+                                    .h = g.h,
+                                    .w = g.w,
+                                    .oh = g.oh,
+                                    .ow = g.ow,
+                                    .sy = g.sy,
+                                    .sx = g.sx,
+                                    .dy = g.dy,
+                                    .dx = g.dx,
+                                    .pt = g.pt,
+                                    .pl = g.pl,
+                                    .a_pixel = g.cin,
+                                    .b_pixel = g.groups * out,
+                                    .c_row = g.cout,
+                                    .scalar = true,
+                                    .z = group_strides(&g, g.cig, out, g.cog, g.cog),
+                                    .bias_gradient = p->call->n_out > 1 };
+    return rf_lanes_add_grad(p, &product, x, dy);
+}
+
+/* `a`: channels that are summed over or become rows, per group; `columns`: those that become columns. */
+static double score(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
+                    const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows, int64_t a, int64_t columns,
+                    bool pack_kernel)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    if (!travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
+    const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, rows, columns);
+    const uint64_t width = tile->groups * 4 * set->lanes;
+    const double waste = (double)rf_align_up((uint64_t)a, 4) / (double)a *
+                         (double)rf_align_up((uint64_t)columns, width) / (double)columns;
+    const double packed = a % 4 ? (double)rf_tensor_bytes(&call->in[0]) * 4 / (double)(a < 4 ? a : 4) : 0;
+    return rf_lanes_score(set, caps, call->op->cost(call).flops * waste, packed, 1u + (a % 4 != 0) + pack_kernel);
+}
+
+static double score_forward(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    return score(set, call, caps, set->gather, g.n * g.oh * g.ow, g.cig, g.cog, g.cog % 4 != 0);
+}
+
+static double score_data(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    return score(set, call, caps, set->gather_transposed, g.n * g.h * g.w, g.cog, g.cig, g.cog % 4 != 0) /
+           (double)(g.sy * g.sx);
+}
+
+static double score_filter(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    return score(set, call, caps, set->grad, g.kh * g.kw * g.cig, g.cig, g.cog, g.cog % 4 != 0);
+}
+
+/* Without padding, but loads cost four times as much. */
+static double score_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps, uint64_t rows,
+                           const rf_lanes_tile *tile)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    if (!travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
+    const double waste = (double)rf_align_up((uint64_t)g.cog, tile->groups * 4 * set->lanes) / (double)g.cog *
+                         (double)rf_align_up(rows, tile->rows) / (double)rows;
+    const double packed = g.cog % 4 ? (double)rf_tensor_bytes(&call->in[1]) : 0;
+    return rf_lanes_score(set, caps, call->op->cost(call).flops * waste * 2.5, packed, 1u + (g.cog % 4 != 0));
+}
+
+static double score_forward_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    return score_scalar(set, call, caps, (uint64_t)(g.n * g.oh * g.ow), &set->gather_scalar);
+}
+
+static double score_filter_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    return score_scalar(set, call, caps, (uint64_t)(g.kh * g.kw * g.cig), &set->grad_scalar);
+}
+
+#define CONV_KERNELS(set)                                                                                              \
+    RF_LANES_KERNEL(conv2d, set, , score_forward, plan_forward);                                                       \
+    RF_LANES_KERNEL(conv2d, set, _scalar, score_forward_scalar, plan_forward_scalar);                                  \
+    RF_LANES_KERNEL(conv2d_data_grad, set, , score_data, plan_data);                                                   \
+    RF_LANES_KERNEL(conv2d_filter_grad, set, , score_filter, plan_filter);                                             \
+    RF_LANES_KERNEL(conv2d_filter_grad, set, _scalar, score_filter_scalar, plan_filter_scalar)
+
+CONV_KERNELS(lanes8_texel);
+CONV_KERNELS(lanes8_storage);
+CONV_KERNELS(lanes4_storage);
+CONV_KERNELS(lanes4_quad);
+CONV_KERNELS(lanes16_texel);

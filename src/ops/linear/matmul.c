@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* c = activation(op(a) op(b) + bias), op(x) = x or its transpose, over batches that broadcast. */
+#include "ops/linear/matmul.h"
+#include "ops/linear/tiles.h"
+
+#include <string.h>
+
+static rf_result shape_error(const rf_op_call *call, const char *what)
+{
+    const rf_matmul_attr *attr = call->attr;
+    char a[96], b[96];
+    rf_shape_format(call->in[0].shape, a, sizeof(a));
+    rf_shape_format(call->in[1].shape, b, sizeof(b));
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "matmul: a %s%s and b %s%s: %s", a,
+                   attr->transpose_a ? " transposed" : "", b, attr->transpose_b ? " transposed" : "", what);
+}
+
+/* Dimension i of `shape` counted within `rank` batch dimensions aligned at their last. */
+static int64_t batch_dim(const rf_shape *shape, int32_t rank, int32_t i)
+{
+    const int32_t at = i - (rank - (shape->rank - 2));
+    return at < 0 ? 1 : shape->dim[at];
+}
+
+static rf_result infer(rf_op_call *call)
+{
+    const rf_matmul_attr *attr = call->attr;
+    const rf_shape *a = &call->in[0].shape, *b = &call->in[1].shape;
+    if (call->in[0].dtype != RF_F32 || call->in[1].dtype != RF_F32)
+        return shape_error(call, "both must be f32; cast them");
+    if (a->rank < 2 || b->rank < 2) return shape_error(call, "both need at least two dimensions");
+    if (!rf_linear_activation_known(attr->activation))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "matmul: activation %u cannot be fused; apply it as an op of its own",
+                       attr->activation);
+    const int64_t m = a->dim[a->rank - (attr->transpose_a ? 1 : 2)], k = a->dim[a->rank - (attr->transpose_a ? 2 : 1)];
+    const int64_t kb = b->dim[b->rank - (attr->transpose_b ? 1 : 2)], n = b->dim[b->rank - (attr->transpose_b ? 2 : 1)];
+    if (k != kb) return shape_error(call, "the inner dimensions differ");
+    if (m < 1 || n < 1 || k < 1 || m > INT32_MAX || n > INT32_MAX || k > INT32_MAX)
+        return shape_error(call, "a dimension is empty or oversized");
+
+    const int32_t rank = (a->rank > b->rank ? a->rank : b->rank) - 2;
+    rf_shape *out = &call->out[0].shape;
+    out->rank = rank + 2;
+    for (int32_t i = 0; i < rank; i++) {
+        const int64_t x = batch_dim(a, rank, i), y = batch_dim(b, rank, i);
+        if (x < 1 || y < 1 || (x != y && x != 1 && y != 1))
+            return shape_error(call, "batch dimensions do not broadcast");
+        out->dim[i] = x == 1 ? y : x;
+    }
+    out->dim[rank] = m;
+    out->dim[rank + 1] = n;
+    call->out[0].dtype = RF_F32;
+    if (rf_shape_count(*out) < 0) return shape_error(call, "the product is too large");
+    if (call->n_in == 3 &&
+        (call->in[2].dtype != RF_F32 || !rf_shape_equal(call->in[2].shape, (rf_shape){ 1, { n } }))) {
+        char bias[96];
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "matmul: bias %s %s must be f32 [%lld]",
+                       rf_dtype_name(call->in[2].dtype), rf_shape_format(call->in[2].shape, bias, sizeof(bias)),
+                       (long long)n);
+    }
+    return RF_OK;
+}
+
+rf_matmul_geometry rf_matmul_geometry_of(const rf_op_call *call)
+{
+    const rf_matmul_attr *attr = call->attr;
+    const rf_shape *a = &call->in[0].shape, *b = &call->in[1].shape, *c = &call->out[0].shape;
+    rf_matmul_geometry g = { .ta = attr->transpose_a,
+                             .tb = attr->transpose_b,
+                             .bias = call->n_in == 3,
+                             .activation = attr->activation,
+                             .batch = 1 };
+    const int32_t rank = c->rank - 2;
+    g.m = c->dim[rank];
+    g.n = c->dim[rank + 1];
+    g.k = a->dim[a->rank - (g.ta ? 2 : 1)];
+    for (int i = 0; i < RF_MATMUL_BATCH_DIMS; i++) g.dim[i] = 1;
+
+    int at = RF_MATMUL_BATCH_DIMS; /* the last one written; going outwards */
+    int64_t a_size = g.m * g.k, b_size = g.n * g.k;
+    bool a_varies = false, b_varies = false;
+    for (int32_t i = rank - 1; i >= 0; i--) {
+        const bool va = batch_dim(a, rank, i) > 1, vb = batch_dim(b, rank, i) > 1;
+        if (!va && !vb) continue;
+        if (at == RF_MATMUL_BATCH_DIMS || va != a_varies || vb != b_varies) {
+            at--;
+            g.a_stride[at] = va ? a_size : 0;
+            g.b_stride[at] = vb ? b_size : 0;
+            a_varies = va;
+            b_varies = vb;
+        }
+        g.dim[at] *= c->dim[i];
+        g.batch *= c->dim[i];
+        if (va) a_size *= c->dim[i];
+        if (vb) b_size *= c->dim[i];
+    }
+    if (at == RF_MATMUL_BATCH_DIMS - 1 && !g.b_stride[at] && !g.ta) {
+        g.m *= g.batch;
+        g.batch = g.dim[at] = 1;
+        g.a_stride[at] = 0;
+    }
+    return g;
+}
+
+void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, int64_t *b)
+{
+    *a = *b = 0;
+    for (int i = RF_MATMUL_BATCH_DIMS - 1; i >= 0; i--) {
+        *a += z % g->dim[i] * g->a_stride[i];
+        *b += z % g->dim[i] * g->b_stride[i];
+        z /= g->dim[i];
+    }
+}
+
+/* x with all dimensions but the last made one, whatever the batch. */
+static rf_result flatten_rows(rf_grad_context *ctx, rf_value x, rf_value *out)
+{
+    const rf_shape *shape = &rf_graph_desc(ctx->graph, x)->shape;
+    return rf_emit_reshape(ctx->graph, x, (rf_shape){ 2, { -1, shape->dim[shape->rank - 1] } }, out);
+}
+
+static rf_result product_like(rf_grad_context *ctx, rf_value a, rf_value b, bool ta, bool tb, rf_value like,
+                              rf_value *out)
+{
+    rf_value full;
+    RF_TRY(rf_emit_matmul(ctx->graph, a, b, ta, tb, &full));
+    return rf_emit_sum_to_like(ctx->graph, full, like, out);
+}
+
+static rf_result gradient(rf_grad_context *ctx)
+{
+    const rf_matmul_attr *attr = ctx->attr;
+    if (ctx->n_in != 2 || attr->activation != RF_ACTIVATION_LINEAR)
+        return RF_FAIL(RF_ERROR_NO_GRADIENT, "matmul: a product with a fused bias or activation has no gradient; "
+                                             "differentiate before the graph is optimised");
+    const bool ta = attr->transpose_a, tb = attr->transpose_b;
+    rf_value a = ctx->in[0], b = ctx->in[1], d = ctx->dout[0];
+    if (!d) return RF_OK;
+    if (ctx->needed[0]) {
+        if (ta)
+            RF_TRY(product_like(ctx, b, d, tb, true, a, &ctx->din[0]));
+        else
+            RF_TRY(product_like(ctx, d, b, false, !tb, a, &ctx->din[0]));
+    }
+    if (ctx->needed[1]) {
+        /* One matrix against a batch: one long product instead of a batch of them and a sum. */
+        if (rf_graph_desc(ctx->graph, b)->shape.rank == 2 && rf_graph_desc(ctx->graph, a)->shape.rank > 2 && !ta) {
+            RF_TRY(flatten_rows(ctx, a, &a));
+            RF_TRY(flatten_rows(ctx, d, &d));
+        }
+        if (tb)
+            RF_TRY(product_like(ctx, d, a, true, ta, b, &ctx->din[1]));
+        else
+            RF_TRY(product_like(ctx, a, d, !ta, false, b, &ctx->din[1]));
+    }
+    return RF_OK;
+}
+
+/* One batch item, row by row, accumulated in double. */
+static void reference_item(const rf_matmul_geometry *g, const float *a, const float *b, const float *bias, float *c,
+                           double *row)
+{
+    for (int64_t i = 0; i < g->m; i++) {
+        memset(row, 0, sizeof(*row) * (size_t)g->n);
+        for (int64_t p = 0; p < g->k; p++) {
+            const double s = (double)a[g->ta ? p * g->m + i : i * g->k + p];
+            if (g->tb)
+                for (int64_t j = 0; j < g->n; j++) row[j] += s * (double)b[j * g->k + p];
+            else
+                for (int64_t j = 0; j < g->n; j++) row[j] += s * (double)b[p * g->n + j];
+        }
+        for (int64_t j = 0; j < g->n; j++)
+            c[i * g->n + j] = (float)rf_linear_activate(g->activation, row[j] + (bias ? (double)bias[j] : 0));
+    }
+}
+
+static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    double *row = RF_NEW_ARRAY(double, g.n);
+    if (!row) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (int64_t z = 0; z < g.batch; z++) {
+        int64_t a, b;
+        rf_matmul_batch_offset(&g, z, &a, &b);
+        reference_item(&g, (const float *)in[0] + a, (const float *)in[1] + b, g.bias ? in[2] : NULL,
+                       (float *)out[0] + z * g.m * g.n, row);
+    }
+    rf_free(row);
+    return RF_OK;
+}
+
+static rf_cost cost(const rf_op_call *call)
+{
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    rf_cost c = { .flops = 2.0 * (double)g.batch * (double)g.m * (double)g.n * (double)g.k };
+    for (uint32_t i = 0; i < call->n_in; i++) c.bytes += (double)rf_tensor_bytes(&call->in[i]);
+    c.bytes += (double)rf_tensor_bytes(&call->out[0]);
+    return c;
+}
+
+static bool absorb_consumer(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
+{
+    return rf_linear_absorb(graph, producer, consumer, offsetof(rf_matmul_attr, activation), fused);
+}
+
+rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out)
+{
+    const rf_matmul_attr attr = { .transpose_a = transpose_a, .transpose_b = transpose_b };
+    return rf_graph_add(g, &rf_op_matmul, &attr, (const rf_value[]){ a, b }, 2, out);
+}
+
+static const rf_kernel *const kernels[] = { &rf_matmul_naive, RF_LANES_LIST(matmul, ), &rf_matmul_tile128,
+                                            &rf_matmul_tile256 };
+
+static const rf_attr_field fields[] = {
+    RF_ATTR_FLAG(rf_matmul_attr, transpose_a),
+    RF_ATTR_FLAG(rf_matmul_attr, transpose_b),
+    RF_ATTR_NAMED(rf_matmul_attr, activation, RF_ACTIVATION_SOFTMAX, rf_activation_name),
+};
+
+const rf_op rf_op_matmul = {
+    .name = "matmul",
+    RF_ATTRIBUTES(rf_matmul_attr, fields),
+    .min_in = 2,
+    .max_in = 3,
+    .n_out = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = reference,
+    .cost = cost,
+    .absorb_consumer = absorb_consumer,
+    .kernels = kernels,
+    .num_kernels = sizeof(kernels) / sizeof(*kernels),
+    .cases = rf_matmul_cases,
+    .num_cases = RF_MATMUL_NUM_CASES,
+};

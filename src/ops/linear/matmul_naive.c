@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel that runs any product on any device, in parts where a matrix is larger than a descriptor may span. */
+#include "ops/linear/matmul.h"
+#include "rf_shaders.h"
+
+typedef struct push {
+    int32_t m, n, k, total;
+    int32_t a_row, a_k, b_k, b_column, c_row;
+    int32_t a_base, b_base, c_base, bias_base;
+    int32_t accumulate, last;
+    int32_t unused; /* std430: vectors start at multiples of 16 */
+    int32_t dim[4], a_stride[4], b_stride[4];
+} push;
+
+/* Ranges of m, n and k that one dispatch may cover. */
+typedef struct steps {
+    uint64_t m, n, k;
+} steps;
+
+static bool steps_make(const rf_matmul_geometry *g, const rf_device_caps *caps, steps *out)
+{
+    if (caps->max_storage_range <= caps->buffer_alignment) return false;
+    /* Elements; less one alignment unit, which a part may reach back. */
+    const uint64_t limit = rf_linear_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
+    const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
+    *out = (steps){ rf_linear_min(m, limit / n), n, k };
+    if (g->ta)
+        out->k = rf_linear_min(out->k, limit / m);
+    else
+        out->m = rf_linear_min(out->m, limit / k);
+    if (g->tb)
+        out->n = rf_linear_min(out->n, limit / k);
+    else
+        out->k = rf_linear_min(out->k, limit / n);
+    out->k = rf_linear_min(out->k, rf_loop_limit(caps));
+    return out->m > 0 && out->n > 0 && out->k > 0 && n <= limit;
+}
+
+static double score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    steps s;
+    if (!steps_make(&g, caps, &s)) return 0;
+    /* A product that takes every kernel about as long as its dispatch, where the others take most of a second to
+     * compile. Only forward: its gradients share their pipelines with larger products. */
+    const bool tiny = call->op->cost(call).flops <= 1e5;
+    if (caps->compiles_at_dispatch && tiny && !g.ta && !g.tb) return rf_linear_score(30e-6);
+    return rf_linear_naive_score(call, caps);
+}
+
+static rf_dispatch *add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const rf_device_caps *caps, uint64_t total)
+{
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_matmul_naive);
+    if (!d) return NULL;
+    const uint32_t local = rf_linear_local_size(caps);
+    rf_dispatch_spec(d, local);
+    rf_dispatch_spec(d, g->activation);
+    rf_dispatch_spec(d, g->bias);
+    rf_linear_grid(d, caps, rf_div_up(total, local));
+    return d;
+}
+
+static push push_make(const rf_matmul_geometry *g)
+{
+    push p = { .m = (int32_t)g->m,
+               .n = (int32_t)g->n,
+               .k = (int32_t)g->k,
+               .a_row = (int32_t)(g->ta ? 1 : g->k),
+               .a_k = (int32_t)(g->ta ? g->m : 1),
+               .b_k = (int32_t)(g->tb ? 1 : g->n),
+               .b_column = (int32_t)(g->tb ? g->k : 1),
+               .c_row = (int32_t)g->n,
+               .last = 1,
+               .dim = { 1, 1, 1, 1 } };
+    return p;
+}
+
+static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    push p = push_make(g);
+    p.total = (int32_t)(g->batch * g->m * g->n);
+    for (int i = 0; i < 4; i++) {
+        p.dim[i] = (int32_t)g->dim[i];
+        p.a_stride[i] = (int32_t)g->a_stride[i];
+        p.b_stride[i] = (int32_t)g->b_stride[i];
+    }
+    rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
+    rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
+    rf_dispatch_bind(d, RF_BIND_INPUT, g->bias ? 2 : 0, RF_VIEW_STORAGE, false);
+    rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+    rf_dispatch_push(d, &p, sizeof(p));
+    return RF_OK;
+}
+
+/* Rows m0 .., columns n0 .., summands k0 .. of batch item z. */
+static rf_result plan_part(const rf_matmul_geometry *g, const rf_device_caps *caps, rf_kernel_plan *plan, uint64_t z,
+                           steps from, steps count)
+{
+    const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
+    int64_t za, zb;
+    rf_matmul_batch_offset(g, (int64_t)z, &za, &zb);
+    const rf_linear_span a = g->ta ? rf_linear_part(caps, (uint64_t)za + from.k * m, count.k * m)
+                                   : rf_linear_part(caps, (uint64_t)za + from.m * k, count.m * k);
+    const rf_linear_span b = g->tb ? rf_linear_part(caps, (uint64_t)zb + from.n * k, count.n * k)
+                                   : rf_linear_part(caps, (uint64_t)zb + from.k * n, count.k * n);
+    const rf_linear_span c = rf_linear_part(caps, (z * m + from.m) * n, count.m * n);
+    push p = push_make(g);
+    p.m = (int32_t)count.m;
+    p.n = (int32_t)count.n;
+    p.k = (int32_t)count.k;
+    p.total = (int32_t)(count.m * count.n);
+    p.a_base = a.base + (int32_t)(g->ta ? from.m : from.k);
+    p.b_base = b.base + (int32_t)(g->tb ? from.k : from.n);
+    p.c_base = c.base + (int32_t)from.n;
+    p.bias_base = (int32_t)from.n;
+    p.accumulate = from.k > 0;
+    p.last = from.k + count.k == k;
+    rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, a);
+    rf_linear_bind_part(d, RF_BIND_INPUT, 1, false, b);
+    if (g->bias)
+        rf_dispatch_bind(d, RF_BIND_INPUT, 2, RF_VIEW_STORAGE, false);
+    else
+        rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, a);
+    rf_linear_bind_part(d, RF_BIND_OUTPUT, 0, true, c);
+    rf_dispatch_push(d, &p, sizeof(p));
+    return RF_OK;
+}
+
+static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+{
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    if (rf_linear_fits_storage(call, caps)) return plan_whole(&g, caps, out);
+
+    steps step, at, end = { (uint64_t)g.m, (uint64_t)g.n, (uint64_t)g.k };
+    if (!steps_make(&g, caps, &step))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "matmul: a row does not fit the device's largest buffer range");
+    for (uint64_t z = 0; z < (uint64_t)g.batch; z++)
+        for (at.m = 0; at.m < end.m; at.m += step.m)
+            for (at.n = 0; at.n < end.n; at.n += step.n)
+                for (at.k = 0; at.k < end.k; at.k += step.k)
+                    RF_TRY(plan_part(&g, caps, out, z, at,
+                                     (steps){ rf_linear_min(step.m, end.m - at.m), rf_linear_min(step.n, end.n - at.n),
+                                              rf_linear_min(step.k, end.k - at.k) }));
+    return RF_OK;
+}
+
+const rf_kernel rf_matmul_naive = { "naive", score, plan };

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/linear/conv2d.h"
+#include "ops/linear/tiles.h"
+#include "rf_shaders.h"
+
+typedef enum form { FORWARD, DATA, FILTER } form;
+
+typedef struct push {
+    int32_t n, h, w, cin, oh, ow, cout, kh, kw, cig, cog, sy, sx, dy, dx, pt, pl;
+    int32_t total, row_tiles, column_tiles, parts, rows, columns, length, split, c_split, extra_at;
+} push;
+
+/* Of one group's product. */
+typedef struct sizes {
+    int64_t rows, columns, length;
+} sizes;
+
+static sizes sizes_of(const rf_op_call *call, form f, const rf_conv_geometry *g)
+{
+    const int64_t taps = g->kh * g->kw;
+    switch (f) {
+    case FORWARD: return (sizes){ g->n * g->oh * g->ow, g->cog, taps * g->cig };
+    case DATA: return (sizes){ g->n * g->h * g->w, g->cig, taps * g->cog };
+    default: return (sizes){ taps * g->cig + (call->n_out > 1), g->cog, g->n * g->oh * g->ow };
+    }
+}
+
+static double score(const rf_op_call *call, const rf_device_caps *caps, form f, uint32_t threads)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const sizes s = sizes_of(call, f, &g);
+    return rf_tile_score(call, caps, threads, (double)s.rows, (double)s.columns, call->op->cost(call).flops * 2);
+}
+
+static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out, form f, uint32_t threads)
+{
+    static const rf_shader *const shaders[2][3] = {
+        { &rf_shader_conv2d_tile128, &rf_shader_conv2d_tile128_data, &rf_shader_conv2d_tile128_filter },
+        { &rf_shader_conv2d_tile256, &rf_shader_conv2d_tile256_data, &rf_shader_conv2d_tile256_filter },
+    };
+    const rf_conv2d_attr *attr = call->attr;
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const sizes s = sizes_of(call, f, &g);
+    const bool bias = f == FORWARD && call->n_in == 3, bias_gradient = f == FILTER && call->n_out > 1;
+    const rf_tile_grid t = rf_tile_grid_make(threads, s.rows, s.columns, s.length, g.groups);
+    const uint64_t main_count = rf_tensor_bytes(&call->out[0]) / sizeof(float),
+                   extra = bias_gradient ? (uint64_t)g.cout : 0;
+    const uint64_t stride = rf_align_up(main_count + extra, 4);
+    const push p = { (int32_t)g.n,    (int32_t)g.h,       (int32_t)g.w,
+                     (int32_t)g.cin,  (int32_t)g.oh,      (int32_t)g.ow,
+                     (int32_t)g.cout, (int32_t)g.kh,      (int32_t)g.kw,
+                     (int32_t)g.cig,  (int32_t)g.cog,     (int32_t)g.sy,
+                     (int32_t)g.sx,   (int32_t)g.dy,      (int32_t)g.dx,
+                     (int32_t)g.pt,   (int32_t)g.pl,      t.total,
+                     t.row_tiles,     t.column_tiles,     t.parts,
+                     (int32_t)s.rows, (int32_t)s.columns, (int32_t)s.length,
+                     t.split,         (int32_t)stride,    t.parts > 1 ? (int32_t)main_count : 0 };
+    rf_lanes_plan builder = { NULL, call, caps, out };
+    rf_dispatch *d = rf_kernel_plan_add(out, shaders[threads == 256][f]);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, threads);
+    rf_dispatch_spec(d, t.parts > 1 ? 0 : attr->activation);
+    rf_dispatch_spec(d, t.parts == 1 && bias);
+    rf_dispatch_push(d, &p, sizeof(p));
+    rf_linear_grid(d, caps, (uint64_t)t.total);
+    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
+    rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
+    rf_dispatch_bind(d, RF_BIND_INPUT, bias ? 2 : 0, RF_VIEW_STORAGE, false);
+    if (t.parts == 1) {
+        rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+        rf_dispatch_bind(d, RF_BIND_OUTPUT, bias_gradient ? 1 : 0, RF_VIEW_STORAGE, true);
+        return RF_OK;
+    }
+    const rf_lanes_operand partial = rf_lanes_workspace(&builder, (uint64_t)t.parts * stride * sizeof(float));
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    return rf_lanes_add_sum(&builder, partial, t.parts, stride, main_count + extra, extra, g.cout, attr->activation,
+                            bias);
+}
+
+#define TILE_KERNEL(op, form, threads)                                                                                 \
+    static double op##_score_##threads(const rf_op_call *call, const rf_device_caps *caps)                             \
+    {                                                                                                                  \
+        return score(call, caps, form, threads);                                                                       \
+    }                                                                                                                  \
+    static rf_result op##_plan_##threads(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)      \
+    {                                                                                                                  \
+        return plan(call, caps, out, form, threads);                                                                   \
+    }                                                                                                                  \
+    const rf_kernel rf_##op##_tile##threads = { "tile" #threads, op##_score_##threads, op##_plan_##threads }
+
+TILE_KERNEL(conv2d, FORWARD, 128);
+TILE_KERNEL(conv2d, FORWARD, 256);
+TILE_KERNEL(conv2d_data_grad, DATA, 128);
+TILE_KERNEL(conv2d_data_grad, DATA, 256);
+TILE_KERNEL(conv2d_filter_grad, FILTER, 128);
+TILE_KERNEL(conv2d_filter_grad, FILTER, 256);

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Broadcasting: its rules, and the ops that undo it (sum_to_like), apply it (broadcast_like) and start it (fill_like).
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "ops/pointwise/elementwise.h"
+#include "ops/pointwise/pointwise.h"
+#include "rf_shaders.h"
+
+rf_result rf_broadcast_shape(const char *op, rf_shape a, rf_shape b, rf_shape *out)
+{
+    rf_shape r = { .rank = a.rank > b.rank ? a.rank : b.rank };
+    for (int32_t d = 0; d < r.rank; d++) {
+        const int32_t da = d - (r.rank - a.rank), db = d - (r.rank - b.rank);
+        const int64_t x = da >= 0 ? a.dim[da] : 1, y = db >= 0 ? b.dim[db] : 1;
+        if (x != y && x != 1 && y != 1) {
+            char first[96], second[96];
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: shapes %s and %s do not broadcast together", op,
+                           rf_shape_format(a, first, sizeof(first)), rf_shape_format(b, second, sizeof(second)));
+        }
+        r.dim[d] = x == 1 ? y : x;
+    }
+    *out = r;
+    return RF_OK;
+}
+
+void rf_broadcast_collapse(rf_shape full, const rf_tensor_desc *in, uint32_t n_in, rf_collapsed *out)
+{
+    memset(out, 0, sizeof(*out));
+    uint32_t last = ~0u; /* which inputs have the dimension before, as a mask */
+    for (int32_t d = 0; d < full.rank; d++) {
+        if (full.dim[d] == 1) continue;
+        uint32_t mask = 0;
+        for (uint32_t i = 0; i < n_in; i++) {
+            const int32_t own = d - (full.rank - in[i].shape.rank);
+            if (own >= 0 && in[i].shape.dim[own] != 1) mask |= 1u << i;
+        }
+        if (mask == last) {
+            out->size[out->rank - 1] *= (uint64_t)full.dim[d];
+            continue;
+        }
+        for (uint32_t i = 0; i < n_in; i++) out->present[i] |= (mask >> i & 1) << out->rank;
+        out->size[out->rank++] = (uint64_t)full.dim[d];
+        last = mask;
+    }
+}
+
+/* `small` broadcasts to `full`. */
+static bool broadcasts_to(rf_shape small, rf_shape full)
+{
+    if (small.rank > full.rank) return false;
+    for (int32_t d = 0; d < small.rank; d++)
+        if (small.dim[d] != 1 && small.dim[d] != full.dim[d + full.rank - small.rank]) return false;
+    return true;
+}
+
+/* Index into a tensor of shape `small` of element e of one of shape `full`. */
+static int64_t broadcast_index(rf_shape small, rf_shape full, int64_t e)
+{
+    int64_t index = 0, stride = 1;
+    for (int32_t d = full.rank - 1; d >= 0; d--) {
+        const int64_t at = e % full.dim[d];
+        e /= full.dim[d];
+        const int32_t own = d - (full.rank - small.rank);
+        if (own < 0 || small.dim[own] == 1) continue;
+        index += at * stride;
+        stride *= small.dim[own];
+    }
+    return index;
+}
+
+static rf_result infer_between(rf_op_call *call, bool to_small)
+{
+    const rf_shape x = call->in[0].shape, like = call->in[1].shape;
+    if (call->in[0].dtype != RF_F32)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input is %s, not f32; cast it first", call->op->name,
+                       rf_dtype_name(call->in[0].dtype));
+    if (!(to_small ? broadcasts_to(like, x) : broadcasts_to(x, like))) {
+        char first[96], second[96];
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: shape %s does not broadcast to %s", call->op->name,
+                       rf_shape_format(to_small ? like : x, first, sizeof(first)),
+                       rf_shape_format(to_small ? x : like, second, sizeof(second)));
+    }
+    call->out[0] = (rf_tensor_desc){ RF_F32, like };
+    return RF_OK;
+}
+
+static rf_cost cost_copy(const rf_op_call *call)
+{
+    return (rf_cost){ (double)rf_shape_count(call->in[0].shape),
+                      (double)rf_tensor_bytes(&call->in[0]) + (double)rf_tensor_bytes(&call->out[0]) };
+}
+
+/* ---- sum_to_like ---- */
+
+static rf_result sum_infer(rf_op_call *call)
+{
+    return infer_between(call, true);
+}
+
+static rf_result sum_gradient(rf_grad_context *ctx)
+{
+    rf_value in[2] = { ctx->dout[0], ctx->in[0] };
+    return rf_graph_add(ctx->graph, &rf_op_broadcast_like, NULL, in, 2, &ctx->din[0]);
+}
+
+static rf_result sum_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const int64_t count = rf_shape_count(call->in[0].shape), outputs = rf_shape_count(call->out[0].shape);
+    const float *x = in[0];
+    double *sums = rf_calloc((size_t)outputs, sizeof(*sums));
+    if (!sums) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (int64_t e = 0; e < count; e++) sums[broadcast_index(call->out[0].shape, call->in[0].shape, e)] += x[e];
+    for (int64_t i = 0; i < outputs; i++) ((float *)out[0])[i] = (float)sums[i];
+    rf_free(sums);
+    return RF_OK;
+}
+
+/* The tensor as alternating runs of dimensions that stay and dimensions that are summed. */
+typedef struct sum_layout {
+    uint64_t outputs, elements; /* kept, and summed for each */
+    bool columns;               /* a matrix whose rows are added up */
+    bool leading_summed;
+    uint64_t leading, row; /* the outermost run: its size, and elements of each step of it */
+    uint32_t kept, summed;
+    uint64_t kept_size[3], kept_stride[3], summed_size[3], summed_stride[3]; /* innermost first */
+} sum_layout;
+
+static void sum_layout_of(const rf_op_call *call, sum_layout *l)
+{
+    rf_collapsed c;
+    rf_broadcast_collapse(call->in[0].shape, &call->out[0], 1, &c);
+    *l = (sum_layout){ .outputs = 1,
+                       .elements = 1,
+                       .columns = c.rank == 2 && c.present[0] == 2,
+                       .leading = 1,
+                       .row = 1,
+                       .kept_size = { 1, 1, 1 },
+                       .summed_size = { 1, 1, 1 } };
+    uint64_t stride = 1;
+    for (uint32_t d = c.rank; d-- > 0;) {
+        if (c.present[0] >> d & 1) {
+            l->kept_size[l->kept] = c.size[d];
+            l->kept_stride[l->kept++] = stride;
+            l->outputs *= c.size[d];
+        } else {
+            l->summed_size[l->summed] = c.size[d];
+            l->summed_stride[l->summed++] = stride;
+            l->elements *= c.size[d];
+        }
+        l->leading = c.size[d];
+        l->leading_summed = !(c.present[0] >> d & 1);
+        l->row = stride;
+        stride *= c.size[d];
+    }
+}
+
+/* `n` steps of the outermost run from step `first` on, as a layout of its own. */
+static sum_layout sum_part(const sum_layout *l, uint64_t n)
+{
+    sum_layout part = *l;
+    if (l->leading_summed) {
+        part.summed_size[l->summed - 1] = n;
+        part.elements = l->elements / l->leading * n;
+    } else if (l->kept) {
+        part.kept_size[l->kept - 1] = n;
+        part.outputs = l->outputs / l->leading * n;
+    }
+    return part;
+}
+
+/* Steps of the outermost run that one descriptor takes, 0 when not even one fits. */
+static uint64_t sum_steps(const sum_layout *l, const rf_device_caps *caps)
+{
+    if (l->leading * l->row * 4 <= caps->max_storage_range) return l->leading;
+    return (caps->max_storage_range - caps->buffer_alignment) / (l->row * 4);
+}
+
+/* Into how many slices the sums are cut: enough to occupy the device, few enough to add up quickly afterwards. */
+static uint64_t sum_slices(const rf_device_caps *caps, const sum_layout *l)
+{
+    const uint64_t lanes = l->columns && l->outputs % 4 == 0 ? l->outputs / 4 : l->outputs;
+    const uint64_t wanted = rf_div_up(caps->is_cpu ? 4096 : 32768, lanes), most = rf_div_up(l->elements, 16);
+    const uint64_t fewest = rf_div_up(l->elements, rf_loop_limit(caps) / 2);
+    const uint64_t useful = wanted < most ? wanted : most, slices = useful < fewest ? fewest : useful;
+    return slices < 4 && fewest == 1 ? 1 : rf_div_up(l->elements, rf_div_up(l->elements, slices)); /* no empty slice */
+}
+
+/* Partial sums over the whole tensor: one row of outputs for each slice of each part. */
+static uint64_t sum_total_slices(const rf_device_caps *caps, const sum_layout *l, uint64_t steps)
+{
+    const sum_layout whole = sum_part(l, steps), rest = sum_part(l, l->leading % steps);
+    if (!l->leading_summed) return sum_slices(caps, l);
+    return l->leading / steps * sum_slices(caps, &whole) + (l->leading % steps ? sum_slices(caps, &rest) : 0);
+}
+
+/* Sums l's rows into `slices` rows. in_offset and out_offset count elements. */
+static rf_result plan_columns(const rf_device_caps *caps, rf_kernel_plan *plan, const sum_layout *l, uint64_t slices,
+                              rf_binding from, uint64_t in_offset, rf_binding to, uint64_t out_offset)
+{
+    const uint32_t width = l->outputs % 4 == 0 ? 4 : 1;
+    rf_dispatch *d = rf_kernel_plan_add(plan, width == 4 ? &rf_shader_sum_columns_w4 : &rf_shader_sum_columns_w1);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+    const uint32_t push[6] = {
+        (uint32_t)l->elements, (uint32_t)(l->outputs / width), (uint32_t)rf_div_up(l->elements, slices),
+        (uint32_t)slices,      (uint32_t)(in_offset / width),  (uint32_t)(out_offset / width)
+    };
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_pointwise_bind(d, from.kind, 0, false, from.offset, from.size);
+    rf_pointwise_bind(d, to.kind, 0, true, to.offset, to.size);
+    return rf_pointwise_grid(caps, slices * push[1], d->grid);
+}
+
+static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, const sum_layout *l, uint64_t slices,
+                              rf_binding from, uint64_t in_offset, rf_binding to, uint64_t out_offset,
+                              uint64_t out_stride)
+{
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sum_strided);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+    uint32_t push[18] = { (uint32_t)l->outputs, (uint32_t)l->elements, (uint32_t)slices };
+    for (uint32_t i = 0; i < 3; i++) {
+        push[3 + i] = (uint32_t)l->kept_size[i];
+        push[6 + i] = (uint32_t)l->kept_stride[i];
+        push[9 + i] = (uint32_t)l->summed_size[i];
+        push[12 + i] = (uint32_t)l->summed_stride[i];
+    }
+    push[15] = (uint32_t)in_offset;
+    push[16] = (uint32_t)out_offset;
+    push[17] = (uint32_t)out_stride;
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_pointwise_bind(d, from.kind, 0, false, from.offset, from.size);
+    rf_pointwise_bind(d, to.kind, 0, true, to.offset, to.size);
+    return rf_pointwise_grid(caps, slices * l->outputs, d->grid);
+}
+
+static double sum_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    sum_layout l;
+    sum_layout_of(call, &l);
+    const uint64_t steps = sum_steps(&l, caps);
+    return steps > 0 && sum_total_slices(caps, &l, steps) * l.outputs * 4 <= caps->max_storage_range ? 1 : 0;
+}
+
+static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    sum_layout l;
+    sum_layout_of(call, &l);
+    const uint64_t steps = sum_steps(&l, caps);
+    if (steps == 0) return RF_FAIL(RF_ERROR_INTERNAL, "sum_to_like: kernel is not eligible");
+    const uint64_t total = sum_total_slices(caps, &l, steps);
+    const rf_binding output = { RF_BIND_OUTPUT, RF_VIEW_STORAGE, 0, true, 0, 0 };
+    const rf_binding partial = { RF_BIND_WORKSPACE, RF_VIEW_STORAGE, 0, true, 0, total * l.outputs * 4 };
+    const rf_binding to = total > 1 ? partial : output;
+    if (total > 1) plan->workspace = partial.size;
+    uint64_t slice = 0;
+    for (uint64_t first = 0; first < l.leading; first += steps) {
+        const uint64_t n = l.leading - first < steps ? l.leading - first : steps;
+        const sum_layout part = sum_part(&l, n);
+        const uint64_t slices = sum_slices(caps, l.leading_summed ? &part : &l);
+        const uint64_t begin = first * l.row, offset = begin * 4 / caps->buffer_alignment * caps->buffer_alignment;
+        const rf_binding from = { RF_BIND_INPUT, RF_VIEW_STORAGE, 0, false, offset, (begin + n * l.row) * 4 - offset };
+        /* Parts of summed runs make rows of their own; parts of kept runs fill their place in every row. */
+        const uint64_t out_offset = l.leading_summed ? slice * l.outputs : first * (l.outputs / l.leading);
+        if (l.columns)
+            RF_TRY(plan_columns(caps, plan, &part, slices, from, begin - offset / 4, to, out_offset));
+        else
+            RF_TRY(plan_strided(caps, plan, &part, slices, from, begin - offset / 4, to, out_offset, l.outputs));
+        plan->items[plan->count - 1].concurrent = first > 0;
+        slice += slices;
+    }
+    sum_layout last = { .outputs = l.outputs, .elements = total };
+    return total > 1 ? plan_columns(caps, plan, &last, 1, partial, 0, output, 0) : RF_OK;
+}
+
+#define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
+#define SUM_CASE(label, x, like, tolerance, ...)                                                                       \
+    {                                                                                                                  \
+        .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, .rtol = 1e-5,   \
+        .atol = tolerance, __VA_ARGS__                                                                                 \
+    }
+static const rf_op_case sum_cases[] = {
+    SUM_CASE("scalar_from_1", F32(1, 1), F32(0, 0), 0, .check_gradient = true),
+    SUM_CASE("scalar_from_257", F32(1, 257), F32(0, 0), 1e-4, .large = false),
+    SUM_CASE("column_3x5", F32(2, 3, 5), F32(1, 5), 1e-5, .check_gradient = true),
+    SUM_CASE("column_64x256", F32(2, 64, 256), F32(1, 256), 1e-4, .large = false),
+    SUM_CASE("column_1009x10", F32(2, 1009, 10), F32(1, 10), 2e-4, .large = false),
+    SUM_CASE("column_2047x64", F32(2, 2047, 64), F32(1, 64), 2e-4, .large = false),
+    SUM_CASE("row_3x5", F32(2, 3, 5), F32(2, 3, 1), 1e-5, .check_gradient = true),
+    SUM_CASE("row_255x257", F32(2, 255, 257), F32(2, 255, 1), 1e-4, .large = false),
+    SUM_CASE("middle", F32(3, 3, 37, 5), F32(3, 3, 1, 5), 2e-5, .large = false),
+    SUM_CASE("outer_and_inner", F32(4, 2, 3, 5, 7), F32(3, 3, 5, 1), 2e-5, .check_gradient = true),
+    SUM_CASE("alternating", F32(6, 2, 3, 4, 3, 2, 5), F32(6, 1, 3, 1, 3, 1, 5), 2e-5, .large = false),
+    SUM_CASE("alternating_inner", F32(6, 2, 3, 4, 3, 2, 5), F32(6, 2, 1, 4, 1, 2, 1), 2e-5, .large = false),
+    SUM_CASE("same_shape", F32(2, 5, 7), F32(2, 5, 7), 0, .check_gradient = true),
+    SUM_CASE("all_1M", F32(2, 1024, 1024), F32(0, 0), 1e-2, .large = true, .benchmark = true),
+    SUM_CASE("row_4096x1024", F32(2, 4096, 1024), F32(2, 4096, 1), 1e-3, .large = true, .benchmark = true),
+    SUM_CASE("column_65536x64", F32(2, 65536, 64), F32(1, 64), 2e-3, .large = true, .benchmark = true),
+};
+
+static const rf_kernel sum_kernel = { "sliced", sum_score, sum_plan };
+static const rf_kernel *const sum_kernels[] = { &sum_kernel };
+
+const rf_op rf_op_sum_to_like = {
+    .name = "sum_to_like",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .shape_only = 1u << 1,
+    .infer = sum_infer,
+    .gradient = sum_gradient,
+    .reference = sum_reference,
+    .cost = cost_copy,
+    .kernels = sum_kernels,
+    .num_kernels = RF_LENGTH(sum_kernels),
+    .cases = sum_cases,
+    .num_cases = RF_LENGTH(sum_cases),
+};
+
+rf_result rf_emit_sum_to_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
+{
+    const rf_shape shape = rf_graph_desc(g, x)->shape;
+    /* A leading 1 may be the batch of this trace, and that of `like` a 1 for ever: only the op can tell later. */
+    if (rf_shape_equal(shape, rf_graph_desc(g, like)->shape) && (shape.rank == 0 || shape.dim[0] != 1)) {
+        *out = x;
+        return RF_OK;
+    }
+    return rf_graph_add(g, &rf_op_sum_to_like, NULL, (rf_value[]){ x, like }, 2, out);
+}
+
+/* ---- fill_like ---- */
+
+static rf_result fill_infer(rf_op_call *call)
+{
+    call->out[0] = (rf_tensor_desc){ RF_F32, call->in[0].shape };
+    return RF_OK;
+}
+
+static rf_result fill_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    (void)in;
+    const int64_t count = rf_shape_count(call->out[0].shape);
+    for (int64_t i = 0; i < count; i++) ((float *)out[0])[i] = *(const float *)call->attr;
+    return RF_OK;
+}
+
+static rf_cost fill_cost(const rf_op_call *call)
+{
+    return (rf_cost){ 0, (double)rf_tensor_bytes(&call->out[0]) };
+}
+
+static double fill_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)call, (void)caps;
+    return 1;
+}
+
+static rf_result fill_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    rf_pointwise_kernel k = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1, .push_size = sizeof(float) };
+    k.tensors[0].kind = RF_BIND_OUTPUT;
+    k.tensors[0].write = true;
+    memcpy(k.push, call->attr, sizeof(float));
+    return rf_pointwise_plan(&k, (uint64_t)rf_shape_count(call->out[0].shape), caps, plan);
+}
+
+static const float fill_value = 0.75f;
+#define FILL_CASE(label, shape, ...)                                                                                   \
+    {                                                                                                                  \
+        .name = label, .attr = &fill_value, .n_in = 1, .in = { { shape, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__            \
+    }
+static const rf_op_case fill_cases[] = {
+    FILL_CASE("scalar", F32(0, 0), .large = false),
+    FILL_CASE("3", F32(1, 3), .large = false),
+    FILL_CASE("5x51", F32(2, 5, 51), .large = false),
+    FILL_CASE("1024", F32(1, 1024), .large = false),
+    FILL_CASE("like_i32", RF_CASE_SHAPE(RF_I32, 1, 257), .large = false),
+    FILL_CASE("4M", F32(1, 4194304), .large = true, .benchmark = true),
+};
+static const rf_kernel fill_kernel = { "vec4", fill_score, fill_plan };
+static const rf_kernel *const fill_kernels[] = { &fill_kernel };
+
+typedef struct fill_attr {
+    float value;
+} fill_attr;
+static const rf_attr_field fill_fields[] = { RF_ATTR_NUMBER(fill_attr, value) };
+
+const rf_op rf_op_fill_like = {
+    .name = "fill_like",
+    RF_ATTRIBUTES(fill_attr, fill_fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = RF_OP_NO_GRADIENT,
+    .shape_only = 1u << 0,
+    .infer = fill_infer,
+    .reference = fill_reference,
+    .cost = fill_cost,
+    .kernels = fill_kernels,
+    .num_kernels = RF_LENGTH(fill_kernels),
+    .cases = fill_cases,
+    .num_cases = RF_LENGTH(fill_cases),
+};
+
+rf_result rf_emit_fill_like(rf_graph *g, float value, rf_value like, rf_value *out)
+{
+    return rf_graph_add(g, &rf_op_fill_like, &value, &like, 1, out);
+}
+
+/* ---- broadcast_like: a copy by the element-wise kernels ---- */
+
+static rf_result broadcast_infer(rf_op_call *call)
+{
+    return infer_between(call, false);
+}
+
+static rf_result broadcast_gradient(rf_grad_context *ctx)
+{
+    return rf_emit_sum_to_like(ctx->graph, ctx->dout[0], ctx->in[0], &ctx->din[0]);
+}
+
+static rf_result broadcast_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const int64_t count = rf_shape_count(call->out[0].shape);
+    for (int64_t e = 0; e < count; e++)
+        ((float *)out[0])[e] = ((const float *)in[0])[broadcast_index(call->in[0].shape, call->out[0].shape, e)];
+    return RF_OK;
+}
+
+static const rf_elementwise_attr copy_program = { 1, { { RF_FN_COPY, 0, 0, 0, 0 } } };
+
+/* The element-wise call whose first input is ours and that has our output. */
+static rf_op_call as_copy(const rf_op_call *call)
+{
+    rf_op_call copy = *call;
+    copy.op = &rf_op_elementwise;
+    copy.attr = &copy_program;
+    copy.n_in = 1;
+    return copy;
+}
+
+#define BROADCAST_KERNEL(i)                                                                                            \
+    static double broadcast_score_##i(const rf_op_call *call, const rf_device_caps *caps)                              \
+    {                                                                                                                  \
+        const rf_op_call copy = as_copy(call);                                                                         \
+        return rf_elementwise_kernels[i]->score(&copy, caps);                                                          \
+    }                                                                                                                  \
+    static rf_result broadcast_plan_##i(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)      \
+    {                                                                                                                  \
+        const rf_op_call copy = as_copy(call);                                                                         \
+        return rf_elementwise_kernels[i]->plan(&copy, caps, plan);                                                     \
+    }
+BROADCAST_KERNEL(0)
+BROADCAST_KERNEL(1)
+BROADCAST_KERNEL(2)
+BROADCAST_KERNEL(3)
+static const rf_kernel broadcast_0 = { "u64x8", broadcast_score_0, broadcast_plan_0 };
+static const rf_kernel broadcast_1 = { "vec4", broadcast_score_1, broadcast_plan_1 };
+static const rf_kernel broadcast_2 = { "strided", broadcast_score_2, broadcast_plan_2 };
+static const rf_kernel broadcast_3 = { "texel", broadcast_score_3, broadcast_plan_3 };
+static const rf_kernel *const broadcast_kernels[] = { &broadcast_0, &broadcast_1, &broadcast_2, &broadcast_3 };
+_Static_assert(sizeof(broadcast_kernels) / sizeof(broadcast_kernels[0]) == RF_ELEMENTWISE_NUM_KERNELS,
+               "one broadcast kernel for each element-wise kernel");
+
+#define BROADCAST_CASE(label, x, like, ...)                                                                            \
+    {                                                                                                                  \
+        .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__     \
+    }
+static const rf_op_case broadcast_cases[] = {
+    BROADCAST_CASE("scalar_to_257", F32(0, 0), F32(1, 257), .large = false),
+    BROADCAST_CASE("row", F32(1, 5), F32(2, 3, 5), .check_gradient = true),
+    BROADCAST_CASE("column", F32(2, 3, 1), F32(2, 3, 5), .check_gradient = true),
+    BROADCAST_CASE("row_vectors", F32(1, 64), F32(2, 33, 64), .large = false),
+    BROADCAST_CASE("column_vectors", F32(2, 33, 1), F32(2, 33, 64), .large = false),
+    BROADCAST_CASE("both_sides", F32(3, 1, 7, 1), F32(3, 5, 7, 3), .large = false),
+    BROADCAST_CASE("alternating", F32(6, 2, 1, 4, 1, 2, 1), F32(6, 2, 3, 4, 3, 2, 5), .large = false),
+    BROADCAST_CASE("same_shape_vectors", F32(2, 5, 8), F32(2, 5, 8), .large = false),
+    BROADCAST_CASE("same_shape", F32(2, 5, 7), F32(2, 5, 7), .large = false),
+    BROADCAST_CASE("row_4M", F32(1, 1024), F32(2, 4096, 1024), .large = true, .benchmark = true),
+};
+
+const rf_op rf_op_broadcast_like = {
+    .name = "broadcast_like",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .shape_only = 1u << 1,
+    .infer = broadcast_infer,
+    .gradient = broadcast_gradient,
+    .reference = broadcast_reference,
+    .cost = cost_copy,
+    .kernels = broadcast_kernels,
+    .num_kernels = RF_LENGTH(broadcast_kernels),
+    .cases = broadcast_cases,
+    .num_cases = RF_LENGTH(broadcast_cases),
+};
+
+rf_result rf_emit_broadcast_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
+{
+    const rf_shape shape = rf_graph_desc(g, x)->shape;
+    if (rf_shape_equal(shape, rf_graph_desc(g, like)->shape) && (shape.rank == 0 || shape.dim[0] != 1)) {
+        *out = x;
+        return RF_OK;
+    }
+    return rf_graph_add(g, &rf_op_broadcast_like, NULL, (rf_value[]){ x, like }, 2, out);
+}

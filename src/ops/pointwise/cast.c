@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conversion between element types. To integers: truncated toward zero, saturated, NaN becomes 0. Integers reach the 16
+ * bit types through f32. To f16 and bf16: rounded to nearest even. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "ops/pointwise/pointwise.h"
+#include "rf_shaders.h"
+
+static rf_result infer(rf_op_call *call)
+{
+    const uint32_t to = *(const uint32_t *)call->attr;
+    if (rf_dtype_size((rf_dtype)to) == 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "cast: %u is not an element type", to);
+    RF_REQUIRE(to != RF_I64, "cast: i64 is a type of host memory only; cast to i32");
+    call->out[0] = (rf_tensor_desc){ (rf_dtype)to, call->in[0].shape };
+    return RF_OK;
+}
+
+static bool is_float(rf_dtype type)
+{
+    return type == RF_F32 || type == RF_F16 || type == RF_BF16;
+}
+
+/* Integers have no gradient: none flows into or out of them. */
+static rf_result gradient(rf_grad_context *ctx)
+{
+    const rf_dtype from = rf_graph_desc(ctx->graph, ctx->in[0])->dtype,
+                   to = rf_graph_desc(ctx->graph, ctx->out[0])->dtype;
+    if (!is_float(from) || !is_float(to)) return RF_OK;
+    return rf_emit_cast(ctx->graph, ctx->dout[0], from, &ctx->din[0]);
+}
+
+typedef struct number {
+    bool whole;
+    int32_t i;
+    float f;
+} number;
+
+static number read_element(rf_dtype type, const void *data, int64_t e)
+{
+    number n = { false, 0, 0 };
+    switch (type) {
+    case RF_F16: n.f = rf_f16_to_f32(((const uint16_t *)data)[e]); break;
+    case RF_BF16: n.f = rf_bf16_to_f32(((const uint16_t *)data)[e]); break;
+    case RF_I32: n = (number){ true, ((const int32_t *)data)[e], (float)((const int32_t *)data)[e] }; break;
+    case RF_U8: n = (number){ true, ((const uint8_t *)data)[e], ((const uint8_t *)data)[e] }; break;
+    default: n.f = ((const float *)data)[e]; break;
+    }
+    if (n.whole) return n;
+    if (n.f >= 2147483648.0f)
+        n.i = INT32_MAX;
+    else if (n.f < -2147483648.0f)
+        n.i = INT32_MIN;
+    else
+        n.i = n.f == n.f ? (int32_t)n.f : 0;
+    return n;
+}
+
+static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const int64_t count = rf_shape_count(call->out[0].shape);
+    for (int64_t e = 0; e < count; e++) {
+        const number n = read_element(call->in[0].dtype, in[0], e);
+        switch (call->out[0].dtype) {
+        case RF_F16: ((uint16_t *)out[0])[e] = rf_f32_to_f16(n.f); break;
+        case RF_BF16: ((uint16_t *)out[0])[e] = rf_f32_to_bf16(n.f); break;
+        case RF_I32: ((int32_t *)out[0])[e] = n.i; break;
+        case RF_U8: ((uint8_t *)out[0])[e] = (uint8_t)(n.i < 0 ? 0 : n.i > 255 ? 255 : n.i); break;
+        default: ((float *)out[0])[e] = n.f; break;
+        }
+    }
+    return RF_OK;
+}
+
+static rf_cost cost(const rf_op_call *call)
+{
+    return (rf_cost){ (double)rf_shape_count(call->out[0].shape),
+                      (double)rf_tensor_bytes(&call->in[0]) + (double)rf_tensor_bytes(&call->out[0]) };
+}
+
+static double score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)call, (void)caps;
+    return 1;
+}
+
+static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+{
+    const size_t from = rf_dtype_size(call->in[0].dtype), to = rf_dtype_size(call->out[0].dtype);
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape);
+    const uint64_t chunk = rf_pointwise_chunk(caps, from > to ? from : to);
+    for (uint64_t start = 0; start < count; start += chunk) {
+        const uint64_t n = count - start < chunk ? count - start : chunk;
+        const uint32_t push = (uint32_t)n;
+        rf_dispatch *d = rf_kernel_plan_add(out, &rf_shader_cast);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        d->concurrent = start > 0;
+        rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+        rf_dispatch_spec(d, call->in[0].dtype);
+        rf_dispatch_spec(d, call->out[0].dtype);
+        rf_dispatch_push(d, &push, sizeof(push));
+        /* Whole words: the last one may be shared with padding, which the shader leaves alone. */
+        rf_pointwise_bind(d, RF_BIND_INPUT, 0, false, start * from, rf_align_up(n * from, 4));
+        rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * to, rf_align_up(n * to, 4));
+        RF_TRY(rf_pointwise_grid(caps, rf_div_up(n, 4), d->grid));
+    }
+    return RF_OK;
+}
+
+static const uint32_t to_f32 = RF_F32, to_f16 = RF_F16, to_bf16 = RF_BF16, to_i32 = RF_I32, to_u8 = RF_U8;
+#define CAST_CASE(label, attributes, type, size, fill, a, b, ...)                                                      \
+    {                                                                                                                  \
+        .name = label, .attr = &attributes, .n_in = 1, .in = { { RF_CASE_SHAPE(type, 1, size), fill, a, b } },         \
+        __VA_ARGS__                                                                                                    \
+    }
+/* A type to all types: an awkward size for each. */
+#define CAST_FROM(from, name, fill, a, b)                                                                              \
+    CAST_CASE(name "_to_f32", to_f32, from, 257, fill, a, b, .large = false),                                          \
+        CAST_CASE(name "_to_f16", to_f16, from, 1021, fill, a, b, .large = false),                                     \
+        CAST_CASE(name "_to_bf16", to_bf16, from, 1022, fill, a, b, .large = false),                                   \
+        CAST_CASE(name "_to_i32", to_i32, from, 255, fill, a, b, .large = false),                                      \
+        CAST_CASE(name "_to_u8", to_u8, from, 1023, fill, a, b, .large = false)
+static const rf_op_case cases[] = {
+    CAST_FROM(RF_F32, "f32", RF_FILL_NORMAL, 3, 200),
+    CAST_FROM(RF_F16, "f16", RF_FILL_NORMAL, 3, 200),
+    CAST_FROM(RF_BF16, "bf16", RF_FILL_NORMAL, 3, 200),
+    CAST_FROM(RF_I32, "i32", RF_FILL_INTEGER, -400, 70000),
+    CAST_FROM(RF_U8, "u8", RF_FILL_INTEGER, 0, 256),
+    CAST_CASE("f32_tiny_to_f16", to_f16, RF_F32, 4096, RF_FILL_NORMAL, 0, 3e-7f, .large = false),
+    CAST_CASE("f32_huge_to_f16", to_f16, RF_F32, 4096, RF_FILL_NORMAL, 0, 60000, .large = false),
+    CAST_CASE("f32_huge_to_i32", to_i32, RF_F32, 4096, RF_FILL_NORMAL, 0, 2e9f, .large = false),
+    CAST_CASE("u8_1_to_f32", to_f32, RF_U8, 1, RF_FILL_INTEGER, 0, 256, .large = false),
+    CAST_CASE("f32_1_to_u8", to_u8, RF_F32, 1, RF_FILL_UNIFORM, 0, 256, .large = false),
+    CAST_CASE("f32_3_to_u8", to_u8, RF_F32, 3, RF_FILL_UNIFORM, 0, 256, .large = false),
+    CAST_CASE("f32_5_to_f16", to_f16, RF_F32, 5, RF_FILL_NORMAL, 0, 1, .large = false),
+    CAST_CASE("f32_3_to_f16", to_f16, RF_F32, 3, RF_FILL_NORMAL, 0, 1, .large = false),
+    CAST_CASE("u8_to_f32_4M", to_f32, RF_U8, 4194304, RF_FILL_INTEGER, 0, 256, .large = true, .benchmark = true),
+    CAST_CASE("f32_to_f16_4M", to_f16, RF_F32, 4194304, RF_FILL_NORMAL, 0, 1, .large = true, .benchmark = true),
+};
+static const rf_kernel kernel = { "words", score, plan };
+static const rf_kernel *const kernels[] = { &kernel };
+
+static const char *dtype_name(uint32_t dtype)
+{
+    return rf_dtype_name((rf_dtype)dtype);
+}
+
+typedef struct cast_attr {
+    uint32_t dtype;
+} cast_attr;
+static const rf_attr_field fields[] = { RF_ATTR_NAMED(cast_attr, dtype, RF_DTYPE_COUNT - 1, dtype_name) };
+
+const rf_op rf_op_cast = {
+    .name = "cast",
+    RF_ATTRIBUTES(cast_attr, fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = reference,
+    .cost = cost,
+    .kernels = kernels,
+    .num_kernels = RF_LENGTH(kernels),
+    .cases = cases,
+    .num_cases = RF_LENGTH(cases),
+};
+
+rf_result rf_emit_cast(rf_graph *g, rf_value x, rf_dtype dtype, rf_value *out)
+{
+    if (rf_graph_desc(g, x)->dtype == dtype) {
+        *out = x;
+        return RF_OK;
+    }
+    const uint32_t attr = dtype;
+    return rf_graph_add(g, &rf_op_cast, &attr, &x, 1, out);
+}

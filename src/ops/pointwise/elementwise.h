@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the element-wise op, shared by its files: the function table, the kernels and the cases. */
+#ifndef RF_OPS_POINTWISE_ELEMENTWISE_H
+#define RF_OPS_POINTWISE_ELEMENTWISE_H
+
+#include "ops/ops.h"
+
+#define RF_ELEMENTWISE_INPUTS 6 /* most inputs of any shader variant; the output is the binding after them */
+
+/* A partial derivative times the incoming gradient, as a program over the registers dy, a, b, y (0-3); steps are 4 and
+ * up. n_steps 0: dy itself. */
+typedef struct rf_scalar_derivative {
+    enum { RF_DERIVATIVE_NONE, RF_DERIVATIVE_ZERO, RF_DERIVATIVE_PROGRAM } kind;
+    uint32_t n_steps;
+    rf_scalar_step steps[RF_MAX_STEPS];
+} rf_scalar_derivative;
+enum { RF_REG_DY, RF_REG_A, RF_REG_B, RF_REG_Y, RF_REG_STEP };
+
+typedef struct rf_scalar_info {
+    const char *name;
+    uint32_t arity;
+    bool uses_imm;
+    double (*reference)(double a, double b, double imm);
+    const rf_scalar_derivative
+        *derivative; /* by operand; a step with imm NAN takes the imm of the step it differentiates */
+} rf_scalar_info;
+extern const rf_scalar_info rf_scalar_table[RF_FN_COUNT];
+
+#define RF_ELEMENTWISE_NUM_KERNELS 4
+extern const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS];
+
+/* broadcast.c. The shape that NumPy's rules give; failure names the op. */
+rf_result rf_broadcast_shape(const char *op, rf_shape a, rf_shape b, rf_shape *out);
+
+/* Dimensions of `full` that no input distinguishes, merged. Bit d of present[i]: input i has dimension d (else it has
+ * 1). */
+typedef struct rf_collapsed {
+    uint32_t rank;
+    uint64_t size[RF_MAX_RANK];
+    uint32_t present[RF_MAX_INPUTS];
+} rf_collapsed;
+void rf_broadcast_collapse(rf_shape full, const rf_tensor_desc *in, uint32_t n_in, rf_collapsed *out);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels of the element-wise op. Two forms of one shader (shaders/pointwise/elementwise.comp): "wide" ones for inputs
+ * of the output's size, single elements and x[(i / inner) % period] (bias rows, per-row factors), and "strided" for any
+ * broadcasting.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "ops/pointwise/elementwise.h"
+#include "ops/pointwise/pointwise.h"
+#include "rf_shaders.h"
+
+enum { MODE_UNUSED, MODE_FULL, MODE_ONE, MODE_WINDOW_VECTOR, MODE_WINDOW_SPLAT, MODE_WINDOW_ANY, MODE_SECOND = 8 };
+/* Some input has MODE_WINDOW_ANY with the first window (<< 1: with the second); it reads eights where the shader does
+ * fours. */
+#define MODES_ANY (1u << 24)
+#define MODES_VECTOR_OF_8 (1u << 26)
+#define MODES_SPLAT_OF_8 (1u << 28)
+typedef struct window {
+    uint64_t inner, period;
+} window;
+typedef struct layout {
+    uint32_t n_windows;
+    window windows[2];
+    uint32_t kind[RF_ELEMENTWISE_INPUTS];  /* MODE_FULL, MODE_ONE or MODE_WINDOW_ANY */
+    uint32_t which[RF_ELEMENTWISE_INPUTS]; /* the window, for the last */
+} layout;
+
+/* Finds inner and period of an input that has the collapsed dimensions `present`; false where it repeats otherwise. */
+static bool find_window(const rf_collapsed *c, uint32_t present, window *out)
+{
+    uint32_t d = c->rank;
+    *out = (window){ 1, 1 };
+    while (d > 0 && !(present >> (d - 1) & 1)) out->inner *= c->size[--d];
+    while (d > 0 && present >> (d - 1) & 1) out->period *= c->size[--d];
+    while (d > 0)
+        if (present >> --d & 1) return false;
+    return out->inner * out->period < 1ull << 30;
+}
+
+static bool find_layout(const rf_op_call *call, const rf_device_caps *caps, layout *out)
+{
+    rf_collapsed c;
+    rf_broadcast_collapse(call->out[0].shape, call->in, call->n_in, &c);
+    memset(out, 0, sizeof(*out));
+    const uint32_t all = (1u << c.rank) - 1;
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        if (c.present[i] == all || c.present[i] == 0) {
+            out->kind[i] = c.present[i] == 0 ? MODE_ONE : MODE_FULL;
+            continue;
+        }
+        window w;
+        if (!find_window(&c, c.present[i], &w) || rf_tensor_bytes(&call->in[i]) > caps->max_storage_range) return false;
+        uint32_t k = 0;
+        while (k < out->n_windows && (out->windows[k].inner != w.inner || out->windows[k].period != w.period)) k++;
+        if (k == 2) return false;
+        if (k == out->n_windows) out->windows[out->n_windows++] = w;
+        out->kind[i] = MODE_WINDOW_ANY;
+        out->which[i] = k;
+    }
+    return true;
+}
+
+/* How a shader that reads vectors of `vector` elements reads an input. */
+static uint32_t input_mode(const layout *l, uint32_t i, uint32_t vector)
+{
+    if (l->kind[i] != MODE_WINDOW_ANY) return l->kind[i];
+    const window *w = &l->windows[l->which[i]];
+    if (w->inner == 1 && w->period % vector == 0) return MODE_WINDOW_VECTOR;
+    return w->inner % vector == 0 ? MODE_WINDOW_SPLAT : MODE_WINDOW_ANY;
+}
+
+/* The shaders for programs of at most `steps` steps and `inputs` inputs, smallest first: what a driver has to fold is
+ * what a pipeline costs. */
+typedef struct variant {
+    uint32_t steps, inputs;
+    const rf_shader *u64x8, *vec4, *strided, *texel8, *texel16;
+} variant;
+#define VARIANT(n)                                                                                                     \
+    &rf_shader_elementwise_##n##_w8, &rf_shader_elementwise_##n##_w4, &rf_shader_elementwise_##n##_strided,            \
+        &rf_shader_elementwise_##n##_texel8, &rf_shader_elementwise_##n##_texel16
+static const variant variants[] = {
+    { 1, 2, VARIANT(1) },
+    { 2, 3, VARIANT(2) },
+    { 4, 5, VARIANT(4) },
+    { RF_MAX_STEPS, RF_ELEMENTWISE_INPUTS, VARIANT(8) },
+};
+
+static const variant *find_variant(const rf_op_call *call)
+{
+    const rf_elementwise_attr *attr = call->attr;
+    const variant *v = variants;
+    while (attr->n_steps > v->steps || call->n_in > v->inputs) v++;
+    return v;
+}
+
+/* Steps in the variant's numbering (steps follow its number of inputs), filled up with copies of the last. */
+static void push_steps(rf_dispatch *d, const variant *v, const rf_op_call *call, float *imm)
+{
+    const rf_elementwise_attr *attr = call->attr;
+    const uint32_t n_in = call->n_in, shift = v->inputs - n_in;
+    for (uint32_t i = 0; i < v->steps; i++) {
+        rf_scalar_step s = { .fn = RF_FN_COPY, .a = (uint8_t)(n_in + i - 1) };
+        if (i < attr->n_steps) s = attr->steps[i];
+        if (rf_scalar_table[s.fn].arity == 1) s.b = s.a;
+        const uint32_t a = s.a >= n_in ? s.a + shift : s.a, b = s.b >= n_in ? s.b + shift : s.b;
+        rf_dispatch_spec(d, (uint32_t)s.fn | a << 8 | b << 16);
+        imm[i] = s.imm;
+    }
+}
+
+typedef struct wide_push {
+    uint32_t n_vec, n_tail;
+    struct {
+        uint32_t base, inner_magic, period, period_magic, shifts;
+    } window[2];
+    float imm[RF_MAX_STEPS];
+} wide_push;
+
+static void push_windows(wide_push *push, const layout *l, uint64_t start)
+{
+    for (uint32_t k = 0; k < l->n_windows; k++) {
+        const window *w = &l->windows[k];
+        const rf_magic inner = rf_magic_make((uint32_t)w->inner), period = rf_magic_make((uint32_t)w->period);
+        push->window[k].base = (uint32_t)(start % (w->inner * w->period));
+        push->window[k].inner_magic = inner.magic;
+        push->window[k].period = (uint32_t)w->period;
+        push->window[k].period_magic = period.magic;
+        push->window[k].shifts = inner.shift | period.shift << 8;
+    }
+}
+
+/* The wide forms of the shader: elements of an invocation, and of a vector that it reads at once. */
+typedef struct form {
+    uint32_t width, vector;
+    bool texel;
+} form;
+static const form u64x8 = { 8, 8, false }, vec4 = { 4, 4, false }, texel = { 8, 4, true };
+
+static uint32_t modes(const layout *l, uint32_t n_in, const form *f)
+{
+    uint32_t word = 0;
+    for (uint32_t i = 0; i < n_in; i++) {
+        const uint32_t mode = input_mode(l, i, f->vector);
+        const uint32_t eights = f->texel ? input_mode(l, i, 8) : MODE_UNUSED;
+        if (mode == MODE_WINDOW_ANY) word |= MODES_ANY << l->which[i];
+        if (eights == MODE_WINDOW_VECTOR) word |= MODES_VECTOR_OF_8 << l->which[i];
+        if (eights == MODE_WINDOW_SPLAT) word |= MODES_SPLAT_OF_8 << l->which[i];
+        word |= (mode + l->which[i] * MODE_SECOND) << (4 * i);
+    }
+    return word;
+}
+
+static const rf_shader *form_shader(const variant *v, const form *f, const rf_device_caps *caps)
+{
+    if (f->texel) return caps->subgroup_size == 8 ? v->texel8 : v->texel16;
+    return f->width == 8 ? v->u64x8 : v->vec4;
+}
+
+/* Texels are vectors where the shader reads vectors, elements elsewhere. */
+static rf_bind_view form_view(const form *f, const layout *l, uint32_t input)
+{
+    if (!f->texel) return RF_VIEW_STORAGE;
+    const uint32_t mode = input_mode(l, input, f->vector);
+    return mode == MODE_FULL || mode == MODE_WINDOW_VECTOR ? RF_VIEW_TEXEL_RGBA32F : RF_VIEW_TEXEL_R32F;
+}
+
+static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan, const form *f)
+{
+    const variant *v = find_variant(call);
+    layout l;
+    if (!find_layout(call, caps, &l)) return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: kernel is not eligible");
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape),
+                   chunk = rf_pointwise_chunk(caps, sizeof(float));
+    for (uint64_t start = 0; start < count; start += chunk) {
+        const uint64_t n = count - start < chunk ? count - start : chunk;
+        rf_dispatch *d = rf_kernel_plan_add(plan, form_shader(v, f, caps));
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        d->concurrent = start > 0;
+        wide_push push = { (uint32_t)(n / f->width), (uint32_t)(n % f->width), { { 0 } }, { 0 } };
+        rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+        rf_dispatch_spec(d, modes(&l, call->n_in, f));
+        rf_dispatch_spec(d, push.n_tail != 0);
+        push_steps(d, v, call, push.imm);
+        push_windows(&push, &l, start);
+        rf_dispatch_push(d, &push, (uint32_t)offsetof(wide_push, imm) + v->steps * 4);
+        for (uint32_t i = 0; i < v->inputs; i++) {
+            const uint32_t k = i < call->n_in ? i : 0; /* the shader names them all: the rest repeat the first */
+            rf_dispatch_bind(d, RF_BIND_INPUT, k, form_view(f, &l, k), false);
+            if (l.kind[k] != MODE_FULL) continue;
+            d->bind[i].offset = start * 4;
+            d->bind[i].size = n * 4;
+        }
+        rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * 4, n * 4);
+        const uint64_t items = (uint64_t)push.n_vec + push.n_tail;
+        const bool doubled = f->texel && v->steps == 1; /* eight items, then the eight after them */
+        RF_TRY(rf_pointwise_grid(caps, doubled ? rf_align_up(items, 16) / 2 : items, d->grid));
+    }
+    return RF_OK;
+}
+
+static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
+{
+    layout l;
+    if (!caps->int64 || !find_layout(call, caps, &l)) return 0;
+    /* Wider loads pay for themselves where several inputs are read, on lavapipe only. */
+    return caps->driver == RF_DRIVER_LAVAPIPE && call->n_in > 1 ? 3 : 1;
+}
+
+static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return plan_wide(call, caps, plan, &u64x8);
+}
+
+static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
+{
+    layout l;
+    return find_layout(call, caps, &l) ? 2 : 0;
+}
+
+static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return plan_wide(call, caps, plan, &vec4);
+}
+
+/* Whether every input, or what a dispatch reads of it, fits a texel view. */
+static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, const layout *l)
+{
+    const uint64_t chunk = rf_pointwise_chunk(caps, sizeof(float));
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        uint64_t count = (uint64_t)rf_shape_count(call->in[i].shape);
+        if (l->kind[i] == MODE_FULL && count > chunk) count = chunk;
+        const uint32_t elements = form_view(&texel, l, i) == RF_VIEW_TEXEL_RGBA32F ? 4 : 1;
+        if (rf_div_up(count, elements) > caps->max_texel_elements) return false;
+    }
+    return true;
+}
+
+/* lavapipe reads texels with a third of the instructions that storage buffers take, and writes 64 bits with those
+ * of 32. */
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    layout l;
+    if (!rf_pointwise_texels(caps) || !find_layout(call, caps, &l) || !fits_texels(call, caps, &l)) return 0;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? 4 : 0.75;
+}
+
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return plan_wide(call, caps, plan, &texel);
+}
+
+/* ---- any broadcasting ---- */
+
+typedef struct strided_push {
+    uint32_t count, start, size[6], magic[6], shifts, present[2], offset[RF_ELEMENTWISE_INPUTS];
+    float imm[RF_MAX_STEPS];
+} strided_push;
+
+/* The range of an input's elements that the output elements [start, start + n) read: all, unless its leading dimension
+ * is the output's; then what the rows of that dimension cover. */
+static void input_range(const rf_collapsed *c, uint32_t present, uint64_t start, uint64_t n, uint64_t *first,
+                        uint64_t *end)
+{
+    uint64_t row = 1, own_row = 1;
+    for (uint32_t d = 1; d < c->rank; d++) {
+        row *= c->size[d];
+        if (present >> d & 1) own_row *= c->size[d];
+    }
+    const bool leading = c->rank > 0 && present & 1;
+    *first = leading ? start / row * own_row : 0;
+    *end = leading ? ((start + n - 1) / row + 1) * own_row : own_row;
+    if (present == (1u << c->rank) - 1) {
+        *first = start;
+        *end = start + n;
+    }
+}
+
+/* Elements per dispatch of the strided form: as many as let every input's range fit a descriptor. 0: none do. */
+static uint64_t strided_chunk(const rf_op_call *call, const rf_device_caps *caps, const rf_collapsed *c)
+{
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), least = rf_pointwise_chunk(caps, 1 << 22);
+    if (count >= 1ull << 31) return 0; /* the shader divides indices by multiplication */
+    for (uint64_t chunk = rf_pointwise_chunk(caps, sizeof(float)); chunk >= least;
+         chunk = rf_align_up(chunk / 2, least)) {
+        bool fits = true;
+        for (uint64_t start = 0; start < count && fits; start += chunk)
+            for (uint32_t i = 0; i < call->n_in && fits; i++) {
+                uint64_t first, end;
+                input_range(c, c->present[i], start, count - start < chunk ? count - start : chunk, &first, &end);
+                fits = (end - first) * 4 + caps->buffer_alignment <= caps->max_storage_range;
+            }
+        if (fits) return chunk;
+        if (chunk == least) break;
+    }
+    return 0;
+}
+
+static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
+{
+    rf_collapsed c;
+    rf_broadcast_collapse(call->out[0].shape, call->in, call->n_in, &c);
+    return rf_shape_count(call->out[0].shape) == 0 || strided_chunk(call, caps, &c) ? 0.5 : 0;
+}
+
+static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const variant *v = find_variant(call);
+    rf_collapsed c;
+    rf_broadcast_collapse(call->out[0].shape, call->in, call->n_in, &c);
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape);
+    if (count == 0) return RF_OK;
+    const uint64_t chunk = strided_chunk(call, caps, &c);
+    if (!chunk) return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: kernel is not eligible");
+    for (uint64_t start = 0; start < count; start += chunk) {
+        const uint64_t n = count - start < chunk ? count - start : chunk;
+        rf_dispatch *d = rf_kernel_plan_add(plan, v->strided);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        d->concurrent = start > 0;
+        strided_push push = { .count = (uint32_t)n, .start = (uint32_t)start };
+        for (uint32_t k = 0; k < c.rank; k++) {
+            const rf_magic m = rf_magic_make((uint32_t)c.size[c.rank - 1 - k]);
+            push.size[k] = (uint32_t)c.size[c.rank - 1 - k];
+            push.magic[k] = m.magic;
+            push.shifts |= m.shift << (5 * k);
+        }
+        rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+        rf_dispatch_spec(d, ((1u << call->n_in) - 1) | c.rank << 8);
+        rf_dispatch_spec(d, 0);
+        push_steps(d, v, call, push.imm);
+        for (uint32_t i = 0; i < v->inputs; i++) {
+            const uint32_t k = i < call->n_in ? i : 0;
+            uint64_t first, end;
+            input_range(&c, c.present[k], start, n, &first, &end);
+            const uint64_t from = first * 4 / caps->buffer_alignment * caps->buffer_alignment;
+            rf_pointwise_bind(d, RF_BIND_INPUT, k, false, from, end * 4 - from);
+            for (uint32_t b = 0; b < c.rank; b++)
+                push.present[i / 4] |= (c.present[k] >> (c.rank - 1 - b) & 1) << b << (8 * (i & 3));
+            push.offset[i] = 0u - (uint32_t)(from / 4);
+        }
+        rf_dispatch_push(d, &push, (uint32_t)offsetof(strided_push, imm) + v->steps * 4);
+        rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * 4, n * 4);
+        RF_TRY(rf_pointwise_grid(caps, n, d->grid));
+    }
+    return RF_OK;
+}
+
+static const rf_kernel kernel_u64x8 = { "u64x8", score_u64x8, plan_u64x8 };
+static const rf_kernel kernel_vec4 = { "vec4", score_vec4, plan_vec4 };
+static const rf_kernel kernel_texel = { "texel", score_texel, plan_texel };
+static const rf_kernel kernel_strided = { "strided", score_strided, plan_strided };
+const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS] = { &kernel_u64x8, &kernel_vec4,
+                                                                              &kernel_strided, &kernel_texel };

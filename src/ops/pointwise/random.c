@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dropout. Whether an element is kept is a function of seed, stream, step and the element's position in the global
+ * batch: the 24 upper bits of one word of Philox4x32-10, compared with rate * 2^24. Key: the seed, its upper half xored
+ * with the upper half of the step; counter: position / 4 (64 bits), lower half of the step, stream; word: position % 4.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/philox.h"
+#include "ops/ops.h"
+#include "ops/pointwise/pointwise.h"
+#include "rf_shaders.h"
+
+static rf_result infer(rf_op_call *call)
+{
+    const rf_dropout_attr *attr = call->attr;
+    char shape[96];
+    if (!(attr->rate >= 0 && attr->rate < 1))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: rate is %g; it must be at least 0 and below 1", call->op->name,
+                       (double)attr->rate);
+    if (call->in[0].dtype != RF_F32)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input is %s, not f32; cast it first", call->op->name,
+                       rf_dtype_name(call->in[0].dtype));
+    if (call->in[1].dtype != RF_I32 || rf_shape_count(call->in[1].shape) != 6)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: the random state is %s %s, not i32 [6]", call->op->name,
+                       rf_dtype_name(call->in[1].dtype), rf_shape_format(call->in[1].shape, shape, sizeof(shape)));
+    call->out[0] = call->in[0];
+    return RF_OK;
+}
+
+static uint64_t per_example(const rf_op_call *call)
+{
+    const rf_shape *shape = &call->in[0].shape;
+    uint64_t n = 1;
+    for (int32_t d = 1; d < shape->rank; d++) n *= (uint64_t)shape->dim[d];
+    return n;
+}
+
+static uint32_t threshold(float rate)
+{
+    return (uint32_t)ceil((double)rate * 16777216.0);
+}
+static float scale(float rate)
+{
+    return (float)(1.0 / (1.0 - (double)rate));
+}
+
+static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const rf_dropout_attr *attr = call->attr;
+    const int64_t count = rf_shape_count(call->out[0].shape);
+    uint32_t random[6];
+    memcpy(random, in[1], sizeof(random));
+    const uint64_t seed = attr->seed ? attr->seed : random[0] | (uint64_t)random[1] << 32;
+    const uint64_t first = random[4] * per_example(call);
+    for (int64_t e = 0; e < count; e++) {
+        const uint64_t position = first + (uint64_t)e;
+        const rf_philox4 r =
+            rf_philox(seed ^ (uint64_t)random[3] << 32, position / 4, random[2] | (uint64_t)attr->stream << 32);
+        const bool keep = r.v[position % 4] >> 8 >= threshold(attr->rate);
+        ((float *)out[0])[e] = keep ? ((const float *)in[0])[e] * scale(attr->rate) : 0;
+    }
+    return RF_OK;
+}
+
+static rf_result gradient(rf_grad_context *ctx)
+{
+    return rf_graph_add(ctx->graph, &rf_op_dropout_grad, ctx->attr, (rf_value[]){ ctx->dout[0], ctx->in[1] }, 2,
+                        &ctx->din[0]);
+}
+
+static rf_cost cost(const rf_op_call *call)
+{
+    /* Ten rounds of about ten integer operations give four numbers. */
+    return (rf_cost){ 25.0 * (double)rf_shape_count(call->out[0].shape), 2.0 * (double)rf_tensor_bytes(&call->out[0]) };
+}
+
+static double score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return per_example(call) < 1ull << 32 ? 1 : 0;
+}
+
+static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+{
+    const rf_dropout_attr *attr = call->attr;
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape),
+                   chunk = rf_pointwise_chunk(caps, sizeof(float));
+    const uint64_t per = per_example(call);
+    for (uint64_t start = 0; start < count; start += chunk) {
+        const uint64_t n = count - start < chunk ? count - start : chunk;
+        const bool aligned = per % 4 == 0;
+        rf_dispatch *d = rf_kernel_plan_add(out, &rf_shader_dropout);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        d->concurrent = start > 0;
+        rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+        rf_dispatch_spec(d, aligned);
+        struct {
+            uint32_t count, start[2], per_example, threshold, stream;
+            float scale;
+            uint32_t seed[2];
+        } push = { (uint32_t)n,
+                   { (uint32_t)start, (uint32_t)(start >> 32) },
+                   (uint32_t)per,
+                   threshold(attr->rate),
+                   attr->stream,
+                   scale(attr->rate),
+                   { (uint32_t)attr->seed, (uint32_t)(attr->seed >> 32) } };
+        rf_dispatch_push(d, &push, sizeof(push));
+        rf_pointwise_bind(d, RF_BIND_INPUT, 0, false, start * 4, n * 4);
+        rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
+        rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * 4, n * 4);
+        RF_TRY(rf_pointwise_grid(caps, aligned ? n / 4 : n / 4 + 2, d->grid));
+    }
+    return RF_OK;
+}
+
+static const rf_dropout_attr half = { 0.5f, 0, 0 }, fifth = { 0.2f, 7, 0 }, none = { 0, 1, 0 },
+                             nearly_all = { 0.99999994f, 2, 0 }, seeded = { 0.3f, 3, 0x123456789abcdef0ull };
+#define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
+#define DROPOUT_CASE(label, attributes, shape, ...)                                                                    \
+    {                                                                                                                  \
+        .name = label, .attr = &attributes, .n_in = 2, __VA_ARGS__,                                                    \
+        .in = { { shape, RF_FILL_NORMAL, 0, 1 }, { RF_CASE_SHAPE(RF_I32, 1, 6), RF_FILL_INTEGER, 0, 1000000 } },       \
+        .rtol = 1e-6                                                                                                   \
+    }
+static const rf_op_case cases[] = {
+    DROPOUT_CASE("scalar", half, F32(0, 0), .check_gradient = true),
+    DROPOUT_CASE("3", half, F32(1, 3), .check_gradient = true),
+    DROPOUT_CASE("4", half, F32(1, 4), .large = false),
+    DROPOUT_CASE("5x1", fifth, F32(2, 5, 1), .check_gradient = true),
+    DROPOUT_CASE("3x5", fifth, F32(2, 3, 5), .large = false),
+    DROPOUT_CASE("255", half, F32(1, 255), .large = false),
+    DROPOUT_CASE("64x64", fifth, F32(2, 64, 64), .large = false),
+    DROPOUT_CASE("7x257", seeded, F32(2, 7, 257), .large = false),
+    DROPOUT_CASE("7x260", seeded, F32(2, 7, 260), .large = false),
+    DROPOUT_CASE("rate_0", none, F32(2, 5, 52), .large = false),
+    DROPOUT_CASE("rate_near_1", nearly_all, F32(2, 5, 52), .large = false),
+    DROPOUT_CASE("4M", half, F32(2, 4096, 1024), .large = true, .benchmark = true),
+};
+
+static const rf_kernel kernel = { "philox", score, plan };
+static const rf_kernel *const kernels[] = { &kernel };
+
+static const rf_attr_field dropout_fields[] = {
+    RF_ATTR_NUMBER(rf_dropout_attr, rate),
+    RF_ATTR_UINT(rf_dropout_attr, stream, UINT32_MAX),
+    RF_ATTR_BITS(rf_dropout_attr, seed),
+};
+
+#define DROPOUT_OP(op_name)                                                                                            \
+    {                                                                                                                  \
+        .name = op_name, RF_ATTRIBUTES(rf_dropout_attr, dropout_fields), .min_in = 2, .max_in = 2, .n_out = 1,         \
+        .flags = RF_OP_INPLACE, .infer = infer, .gradient = gradient, .reference = reference, .cost = cost,            \
+        .kernels = kernels, .num_kernels = RF_LENGTH(kernels), .cases = cases, .num_cases = RF_LENGTH(cases),          \
+    }
+const rf_op rf_op_dropout = DROPOUT_OP("dropout");
+/* The same mask on the gradient: recomputed, not stored. */
+const rf_op rf_op_dropout_grad = DROPOUT_OP("dropout_grad");
+
+rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, float rate, uint32_t stream, uint64_t seed,
+                          rf_value *out)
+{
+    const rf_dropout_attr attr = { rate, stream, seed };
+    return rf_graph_add(g, &rf_op_dropout, &attr, (rf_value[]){ x, random }, 2, out);
+}

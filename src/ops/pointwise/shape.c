@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops that change shapes: reshape, reshape_like, transpose, stop_gradient. All but transpose are views. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "ops/pointwise/pointwise.h"
+#include "rf_shaders.h"
+
+static rf_cost cost_none(const rf_op_call *call)
+{
+    (void)call;
+    return (rf_cost){ 0, 0 };
+}
+
+static rf_result reference_view(const rf_op_call *call, void *const *in, void *const *out)
+{
+    if (out[0] != in[0]) memmove(out[0], in[0], (size_t)rf_tensor_bytes(&call->in[0]));
+    return RF_OK;
+}
+
+/* ---- reshape ---- */
+
+static rf_result reshape_infer(rf_op_call *call)
+{
+    rf_shape shape = *(const rf_shape *)call->attr;
+    const rf_shape x = call->in[0].shape;
+    const int64_t count = rf_shape_count(x);
+    char from[96], to[96];
+    rf_shape_format(x, from, sizeof(from));
+    rf_shape_format(shape, to, sizeof(to));
+    if (shape.rank < 0 || shape.rank > RF_MAX_RANK)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reshape: rank %d is not within 0 to %d", (int)shape.rank,
+                       RF_MAX_RANK);
+    int32_t open = -1;
+    int64_t rest = 1;
+    for (int32_t d = 0; d < shape.rank; d++) {
+        if (shape.dim[d] == -1) {
+            if (open >= 0) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reshape: more than one -1 in %s", to);
+            open = d;
+        } else if (shape.dim[d] < 0) {
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reshape: negative dimension in %s", to);
+        } else if (__builtin_mul_overflow(rest, shape.dim[d], &rest)) {
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reshape: %s has too many elements", to);
+        }
+    }
+    if (open >= 0) {
+        if (rest == 0 || count % rest != 0)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reshape: %s does not divide into %s", from, to);
+        shape.dim[open] = count / rest;
+    } else if (rest != count) {
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "reshape: %s has %lld elements, %s has %lld; write -1 for the dimension that follows the batch",
+                       from, (long long)count, to, (long long)rest);
+    }
+    call->out[0] = (rf_tensor_desc){ call->in[0].dtype, shape };
+    return RF_OK;
+}
+
+static rf_result reshape_gradient(rf_grad_context *ctx)
+{
+    return rf_emit_reshape_like(ctx->graph, ctx->dout[0], ctx->in[0], &ctx->din[0]);
+}
+
+#define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
+static const rf_shape to_15 = { 1, { -1 } }, to_5x3 = { 2, { 5, -1 } }, to_scalar = { 0, { 0 } };
+#define VIEW_CASE(label, attributes, shape)                                                                            \
+    {                                                                                                                  \
+        .name = label, .attr = attributes, .n_in = 1, .in = { { shape, RF_FILL_NORMAL, 0, 1 } },                       \
+        .check_gradient = true                                                                                         \
+    }
+static const rf_op_case reshape_cases[] = {
+    VIEW_CASE("flat", &to_15, F32(2, 3, 5)),
+    VIEW_CASE("swapped", &to_5x3, F32(2, 3, 5)),
+    VIEW_CASE("to_scalar", &to_scalar, F32(2, 1, 1)),
+};
+
+static const rf_attr_field reshape_fields[] = {
+    RF_ATTR_INT(rf_shape, rank, 0, RF_MAX_RANK),
+    /* what aligns the dimensions */
+    { "padding", RF_ATTR_ZERO, sizeof(int32_t), offsetof(rf_shape, dim) - sizeof(int32_t), 1, 0, 0, 0, NULL },
+    RF_ATTR_INTS(rf_shape, dim[0], "dim", RF_MAX_RANK, -1, INT64_MAX),
+};
+
+const rf_op rf_op_reshape = {
+    .name = "reshape",
+    RF_ATTRIBUTES(rf_shape, reshape_fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = RF_OP_VIEW,
+    .infer = reshape_infer,
+    .gradient = reshape_gradient,
+    .reference = reference_view,
+    .cost = cost_none,
+    .cases = reshape_cases,
+    .num_cases = RF_LENGTH(reshape_cases),
+};
+
+rf_result rf_emit_reshape(rf_graph *g, rf_value x, rf_shape shape, rf_value *out)
+{
+    rf_shape attr;
+    memset(&attr, 0,
+           sizeof(attr)); /* attributes are compared byte by byte: nothing behind the last dimension, no padding */
+    attr.rank = shape.rank;
+    for (int32_t d = 0; d < shape.rank && d < RF_MAX_RANK; d++) attr.dim[d] = shape.dim[d];
+    return rf_graph_add(g, &rf_op_reshape, &attr, &x, 1, out);
+}
+
+rf_result rf_emit_flatten(rf_graph *g, rf_value x, rf_value *out)
+{
+    const rf_shape shape = rf_graph_desc(g, x)->shape;
+    if (shape.rank < 1) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "flatten: a scalar has no batch dimension");
+    if (shape.rank == 2) {
+        *out = x;
+        return RF_OK;
+    }
+    int64_t rest = 1;
+    for (int32_t d = 1; d < shape.rank; d++) rest *= shape.dim[d];
+    return rf_emit_reshape(g, x, RF_SHAPE(-1, rest), out);
+}
+
+static rf_result reshape_like_infer(rf_op_call *call)
+{
+    const rf_shape x = call->in[0].shape, like = call->in[1].shape;
+    if (rf_shape_count(x) != rf_shape_count(like)) {
+        char first[96], second[96];
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reshape_like: %s and %s differ in the number of elements",
+                       rf_shape_format(x, first, sizeof(first)), rf_shape_format(like, second, sizeof(second)));
+    }
+    call->out[0] = (rf_tensor_desc){ call->in[0].dtype, like };
+    return RF_OK;
+}
+
+static const rf_op_case reshape_like_cases[] = {
+    { .name = "3x5_to_15",
+      .n_in = 2,
+      .in = { { F32(2, 3, 5), RF_FILL_NORMAL, 0, 1 }, { F32(1, 15), RF_FILL_ZERO, 0, 0 } },
+      .check_gradient = true },
+};
+
+const rf_op rf_op_reshape_like = {
+    .name = "reshape_like",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = RF_OP_VIEW,
+    .shape_only = 1u << 1,
+    .infer = reshape_like_infer,
+    .gradient = reshape_gradient,
+    .reference = reference_view,
+    .cost = cost_none,
+    .cases = reshape_like_cases,
+    .num_cases = RF_LENGTH(reshape_like_cases),
+};
+
+rf_result rf_emit_reshape_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
+{
+    return rf_graph_add(g, &rf_op_reshape_like, NULL, (rf_value[]){ x, like }, 2, out);
+}
+
+/* ---- stop_gradient ---- */
+
+static rf_result stop_infer(rf_op_call *call)
+{
+    call->out[0] = call->in[0];
+    return RF_OK;
+}
+
+static const rf_op_case stop_cases[] = {
+    { .name = "257", .n_in = 1, .in = { { F32(1, 257), RF_FILL_NORMAL, 0, 1 } } },
+};
+
+const rf_op rf_op_stop_gradient = {
+    .name = "stop_gradient",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = RF_OP_VIEW | RF_OP_NO_GRADIENT,
+    .infer = stop_infer,
+    .reference = reference_view,
+    .cost = cost_none,
+    .cases = stop_cases,
+    .num_cases = RF_LENGTH(stop_cases),
+};
+
+rf_result rf_emit_stop_gradient(rf_graph *g, rf_value x, rf_value *out)
+{
+    return rf_graph_add(g, &rf_op_stop_gradient, NULL, &x, 1, out);
+}
+
+/* ---- transpose ---- */
+
+typedef struct transpose_attr {
+    int32_t perm[RF_MAX_RANK];
+} transpose_attr;
+
+static rf_result transpose_infer(rf_op_call *call)
+{
+    const transpose_attr *attr = call->attr;
+    const rf_shape x = call->in[0].shape;
+    uint32_t seen = 0;
+    call->out[0] = (rf_tensor_desc){ call->in[0].dtype, { .rank = x.rank } };
+    if (rf_dtype_size(call->in[0].dtype) != 4)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "transpose: %s tensors are not supported; cast to f32 first",
+                       rf_dtype_name(call->in[0].dtype));
+    for (int32_t d = 0; d < x.rank; d++) {
+        const int32_t from = attr->perm[d];
+        if (from < 0 || from >= x.rank || seen >> from & 1) {
+            char shape[96];
+            return RF_FAIL(
+                RF_ERROR_INVALID_ARGUMENT,
+                "transpose: entry %d of the permutation is %d; for shape %s it must hold each of 0 to %d once", (int)d,
+                (int)from, rf_shape_format(x, shape, sizeof(shape)), (int)x.rank - 1);
+        }
+        seen |= 1u << from;
+        call->out[0].shape.dim[d] = x.dim[from];
+    }
+    return RF_OK;
+}
+
+static rf_result transpose_gradient(rf_grad_context *ctx)
+{
+    const transpose_attr *attr = ctx->attr;
+    transpose_attr inverse = { { 0 } };
+    for (int32_t d = 0; d < rf_graph_desc(ctx->graph, ctx->in[0])->shape.rank; d++) inverse.perm[attr->perm[d]] = d;
+    return rf_graph_add(ctx->graph, &rf_op_transpose, &inverse, &ctx->dout[0], 1, &ctx->din[0]);
+}
+
+static rf_result transpose_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const transpose_attr *attr = call->attr;
+    const rf_shape x = call->in[0].shape, y = call->out[0].shape;
+    int64_t stride[RF_MAX_RANK], s = 1;
+    for (int32_t d = x.rank - 1; d >= 0; d--) {
+        stride[d] = s;
+        s *= x.dim[d];
+    }
+    for (int64_t e = 0; e < s; e++) {
+        int64_t rest = e, from = 0;
+        for (int32_t d = y.rank - 1; d >= 0; d--) {
+            from += rest % y.dim[d] * stride[attr->perm[d]];
+            rest /= y.dim[d];
+        }
+        memcpy((uint32_t *)out[0] + e, (const uint32_t *)in[0] + from, 4);
+    }
+    return RF_OK;
+}
+
+static rf_cost transpose_cost(const rf_op_call *call)
+{
+    return (rf_cost){ 0, 2.0 * (double)rf_tensor_bytes(&call->out[0]) };
+}
+
+/* Dimensions in the output's order, innermost first, merged where they stay neighbours. */
+typedef struct transpose_layout {
+    uint32_t rank;
+    uint64_t size[RF_MAX_RANK], in_stride[RF_MAX_RANK], out_stride[RF_MAX_RANK];
+} transpose_layout;
+
+static void transpose_layout_of(const rf_op_call *call, transpose_layout *l)
+{
+    const transpose_attr *attr = call->attr;
+    const rf_shape x = call->in[0].shape;
+    uint64_t stride[RF_MAX_RANK], s = 1;
+    for (int32_t d = x.rank - 1; d >= 0; d--) {
+        stride[d] = s;
+        s *= (uint64_t)x.dim[d];
+    }
+    memset(l, 0, sizeof(*l));
+    s = 1;
+    for (int32_t d = x.rank - 1; d >= 0; d--) {
+        const uint64_t size = (uint64_t)x.dim[attr->perm[d]], from = stride[attr->perm[d]];
+        if (size == 1) continue;
+        const uint32_t last = l->rank - 1;
+        if (l->rank > 0 && from == l->in_stride[last] * l->size[last]) {
+            l->size[last] *= size;
+        } else {
+            l->size[l->rank] = size;
+            l->in_stride[l->rank] = from;
+            l->out_stride[l->rank++] = s;
+        }
+        s *= size;
+    }
+    if (l->rank == 0) {
+        l->rank = 1;
+        l->size[0] = l->in_stride[0] = l->out_stride[0] = 1;
+    }
+}
+
+/* Batch of matrices: innermost two dimensions swapped, and perhaps one outermost that stays. */
+static bool transpose_matrices(const transpose_layout *l, uint64_t *rows, uint64_t *columns, uint64_t *batch)
+{
+    if (l->rank < 2 || l->rank > 3 || l->in_stride[1] != 1 || l->in_stride[0] != l->size[1]) return false;
+    *rows = l->size[0];
+    *columns = l->size[1];
+    *batch = l->rank == 3 ? l->size[2] : 1;
+    return true;
+}
+
+enum { BLOCKS_SIDE = 16 };
+
+static double blocks_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    transpose_layout l;
+    uint64_t rows, columns, batch;
+    transpose_layout_of(call, &l);
+    if (!transpose_matrices(&l, &rows, &columns, &batch) || rows % 4 || columns % 4) return 0;
+    const uint64_t down = rf_div_up(rows / 4, rf_pointwise_local_size(caps) / BLOCKS_SIDE);
+    return rf_tensor_bytes(&call->in[0]) <= caps->max_storage_range &&
+                   rf_pointwise_local_size(caps) >= 2 * BLOCKS_SIDE && down * batch <= caps->max_grid[1] &&
+                   rf_div_up(columns / 4, BLOCKS_SIDE) <= caps->max_grid[0]
+               ? 2
+               : 0;
+}
+
+static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    transpose_layout l;
+    uint64_t rows, columns, batch;
+    transpose_layout_of(call, &l);
+    if (!transpose_matrices(&l, &rows, &columns, &batch))
+        return RF_FAIL(RF_ERROR_INTERNAL, "transpose: kernel is not eligible");
+    if (rows * columns * batch == 0) return RF_OK;
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_transpose_blocks);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const uint32_t local = rf_pointwise_local_size(caps), down = local / BLOCKS_SIDE;
+    rf_dispatch_spec(d, local);
+    rf_dispatch_spec(d, BLOCKS_SIDE);
+    const uint32_t push[4] = { (uint32_t)(rows / 4), (uint32_t)(columns / 4), (uint32_t)rf_div_up(rows / 4, down),
+                               (uint32_t)batch };
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
+    rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+    d->grid[0] = (uint32_t)rf_div_up(columns / 4, BLOCKS_SIDE);
+    d->grid[1] = push[2] * (uint32_t)batch;
+    d->grid[2] = 1;
+    return RF_OK;
+}
+
+/* How many steps of the dimension with stride `stride` fit one descriptor, with room for alignment; all when everything
+ * fits. */
+static uint64_t box_steps(const rf_device_caps *caps, uint64_t size, uint64_t stride)
+{
+    if (size * stride * 4 <= caps->max_storage_range) return size;
+    return (caps->max_storage_range - caps->buffer_alignment) / (stride * 4);
+}
+
+static uint32_t outermost_input(const transpose_layout *l)
+{
+    uint32_t d = 0;
+    for (uint32_t i = 1; i < l->rank; i++)
+        if (l->in_stride[i] > l->in_stride[d]) d = i;
+    return d;
+}
+
+static double strided_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    transpose_layout l;
+    transpose_layout_of(call, &l);
+    const uint32_t in = outermost_input(&l), out = l.rank - 1;
+    if (rf_shape_count(call->in[0].shape) == 0) return 1;
+    return box_steps(caps, l.size[in], l.in_stride[in]) > 0 && box_steps(caps, l.size[out], l.out_stride[out]) > 0 ? 1
+                                                                                                                   : 0;
+}
+
+/* One dispatch for the box of a0 <= index of the input's outermost dimension < a1, b0 <= index of the output's < b1. */
+static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps, rf_kernel_plan *plan, uint64_t a0,
+                          uint64_t a1, uint64_t b0, uint64_t b1)
+{
+    const uint32_t in = outermost_input(l), out = l->rank - 1;
+    const uint32_t width = l->in_stride[0] == 1 && l->size[0] % 4 == 0 ? 4 : 1;
+    rf_dispatch *d = rf_kernel_plan_add(plan, width == 4 ? &rf_shader_transpose_w4 : &rf_shader_transpose_w1);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    d->concurrent = plan->count > 1;
+    const uint64_t in_first = a0 * l->in_stride[in], out_first = b0 * l->out_stride[out];
+    const uint64_t in_from = in_first * 4 / caps->buffer_alignment * caps->buffer_alignment;
+    const uint64_t out_from = out_first * 4 / caps->buffer_alignment * caps->buffer_alignment;
+    struct {
+        uint32_t count, in_offset, out_offset, shifts, size[6], magic[6], in_stride[6], out_stride[6];
+    } push = { 0 };
+    uint64_t count = 1, in_offset = in_first - in_from / 4, out_offset = out_first - out_from / 4;
+    for (uint32_t i = 0; i < l->rank; i++) {
+        uint64_t size = l->size[i];
+        if (i == in) size = a1 - a0;
+        if (i == out) size = b1 - b0;
+        if (i == in && in != out) out_offset += a0 * l->out_stride[in];
+        if (i == out && in != out) in_offset += b0 * l->in_stride[out];
+        if (i == 0) size /= width;
+        const rf_magic m = rf_magic_make((uint32_t)size);
+        push.size[i] = (uint32_t)size;
+        push.magic[i] = m.magic;
+        push.shifts |= m.shift << (5 * i);
+        push.in_stride[i] = (uint32_t)(i == 0 ? l->in_stride[i] : l->in_stride[i] / width);
+        push.out_stride[i] = (uint32_t)(i == 0 ? 1 : l->out_stride[i] / width);
+        count *= size;
+    }
+    push.count = (uint32_t)count;
+    push.in_offset = (uint32_t)(in_offset / width);
+    push.out_offset = (uint32_t)(out_offset / width);
+    rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+    rf_dispatch_spec(d, l->rank);
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_pointwise_bind(d, RF_BIND_INPUT, 0, false, in_from, (in_first + (a1 - a0) * l->in_stride[in]) * 4 - in_from);
+    rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, out_from,
+                      (out_first + (b1 - b0) * l->out_stride[out]) * 4 - out_from);
+    return rf_pointwise_grid(caps, count, d->grid);
+}
+
+static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    transpose_layout l;
+    transpose_layout_of(call, &l);
+    if (rf_shape_count(call->in[0].shape) == 0) return RF_OK;
+    const uint32_t in = outermost_input(&l), out = l.rank - 1;
+    uint64_t a = box_steps(caps, l.size[in], l.in_stride[in]), b = box_steps(caps, l.size[out], l.out_stride[out]);
+    if (a == 0 || b == 0) return RF_FAIL(RF_ERROR_INTERNAL, "transpose: kernel is not eligible");
+    if (in == out) {
+        if (b < a) a = b;
+        for (uint64_t i = 0; i < l.size[in]; i += a) {
+            const uint64_t end = i + a < l.size[in] ? i + a : l.size[in];
+            RF_TRY(box_plan(&l, caps, plan, i, end, i, end));
+        }
+        return RF_OK;
+    }
+    for (uint64_t i = 0; i < l.size[in]; i += a)
+        for (uint64_t j = 0; j < l.size[out]; j += b)
+            RF_TRY(box_plan(&l, caps, plan, i, i + a < l.size[in] ? i + a : l.size[in], j,
+                            j + b < l.size[out] ? j + b : l.size[out]));
+    return RF_OK;
+}
+
+static const transpose_attr swap2 = { { 1, 0 } }, swap3 = { { 0, 2, 1 } }, rotate3 = { { 2, 0, 1 } },
+                            outer3 = { { 1, 0, 2 } }, same3 = { { 0, 1, 2 } }, reverse6 = { { 5, 4, 3, 2, 1, 0 } },
+                            mixed6 = { { 3, 0, 5, 1, 4, 2 } }, channels = { { 0, 3, 1, 2 } };
+#define TRANSPOSE_CASE(label, attributes, shape, ...)                                                                  \
+    {                                                                                                                  \
+        .name = label, .attr = &attributes, .n_in = 1, .in = { { shape, RF_FILL_NORMAL, 0, 1 } }, __VA_ARGS__          \
+    }
+static const rf_op_case transpose_cases[] = {
+    TRANSPOSE_CASE("1x1", swap2, F32(2, 1, 1), .large = false),
+    TRANSPOSE_CASE("3x5", swap2, F32(2, 3, 5), .check_gradient = true),
+    TRANSPOSE_CASE("4x4", swap2, F32(2, 4, 4), .large = false),
+    TRANSPOSE_CASE("64x256", swap2, F32(2, 64, 256), .large = false),
+    TRANSPOSE_CASE("68x60", swap2, F32(2, 68, 60), .large = false),
+    TRANSPOSE_CASE("257x255", swap2, F32(2, 257, 255), .large = false),
+    TRANSPOSE_CASE("batch_3x8x12", swap3, F32(3, 3, 8, 12), .large = false),
+    TRANSPOSE_CASE("batch_3x7x5", swap3, F32(3, 3, 7, 5), .check_gradient = true),
+    TRANSPOSE_CASE("rotate", rotate3, F32(3, 2, 3, 4), .check_gradient = true),
+    TRANSPOSE_CASE("outer_of_vectors", outer3, F32(3, 5, 7, 8), .large = false),
+    TRANSPOSE_CASE("outer_odd", outer3, F32(3, 5, 7, 3), .large = false),
+    TRANSPOSE_CASE("same", same3, F32(3, 5, 7, 3), .large = false),
+    TRANSPOSE_CASE("reverse_rank6", reverse6, F32(6, 2, 3, 4, 5, 2, 3), .large = false),
+    TRANSPOSE_CASE("mixed_rank6", mixed6, F32(6, 2, 3, 4, 5, 2, 3), .check_gradient = false),
+    TRANSPOSE_CASE("nhwc_to_nchw", channels, F32(4, 2, 7, 9, 5), .large = false),
+    TRANSPOSE_CASE("i32", swap2, RF_CASE_SHAPE(RF_I32, 2, 31, 33), .large = false),
+    TRANSPOSE_CASE("2048x2048", swap2, F32(2, 2048, 2048), .large = true, .benchmark = true),
+    TRANSPOSE_CASE("64x26x26x32_to_nchw", channels, F32(4, 64, 26, 26, 32), .large = true, .benchmark = true),
+};
+static const rf_kernel transpose_blocks = { "blocks", blocks_score, blocks_plan };
+static const rf_kernel transpose_strided = { "strided", strided_score, strided_plan };
+static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_strided };
+
+static const rf_attr_field transpose_fields[] = { RF_ATTR_INTS(transpose_attr, perm[0], "perm", RF_MAX_RANK, 0,
+                                                               RF_MAX_RANK - 1) };
+
+const rf_op rf_op_transpose = {
+    .name = "transpose",
+    RF_ATTRIBUTES(transpose_attr, transpose_fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .infer = transpose_infer,
+    .gradient = transpose_gradient,
+    .reference = transpose_reference,
+    .cost = transpose_cost,
+    .kernels = transpose_kernels,
+    .num_kernels = RF_LENGTH(transpose_kernels),
+    .cases = transpose_cases,
+    .num_cases = RF_LENGTH(transpose_cases),
+};
+
+rf_result rf_emit_transpose(rf_graph *g, rf_value x, const int32_t *perm, rf_value *out)
+{
+    transpose_attr attr = { { 0 } };
+    const int32_t rank = rf_graph_desc(g, x)->shape.rank;
+    for (int32_t d = 0; d < rank && d < RF_MAX_RANK; d++) attr.perm[d] = perm[d];
+    return rf_graph_add(g, &rf_op_transpose, &attr, &x, 1, out);
+}

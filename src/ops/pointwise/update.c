@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Optimizer steps on flat ranges of parameters, and accumulation. The gradient is scaled, then clipped to +- the clip
+ * value; weight decay is taken off the parameter first (decoupled: Loshchilov & Hutter, "Decoupled weight decay
+ * regularization", 2019). Momentum and RMSprop are in Keras' form, Adam is Kingma & Ba's (2015) with the bias
+ * corrections as factors.
+ */
+#include <math.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "ops/pointwise/pointwise.h"
+#include "rf_shaders.h"
+
+typedef struct update_attr {
+    uint32_t nesterov;
+} update_attr;
+
+static rf_result infer(rf_op_call *call)
+{
+    const uint32_t hyper = call->n_in - 1;
+    const int64_t count = rf_shape_count(call->in[0].shape);
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        const int64_t n = rf_shape_count(call->in[i].shape);
+        char shape[96];
+        rf_shape_format(call->in[i].shape, shape, sizeof(shape));
+        if (call->in[i].dtype != RF_F32)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u is %s, not f32", call->op->name, i,
+                           rf_dtype_name(call->in[i].dtype));
+        if (call->op != &rf_op_accumulate && i == hyper && n < RF_HYPER_COUNT)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: hyperparameters have shape %s, not [%d]", call->op->name,
+                           shape, RF_HYPER_COUNT);
+        if ((call->op == &rf_op_accumulate || i != hyper) && n != count)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u has shape %s, but the parameter has %lld elements",
+                           call->op->name, i, shape, (long long)count);
+    }
+    return RF_OK;
+}
+
+static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    (void)out;
+    const int64_t count = rf_shape_count(call->in[0].shape);
+    const float *hyper = in[call->n_in - 1];
+    float *param = in[0], *a = call->n_in > 3 ? in[2] : NULL, *b = call->n_in > 4 ? in[3] : NULL;
+    for (int64_t i = 0; i < count; i++) {
+        double g = ((const float *)in[1])[i], x = param[i];
+        if (call->op == &rf_op_accumulate) {
+            param[i] = (float)(x + g);
+            continue;
+        }
+        const double rate = hyper[RF_HYPER_RATE], clip = hyper[RF_HYPER_CLIP_VALUE],
+                     momentum = hyper[RF_HYPER_MOMENTUM];
+        g *= hyper[RF_HYPER_GRAD_SCALE];
+        if (clip > 0) g = fmin(fmax(g, -clip), clip);
+        x -= hyper[RF_HYPER_WEIGHT_DECAY] * x;
+        if (call->op == &rf_op_sgd_update) {
+            x -= rate * g;
+        } else if (call->op == &rf_op_momentum_update) {
+            const double m = momentum * a[i] - rate * g;
+            x += ((const update_attr *)call->attr)->nesterov ? momentum * m - rate * g : m;
+            a[i] = (float)m;
+        } else if (call->op == &rf_op_adam_update) {
+            const double b1 = hyper[RF_HYPER_BETA_1], b2 = hyper[RF_HYPER_BETA_2];
+            const double m = b1 * a[i] + (1 - b1) * g, v = b2 * b[i] + (1 - b2) * g * g;
+            x -= rate * m * hyper[RF_HYPER_CORRECTION_1] /
+                 (sqrt(v * hyper[RF_HYPER_CORRECTION_2]) + hyper[RF_HYPER_EPSILON]);
+            a[i] = (float)m;
+            b[i] = (float)v;
+        } else {
+            const double rho = hyper[RF_HYPER_RHO];
+            const double s = rho * a[i] + (1 - rho) * g * g;
+            const double m = momentum * b[i] + rate * g / sqrt(s + hyper[RF_HYPER_EPSILON]);
+            x -= m;
+            a[i] = (float)s;
+            b[i] = (float)m;
+        }
+        param[i] = (float)x;
+    }
+    return RF_OK;
+}
+
+/* Number of tensors of the parameter's length. */
+static uint32_t num_tensors(const rf_op_call *call)
+{
+    return call->op == &rf_op_accumulate ? 2 : call->n_in - 1;
+}
+
+static rf_cost cost(const rf_op_call *call)
+{
+    const uint32_t n = num_tensors(call); /* all are read, all but the gradient are written */
+    return (rf_cost){ (n == 4 ? 14.0 : 4.0) * (double)rf_shape_count(call->in[0].shape),
+                      (2.0 * n - 1) * (double)rf_tensor_bytes(&call->in[0]) };
+}
+
+/* ---- kernels ---- */
+
+enum { U64X8, VEC4, TEXEL8, TEXEL16, NUM_FORMS };
+
+static const rf_shader *shader_of(const rf_op *op, uint32_t form)
+{
+#define FORMS(rule)                                                                                                    \
+    {                                                                                                                  \
+        &rf_shader_update_##rule##_w8, &rf_shader_update_##rule##_w4, &rf_shader_update_##rule##_texel8,               \
+            &rf_shader_update_##rule##_texel16                                                                         \
+    }
+    static const struct {
+        const rf_op *op;
+        const rf_shader *shaders[NUM_FORMS];
+    } rules[] = {
+        { &rf_op_sgd_update, FORMS(sgd) },        { &rf_op_momentum_update, FORMS(momentum) },
+        { &rf_op_adam_update, FORMS(adam) },      { &rf_op_rmsprop_update, FORMS(rmsprop) },
+        { &rf_op_accumulate, FORMS(accumulate) },
+    };
+    uint32_t i = 0;
+    while (rules[i].op != op) i++;
+    return rules[i].shaders[form];
+}
+
+static rf_result plan_form(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan, uint32_t form)
+{
+    const uint32_t n = num_tensors(call);
+    const bool texel = form >= TEXEL8;
+    rf_pointwise_kernel k = { .shader = shader_of(call->op, form), .width = form == VEC4 ? 4 : 8, .n_tensors = n };
+    for (uint32_t i = 0; i < n; i++) {
+        const bool written = call->op->mutates >> i & 1;
+        k.tensors[i].index = i;
+        k.tensors[i].write = written && !texel;
+        if (!texel) continue;
+        k.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
+        if (!written) continue;
+        k.tensors[k.n_tensors].index = i;
+        k.tensors[k.n_tensors++].write = true;
+    }
+    if (n < call->n_in) k.small[k.n_small++] = call->n_in - 1;
+    k.spec[k.n_spec++] = call->op == &rf_op_momentum_update && ((const update_attr *)call->attr)->nesterov;
+    return rf_pointwise_plan(&k, (uint64_t)rf_shape_count(call->in[0].shape), caps, plan);
+}
+
+static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)call;
+    return !caps->int64 ? 0 : caps->driver == RF_DRIVER_LAVAPIPE ? 3 : 1;
+}
+
+static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return plan_form(call, caps, plan, U64X8);
+}
+
+static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)call, (void)caps;
+    return 2;
+}
+
+static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return plan_form(call, caps, plan, VEC4);
+}
+
+/* See score_texel of elementwise_kernels.c. */
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), chunk = rf_pointwise_chunk(caps, sizeof(float));
+    if (!rf_pointwise_texels(caps) || rf_div_up(count < chunk ? count : chunk, 4) > caps->max_texel_elements) return 0;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? 4 : 0.75;
+}
+
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return plan_form(call, caps, plan, caps->subgroup_size == 8 ? TEXEL8 : TEXEL16);
+}
+
+static const rf_kernel kernel_u64x8 = { "u64x8", score_u64x8, plan_u64x8 };
+static const rf_kernel kernel_vec4 = { "vec4", score_vec4, plan_vec4 };
+static const rf_kernel kernel_texel = { "texel", score_texel, plan_texel };
+static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4, &kernel_texel };
+
+/* ---- cases ---- */
+
+#define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
+#define VECTOR(n)                                                                                                      \
+    {                                                                                                                  \
+        F32(1, n), RF_FILL_NORMAL, 0, 1                                                                                \
+    }
+#define POSITIVE(n)                                                                                                    \
+    {                                                                                                                  \
+        F32(1, n), RF_FILL_UNIFORM, 0.01f, 1                                                                           \
+    }
+/* Hyperparameters are random too, within bounds that keep every rule tame. */
+#define HYPER                                                                                                          \
+    {                                                                                                                  \
+        F32(1, RF_HYPER_COUNT), RF_FILL_UNIFORM, 0.1f, 0.9f                                                            \
+    }
+#define UPDATE_CASES(rule, n_inputs, inputs)                                                                           \
+    static const rf_op_case rule##_cases[] = {                                                                         \
+        { .name = "1", .n_in = n_inputs, .in = inputs(1), .rtol = 1e-5, .atol = 1e-5 },                                \
+        { .name = "3", .n_in = n_inputs, .in = inputs(3), .rtol = 1e-5, .atol = 1e-5 },                                \
+        { .name = "5", .n_in = n_inputs, .in = inputs(5), .rtol = 1e-5, .atol = 1e-5 },                                \
+        { .name = "8", .n_in = n_inputs, .in = inputs(8), .rtol = 1e-5, .atol = 1e-5 },                                \
+        { .name = "255", .n_in = n_inputs, .in = inputs(255), .rtol = 1e-5, .atol = 1e-5 },                            \
+        { .name = "2048", .n_in = n_inputs, .in = inputs(2048), .rtol = 1e-5, .atol = 1e-5 },                          \
+        { .name = "2051", .n_in = n_inputs, .in = inputs(2051), .rtol = 1e-5, .atol = 1e-5 },                          \
+        { .name = "121930",                                                                                            \
+          .n_in = n_inputs,                                                                                            \
+          .in = inputs(121930),                                                                                        \
+          .rtol = 1e-5,                                                                                                \
+          .atol = 1e-5,                                                                                                \
+          .large = true,                                                                                               \
+          .benchmark = true },                                                                                         \
+        { .name = "4M",                                                                                                \
+          .n_in = n_inputs,                                                                                            \
+          .in = inputs(4194304),                                                                                       \
+          .rtol = 1e-5,                                                                                                \
+          .atol = 1e-5,                                                                                                \
+          .large = true,                                                                                               \
+          .benchmark = true },                                                                                         \
+    }
+#define SGD_IN(n)                                                                                                      \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n), HYPER                                                                                    \
+    }
+#define MOMENTUM_IN(n)                                                                                                 \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n), VECTOR(n), HYPER                                                                         \
+    }
+#define ADAM_IN(n)                                                                                                     \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n), VECTOR(n), POSITIVE(n), HYPER                                                            \
+    }
+#define RMSPROP_IN(n)                                                                                                  \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n), POSITIVE(n), VECTOR(n), HYPER                                                            \
+    }
+#define ACCUMULATE_IN(n)                                                                                               \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n)                                                                                           \
+    }
+UPDATE_CASES(sgd, 3, SGD_IN);
+UPDATE_CASES(adam, 5, ADAM_IN);
+UPDATE_CASES(rmsprop, 5, RMSPROP_IN);
+UPDATE_CASES(accumulate, 2, ACCUMULATE_IN);
+static const update_attr nesterov = { 1 };
+static const rf_op_case momentum_cases[] = {
+    { .name = "1", .n_in = 4, .in = MOMENTUM_IN(1), .rtol = 1e-5, .atol = 1e-5 },
+    { .name = "255", .n_in = 4, .in = MOMENTUM_IN(255), .rtol = 1e-5, .atol = 1e-5 },
+    { .name = "2048", .n_in = 4, .in = MOMENTUM_IN(2048), .rtol = 1e-5, .atol = 1e-5 },
+    { .name = "nesterov_3", .attr = &nesterov, .n_in = 4, .in = MOMENTUM_IN(3), .rtol = 1e-5, .atol = 1e-5 },
+    { .name = "nesterov_2051", .attr = &nesterov, .n_in = 4, .in = MOMENTUM_IN(2051), .rtol = 1e-5, .atol = 1e-5 },
+    { .name = "4M",
+      .n_in = 4,
+      .in = MOMENTUM_IN(4194304),
+      .rtol = 1e-5,
+      .atol = 1e-5,
+      .large = true,
+      .benchmark = true },
+};
+
+#define UPDATE_OP(op_name, n_inputs, mutated, op_cases, ...)                                                           \
+    {                                                                                                                  \
+        .name = op_name, .min_in = n_inputs, .max_in = n_inputs, .mutates = mutated, .infer = infer,                   \
+        .reference = reference, .cost = cost, .kernels = kernels, .num_kernels = RF_LENGTH(kernels),                   \
+        .cases = op_cases, .num_cases = RF_LENGTH(op_cases), __VA_ARGS__                                               \
+    }
+static const rf_attr_field update_fields[] = { RF_ATTR_FLAG(update_attr, nesterov) };
+const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, 1u, sgd_cases, );
+const rf_op rf_op_momentum_update =
+    UPDATE_OP("momentum_update", 4, 1u | 4u, momentum_cases, RF_ATTRIBUTES(update_attr, update_fields));
+const rf_op rf_op_adam_update = UPDATE_OP("adam_update", 5, 1u | 4u | 8u, adam_cases, );
+const rf_op rf_op_rmsprop_update = UPDATE_OP("rmsprop_update", 5, 1u | 4u | 8u, rmsprop_cases, );
+const rf_op rf_op_accumulate = UPDATE_OP("accumulate", 2, 1u, accumulate_cases, );
+
+rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in)
+{
+    rf_value none[RF_MAX_OUTPUTS];
+    return rf_graph_add(g, op, attr, in, n_in, none);
+}

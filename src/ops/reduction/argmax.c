@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the first maximum of the last dimension is, and whether it is where a label says: argmax and accuracy. */
+#include "ops/reduction/reduction.h"
+#include "rf_shaders.h"
+
+static uint64_t first_maximum(const float *x, uint64_t columns)
+{
+    uint64_t at = 0;
+    for (uint64_t c = 1; c < columns; c++)
+        if (x[c] > x[at]) at = c;
+    return at;
+}
+
+/* Output: the input without its last dimension. */
+static void drop_columns(rf_op_call *call, uint32_t input, rf_dtype dtype)
+{
+    call->out[0] = (rf_tensor_desc){ .dtype = dtype, .shape = call->in[input].shape };
+    call->out[0].shape.dim[--call->out[0].shape.rank] = 0;
+}
+
+static rf_cost compare_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, (double)rf_desc_count(&call->in[call->n_in - 1]));
+}
+
+static double score_of(const rf_row_job *job, const rf_device_caps *caps)
+{
+    const bool short_enough = 2 * (uint64_t)job->push[1] <= rf_loop_limit(caps);
+    return short_enough && rf_row_job_chunk(job, caps) > 0 ? 1 : 0;
+}
+
+/* ---- argmax ---- */
+
+static rf_result argmax_infer(rf_op_call *call)
+{
+    RF_TRY(rf_expect_rows(call, 0));
+    drop_columns(call, 0, RF_I32);
+    return RF_OK;
+}
+
+rf_result rf_emit_argmax(rf_graph *g, rf_value x, rf_value *out)
+{
+    return rf_graph_add(g, &rf_op_argmax, NULL, &x, 1, out);
+}
+
+static rf_result argmax_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
+    const float *x = in[0];
+    int32_t *y = out[0];
+    for (uint64_t r = 0; r < rows; r++) y[r] = (int32_t)first_maximum(x + r * columns, columns);
+    return RF_OK;
+}
+
+static rf_row_job argmax_job(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t columns = rf_desc_columns(&call->in[0]);
+    rf_row_job job = { .shader = &rf_shader_argmax,
+                       .local = rf_local_size(caps, 32),
+                       .rows = rf_desc_rows(&call->in[0]),
+                       .threads_per_row = 1,
+                       .n_push = 2 };
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, columns * sizeof(float));
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, sizeof(int32_t));
+    job.push[1] = (uint32_t)columns;
+    return job;
+}
+
+static double argmax_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_row_job job = argmax_job(call, caps);
+    return score_of(&job, caps);
+}
+
+static rf_result argmax_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_row_job job = argmax_job(call, caps);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+static const rf_kernel argmax_kernel = { "row", argmax_score, argmax_plan };
+static const rf_kernel *const argmax_kernels[] = { &argmax_kernel };
+
+#define X(fill_, a_, b_, ...)                                                                                          \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = fill_, .a = a_, .b = b_                                          \
+    }
+#define NORMAL(...) X(RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
+#define TIES(...) X(RF_FILL_INTEGER, -2, 3, __VA_ARGS__)
+static const rf_op_case argmax_cases[] = {
+    { .name = "1", .n_in = 1, .in = { NORMAL(1, 1) } },
+    { .name = "5x3", .n_in = 1, .in = { NORMAL(2, 5, 3) } },
+    { .name = "ties_257x10", .n_in = 1, .in = { TIES(2, 257, 10) } },
+    { .name = "ties_2x3x33", .n_in = 1, .in = { TIES(3, 2, 3, 33) } },
+    { .name = "equal_31x4", .n_in = 1, .in = { X(RF_FILL_ZERO, 0, 0, 2, 31, 4) } },
+    { .name = "64x10", .n_in = 1, .in = { NORMAL(2, 64, 10) }, .benchmark = true },
+    { .name = "1024x1009", .n_in = 1, .in = { NORMAL(2, 1024, 1009) }, .benchmark = true },
+    /* more than one descriptor spans at the smallest limits: several dispatches */
+    { .name = "34000x1024", .n_in = 1, .in = { TIES(2, 34000, 1024) }, .large = true },
+};
+
+const rf_op rf_op_argmax = {
+    .name = "argmax",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = RF_OP_NO_GRADIENT,
+    .infer = argmax_infer,
+    .reference = argmax_reference,
+    .cost = compare_cost,
+    .kernels = argmax_kernels,
+    .num_kernels = RF_COUNT_OF(argmax_kernels),
+    .cases = argmax_cases,
+    .num_cases = RF_COUNT_OF(argmax_cases),
+};
+
+/* ---- accuracy ---- */
+
+static rf_result accuracy_infer(rf_op_call *call)
+{
+    RF_TRY(rf_expect_rows(call, 1));
+    drop_columns(call, 1, RF_F32);
+    if (call->in[0].dtype == RF_F32)
+        return rf_expect_shape(call, 0, &call->in[1].shape, "one-hot labels, the shape of the predictions");
+    RF_TRY(rf_expect_dtype(call, 0, RF_I32));
+    return rf_expect_shape(call, 0, &call->out[0].shape, "one class number for each row of predictions");
+}
+
+rf_result rf_emit_accuracy(rf_graph *g, rf_value labels, rf_value predictions, rf_value *out)
+{
+    const rf_value in[2] = { labels, predictions };
+    return rf_graph_add(g, &rf_op_accuracy, NULL, in, 2, out);
+}
+
+static rf_result accuracy_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
+    const float *x = in[1], *one_hot = in[0];
+    const int32_t *label = in[0];
+    float *y = out[0];
+    for (uint64_t r = 0; r < rows; r++) {
+        const int64_t wanted =
+            call->in[0].dtype == RF_F32 ? (int64_t)first_maximum(one_hot + r * columns, columns) : label[r];
+        y[r] = (int64_t)first_maximum(x + r * columns, columns) == wanted;
+    }
+    return RF_OK;
+}
+
+static rf_row_job accuracy_job(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t columns = rf_desc_columns(&call->in[1]);
+    const bool one_hot = call->in[0].dtype == RF_F32;
+    rf_row_job job = { .shader = one_hot ? &rf_shader_accuracy_one_hot : &rf_shader_accuracy,
+                       .local = rf_local_size(caps, 32),
+                       .rows = rf_desc_rows(&call->in[1]),
+                       .threads_per_row = 1,
+                       .n_push = 2 };
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 1, columns * sizeof(float));
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, (one_hot ? columns : 1) * sizeof(float));
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, sizeof(float));
+    job.push[1] = (uint32_t)columns;
+    return job;
+}
+
+static double accuracy_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_row_job job = accuracy_job(call, caps);
+    return score_of(&job, caps);
+}
+
+static rf_result accuracy_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_row_job job = accuracy_job(call, caps);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+static const rf_kernel accuracy_kernel = { "row", accuracy_score, accuracy_plan };
+static const rf_kernel *const accuracy_kernels[] = { &accuracy_kernel };
+
+#define CLASSES(low, high, ...)                                                                                        \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high                             \
+    }
+static const rf_op_case accuracy_cases[] = {
+    { .name = "1x1", .n_in = 2, .in = { CLASSES(0, 1, 1, 1), NORMAL(2, 1, 1) } },
+    { .name = "33x4", .n_in = 2, .in = { CLASSES(0, 4, 1, 33), TIES(2, 33, 4) } },
+    { .name = "out_of_range_257x3", .n_in = 2, .in = { CLASSES(-2, 6, 1, 257), NORMAL(2, 257, 3) } },
+    { .name = "3x5x7", .n_in = 2, .in = { CLASSES(0, 7, 2, 3, 5), NORMAL(3, 3, 5, 7) } },
+    { .name = "one_hot_31x5", .n_in = 2, .in = { TIES(2, 31, 5), TIES(2, 31, 5) } },
+    { .name = "64x10", .n_in = 2, .in = { CLASSES(0, 10, 1, 64), NORMAL(2, 64, 10) }, .benchmark = true },
+};
+
+const rf_op rf_op_accuracy = {
+    .name = "accuracy",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = RF_OP_NO_GRADIENT,
+    .infer = accuracy_infer,
+    .reference = accuracy_reference,
+    .cost = compare_cost,
+    .kernels = accuracy_kernels,
+    .num_kernels = RF_COUNT_OF(accuracy_kernels),
+    .cases = accuracy_cases,
+    .num_cases = RF_COUNT_OF(accuracy_cases),
+};

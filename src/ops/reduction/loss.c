@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cross-entropy losses, one number for each row of predictions, and their gradients. Predictions are logits, or
+ * probabilities p, which count as clip(p / sum(p), 1e-7, 1 - 1e-7), as in Keras.
+ */
+#include "ops/reduction/reduction.h"
+#include "rf_shaders.h"
+
+#include <math.h>
+
+#define CLIP_LOW 1e-7f
+#define CLIP_HIGH (1.0f - 1e-7f)
+
+static bool from_logits(const rf_op_call *call)
+{
+    const rf_loss_attr *attr = call->attr;
+    return attr != NULL && attr->from_logits;
+}
+
+static bool is_dense(const rf_op *op)
+{
+    return op == &rf_op_crossentropy || op == &rf_op_crossentropy_grad;
+}
+
+/* ---- inference and emission ---- */
+
+static rf_result loss_infer(rf_op_call *call)
+{
+    RF_TRY(rf_expect_rows(call, 1));
+    rf_tensor_desc loss = { .dtype = RF_F32, .shape = call->in[1].shape };
+    loss.shape.dim[--loss.shape.rank] = 0;
+    if (is_dense(call->op)) {
+        RF_TRY(rf_expect_dtype(call, 0, RF_F32));
+        RF_TRY(rf_expect_shape(call, 0, &call->in[1].shape, "labels like the predictions"));
+    } else {
+        RF_TRY(rf_expect_dtype(call, 0, RF_I32));
+        RF_TRY(rf_expect_shape(call, 0, &loss.shape, "one class number for each row of predictions"));
+    }
+    call->out[0] = loss;
+    return RF_OK;
+}
+
+static rf_result loss_grad_infer(rf_op_call *call)
+{
+    RF_TRY(loss_infer(call));
+    RF_TRY(rf_expect_dtype(call, 2, RF_F32));
+    RF_TRY(rf_expect_shape(call, 2, &call->out[0].shape, "one gradient for each row of predictions"));
+    call->out[0] = call->in[1];
+    return RF_OK;
+}
+
+static rf_result emit_loss(rf_graph *g, const rf_op *op, rf_value labels, rf_value predictions, bool logits,
+                           rf_value *out)
+{
+    const rf_loss_attr attr = { logits };
+    const rf_value in[2] = { labels, predictions };
+    return rf_graph_add(g, op, &attr, in, 2, out);
+}
+
+rf_result rf_emit_sparse_crossentropy(rf_graph *g, rf_value labels, rf_value predictions, bool logits, rf_value *out)
+{
+    return emit_loss(g, &rf_op_sparse_crossentropy, labels, predictions, logits, out);
+}
+
+rf_result rf_emit_crossentropy(rf_graph *g, rf_value labels, rf_value predictions, bool logits, rf_value *out)
+{
+    return emit_loss(g, &rf_op_crossentropy, labels, predictions, logits, out);
+}
+
+rf_result rf_emit_mean_squared_error(rf_graph *g, rf_value labels, rf_value predictions, rf_value *out)
+{
+    static const int32_t last = -1;
+    const rf_tensor_desc *a = rf_graph_desc(g, labels), *b = rf_graph_desc(g, predictions);
+    char text[96], other[96];
+    rf_value difference, square;
+    if (!rf_shape_equal(a->shape, b->shape) || a->shape.rank < 1)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "mean_squared_error: labels %s and predictions %s must have one shape of at least one dimension",
+                       rf_shape_format(a->shape, text, sizeof(text)), rf_shape_format(b->shape, other, sizeof(other)));
+    RF_TRY(rf_emit_binary(g, RF_FN_SUBTRACT, 0, predictions, labels, &difference));
+    RF_TRY(rf_emit_unary(g, RF_FN_SQUARE, 0, difference, &square));
+    return rf_emit_reduce(g, RF_REDUCE_KIND_MEAN, square, &last, 1, false, out);
+}
+
+/* ---- gradients ---- */
+
+/* d loss / d labels of the dense form: minus the logarithm of the prediction. */
+static rf_result label_gradient(rf_grad_context *ctx)
+{
+    const rf_loss_attr *attr = ctx->attr;
+    rf_graph *g = ctx->graph;
+    rf_shape column = rf_graph_desc(g, ctx->in[1])->shape;
+    rf_value logs, dloss;
+    if (attr->from_logits) {
+        RF_TRY(rf_emit_log_softmax(g, ctx->in[1], &logs));
+    } else {
+        static const int32_t last = -1;
+        static const float low = CLIP_LOW, high = CLIP_HIGH;
+        const rf_tensor_desc scalar = { .dtype = RF_F32 };
+        rf_value total, low_value, high_value;
+        RF_TRY(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, ctx->in[1], &last, 1, true, &total));
+        RF_TRY(rf_emit_binary(g, RF_FN_DIVIDE, 0, ctx->in[1], total, &logs));
+        RF_TRY(rf_graph_constant(g, scalar, &low, &low_value));
+        RF_TRY(rf_graph_constant(g, scalar, &high, &high_value));
+        RF_TRY(rf_emit_binary(g, RF_FN_MAXIMUM, 0, logs, low_value, &logs));
+        RF_TRY(rf_emit_binary(g, RF_FN_MINIMUM, 0, logs, high_value, &logs));
+        RF_TRY(rf_emit_unary(g, RF_FN_LOG, 0, logs, &logs));
+    }
+    column.dim[column.rank - 1] = 1;
+    if (column.rank > 1) column.dim[0] = -1; /* may be the batch, which may change */
+    RF_TRY(rf_emit_reshape(g, ctx->dout[0], column, &dloss));
+    RF_TRY(rf_emit_unary(g, RF_FN_NEGATIVE, 0, dloss, &dloss));
+    return rf_emit_binary(g, RF_FN_MULTIPLY, 0, logs, dloss, &ctx->din[0]);
+}
+
+static rf_result loss_gradient(rf_grad_context *ctx, const rf_op *grad)
+{
+    const rf_value in[3] = { ctx->in[0], ctx->in[1], ctx->dout[0] };
+    if (ctx->dout[0] == 0) return RF_OK;
+    if (ctx->needed[0] && grad == &rf_op_crossentropy_grad) RF_TRY(label_gradient(ctx));
+    if (!ctx->needed[1]) return RF_OK;
+    return rf_graph_add(ctx->graph, grad, ctx->attr, in, 3, &ctx->din[1]);
+}
+
+static rf_result sparse_gradient(rf_grad_context *ctx)
+{
+    return loss_gradient(ctx, &rf_op_sparse_crossentropy_grad);
+}
+static rf_result dense_gradient(rf_grad_context *ctx)
+{
+    return loss_gradient(ctx, &rf_op_crossentropy_grad);
+}
+
+/* ---- references ---- */
+
+static double clip(double q)
+{
+    return q < CLIP_LOW ? CLIP_LOW : q > CLIP_HIGH ? CLIP_HIGH : q;
+}
+
+/* Normalising terms of one row: logits: the maximum and the sum of exponentials; probabilities: 0 and the sum. */
+static void row_terms(const float *x, uint64_t columns, bool logits, double *shift, double *total)
+{
+    *shift = logits ? -INFINITY : 0;
+    *total = 0;
+    for (uint64_t c = 0; logits && c < columns; c++) *shift = x[c] > *shift ? x[c] : *shift;
+    for (uint64_t c = 0; c < columns; c++) *total += logits ? exp(x[c] - *shift) : x[c];
+}
+
+static rf_result loss_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
+    const bool logits = from_logits(call), dense = is_dense(call->op);
+    float *loss = out[0];
+    for (uint64_t r = 0; r < rows; r++) {
+        const float *x = (const float *)in[1] + r * columns;
+        double shift, total, result = 0;
+        row_terms(x, columns, logits, &shift, &total);
+        const int32_t label = dense ? 0 : ((const int32_t *)in[0])[r];
+        for (uint64_t c = 0; c < columns; c++) {
+            const double weight = dense ? ((const float *)in[0])[r * columns + c] : (uint64_t)label == c;
+            if (weight == 0) continue;
+            result -= weight * (logits ? x[c] - shift - log(total) : log(clip(x[c] / total)));
+        }
+        loss[r] = label < 0 || (uint64_t)label >= columns ? NAN : (float)result;
+    }
+    return RF_OK;
+}
+
+static rf_result loss_grad_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
+    const bool logits = from_logits(call), dense = is_dense(call->op);
+    const float *dloss = in[2];
+    for (uint64_t r = 0; r < rows; r++) {
+        const float *x = (const float *)in[1] + r * columns;
+        float *dx = (float *)out[0] + r * columns;
+        double shift, total, sum = 0;
+        row_terms(x, columns, logits, &shift, &total);
+        const int32_t label = dense ? 0 : ((const int32_t *)in[0])[r];
+        const bool known = label >= 0 && (uint64_t)label < columns;
+        /* Twice over the row: the sum of weights that count comes first. */
+        for (int pass = 0; pass < 2; pass++) {
+            for (uint64_t c = 0; c < columns; c++) {
+                const double weight = dense ? ((const float *)in[0])[r * columns + c] : (uint64_t)label == c;
+                const double q = (logits ? exp(x[c] - shift) : x[c]) / total;
+                const double counts = logits || (q >= CLIP_LOW && q <= CLIP_HIGH) ? weight : 0;
+                if (pass == 0)
+                    sum += counts;
+                else if (!known)
+                    dx[c] = NAN;
+                else if (logits)
+                    dx[c] = (float)(dloss[r] * (q * sum - weight));
+                else
+                    dx[c] = (float)(dloss[r] * (sum - (counts != 0 ? counts / q : 0)) / total);
+            }
+        }
+    }
+    return RF_OK;
+}
+
+static rf_cost loss_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 5.0 * (double)rf_desc_count(&call->in[1]));
+}
+
+/* ---- kernels ---- */
+
+static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t row_bytes = rf_desc_columns(&call->in[1]) * sizeof(float);
+    const bool dense = is_dense(call->op), grad = call->n_in == 3;
+    rf_row_job job = { .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
+                       .rows = rf_desc_rows(&call->in[1]),
+                       .threads_per_row = 1,
+                       .n_push = 2,
+                       .n_spec = 1 };
+    if (dense)
+        job.shader = grad ? &rf_shader_crossentropy_grad : &rf_shader_crossentropy;
+    else
+        job.shader = grad ? &rf_shader_sparse_crossentropy_grad : &rf_shader_sparse_crossentropy;
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, dense ? row_bytes : sizeof(int32_t));
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 1, row_bytes);
+    if (grad) rf_row_job_tensor(&job, RF_BIND_INPUT, 2, sizeof(float));
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, grad ? row_bytes : sizeof(float));
+    job.spec[0] = from_logits(call);
+    job.push[1] = (uint32_t)rf_desc_columns(&call->in[1]);
+    return job;
+}
+
+static double loss_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_row_job job = loss_job(call, caps);
+    const bool short_enough = 5 * rf_desc_columns(&call->in[1]) <= rf_loop_limit(caps);
+    return short_enough && rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
+}
+
+static rf_result loss_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_row_job job = loss_job(call, caps);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+static const rf_kernel loss_kernel = { "row", loss_score, loss_plan };
+static const rf_kernel *const loss_kernels[] = { &loss_kernel };
+
+/* ---- cases ---- */
+
+#define LOGITS                                                                                                         \
+    .attr = &(const rf_loss_attr)                                                                                      \
+    {                                                                                                                  \
+        1                                                                                                              \
+    }
+#define CLASSES(low, high, ...)                                                                                        \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high                             \
+    }
+#define X(sd, ...)                                                                                                     \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL, .b = sd                                          \
+    }
+#define P(...)                                                                                                         \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_PROBABILITY                                              \
+    }
+/* Values that sum to anything, some small enough to be clipped. */
+#define LOOSE(...)                                                                                                     \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = 0, .b = 4                                  \
+    }
+#define CLOSE .rtol = 2e-5, .atol = 2e-6
+
+static const rf_op_case sparse_cases[] = {
+    { .name = "logits_1x1", LOGITS, .n_in = 2, .in = { CLASSES(0, 1, 1, 1), X(1, 2, 1, 1) }, CLOSE },
+    { .name = "logits_4x3",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 3, 1, 4), X(1, 2, 4, 3) },
+      CLOSE,
+      .check_gradient = true },
+    { .name = "logits_2x2x5",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 5, 2, 2, 2), X(1, 3, 2, 2, 5) },
+      CLOSE,
+      .check_gradient = true },
+    { .name = "logits_257x31", LOGITS, .n_in = 2, .in = { CLASSES(0, 31, 1, 257), X(3, 2, 257, 31) }, CLOSE },
+    { .name = "large_logits_33x32",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 32, 1, 33), X(300, 2, 33, 32) },
+      .rtol = 2e-5,
+      .atol = 1e-4 },
+    { .name = "out_of_range_31x4", LOGITS, .n_in = 2, .in = { CLASSES(-3, 8, 1, 31), X(1, 2, 31, 4) }, CLOSE },
+    { .name = "probabilities_3x4",
+      .n_in = 2,
+      .in = { CLASSES(0, 4, 1, 3), P(2, 3, 4) },
+      CLOSE,
+      .check_gradient = true },
+    { .name = "probabilities_255x33", .n_in = 2, .in = { CLASSES(0, 33, 1, 255), P(2, 255, 33) }, CLOSE },
+    { .name = "loose_65x10", .n_in = 2, .in = { CLASSES(-1, 11, 1, 65), LOOSE(2, 65, 10) }, CLOSE },
+    { .name = "logits_64x10",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 10, 1, 64), X(1, 2, 64, 10) },
+      CLOSE,
+      .benchmark = true },
+    { .name = "logits_1024x1009",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 1009, 1, 1024), X(1, 2, 1024, 1009) },
+      CLOSE,
+      .benchmark = true },
+};
+static const rf_op_case sparse_grad_cases[] = {
+    { .name = "logits_1x1", LOGITS, .n_in = 3, .in = { CLASSES(0, 1, 1, 1), X(1, 2, 1, 1), X(1, 1, 1) }, CLOSE },
+    { .name = "logits_257x31",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(0, 31, 1, 257), X(3, 2, 257, 31), X(1, 1, 257) },
+      CLOSE },
+    { .name = "large_logits_33x32",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(0, 32, 1, 33), X(300, 2, 33, 32), X(1, 1, 33) },
+      .rtol = 1e-4,
+      .atol = 1e-5 },
+    { .name = "out_of_range_31x4",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(-3, 8, 1, 31), X(1, 2, 31, 4), X(1, 1, 31) },
+      CLOSE },
+    { .name = "probabilities_2x3x33",
+      .n_in = 3,
+      .in = { CLASSES(0, 33, 2, 2, 3), P(3, 2, 3, 33), X(1, 2, 2, 3) },
+      .rtol = 5e-5,
+      .atol = 1e-5 },
+    { .name = "loose_65x10", .n_in = 3, .in = { CLASSES(-1, 11, 1, 65), LOOSE(2, 65, 10), X(1, 1, 65) }, CLOSE },
+    { .name = "logits_64x10",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(0, 10, 1, 64), X(1, 2, 64, 10), X(1, 1, 64) },
+      CLOSE,
+      .benchmark = true },
+    { .name = "logits_1024x1009",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(0, 1009, 1, 1024), X(1, 2, 1024, 1009), X(1, 1, 1024) },
+      CLOSE,
+      .benchmark = true },
+};
+static const rf_op_case dense_cases[] = {
+    { .name = "logits_1x1", LOGITS, .n_in = 2, .in = { P(2, 1, 1), X(1, 2, 1, 1) }, CLOSE },
+    { .name = "logits_4x3", LOGITS, .n_in = 2, .in = { P(2, 4, 3), X(1, 2, 4, 3) }, CLOSE, .check_gradient = true },
+    { .name = "logits_257x31", LOGITS, .n_in = 2, .in = { P(2, 257, 31), X(3, 2, 257, 31) }, CLOSE },
+    { .name = "large_logits_33x32",
+      LOGITS,
+      .n_in = 2,
+      .in = { P(2, 33, 32), X(300, 2, 33, 32) },
+      .rtol = 2e-5,
+      .atol = 1e-4 },
+    { .name = "probabilities_3x4", .n_in = 2, .in = { P(2, 3, 4), P(2, 3, 4) }, CLOSE, .check_gradient = true },
+    { .name = "probabilities_2x5x33", .n_in = 2, .in = { P(3, 2, 5, 33), P(3, 2, 5, 33) }, CLOSE },
+    { .name = "loose_65x10", .n_in = 2, .in = { LOOSE(2, 65, 10), LOOSE(2, 65, 10) }, CLOSE },
+    { .name = "logits_64x10", LOGITS, .n_in = 2, .in = { P(2, 64, 10), X(1, 2, 64, 10) }, CLOSE, .benchmark = true },
+};
+static const rf_op_case dense_grad_cases[] = {
+    { .name = "logits_1x1", LOGITS, .n_in = 3, .in = { P(2, 1, 1), X(1, 2, 1, 1), X(1, 1, 1) }, CLOSE },
+    { .name = "logits_257x31", LOGITS, .n_in = 3, .in = { P(2, 257, 31), X(3, 2, 257, 31), X(1, 1, 257) }, CLOSE },
+    { .name = "unnormalised_labels_31x5",
+      LOGITS,
+      .n_in = 3,
+      .in = { LOOSE(2, 31, 5), X(1, 2, 31, 5), X(1, 1, 31) },
+      .rtol = 2e-5,
+      .atol = 1e-5 },
+    { .name = "probabilities_2x5x33",
+      .n_in = 3,
+      .in = { P(3, 2, 5, 33), P(3, 2, 5, 33), X(1, 2, 2, 5) },
+      .rtol = 5e-5,
+      .atol = 1e-5 },
+    { .name = "loose_65x10",
+      .n_in = 3,
+      .in = { LOOSE(2, 65, 10), LOOSE(2, 65, 10), X(1, 1, 65) },
+      .rtol = 2e-5,
+      .atol = 1e-5 },
+    { .name = "logits_64x10",
+      LOGITS,
+      .n_in = 3,
+      .in = { P(2, 64, 10), X(1, 2, 64, 10), X(1, 1, 64) },
+      CLOSE,
+      .benchmark = true },
+};
+
+/* ---- the ops ---- */
+
+static const rf_attr_field loss_fields[] = { RF_ATTR_FLAG(rf_loss_attr, from_logits) };
+
+#define LOSS_OP(id, inputs, infer_, gradient_, reference_, cases_)                                                     \
+    const rf_op rf_op_##id = {                                                                                         \
+        .name = #id,                                                                                                   \
+        RF_ATTRIBUTES(rf_loss_attr, loss_fields),                                                                      \
+        .min_in = inputs,                                                                                              \
+        .max_in = inputs,                                                                                              \
+        .n_out = 1,                                                                                                    \
+        .infer = infer_,                                                                                               \
+        .gradient = gradient_,                                                                                         \
+        .reference = reference_,                                                                                       \
+        .cost = loss_cost,                                                                                             \
+        .kernels = loss_kernels,                                                                                       \
+        .num_kernels = RF_COUNT_OF(loss_kernels),                                                                      \
+        .cases = cases_,                                                                                               \
+        .num_cases = RF_COUNT_OF(cases_),                                                                              \
+    }
+LOSS_OP(sparse_crossentropy, 2, loss_infer, sparse_gradient, loss_reference, sparse_cases);
+LOSS_OP(sparse_crossentropy_grad, 3, loss_grad_infer, NULL, loss_grad_reference, sparse_grad_cases);
+LOSS_OP(crossentropy, 2, loss_infer, dense_gradient, loss_reference, dense_cases);
+LOSS_OP(crossentropy_grad, 3, loss_grad_infer, NULL, loss_grad_reference, dense_grad_cases);

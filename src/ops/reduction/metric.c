@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A metric's running total, kept on the device as an unevaluated sum of two floats. */
+#include "ops/reduction/reduction.h"
+#include "rf_shaders.h"
+
+static rf_result metric_infer(rf_op_call *call)
+{
+    static const rf_shape state = { 1, { 4 } };
+    char text[96];
+    RF_TRY(rf_expect_dtype(call, 0, RF_F32));
+    RF_TRY(rf_expect_shape(call, 0, &state, "total, compensation, weight, unused"));
+    RF_TRY(rf_expect_dtype(call, 1, RF_F32));
+    RF_TRY(rf_expect_not_empty(call, 1));
+    if (rf_desc_count(&call->in[1]) > UINT32_MAX / sizeof(float))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "metric_accumulate: %s is too large",
+                       rf_shape_format(call->in[1].shape, text, sizeof(text)));
+    if (call->n_in < 3) return RF_OK;
+    RF_TRY(rf_expect_dtype(call, 2, RF_F32));
+    return rf_expect_shape(call, 2, &call->in[1].shape, "a weight for each value");
+}
+
+static rf_result metric_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    float *state = in[0];
+    const float *x = in[1], *w = call->n_in > 2 ? in[2] : NULL;
+    double total = (double)state[0] + state[1], weight = state[2];
+    (void)out;
+    for (uint64_t i = 0; i < rf_desc_count(&call->in[1]); i++) {
+        total += w != NULL ? (double)x[i] * w[i] : x[i];
+        weight += w != NULL ? w[i] : 1;
+    }
+    state[0] = (float)total;
+    state[1] = (float)(total - state[0]);
+    state[2] = (float)weight;
+    return RF_OK;
+}
+
+static rf_cost metric_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 6.0 * (double)rf_desc_count(&call->in[1]));
+}
+
+/* The last step adds one total an invocation: on a CPU, few are best for what a batch is. */
+static uint32_t metric_lanes(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_local_size(caps, caps->is_cpu && rf_desc_count(&call->in[1]) < 65536 ? 8 : 64);
+}
+
+static double metric_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t lanes = metric_lanes(call, caps), count = rf_desc_count(&call->in[1]);
+    if (lanes == 0 || rf_tensor_bytes(&call->in[1]) > caps->max_storage_range) return 0;
+    return count / lanes <= rf_loop_limit(caps) / 2 ? 1 : 0;
+}
+
+static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const uint32_t count = (uint32_t)rf_desc_count(&call->in[1]);
+    rf_dispatch *d = rf_kernel_plan_add(plan, call->n_in > 2 ? &rf_shader_metric_weighted : &rf_shader_metric);
+    if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, metric_lanes(call, caps));
+    rf_dispatch_push(d, &count, sizeof(count));
+    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, true);
+    for (uint32_t i = 1; i < call->n_in; i++) rf_dispatch_bind(d, RF_BIND_INPUT, i, RF_VIEW_STORAGE, false);
+    d->grid[0] = d->grid[1] = d->grid[2] = 1;
+    return RF_OK;
+}
+
+static const rf_kernel metric_kernel = { "group", metric_score, metric_plan };
+static const rf_kernel *const metric_kernels[] = { &metric_kernel };
+
+#define STATE                                                                                                          \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, 1, 4), .fill = RF_FILL_ZERO                                                            \
+    }
+#define VALUES(n)                                                                                                      \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, 1, n), .fill = RF_FILL_UNIFORM, .a = 0, .b = 3                                         \
+    }
+#define CASE(case_name, n, tolerance)                                                                                  \
+    .name = case_name, .n_in = 2, .in = { STATE, VALUES(n) }, .rtol = 1e-6, .atol = tolerance
+#define WEIGHTED_CASE(case_name, n)                                                                                    \
+    .name = case_name, .n_in = 3, .in = { STATE, VALUES(n), VALUES(n) }, .rtol = 1e-6, .atol = 1e-4
+static const rf_op_case metric_cases[] = {
+    { CASE("1", 1, 1e-4) },
+    { CASE("31", 31, 1e-4) },
+    { CASE("257", 257, 1e-4) },
+    { CASE("65537", 65537, 1e-2) },
+    /* from a state that is not zero: total, compensation, weight are read */
+    { .name = "running_64",
+      .n_in = 2,
+      .in = { { .desc = RF_DESC(RF_F32, 1, 4), .fill = RF_FILL_INTEGER, .a = 1, .b = 9 }, VALUES(64) },
+      .rtol = 1e-6,
+      .atol = 1e-4 },
+    { WEIGHTED_CASE("weighted_5", 5) },
+    { WEIGHTED_CASE("weighted_1009", 1009) },
+    { CASE("64", 64, 1e-4), .benchmark = true },
+};
+
+const rf_op rf_op_metric_accumulate = {
+    .name = "metric_accumulate",
+    .min_in = 2,
+    .max_in = 3,
+    .n_out = 0,
+    .mutates = 1u << 0,
+    .flags = RF_OP_NO_GRADIENT,
+    .infer = metric_infer,
+    .reference = metric_reference,
+    .cost = metric_cost,
+    .kernels = metric_kernels,
+    .num_kernels = RF_COUNT_OF(metric_kernels),
+    .cases = metric_cases,
+    .num_cases = RF_COUNT_OF(metric_cases),
+};

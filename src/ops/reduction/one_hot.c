@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/reduction/reduction.h"
+#include "rf_shaders.h"
+
+static int32_t one_hot_depth(const rf_op_call *call)
+{
+    const rf_one_hot_attr *attr = call->attr;
+    return attr != NULL && attr->depth != 0 ? attr->depth : 1;
+}
+
+static rf_result one_hot_infer(rf_op_call *call)
+{
+    const rf_shape *in = &call->in[0].shape;
+    const int32_t depth = one_hot_depth(call);
+    char text[96];
+    RF_TRY(rf_expect_dtype(call, 0, RF_I32));
+    RF_TRY(rf_expect_not_empty(call, 0));
+    if (depth < 1)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "one_hot: depth %d for indices %s, needs at least 1", depth,
+                       rf_shape_format(*in, text, sizeof(text)));
+    if (in->rank >= RF_MAX_RANK)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "one_hot: indices %s have no room for one more dimension (at most %d)",
+                       rf_shape_format(*in, text, sizeof(text)), RF_MAX_RANK);
+    call->out[0] = (rf_tensor_desc){ .dtype = RF_F32, .shape = *in };
+    call->out[0].shape.dim[call->out[0].shape.rank++] = depth;
+    return RF_OK;
+}
+
+rf_result rf_emit_one_hot(rf_graph *g, rf_value indices, int32_t depth, rf_value *out)
+{
+    const rf_one_hot_attr attr = { depth };
+    if (depth < 1) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "one_hot: depth %d, needs at least 1", depth);
+    return rf_graph_add(g, &rf_op_one_hot, &attr, &indices, 1, out);
+}
+
+static rf_result one_hot_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const int32_t *index = in[0], depth = one_hot_depth(call);
+    float *y = out[0];
+    for (uint64_t i = 0; i < rf_desc_count(&call->in[0]); i++)
+        for (int32_t c = 0; c < depth; c++) *y++ = index[i] == c;
+    return RF_OK;
+}
+
+static rf_cost one_hot_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 0);
+}
+
+static rf_row_job one_hot_job(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t depth = (uint64_t)one_hot_depth(call);
+    rf_row_job job = { .shader = &rf_shader_one_hot,
+                       .local = rf_local_size(caps, 128),
+                       .rows = rf_desc_count(&call->in[0]),
+                       .threads_per_row = depth,
+                       .n_push = 2 };
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, sizeof(int32_t));
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, depth * sizeof(float));
+    job.push[1] = (uint32_t)depth;
+    return job;
+}
+
+static double one_hot_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_row_job job = one_hot_job(call, caps);
+    return rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
+}
+
+static rf_result one_hot_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_row_job job = one_hot_job(call, caps);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+static const rf_kernel one_hot_kernel = { "element", one_hot_score, one_hot_plan };
+static const rf_kernel *const one_hot_kernels[] = { &one_hot_kernel };
+
+#define CASE(case_name, depth, low, high, ...)                                                                         \
+    .name = case_name, .attr = &(const rf_one_hot_attr){ depth }, .n_in = 1,                                           \
+    .in = { { .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high } }
+static const rf_op_case one_hot_cases[] = {
+    { CASE("scalar_3", 3, 1, 2, 0, 0) },
+    { CASE("31_1", 1, -1, 2, 1, 31) },
+    { CASE("out_of_range_257_5", 5, -3, 9, 1, 257) },
+    { CASE("3x5_33", 33, 0, 33, 2, 3, 5) },
+    { CASE("64_10", 10, 0, 10, 1, 64), .benchmark = true },
+};
+
+static const rf_attr_field one_hot_fields[] = { RF_ATTR_INT(rf_one_hot_attr, depth, 0, INT32_MAX) };
+
+const rf_op rf_op_one_hot = {
+    .name = "one_hot",
+    RF_ATTRIBUTES(rf_one_hot_attr, one_hot_fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = RF_OP_NO_GRADIENT,
+    .infer = one_hot_infer,
+    .reference = one_hot_reference,
+    .cost = one_hot_cost,
+    .kernels = one_hot_kernels,
+    .num_kernels = RF_COUNT_OF(one_hot_kernels),
+    .cases = one_hot_cases,
+    .num_cases = RF_COUNT_OF(one_hot_cases),
+};

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions over any axes: the op, its gradient, its reference. Kernels are in reduce_kernels.c, cases in
+ * reduce_cases.c. */
+#include "ops/reduction/reduce.h"
+
+#include <math.h>
+
+/* ---- inference ---- */
+
+uint32_t rf_reduce_axes(const rf_op_call *call)
+{
+    const rf_reduce_attr *attr = call->attr;
+    const uint32_t all = (1u << call->in[0].shape.rank) - 1;
+    return attr == NULL || attr->axes_mask == 0 ? all : attr->axes_mask;
+}
+
+static rf_result reduce_infer(rf_op_call *call)
+{
+    static const rf_reduce_attr none = { 0 };
+    const rf_reduce_attr *attr = call->attr != NULL ? call->attr : &none;
+    const rf_shape *in = &call->in[0].shape;
+    char text[96];
+    RF_TRY(rf_expect_dtype(call, 0, RF_F32));
+    RF_TRY(rf_expect_not_empty(call, 0));
+    if (attr->kind > RF_REDUCE_KIND_SUM_ABS)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: unknown kind %u", attr->kind);
+    const uint32_t axes = rf_reduce_axes(call);
+    if (axes >> in->rank != 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: axes mask 0x%x names axes that shape %s does not have", axes,
+                       rf_shape_format(*in, text, sizeof(text)));
+    rf_tensor_desc *out = &call->out[0];
+    *out = (rf_tensor_desc){ .dtype = RF_F32 };
+    for (int32_t i = 0; i < in->rank; i++) {
+        if (!(axes & 1u << i))
+            out->shape.dim[out->shape.rank++] = in->dim[i];
+        else if (attr->keep_dims)
+            out->shape.dim[out->shape.rank++] = 1;
+    }
+    return RF_OK;
+}
+
+rf_result rf_emit_reduce(rf_graph *g, rf_reduce_kind kind, rf_value x, const int32_t *axes, uint32_t num_axes,
+                         bool keep_dims, rf_value *out)
+{
+    const rf_shape shape = rf_graph_desc(g, x)->shape;
+    rf_reduce_attr attr = { .kind = kind, .keep_dims = keep_dims };
+    char text[96];
+    if (num_axes == 0) attr.axes_mask = (1u << shape.rank) - 1;
+    for (uint32_t i = 0; i < num_axes; i++) {
+        const int32_t axis = axes[i] < 0 ? axes[i] + shape.rank : axes[i];
+        if (axis < 0 || axis >= shape.rank)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: axis %d is not one of shape %s", axes[i],
+                           rf_shape_format(shape, text, sizeof(text)));
+        if (attr.axes_mask & 1u << axis)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: axis %d of shape %s is named twice", axes[i],
+                           rf_shape_format(shape, text, sizeof(text)));
+        attr.axes_mask |= 1u << axis;
+    }
+    return rf_graph_add(g, &rf_op_reduce, &attr, &x, 1, out);
+}
+
+/* ---- gradient ---- */
+
+/* `v`, of the reduced shape, in a shape that broadcasts against the unreduced one. */
+static rf_result reduce_unsqueeze(const rf_grad_context *ctx, uint32_t axes, rf_value v, rf_value *out)
+{
+    const rf_reduce_attr *attr = ctx->attr;
+    const rf_shape in = rf_graph_desc(ctx->graph, ctx->in[0])->shape;
+    rf_shape shape = { .rank = in.rank };
+    bool kept = false, moved = false;
+    for (int32_t i = 0; i < in.rank; i++) {
+        if (axes & 1u << i) {
+            shape.dim[i] = 1;
+            moved |= kept;
+        } else {
+            shape.dim[i] = kept ? in.dim[i] : -1; /* -1: it may be the batch, which may change */
+            kept = true;
+        }
+    }
+    *out = v;
+    if (attr->keep_dims || !moved) return RF_OK; /* broadcasting aligns last dimensions by itself */
+    return rf_emit_reshape(ctx->graph, v, shape, out);
+}
+
+static rf_result reduce_max_gradient(rf_grad_context *ctx, uint32_t axes)
+{
+    const rf_reduce_attr *attr = ctx->attr;
+    const rf_reduce_attr count_attr = { RF_REDUCE_KIND_SUM, attr->axes_mask, attr->keep_dims };
+    rf_graph *g = ctx->graph;
+    rf_value y, hits, count, share;
+    RF_TRY(reduce_unsqueeze(ctx, axes, ctx->out[0], &y));
+    RF_TRY(rf_emit_binary(g, RF_FN_EQUAL, 0, ctx->in[0], y, &hits));
+    RF_TRY(rf_graph_add(g, &rf_op_reduce, &count_attr, &hits, 1, &count));
+    RF_TRY(rf_emit_binary(g, RF_FN_DIVIDE, 0, ctx->dout[0], count, &share));
+    RF_TRY(reduce_unsqueeze(ctx, axes, share, &share));
+    return rf_emit_binary(g, RF_FN_MULTIPLY, 0, hits, share, &ctx->din[0]);
+}
+
+static rf_result reduce_gradient(rf_grad_context *ctx)
+{
+    const rf_reduce_attr *attr = ctx->attr;
+    rf_graph *g = ctx->graph;
+    rf_op_call call;
+    rf_graph_call(g, ctx->node, &call);
+    const uint32_t axes = rf_reduce_axes(&call);
+    rf_value x = ctx->in[0], dy = ctx->dout[0], factor;
+    if (dy == 0 || !ctx->needed[0]) return RF_OK;
+    switch ((rf_reduce_kind)attr->kind) {
+    case RF_REDUCE_KIND_MEAN: {
+        const rf_value in[2] = { dy, x };
+        RF_TRY(rf_graph_add(g, &rf_op_mean_scale, NULL, in, 2, &dy));
+        break;
+    }
+    case RF_REDUCE_KIND_SUM: break;
+    case RF_REDUCE_KIND_MAX: return reduce_max_gradient(ctx, axes);
+    case RF_REDUCE_KIND_SUM_SQUARES:
+        RF_TRY(reduce_unsqueeze(ctx, axes, dy, &dy));
+        RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, 2.0f, x, &factor));
+        return rf_emit_binary(g, RF_FN_MULTIPLY, 0, factor, dy, &ctx->din[0]);
+    case RF_REDUCE_KIND_SUM_ABS:
+        RF_TRY(reduce_unsqueeze(ctx, axes, dy, &dy));
+        RF_TRY(rf_emit_unary(g, RF_FN_SIGN, 0, x, &factor));
+        return rf_emit_binary(g, RF_FN_MULTIPLY, 0, factor, dy, &ctx->din[0]);
+    }
+    RF_TRY(reduce_unsqueeze(ctx, axes, dy, &dy));
+    return rf_emit_broadcast_like(g, dy, x, &ctx->din[0]);
+}
+
+/* ---- reference ---- */
+
+static rf_result reduce_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const rf_reduce_attr *attr = call->attr;
+    const rf_reduce_kind kind = attr != NULL ? attr->kind : RF_REDUCE_KIND_SUM;
+    const rf_shape *shape = &call->in[0].shape;
+    const uint32_t axes = rf_reduce_axes(call);
+    const uint64_t count = rf_desc_count(&call->in[0]), n_out = rf_desc_count(&call->out[0]);
+    const float *x = in[0];
+    float *y = out[0];
+    double *total = RF_NEW_ARRAY(double, n_out);
+    if (total == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint64_t o = 0; kind == RF_REDUCE_KIND_MAX && o < n_out; o++) total[o] = -INFINITY;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t rest = i, o = 0, stride = 1;
+        for (int32_t d = shape->rank - 1; d >= 0; d--) {
+            const uint64_t index = rest % (uint64_t)shape->dim[d];
+            rest /= (uint64_t)shape->dim[d];
+            if (axes & 1u << d) continue;
+            o += index * stride;
+            stride *= (uint64_t)shape->dim[d];
+        }
+        const double v = x[i];
+        if (kind == RF_REDUCE_KIND_MAX)
+            total[o] = v > total[o] ? v : total[o];
+        else
+            total[o] += kind == RF_REDUCE_KIND_SUM_SQUARES ? v * v : kind == RF_REDUCE_KIND_SUM_ABS ? fabs(v) : v;
+    }
+    for (uint64_t o = 0; o < n_out; o++)
+        y[o] = (float)(kind == RF_REDUCE_KIND_MEAN ? total[o] * (double)n_out / (double)count : total[o]);
+    rf_free(total);
+    return RF_OK;
+}
+
+static rf_cost reduce_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, (double)rf_desc_count(&call->in[0]));
+}
+
+static const char *reduce_name(uint32_t kind)
+{
+    static const char *const names[] = { "sum", "mean", "max", "sum_squares", "sum_abs" };
+    return kind < RF_COUNT_OF(names) ? names[kind] : "?";
+}
+
+static const rf_attr_field reduce_fields[] = {
+    RF_ATTR_NAMED(rf_reduce_attr, kind, RF_REDUCE_KIND_SUM_ABS, reduce_name),
+    RF_ATTR_UINT(rf_reduce_attr, axes_mask, (1 << RF_MAX_RANK) - 1),
+    RF_ATTR_FLAG(rf_reduce_attr, keep_dims),
+};
+
+const rf_op rf_op_reduce = {
+    .name = "reduce",
+    RF_ATTRIBUTES(rf_reduce_attr, reduce_fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .infer = reduce_infer,
+    .gradient = reduce_gradient,
+    .reference = reduce_reference,
+    .cost = reduce_cost,
+    .kernels = rf_reduce_kernels,
+    .num_kernels = RF_NUM_REDUCE_KERNELS,
+    .cases = rf_reduce_cases,
+    .num_cases = RF_NUM_REDUCE_CASES,
+};
+
+/* ---- mean_scale ---- */
+
+static float mean_scale_factor(const rf_op_call *call)
+{
+    return (float)((double)rf_desc_count(&call->in[0]) / (double)rf_desc_count(&call->in[1]));
+}
+
+static rf_result mean_scale_infer(rf_op_call *call)
+{
+    RF_TRY(rf_expect_dtype(call, 0, RF_F32));
+    RF_TRY(rf_expect_not_empty(call, 0));
+    RF_TRY(rf_expect_not_empty(call, 1));
+    call->out[0] = call->in[0];
+    return RF_OK;
+}
+
+static rf_result mean_scale_gradient(rf_grad_context *ctx)
+{
+    const rf_value in[2] = { ctx->dout[0], ctx->in[1] };
+    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    return rf_graph_add(ctx->graph, &rf_op_mean_scale, NULL, in, 2, &ctx->din[0]);
+}
+
+static rf_result mean_scale_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const float *x = in[0], factor = mean_scale_factor(call);
+    float *y = out[0];
+    for (uint64_t i = 0; i < rf_desc_count(&call->in[0]); i++) y[i] = x[i] * factor;
+    return RF_OK;
+}
+
+static rf_cost mean_scale_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, (double)rf_desc_count(&call->in[0]));
+}
+
+static rf_row_job mean_scale_job(const rf_op_call *call, const rf_device_caps *caps)
+{
+    rf_row_job job = { .shader = &rf_shader_mean_scale,
+                       .grid = RF_GRID_THREADS,
+                       .local = rf_local_size(caps, 128),
+                       .rows = rf_desc_count(&call->in[0]),
+                       .threads_per_row = 1,
+                       .n_push = 2 };
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, sizeof(float));
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, sizeof(float));
+    job.push[1] = rf_float_word(mean_scale_factor(call));
+    return job;
+}
+
+static double mean_scale_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_row_job job = mean_scale_job(call, caps);
+    return rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
+}
+
+static rf_result mean_scale_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_row_job job = mean_scale_job(call, caps);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+static const rf_kernel mean_scale_kernel = { "element", mean_scale_score, mean_scale_plan };
+static const rf_kernel *const mean_scale_kernels[] = { &mean_scale_kernel };
+
+#define SCALE_CASE(case_name, n, m)                                                                                    \
+    .name = case_name, .n_in = 2, .in = { { .desc = RF_DESC(RF_F32, 1, n) }, { .desc = RF_DESC(RF_F32, 2, n, m) } },   \
+    .rtol = 1e-6, .atol = 1e-30
+static const rf_op_case mean_scale_cases[] = {
+    { SCALE_CASE("1", 1, 3), .check_gradient = true },
+    { SCALE_CASE("31", 31, 7) },
+    { SCALE_CASE("257", 257, 2) },
+};
+
+const rf_op rf_op_mean_scale = {
+    .name = "mean_scale",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = RF_OP_INPLACE,
+    .shape_only = 1u << 1,
+    .infer = mean_scale_infer,
+    .gradient = mean_scale_gradient,
+    .reference = mean_scale_reference,
+    .cost = mean_scale_cost,
+    .kernels = mean_scale_kernels,
+    .num_kernels = RF_COUNT_OF(mean_scale_kernels),
+    .cases = mean_scale_cases,
+    .num_cases = RF_COUNT_OF(mean_scale_cases),
+};

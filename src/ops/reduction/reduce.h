@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of the reduce op: reduce.c (host side), reduce_kernels.c, reduce_cases.c. */
+#ifndef RF_OPS_REDUCTION_REDUCE_H
+#define RF_OPS_REDUCTION_REDUCE_H
+
+#include "ops/reduction/reduction.h"
+#include "rf_shaders.h"
+
+/* Bit i: axis i is reduced. Never 0 unless the input is a scalar. */
+uint32_t rf_reduce_axes(const rf_op_call *call);
+
+#define RF_NUM_REDUCE_KERNELS 6
+extern const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS];
+#define RF_NUM_REDUCE_CASES 44
+extern const rf_op_case rf_reduce_cases[RF_NUM_REDUCE_CASES];
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels of the reduce op. All cut the reduced elements into slices, reduce each into the workspace and add the slices
+ * up with a second dispatch; with one slice the first dispatch is all there is. The order of additions depends on
+ * shapes and device only.
+ */
+#include "ops/reduction/reduce.h"
+
+/* As in shaders/reduction/reduce.glsl. */
+enum { KIND_SUM, KIND_MAX, KIND_SQUARES, KIND_ABS };
+typedef struct reduce_push {
+    uint32_t n_out, slices, slice_len, total, first_slice;
+    float scale;
+    uint32_t kept1, kept2, kept_stride[3], red1, red2, red_stride[3];
+} reduce_push;
+
+/* The input as alternating groups of kept and reduced dimensions, in memory order; at most three of each. Entry 2 of an
+ * array is the innermost group; groups that do not exist have size 1 and stride 0. */
+typedef struct reduce_form {
+    uint32_t n_kept, n_red;
+    uint64_t kept[3], kept_stride[3], red[3], red_stride[3];
+    uint64_t n_out, total; /* products of kept, of red */
+    bool lead_reduced;     /* the outermost group is a reduced one */
+    uint64_t lead;         /* its size */
+} reduce_form;
+
+typedef struct reduce_variant {
+    const rf_shader *shader;
+    bool per_group;                     /* a workgroup, not an invocation, makes a result */
+    uint32_t vector;                    /* results of one invocation */
+    uint32_t slice_multiple, min_slice; /* slice lengths: multiples of the one, about the other or more */
+    uint32_t cpu_target, gpu_target;    /* slice until so many invocations (workgroups) are busy */
+    bool tail;                          /* the shader has a second view of the input at binding 2 */
+    bool texel;                         /* binding 0 is a texel buffer */
+} reduce_variant;
+
+static const reduce_variant variant_any = { .shader = &rf_shader_reduce_any,
+                                            .vector = 1,
+                                            .slice_multiple = 1,
+                                            .min_slice = 64,
+                                            .cpu_target = 512,
+                                            .gpu_target = 16384 };
+static const reduce_variant variant_columns = { .shader = &rf_shader_reduce_columns,
+                                                .vector = 4,
+                                                .slice_multiple = 1,
+                                                .min_slice = 32,
+                                                .cpu_target = 512,
+                                                .gpu_target = 16384 };
+static const reduce_variant variant_columns_texel = { .shader = &rf_shader_reduce_columns_texel,
+                                                      .vector = 4,
+                                                      .slice_multiple = 1,
+                                                      .min_slice = 32,
+                                                      .cpu_target = 512,
+                                                      .gpu_target = 16384,
+                                                      .texel = true };
+static const reduce_variant variant_rows = { .shader = &rf_shader_reduce_rows,
+                                             .vector = 1,
+                                             .slice_multiple = 4,
+                                             .min_slice = 1024,
+                                             .cpu_target = 128,
+                                             .gpu_target = 16384,
+                                             .tail = true };
+static const reduce_variant variant_rows_texel = { .shader = &rf_shader_reduce_rows_texel,
+                                                   .vector = 1,
+                                                   .slice_multiple = 4,
+                                                   .min_slice = 1024,
+                                                   .cpu_target = 128,
+                                                   .gpu_target = 16384,
+                                                   .tail = true,
+                                                   .texel = true };
+static const reduce_variant variant_tree = { .shader = &rf_shader_reduce_tree,
+                                             .per_group = true,
+                                             .vector = 1,
+                                             .slice_multiple = 1,
+                                             .min_slice = 1024,
+                                             .cpu_target = 64,
+                                             .gpu_target = 512 };
+
+static void reduce_form_make(const rf_op_call *call, reduce_form *f)
+{
+    const rf_shape *shape = &call->in[0].shape;
+    const uint32_t axes = rf_reduce_axes(call);
+    uint64_t stride = 1;
+    int last = -1; /* 1: the group being grown is reduced, 0: kept */
+    *f = (reduce_form){ .kept = { 1, 1, 1 }, .red = { 1, 1, 1 }, .n_out = 1, .total = 1, .lead = 1 };
+    for (int32_t d = shape->rank - 1; d >= 0; d--) {
+        const uint64_t size = (uint64_t)shape->dim[d];
+        const int reduced = (axes >> d & 1u) != 0;
+        if (size == 1) continue;
+        uint32_t *n = reduced ? &f->n_red : &f->n_kept;
+        uint64_t *sizes = reduced ? f->red : f->kept, *strides = reduced ? f->red_stride : f->kept_stride;
+        if (reduced != last) {
+            (*n)++;
+            strides[3 - *n] = stride;
+        }
+        last = reduced;
+        sizes[3 - *n] *= size;
+        f->lead = sizes[3 - *n];
+        *(reduced ? &f->total : &f->n_out) *= size;
+        stride *= size;
+    }
+    f->lead_reduced = last == 1;
+}
+
+/* How a call is cut for a variant: parts that descriptors can span, along the outermost group, and slices within each.
+ */
+typedef struct reduce_layout {
+    reduce_form form;
+    uint64_t part; /* indices of the outermost group in one part; the last part may have fewer */
+    uint64_t slice_len, slices_per_part, total_slices;
+    uint64_t workspace;
+} reduce_layout;
+
+static uint64_t aligned_step(const rf_device_caps *caps, uint64_t bytes)
+{
+    uint64_t step = 1;
+    while (step < caps->buffer_alignment && step * bytes % caps->buffer_alignment != 0) step *= 2;
+    return step;
+}
+
+static bool reduce_layout_make(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v,
+                               reduce_layout *l)
+{
+    *l = (reduce_layout){ 0 };
+    reduce_form *f = &l->form;
+    reduce_form_make(call, f);
+    const uint64_t in_bytes = rf_tensor_bytes(&call->in[0]), out_bytes = rf_tensor_bytes(&call->out[0]);
+    const uint64_t in_unit = in_bytes / f->lead, out_unit = f->lead_reduced ? 0 : out_bytes / f->lead;
+    uint64_t in_range = caps->max_storage_range;
+    if (v->texel && in_range > 16ull * caps->max_texel_elements) in_range = 16ull * caps->max_texel_elements;
+    l->part = f->lead;
+    if (in_bytes > in_range || out_bytes > caps->max_storage_range) {
+        uint64_t step = aligned_step(caps, in_unit);
+        if (out_unit != 0 && aligned_step(caps, out_unit) > step) step = aligned_step(caps, out_unit);
+        l->part = in_range / in_unit;
+        if (out_unit != 0 && l->part > caps->max_storage_range / out_unit) l->part = caps->max_storage_range / out_unit;
+        l->part = l->part / step * step;
+        if (l->part == 0 || l->part > f->lead || (f->lead_reduced && out_bytes > caps->max_storage_range)) return false;
+    }
+    const uint64_t total = f->lead_reduced ? f->total / f->lead * l->part : f->total;
+    const uint64_t n_out = f->lead_reduced ? f->n_out : f->n_out / f->lead * l->part;
+    const uint64_t wanted = (caps->is_cpu ? v->cpu_target : v->gpu_target) / rf_div_up(n_out, v->vector);
+    const uint64_t most = rf_div_up(total, v->min_slice);
+    /* Half of the limit: blocks are loops of their own. */
+    const uint64_t fewest = rf_div_up(total, rf_loop_limit(caps) / 2);
+    const uint64_t useful = wanted < 1 ? 1 : wanted > most ? most : wanted;
+    const uint64_t slices = useful < fewest ? fewest : useful;
+    l->slice_len = rf_align_up(rf_div_up(total, slices), v->slice_multiple);
+    l->slices_per_part = rf_div_up(total, l->slice_len);
+    l->total_slices = l->slices_per_part * (f->lead_reduced ? rf_div_up(f->lead, l->part) : 1);
+    l->workspace = l->total_slices > 1 ? l->total_slices * n_out * sizeof(float) : 0;
+    uint32_t grid[3];
+    const uint64_t results = l->slices_per_part * n_out / v->vector;
+    return l->workspace <= caps->max_storage_range && l->total_slices * n_out <= INT32_MAX &&
+           rf_flat_grid(caps, v->per_group ? results : rf_div_up(results, rf_local_size(caps, 64)), grid);
+}
+
+/* One dispatch; `in` and `out` say where from and to, push->n_out * push->slices results. */
+static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, const reduce_variant *v, uint32_t kind,
+                              const reduce_push *push, const rf_binding *in, const rf_binding *out)
+{
+    rf_dispatch *d = rf_kernel_plan_add(plan, v->shader);
+    if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const uint32_t local = rf_local_size(caps, v->per_group ? 128 : 64);
+    const uint64_t results = (uint64_t)push->n_out * push->slices / v->vector;
+    rf_dispatch_spec(d, local);
+    rf_dispatch_spec(d, kind);
+    rf_dispatch_push(d, push, sizeof(*push));
+    rf_dispatch_bind(d, in->kind, 0, RF_VIEW_STORAGE, false);
+    rf_dispatch_bind(d, out->kind, 0, RF_VIEW_STORAGE, true);
+    d->bind[0] = *in;
+    d->bind[1] = *out;
+    if (v->texel) d->bind[0].view = RF_VIEW_TEXEL_RGBA32F;
+    if (v->tail) {
+        rf_dispatch_bind(d, in->kind, 0, RF_VIEW_STORAGE, false);
+        d->bind[2] = *in;
+    }
+    if (!rf_flat_grid(caps, v->per_group ? results : rf_div_up(results, local), d->grid))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "reduce: too many workgroups for the device");
+    return RF_OK;
+}
+
+/* Adds the slices of n_out results in the workspace up. */
+static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps, uint32_t kind, uint64_t slices,
+                                uint64_t n_out, float scale, const rf_binding *out)
+{
+    const reduce_push push = { .n_out = (uint32_t)n_out,
+                               .slices = 1,
+                               .slice_len = (uint32_t)slices,
+                               .total = (uint32_t)slices,
+                               .scale = scale,
+                               .kept1 = 1,
+                               .kept2 = (uint32_t)n_out,
+                               .kept_stride = { 0, 0, 1 },
+                               .red1 = 1,
+                               .red2 = (uint32_t)slices,
+                               .red_stride = { 0, 0, (uint32_t)n_out } };
+    const rf_binding in = { .kind = RF_BIND_WORKSPACE, .size = slices * n_out * sizeof(float) };
+    const bool tree = !caps->is_cpu && slices >= 64;
+    return reduce_stage(plan, caps, tree ? &variant_tree : &variant_any, kind == KIND_MAX ? KIND_MAX : KIND_SUM, &push,
+                        &in, out);
+}
+
+static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v,
+                                     rf_kernel_plan *plan)
+{
+    static const uint32_t kinds[] = { [RF_REDUCE_KIND_SUM] = KIND_SUM,
+                                      [RF_REDUCE_KIND_MEAN] = KIND_SUM,
+                                      [RF_REDUCE_KIND_MAX] = KIND_MAX,
+                                      [RF_REDUCE_KIND_SUM_SQUARES] = KIND_SQUARES,
+                                      [RF_REDUCE_KIND_SUM_ABS] = KIND_ABS };
+    const rf_reduce_attr *attr = call->attr;
+    const uint32_t given = attr != NULL ? attr->kind : RF_REDUCE_KIND_SUM, kind = kinds[given];
+    reduce_layout l;
+    if (!reduce_layout_make(call, caps, v, &l))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "reduce: the tensor is too large for this kernel");
+    const reduce_form *f = &l.form;
+    const float scale = given == RF_REDUCE_KIND_MEAN ? (float)(1.0 / (double)f->total) : 1.0f;
+    const uint64_t in_unit = rf_tensor_bytes(&call->in[0]) / f->lead;
+    const uint64_t out_unit = rf_tensor_bytes(&call->out[0]) / f->lead;
+    const rf_binding workspace = { .kind = RF_BIND_WORKSPACE, .write = true, .size = l.workspace };
+    plan->workspace = l.workspace;
+    uint64_t first_slice = 0;
+    for (uint64_t first = 0; first < f->lead; first += l.part) {
+        const uint64_t part = f->lead - first < l.part ? f->lead - first : l.part;
+        const uint64_t total = f->lead_reduced ? f->total / f->lead * part : f->total;
+        const uint64_t n_out = f->lead_reduced ? f->n_out : f->n_out / f->lead * part;
+        const uint64_t slices = rf_div_up(total, l.slice_len);
+        rf_binding in = { .kind = RF_BIND_INPUT, .offset = first * in_unit, .size = part * in_unit };
+        rf_binding out = { .kind = RF_BIND_OUTPUT,
+                           .write = true,
+                           .offset = f->lead_reduced ? 0 : first * out_unit,
+                           .size = n_out * sizeof(float) };
+        reduce_push push = { .n_out = (uint32_t)n_out,
+                             .slices = (uint32_t)slices,
+                             .slice_len = (uint32_t)l.slice_len,
+                             .total = (uint32_t)total,
+                             .first_slice = (uint32_t)first_slice,
+                             .scale = l.total_slices > 1 ? 1.0f : scale,
+                             .kept1 = (uint32_t)f->kept[1],
+                             .kept2 = (uint32_t)f->kept[2],
+                             .red1 = (uint32_t)f->red[1],
+                             .red2 = (uint32_t)f->red[2] };
+        for (int i = 0; i < 3; i++) {
+            push.kept_stride[i] = (uint32_t)f->kept_stride[i];
+            push.red_stride[i] = (uint32_t)f->red_stride[i];
+        }
+        RF_TRY(reduce_stage(plan, caps, v, kind, &push, &in, l.total_slices > 1 ? &workspace : &out));
+        plan->items[plan->count - 1].concurrent = f->lead_reduced && first > 0;
+        if (f->lead_reduced) first_slice += slices;
+        if (!f->lead_reduced && l.total_slices > 1)
+            RF_TRY(reduce_combine(plan, caps, kind, slices, n_out, scale, &out));
+    }
+    if (f->lead_reduced && l.total_slices > 1) {
+        const rf_binding out = { .kind = RF_BIND_OUTPUT, .write = true };
+        RF_TRY(reduce_combine(plan, caps, kind, first_slice, f->n_out, scale, &out));
+    }
+    return RF_OK;
+}
+
+/* ---- the kernels ---- */
+
+static double any_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
+{
+    reduce_layout l;
+    return reduce_layout_make(call, caps, v, &l) ? 1 : 0;
+}
+
+/* Texel views gain where the driver makes single loads of vectors only, not when a call becomes many dispatches. */
+static double texel_score(const reduce_layout *l, const rf_device_caps *caps, double score)
+{
+    return caps->driver == RF_DRIVER_LAVAPIPE && l->part == l->form.lead ? score : 0.5;
+}
+
+static double columns_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
+{
+    reduce_layout l;
+    if (!reduce_layout_make(call, caps, v, &l)) return 0;
+    const bool fits = l.form.n_red == 1 && l.form.n_kept >= 1 && l.form.kept_stride[2] == 1 && l.form.kept[2] % 4 == 0;
+    return !fits ? 0 : v->texel ? texel_score(&l, caps, 5) : 4;
+}
+
+/* The last dimension, or all of them, is what is reduced. */
+static bool is_rows(const reduce_form *f)
+{
+    return f->n_red == 1 && f->n_kept <= 1 && f->red_stride[2] == 1;
+}
+
+static double rows_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
+{
+    reduce_layout l;
+    if (!reduce_layout_make(call, caps, v, &l) || !is_rows(&l.form)) return 0;
+    if (l.form.total % 4 != 0 && l.form.n_out > 1) return 0; /* only a single row may have a tail */
+    if (!caps->is_cpu) return 0.5;                           /* strided reads: a GPU would not coalesce them */
+    return v->texel ? texel_score(&l, caps, 4) : 3;
+}
+
+static double tree_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
+{
+    reduce_layout l;
+    if (!reduce_layout_make(call, caps, v, &l) || l.form.n_red != 1) return 0;
+    if (caps->is_cpu) return 0.5;
+    return l.form.red_stride[2] == 1 && l.form.total >= 64 ? 3 : 0.6;
+}
+
+#define KERNEL(id, text, score_of)                                                                                     \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    {                                                                                                                  \
+        return score_of(call, caps, &variant_##id);                                                                    \
+    }                                                                                                                  \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    {                                                                                                                  \
+        return reduce_plan_variant(call, caps, &variant_##id, plan);                                                   \
+    }                                                                                                                  \
+    static const rf_kernel kernel_##id = { text, id##_score, id##_plan };
+KERNEL(any, "any", any_score_of)
+KERNEL(columns, "columns_vec4", columns_score_of)
+KERNEL(columns_texel, "columns_texel", columns_score_of)
+KERNEL(rows, "rows_vec4", rows_score_of)
+KERNEL(rows_texel, "rows_texel", rows_score_of)
+KERNEL(tree, "tree", tree_score_of)
+const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = { &kernel_any,           &kernel_columns,
+                                                                    &kernel_columns_texel, &kernel_rows,
+                                                                    &kernel_rows_texel,    &kernel_tree };

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Softmax and its logarithm along the last dimension, and their gradients. */
+#include "ops/reduction/reduction.h"
+#include "rf_shaders.h"
+
+#include <math.h>
+
+/* ---- host side ---- */
+
+static rf_result softmax_infer(rf_op_call *call)
+{
+    RF_TRY(rf_expect_rows(call, 0));
+    call->out[0] = call->in[0];
+    return RF_OK;
+}
+
+static rf_result softmax_grad_infer(rf_op_call *call)
+{
+    RF_TRY(rf_expect_rows(call, 0));
+    RF_TRY(rf_expect_dtype(call, 1, RF_F32));
+    RF_TRY(rf_expect_shape(call, 1, &call->in[0].shape, "the output whose gradient input 0 is"));
+    call->out[0] = call->in[0];
+    return RF_OK;
+}
+
+rf_result rf_emit_softmax(rf_graph *g, rf_value x, rf_value *out)
+{
+    return rf_graph_add(g, &rf_op_softmax, NULL, &x, 1, out);
+}
+
+rf_result rf_emit_log_softmax(rf_graph *g, rf_value x, rf_value *out)
+{
+    return rf_graph_add(g, &rf_op_log_softmax, NULL, &x, 1, out);
+}
+
+static rf_result emit_grad(rf_grad_context *ctx, const rf_op *op)
+{
+    const rf_value in[2] = { ctx->dout[0], ctx->out[0] };
+    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    return rf_graph_add(ctx->graph, op, NULL, in, 2, &ctx->din[0]);
+}
+
+static rf_result softmax_gradient(rf_grad_context *ctx)
+{
+    return emit_grad(ctx, &rf_op_softmax_grad);
+}
+static rf_result log_softmax_gradient(rf_grad_context *ctx)
+{
+    return emit_grad(ctx, &rf_op_log_softmax_grad);
+}
+
+static void reference_rows(const rf_op_call *call, const float *x, float *y, bool logarithm)
+{
+    const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
+    for (uint64_t r = 0; r < rows; r++, x += columns, y += columns) {
+        double top = -INFINITY, total = 0;
+        for (uint64_t c = 0; c < columns; c++) top = x[c] > top ? x[c] : top;
+        for (uint64_t c = 0; c < columns; c++) total += exp(x[c] - top);
+        for (uint64_t c = 0; c < columns; c++)
+            y[c] = (float)(logarithm ? x[c] - top - log(total) : exp(x[c] - top) / total);
+    }
+}
+
+static void reference_grad_rows(const rf_op_call *call, const float *dy, const float *y, float *dx, bool logarithm)
+{
+    const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
+    for (uint64_t r = 0; r < rows; r++, dy += columns, y += columns, dx += columns) {
+        double total = 0;
+        for (uint64_t c = 0; c < columns; c++) total += logarithm ? dy[c] : (double)dy[c] * y[c];
+        for (uint64_t c = 0; c < columns; c++)
+            dx[c] = (float)(logarithm ? dy[c] - exp((double)y[c]) * total : y[c] * (dy[c] - total));
+    }
+}
+
+static rf_result softmax_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    reference_rows(call, in[0], out[0], false);
+    return RF_OK;
+}
+
+static rf_result log_softmax_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    reference_rows(call, in[0], out[0], true);
+    return RF_OK;
+}
+
+static rf_result softmax_grad_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    reference_grad_rows(call, in[0], in[1], out[0], false);
+    return RF_OK;
+}
+
+static rf_result log_softmax_grad_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    reference_grad_rows(call, in[0], in[1], out[0], true);
+    return RF_OK;
+}
+
+static rf_cost softmax_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 5.0 * (double)rf_desc_count(&call->in[0]));
+}
+
+/* ---- kernels ---- */
+
+typedef enum softmax_way { WAY_ROW, WAY_ROW_VEC4, WAY_ROW_TEXEL, WAY_GROUP, WAY_COUNT } softmax_way;
+
+static const rf_shader *softmax_shader(const rf_op *op, softmax_way way)
+{
+    static const rf_shader *const shaders[4][WAY_COUNT] = {
+        { &rf_shader_softmax, &rf_shader_softmax_vec4, &rf_shader_softmax_texel, &rf_shader_softmax_group },
+        { &rf_shader_log_softmax, &rf_shader_log_softmax_vec4, &rf_shader_log_softmax_texel,
+          &rf_shader_log_softmax_group },
+        { &rf_shader_softmax_grad, &rf_shader_softmax_grad_vec4, &rf_shader_softmax_grad_texel,
+          &rf_shader_softmax_grad_group },
+        { &rf_shader_log_softmax_grad, &rf_shader_log_softmax_grad_vec4, &rf_shader_log_softmax_grad_texel,
+          &rf_shader_log_softmax_grad_group },
+    };
+    const int row = op == &rf_op_softmax ? 0 : op == &rf_op_log_softmax ? 1 : op == &rf_op_softmax_grad ? 2 : 3;
+    return shaders[row][way];
+}
+
+static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps, softmax_way way)
+{
+    const uint64_t columns = rf_desc_columns(&call->in[0]);
+    rf_row_job job = { .shader = softmax_shader(call->op, way),
+                       .grid = way == WAY_GROUP ? RF_GRID_GROUPS : RF_GRID_THREADS,
+                       /* Rows are long work for one invocation: small workgroups, so that there are several. */
+                       .local = rf_local_size(caps, way == WAY_GROUP ? 128
+                                                    : caps->is_cpu   ? 16
+                                                                     : 64),
+                       .rows = rf_desc_rows(&call->in[0]),
+                       .threads_per_row = 1,
+                       .n_push = 2 };
+    for (uint32_t i = 0; i < call->n_in; i++) rf_row_job_tensor(&job, RF_BIND_INPUT, i, columns * sizeof(float));
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, columns * sizeof(float));
+    for (uint32_t i = 0; way == WAY_ROW_TEXEL && i < call->n_in; i++) job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
+    job.push[1] = (uint32_t)columns;
+    return job;
+}
+
+static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, softmax_way way)
+{
+    const rf_row_job job = softmax_job(call, caps, way);
+    const uint64_t columns = rf_desc_columns(&call->in[0]);
+    const uint64_t chunk = rf_row_job_chunk(&job, caps);
+    /* At most four passes over a row, and their blocks. */
+    if (chunk == 0 || (way != WAY_GROUP && 5 * columns > rf_loop_limit(caps))) return 0;
+    switch (way) {
+    case WAY_ROW: return 1;
+    case WAY_ROW_VEC4: return columns % 4 == 0 ? 2 : 0;
+    case WAY_ROW_TEXEL:
+        if (columns % 4 != 0) return 0;
+        return caps->driver == RF_DRIVER_LAVAPIPE && chunk == job.rows ? 2.5 : 0.5;
+    case WAY_GROUP: return caps->is_cpu ? 0.5 : columns >= 64 ? 3 : 0.8;
+    case WAY_COUNT: break;
+    }
+    return 0;
+}
+
+static rf_result softmax_plan(const rf_op_call *call, const rf_device_caps *caps, softmax_way way, rf_kernel_plan *plan)
+{
+    const rf_row_job job = softmax_job(call, caps, way);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+#define KERNEL(id, text, way)                                                                                          \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    {                                                                                                                  \
+        return softmax_score(call, caps, way);                                                                         \
+    }                                                                                                                  \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    {                                                                                                                  \
+        return softmax_plan(call, caps, way, plan);                                                                    \
+    }                                                                                                                  \
+    static const rf_kernel id = { text, id##_score, id##_plan };
+KERNEL(kernel_row, "row", WAY_ROW)
+KERNEL(kernel_row_vec4, "row_vec4", WAY_ROW_VEC4)
+KERNEL(kernel_row_texel, "row_texel", WAY_ROW_TEXEL)
+KERNEL(kernel_group, "group", WAY_GROUP)
+static const rf_kernel *const softmax_kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_row_texel, &kernel_group };
+
+/* ---- cases ---- */
+
+#define X(sd, ...)                                                                                                     \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL, .b = sd                                          \
+    }
+#define PROBABILITIES(...)                                                                                             \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_PROBABILITY                                              \
+    }
+#define LOG_PROBABILITIES(...)                                                                                         \
+    {                                                                                                                  \
+        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_UNIFORM, .a = -8, .b = 0                                 \
+    }
+
+static const rf_op_case softmax_cases[] = {
+    { .name = "1x1", .n_in = 1, .in = { X(1, 2, 1, 1) }, .rtol = 1e-5, .atol = 1e-7 },
+    { .name = "3x5", .n_in = 1, .in = { X(1, 2, 3, 5) }, .rtol = 1e-5, .atol = 1e-7, .check_gradient = true },
+    { .name = "2x2x4", .n_in = 1, .in = { X(1, 3, 2, 2, 4) }, .rtol = 1e-5, .atol = 1e-7, .check_gradient = true },
+    { .name = "10", .n_in = 1, .in = { X(1, 1, 10) }, .rtol = 1e-5, .atol = 1e-7 },
+    { .name = "257x31", .n_in = 1, .in = { X(3, 2, 257, 31) }, .rtol = 2e-5, .atol = 1e-7 },
+    { .name = "33x1009", .n_in = 1, .in = { X(3, 2, 33, 1009) }, .rtol = 2e-5, .atol = 1e-7 },
+    { .name = "large_logits_65x32", .n_in = 1, .in = { X(300, 2, 65, 32) }, .rtol = 1e-4, .atol = 1e-6 },
+    { .name = "huge_logits_17x12", .n_in = 1, .in = { X(1e37f, 2, 17, 12) }, .rtol = 1e-4, .atol = 1e-6 },
+    { .name = "64x10", .n_in = 1, .in = { X(1, 2, 64, 10) }, .rtol = 1e-5, .atol = 1e-7, .benchmark = true },
+    { .name = "4096x1024",
+      .n_in = 1,
+      .in = { X(1, 2, 4096, 1024) },
+      .rtol = 2e-5,
+      .atol = 1e-7,
+      .benchmark = true,
+      .large = true },
+};
+static const rf_op_case log_softmax_cases[] = {
+    { .name = "1x1", .n_in = 1, .in = { X(1, 2, 1, 1) }, .rtol = 1e-5, .atol = 1e-6 },
+    { .name = "3x5", .n_in = 1, .in = { X(1, 2, 3, 5) }, .rtol = 1e-5, .atol = 1e-6, .check_gradient = true },
+    { .name = "2x2x4", .n_in = 1, .in = { X(1, 3, 2, 2, 4) }, .rtol = 1e-5, .atol = 1e-6, .check_gradient = true },
+    { .name = "257x31", .n_in = 1, .in = { X(3, 2, 257, 31) }, .rtol = 1e-5, .atol = 5e-6 },
+    { .name = "33x1009", .n_in = 1, .in = { X(3, 2, 33, 1009) }, .rtol = 1e-5, .atol = 5e-6 },
+    { .name = "large_logits_65x32", .n_in = 1, .in = { X(300, 2, 65, 32) }, .rtol = 1e-5, .atol = 1e-4 },
+    { .name = "64x10", .n_in = 1, .in = { X(1, 2, 64, 10) }, .rtol = 1e-5, .atol = 1e-6, .benchmark = true },
+};
+#define GRAD_CASES(second, sd)                                                                                         \
+    { .name = "1x1", .n_in = 2, .in = { X(1, 2, 1, 1), second(2, 1, 1) }, .rtol = sd, .atol = sd },                    \
+        { .name = "5x3", .n_in = 2, .in = { X(1, 2, 5, 3), second(2, 5, 3) }, .rtol = sd, .atol = sd },                \
+        { .name = "2x3x32", .n_in = 2, .in = { X(1, 3, 2, 3, 32), second(3, 2, 3, 32) }, .rtol = sd, .atol = sd },     \
+        { .name = "257x33", .n_in = 2, .in = { X(1, 2, 257, 33), second(2, 257, 33) }, .rtol = sd, .atol = sd },       \
+        { .name = "31x1009",                                                                                           \
+          .n_in = 2,                                                                                                   \
+          .in = { X(1, 2, 31, 1009), second(2, 31, 1009) },                                                            \
+          .rtol = sd,                                                                                                  \
+          .atol = 10 * sd },                                                                                           \
+    {                                                                                                                  \
+        .name = "1024x1024", .n_in = 2, .in = { X(1, 2, 1024, 1024), second(2, 1024, 1024) }, .rtol = sd,              \
+        .atol = 10 * sd, .benchmark = true, .large = true                                                              \
+    }
+static const rf_op_case softmax_grad_cases[] = { GRAD_CASES(PROBABILITIES, 1e-5) };
+static const rf_op_case log_softmax_grad_cases[] = { GRAD_CASES(LOG_PROBABILITIES, 2e-5) };
+
+/* ---- the ops ---- */
+
+#define SOFTMAX_OP(id, inputs, infer_, gradient_)                                                                      \
+    const rf_op rf_op_##id = {                                                                                         \
+        .name = #id,                                                                                                   \
+        .min_in = inputs,                                                                                              \
+        .max_in = inputs,                                                                                              \
+        .n_out = 1,                                                                                                    \
+        .infer = infer_,                                                                                               \
+        .gradient = gradient_,                                                                                         \
+        .reference = id##_reference,                                                                                   \
+        .cost = softmax_cost,                                                                                          \
+        .kernels = softmax_kernels,                                                                                    \
+        .num_kernels = RF_COUNT_OF(softmax_kernels),                                                                   \
+        .cases = id##_cases,                                                                                           \
+        .num_cases = RF_COUNT_OF(id##_cases),                                                                          \
+    }
+SOFTMAX_OP(softmax, 1, softmax_infer, softmax_gradient);
+SOFTMAX_OP(log_softmax, 1, softmax_infer, log_softmax_gradient);
+SOFTMAX_OP(softmax_grad, 2, softmax_grad_infer, NULL);
+SOFTMAX_OP(log_softmax_grad, 2, softmax_grad_infer, NULL);

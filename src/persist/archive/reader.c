@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "persist/archive/reader.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/platform.h"
+#include "persist/archive/internal.h"
+#include "persist/archive/transpose.h"
+#include "persist/archive/xxh64.h"
+
+enum { MAX_THREADS = 8, MOST_TRIES = 1000, OPEN_SECONDS = 10 };
+static const uint64_t bytes_per_thread = 8u << 20; /* below that a thread costs more than it brings */
+
+/* ---- open, close ---- */
+
+static rf_result read_layout(rf_archive *a, rf_archive_layout *layout)
+{
+    int64_t size;
+    do {
+        size = a->ops->size(a->ops->user, a->fd);
+    } while (size < 0 && errno == EINTR);
+    if (size < 0 && errno == EINVAL) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: no regular file", a->path);
+    if (size < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot tell its size", a->path);
+    if (size < RF_ARCHIVE_PREAMBLE + RF_ARCHIVE_TRAILER)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA,
+                       "%s: %lld bytes are too few for a checkpoint; the file is truncated or none", a->path,
+                       (long long)size);
+    uint8_t preamble[RF_ARCHIVE_PREAMBLE], trailer[RF_ARCHIVE_TRAILER];
+    RF_TRY(rf_file_read_at(a->ops, a->fd, a->path, preamble, sizeof(preamble), 0));
+    RF_TRY(rf_archive_layout_decode(a->path, preamble, (uint64_t)size, layout));
+    RF_TRY(rf_file_read_at(a->ops, a->fd, a->path, trailer, sizeof(trailer), (uint64_t)size - sizeof(trailer)));
+    a->is = (rf_archive_identity){ (uint64_t)size, rf_archive_preamble_hash(preamble) };
+    a->header.sharded = rf_archive_preamble_version(preamble) == RF_ARCHIVE_VERSION_PARTS;
+    return rf_archive_trailer_check(a->path, preamble, trailer);
+}
+
+static rf_result read_header(rf_archive *a)
+{
+    rf_archive_layout layout;
+    RF_TRY(read_layout(a, &layout));
+    a->header.size = layout.header_size;
+    a->header.bytes = rf_calloc(layout.header_size, 1);
+    if (!a->header.bytes) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(rf_file_read_at(a->ops, a->fd, a->path, a->header.bytes, layout.header_size, layout.header_offset));
+    if (rf_xxh64(a->header.bytes, layout.header_size) != layout.header_hash)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the header is damaged; restore the file from a copy", a->path);
+    return rf_archive_header_check(&a->header, a->path, layout.header_offset);
+}
+
+rf_result rf_archive_open_main(const rf_file_ops *ops, const char *path, rf_archive **out)
+{
+    *out = NULL;
+    rf_archive *a = RF_NEW(rf_archive);
+    if (!a) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    a->ops = ops;
+    a->fd = -1;
+    rf_result r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    a->path = rf_strdup(path);
+    a->spare = rf_calloc(1, sizeof(*a->spare));
+    if (!a->path || !a->spare) goto done;
+    do {
+        a->fd = ops->open(ops->user, path);
+    } while (a->fd < 0 && errno == EINTR);
+    if (a->fd < 0)
+        r = RF_FAIL_ERRNO(errno == ENOENT || errno == ENOTDIR ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "%s: cannot open",
+                          path);
+    else
+        r = read_header(a);
+done:
+    if (r < 0) rf_archive_close(&a);
+    *out = a;
+    return r;
+}
+
+/* Names of parts have an infix that others do not have: a part under another name was copied to the wrong place. */
+static rf_result check_is_whole(const rf_archive *a)
+{
+    const char *slash = strrchr(a->path, '/');
+    if (strcmp(a->header.type, RF_ARCHIVE_PART_TYPE) != 0) return RF_OK;
+    if (strstr(slash ? slash : a->path, RF_ARCHIVE_PART_INFIX)) return RF_OK;
+    return RF_FAIL(
+        RF_ERROR_CORRUPT_DATA,
+        "%s: is one part of a checkpoint that several workers wrote, under the name of a whole one; copy the "
+        "main file again",
+        a->path);
+}
+
+/* One try. `*is` is the main file's identity when that could be read, else zero. */
+static rf_result open_once(const rf_file_ops *ops, const char *path, rf_archive_identity *is, rf_archive **out)
+{
+    *is = (rf_archive_identity){ 0 };
+    RF_TRY(rf_archive_open_main(ops, path, out));
+    *is = (*out)->is;
+    const rf_result r = (*out)->header.sharded ? rf_archive_open_parts(*out) : check_is_whole(*out);
+    if (r < 0) rf_archive_close(out);
+    return r;
+}
+
+/* A save replaces the main file first, then removes the parts of the one before: whoever has read the old main file may
+ * find its parts gone. Then there is another main file under the path, or none. */
+rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_archive **out)
+{
+    const uint64_t deadline = rf_now_ns() + OPEN_SECONDS * 1000000000ull;
+    for (uint32_t tries = 1;; tries++) {
+        rf_archive_identity is, now;
+        rf_error_record record;
+        rf_result r = open_once(ops, path, &is, out);
+        if (r != RF_ERROR_CORRUPT_DATA || is.size == 0) return r;
+        rf_error_save(&record);
+        r = rf_archive_identify(ops, path, &now);
+        if (r == RF_ERROR_NOT_FOUND) return r;
+        if (r < 0 || (now.size == is.size && now.hash == is.hash)) return rf_error_restore(&record);
+        if (tries == MOST_TRIES || rf_now_ns() > deadline)
+            return RF_FAIL(RF_ERROR_TIMEOUT, "%s: was replaced %u times while it was opened; try again later", path,
+                           tries);
+    }
+}
+
+rf_result rf_archive_open(const char *path, rf_archive **out)
+{
+    RF_REQUIRE(out, "rf_archive_open: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(path && path[0], "rf_archive_open: path is empty");
+    return rf_archive_open_with(&rf_system_file_ops, path, out);
+}
+
+void rf_archive_close(rf_archive **archive)
+{
+    if (!archive || !*archive) return;
+    rf_archive *a = *archive;
+    for (uint32_t i = 0; a->parts && i < a->header.num_parts; i++) rf_archive_close(&a->parts[i]);
+    rf_free(a->parts);
+    if (a->fd >= 0) a->ops->close(a->ops->user, a->fd);
+    if (a->spare) ZSTD_freeDCtx(atomic_load(a->spare));
+    rf_archive_header_free(&a->header);
+    rf_free(a->spare);
+    rf_free(a->path);
+    rf_free(a);
+    *archive = NULL;
+}
+
+/* ---- what there is ---- */
+
+const char *rf_archive_type(const rf_archive *archive)
+{
+    return archive->header.type;
+}
+
+uint64_t rf_archive_count(const rf_archive *archive)
+{
+    return archive ? archive->header.num_tensors : 0;
+}
+
+static void describe(const rf_archive *a, const rf_archive_record *record, rf_archive_entry *out)
+{
+    *out = (rf_archive_entry){ record->name, record->dtype, record->shape, record->bytes, 0 };
+    if (a->header.sharded) {
+        out->stored_bytes = rf_archive_stored_in_parts(a, record->name);
+        return;
+    }
+    rf_unpack blocks = record->blocks;
+    for (uint32_t i = 0; i < record->num_blocks; i++) {
+        rf_archive_block block;
+        rf_archive_next_block(&blocks, &block);
+        for (uint32_t f = 0; f < block.num_frames; f++) out->stored_bytes += block.frame[f].stored;
+    }
+}
+
+rf_result rf_archive_entry_at(const rf_archive *archive, uint64_t index, rf_archive_entry *out)
+{
+    RF_REQUIRE(archive && out, "rf_archive_entry_at: archive or out is NULL");
+    RF_REQUIRE(index < archive->header.num_tensors, "rf_archive_entry_at: index %llu of %u tensors",
+               (unsigned long long)index, archive->header.num_tensors);
+    rf_archive_record record;
+    rf_archive_header_tensor(&archive->header, (uint32_t)index, &record);
+    describe(archive, &record, out);
+    return RF_OK;
+}
+
+/* Place of a name in a sorted list of places; `count` when it is not there. */
+static uint32_t search(const rf_archive_header *h, const uint32_t *places, uint32_t count, const char *name)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        const int order = strcmp(name, (const char *)h->bytes + places[middle]);
+        if (order == 0) return middle;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return count;
+}
+
+uint32_t rf_archive_index(const rf_archive *archive, const char *name)
+{
+    const rf_archive_header *h = &archive->header;
+    return search(h, h->tensors, h->num_tensors, name);
+}
+
+static rf_result find(const rf_archive *a, const char *name, rf_archive_record *out, uint32_t *index)
+{
+    *index = rf_archive_index(a, name);
+    if (*index == a->header.num_tensors)
+        return RF_FAIL(RF_ERROR_NOT_FOUND, "%s: there is no tensor '%s'", a->path, name);
+    rf_archive_header_tensor(&a->header, *index, out);
+    return RF_OK;
+}
+
+rf_result rf_archive_find(const rf_archive *archive, const char *name, rf_archive_entry *out)
+{
+    RF_REQUIRE(archive && name && out, "rf_archive_find: archive, name or out is NULL");
+    rf_archive_record record = { .name = name };
+    uint32_t index;
+    RF_TRY(find(archive, name, &record, &index));
+    describe(archive, &record, out);
+    return RF_OK;
+}
+
+uint64_t rf_archive_num_values(const rf_archive *archive)
+{
+    return archive ? archive->header.num_values : 0;
+}
+
+const char *rf_archive_value_name(const rf_archive *archive, uint64_t index)
+{
+    if (!archive || index >= archive->header.num_values) return NULL;
+    return (const char *)archive->header.bytes + archive->header.values[index];
+}
+
+rf_result rf_archive_value_get(const rf_archive *archive, const char *name, rf_archive_value *out)
+{
+    const rf_archive_header *h = &archive->header;
+    const uint32_t index = search(h, h->values, h->num_values, name);
+    if (index == h->num_values) return RF_FAIL(RF_ERROR_NOT_FOUND, "%s: there is no value '%s'", archive->path, name);
+    rf_archive_header_value(h, index, out);
+    return RF_OK;
+}
+
+static void bytes_text(const rf_archive_value *value, char *text, size_t size)
+{
+    const uint8_t *bytes = value->bytes;
+    const uint64_t shown = value->size < 32 ? value->size : 32;
+    int used = snprintf(text, size, "%llu bytes:", (unsigned long long)value->size);
+    for (uint64_t i = 0; i < shown && used >= 0 && (size_t)used < size; i++)
+        used += snprintf(text + used, size - (size_t)used, " %02x", bytes[i]);
+    if (shown < value->size && used >= 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, " ... (xxh64 %016llx)",
+                 (unsigned long long)rf_xxh64(value->bytes, (size_t)value->size));
+}
+
+rf_result rf_archive_value_text(const rf_archive *archive, uint64_t index, char *text, size_t size)
+{
+    RF_REQUIRE(archive && text && size > 0, "rf_archive_value_text: archive or text is NULL, or size 0");
+    RF_REQUIRE(index < archive->header.num_values, "rf_archive_value_text: index %llu of %u values",
+               (unsigned long long)index, archive->header.num_values);
+    rf_archive_value value;
+    rf_archive_header_value(&archive->header, (uint32_t)index, &value);
+    switch (value.kind) {
+    case RF_VALUE_UINT: snprintf(text, size, "%llu", (unsigned long long)value.number); break;
+    case RF_VALUE_DOUBLE: snprintf(text, size, "%.17g", value.real); break;
+    case RF_VALUE_STRING: snprintf(text, size, "%.*s", (int)value.size, (const char *)value.bytes); break;
+    case RF_VALUE_BYTES: bytes_text(&value, text, size); break;
+    }
+    return RF_OK;
+}
+
+/* ---- tensors ---- */
+
+/* Tensors next..end, block by block, by several threads. */
+typedef struct reading {
+    const rf_archive *archive;
+    uint8_t *data; /* NULL: only check */
+    pthread_mutex_t mutex;
+    uint32_t next, end;
+    rf_archive_record tensor; /* the one that blocks are taken from */
+    uint32_t blocks_left;
+    uint64_t offset, done; /* of its next block: in the file, in the tensor */
+    rf_result result;
+    rf_error_record error;
+} reading;
+
+/* One block to read, and the buffers of one thread: they grow to what the blocks need. */
+typedef struct block_reader {
+    reading *job;
+    ZSTD_DCtx *zstd;
+    uint8_t *stored, *raw;
+    uint64_t stored_size, raw_size;
+    rf_archive_block block;
+    const char *name;
+    size_t element;
+    uint64_t offset;
+    uint8_t *to;
+} block_reader;
+
+static bool take_block(reading *job, block_reader *reader)
+{
+    pthread_mutex_lock(&job->mutex);
+    while (job->result == RF_OK && job->blocks_left == 0 && job->next < job->end) {
+        rf_archive_header_tensor(&job->archive->header, job->next++, &job->tensor);
+        job->blocks_left = job->tensor.num_blocks;
+        job->offset = job->tensor.offset;
+        job->done = 0;
+    }
+    const bool taken = job->result == RF_OK && job->blocks_left > 0;
+    if (taken) {
+        job->blocks_left--;
+        rf_archive_next_block(&job->tensor.blocks, &reader->block);
+        reader->name = job->tensor.name;
+        reader->element = rf_dtype_size(job->tensor.dtype);
+        reader->offset = job->offset;
+        reader->to = job->data ? job->data + job->done : NULL;
+        for (uint32_t f = 0; f < reader->block.num_frames; f++) job->offset += reader->block.frame[f].stored;
+        job->done += reader->block.raw;
+    }
+    pthread_mutex_unlock(&job->mutex);
+    return taken;
+}
+
+static rf_result grow(uint8_t **buffer, uint64_t *size, uint64_t need)
+{
+    if (need <= *size) return RF_OK;
+    rf_free(*buffer);
+    *size = 0;
+    *buffer = rf_calloc(need, 1);
+    if (!*buffer) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    *size = need;
+    return RF_OK;
+}
+
+static rf_result damaged(const block_reader *reader, uint64_t offset, const char *what)
+{
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: tensor '%s': %s at byte %llu of the file; restore it from a copy",
+                   reader->job->archive->path, reader->name, what, (unsigned long long)offset);
+}
+
+static rf_result read_frame(block_reader *reader, const rf_archive_frame *frame, uint64_t offset, uint8_t *to)
+{
+    const rf_archive *a = reader->job->archive;
+    uint8_t *stored = to;
+    if (frame->compressed) {
+        RF_TRY(grow(&reader->stored, &reader->stored_size, frame->stored));
+        stored = reader->stored;
+    }
+    RF_TRY(rf_file_read_at(a->ops, a->fd, a->path, stored, frame->stored, offset));
+    if (rf_xxh64(stored, frame->stored) != frame->hash) return damaged(reader, offset, "wrong checksum");
+    if (!frame->compressed) return RF_OK;
+    if (!reader->zstd) reader->zstd = atomic_exchange(a->spare, NULL);
+    if (!reader->zstd) reader->zstd = ZSTD_createDCtx();
+    if (!reader->zstd) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot allocate a zstd decompressor");
+    if (ZSTD_findFrameCompressedSize(stored, frame->stored) != frame->stored)
+        return damaged(reader, offset, "not one zstd frame");
+    const size_t n = ZSTD_decompressDCtx(reader->zstd, to, frame->raw, stored, frame->stored);
+    if (ZSTD_isError(n)) return damaged(reader, offset, ZSTD_getErrorName(n));
+    return n == frame->raw ? RF_OK : damaged(reader, offset, "a zstd frame of the wrong size");
+}
+
+static rf_result read_block(block_reader *reader)
+{
+    const rf_archive_block *block = &reader->block;
+    uint8_t *to = reader->to;
+    if (block->transposed || !to) {
+        RF_TRY(grow(&reader->raw, &reader->raw_size, block->raw));
+        to = reader->raw;
+    }
+    uint64_t offset = reader->offset, done = 0;
+    for (uint32_t f = 0; f < block->num_frames; f++) {
+        RF_TRY(read_frame(reader, &block->frame[f], offset, to + done));
+        offset += block->frame[f].stored;
+        done += block->frame[f].raw;
+    }
+    if (block->transposed && reader->to) rf_bytes_untranspose(to, reader->to, block->raw, reader->element);
+    return RF_OK;
+}
+
+static void *read_blocks(void *argument)
+{
+    reading *job = argument;
+    block_reader reader = { .job = job };
+    while (take_block(job, &reader)) {
+        const rf_result r = read_block(&reader);
+        if (r == RF_OK) continue;
+        pthread_mutex_lock(&job->mutex);
+        if (job->result == RF_OK) {
+            job->result = r;
+            rf_error_save(&job->error);
+        }
+        pthread_mutex_unlock(&job->mutex);
+    }
+    if (reader.zstd) ZSTD_freeDCtx(atomic_exchange(job->archive->spare, reader.zstd));
+    rf_free(reader.stored);
+    rf_free(reader.raw);
+    return NULL;
+}
+
+rf_result rf_archive_read_tensors(const rf_archive *a, uint32_t first, uint32_t end, uint8_t *data, uint64_t bytes)
+{
+    reading job = { .archive = a, .data = data, .mutex = PTHREAD_MUTEX_INITIALIZER, .next = first, .end = end };
+    /* Small tensors, of which there may be very many, do not ask how many cores there are. */
+    const uint32_t cores = bytes < bytes_per_thread ? 1 : rf_cpu_count();
+    pthread_t threads[MAX_THREADS];
+    uint32_t started = 0;
+    /* This thread reads too; a thread that cannot be started is one less. */
+    while (started + 1 < cores && started + 1 < MAX_THREADS && bytes / bytes_per_thread > started &&
+           pthread_create(&threads[started], NULL, read_blocks, &job) == 0)
+        started++;
+    read_blocks(&job);
+    for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    return job.result < 0 ? rf_error_restore(&job.error) : RF_OK;
+}
+
+rf_result rf_archive_read(const rf_archive *archive, const char *name, void *data, uint64_t size)
+{
+    RF_REQUIRE(archive && name, "rf_archive_read: archive or name is NULL");
+    rf_archive_record record;
+    uint32_t index;
+    RF_TRY(find(archive, name, &record, &index));
+    RF_REQUIRE(size == record.bytes && (data || size == 0),
+               "rf_archive_read: '%s' has %llu bytes, there is room for %llu", name, (unsigned long long)record.bytes,
+               (unsigned long long)size);
+    if (size == 0) return RF_OK;
+    if (archive->header.sharded) return rf_archive_read_from_parts(archive, &record, data);
+    return rf_archive_read_tensors(archive, index, index + 1, data, size);
+}
+
+rf_result rf_archive_verify(const rf_archive *archive)
+{
+    RF_REQUIRE(archive, "rf_archive_verify: archive is NULL");
+    if (archive->header.sharded) return rf_archive_verify_parts(archive);
+    return rf_archive_read_tensors(archive, 0, archive->header.num_tensors, NULL, archive->is.size);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replica/balance/pace.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "base/platform.h"
+
+typedef struct watcher {
+    rf_pace *pace;
+    pthread_t thread;
+    bool started; /* the thread exists */
+    double factor;
+    uint64_t begin_ns;
+    /* under the lock: */
+    const rf_gpu_device *device; /* to watch; NULL: idle */
+    uint64_t ticket;
+    double seconds; /* of the latest step */
+} watcher;
+
+struct rf_pace {
+    pthread_mutex_t lock;
+    pthread_cond_t work, idle;
+    bool ending;
+    uint32_t count;
+    watcher watchers[];
+};
+
+rf_result rf_test_aid(const char *name, uint32_t *replica, double *number)
+{
+    *replica = UINT32_MAX;
+    *number = 0;
+    const char *text = rf_env(name);
+    if (!text) return RF_OK;
+    char *end, *last;
+    const unsigned long which = strtoul(text, &end, 10);
+    RF_REQUIRE(end != text && *end == ':', "%s is '%s', not replica:number", name, text);
+    *number = strtod(end + 1, &last);
+    RF_REQUIRE(last != end + 1 && !*last && *number >= 0 && isfinite(*number), "%s is '%s', not replica:number", name,
+               text);
+    *replica = (uint32_t)which;
+    return RF_OK;
+}
+
+static void sleep_for(double seconds)
+{
+    if (!(seconds > 0)) return;
+    struct timespec t = { (time_t)seconds, (long)((seconds - floor(seconds)) * 1e9) };
+    while (nanosleep(&t, &t) < 0) {}
+}
+
+/* 0 where the device failed: whoever waits for it says so. */
+static double watch(const watcher *w, const rf_gpu_device *device, uint64_t ticket)
+{
+    if (rf_gpu_watch(device, ticket, RF_GPU_TIMEOUT_NS) < 0) return 0;
+    const double own = (double)(rf_now_ns() - w->begin_ns) * 1e-9;
+    sleep_for((w->factor - 1) * own);
+    return w->factor > 1 ? w->factor * own : own;
+}
+
+static void *run(void *argument)
+{
+    watcher *w = argument;
+    rf_pace *pace = w->pace;
+    pthread_mutex_lock(&pace->lock);
+    while (!pace->ending || w->device) {
+        if (!w->device) {
+            pthread_cond_wait(&pace->work, &pace->lock);
+            continue;
+        }
+        const rf_gpu_device *device = w->device;
+        const uint64_t ticket = w->ticket;
+        pthread_mutex_unlock(&pace->lock);
+        const double seconds = watch(w, device, ticket);
+        pthread_mutex_lock(&pace->lock);
+        w->seconds = seconds;
+        w->device = NULL;
+        pthread_cond_broadcast(&pace->idle);
+    }
+    pthread_mutex_unlock(&pace->lock);
+    return NULL;
+}
+
+rf_result rf_pace_create(uint32_t first, uint32_t count, rf_pace **out)
+{
+    uint32_t slow;
+    double factor;
+    RF_TRY(rf_test_aid("RINGFIRE_TEST_SLOW", &slow, &factor));
+    rf_pace *pace = *out = rf_calloc(1, sizeof(*pace) + count * sizeof(pace->watchers[0]));
+    if (!pace) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    pthread_mutex_init(&pace->lock, NULL);
+    pthread_cond_init(&pace->work, NULL);
+    pthread_cond_init(&pace->idle, NULL);
+    pace->count = count;
+    for (uint32_t r = 0; r < count; r++) {
+        watcher *w = &pace->watchers[r];
+        w->pace = pace;
+        w->factor = first + r == slow ? factor : 1;
+        w->started = pthread_create(&w->thread, NULL, run, w) == 0;
+        if (w->started) continue;
+        rf_pace_destroy(out);
+        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no thread to time replica %u with", first + r);
+    }
+    return RF_OK;
+}
+
+void rf_pace_destroy(rf_pace **pace)
+{
+    rf_pace *p = *pace;
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    p->ending = true;
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+    for (uint32_t r = 0; r < p->count; r++)
+        if (p->watchers[r].started) pthread_join(p->watchers[r].thread, NULL);
+    pthread_cond_destroy(&p->work);
+    pthread_cond_destroy(&p->idle);
+    pthread_mutex_destroy(&p->lock);
+    rf_free(p);
+    *pace = NULL;
+}
+
+/* With the lock held. */
+static void wait_until_idle(rf_pace *pace, uint32_t index)
+{
+    while (pace->watchers[index].device) pthread_cond_wait(&pace->idle, &pace->lock);
+}
+
+void rf_pace_begin(rf_pace *pace, uint32_t index)
+{
+    pthread_mutex_lock(&pace->lock);
+    wait_until_idle(pace, index);
+    pthread_mutex_unlock(&pace->lock);
+    pace->watchers[index].begin_ns = rf_now_ns();
+}
+
+void rf_pace_submitted(rf_pace *pace, uint32_t index, const rf_gpu_device *device, uint64_t ticket)
+{
+    pthread_mutex_lock(&pace->lock);
+    pace->watchers[index].device = device;
+    pace->watchers[index].ticket = ticket;
+    pthread_cond_broadcast(&pace->work);
+    pthread_mutex_unlock(&pace->lock);
+}
+
+void rf_pace_wait_for_slow(rf_pace *pace)
+{
+    pthread_mutex_lock(&pace->lock);
+    for (uint32_t r = 0; r < pace->count; r++)
+        if (pace->watchers[r].factor > 1) wait_until_idle(pace, r);
+    pthread_mutex_unlock(&pace->lock);
+}
+
+void rf_pace_take(rf_pace *pace, double *seconds)
+{
+    pthread_mutex_lock(&pace->lock);
+    for (uint32_t r = 0; r < pace->count; r++) {
+        wait_until_idle(pace, r);
+        seconds[r] = pace->watchers[r].seconds;
+        pace->watchers[r].seconds = 0;
+    }
+    pthread_mutex_unlock(&pace->lock);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How gradients and parameters travel between replicas: the seam between one process, where they meet in host memory,
+ * and several, where a communicator carries them. Works on host memory; device copies are the caller's.
+ * Arrays of pointers have one entry for each replica of this process; owners in pieces are numbers over all processes.
+ */
+#ifndef RF_REPLICA_EXCHANGE_EXCHANGE_H
+#define RF_REPLICA_EXCHANGE_EXCHANGE_H
+
+#include "replica/update/update_plan.h"
+#include "replica/world.h"
+
+typedef struct rf_exchange rf_exchange;
+/* The exchange of one bucket, in the background where several processes take part. */
+typedef struct rf_bucket_exchange rf_bucket_exchange;
+
+typedef struct rf_exchange_fns {
+    /* For each piece: its owner's (every replica's, for RF_OWNER_ALL) range of sums[] becomes the sum of
+     * contributions[r] over all replicas, in a fixed order. contributions[r] NULL counts as zeros; sums[r] may be
+     * contributions[r]. */
+    rf_result (*reduce_scatter)(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
+                                const float *const *contributions, float *const *sums);
+    /* Copies each piece from its owner's from[] to every other replica's to[]. from[r] may be to[r]; where it is not,
+     * what to[] gets of the owner's own pieces is unspecified. */
+    rf_result (*all_gather)(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
+                            const float *const *from, float *const *to);
+    void (*destroy)(rf_exchange *exchange);
+    /* For the pieces of one bucket, which must outlive it. */
+    rf_result (*open)(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces, rf_bucket_exchange **out);
+    /* The same as above, to the bit. Every process must start the same in the same order. Until finish() nobody may
+     * touch the bucket's part of the arrays; one thing at a time is under way for a bucket. */
+    rf_result (*start_reduce)(rf_bucket_exchange *bucket, const float *const *contributions, float *const *sums);
+    rf_result (*start_gather)(rf_bucket_exchange *bucket, const float *const *from, float *const *to);
+    bool (*done)(const rf_bucket_exchange *bucket);  /* finish() would not wait; true also when nothing was started */
+    rf_result (*finish)(rf_bucket_exchange *bucket); /* does nothing when nothing was started */
+    void (*close)(rf_bucket_exchange **bucket);      /* waits */
+} rf_exchange_fns;
+struct rf_exchange {
+    const rf_exchange_fns *fns;
+    double host_seconds; /* spent in copies and sums so far */
+    uint64_t bytes;      /* of gradients and values exchanged so far, as the owners' copies count them */
+};
+
+/* All replicas in this process. */
+rf_result rf_local_exchange_create(uint32_t num_replicas, rf_exchange **out);
+/* Several processes: sums over the replicas of a process in their order, then over the processes. `world` is borrowed.
+ */
+rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_exchange **out);
+void rf_exchange_destroy(rf_exchange **exchange);
+
+/* out[i] = sum over r of from[r][range.begin + i], in order; NULLs count as zeros. `out` is none of them. */
+void rf_sum_range(const float *const *from, uint32_t num_from, rf_range range, float *out);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replica/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "replica/store/initializer.h"
+
+#define SMALLEST_STORE 16384 /* elements; small models never move */
+
+/* ---- places in the store ---- */
+
+/* Makes room for `count` more elements. Arrays that must move do so with what is in them. */
+static rf_result reserve(rf_strategy *s, rf_store *store, uint64_t count)
+{
+    const uint64_t need = store->used + count;
+    if (need <= store->values.capacity) return RF_OK;
+    uint64_t capacity = store->values.capacity + store->values.capacity / 2;
+    if (capacity < SMALLEST_STORE) capacity = SMALLEST_STORE;
+    if (capacity < need) capacity = need;
+    capacity = rf_align_up(capacity, s->alignment);
+    RF_TRY(rf_strategy_wait(s));
+    /* The gradients first: with them larger than needed nothing is wrong, the other way round there would be. */
+    if (store == &s->trainable) RF_TRY(rf_flat_grow(s, &s->gradients, capacity, store->used));
+    s->generation++;
+    RF_TRY(rf_flat_grow(s, &store->values, capacity, store->used));
+    return RF_OK;
+}
+
+static rf_result write_all(const rf_variable *v, const float *values, uint64_t count)
+{
+    rf_store *store = rf_variable_store(v);
+    for (uint32_t r = 0; r < v->strategy->num_local; r++)
+        RF_TRY(rf_flat_write(&store->values, r, v->offset, count, values));
+    return RF_OK;
+}
+
+/* `values` has the length of the span: what follows the variable's own elements is zero, also where an older variable
+ * was. */
+static rf_result place(rf_variable *v, const float *values)
+{
+    rf_strategy *s = v->strategy;
+    rf_store *store = rf_variable_store(v);
+    const uint64_t padded = rf_align_up(v->count, s->alignment);
+    RF_TRY(reserve(s, store, padded));
+    RF_TRY(RF_VEC_GROW(&store->variables));
+    v->offset = store->used;
+    RF_TRY(rf_strategy_wait(s));
+    RF_TRY(write_all(v, values, padded));
+    if (v->trainable) {
+        float *zeros = RF_NEW_ARRAY(float, padded);
+        if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_result r = RF_OK;
+        for (uint32_t i = 0; r >= 0 && i < s->num_local; i++)
+            r = rf_flat_write(&s->gradients, i, v->offset, padded, zeros);
+        rf_free(zeros);
+        RF_TRY(r);
+    }
+    store->used += padded;
+    store->variables.items[store->variables.count++] = v;
+    return RF_OK;
+}
+
+/* Space is given back from the end only: that is where a model that is destroyed lies. */
+static void unplace(const rf_variable *v)
+{
+    rf_store *store = rf_variable_store(v);
+    for (uint32_t i = 0; i < store->variables.count; i++) {
+        if (store->variables.items[i] != v) continue;
+        store->variables.count--;
+        memmove(&store->variables.items[i], &store->variables.items[i + 1],
+                (store->variables.count - i) * sizeof(store->variables.items[0]));
+        break;
+    }
+    const uint32_t left = store->variables.count;
+    store->used = left > 0 ? rf_variable_span(store->variables.items[left - 1]).end : 0;
+}
+
+/* ---- lifetime ---- */
+
+rf_variable *rf_variable_retain(rf_variable *variable)
+{
+    variable->references++;
+    return variable;
+}
+
+void rf_variable_release(rf_variable *v)
+{
+    if (!v || --v->references > 0) return;
+    unplace(v);
+    rf_strategy_release(v->strategy);
+    rf_free(v->name);
+    rf_free(v);
+}
+
+static rf_result initial_values(const rf_variable *v, const rf_variable_params *p, float *values)
+{
+    if (p->value) {
+        memcpy(values, p->value, v->count * sizeof(float));
+        return RF_OK;
+    }
+    const uint64_t seed =
+        p->initializer.seed ? p->initializer.seed : rf_hash64(v->strategy->seed, v->strategy->variables_created);
+    return rf_initializer_fill(&p->initializer, v->shape, seed, values);
+}
+
+static rf_result set_up(rf_variable *v, const rf_variable_params *p)
+{
+    v->name = p->name ? rf_strdup(p->name) : rf_asprintf("variable_%" PRIu64, v->strategy->variables_created);
+    if (!v->name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const int64_t count = rf_shape_count(v->shape);
+    char shape[96];
+    RF_REQUIRE(count > 0, "rf_variable_create: '%s' has shape %s; give %d dimensions or less, each of at least 1",
+               v->name, rf_shape_format(v->shape, shape, sizeof(shape)), RF_MAX_RANK);
+    v->count = (uint64_t)count;
+    float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->alignment));
+    if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = initial_values(v, p, values);
+    if (r >= 0) r = place(v, values);
+    rf_free(values);
+    return r < 0 ? rf_error_context(r, "variable '%s'", v->name) : RF_OK;
+}
+
+RF_API rf_result rf_variable_create(rf_strategy *strategy, const rf_variable_params *params, rf_variable **out)
+{
+    RF_REQUIRE(out, "rf_variable_create: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(strategy, "rf_variable_create: strategy is NULL");
+    RF_REQUIRE(params, "rf_variable_create: params is NULL; at least a shape is needed");
+    RF_TRY(rf_strategy_status(strategy));
+    rf_variable *v = RF_NEW(rf_variable);
+    if (!v) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    v->references = 1;
+    v->strategy = rf_strategy_retain(strategy);
+    v->shape = params->shape;
+    v->trainable = !params->not_trainable;
+    const rf_result r = set_up(v, params);
+    if (r < 0) {
+        rf_strategy_release(strategy);
+        rf_free(v->name);
+        rf_free(v);
+        return r;
+    }
+    strategy->variables_created++;
+    *out = v;
+    return RF_OK;
+}
+
+RF_API void rf_variable_destroy(rf_variable **variable)
+{
+    if (!variable || !*variable) return;
+    rf_variable_release(*variable);
+    *variable = NULL;
+}
+
+/* ---- questions ---- */
+
+RF_API const char *rf_variable_name(const rf_variable *variable)
+{
+    return variable ? variable->name : "";
+}
+
+RF_API rf_shape rf_variable_shape(const rf_variable *variable)
+{
+    return variable ? variable->shape : (rf_shape){ 0 };
+}
+
+RF_API bool rf_variable_trainable(const rf_variable *variable)
+{
+    return variable && variable->trainable;
+}
+
+/* ---- values ---- */
+
+static rf_result read_local(const rf_variable *v, uint32_t index, float *values)
+{
+    RF_TRY(rf_strategy_wait_local(v->strategy, index));
+    RF_TRY(rf_strategy_status(v->strategy));
+    return rf_flat_read(&rf_variable_store(v)->values, index, v->offset, v->count, values);
+}
+
+RF_API rf_result rf_variable_read_replica(const rf_variable *variable, uint32_t replica, float *values)
+{
+    RF_REQUIRE(variable, "rf_variable_read_replica: variable is NULL");
+    RF_REQUIRE(values, "rf_variable_read_replica: values is NULL");
+    uint32_t index;
+    RF_TRY(rf_error_context(rf_strategy_local_index(variable->strategy, "rf_variable_read_replica", replica, &index),
+                            "variable '%s'", variable->name));
+    return read_local(variable, index, values);
+}
+
+RF_API rf_result rf_variable_read(const rf_variable *variable, float *values)
+{
+    RF_REQUIRE(variable, "rf_variable_read: variable is NULL");
+    RF_REQUIRE(values, "rf_variable_read: values is NULL");
+    return read_local(variable, 0, values);
+}
+
+RF_API rf_result rf_variable_assign(rf_variable *variable, const float *values)
+{
+    RF_REQUIRE(variable, "rf_variable_assign: variable is NULL");
+    RF_REQUIRE(values, "rf_variable_assign: values is NULL");
+    RF_TRY(rf_strategy_wait(variable->strategy));
+    RF_TRY(rf_strategy_status(variable->strategy));
+    return write_all(variable, values, variable->count);
+}
+
+/* The reduced gradient lies with the owner of the piece, whose worker passes it on. */
+static rf_result read_gradient(rf_updater *u, const rf_piece *piece, rf_range range, float *values)
+{
+    rf_strategy *s = u->strategy;
+    const rf_flat *gradients = rf_updater_gradients(u);
+    const uint64_t count = range.end - range.begin;
+    if (piece->owner == RF_OWNER_ALL) return rf_flat_read(gradients, 0, range.begin, count, values);
+    rf_result r = RF_OK;
+    if (rf_strategy_is_local(s, piece->owner))
+        r = rf_flat_read(gradients, piece->owner - s->first, range.begin, count, values);
+    RF_TRY(rf_strategy_stick_if_alone(s, r));
+    return rf_world_broadcast(&s->world, "gradient", values, (size_t)count * sizeof(float), piece->owner);
+}
+
+RF_API rf_result rf_variable_read_gradient(const rf_variable *variable, float *values)
+{
+    RF_REQUIRE(variable, "rf_variable_read_gradient: variable is NULL");
+    RF_REQUIRE(values, "rf_variable_read_gradient: values is NULL");
+    rf_updater *u = variable->updater;
+    if (!u) return RF_FAIL(RF_ERROR_NOT_FOUND, "no optimizer step has run for variable '%s' yet", variable->name);
+    if (u->accumulated > 0)
+        return RF_FAIL(RF_ERROR_NOT_FOUND,
+                       "the gradient of '%s' is being accumulated: %u of %u steps are done; read it after "
+                       "the step that updates",
+                       variable->name, u->accumulated, u->params.accumulation_steps);
+    RF_TRY(rf_strategy_wait(variable->strategy));
+    RF_TRY(rf_strategy_status(variable->strategy));
+    const uint64_t begin = variable->offset, end = begin + variable->count;
+    for (uint32_t i = 0; i < u->plan.count; i++) {
+        const rf_piece *piece = &u->plan.items[i];
+        const uint64_t from = piece->range.begin > begin ? piece->range.begin : begin;
+        const uint64_t to = piece->range.end < end ? piece->range.end : end;
+        if (from < to) RF_TRY(read_gradient(u, piece, (rf_range){ from, to }, values + (from - begin)));
+    }
+    return RF_OK;
+}
+
+/* Insertion sort: lists come in creation order as a rule. */
+void rf_variables_sort(rf_variable **variables, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        rf_variable *v = variables[i];
+        uint32_t k = i;
+        for (; k > 0 && variables[k - 1]->offset > v->offset; k--) variables[k] = variables[k - 1];
+        variables[k] = v;
+    }
+}

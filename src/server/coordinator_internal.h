@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The chief of a parameter-server cluster. What was scheduled is an item; it is cut into parts, which workers do. A
+ * thread of its own listens to servers and workers and hands out parts; it and the caller share everything under one
+ * lock.
+ */
+#ifndef RF_SERVER_COORDINATOR_INTERNAL_H
+#define RF_SERVER_COORDINATOR_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "base/memory.h"
+#include "base/platform.h"
+#include "server/client.h"
+#include "server/coordinator.h"
+#include "server/variables.h"
+
+typedef struct rf_part {
+    struct rf_part *next; /* among those that are ready */
+    rf_remote_value *item;
+    uint32_t index;
+    uint64_t first, count;
+} rf_part;
+
+/* An item. Outlives the coordinator where the caller holds it. */
+struct rf_remote_value {
+    atomic_uint references;
+    atomic_bool done;                 /* everything below is final */
+    rf_coordinator *coordinator;      /* there as long as it is not done */
+    rf_remote_value *next, *previous; /* among those that are not done */
+    char function[RF_FUNCTION_NAME_BYTES];
+    uint64_t first, count;
+    rf_part *parts;
+    uint32_t num_parts, parts_left; /* left: not done, dropped ones included */
+    uint32_t num_pushed;
+    uint64_t examples;
+    double sums[RF_MAX_RESULTS]; /* of results, each times its examples */
+    uint32_t num_results;
+    bool begun;
+    rf_result result;
+    rf_error_record failure;
+};
+
+typedef struct rf_ps_seat {
+    rf_ps_link *link; /* NULL: nobody there */
+    uint64_t incarnation;
+    bool joined, joined_before;
+    rf_part *busy;
+    uint64_t id;    /* of the order that it is doing */
+    uint64_t clock; /* parts done */
+} rf_ps_seat;
+
+struct rf_coordinator {
+    rf_job job;
+    rf_cluster cluster;
+    rf_variable_list variables;
+    rf_variable **items; /* what `variables` lists */
+    bool synchronous;
+    uint32_t max_ahead;
+    uint64_t max_elements;
+    rf_ps_plan plan;
+    float *values; /* room for all variables */
+    rf_listener *listener;
+    rf_ps_link **servers; /* [num_servers] */
+    rf_ps_pulse **pulses;
+    rf_ps_client *client; /* the caller's */
+    uint32_t num_servers, num_workers;
+    int wake;
+    pthread_t thread;
+    bool threaded, locked; /* these exist */
+    /* ---- under the lock ---- */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stop;
+    rf_ps_seat *seats;                 /* [num_workers] */
+    rf_remote_value *first, *last;     /* items that are not done */
+    rf_part *first_ready, *last_ready; /* parts that wait for a worker */
+    rf_remote_value *committing;       /* synchronous: servers are finishing its step */
+    uint32_t commits_left;
+    uint64_t step, next_id;
+    uint64_t last_progress, alone_since, last_beat;
+    char last_loss[RF_PS_TEXT];
+    bool failed; /* for good */
+    rf_error_record failure;
+    bool work_failed; /* a function did; reported once */
+    rf_error_record work_failure;
+    rf_coordinator_stats stats;
+    double staleness_sum;
+};
+
+/* ---- coordinator_items.c; all under the lock ---- */
+rf_result rf_item_create(rf_coordinator *c, const char *function, uint64_t first, uint64_t count,
+                         rf_remote_value **out);
+void rf_item_release(rf_remote_value *item);
+void rf_item_append(rf_coordinator *c, rf_remote_value *item);
+/* Moves parts of items that may begin to the ready ones. */
+void rf_items_make_ready(rf_coordinator *c);
+rf_part *rf_part_take(rf_coordinator *c);
+void rf_part_give_back(rf_coordinator *c, rf_part *part);
+/* The record of the calling thread becomes the item's failure; what has not begun is dropped. */
+void rf_items_fail_work(rf_coordinator *c, rf_remote_value *item);
+/* Takes it out of the list; its result stands. */
+void rf_item_finish(rf_coordinator *c, rf_remote_value *item);
+/* All items end with the calling thread's record. */
+void rf_items_end(rf_coordinator *c);
+
+/* ---- coordinator_thread.c ---- */
+void *rf_coordinator_thread(void *coordinator);
+/* Something to look at for the thread. */
+void rf_coordinator_wake(rf_coordinator *c);
+
+#endif

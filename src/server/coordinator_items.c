@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was scheduled and has not been done yet. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/coordinator_internal.h"
+
+/* ---- life ---- */
+
+/* Asynchronous: one part. Synchronous: one for each worker of the cluster, whichever of them are there, so that the
+ * result does not depend on it. */
+static rf_result cut(const rf_coordinator *c, rf_remote_value *item)
+{
+    uint64_t parts = c->synchronous ? c->num_workers : 1;
+    if (item->count > 0 && parts > item->count) parts = item->count;
+    item->parts = RF_NEW_ARRAY(rf_part, parts);
+    if (!item->parts) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    item->num_parts = item->parts_left = (uint32_t)parts;
+    uint64_t first = item->first;
+    for (uint32_t p = 0; p < parts; p++) {
+        const uint64_t count = item->count / parts + (p < item->count % parts);
+        item->parts[p] = (rf_part){ .item = item, .index = p, .first = first, .count = count };
+        first += count;
+    }
+    return RF_OK;
+}
+
+rf_result rf_item_create(rf_coordinator *c, const char *function, uint64_t first, uint64_t count, rf_remote_value **out)
+{
+    *out = NULL;
+    rf_remote_value *item = RF_NEW(rf_remote_value);
+    if (!item) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    atomic_init(&item->references, 1);
+    atomic_init(&item->done, false);
+    item->coordinator = c;
+    item->first = first;
+    item->count = count;
+    snprintf(item->function, sizeof(item->function), "%s", function);
+    const rf_result r = cut(c, item);
+    if (r < 0) {
+        rf_item_release(item);
+        return r;
+    }
+    *out = item;
+    return RF_OK;
+}
+
+void rf_item_release(rf_remote_value *item)
+{
+    if (!item || atomic_fetch_sub(&item->references, 1) > 1) return;
+    rf_free(item->parts);
+    rf_free(item);
+}
+
+void rf_item_append(rf_coordinator *c, rf_remote_value *item)
+{
+    item->previous = c->last;
+    if (c->last)
+        c->last->next = item;
+    else
+        c->first = item;
+    c->last = item;
+}
+
+/* ---- parts ---- */
+
+static void append_ready(rf_coordinator *c, rf_part *part)
+{
+    part->next = NULL;
+    if (c->last_ready)
+        c->last_ready->next = part;
+    else
+        c->first_ready = part;
+    c->last_ready = part;
+}
+
+void rf_items_make_ready(rf_coordinator *c)
+{
+    for (rf_remote_value *item = c->first; item; item = item->next) {
+        if (!item->begun) {
+            item->begun = true;
+            for (uint32_t p = 0; p < item->num_parts; p++) append_ready(c, &item->parts[p]);
+        }
+        if (c->synchronous) return; /* one step after the other */
+    }
+}
+
+rf_part *rf_part_take(rf_coordinator *c)
+{
+    rf_part *part = c->first_ready;
+    if (!part) return NULL;
+    c->first_ready = part->next;
+    if (!c->first_ready) c->last_ready = NULL;
+    part->next = NULL;
+    return part;
+}
+
+void rf_part_give_back(rf_coordinator *c, rf_part *part)
+{
+    part->next = c->first_ready;
+    c->first_ready = part;
+    if (!c->last_ready) c->last_ready = part;
+}
+
+/* ---- the end of an item ---- */
+
+void rf_item_finish(rf_coordinator *c, rf_remote_value *item)
+{
+    if (item->previous)
+        item->previous->next = item->next;
+    else
+        c->first = item->next;
+    if (item->next)
+        item->next->previous = item->previous;
+    else
+        c->last = item->previous;
+    atomic_store(&item->done, true);
+    rf_item_release(item);
+    pthread_cond_broadcast(&c->changed);
+}
+
+static void fail_item(rf_remote_value *item)
+{
+    if (item->result < 0) return;
+    rf_error_save(&item->failure);
+    item->result = item->failure.info.result;
+}
+
+void rf_items_fail_work(rf_coordinator *c, rf_remote_value *item)
+{
+    if (!c->work_failed) {
+        c->work_failed = true;
+        rf_error_save(&c->work_failure);
+    }
+    fail_item(item);
+    for (rf_part *part; (part = rf_part_take(c));) {
+        fail_item(part->item);
+        part->item->parts_left--;
+    }
+    for (rf_remote_value *other = c->first, *next; other; other = next) {
+        next = other->next;
+        if (other == item) continue;
+        if (!other->begun) {
+            fail_item(other);
+            other->parts_left = 0;
+        }
+        /* In synchronous training the one that has begun is `item`. */
+        if (other->parts_left == 0) rf_item_finish(c, other);
+    }
+}
+
+void rf_items_end(rf_coordinator *c)
+{
+    while (rf_part_take(c)) continue;
+    c->committing = NULL;
+    for (uint32_t w = 0; w < c->num_workers; w++) c->seats[w].busy = NULL;
+    while (c->first) {
+        fail_item(c->first);
+        rf_item_finish(c, c->first);
+    }
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The coordinator's thread: hears servers and workers, hands out work, notices who is lost. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/coordinator_internal.h"
+
+#define TICK_MS 20 /* newcomers are looked for so often */
+
+void rf_coordinator_wake(rf_coordinator *c)
+{
+    (void)!write(c->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
+}
+
+/* ---- the end of the job ---- */
+
+/* The calling thread's record ends it, on all tasks. */
+static void fail(rf_coordinator *c)
+{
+    if (c->failed) return;
+    c->failed = true;
+    rf_error_save(&c->failure);
+    rf_ps_message m = { .type = RF_PS_ABORT, .result = c->failure.info.result };
+    snprintf(m.text, sizeof(m.text), "%.900s", c->failure.message);
+    for (uint32_t w = 0; w < c->num_workers; w++)
+        if (c->seats[w].link) (void)rf_ps_link_send(c->seats[w].link, &m);
+    for (uint32_t s = 0; s < c->num_servers; s++) (void)rf_ps_link_send(c->servers[s], &m);
+    if (c->client) rf_ps_client_shutdown(c->client);
+    rf_error_restore(&c->failure);
+    rf_items_end(c);
+    pthread_cond_broadcast(&c->changed);
+}
+
+/* ---- items ---- */
+
+static void commit(rf_coordinator *c, rf_remote_value *item, uint32_t parts)
+{
+    const rf_ps_message m = { .type = RF_PS_COMMIT, .step = c->step, .count = parts };
+    c->committing = item;
+    c->commits_left = c->num_servers;
+    for (uint32_t s = 0; s < c->num_servers && !c->failed; s++)
+        if (rf_ps_link_send(c->servers[s], &m) < 0) fail(c);
+}
+
+static void finish(rf_coordinator *c, rf_remote_value *item)
+{
+    c->last_progress = rf_now_ns();
+    rf_item_finish(c, item);
+}
+
+/* A part of it is done, or has failed. */
+static void part_ended(rf_coordinator *c, rf_remote_value *item)
+{
+    if (--item->parts_left > 0) return;
+    if (!c->synchronous || (item->num_pushed == 0 && item->result >= 0)) {
+        finish(c, item);
+    } else if (item->result < 0) {
+        commit(c, item, 0); /* servers forget what has come of this step */
+    } else if (item->num_pushed < item->num_parts) {
+        RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "'%s' pushed gradients on some workers only; register it alike on all",
+                item->function);
+        rf_items_fail_work(c, item);
+        commit(c, item, 0);
+    } else {
+        commit(c, item, item->num_parts);
+    }
+}
+
+static void committed(rf_coordinator *c, uint32_t server, uint64_t version)
+{
+    rf_remote_value *item = c->committing;
+    const uint64_t expected = c->step + (item && item->result >= 0);
+    if (!item || version != expected) {
+        RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s finished step %llu out of turn", c->servers[server]->name,
+                (unsigned long long)version);
+        fail(c);
+        return;
+    }
+    if (--c->commits_left > 0) return;
+    c->committing = NULL;
+    c->step = expected;
+    finish(c, item);
+}
+
+/* ---- workers ---- */
+
+static uint64_t slowest(const rf_coordinator *c, uint64_t none)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t w = 0; w < c->num_workers; w++)
+        if (c->seats[w].joined && c->seats[w].clock < least) least = c->seats[w].clock;
+    return least == UINT64_MAX ? none : least;
+}
+
+/* The calling thread's record says why. */
+static void lose_worker(rf_coordinator *c, uint32_t w)
+{
+    rf_ps_seat *seat = &c->seats[w];
+    snprintf(c->last_loss, sizeof(c->last_loss), "%.900s", rf_error_message());
+    rf_log_message(RF_LOG_WARN, "coordinator: %s", c->last_loss);
+    c->stats.workers_lost += seat->joined;
+    if (seat->busy) {
+        rf_remote_value *item = seat->busy->item;
+        if (item->result < 0) {
+            part_ended(c, item); /* its other parts have failed: nobody needs this one */
+        } else {
+            c->stats.retried++;
+            rf_part_give_back(c, seat->busy);
+        }
+    }
+    const rf_ps_message m = { .type = RF_PS_EXPEL,
+                              .rank = rf_cluster_rank(&c->cluster, RF_TASK_WORKER, w),
+                              .incarnation = seat->incarnation };
+    for (uint32_t s = 0; s < c->num_servers && !c->failed; s++) (void)rf_ps_link_send(c->servers[s], &m);
+    rf_ps_link_destroy(&seat->link);
+    seat->joined = false;
+    seat->busy = NULL;
+}
+
+static void welcome(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
+{
+    rf_ps_seat *seat = &c->seats[w];
+    if (m->count != c->variables.count || m->hash != rf_ps_variables_hash(c->variables)) {
+        rf_ps_message abort = { .type = RF_PS_ABORT, .result = RF_ERROR_INVALID_ARGUMENT };
+        snprintf(
+            abort.text, sizeof(abort.text),
+            "the variables of %.300s (%llu) differ in name or shape from the chief's (%u); run the same program on "
+            "all tasks",
+            seat->link->name, (unsigned long long)m->count, c->variables.count);
+        (void)rf_ps_link_send(seat->link, &abort);
+        RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s", abort.text);
+        lose_worker(c, w);
+        return;
+    }
+    /* It begins where the slowest is: nobody has to wait for it. */
+    seat->clock = slowest(c, seat->clock);
+    seat->joined = true;
+    c->stats.workers_rejoined += seat->joined_before;
+    seat->joined_before = true;
+    const rf_ps_message answer = { .type = RF_PS_WELCOME, .synchronous = c->synchronous, .count = c->max_elements };
+    if (rf_ps_link_send(seat->link, &answer) < 0) lose_worker(c, w);
+}
+
+static void take_results(rf_remote_value *item, const rf_ps_message *m)
+{
+    float results[RF_MAX_RESULTS];
+    item->num_results = (uint32_t)(m->payload_size / sizeof(float));
+    if (m->payload_size) memcpy(results, m->payload, m->payload_size);
+    for (uint32_t i = 0; i < item->num_results; i++) item->sums[i] += (double)results[i] * (double)m->examples;
+    item->examples += m->examples;
+}
+
+static void work_done(rf_coordinator *c, rf_ps_seat *seat, const rf_ps_message *m)
+{
+    rf_remote_value *item = seat->busy->item;
+    seat->busy = NULL;
+    seat->clock++;
+    c->stats.finished++;
+    if (m->step) {
+        item->num_pushed++;
+        c->stats.pushes++;
+        c->staleness_sum += (double)m->staleness;
+        if (m->staleness > c->stats.max_staleness) c->stats.max_staleness = m->staleness;
+    }
+    c->last_progress = rf_now_ns();
+    take_results(item, m);
+    part_ended(c, item);
+}
+
+static void work_failed(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
+{
+    rf_ps_seat *seat = &c->seats[w];
+    rf_remote_value *item = seat->busy->item;
+    seat->busy = NULL;
+    seat->clock++;
+    RF_FAIL(m->result, "%s: function '%s': %s", seat->link->name, item->function, m->text);
+    rf_items_fail_work(c, item);
+    part_ended(c, item);
+}
+
+static void hear_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
+{
+    rf_ps_seat *seat = &c->seats[w];
+    const bool answers = seat->busy && m->id == seat->id;
+    if (m->type == RF_PS_JOIN && !seat->joined)
+        welcome(c, w, m);
+    else if (m->type == RF_PS_DONE && answers && m->examples > 0 && m->payload_size <= RF_MAX_RESULTS * sizeof(float))
+        work_done(c, seat, m);
+    else if (m->type == RF_PS_FAILED && answers)
+        work_failed(c, w, m);
+    else {
+        RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s was dropped: it sent a message of type %u out of turn", seat->link->name,
+                m->type);
+        lose_worker(c, w);
+    }
+}
+
+static void take_worker(rf_coordinator *c, rf_channel *channel)
+{
+    const rf_hello hello = *rf_channel_peer(channel);
+    const uint32_t first = rf_cluster_rank(&c->cluster, RF_TASK_WORKER, 0), w = hello.rank - first;
+    char name[RF_PS_NAME];
+    if (strcmp(hello.role, "worker") != 0 || hello.rank < first || w >= c->num_workers) {
+        rf_log_message(RF_LOG_WARN, "coordinator: %s is no worker of this cluster", rf_channel_peer_address(channel));
+        rf_channel_destroy(&channel);
+        return;
+    }
+    rf_ps_seat *seat = &c->seats[w];
+    if (seat->link) {
+        RF_FAIL(RF_ERROR_PEER_LOST, "%s was lost: it has been started again", seat->link->name);
+        lose_worker(c, w);
+    }
+    rf_ps_task_name(&c->cluster, RF_TASK_WORKER, w, name);
+    if (rf_ps_link_create(channel, name, c->job.heartbeat_interval_ns, &seat->link) == RF_OK)
+        seat->incarnation = hello.incarnation;
+}
+
+/* ---- handing out ---- */
+
+/* Whoever is free and least far; RF_MAX_WORLD where nobody may begin anything. */
+static uint32_t choose_worker(const rf_coordinator *c)
+{
+    const uint64_t least = slowest(c, 0);
+    uint32_t best = RF_MAX_WORLD;
+    for (uint32_t w = 0; w < c->num_workers; w++) {
+        const rf_ps_seat *seat = &c->seats[w];
+        if (!seat->joined || seat->busy) continue;
+        if (!c->synchronous && c->max_ahead > 0 && seat->clock - least >= c->max_ahead) continue;
+        if (best == RF_MAX_WORLD || seat->clock < c->seats[best].clock) best = w;
+    }
+    return best;
+}
+
+static void hand_out(rf_coordinator *c)
+{
+    rf_items_make_ready(c);
+    while (c->first_ready) {
+        const uint32_t w = choose_worker(c);
+        if (w == RF_MAX_WORLD) return;
+        rf_ps_seat *seat = &c->seats[w];
+        rf_part *part = rf_part_take(c);
+        seat->busy = part;
+        seat->id = ++c->next_id;
+        const uint64_t ahead = seat->clock - slowest(c, seat->clock);
+        if (ahead > c->stats.max_ahead) c->stats.max_ahead = ahead;
+        rf_ps_message m = { .type = RF_PS_WORK,
+                            .id = seat->id,
+                            .step = c->step,
+                            .part = part->index,
+                            .offset = part->first,
+                            .examples = part->count };
+        snprintf(m.text, sizeof(m.text), "%s", part->item->function);
+        if (rf_ps_link_send(seat->link, &m) < 0) lose_worker(c, w);
+    }
+}
+
+/* ---- rounds ---- */
+
+static void hear_servers(rf_coordinator *c)
+{
+    for (uint32_t s = 0; s < c->num_servers && !c->failed; s++) {
+        rf_ps_link *link = c->servers[s];
+        rf_ps_message m;
+        rf_result r = RF_OK;
+        while (!c->failed && (r = rf_ps_link_receive(link, 0, &m)) == RF_OK) {
+            if (m.type == RF_PS_COMMITTED) {
+                committed(c, s, m.version);
+                continue;
+            }
+            if (m.type == RF_PS_FAILED)
+                RF_FAIL(m.result, "%s: %s", link->name, m.text);
+            else
+                RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a message of type %u out of turn", link->name, m.type);
+            fail(c);
+        }
+        if (!c->failed && r == RF_ERROR_TIMEOUT) r = rf_ps_link_silent(link, c->job.peer_timeout_ns);
+        if (!c->failed && r < 0) fail(c);
+    }
+}
+
+static void hear_workers(rf_coordinator *c)
+{
+    for (uint32_t w = 0; w < c->num_workers && !c->failed; w++) {
+        rf_ps_seat *seat = &c->seats[w];
+        rf_ps_message m;
+        rf_result r = RF_OK;
+        while (seat->link && !c->failed && (r = rf_ps_link_receive(seat->link, 0, &m)) == RF_OK) hear_worker(c, w, &m);
+        if (!seat->link || c->failed) continue;
+        if (r == RF_ERROR_TIMEOUT) r = rf_ps_link_silent(seat->link, c->job.peer_timeout_ns);
+        if (r < 0) lose_worker(c, w);
+    }
+}
+
+static void take_newcomers(rf_coordinator *c)
+{
+    rf_channel *channel;
+    while (rf_listener_accept(c->listener, 0, &channel) == RF_OK) take_worker(c, channel);
+}
+
+static void beat(rf_coordinator *c, uint64_t now)
+{
+    if (now - c->last_beat < c->job.heartbeat_interval_ns) return;
+    c->last_beat = now;
+    for (uint32_t w = 0; w < c->num_workers; w++)
+        if (c->seats[w].link) rf_ps_link_beat(c->seats[w].link);
+}
+
+static bool anybody(const rf_coordinator *c, bool busy)
+{
+    for (uint32_t w = 0; w < c->num_workers; w++)
+        if (busy ? c->seats[w].busy != NULL : c->seats[w].joined) return true;
+    return false;
+}
+
+/* Work that nobody does, or that does not get done. */
+static void check_progress(rf_coordinator *c, uint64_t now)
+{
+    if (!c->first || anybody(c, false)) c->alone_since = now;
+    if (!c->first) c->last_progress = now;
+    if (now - c->alone_since > c->job.bootstrap_timeout_ns) {
+        char rejected[256];
+        rf_listener_rejection(c->listener, rejected, sizeof(rejected));
+        if (c->last_loss[0])
+            RF_FAIL(RF_ERROR_PEER_LOST, "no worker is left, and none has come back within %.1f s; %s",
+                    (double)c->job.bootstrap_timeout_ns * 1e-9, c->last_loss);
+        else
+            RF_FAIL(RF_ERROR_TIMEOUT, "no worker has come within %.1f s%s%s",
+                    (double)c->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; turned away: " : "", rejected);
+        fail(c);
+    } else if (now - c->last_progress > c->job.operation_timeout_ns && anybody(c, true)) {
+        uint32_t w = 0;
+        while (!c->seats[w].busy) w++;
+        RF_FAIL(RF_ERROR_TIMEOUT, "nothing was finished for %.1f s; %s is at '%s'",
+                (double)c->job.operation_timeout_ns * 1e-9, c->seats[w].link->name, c->seats[w].busy->item->function);
+        fail(c);
+    }
+}
+
+static void look(rf_coordinator *c)
+{
+    take_newcomers(c);
+    hear_servers(c);
+    if (!c->failed) hear_workers(c);
+    if (!c->failed) hand_out(c);
+    const uint64_t now = rf_now_ns();
+    if (!c->failed) beat(c, now);
+    if (!c->failed) check_progress(c, now);
+}
+
+static uint32_t list_descriptors(const rf_coordinator *c, struct pollfd *fds)
+{
+    uint32_t n = 0;
+    fds[n++] = (struct pollfd){ .fd = c->wake, .events = POLLIN };
+    for (uint32_t s = 0; s < c->num_servers; s++)
+        fds[n++] = (struct pollfd){ .fd = rf_channel_fd(c->servers[s]->channel), .events = POLLIN };
+    for (uint32_t w = 0; w < c->num_workers; w++)
+        if (c->seats[w].link)
+            fds[n++] = (struct pollfd){ .fd = rf_channel_fd(c->seats[w].link->channel), .events = POLLIN };
+    return n;
+}
+
+void *rf_coordinator_thread(void *argument)
+{
+    rf_coordinator *c = argument;
+    struct pollfd *fds = RF_NEW_ARRAY(struct pollfd, 1 + c->num_servers + c->num_workers);
+    pthread_mutex_lock(&c->lock);
+    if (!fds) fail(c);
+    c->alone_since = c->last_progress = rf_now_ns();
+    while (!c->stop && !c->failed) {
+        const uint32_t n = list_descriptors(c, fds);
+        pthread_mutex_unlock(&c->lock);
+        uint64_t count;
+        if (poll(fds, n, TICK_MS) > 0 && fds[0].revents) (void)!read(c->wake, &count, sizeof(count));
+        pthread_mutex_lock(&c->lock);
+        look(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    rf_free(fds);
+    return NULL;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a parameter server: wait for the chief, take what it brings, do what it says. */
+#include "server/server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/platform.h"
+#include "server/server_internal.h"
+#include "transport/channel/socket.h"
+
+#define SLICE_NS (50 * 1000000ull)
+#define MAX_OPTIMIZER 4096 /* bytes */
+
+typedef struct server {
+    rf_job job;
+    rf_cluster cluster;
+    rf_listener *listener;
+    rf_ps_link *chief;
+    rf_ps_pulse *pulse;
+    rf_ps_clients *clients;
+    rf_ps_shard shard;
+    void *user;
+} server;
+
+/* ---- the beginning ---- */
+
+static rf_result await_chief(server *s)
+{
+    char name[RF_PS_NAME];
+    rf_ps_task_name(&s->cluster, RF_TASK_CHIEF, 0, name);
+    const uint64_t deadline = rf_deadline_after(s->job.bootstrap_timeout_ns);
+    for (;;) {
+        rf_channel *channel;
+        const uint64_t left = rf_deadline_left(deadline);
+        const rf_result r = left > 0 ? rf_listener_accept(s->listener, left, &channel) : RF_ERROR_TIMEOUT;
+        if (r == RF_ERROR_TIMEOUT) {
+            char rejected[256];
+            rf_listener_rejection(s->listener, rejected, sizeof(rejected));
+            return RF_FAIL(r, "%s has not come within %.1f s%s%s", name, (double)s->job.bootstrap_timeout_ns * 1e-9,
+                           rejected[0] ? "; turned away: " : "", rejected);
+        }
+        RF_TRY(r);
+        if (strcmp(rf_channel_peer(channel)->role, "chief") == 0 &&
+            rf_channel_peer(channel)->rank == rf_cluster_rank(&s->cluster, RF_TASK_CHIEF, 0))
+            return rf_ps_link_create(channel, name, s->job.peer_timeout_ns, &s->chief);
+        rf_channel_destroy(&channel);
+    }
+}
+
+static rf_result unexpected(const server *s, const rf_ps_message *m)
+{
+    if (m->type == RF_PS_ABORT) return RF_FAIL(m->result, "%s", m->text);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a message of type %u out of turn", s->chief->name, m->type);
+}
+
+static rf_result receive_values(server *s)
+{
+    rf_ps_shard *shard = &s->shard;
+    uint64_t have = 0;
+    do {
+        rf_ps_message m;
+        const rf_result r = rf_ps_link_await(s->chief, s->job.operation_timeout_ns, s->job.peer_timeout_ns, &m);
+        if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s sends no parameters", s->chief->name);
+        RF_TRY(r);
+        if (m.type != RF_PS_VALUES) return unexpected(s, &m);
+        if (!rf_ps_message_take(&m, shard->values, shard->count, &have))
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent parameters that do not fit", s->chief->name);
+    } while (have < shard->count);
+    return RF_OK;
+}
+
+static rf_result take_parameters(server *s, const rf_ps_message *init)
+{
+    rf_ps_shard *shard = &s->shard;
+    uint8_t optimizer[MAX_OPTIMIZER];
+    const size_t size = init->payload_size;
+    RF_REQUIRE(
+        init->index == s->cluster.index && init->servers == s->cluster.count[RF_TASK_PS],
+        "%s takes this process for ps %llu of %llu, but TF_CONFIG says %u of %u; give all tasks the same cluster",
+        s->chief->name, (unsigned long long)init->index, (unsigned long long)init->servers, s->cluster.index,
+        s->cluster.count[RF_TASK_PS]);
+    RF_REQUIRE(size <= sizeof(optimizer), "%s sent an optimizer of %zu bytes", s->chief->name, size);
+    if (size > 0) memcpy(optimizer, init->payload, size);
+    const uint64_t arrays = 2 + (init->synchronous ? s->cluster.count[RF_TASK_WORKER] : 0);
+    RF_REQUIRE(init->count <= rf_host_memory() / sizeof(float) / arrays,
+               "%s wants room for %llu parameters, more than this host's memory holds; use more servers",
+               s->chief->name, (unsigned long long)init->count);
+    shard->count = init->count;
+    shard->synchronous = init->synchronous != 0;
+    shard->num_parts = s->cluster.count[RF_TASK_WORKER];
+    shard->parts = RF_NEW_ARRAY(rf_ps_part, shard->num_parts);
+    shard->values = RF_NEW_ARRAY(float, shard->count);
+    shard->sum = RF_NEW_ARRAY(float, shard->synchronous ? shard->count : 0);
+    if (!shard->parts || !shard->values || !shard->sum) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(receive_values(s));
+    if (shard->count == 0) return RF_OK;
+    return shard->fns->create(s->user, optimizer, size, shard->values, shard->count, &shard->store);
+}
+
+static rf_result begin(server *s)
+{
+    rf_ps_message m;
+    RF_TRY(await_chief(s));
+    RF_TRY(rf_ps_pulse_start(s->chief, s->job.heartbeat_interval_ns, &s->pulse));
+    const rf_result r = rf_ps_link_await(s->chief, s->job.operation_timeout_ns, s->job.peer_timeout_ns, &m);
+    if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s does not say which parameters this server has", s->chief->name);
+    RF_TRY(r);
+    if (m.type != RF_PS_INIT) return unexpected(s, &m);
+    RF_TRY(take_parameters(s, &m));
+    RF_TRY(rf_ps_clients_start(s->listener, &s->shard, &s->job, &s->cluster, &s->clients));
+    return rf_ps_link_send(s->chief, &(rf_ps_message){ .type = RF_PS_READY });
+}
+
+/* ---- the chief's orders ---- */
+
+static rf_result obey(server *s, const rf_ps_message *m, bool *end)
+{
+    rf_ps_message answer = { .type = RF_PS_COMMITTED };
+    switch (m->type) {
+    case RF_PS_END: *end = true; return RF_OK;
+    case RF_PS_EXPEL: rf_ps_clients_expel(s->clients, m->rank, m->incarnation); return RF_OK;
+    case RF_PS_COMMIT:
+        RF_TRY(rf_ps_shard_commit(&s->shard, m->step, m->count, &answer.version));
+        return rf_ps_link_send(s->chief, &answer);
+    default: return unexpected(s, m);
+    }
+}
+
+static rf_result serve(server *s)
+{
+    for (bool end = false; !end;) {
+        rf_ps_message m;
+        const rf_result r = rf_ps_link_await(s->chief, SLICE_NS, s->job.peer_timeout_ns, &m);
+        RF_TRY(rf_ps_shard_status(&s->shard));
+        if (r == RF_ERROR_TIMEOUT) continue;
+        RF_TRY(r);
+        RF_TRY(obey(s, &m, &end));
+        rf_ps_link_resume(s->chief);
+    }
+    return RF_OK;
+}
+
+/* The chief should know why; it tells the others. */
+static void tell_chief(server *s, rf_result r)
+{
+    if (!s->chief || r >= 0 || r == RF_ERROR_PEER_LOST) return;
+    rf_error_record record;
+    rf_error_save(&record);
+    rf_ps_message m = { .type = RF_PS_FAILED, .result = r };
+    snprintf(m.text, sizeof(m.text), "%.900s", record.message);
+    (void)rf_ps_link_send(s->chief, &m);
+    rf_error_restore(&record);
+}
+
+static rf_result run(server *s)
+{
+    const rf_address *own = &s->cluster.tasks[RF_TASK_PS][s->cluster.index];
+    rf_hello hello;
+    RF_TRY(rf_ps_hello(&s->job, "ps", &hello));
+    RF_TRY(rf_listener_create(&s->job, s->job.bind_address[0] ? s->job.bind_address : own->host, own->port, &hello,
+                              &s->listener));
+    rf_result r = begin(s);
+    if (r == RF_OK) r = serve(s);
+    tell_chief(s, r);
+    return r;
+}
+
+static void clean_up(server *s)
+{
+    rf_error_record record;
+    rf_error_save(&record);
+    rf_ps_clients_stop(&s->clients);
+    rf_ps_pulse_stop(&s->pulse);
+    rf_ps_link_destroy(&s->chief);
+    rf_listener_destroy(&s->listener);
+    rf_ps_shard_free(&s->shard);
+    pthread_mutex_destroy(&s->shard.lock);
+    rf_job_forget(&s->job);
+    rf_cluster_free(&s->cluster);
+    rf_free(s);
+    rf_error_restore(&record);
+}
+
+rf_result rf_ps_server_run(const rf_comm_params *comm, const rf_ps_store_fns *fns, void *user)
+{
+    server *s = RF_NEW(server);
+    if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    s->user = user;
+    s->shard.fns = fns;
+    pthread_mutex_init(&s->shard.lock, NULL);
+    rf_result r = rf_ps_cluster_resolve(comm, RF_TASK_PS, &s->cluster, &s->job);
+    if (r == RF_OK) r = run(s);
+    clean_up(s);
+    return r;
+}

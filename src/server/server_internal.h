@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RF_SERVER_SERVER_INTERNAL_H
+#define RF_SERVER_SERVER_INTERNAL_H
+
+#include "server/link.h"
+#include "server/server.h"
+
+/* Gradients of one part of a synchronous step. */
+typedef struct rf_ps_part {
+    float *gradient;
+    uint64_t examples;
+    bool present;
+} rf_ps_part;
+
+/* Parameters and what has come for them. Everything under `lock`. */
+typedef struct rf_ps_shard {
+    pthread_mutex_t lock;
+    const rf_ps_store_fns *fns;
+    void *store; /* NULL where there are no elements */
+    float *values, *sum;
+    uint64_t count, version;
+    bool synchronous;
+    rf_ps_part *parts; /* [num_parts]; of step `version` */
+    uint32_t num_parts;
+    bool failed; /* the store failed: nothing more can be done */
+    rf_error_record failure;
+} rf_ps_shard;
+
+void rf_ps_shard_free(rf_ps_shard *shard);
+/* A copy of the parameters and their version. */
+rf_result rf_ps_shard_read(rf_ps_shard *shard, float *values, uint64_t *version);
+/* Gradients made from `push->version`. Asynchronous: applies them. Synchronous: keeps them as part `push->part` of step
+ * `push->step` in exchange for *gradient's old memory. A part that is there already stays: it was made from the same
+ * parameters. */
+rf_result rf_ps_shard_push(rf_ps_shard *shard, const rf_ps_message *push, float **gradient, uint64_t *version,
+                           uint64_t *staleness);
+/* Adds up parts 0 .. count - 1 of `step` and updates. Count 0 drops what has come of them. */
+rf_result rf_ps_shard_commit(rf_ps_shard *shard, uint64_t step, uint64_t count, uint64_t *version);
+/* The store's failure. */
+rf_result rf_ps_shard_status(rf_ps_shard *shard);
+
+/* Everybody but the chief's control connection. */
+typedef struct rf_ps_clients rf_ps_clients;
+rf_result rf_ps_clients_start(rf_listener *listener, rf_ps_shard *shard, const rf_job *job, const rf_cluster *cluster,
+                              rf_ps_clients **out);
+/* Ends the connections of one that the chief has given up. */
+void rf_ps_clients_expel(rf_ps_clients *clients, uint64_t rank, uint64_t incarnation);
+void rf_ps_clients_stop(rf_ps_clients **clients);
+
+#endif

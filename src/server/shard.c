@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A server's parameters. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "server/server_internal.h"
+
+void rf_ps_shard_free(rf_ps_shard *s)
+{
+    if (s->store) s->fns->destroy(s->store);
+    for (uint32_t p = 0; p < s->num_parts; p++) rf_free(s->parts[p].gradient);
+    rf_free(s->parts);
+    rf_free(s->values);
+    rf_free(s->sum);
+    s->store = NULL;
+    s->parts = NULL;
+    s->num_parts = 0;
+    s->values = s->sum = NULL;
+}
+
+static rf_result status(const rf_ps_shard *s)
+{
+    return s->failed ? rf_error_restore(&s->failure) : RF_OK;
+}
+
+rf_result rf_ps_shard_status(rf_ps_shard *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const rf_result r = status(s);
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+rf_result rf_ps_shard_read(rf_ps_shard *s, float *values, uint64_t *version)
+{
+    pthread_mutex_lock(&s->lock);
+    const rf_result r = status(s);
+    *version = s->version;
+    if (r == RF_OK && s->count > 0) memcpy(values, s->values, (size_t)s->count * sizeof(float));
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+static rf_result apply(rf_ps_shard *s, const float *gradient)
+{
+    const rf_result r = s->store ? s->fns->apply(s->store, gradient, s->values) : RF_OK;
+    if (r < 0) {
+        s->failed = true;
+        rf_error_save(&s->failure);
+        return r;
+    }
+    s->version++;
+    return RF_OK;
+}
+
+static rf_result stage(rf_ps_shard *s, const rf_ps_message *push, float **gradient)
+{
+    RF_REQUIRE(push->step == s->version && push->version == s->version,
+               "gradients of step %llu, made from parameters of step %llu, have come in step %llu",
+               (unsigned long long)push->step, (unsigned long long)push->version, (unsigned long long)s->version);
+    RF_REQUIRE(push->part < s->num_parts, "gradients of part %llu have come; a step has at most %u",
+               (unsigned long long)push->part, s->num_parts);
+    rf_ps_part *part = &s->parts[push->part];
+    if (part->present) return RF_OK;
+    float *spare = part->gradient;
+    if (!spare) spare = RF_NEW_ARRAY(float, s->count);
+    if (!spare) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    *part = (rf_ps_part){ *gradient, push->examples, true };
+    *gradient = spare;
+    return RF_OK;
+}
+
+static rf_result push_locked(rf_ps_shard *s, const rf_ps_message *push, float **gradient, uint64_t *staleness)
+{
+    RF_TRY(status(s));
+    RF_REQUIRE(push->version <= s->version, "gradients of version %llu have come, this is %llu",
+               (unsigned long long)push->version, (unsigned long long)s->version);
+    *staleness = s->version - push->version;
+    return s->synchronous ? stage(s, push, gradient) : apply(s, *gradient);
+}
+
+rf_result rf_ps_shard_push(rf_ps_shard *s, const rf_ps_message *push, float **gradient, uint64_t *version,
+                           uint64_t *staleness)
+{
+    pthread_mutex_lock(&s->lock);
+    const rf_result r = push_locked(s, push, gradient, staleness);
+    *version = s->version;
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+/* In the order of the parts, whatever order they came in: the same bits each time. */
+static void add_parts(rf_ps_shard *s, uint64_t count, uint64_t examples)
+{
+    for (uint64_t p = 0; p < count; p++) {
+        const float weight = (float)((double)s->parts[p].examples / (double)examples);
+        const float *g = s->parts[p].gradient;
+        for (uint64_t i = 0; i < s->count; i++) s->sum[i] = (p > 0 ? s->sum[i] : 0) + weight * g[i];
+    }
+}
+
+static void forget_parts(rf_ps_shard *s)
+{
+    for (uint32_t p = 0; p < s->num_parts; p++) s->parts[p].present = false;
+}
+
+static rf_result commit_locked(rf_ps_shard *s, uint64_t step, uint64_t count)
+{
+    RF_TRY(status(s));
+    RF_REQUIRE(s->synchronous && step == s->version, "step %llu is to be finished, but this server is at step %llu",
+               (unsigned long long)step, (unsigned long long)s->version);
+    RF_REQUIRE(count <= s->num_parts, "a step of %llu parts; there may be %u", (unsigned long long)count, s->num_parts);
+    if (count == 0) { /* the step has failed */
+        forget_parts(s);
+        return RF_OK;
+    }
+    uint64_t examples = 0;
+    for (uint64_t p = 0; s->store && p < count; p++) {
+        RF_REQUIRE(s->parts[p].present, "part %llu of step %llu is missing", (unsigned long long)p,
+                   (unsigned long long)step);
+        RF_REQUIRE(s->parts[p].examples <= UINT64_MAX - examples, "part %llu of step %llu has %llu examples",
+                   (unsigned long long)p, (unsigned long long)step, (unsigned long long)s->parts[p].examples);
+        examples += s->parts[p].examples;
+    }
+    if (s->store) {
+        RF_REQUIRE(examples > 0, "step %llu has no examples", (unsigned long long)step);
+        add_parts(s, count, examples);
+    }
+    forget_parts(s);
+    return apply(s, s->sum);
+}
+
+rf_result rf_ps_shard_commit(rf_ps_shard *s, uint64_t step, uint64_t count, uint64_t *version)
+{
+    pthread_mutex_lock(&s->lock);
+    const rf_result r = commit_locked(s, step, count);
+    *version = s->version;
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker's side of a parameter-server cluster: what to do comes from the chief, parameters from the servers. */
+#ifndef RF_SERVER_WORKER_H
+#define RF_SERVER_WORKER_H
+
+#include <ringfire/parameter_server.h>
+
+#include "base/error.h"
+
+/* What the chief wants. */
+typedef struct rf_ps_work {
+    const char *function;
+    uint64_t first, count; /* examples; count 0: of the worker's own dataset */
+} rf_ps_work;
+
+/* What came of it. */
+typedef struct rf_ps_outcome {
+    uint64_t examples;
+    bool push; /* gradients are there */
+    uint32_t num_results;
+    float results[RF_MAX_RESULTS];
+} rf_ps_outcome;
+
+/* `values` are the parameters, all variables end to end; `gradients` has the same layout and is to be filled in where
+ * `push` is set. A failure is the function's: the worker goes on. */
+typedef rf_result (*rf_ps_work_fn)(void *user, const rf_ps_work *work, const float *values, float *gradients,
+                                   rf_ps_outcome *out);
+
+/* Until the chief ends the job. */
+rf_result rf_ps_worker_run(const rf_comm_params *comm, rf_variable_list variables, rf_ps_work_fn work, void *user);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saves the model after epochs. */
+#include <math.h>
+#include <string.h>
+
+#include "base/platform.h"
+#include "train/callbacks/callback.h"
+#include "train/callbacks/path_format.h"
+#include "train/checkpoint/checkpoint.h"
+
+#define SUFFIX ".rfck"
+
+typedef struct model_checkpoint {
+    rf_model_checkpoint_params params; /* strings are owned */
+    char *path, *monitor;
+    double best;
+} model_checkpoint;
+
+static rf_result on_train_begin(void *user, rf_fit_state *state)
+{
+    model_checkpoint *m = user;
+    (void)state;
+    m->best = m->params.maximize ? -INFINITY : INFINITY;
+    return RF_OK;
+}
+
+static rf_result is_wanted(model_checkpoint *m, const rf_logs *logs, bool *wanted)
+{
+    double value;
+    *wanted = true;
+    if (!m->params.save_best_only) return RF_OK;
+    RF_REQUIRE(rf_logs_get(logs, m->monitor, &value),
+               "model checkpoint: there is no value '%s'; set monitor, or give fit validation_data", m->monitor);
+    *wanted = m->params.maximize ? value > m->best : value < m->best;
+    if (*wanted) m->best = value;
+    return RF_OK;
+}
+
+static rf_result make_directory_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path) return RF_OK;
+    char *directory = rf_asprintf("%.*s", (int)(slash - path), path);
+    const rf_result r = directory ? rf_make_directories(directory, 0777) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(directory);
+    return r;
+}
+
+static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    model_checkpoint *m = user;
+    bool wanted;
+    RF_TRY(is_wanted(m, logs, &wanted));
+    if (!wanted) return RF_OK;
+    char *path;
+    RF_TRY(rf_error_context(rf_path_format(m->path, (uint64_t)state->epoch + 1, logs, &path), "model checkpoint"));
+    rf_result r = state->rank == 0 ? make_directory_of(path) : RF_OK;
+    if (r >= 0)
+        r = m->params.save_weights_only ? rf_model_save_weights(state->model, path, &m->params.save)
+                                        : rf_model_save(state->model, path, &m->params.save);
+    rf_free(path);
+    return rf_error_context(r, "model checkpoint");
+}
+
+static rf_result save_best(void *user, void **data, size_t *size)
+{
+    const model_checkpoint *m = user;
+    *data = rf_calloc(1, sizeof(m->best));
+    if (!*data) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(*data, &m->best, sizeof(m->best));
+    *size = sizeof(m->best);
+    return RF_OK;
+}
+
+static rf_result restore_best(void *user, const void *data, size_t size)
+{
+    model_checkpoint *m = user;
+    if (size != sizeof(m->best)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are no number", size);
+    memcpy(&m->best, data, size);
+    return RF_OK;
+}
+
+static const rf_callback_extras extras = { .save = save_best, .restore = restore_best };
+
+static void destroy(void *user)
+{
+    model_checkpoint *m = user;
+    rf_free(m->path);
+    rf_free(m->monitor);
+    rf_free(m);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params, rf_callback **out)
+{
+    RF_REQUIRE(out, "rf_callback_model_checkpoint: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(params && params->path && *params->path, "rf_callback_model_checkpoint: params->path is missing");
+    RF_REQUIRE(!params->save.async, "rf_callback_model_checkpoint: save.async is for rf_checkpoint_save()");
+    RF_REQUIRE(params->save_best_only || (!params->monitor && !params->maximize),
+               "rf_callback_model_checkpoint: monitor and maximize are for save_best_only");
+    model_checkpoint *m = RF_NEW(model_checkpoint);
+    if (!m) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    m->params = *params;
+    m->path = rf_asprintf("%s%s", params->path, ends_with(params->path, SUFFIX) ? "" : SUFFIX);
+    m->monitor = rf_strdup(params->monitor ? params->monitor : "val_loss");
+    const rf_callback_fns fns = { .on_train_begin = on_train_begin, .on_epoch_end = on_epoch_end, .destroy = destroy };
+    const rf_result r = m->path && m->monitor ? rf_callback_create(&fns, m, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r < 0) {
+        destroy(m);
+        return r;
+    }
+    (*out)->extras = &extras;
+    return RF_OK;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values, weights and the graph of a training for TensorBoard, under the names and in the directories that Keras gives
+ * them. */
+#include <ringfire/events.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/platform.h"
+#include "persist/events/writer.h"
+#include "replica/strategy.h"
+#include "train/callbacks/callback.h"
+#include "train/fit/compile.h"
+#include "train/model.h"
+
+typedef struct tensorboard {
+    char *directory;
+    uint32_t histogram_freq, update_freq;
+    bool write_graph;
+    rf_event_writer *train, *validation; /* open while fit runs, on the chief alone; validation: once it is needed */
+    bool graph_written;
+    uint32_t since_update;        /* executions whose values were not written */
+    uint64_t rate_steps, rate_ns; /* where and when the rate of steps was taken */
+} tensorboard;
+
+static void close_writers(tensorboard *b)
+{
+    rf_event_writer_destroy(&b->train);
+    rf_event_writer_destroy(&b->validation);
+}
+
+static rf_result open_writer(const tensorboard *b, const char *part, rf_event_writer **out)
+{
+    char *directory = rf_asprintf("%s/%s", b->directory, part);
+    if (!directory) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = rf_event_writer_create(&(rf_event_writer_params){ .directory = directory }, out);
+    rf_free(directory);
+    return rf_error_context(r, "tensorboard");
+}
+
+static rf_result on_train_begin(void *user, rf_fit_state *state)
+{
+    tensorboard *b = user;
+    close_writers(b); /* an earlier fit ended with an error */
+    b->graph_written = false;
+    b->since_update = 0;
+    b->rate_steps = rf_optimizer_iterations(state->optimizer);
+    b->rate_ns = rf_now_ns();
+    return state->rank == 0 ? open_writer(b, "train", &b->train) : RF_OK;
+}
+
+/* Keras calls the accuracy that goes with the loss just "accuracy". */
+static const char *short_name(const rf_logs *logs, const char *name)
+{
+    static const char suffix[] = "categorical_accuracy";
+    const size_t length = strlen(name), end = strlen(suffix);
+    if (length < end || strcmp(name + length - end, suffix) != 0) return name;
+    const bool two = rf_logs_get(logs, suffix, NULL) && rf_logs_get(logs, "sparse_categorical_accuracy", NULL);
+    return two ? name : "accuracy";
+}
+
+static rf_result write_value(rf_event_writer *w, const char *prefix, const char *name, int64_t step, double value)
+{
+    char tag[256];
+    snprintf(tag, sizeof(tag), "%s_%s", prefix, name);
+    return rf_event_writer_scalar(w, tag, step, value);
+}
+
+static rf_result write_epoch(tensorboard *b, int64_t epoch, const rf_logs *logs)
+{
+    for (uint32_t i = 0; i < logs->count; i++) {
+        const bool validation = strncmp(logs->name[i], "val_", 4) == 0;
+        if (validation && !b->validation) RF_TRY(open_writer(b, "validation", &b->validation));
+        RF_TRY(write_value(validation ? b->validation : b->train, "epoch",
+                           short_name(logs, logs->name[i] + (validation ? 4 : 0)), epoch, logs->value[i]));
+    }
+    return RF_OK;
+}
+
+static rf_result write_histograms(const tensorboard *b, const rf_model *model, int64_t epoch)
+{
+    for (uint32_t i = 0; i < model->variables.count; i++) {
+        rf_variable *variable = model->variables.items[i];
+        const uint64_t count = (uint64_t)rf_shape_count(rf_variable_shape(variable));
+        float *values = RF_NEW_ARRAY(float, count);
+        char *tag = rf_asprintf("%s/histogram", rf_variable_name(variable));
+        rf_result r = values && tag ? rf_variable_read(variable, values) : RF_ERROR_OUT_OF_HOST_MEMORY;
+        if (r >= 0) r = rf_event_writer_histogram(b->train, tag, epoch, values, count);
+        rf_free(values);
+        rf_free(tag);
+        RF_TRY(r);
+    }
+    return RF_OK;
+}
+
+/* There is a graph once a batch has gone through the step. */
+static rf_result write_graph(tensorboard *b, const rf_model *model)
+{
+    const rf_graph *graph = b->write_graph && !b->graph_written ? rf_function_graph(model->compiled->train) : NULL;
+    if (!graph) return RF_OK;
+    b->graph_written = true;
+    return rf_event_writer_traced_graph(b->train, graph);
+}
+
+static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    tensorboard *b = user;
+    if (!b->train) return RF_OK;
+    RF_TRY(write_graph(b, state->model));
+    RF_TRY(write_epoch(b, state->epoch, logs));
+    if (b->histogram_freq > 0 && state->epoch % b->histogram_freq == 0)
+        RF_TRY(write_histograms(b, state->model, state->epoch));
+    if (b->validation) RF_TRY(rf_event_writer_flush(b->validation));
+    return rf_event_writer_flush(b->train);
+}
+
+static rf_result on_batch_end(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    tensorboard *b = user;
+    if (!b->train || ++b->since_update < b->update_freq) return RF_OK;
+    b->since_update = 0;
+    const uint64_t steps = rf_optimizer_iterations(state->optimizer), now = rf_now_ns();
+    for (uint32_t i = 0; i < logs->count; i++)
+        RF_TRY(write_value(b->train, "batch", short_name(logs, logs->name[i]), (int64_t)steps, logs->value[i]));
+    const double seconds = 1e-9 * (double)(now - b->rate_ns);
+    if (steps > b->rate_steps && seconds > 0)
+        RF_TRY(write_value(b->train, "batch", "steps_per_second", (int64_t)steps,
+                           (double)(steps - b->rate_steps) / seconds));
+    b->rate_steps = steps;
+    b->rate_ns = now;
+    return RF_OK;
+}
+
+/* Neither the epoch's end nor the validation counts as time of the next step. */
+static rf_result on_epoch_begin(void *user, rf_fit_state *state)
+{
+    tensorboard *b = user;
+    b->rate_steps = rf_optimizer_iterations(state->optimizer);
+    b->rate_ns = rf_now_ns();
+    return RF_OK;
+}
+
+static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    tensorboard *b = user;
+    (void)state;
+    (void)logs;
+    rf_result r = b->train ? rf_event_writer_flush(b->train) : RF_OK;
+    if (r >= 0 && b->validation) r = rf_event_writer_flush(b->validation);
+    close_writers(b);
+    return r;
+}
+
+static void destroy(void *user)
+{
+    tensorboard *b = user;
+    close_writers(b);
+    rf_free(b->directory);
+    rf_free(b);
+}
+
+rf_result rf_callback_tensorboard(const rf_tensorboard_params *params, rf_callback **out)
+{
+    RF_REQUIRE(out, "rf_callback_tensorboard: out is NULL");
+    *out = NULL;
+    const rf_tensorboard_params p = params ? *params : (rf_tensorboard_params){ 0 };
+    RF_REQUIRE(!p.directory || p.directory[0], "rf_callback_tensorboard: directory is empty");
+    tensorboard *b = RF_NEW(tensorboard);
+    if (!b) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    b->histogram_freq = p.histogram_freq;
+    b->update_freq = p.update_freq;
+    b->write_graph = !p.no_graph;
+    b->directory = rf_strdup(p.directory ? p.directory : "logs");
+    /* Values after batches are read only for callbacks that want to see them. */
+    const rf_callback_fns fns = { .on_train_begin = on_train_begin,
+                                  .on_epoch_begin = p.update_freq > 0 ? on_epoch_begin : NULL,
+                                  .on_batch_end = p.update_freq > 0 ? on_batch_end : NULL,
+                                  .on_epoch_end = on_epoch_end,
+                                  .on_train_end = on_train_end,
+                                  .destroy = destroy };
+    const rf_result r = b->directory ? rf_callback_create(&fns, b, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r < 0) destroy(b);
+    return r;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The objects of a checkpoint. */
+#include "train/checkpoint/checkpoint.h"
+
+#include <string.h>
+
+#include "base/platform.h"
+#include "replica/strategy.h"
+#include "train/metric.h"
+#include "train/model.h"
+#include "train/optimizer/optimizer.h"
+
+/* What initial values and dropout are drawn from. */
+static rf_result add_seed(rf_checkpoint *checkpoint)
+{
+    RF_TRY(RF_VEC_GROW(&checkpoint->objects));
+    rf_tracked seed = { .kind = RF_TRACKED_SEED, .name = rf_strdup("strategy"), .strategy = checkpoint->strategy };
+    if (!seed.name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    checkpoint->objects.items[checkpoint->objects.count++] = seed;
+    return RF_OK;
+}
+
+rf_result rf_checkpoint_create_bare(rf_strategy *strategy, const char *type, rf_checkpoint **out)
+{
+    rf_checkpoint *checkpoint = *out = RF_NEW(rf_checkpoint);
+    if (!checkpoint) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    checkpoint->strategy = strategy;
+    checkpoint->type = type;
+    return RF_OK;
+}
+
+rf_result rf_checkpoint_create(rf_strategy *strategy, rf_checkpoint **out)
+{
+    RF_REQUIRE(out, "rf_checkpoint_create: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(strategy, "rf_checkpoint_create: strategy is NULL");
+    rf_checkpoint *checkpoint;
+    RF_TRY(rf_checkpoint_create_bare(strategy, "checkpoint", &checkpoint));
+    const rf_result r = add_seed(checkpoint);
+    if (r < 0)
+        rf_checkpoint_destroy(&checkpoint);
+    else
+        *out = checkpoint;
+    return r;
+}
+
+void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
+{
+    if (!checkpoint || !*checkpoint) return;
+    rf_checkpoint *c = *checkpoint;
+    /* Its parts become a checkpoint only when all workers agree. */
+    if (c->pending && c->pending->sharded && rf_checkpoint_wait(c) < 0)
+        rf_log_message(RF_LOG_WARN, "%s", rf_error_message());
+    if (c->threaded) (void)pthread_join(c->thread, NULL);
+    rf_checkpoint_tell_end(c, c->pending && c->pending->result >= 0);
+    rf_snapshot_free(&c->pending);
+    rf_checkpoint_free_room(c);
+    for (uint32_t i = 0; i < c->objects.count; i++) rf_free(c->objects.items[i].name);
+    rf_free(c->objects.items);
+    rf_free(c);
+    *checkpoint = NULL;
+}
+
+/* Adds `tracked`, whose name is copied. `function` is for messages. */
+static rf_result add(rf_checkpoint *checkpoint, const char *function, const char *name, const void *object,
+                     rf_tracked tracked)
+{
+    RF_REQUIRE(checkpoint, "%s: checkpoint is NULL", function);
+    RF_REQUIRE(name && *name, "%s: name is empty", function);
+    RF_REQUIRE(!strchr(name, '/'), "%s: name '%s' contains a '/'", function, name);
+    RF_REQUIRE(strcmp(name, "strategy") != 0, "%s: the name 'strategy' is taken by the strategy itself", function);
+    RF_REQUIRE(object, "%s: '%s' is NULL", function, name);
+    RF_REQUIRE(!tracked.strategy || tracked.strategy == checkpoint->strategy,
+               "%s: '%s' is on another strategy than the checkpoint", function, name);
+    for (uint32_t i = 0; i < checkpoint->objects.count; i++)
+        RF_REQUIRE(strcmp(checkpoint->objects.items[i].name, name) != 0, "%s: there is a '%s' already", function, name);
+    RF_TRY(RF_VEC_GROW(&checkpoint->objects));
+    tracked.name = rf_strdup(name);
+    if (!tracked.name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    tracked.strategy = checkpoint->strategy;
+    checkpoint->objects.items[checkpoint->objects.count++] = tracked;
+    return RF_OK;
+}
+
+rf_result rf_checkpoint_add_model(rf_checkpoint *checkpoint, const char *name, rf_model *model)
+{
+    return add(checkpoint, "rf_checkpoint_add_model", name, model,
+               (rf_tracked){ .kind = RF_TRACKED_MODEL, .strategy = model ? model->strategy : NULL, .u.model = model });
+}
+
+rf_result rf_checkpoint_add_optimizer(rf_checkpoint *checkpoint, const char *name, rf_optimizer *optimizer)
+{
+    return add(checkpoint, "rf_checkpoint_add_optimizer", name, optimizer,
+               (rf_tracked){ .kind = RF_TRACKED_OPTIMIZER,
+                             .strategy = optimizer ? rf_optimizer_strategy(optimizer) : NULL,
+                             .u.optimizer = optimizer });
+}
+
+rf_result rf_checkpoint_add_metric(rf_checkpoint *checkpoint, const char *name, rf_metric *metric)
+{
+    return add(checkpoint, "rf_checkpoint_add_metric", name, metric,
+               (rf_tracked){ .kind = RF_TRACKED_METRIC,
+                             .strategy = metric ? rf_metric_strategy(metric) : NULL,
+                             .u.metric = metric });
+}
+
+rf_result rf_checkpoint_add_variable(rf_checkpoint *checkpoint, const char *name, rf_variable *variable)
+{
+    return add(checkpoint, "rf_checkpoint_add_variable", name, variable,
+               (rf_tracked){ .kind = RF_TRACKED_VARIABLE,
+                             .strategy = variable ? rf_variable_strategy(variable) : NULL,
+                             .u.variable = variable });
+}
+
+rf_result rf_checkpoint_add_function(rf_checkpoint *checkpoint, const char *name, rf_function *function)
+{
+    return add(checkpoint, "rf_checkpoint_add_function", name, function,
+               (rf_tracked){ .kind = RF_TRACKED_FUNCTION,
+                             .strategy = function ? rf_function_strategy(function) : NULL,
+                             .u.function = function });
+}
+
+rf_result rf_checkpoint_add_iterator(rf_checkpoint *checkpoint, const char *name, rf_iterator **iterator,
+                                     const rf_dataset *dataset)
+{
+    RF_REQUIRE(dataset, "rf_checkpoint_add_iterator: dataset is NULL");
+    return add(checkpoint, "rf_checkpoint_add_iterator", name, iterator,
+               (rf_tracked){ .kind = RF_TRACKED_ITERATOR, .u.iterator = iterator, .dataset = dataset });
+}
+
+rf_result rf_checkpoint_add_counter(rf_checkpoint *checkpoint, const char *name, uint64_t *counter)
+{
+    return add(checkpoint, "rf_checkpoint_add_counter", name, counter,
+               (rf_tracked){ .kind = RF_TRACKED_COUNTER, .u.counter = counter });
+}
+
+rf_result rf_checkpoint_add_blob(rf_checkpoint *checkpoint, const char *name, const rf_blob_fns *fns, void *user)
+{
+    return add(checkpoint, "rf_checkpoint_add_blob", name, fns,
+               (rf_tracked){ .kind = RF_TRACKED_BLOB, .u.user = user, .blob = *fns });
+}
+
+rf_result rf_checkpoint_add_text(rf_checkpoint *checkpoint, const char *name, const char *text)
+{
+    return add(checkpoint, "rf_checkpoint_add_text", name, text,
+               (rf_tracked){ .kind = RF_TRACKED_TEXT, .u.text = text });
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/files/config_json.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/optimizer/schedule.h"
+
+/* ---- text ---- */
+
+rf_result rf_json_text(json_t *value, char **text)
+{
+    *text = NULL;
+    if (!value) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a description");
+    char *dump = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(value);
+    *text = dump ? rf_strdup(dump) : NULL;
+    free(dump);
+    return *text ? RF_OK : RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a description");
+}
+
+rf_result rf_json_parse(const char *text, size_t size, const char *what, json_t **out)
+{
+    json_error_t error;
+    *out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (!*out && json_error_code(&error) == json_error_out_of_memory)
+        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", what);
+    if (!*out) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: byte %d: %s", what, error.position, error.text);
+    if (json_is_object(*out)) return RF_OK;
+    json_decref(*out);
+    *out = NULL;
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: is no JSON object", what);
+}
+
+/* ---- members ---- */
+
+static rf_result wrong(const char *name, const char *wanted)
+{
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not %s", name, wanted);
+}
+
+rf_result rf_json_number(const json_t *object, const char *name, double *out)
+{
+    const json_t *value = json_object_get(object, name);
+    if (!value) return RF_OK;
+    if (!json_is_number(value)) return wrong(name, "a number");
+    *out = json_number_value(value);
+    return RF_OK;
+}
+
+rf_result rf_json_u64(const json_t *object, const char *name, uint64_t *out)
+{
+    const json_t *value = json_object_get(object, name);
+    if (!value) return RF_OK;
+    if (!json_is_integer(value)) return wrong(name, "an integer");
+    *out = (uint64_t)json_integer_value(value);
+    return RF_OK;
+}
+
+rf_result rf_json_i32(const json_t *object, const char *name, int32_t *out)
+{
+    const json_t *value = json_object_get(object, name);
+    if (!value) return RF_OK;
+    const json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < INT32_MIN || number > INT32_MAX) return wrong(name, "a 32-bit integer");
+    *out = (int32_t)number;
+    return RF_OK;
+}
+
+rf_result rf_json_bool(const json_t *object, const char *name, bool *out)
+{
+    const json_t *value = json_object_get(object, name);
+    if (!value) return RF_OK;
+    if (!json_is_boolean(value)) return wrong(name, "true or false");
+    *out = json_is_true(value);
+    return RF_OK;
+}
+
+rf_result rf_json_choice(const json_t *object, const char *name, const char *const *names, int num_names, int *out)
+{
+    const json_t *value = json_object_get(object, name);
+    if (!value) return RF_OK;
+    for (int i = 0; json_is_string(value) && i < num_names; i++) {
+        if (strcmp(json_string_value(value), names[i]) != 0) continue;
+        *out = i;
+        return RF_OK;
+    }
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no known kind", name);
+}
+
+/* ---- schedules ---- */
+
+static const char *const schedule_names[] = {
+    [RF_SCHEDULE_CONSTANT] = "constant",
+    [RF_SCHEDULE_EXPONENTIAL_DECAY] = "exponential_decay",
+    [RF_SCHEDULE_PIECEWISE_CONSTANT] = "piecewise_constant",
+    [RF_SCHEDULE_COSINE_DECAY] = "cosine_decay",
+    [RF_SCHEDULE_POLYNOMIAL_DECAY] = "polynomial_decay",
+    [RF_SCHEDULE_INVERSE_TIME_DECAY] = "inverse_time_decay",
+};
+enum { NUM_SCHEDULES = sizeof(schedule_names) / sizeof(schedule_names[0]) };
+
+json_t *rf_schedule_to_json(const rf_schedule *s)
+{
+    json_t *boundaries = json_array(), *values = json_array();
+    const bool piecewise = s->kind == RF_SCHEDULE_PIECEWISE_CONSTANT;
+    for (uint32_t i = 0; piecewise && i < s->num_boundaries; i++)
+        json_array_append_new(boundaries, json_integer((json_int_t)s->boundaries[i]));
+    for (uint32_t i = 0; piecewise && i <= s->num_boundaries; i++)
+        json_array_append_new(values, json_real(s->values[i]));
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:b, s:o, s:o}", "kind", schedule_names[s->kind],
+                     "initial", s->initial, "rate", s->rate, "alpha", s->alpha, "end", s->end, "power", s->power,
+                     "decay_steps", (json_int_t)s->decay_steps, "warmup_steps", (json_int_t)s->warmup_steps,
+                     "staircase", s->staircase, "boundaries", boundaries, "values", values);
+}
+
+static rf_result read_pieces(const json_t *object, rf_schedule *s)
+{
+    const json_t *boundaries = json_object_get(object, "boundaries"), *values = json_object_get(object, "values");
+    const size_t count = json_array_size(boundaries), num_values = json_array_size(values);
+    if (count > 15 || num_values > 16 || (num_values > 0 && num_values != count + 1))
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "schedule: %zu boundaries and %zu values", count, num_values);
+    s->num_boundaries = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *b = json_array_get(boundaries, i);
+        if (!json_is_integer(b)) return wrong("boundaries", "a list of integers");
+        s->boundaries[i] = (uint64_t)json_integer_value(b);
+    }
+    for (size_t i = 0; i < num_values; i++) {
+        const json_t *v = json_array_get(values, i);
+        if (!json_is_number(v)) return wrong("values", "a list of numbers");
+        s->values[i] = json_number_value(v);
+    }
+    return RF_OK;
+}
+
+rf_result rf_schedule_from_json(const json_t *object, rf_schedule *out)
+{
+    *out = (rf_schedule){ 0 };
+    int kind = 0;
+    RF_TRY(rf_json_choice(object, "kind", schedule_names, NUM_SCHEDULES, &kind));
+    out->kind = (rf_schedule_kind)kind;
+    RF_TRY(rf_json_number(object, "initial", &out->initial));
+    RF_TRY(rf_json_number(object, "rate", &out->rate));
+    RF_TRY(rf_json_number(object, "alpha", &out->alpha));
+    RF_TRY(rf_json_number(object, "end", &out->end));
+    RF_TRY(rf_json_number(object, "power", &out->power));
+    RF_TRY(rf_json_u64(object, "decay_steps", &out->decay_steps));
+    RF_TRY(rf_json_u64(object, "warmup_steps", &out->warmup_steps));
+    RF_TRY(rf_json_bool(object, "staircase", &out->staircase));
+    RF_TRY(read_pieces(object, out));
+    return rf_schedule_check(out) < 0 ? RF_FAIL(RF_ERROR_CORRUPT_DATA, "schedule: %s", rf_error_message()) : RF_OK;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptions (schedules, optimizers, layers) as JSON, for files. Reading checks everything that the constructors do
+ * not. */
+#ifndef RF_TRAIN_FILES_CONFIG_JSON_H
+#define RF_TRAIN_FILES_CONFIG_JSON_H
+
+#include <jansson.h>
+
+#include "train/optimizer/optimizer.h"
+
+/* One line of text; rf_free(). */
+rf_result rf_json_text(json_t *value, char **text); /* takes the reference; NULL: out of memory */
+/* `text` need not end with a zero. `what` is for messages. The root is an object. */
+rf_result rf_json_parse(const char *text, size_t size, const char *what, json_t **out);
+
+/* Members of an object; absent ones leave `*out` as it is. RF_ERROR_CORRUPT_DATA names the member. */
+rf_result rf_json_number(const json_t *object, const char *name, double *out);
+rf_result rf_json_u64(const json_t *object, const char *name, uint64_t *out);
+rf_result rf_json_i32(const json_t *object, const char *name, int32_t *out);
+rf_result rf_json_bool(const json_t *object, const char *name, bool *out);
+/* One of `names` (num_names of them, by their numbers). */
+rf_result rf_json_choice(const json_t *object, const char *name, const char *const *names, int num_names, int *out);
+
+json_t *rf_schedule_to_json(const rf_schedule *schedule);
+rf_result rf_schedule_from_json(const json_t *object, rf_schedule *out); /* checked */
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/files/inference_graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/ops.h"
+#include "train/model.h"
+
+void rf_inference_graph_free(rf_inference_graph *g)
+{
+    rf_graph_destroy(&g->graph);
+    rf_free(g->shapes);
+    rf_free(g->more);
+    *g = (rf_inference_graph){ 0 };
+}
+
+/* ---- shapes ---- */
+
+rf_result rf_inference_graph_finish(rf_inference_graph *g, bool batched)
+{
+    const uint32_t count = g->graph->values.count;
+    g->shapes = RF_NEW_ARRAY(rf_shape, count);
+    g->more = RF_NEW_ARRAY(rf_shape, count);
+    if (!g->shapes || !g->more) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_graph *three;
+    RF_TRY(rf_graph_clone(g->graph, &three));
+    const rf_result r = batched ? rf_graph_specialize(three, RF_INFERENCE_BATCH + 1) : RF_OK;
+    for (rf_value v = 1; r >= 0 && v < count; v++) {
+        g->shapes[v] = rf_graph_desc(g->graph, v)->shape;
+        g->more[v] = rf_graph_desc(three, v)->shape;
+        for (int32_t i = 0; i < g->shapes[v].rank; i++)
+            if (g->shapes[v].dim[i] != g->more[v].dim[i]) g->shapes[v].dim[i] = -1;
+    }
+    rf_graph_destroy(&three);
+    return r;
+}
+
+/* ---- out of a trace ---- */
+
+static rf_result check_nodes(const rf_graph *traced)
+{
+    for (rf_node n = 0; n < traced->nodes.count; n++) {
+        const rf_node_info *node = &traced->nodes.items[n];
+        if (!node->dead && node->op->mutates)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "the forward pass updates state (operation '%s'), which use alone must not do; leave it out "
+                           "where rf_trace_training() is false",
+                           node->op->name);
+    }
+    return RF_OK;
+}
+
+static rf_result copy_leaf(const rf_value_info *leaf, rf_graph *to, rf_value *out)
+{
+    rf_tensor_desc desc = leaf->desc;
+    switch (leaf->kind) {
+    case RF_VALUE_INPUT:
+        if (desc.shape.rank > 0) desc.shape.dim[0] = RF_INFERENCE_BATCH;
+        return rf_graph_input(to, leaf->slot, desc, out);
+    case RF_VALUE_STATE: return rf_graph_state(to, leaf->object, desc, leaf->name, out);
+    case RF_VALUE_CONSTANT: return rf_graph_constant(to, desc, leaf->data, out);
+    default:
+        if (strcmp(leaf->name, "global_batch") == 0) return rf_graph_host(to, leaf->object, desc, leaf->name, out);
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "the forward pass reads '%s', which there is only in training",
+                       leaf->name);
+    }
+}
+
+static rf_result set_names(const char **names, uint32_t count, const char *base, rf_arena *arena)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char name[32];
+        if (count == 1)
+            snprintf(name, sizeof(name), "%s", base);
+        else
+            snprintf(name, sizeof(name), "%s_%u", base, i);
+        names[i] = rf_arena_strdup(arena, name);
+        if (!names[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    return RF_OK;
+}
+
+static rf_result copy_needed(const rf_graph *traced, const bool *needed, rf_value *map, rf_inference_graph *out)
+{
+    for (rf_value v = 1; v < traced->values.count; v++) {
+        const rf_value_info *value = &traced->values.items[v];
+        const bool input = value->kind == RF_VALUE_INPUT;
+        if (value->kind == RF_VALUE_RESULT || value->kind == RF_VALUE_NONE || (!input && !needed[v])) continue;
+        RF_TRY(copy_leaf(value, out->graph, &map[v]));
+        if (input) out->inputs[value->slot] = map[v];
+    }
+    return rf_graph_replay(traced, needed, out->graph, map);
+}
+
+rf_result rf_inference_graph_make(const rf_graph *traced, const rf_value *outputs, uint32_t num_outputs,
+                                  rf_inference_graph *out)
+{
+    *out = (rf_inference_graph){ .num_inputs = traced->num_inputs, .num_outputs = num_outputs };
+    RF_TRY(check_nodes(traced));
+    bool *needed = RF_NEW_ARRAY(bool, traced->values.count);
+    rf_value *map = RF_NEW_ARRAY(rf_value, traced->values.count);
+    rf_result r = needed && map ? rf_graph_create(traced->core, &out->graph) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) {
+        rf_graph_needed(traced, outputs, num_outputs, needed);
+        r = copy_needed(traced, needed, map, out);
+    }
+    for (uint32_t i = 0; r >= 0 && i < num_outputs; i++) out->outputs[i] = map[outputs[i]];
+    rf_free(needed);
+    rf_free(map);
+    if (r >= 0) r = set_names(out->input_names, out->num_inputs, "input", &out->graph->arena);
+    if (r >= 0) r = set_names(out->output_names, num_outputs, "output", &out->graph->arena);
+    if (r >= 0) r = rf_inference_graph_finish(out, true);
+    if (r < 0) rf_inference_graph_free(out);
+    return r;
+}
+
+/* ---- of a model ---- */
+
+typedef struct probe {
+    rf_model *model;
+    rf_inference_graph *out;
+    bool reached;
+} probe;
+
+/* Keeps what the trace has come to, and gives it up. */
+static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    probe *p = user;
+    out[0] = rf_model_call(t, p->model, in[0], RF_INFERENCE);
+    const rf_value v = rf_trace_value(t, out[0], "the model's result");
+    RF_TRY(rf_trace_status(t));
+    RF_TRY(rf_inference_graph_make(rf_trace_graph(t), &v, 1, p->out));
+    p->reached = true;
+    return RF_FAIL(RF_ERROR_CANCELLED, "the graph of the model is known");
+}
+
+rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
+{
+    *out = (rf_inference_graph){ 0 };
+    /* So many that every replica has some, and no dimension of the batch is 1. */
+    const rf_shape example = model->input_shape;
+    rf_element element = { .num_components = 1 };
+    rf_array *batch = &element.component[0];
+    *batch = (rf_array){ .dtype = model->input_dtype, .shape = { .rank = example.rank + 1 } };
+    batch->shape.dim[0] = (int64_t)RF_INFERENCE_BATCH * rf_strategy_num_replicas_in_sync(model->strategy);
+    for (int32_t i = 0; i < example.rank; i++) batch->shape.dim[i + 1] = example.dim[i];
+    batch->data = rf_calloc((size_t)rf_shape_count(batch->shape), rf_dtype_size(batch->dtype));
+    if (!batch->data) return rf_strategy_give_up(model->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+
+    rf_error_record before;
+    rf_error_save(&before);
+    probe p = { .model = model, .out = out };
+    const rf_function_params params = { .step = step, .user = &p, .num_outputs = 1, .name = "inference" };
+    rf_function *function = NULL;
+    rf_result r = rf_function_create(model->strategy, &params, &function);
+    if (r >= 0) r = rf_strategy_run(model->strategy, function, &element, NULL);
+    if (p.reached) {
+        /* Giving up on purpose is no failure that the caller should find in the record. */
+        (void)rf_error_restore(&before);
+        r = RF_OK;
+    }
+    /* All other failures are everybody's: the graph is the same on all workers. */
+    if (r == RF_ERROR_OUT_OF_HOST_MEMORY) r = rf_strategy_give_up(model->strategy, r);
+    rf_function_destroy(&function);
+    rf_free(batch->data);
+    return r;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A model as the graph that it comes to when it is used: forward operations as they were traced, not fused, and what
+ * they read. What files hold, other programs get and rf_inference runs.
+ */
+#ifndef RF_TRAIN_FILES_INFERENCE_GRAPH_H
+#define RF_TRAIN_FILES_INFERENCE_GRAPH_H
+
+#include <ringfire/train.h>
+
+#include "replica/strategy.h"
+
+/* Leaves are inputs; states, whose object is a rf_variable or whatever the reader put there; constants; and the host
+ * value "global_batch". */
+typedef struct rf_inference_graph {
+    rf_graph *graph;         /* owned; only what the outputs need, and all inputs; shapes are those of two examples */
+    rf_shape *shapes, *more; /* [values], owned: dimensions that follow the batch are -1; shapes of three examples */
+    uint32_t num_inputs, num_outputs;
+    rf_value inputs[RF_MAX_COMPONENTS], outputs[RF_MAX_COMPONENTS];
+    const char *input_names[RF_MAX_COMPONENTS], *output_names[RF_MAX_COMPONENTS]; /* the graph's */
+} rf_inference_graph;
+
+enum { RF_INFERENCE_BATCH = 2 }; /* examples that the graph's shapes are for */
+
+/* What `outputs` depend on, out of a graph that was traced for any batch. Names may be NULL: "input" and "output", with
+ * a number behind them where there are several. RF_ERROR_UNSUPPORTED names what a file cannot hold. */
+rf_result rf_inference_graph_make(const rf_graph *traced, const rf_value *outputs, uint32_t num_outputs,
+                                  rf_inference_graph *out);
+/* After graph, inputs, outputs and names are set: finds `shapes`. `batched`: dimension 0 of every input is the batch.
+ */
+rf_result rf_inference_graph_finish(rf_inference_graph *g, bool batched);
+void rf_inference_graph_free(rf_inference_graph *g);
+
+/* Traces the forward pass of a built model, training off. Collective. */
+rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out);
+
+#endif

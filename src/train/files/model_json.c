@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/files/model_json.h"
+
+#include <string.h>
+
+#include "ops/ops.h"
+#include "train/fit/compile.h"
+#include "train/optimizer/optimizer.h"
+
+enum { MOST_LAYERS = 4096, MOST_INPUTS = 1 << 26 /* elements of an example */ };
+
+#define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
+static const char *const initializer_names[] = { "glorot_uniform", "glorot_normal", "he_uniform",
+                                                 "he_normal",      "random_normal", "random_uniform",
+                                                 "zeros",          "ones",          "constant" };
+static const char *const loss_names[] = { "sparse_categorical_crossentropy", "categorical_crossentropy",
+                                          "mean_squared_error" };
+static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size" };
+static const char *const optimizer_names[] = { "sgd", "adam", "adamw", "rmsprop" };
+static const char *const metric_names[] = { "mean", "sum", "sparse_categorical_accuracy", "categorical_accuracy" };
+
+/* ---- parts of layers ---- */
+
+static json_t *pair_to_json(const int32_t values[2])
+{
+    return json_pack("[i, i]", values[0], values[1]);
+}
+
+static rf_result pair_from_json(const json_t *object, const char *name, int32_t *values, size_t count)
+{
+    const json_t *list = json_object_get(object, name);
+    if (!list) return RF_OK;
+    if (json_array_size(list) != count) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no list of %zu", name, count);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_array_get(list, i);
+        const json_int_t number = json_integer_value(value);
+        if (!json_is_integer(value) || number < INT32_MIN || number > INT32_MAX)
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' holds something that is no 32-bit integer", name);
+        values[i] = (int32_t)number;
+    }
+    return RF_OK;
+}
+
+static json_t *shape_to_json(rf_shape shape)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < shape.rank; i++) json_array_append_new(list, json_integer(shape.dim[i]));
+    return list;
+}
+
+static rf_result shape_from_json(const json_t *object, const char *name, rf_shape *out)
+{
+    const json_t *list = json_object_get(object, name);
+    if (!json_is_array(list) || json_array_size(list) > RF_MAX_RANK)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no shape", name);
+    out->rank = (int32_t)json_array_size(list);
+    for (int32_t i = 0; i < out->rank; i++) {
+        const json_t *value = json_array_get(list, (size_t)i);
+        if (!json_is_integer(value)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no shape", name);
+        out->dim[i] = json_integer_value(value);
+    }
+    return RF_OK;
+}
+
+static json_t *initializer_to_json(const rf_initializer *i)
+{
+    return json_pack("{s:s, s:f, s:f, s:I}", "kind", initializer_names[i->kind], "a", (double)i->a, "b", (double)i->b,
+                     "seed", (json_int_t)i->seed);
+}
+
+static rf_result initializer_from_json(const json_t *object, const char *name, rf_initializer *out)
+{
+    const json_t *i = json_object_get(object, name);
+    if (!i) return RF_OK;
+    int kind = 0;
+    double a = 0, b = 0;
+    RF_TRY(rf_json_choice(i, "kind", initializer_names, COUNT(initializer_names), &kind));
+    RF_TRY(rf_json_number(i, "a", &a));
+    RF_TRY(rf_json_number(i, "b", &b));
+    RF_TRY(rf_json_u64(i, "seed", &out->seed));
+    out->kind = (rf_initializer_kind)kind;
+    out->a = (float)a;
+    out->b = (float)b;
+    return RF_OK;
+}
+
+static rf_result set(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new(object, name, value) == 0 ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+/* What dense and convolution have in common. */
+static rf_result affine_to_json(const rf_layer *layer, const rf_affine *affine, json_t *object)
+{
+    RF_TRY(set(object, "activation", json_string(rf_activation_names[affine->activation])));
+    RF_TRY(set(object, "use_bias", json_boolean(affine->use_bias)));
+    RF_TRY(set(object, "kernel_initializer", initializer_to_json(&affine->kernel_initializer)));
+    RF_TRY(set(object, "bias_initializer", initializer_to_json(&affine->bias_initializer)));
+    return set(object, "kernel_regularizer",
+               json_pack("{s:f, s:f}", "l1", (double)layer->regularizer.l1, "l2", (double)layer->regularizer.l2));
+}
+
+typedef struct affine_fields {
+    int activation;
+    bool use_bias;
+    rf_initializer kernel, bias;
+    rf_regularizer regularizer;
+} affine_fields;
+
+static rf_result affine_from_json(const json_t *object, affine_fields *out)
+{
+    *out = (affine_fields){ .use_bias = true, .bias.kind = RF_INIT_ZEROS };
+    double l1 = 0, l2 = 0;
+    const json_t *regularizer = json_object_get(object, "kernel_regularizer");
+    RF_TRY(rf_json_choice(object, "activation", rf_activation_names, COUNT(rf_activation_names), &out->activation));
+    RF_TRY(rf_json_bool(object, "use_bias", &out->use_bias));
+    RF_TRY(initializer_from_json(object, "kernel_initializer", &out->kernel));
+    RF_TRY(initializer_from_json(object, "bias_initializer", &out->bias));
+    if (regularizer) RF_TRY(rf_json_number(regularizer, "l1", &l1));
+    if (regularizer) RF_TRY(rf_json_number(regularizer, "l2", &l2));
+    out->regularizer = (rf_regularizer){ (float)l1, (float)l2 };
+    return RF_OK;
+}
+
+/* ---- kinds of layers: the fields beside "kind" and "name" ---- */
+
+static rf_result dense_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(set(object, "units", json_integer(layer->u.dense.units)));
+    return affine_to_json(layer, &layer->u.dense.affine, object);
+}
+
+static rf_result dense_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    affine_fields f;
+    rf_dense_params p = { .name = name };
+    RF_TRY(rf_json_i32(object, "units", &p.units));
+    RF_TRY(affine_from_json(object, &f));
+    p.activation = (rf_activation)f.activation;
+    p.no_bias = !f.use_bias;
+    p.kernel_initializer = f.kernel;
+    p.bias_initializer = f.use_bias ? &f.bias : NULL;
+    p.kernel_regularizer = f.regularizer;
+    return rf_layer_dense(&p, out);
+}
+
+static rf_result conv2d_to_json(const rf_layer *layer, json_t *object)
+{
+    const rf_conv2d_params *c = &layer->u.conv2d.conv;
+    RF_TRY(set(object, "filters", json_integer(layer->u.conv2d.filters)));
+    RF_TRY(set(object, "kernel_size", pair_to_json(layer->u.conv2d.kernel_size)));
+    RF_TRY(set(object, "padding", json_string(rf_padding_names[c->padding])));
+    RF_TRY(set(object, "stride", pair_to_json(c->stride)));
+    RF_TRY(set(object, "dilation", pair_to_json(c->dilation)));
+    RF_TRY(set(object, "groups", json_integer(c->groups)));
+    RF_TRY(set(object, "explicit_padding",
+               json_pack("[i, i, i, i]", c->explicit_padding[0], c->explicit_padding[1], c->explicit_padding[2],
+                         c->explicit_padding[3])));
+    return affine_to_json(layer, &layer->u.conv2d.affine, object);
+}
+
+static rf_result conv2d_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    affine_fields f;
+    int padding = 0;
+    rf_conv2d_layer_params p = { .name = name };
+    RF_TRY(rf_json_i32(object, "filters", &p.filters));
+    RF_TRY(pair_from_json(object, "kernel_size", p.kernel_size, 2));
+    RF_TRY(rf_json_choice(object, "padding", rf_padding_names, COUNT(rf_padding_names), &padding));
+    RF_TRY(pair_from_json(object, "stride", p.conv.stride, 2));
+    RF_TRY(pair_from_json(object, "dilation", p.conv.dilation, 2));
+    RF_TRY(rf_json_i32(object, "groups", &p.conv.groups));
+    RF_TRY(pair_from_json(object, "explicit_padding", p.conv.explicit_padding, 4));
+    RF_TRY(affine_from_json(object, &f));
+    p.conv.padding = (rf_padding)padding;
+    p.activation = (rf_activation)f.activation;
+    p.no_bias = !f.use_bias;
+    p.kernel_initializer = f.kernel;
+    p.bias_initializer = f.use_bias ? &f.bias : NULL;
+    p.kernel_regularizer = f.regularizer;
+    return rf_layer_conv2d(&p, out);
+}
+
+static rf_result pool_to_json(const rf_layer *layer, json_t *object)
+{
+    const rf_pool2d_params *p = &layer->u.pool;
+    RF_TRY(set(object, "window", pair_to_json(p->window)));
+    RF_TRY(set(object, "stride", pair_to_json(p->stride)));
+    RF_TRY(set(object, "padding", json_string(rf_padding_names[p->padding])));
+    return set(object, "explicit_padding",
+               json_pack("[i, i, i, i]", p->explicit_padding[0], p->explicit_padding[1], p->explicit_padding[2],
+                         p->explicit_padding[3]));
+}
+
+static rf_result pool_fields(const json_t *object, rf_pool2d_params *p)
+{
+    int padding = 0;
+    RF_TRY(pair_from_json(object, "window", p->window, 2));
+    RF_TRY(pair_from_json(object, "stride", p->stride, 2));
+    RF_TRY(rf_json_choice(object, "padding", rf_padding_names, COUNT(rf_padding_names), &padding));
+    RF_TRY(pair_from_json(object, "explicit_padding", p->explicit_padding, 4));
+    p->padding = (rf_padding)padding;
+    return RF_OK;
+}
+
+static rf_result max_pool_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    rf_pool2d_params p = { 0 };
+    RF_TRY(pool_fields(object, &p));
+    return rf_layer_max_pool2d(&p, out);
+}
+
+static rf_result avg_pool_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    rf_pool2d_params p = { 0 };
+    RF_TRY(pool_fields(object, &p));
+    return rf_layer_avg_pool2d(&p, out);
+}
+
+static rf_result nothing_to_json(const rf_layer *layer, json_t *object)
+{
+    (void)layer;
+    (void)object;
+    return RF_OK;
+}
+
+static rf_result global_avg_pool_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)object;
+    (void)name;
+    return rf_layer_global_avg_pool2d(out);
+}
+
+static rf_result flatten_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)object;
+    (void)name;
+    return rf_layer_flatten(out);
+}
+
+static rf_result reshape_to_json(const rf_layer *layer, json_t *object)
+{
+    return set(object, "shape", shape_to_json(layer->u.shape));
+}
+
+static rf_result reshape_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    rf_shape shape = { 0 };
+    RF_TRY(shape_from_json(object, "shape", &shape));
+    return rf_layer_reshape(shape, out);
+}
+
+static rf_result activation_to_json(const rf_layer *layer, json_t *object)
+{
+    return set(object, "activation", json_string(rf_activation_names[layer->u.activation]));
+}
+
+static rf_result activation_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    int activation = 0;
+    RF_TRY(rf_json_choice(object, "activation", rf_activation_names, COUNT(rf_activation_names), &activation));
+    return rf_layer_activation((rf_activation)activation, out);
+}
+
+static rf_result dropout_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(set(object, "rate", json_real((double)layer->u.dropout.rate)));
+    return set(object, "seed", json_integer((json_int_t)layer->u.dropout.seed));
+}
+
+static rf_result dropout_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    double rate = 0;
+    uint64_t seed = 0;
+    RF_TRY(rf_json_number(object, "rate", &rate));
+    RF_TRY(rf_json_u64(object, "seed", &seed));
+    return rf_layer_dropout((float)rate, seed, out);
+}
+
+static const struct describer {
+    const char *kind;
+    rf_result (*to_json)(const rf_layer *layer, json_t *object);
+    rf_result (*from_json)(const json_t *object, const char *name, rf_layer **out);
+} describers[] = {
+    { "dense", dense_to_json, dense_from_json },
+    { "conv2d", conv2d_to_json, conv2d_from_json },
+    { "max_pooling2d", pool_to_json, max_pool_from_json },
+    { "average_pooling2d", pool_to_json, avg_pool_from_json },
+    { "global_average_pooling2d", nothing_to_json, global_avg_pool_from_json },
+    { "flatten", nothing_to_json, flatten_from_json },
+    { "reshape", reshape_to_json, reshape_from_json },
+    { "activation", activation_to_json, activation_from_json },
+    { "dropout", dropout_to_json, dropout_from_json },
+};
+
+static const struct describer *find_describer(const char *kind)
+{
+    for (int i = 0; kind && i < COUNT(describers); i++)
+        if (strcmp(describers[i].kind, kind) == 0) return &describers[i];
+    return NULL;
+}
+
+/* ---- models ---- */
+
+rf_result rf_model_check_describable(const rf_model *model, const char *function)
+{
+    RF_REQUIRE(model, "%s: model is NULL", function);
+    if (model->call)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "%s: the model's forward function is code, which a file cannot hold; save its weights "
+                       "(rf_model_save_weights()) and make the model by program, or rf_model_export() it for use alone",
+                       function);
+    for (uint32_t i = 0; i < model->layers.count; i++) {
+        const rf_layer *layer = model->layers.items[i];
+        if (!find_describer(layer->kind->base_name))
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "%s: layer '%s' (%s) is code, which a file cannot hold; save the weights "
+                           "(rf_model_save_weights()) and make the model by program, or rf_model_export() it for "
+                           "use alone",
+                           function, layer->name, layer->kind->type_name);
+    }
+    RF_REQUIRE(model->built, "%s: the model has no variables yet; call rf_model_build() first", function);
+    return RF_OK;
+}
+
+static rf_result describe_layers(const rf_architecture *a, json_t *list)
+{
+    for (uint32_t i = 0; i < a->count; i++) {
+        const rf_layer *layer = a->layers[i];
+        json_t *object = json_pack("{s:s, s:s}", "kind", layer->kind->base_name, "name", layer->name);
+        if (json_array_append_new(list, object) != 0) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        RF_TRY(find_describer(layer->kind->base_name)->to_json(layer, object));
+    }
+    return RF_OK;
+}
+
+rf_result rf_architecture_text(const rf_architecture *architecture, char **text)
+{
+    *text = NULL;
+    json_t *layers = json_array();
+    const rf_result r = describe_layers(architecture, layers);
+    json_t *root = json_pack("{s:o, s:o}", "input_shape", shape_to_json(architecture->input), "layers", layers);
+    if (r < 0) {
+        json_decref(root);
+        return RF_FAIL(r, "out of memory for the description of a model");
+    }
+    return rf_json_text(root, text);
+}
+
+rf_result rf_model_describe(const rf_model *model, char **text)
+{
+    *text = NULL;
+    RF_TRY(rf_model_check_describable(model, "describing a model"));
+    const rf_architecture architecture = { model->input_shape, model->layers.items, model->layers.count };
+    return rf_architecture_text(&architecture, text);
+}
+
+static rf_result make_layer(const json_t *object, rf_layer **out)
+{
+    const char *kind = json_string_value(json_object_get(object, "kind"));
+    const char *name = json_string_value(json_object_get(object, "name"));
+    const struct describer *describer = find_describer(kind);
+    if (!describer || !name || !*name)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a layer of kind '%s' with the name '%s'", kind ? kind : "",
+                       name ? name : "");
+    const rf_result r = describer->from_json(object, name, out);
+    /* What a constructor refuses is a wrong description; running out of memory is not. */
+    if (r == RF_ERROR_INVALID_ARGUMENT)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "layer '%s': %s", name, rf_error_message());
+    if (r < 0) return rf_error_context(r, "layer '%s'", name);
+    if ((*out)->name) return RF_OK;
+    (*out)->name = rf_strdup(name);
+    if ((*out)->name) return RF_OK;
+    rf_layer_destroy(out);
+    return RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static rf_result read_architecture(const json_t *root, rf_architecture *out)
+{
+    RF_TRY(shape_from_json(root, "input_shape", &out->input));
+    const json_t *list = json_object_get(root, "layers");
+    const size_t count = json_array_size(list);
+    const int64_t inputs = rf_shape_count(out->input);
+    if (out->input.rank < 1 || inputs < 1 || inputs > MOST_INPUTS || count < 1 || count > MOST_LAYERS)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu layers for examples of %lld numbers", count, (long long)inputs);
+    out->layers = RF_NEW_ARRAY(rf_layer *, count);
+    if (!out->layers) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    out->count = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) RF_TRY(make_layer(json_array_get(list, i), &out->layers[i]));
+    return RF_OK;
+}
+
+rf_result rf_architecture_parse(const char *text, size_t size, rf_architecture *out)
+{
+    json_t *root;
+    *out = (rf_architecture){ 0 };
+    RF_TRY(rf_json_parse(text, size, "architecture", &root));
+    const rf_result r = read_architecture(root, out);
+    json_decref(root);
+    if (r < 0) rf_architecture_free(out);
+    return rf_error_context(r, "architecture");
+}
+
+void rf_architecture_free(rf_architecture *architecture)
+{
+    for (uint32_t i = 0; i < architecture->count; i++) rf_layer_destroy(&architecture->layers[i]);
+    rf_free(architecture->layers);
+    *architecture = (rf_architecture){ 0 };
+}
+
+rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_model **out)
+{
+    rf_architecture a;
+    *out = NULL;
+    RF_TRY(rf_architecture_parse(text, strlen(text), &a));
+    /* The layers are the model's from here on, and gone where it cannot be made. */
+    const rf_result r = rf_model_create_sequential(strategy, a.layers, a.count, &a.input, out);
+    rf_free(a.layers);
+    return rf_error_context(r, "architecture");
+}
+
+/* ---- what a model was compiled with ---- */
+
+json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
+{
+    return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "kind",
+                     optimizer_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum", p->momentum,
+                     "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon", p->epsilon, "rho",
+                     p->rho, "weight_decay", p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm,
+                     "global_clip_norm", p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps);
+}
+
+/* Fields that a kind does not use hold defaults, which its constructor would refuse. */
+static void drop_unused(rf_optimizer_params *p)
+{
+    const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
+    if (!adam) p->beta_1 = p->beta_2 = 0;
+    if (p->kind == RF_OPTIMIZER_SGD) p->epsilon = 0;
+    if (p->kind != RF_OPTIMIZER_RMSPROP) p->rho = 0;
+}
+
+static rf_result optimizer_from_json(const json_t *object, rf_optimizer_params *p, rf_schedule *schedule)
+{
+    int kind = 0;
+    uint64_t accumulation = 1;
+    RF_TRY(rf_json_choice(object, "kind", optimizer_names, COUNT(optimizer_names), &kind));
+    RF_TRY(rf_schedule_from_json(json_object_get(object, "learning_rate"), schedule));
+    RF_TRY(rf_json_number(object, "momentum", &p->momentum));
+    RF_TRY(rf_json_bool(object, "nesterov", &p->nesterov));
+    RF_TRY(rf_json_number(object, "beta_1", &p->beta_1));
+    RF_TRY(rf_json_number(object, "beta_2", &p->beta_2));
+    RF_TRY(rf_json_number(object, "epsilon", &p->epsilon));
+    RF_TRY(rf_json_number(object, "rho", &p->rho));
+    RF_TRY(rf_json_number(object, "weight_decay", &p->weight_decay));
+    RF_TRY(rf_json_number(object, "clip_value", &p->clip_value));
+    RF_TRY(rf_json_number(object, "clip_norm", &p->clip_norm));
+    RF_TRY(rf_json_number(object, "global_clip_norm", &p->global_clip_norm));
+    RF_TRY(rf_json_u64(object, "accumulation_steps", &accumulation));
+    if (accumulation > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'accumulation_steps' is out of range");
+    p->accumulation_steps = (uint32_t)accumulation;
+    p->kind = (rf_optimizer_kind)kind;
+    p->schedule = schedule;
+    drop_unused(p);
+    return RF_OK;
+}
+
+rf_result rf_training_text(const rf_training *t, char **text)
+{
+    *text = NULL;
+    json_t *metrics = json_array();
+    for (uint32_t i = 0; i < t->num_metrics; i++)
+        json_array_append_new(metrics, json_string(metric_names[t->metrics[i]]));
+    return rf_json_text(json_pack("{s:o, s:{s:s, s:b, s:s}, s:o, s:I}", "optimizer",
+                                  rf_optimizer_to_json(&t->optimizer, &t->schedule), "loss", "kind",
+                                  loss_names[t->loss.kind], "from_logits", t->loss.from_logits, "reduction",
+                                  reduction_names[t->loss.reduction], "metrics", metrics, "steps_per_execution",
+                                  (json_int_t)t->steps_per_execution),
+                        text);
+}
+
+rf_result rf_compiled_describe(const rf_compiled *c, char **text)
+{
+    const rf_optimizer_config *optimizer = rf_optimizer_configuration(c->optimizer);
+    rf_training t = { .optimizer = optimizer->params,
+                      .schedule = optimizer->schedule,
+                      .loss = c->loss,
+                      .num_metrics = c->train_meters.num_metrics,
+                      .steps_per_execution = c->steps_per_execution };
+    for (uint32_t i = 0; i < t.num_metrics; i++) t.metrics[i] = rf_metric_kind_of(c->train_meters.metrics[i]);
+    return rf_training_text(&t, text);
+}
+
+static rf_result metrics_from_json(const json_t *list, rf_metric_kind *kinds, uint32_t *count)
+{
+    *count = (uint32_t)json_array_size(list);
+    if (*count > RF_MAX_COMPILED_METRICS) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%u metrics", *count);
+    for (uint32_t i = 0; i < *count; i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        int kind = 0;
+        while (name && kind < COUNT(metric_names) && strcmp(metric_names[kind], name) != 0) kind++;
+        if (!name || kind == COUNT(metric_names)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a metric of no known kind");
+        kinds[i] = (rf_metric_kind)kind;
+    }
+    return RF_OK;
+}
+
+static rf_result read_training(const json_t *root, rf_training *out)
+{
+    int loss = 0, reduction = 0;
+    uint64_t steps = 1;
+    const json_t *loss_object = json_object_get(root, "loss");
+    RF_TRY(optimizer_from_json(json_object_get(root, "optimizer"), &out->optimizer, &out->schedule));
+    RF_TRY(rf_json_choice(loss_object, "kind", loss_names, COUNT(loss_names), &loss));
+    RF_TRY(rf_json_bool(loss_object, "from_logits", &out->loss.from_logits));
+    RF_TRY(rf_json_choice(loss_object, "reduction", reduction_names, COUNT(reduction_names), &reduction));
+    RF_TRY(rf_json_u64(root, "steps_per_execution", &steps));
+    RF_TRY(metrics_from_json(json_object_get(root, "metrics"), out->metrics, &out->num_metrics));
+    if (steps < 1 || steps > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'steps_per_execution' is out of range");
+    out->loss.kind = (rf_loss_kind)loss;
+    out->loss.reduction = (rf_reduction)reduction;
+    out->steps_per_execution = (uint32_t)steps;
+    return RF_OK;
+}
+
+rf_result rf_training_parse(const char *text, size_t size, rf_training *out)
+{
+    json_t *root;
+    *out = (rf_training){ 0 };
+    RF_TRY(rf_json_parse(text, size, "training", &root));
+    const rf_result r = read_training(root, out);
+    json_decref(root);
+    return rf_error_context(r, "training");
+}
+
+static rf_result compile(rf_model *model, const rf_training *t)
+{
+    RF_TRY(rf_optimizer_create(model->strategy, &t->optimizer, &model->own_optimizer));
+    const rf_compile_params p = { .optimizer = model->own_optimizer,
+                                  .loss = t->loss,
+                                  .metrics = t->metrics,
+                                  .num_metrics = t->num_metrics,
+                                  .steps_per_execution = t->steps_per_execution };
+    return rf_model_compile(model, &p);
+}
+
+rf_result rf_model_compile_from_description(rf_model *model, const char *text)
+{
+    rf_training training;
+    RF_TRY(rf_training_parse(text, strlen(text), &training));
+    return rf_error_context(compile(model, &training), "training");
+}

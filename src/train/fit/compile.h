@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rf_model_compile() prepares: the train and evaluate functions with their meters. */
+#ifndef RF_TRAIN_FIT_COMPILE_H
+#define RF_TRAIN_FIT_COMPILE_H
+
+#include <ringfire/train.h>
+
+#include "train/metric.h"
+
+struct rf_compiled {
+    rf_model *model;
+    rf_optimizer *optimizer; /* borrowed */
+    rf_loss loss;
+    uint32_t steps_per_execution;
+    rf_meters train_meters, evaluate_meters;
+    const char *names[1 + RF_MAX_COMPILED_METRICS];     /* "loss", metrics; in the model's arena */
+    const char *val_names[1 + RF_MAX_COMPILED_METRICS]; /* the same with "val_" */
+    rf_function *train, *evaluate;
+    /* Components of the batches of the dataset in use. A change of it is a change of the input signature, so the steps,
+     * which look at it, are traced anew. */
+    uint32_t num_components;
+};
+void rf_compiled_destroy(rf_compiled **compiled);
+
+/* Checks that a dataset is batched and has (input, label[, sample weight]), or at least the input where `labels` is not
+ * needed; `argument` is for the message. */
+rf_result rf_check_dataset(const rf_dataset *data, bool labels, const char *argument);
+/* One pass over the dataset through the evaluate function; the meters hold the result. Fails for an empty one. */
+rf_result rf_evaluate_pass(rf_compiled *compiled, const rf_dataset *data, const char *argument);
+/* Runs one batch and counts its examples. */
+rf_result rf_run_batch(rf_compiled *compiled, rf_function *function, rf_meters *meters, const rf_element *batch);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The training loop behind rf_model_fit(). */
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/error.h"
+#include "base/platform.h"
+#include "replica/strategy.h"
+#include "train/callbacks/callback.h"
+#include "train/fit/compile.h"
+#include "train/fit/logs.h"
+#include "train/optimizer/optimizer.h"
+#include "train/trace_util.h"
+
+typedef struct fit_run {
+    rf_model *model;
+    rf_compiled *compiled;
+    const rf_fit_params *params;
+    rf_fit_progress at;
+    bool reads_batches; /* somebody looks at values after batches */
+    uint64_t epoch_start_ns;
+    rf_logs logs; /* of the latest epoch */
+} fit_run;
+
+/* ---- callbacks ---- */
+
+typedef enum fit_event { TRAIN_BEGIN, TRAIN_END, EPOCH_BEGIN, EPOCH_END, BATCH_BEGIN, BATCH_END } fit_event;
+
+static const char *const event_names[] = { "on_train_begin", "on_train_end",   "on_epoch_begin",
+                                           "on_epoch_end",   "on_batch_begin", "on_batch_end" };
+
+static rf_result call_one(const rf_callback *callback, fit_event event, rf_fit_state *state, const rf_logs *logs)
+{
+    rf_result (*begin)(void *, rf_fit_state *) = NULL;
+    rf_result (*end)(void *, rf_fit_state *, const rf_logs *) = NULL;
+    switch (event) {
+    case TRAIN_BEGIN: begin = callback->fns.on_train_begin; break;
+    case TRAIN_END: end = callback->fns.on_train_end; break;
+    case EPOCH_BEGIN: begin = callback->fns.on_epoch_begin; break;
+    case EPOCH_END: end = callback->fns.on_epoch_end; break;
+    case BATCH_BEGIN: begin = callback->fns.on_batch_begin; break;
+    case BATCH_END: end = callback->fns.on_batch_end; break;
+    }
+    if (begin) return begin(callback->user, state);
+    return end ? end(callback->user, state, logs) : RF_OK;
+}
+
+static rf_result call_all(fit_run *run, fit_event event, const rf_logs *logs)
+{
+    run->at.state.seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
+    for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
+        const uint64_t before = rf_error_count();
+        const rf_result r =
+            rf_error_of_user(call_one(run->params->callbacks[i], event, &run->at.state, logs), before, "it");
+        if (r < 0) return rf_error_context(r, "rf_model_fit: callbacks[%u], %s", i, event_names[event]);
+    }
+    return RF_OK;
+}
+
+/* Callbacks of the library that keep track of how far fit has come. */
+static rf_result report_progress(fit_run *run, rf_fit_point point)
+{
+    for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
+        const rf_callback *callback = run->params->callbacks[i];
+        if (callback->extras && callback->extras->progressed)
+            RF_TRY(callback->extras->progressed(callback->user, &run->at, point));
+    }
+    return RF_OK;
+}
+
+static rf_result resume(fit_run *run)
+{
+    for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
+        const rf_callback *callback = run->params->callbacks[i];
+        if (callback->extras && callback->extras->resume) RF_TRY(callback->extras->resume(callback->user, &run->at));
+    }
+    return RF_OK;
+}
+
+/* ---- one epoch ---- */
+
+static rf_result next_pass(fit_run *run)
+{
+    rf_iterator_destroy(&run->at.iterator);
+    return rf_iterator_create(run->params->data, run->at.pass++, &run->at.iterator);
+}
+
+/* The next batch; RF_END at the end of the epoch. With steps_per_epoch the epochs follow each other through the
+ * dataset, and passes through the dataset follow each other within an epoch. */
+static rf_result next_batch(fit_run *run, const rf_element **batch)
+{
+    const uint64_t steps = run->params->steps_per_epoch;
+    if (steps > 0 && run->at.batches >= steps) return RF_END;
+    const rf_result r = rf_iterator_next(run->at.iterator, batch);
+    if (r != RF_END || steps == 0) return r;
+    RF_TRY(next_pass(run));
+    const rf_result again = rf_iterator_next(run->at.iterator, batch);
+    if (again == RF_END) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_model_fit: data has no elements");
+    return again;
+}
+
+/* Looked at where values are read anyway. All workers read the same, and no callback keeps weights that are lost. */
+static rf_result check_loss(const fit_run *run, const rf_logs *logs)
+{
+    double loss = 0;
+    if (!rf_logs_get(logs, "loss", &loss) || isfinite(loss)) return RF_OK;
+    return RF_FAIL(RF_ERROR_NOT_FINITE,
+                   "rf_model_fit: epoch %" PRIu32 ", batch %" PRIu64
+                   " or before: the loss is %g; look for labels outside of "
+                   "the classes and for NaN in the data, or try a smaller learning rate",
+                   run->at.state.epoch + 1, run->at.batches, loss);
+}
+
+static rf_result end_execution(fit_run *run, bool stop)
+{
+    rf_logs logs = { 0 };
+    if (run->reads_batches) {
+        RF_TRY(rf_meters_read(&run->compiled->train_meters, run->compiled->names, &logs));
+        RF_TRY(check_loss(run, &logs));
+        RF_TRY(call_all(run, BATCH_END, &logs));
+    }
+    run->at.state.batch_examples = 0;
+    return report_progress(run, stop ? RF_FIT_STOPPED : RF_FIT_BATCHES);
+}
+
+/* Trains on all batches that are left of the epoch. */
+static rf_result train_batches(fit_run *run)
+{
+    const uint32_t group = run->compiled->steps_per_execution;
+    uint32_t in_group = 0;
+    for (;;) {
+        const rf_element *batch;
+        const rf_result r = next_batch(run, &batch);
+        if (r == RF_END) break;
+        RF_TRY(r);
+        run->at.state.batch = run->at.batches;
+        if (in_group == 0) RF_TRY(call_all(run, BATCH_BEGIN, NULL));
+        RF_TRY(rf_run_batch(run->compiled, run->compiled->train, &run->compiled->train_meters, batch));
+        run->at.state.batch_examples += (uint32_t)rf_element_global_rows(batch);
+        run->at.batches++;
+        run->at.state.epoch_examples += (uint64_t)rf_element_global_rows(batch);
+        const bool stop = rf_strategy_stop_agreed(run->model->strategy);
+        if (++in_group == group || stop) {
+            in_group = 0;
+            RF_TRY(end_execution(run, stop));
+        }
+        if (stop) break;
+    }
+    return in_group > 0 ? end_execution(run, false) : RF_OK;
+}
+
+/* Values of the epoch that has ended, validation included, and its callbacks. */
+static rf_result end_epoch(fit_run *run, rf_history *history)
+{
+    rf_compiled *c = run->compiled;
+    run->logs = (rf_logs){ 0 };
+    RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs)); /* waits for the devices */
+    RF_TRY(check_loss(run, &run->logs));
+    run->at.state.train_seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
+    if (run->params->validation_data) {
+        RF_TRY(rf_evaluate_pass(c, run->params->validation_data, "rf_model_fit: validation_data"));
+        RF_TRY(rf_meters_read(&c->evaluate_meters, c->val_names, &run->logs));
+    }
+    rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
+    if (history) RF_TRY(rf_history_add(history, &run->logs));
+    RF_TRY(call_all(run, EPOCH_END, &run->logs));
+    RF_TRY(rf_strategy_any(run->model->strategy, run->at.state.stop_training, &run->at.state.stop_training));
+    if (run->params->steps_per_epoch == 0) rf_iterator_destroy(&run->at.iterator);
+    run->at.state.epoch++;
+    run->at.batches = 0;
+    return report_progress(run, RF_FIT_EPOCH_END);
+}
+
+/* An epoch that a resumed fit continues has its iterator and meters already; its rate was set when it began. */
+static rf_result begin_epoch(fit_run *run)
+{
+    rf_compiled *c = run->compiled;
+    if (run->at.batches > 0) {
+        const rf_schedule schedule = rf_optimizer_configuration(c->optimizer)->schedule;
+        RF_TRY(call_all(run, EPOCH_BEGIN, NULL));
+        return rf_optimizer_set_schedule(c->optimizer, &schedule);
+    }
+    RF_TRY(call_all(run, EPOCH_BEGIN, NULL));
+    RF_TRY(rf_meters_reset(&c->train_meters));
+    return run->params->steps_per_epoch == 0 || !run->at.iterator ? next_pass(run) : RF_OK;
+}
+
+static rf_result train_epoch(fit_run *run, rf_history *history)
+{
+    run->epoch_start_ns = rf_now_ns();
+    run->at.state.batch = run->at.batches;
+    run->at.state.batch_examples = 0;
+    run->at.state.epoch_examples = 0;
+    run->at.state.train_seconds = 0;
+    RF_TRY(begin_epoch(run));
+    RF_TRY(train_batches(run));
+    RF_REQUIRE(run->at.batches > 0, "rf_model_fit: data has no elements");
+    run->at.state.batches_per_epoch = (int64_t)run->at.batches;
+    return rf_strategy_stop_agreed(run->model->strategy) ? RF_OK : end_epoch(run, history);
+}
+
+/* `state.epoch` counts epochs that have ended; callbacks at the end of training see the last one. */
+static rf_result train(fit_run *run, rf_history *history)
+{
+    rf_fit_state *state = &run->at.state;
+    /* Reading values is collective: where one worker's callbacks want them, all read them. */
+    RF_TRY(rf_strategy_any(run->model->strategy, run->reads_batches, &run->reads_batches));
+    RF_TRY(call_all(run, TRAIN_BEGIN, NULL));
+    RF_TRY(resume(run));
+    while (state->epoch < state->num_epochs && !state->stop_training) {
+        if (rf_strategy_stop_agreed(run->model->strategy)) break; /* perhaps during the validation */
+        RF_TRY(train_epoch(run, history));
+        if (run->at.batches > 0) break; /* stopped within the epoch */
+    }
+    if (run->at.batches == 0 && state->epoch > run->params->initial_epoch) state->epoch--;
+    return call_all(run, TRAIN_END, &run->logs);
+}
+
+/* ---- the public function ---- */
+
+static rf_result check_params(const rf_model *model, const rf_fit_params *params)
+{
+    RF_REQUIRE(model, "rf_model_fit: model is NULL");
+    RF_REQUIRE(params, "rf_model_fit: params is NULL; data is needed");
+    RF_REQUIRE(model->compiled, "rf_model_fit: model is not compiled; call rf_model_compile() first");
+    RF_TRY(rf_check_dataset(params->data, true, "rf_model_fit: data"));
+    if (params->validation_data)
+        RF_TRY(rf_check_dataset(params->validation_data, true, "rf_model_fit: validation_data"));
+    RF_REQUIRE(params->steps_per_epoch > 0 || rf_dataset_cardinality(params->data) != -2,
+               "rf_model_fit: data is infinite; set steps_per_epoch");
+    RF_REQUIRE(params->num_callbacks == 0 || params->callbacks,
+               "rf_model_fit: callbacks is NULL but num_callbacks is %u", params->num_callbacks);
+    for (uint32_t i = 0; i < params->num_callbacks; i++) {
+        RF_REQUIRE(params->callbacks[i], "rf_model_fit: callbacks[%u] is NULL", i);
+    }
+    return RF_OK;
+}
+
+/* Callbacks find a model with variables from the start, where the type of the data allows to say so beforehand. */
+static rf_result build_for(rf_model *model, const rf_dataset *data)
+{
+    rf_element_spec spec;
+    rf_dataset_spec(data, &spec);
+    if (model->built || spec.dtype[0] != RF_F32 || spec.shape[0].rank < 2) return RF_OK;
+    return rf_model_build(model, rf_example_shape(spec.shape[0]));
+}
+
+static rf_result fit(rf_model *model, const rf_fit_params *params, rf_history *history)
+{
+    const int64_t cardinality = rf_dataset_cardinality(params->data);
+    fit_run run = { .model = model,
+                    .compiled = model->compiled,
+                    .params = params,
+                    .at = { .compiled = model->compiled, .params = params } };
+    run.at.state = (rf_fit_state){
+        .model = model,
+        .optimizer = model->compiled->optimizer,
+        .rank = rf_strategy_rank(model->strategy),
+        .epoch = params->initial_epoch,
+        .num_epochs = params->epochs ? params->epochs : 1,
+        .batches_per_epoch = params->steps_per_epoch > 0 ? (int64_t)params->steps_per_epoch
+                             : cardinality >= 0          ? cardinality
+                                                         : -1,
+    };
+    run.at.pass = params->initial_epoch;
+    run.epoch_start_ns = rf_now_ns();
+    for (uint32_t i = 0; i < params->num_callbacks; i++) {
+        run.reads_batches = run.reads_batches || params->callbacks[i]->fns.on_batch_end;
+    }
+    const rf_result r = train(&run, history);
+    rf_iterator_destroy(&run.at.iterator);
+    return r;
+}
+
+/* The datasets as this worker reads them. */
+static rf_result distribute(rf_strategy *s, const rf_fit_params *params, rf_dataset **data, rf_dataset **validation)
+{
+    rf_distribute_params how = { params->distribute };
+    RF_TRY(rf_strategy_distribute_dataset(s, params->data, &how, data));
+    if (!params->validation_data) return RF_OK;
+    if (how.policy == RF_DISTRIBUTE_BY_FILE) how.policy = RF_DISTRIBUTE_BY_EXAMPLE;
+    return rf_strategy_distribute_dataset(s, params->validation_data, &how, validation);
+}
+
+rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history *history)
+{
+    if (history) *history = (rf_history){ 0 };
+    RF_TRY(check_params(model, params));
+    RF_TRY(build_for(model, params->data));
+    rf_dataset *data = NULL, *validation = NULL;
+    rf_result r = distribute(model->strategy, params, &data, &validation);
+    if (r >= 0) {
+        rf_fit_params own = *params;
+        own.data = data;
+        own.validation_data = validation;
+        r = fit(model, &own, history);
+    }
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&validation);
+    return rf_strategy_give_up(model->strategy, r);
+}

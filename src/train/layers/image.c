@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layers over images: convolution and pooling. */
+#include "base/error.h"
+#include "train/layers/layer.h"
+#include "train/trace_util.h"
+
+static rf_result check_image(const rf_layer *layer, rf_dtype dtype, rf_shape input)
+{
+    char text[96];
+    RF_REQUIRE(dtype == RF_F32, "layer '%s' takes f32, got %s; scale the images first (rf_dataset_map_scale_u8)",
+               layer->name, rf_dtype_name(dtype));
+    RF_REQUIRE(input.rank == 4, "layer '%s' needs images [n, height, width, channels], got %s", layer->name,
+               rf_shape_format(input, text, sizeof(text)));
+    return RF_OK;
+}
+
+/* ---- convolution ---- */
+
+static rf_result conv2d_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
+{
+    RF_TRY(check_image(layer, dtype, input));
+    const int64_t channels = input.dim[3], groups = layer->u.conv2d.conv.groups ? layer->u.conv2d.conv.groups : 1;
+    if (layer->built) {
+        const int64_t expected = rf_variable_shape(layer->variables[0]).dim[2] * groups;
+        RF_REQUIRE(channels == expected, "layer '%s' was built for %lld channels, got %lld", layer->name,
+                   (long long)expected, (long long)channels);
+        return RF_OK;
+    }
+    RF_REQUIRE(channels % groups == 0, "layer '%s': %lld input channels cannot be cut into %lld groups", layer->name,
+               (long long)channels, (long long)groups);
+    const rf_affine *affine = &layer->u.conv2d.affine;
+    const int32_t *size = layer->u.conv2d.kernel_size;
+    const int64_t filters = layer->u.conv2d.filters;
+    RF_TRY(rf_layer_add_variable(layer, strategy, "kernel", RF_SHAPE(size[0], size[1], channels / groups, filters),
+                                 affine->kernel_initializer));
+    if (affine->use_bias) {
+        RF_TRY(rf_layer_add_variable(layer, strategy, "bias", RF_SHAPE(filters), affine->bias_initializer));
+    }
+    return RF_OK;
+}
+
+static rf_tensor conv2d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+{
+    (void)mode;
+    const rf_tensor kernel = rf_variable_tensor(t, layer->variables[0]);
+    return rf_affine_finish(t, layer, &layer->u.conv2d.affine, rf_conv2d(t, x, kernel, &layer->u.conv2d.conv));
+}
+
+static const rf_layer_kind conv2d_kind = {
+    .base_name = "conv2d", .type_name = "Conv2D", .build = conv2d_build, .call = conv2d_call
+};
+
+static bool known_padding(rf_padding padding)
+{
+    return (int)padding >= RF_PADDING_VALID && (int)padding <= RF_PADDING_EXPLICIT;
+}
+
+static bool valid_padding(rf_padding padding, const int32_t explicit_padding[4])
+{
+    for (int i = 0; i < 4; i++) {
+        if (explicit_padding[i] < 0 || (explicit_padding[i] != 0 && padding != RF_PADDING_EXPLICIT)) return false;
+    }
+    return true;
+}
+
+rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out)
+{
+    RF_REQUIRE(out, "rf_layer_conv2d: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(params, "rf_layer_conv2d: params is NULL; filters and kernel_size have no default");
+    const rf_conv2d_params *conv = &params->conv;
+    RF_REQUIRE(params->filters > 0, "rf_layer_conv2d: filters is %d, must be positive", (int)params->filters);
+    RF_REQUIRE(params->kernel_size[0] > 0 && params->kernel_size[1] >= 0,
+               "rf_layer_conv2d: kernel_size %d x %d must be positive", (int)params->kernel_size[0],
+               (int)params->kernel_size[1]);
+    RF_REQUIRE(conv->stride[0] >= 0 && conv->stride[1] >= 0, "rf_layer_conv2d: conv.stride is negative");
+    RF_REQUIRE(conv->dilation[0] >= 0 && conv->dilation[1] >= 0, "rf_layer_conv2d: conv.dilation is negative");
+    RF_REQUIRE(conv->groups >= 0, "rf_layer_conv2d: conv.groups is negative");
+    RF_REQUIRE(conv->groups == 0 || params->filters % conv->groups == 0,
+               "rf_layer_conv2d: filters %d is no multiple of conv.groups %d", (int)params->filters, (int)conv->groups);
+    RF_REQUIRE(known_padding(conv->padding), "rf_layer_conv2d: conv.padding %d does not exist", (int)conv->padding);
+    RF_REQUIRE(valid_padding(conv->padding, conv->explicit_padding),
+               "rf_layer_conv2d: conv.padding: explicit_padding goes with RF_PADDING_EXPLICIT and is not negative");
+    rf_affine affine;
+    RF_TRY(rf_affine_init(&affine, "rf_layer_conv2d", params->activation, params->no_bias, params->kernel_initializer,
+                          params->bias_initializer, params->kernel_regularizer));
+    rf_layer *layer;
+    RF_TRY(rf_layer_new(&conv2d_kind, params->name, &layer));
+    layer->regularizer = params->kernel_regularizer;
+    layer->u.conv2d.filters = params->filters;
+    layer->u.conv2d.kernel_size[0] = params->kernel_size[0];
+    layer->u.conv2d.kernel_size[1] = params->kernel_size[1] ? params->kernel_size[1] : params->kernel_size[0];
+    layer->u.conv2d.conv = *conv;
+    layer->u.conv2d.affine = affine;
+    *out = layer;
+    return RF_OK;
+}
+
+/* ---- pooling ---- */
+
+static rf_result pool_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
+{
+    (void)strategy;
+    return check_image(layer, dtype, input);
+}
+
+static rf_tensor max_pool_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+{
+    (void)mode;
+    return rf_max_pool2d(t, x, &layer->u.pool);
+}
+
+static rf_tensor avg_pool_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+{
+    (void)mode;
+    return rf_avg_pool2d(t, x, &layer->u.pool);
+}
+
+static rf_tensor global_avg_pool_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+{
+    (void)layer;
+    (void)mode;
+    return rf_global_avg_pool2d(t, x);
+}
+
+static const rf_layer_kind max_pool_kind = {
+    .base_name = "max_pooling2d", .type_name = "MaxPooling2D", .build = pool_build, .call = max_pool_call
+};
+static const rf_layer_kind avg_pool_kind = {
+    .base_name = "average_pooling2d", .type_name = "AveragePooling2D", .build = pool_build, .call = avg_pool_call
+};
+static const rf_layer_kind global_avg_pool_kind = { .base_name = "global_average_pooling2d",
+                                                    .type_name = "GlobalAveragePooling2D",
+                                                    .build = pool_build,
+                                                    .call = global_avg_pool_call };
+
+static rf_result new_pool(const rf_layer_kind *kind, const char *function, const rf_pool2d_params *params,
+                          rf_layer **out)
+{
+    RF_REQUIRE(out, "%s: out is NULL", function);
+    *out = NULL;
+    const rf_pool2d_params p = params ? *params : (rf_pool2d_params){ 0 };
+    RF_REQUIRE(p.window[0] >= 0 && p.window[1] >= 0, "%s: window %d x %d is negative", function, (int)p.window[0],
+               (int)p.window[1]);
+    RF_REQUIRE(p.stride[0] >= 0 && p.stride[1] >= 0, "%s: stride %d x %d is negative", function, (int)p.stride[0],
+               (int)p.stride[1]);
+    RF_REQUIRE(known_padding(p.padding), "%s: padding %d does not exist", function, (int)p.padding);
+    RF_REQUIRE(valid_padding(p.padding, p.explicit_padding),
+               "%s: padding: explicit_padding goes with RF_PADDING_EXPLICIT and is not negative", function);
+    rf_layer *layer;
+    RF_TRY(rf_layer_new(kind, NULL, &layer));
+    layer->u.pool = p;
+    *out = layer;
+    return RF_OK;
+}
+
+rf_result rf_layer_max_pool2d(const rf_pool2d_params *params, rf_layer **out)
+{
+    return new_pool(&max_pool_kind, "rf_layer_max_pool2d", params, out);
+}
+
+rf_result rf_layer_avg_pool2d(const rf_pool2d_params *params, rf_layer **out)
+{
+    return new_pool(&avg_pool_kind, "rf_layer_avg_pool2d", params, out);
+}
+
+rf_result rf_layer_global_avg_pool2d(rf_layer **out)
+{
+    return new_pool(&global_avg_pool_kind, "rf_layer_global_avg_pool2d", NULL, out);
+}

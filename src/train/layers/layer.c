@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/layers/layer.h"
+
+#include <math.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/trace_util.h"
+
+rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **out)
+{
+    rf_layer *layer = RF_NEW(rf_layer);
+    if (!layer) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    layer->kind = kind;
+    if (name && !(layer->name = rf_strdup(name))) {
+        rf_layer_free(layer);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    *out = layer;
+    return RF_OK;
+}
+
+void rf_layer_drop_variables(rf_layer *layer)
+{
+    for (uint32_t i = 0; i < layer->num_variables; i++) rf_variable_destroy(&layer->variables[i]);
+    layer->num_variables = 0;
+}
+
+void rf_layer_free(rf_layer *layer)
+{
+    if (!layer) return;
+    rf_layer_drop_variables(layer);
+    rf_free(layer->name);
+    rf_free(layer);
+}
+
+void rf_layer_destroy(rf_layer **layer)
+{
+    if (!layer || !*layer) return;
+    /* A model's layer goes with its model. */
+    if (!(*layer)->model) rf_layer_free(*layer);
+    *layer = NULL;
+}
+
+rf_result rf_layer_add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
+                                rf_initializer initializer)
+{
+    char *name = rf_asprintf("%s/%s", layer->name, suffix);
+    if (!name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_variable_params params = { .name = name, .shape = shape, .initializer = initializer };
+    const rf_result r = rf_variable_create(strategy, &params, &layer->variables[layer->num_variables]);
+    rf_free(name);
+    if (r < 0) return r;
+    layer->num_variables++;
+    return RF_OK;
+}
+
+bool rf_activation_valid(rf_activation activation)
+{
+    return (int)activation >= RF_ACTIVATION_LINEAR && (int)activation <= RF_ACTIVATION_SOFTMAX;
+}
+
+static rf_result check_initializer(const rf_initializer *i, const char *function, const char *field)
+{
+    RF_REQUIRE((int)i->kind >= RF_INIT_GLOROT_UNIFORM && (int)i->kind <= RF_INIT_CONSTANT,
+               "%s: %s: initializer %d does not exist", function, field, (int)i->kind);
+    RF_REQUIRE(isfinite(i->a) && isfinite(i->b), "%s: %s: a and b must be finite", function, field);
+    return RF_OK;
+}
+
+rf_result rf_affine_init(rf_affine *affine, const char *function, rf_activation activation, bool no_bias,
+                         rf_initializer kernel, const rf_initializer *bias, rf_regularizer regularizer)
+{
+    RF_REQUIRE(rf_activation_valid(activation), "%s: activation %d does not exist", function, (int)activation);
+    RF_REQUIRE(!(no_bias && bias), "%s: bias_initializer is set but no_bias leaves out the bias", function);
+    RF_REQUIRE(regularizer.l1 >= 0.0f && regularizer.l2 >= 0.0f && isfinite(regularizer.l1) && isfinite(regularizer.l2),
+               "%s: kernel_regularizer: l1 %g and l2 %g must be finite and not negative", function,
+               (double)regularizer.l1, (double)regularizer.l2);
+    RF_TRY(check_initializer(&kernel, function, "kernel_initializer"));
+    if (bias) RF_TRY(check_initializer(bias, function, "bias_initializer"));
+    *affine = (rf_affine){ .activation = activation,
+                           .use_bias = !no_bias,
+                           .kernel_initializer = kernel,
+                           .bias_initializer = bias ? *bias : (rf_initializer){ .kind = RF_INIT_ZEROS } };
+    return RF_OK;
+}
+
+rf_tensor rf_affine_finish(rf_trace *t, const rf_layer *layer, const rf_affine *affine, rf_tensor product)
+{
+    if (affine->use_bias) product = rf_bias_add(t, product, rf_variable_tensor(t, layer->variables[1]));
+    return affine->activation == RF_ACTIVATION_LINEAR ? product : rf_activate(t, product, affine->activation);
+}

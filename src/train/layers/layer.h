@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layers: one struct for all, behaviour in a table per kind. A layer is a description until its first call, which
+ * creates its variables for the shape it sees. */
+#ifndef RF_TRAIN_LAYERS_LAYER_H
+#define RF_TRAIN_LAYERS_LAYER_H
+
+#include <ringfire/train.h>
+
+typedef struct rf_layer_kind {
+    const char *base_name; /* automatic names: "conv2d", "conv2d_1", ... */
+    const char *type_name; /* as the summary shows it */
+    /* Checks the input (batch included) and creates variables; NULL: nothing to check or create. */
+    rf_result (*build)(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input);
+    rf_tensor (*call)(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode);
+} rf_layer_kind;
+
+/* What dense and convolution have in common. */
+typedef struct rf_affine {
+    rf_activation activation;
+    bool use_bias;
+    rf_initializer kernel_initializer, bias_initializer;
+} rf_affine;
+
+enum { RF_MAX_LAYER_VARIABLES = 2 };
+
+struct rf_layer {
+    const rf_layer_kind *kind;
+    char *name;      /* NULL until the caller or the model gives one */
+    rf_model *model; /* owner; NULL: the caller's */
+    bool built;
+    bool called;                                    /* `output` is known */
+    rf_shape input, output;                         /* of the latest call, batch included */
+    rf_variable *variables[RF_MAX_LAYER_VARIABLES]; /* kernel, bias */
+    uint32_t num_variables;
+    rf_regularizer regularizer; /* of variables[0] */
+    union {
+        struct {
+            int32_t units;
+            rf_affine affine;
+        } dense;
+        struct {
+            int32_t filters, kernel_size[2];
+            rf_conv2d_params conv;
+            rf_affine affine;
+        } conv2d;
+        rf_pool2d_params pool;
+        rf_shape shape;
+        rf_activation activation;
+        struct {
+            float rate;
+            uint64_t seed;
+        } dropout;
+        struct {
+            rf_lambda_fn fn;
+            void *user;
+        } lambda;
+    } u;
+};
+
+/* A zeroed layer of a kind; `name` may be NULL. */
+rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **out);
+/* Frees it whoever owns it. */
+void rf_layer_free(rf_layer *layer);
+/* Creates "<layer>/<suffix>" as the layer's next variable. */
+rf_result rf_layer_add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
+                                rf_initializer initializer);
+void rf_layer_drop_variables(rf_layer *layer);
+
+/* Checks and fills the common part; `function` is for messages. */
+rf_result rf_affine_init(rf_affine *affine, const char *function, rf_activation activation, bool no_bias,
+                         rf_initializer kernel, const rf_initializer *bias, rf_regularizer regularizer);
+/* Bias and activation after the product. */
+rf_tensor rf_affine_finish(rf_trace *t, const rf_layer *layer, const rf_affine *affine, rf_tensor product);
+bool rf_activation_valid(rf_activation activation);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/optimizer/optimizer.h"
+
+#include <math.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/optimizer/schedule.h"
+#include "train/trace_util.h"
+
+struct rf_optimizer {
+    rf_strategy *strategy;
+    rf_optimizer_config config;
+    rf_updater *updater;
+};
+
+/* ---- what the strategy calls ---- */
+
+static uint32_t num_slots(const rf_optimizer_params *p)
+{
+    switch (p->kind) {
+    case RF_OPTIMIZER_SGD: return p->momentum > 0.0 ? 1 : 0;
+    case RF_OPTIMIZER_ADAM:
+    case RF_OPTIMIZER_ADAMW:
+    case RF_OPTIMIZER_RMSPROP: return 2;
+    }
+    return 0;
+}
+
+static const rf_op *update_op(const rf_optimizer_params *p)
+{
+    switch (p->kind) {
+    case RF_OPTIMIZER_SGD: return p->momentum > 0.0 ? &rf_op_momentum_update : &rf_op_sgd_update;
+    case RF_OPTIMIZER_ADAM:
+    case RF_OPTIMIZER_ADAMW: return &rf_op_adam_update;
+    case RF_OPTIMIZER_RMSPROP: return &rf_op_rmsprop_update;
+    }
+    return NULL;
+}
+
+static rf_result emit_update(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
+                             rf_value hyper)
+{
+    const rf_optimizer *optimizer = user;
+    const rf_op *op = update_op(&optimizer->config.params);
+    const uint32_t nesterov = optimizer->config.params.nesterov;
+    rf_value in[3 + RF_MAX_SLOTS];
+    uint32_t n = 0;
+    in[n++] = param;
+    in[n++] = grad;
+    for (uint32_t i = 0; i < num_slots(&optimizer->config.params); i++) in[n++] = slots[i];
+    in[n++] = hyper;
+    return rf_emit_update(g, op, op == &rf_op_momentum_update ? &nesterov : NULL, in, n);
+}
+
+static rf_result emit_accumulate(rf_graph *g, rf_value total, rf_value x)
+{
+    return rf_emit_update(g, &rf_op_accumulate, NULL, (rf_value[]){ total, x }, 2);
+}
+
+static rf_result emit_sum_squares(rf_graph *g, rf_value x, rf_value *out)
+{
+    return rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, NULL, 0, false, out);
+}
+
+static void fill_hyper(void *user, uint64_t iteration, double norm, float *values)
+{
+    const rf_optimizer *optimizer = user;
+    rf_optimizer_hyper(&optimizer->config, iteration, norm, values);
+}
+
+/* ---- public ---- */
+
+rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *params, rf_optimizer **out)
+{
+    RF_REQUIRE(out, "rf_optimizer_create: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(strategy, "rf_optimizer_create: strategy is NULL");
+    rf_optimizer_config config;
+    RF_TRY(rf_optimizer_configure(params, &config));
+    rf_optimizer *optimizer = RF_NEW(rf_optimizer);
+    if (!optimizer) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    optimizer->strategy = strategy;
+    optimizer->config = config;
+    const rf_updater_params updater = {
+        .user = optimizer,
+        .num_slots = num_slots(&config.params),
+        .accumulation_steps = config.params.accumulation_steps,
+        .variable_norms = config.params.clip_norm > 0.0,
+        .global_norm = config.params.global_clip_norm > 0.0,
+        .emit = emit_update,
+        .emit_accumulate = emit_accumulate,
+        .emit_sum_squares = emit_sum_squares,
+        .hyper_count = RF_HYPER_COUNT,
+        .rate_hyper = RF_HYPER_RATE,
+        .hyper = fill_hyper,
+    };
+    const rf_result r = rf_updater_create(strategy, &updater, &optimizer->updater);
+    if (r < 0) {
+        rf_free(optimizer);
+        return r;
+    }
+    *out = optimizer;
+    return RF_OK;
+}
+
+void rf_optimizer_destroy(rf_optimizer **optimizer)
+{
+    if (!optimizer || !*optimizer) return;
+    rf_updater_destroy(&(*optimizer)->updater);
+    rf_free(*optimizer);
+    *optimizer = NULL;
+}
+
+rf_updater *rf_optimizer_updater(rf_optimizer *optimizer)
+{
+    return optimizer->updater;
+}
+
+rf_strategy *rf_optimizer_strategy(const rf_optimizer *optimizer)
+{
+    return optimizer->strategy;
+}
+
+const rf_optimizer_config *rf_optimizer_configuration(const rf_optimizer *optimizer)
+{
+    return &optimizer->config;
+}
+
+rf_result rf_optimizer_set_schedule(rf_optimizer *optimizer, const rf_schedule *schedule)
+{
+    RF_TRY(rf_schedule_check(schedule));
+    optimizer->config.schedule = *schedule;
+    return RF_OK;
+}
+
+/* What both ways to update have in common; the trace carries the failure too. */
+static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_variable_list variables,
+                              const char *function)
+{
+    RF_REQUIRE(t, "%s: the trace is NULL", function);
+    RF_TRY(rf_trace_status(t));
+    if (!optimizer) return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s: optimizer is NULL", function);
+    if (optimizer->strategy != rf_trace_strategy(t)) {
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "%s: optimizer was created on another strategy than the function being traced", function);
+    }
+    if (variables.count == 0 || !variables.items) {
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "%s: variables is empty; a model has variables after its first call or rf_model_build()",
+                             function);
+    }
+    for (uint32_t i = 0; i < variables.count; i++) {
+        if (!variables.items[i]) {
+            return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s: variables[%u] is NULL", function, i);
+        }
+    }
+    return RF_OK;
+}
+
+static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, rf_value loss,
+                                          rf_variable_list variables, rf_value *values)
+{
+    for (uint32_t i = 0; i < variables.count; i++) {
+        values[i] = rf_trace_variable(t, variables.items[i]);
+        if (values[i] == 0) return rf_trace_status(t);
+    }
+    rf_value *gradients = values + variables.count;
+    rf_result r = rf_graph_check_influence(rf_trace_graph(t), loss, values, variables.count);
+    if (r == RF_OK) r = rf_graph_differentiate(rf_trace_graph(t), loss, values, variables.count, gradients);
+    r = rf_error_context(r, "rf_optimizer_minimize");
+    if (r < 0) {
+        (void)rf_trace_emit(t, r, 0);
+        return r;
+    }
+    return rf_trace_update(t, optimizer->updater, gradients, variables);
+}
+
+rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss, rf_variable_list variables)
+{
+    RF_TRY(check_update(t, optimizer, variables, "rf_optimizer_minimize"));
+    rf_value v;
+    if (!rf_operand(t, loss, "rf_optimizer_minimize: loss", &v)) return rf_trace_status(t);
+    const rf_tensor_desc *desc = rf_graph_desc(rf_trace_graph(t), v);
+    if (desc->shape.rank != 0 || desc->dtype != RF_F32) {
+        char text[96];
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_optimizer_minimize: loss is %s %s, not an f32 scalar; see rf_compute_average_loss()",
+                             rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, text, sizeof(text)));
+    }
+    rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)variables.count);
+    if (!values) {
+        (void)rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    const rf_result r = differentiate_and_update(t, optimizer, v, variables, values);
+    rf_free(values);
+    return r;
+}
+
+static rf_result gather_gradients(rf_trace *t, const rf_tensor *gradients, rf_variable_list variables, rf_value *values)
+{
+    for (uint32_t i = 0; i < variables.count; i++) {
+        if (!rf_operand(t, gradients[i], "rf_optimizer_apply_gradients: gradients", &values[i]))
+            return rf_trace_status(t);
+        const rf_shape is = rf_graph_desc(rf_trace_graph(t), values[i])->shape;
+        const rf_shape wanted = rf_variable_shape(variables.items[i]);
+        if (!rf_shape_equal(is, wanted)) {
+            char a[96], b[96];
+            return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                                 "rf_optimizer_apply_gradients: gradients[%u] is %s, but '%s' is %s", i,
+                                 rf_shape_format(is, a, sizeof(a)), rf_variable_name(variables.items[i]),
+                                 rf_shape_format(wanted, b, sizeof(b)));
+        }
+    }
+    return RF_OK;
+}
+
+rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, const rf_tensor *gradients,
+                                       rf_variable_list variables)
+{
+    RF_TRY(check_update(t, optimizer, variables, "rf_optimizer_apply_gradients"));
+    if (!gradients) {
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_optimizer_apply_gradients: gradients is NULL");
+    }
+    rf_value *values = RF_NEW_ARRAY(rf_value, variables.count);
+    if (!values) {
+        (void)rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    rf_result r = gather_gradients(t, gradients, variables, values);
+    if (r == RF_OK) r = rf_trace_update(t, optimizer->updater, values, variables);
+    rf_free(values);
+    return r;
+}
+
+double rf_optimizer_learning_rate(const rf_optimizer *optimizer)
+{
+    return optimizer ? rf_optimizer_rate(&optimizer->config, rf_updater_iterations(optimizer->updater)) : 0.0;
+}
+
+rf_result rf_optimizer_set_learning_rate(rf_optimizer *optimizer, double rate)
+{
+    RF_REQUIRE(optimizer, "rf_optimizer_set_learning_rate: optimizer is NULL");
+    RF_REQUIRE(isfinite(rate) && rate >= 0.0, "rf_optimizer_set_learning_rate: rate %g is not a learning rate", rate);
+    optimizer->config.schedule = (rf_schedule){ .kind = RF_SCHEDULE_CONSTANT, .initial = rate };
+    return RF_OK;
+}
+
+uint64_t rf_optimizer_iterations(const rf_optimizer *optimizer)
+{
+    return optimizer ? rf_updater_iterations(optimizer->updater) : 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pure part of optimizers: parameters with their defaults, and the numbers of one update. */
+#ifndef RF_TRAIN_OPTIMIZER_OPTIMIZER_H
+#define RF_TRAIN_OPTIMIZER_OPTIMIZER_H
+
+#include <ringfire/train.h>
+
+#include "ops/ops.h"
+#include "replica/strategy.h"
+
+typedef struct rf_optimizer_config {
+    rf_optimizer_params params; /* defaults filled in; `schedule` points nowhere */
+    rf_schedule schedule;       /* of kind CONSTANT where only a rate was given */
+} rf_optimizer_config;
+/* Checks the parameters (NULL: all defaults) and fills in defaults. */
+rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer_config *out);
+/* Learning rate of update number `iteration` (from 0). */
+double rf_optimizer_rate(const rf_optimizer_config *config, uint64_t iteration);
+/* What the update kernels read for update number `iteration`; `norm` is that of the mean gradient (0 without clipping
+ * by norm). `values` has RF_HYPER_COUNT entries. */
+void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, double norm, float *values);
+
+/* For checkpoints: slots and counters are the updater's. */
+const rf_optimizer_config *rf_optimizer_configuration(const rf_optimizer *optimizer);
+rf_result rf_optimizer_set_schedule(rf_optimizer *optimizer, const rf_schedule *schedule);
+/* "sgd", ... and what its slots are called, e.g. "m"; NULL where there is no such kind or slot. */
+const char *rf_optimizer_kind_name(rf_optimizer_kind kind);
+const char *rf_optimizer_slot_name(rf_optimizer_kind kind, uint32_t slot);
+rf_updater *rf_optimizer_updater(rf_optimizer *optimizer);
+rf_strategy *rf_optimizer_strategy(const rf_optimizer *optimizer);
+
+#endif

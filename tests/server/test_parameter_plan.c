@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which parameter server holds what, and the messages that tasks exchange. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "server/message.h"
+#include "server/optimizer.h"
+#include "server/plan.h"
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+/* Every element of every variable is in exactly one piece, every element of a server's array belongs to exactly one. */
+static void check_plan(const rf_ps_plan *plan, const uint64_t *counts, uint32_t n, uint64_t max_elements)
+{
+    uint64_t from = 0;
+    uint32_t i = 0;
+    for (uint32_t v = 0; v < n; v++) {
+        uint64_t at = 0;
+        for (; i < plan->count && plan->items[i].variable == v; i++) {
+            const rf_ps_piece *p = &plan->items[i];
+            assert_true(p->range.begin == at && p->range.end > at);
+            assert_true(p->range.end - at <= max_elements);
+            assert_true(p->from == from + at);
+            assert_true(p->server < plan->num_servers);
+            at = p->range.end;
+        }
+        assert_true(at == counts[v]);
+        from += counts[v];
+    }
+    assert_int_equal(i, plan->count);
+    assert_true(plan->total == from);
+    uint64_t largest_piece = 0, all = 0;
+    for (uint32_t s = 0; s < plan->num_servers; s++) {
+        uint64_t at = 0;
+        for (uint32_t k = 0; k < plan->count; k++) {
+            if (plan->items[k].server != s) continue;
+            assert_true(plan->items[k].offset == at);
+            at += plan->items[k].range.end - plan->items[k].range.begin;
+        }
+        assert_true(at == plan->server_counts[s]);
+        all += at;
+    }
+    assert_true(all == from);
+    for (uint32_t k = 0; k < plan->count; k++) {
+        const uint64_t length = plan->items[k].range.end - plan->items[k].range.begin;
+        if (length > largest_piece) largest_piece = length;
+    }
+    /* No server has more than its fair part and one piece. */
+    for (uint32_t s = 0; s < plan->num_servers; s++)
+        assert_true(plan->server_counts[s] <= from / plan->num_servers + largest_piece);
+}
+
+static void known_plan(void **state)
+{
+    (void)state;
+    const uint64_t counts[] = { 10, 3, 7, 1 };
+    rf_ps_plan plan;
+    assert_int_equal(rf_ps_plan_make(counts, 4, 2, 5, &plan), RF_OK);
+    check_plan(&plan, counts, 4, 5);
+    /* 5 5 | 3 | 4 3 | 1: longest first 5 5 4 3 3 1 -> 0 1 0 1 1 0 */
+    const uint32_t servers[] = { 0, 1, 1, 0, 1, 0 };
+    assert_int_equal(plan.count, 6);
+    for (uint32_t i = 0; i < 6; i++) assert_int_equal(plan.items[i].server, servers[i]);
+    assert_int_equal(plan.server_counts[0], 10);
+    assert_int_equal(plan.server_counts[1], 11);
+    rf_ps_plan_free(&plan);
+}
+
+static void whole_variables(void **state)
+{
+    (void)state;
+    const uint64_t counts[] = { 100352, 128, 1280, 10 };
+    rf_ps_plan plan;
+    assert_int_equal(rf_ps_plan_make(counts, 4, 3, 1u << 20, &plan), RF_OK);
+    check_plan(&plan, counts, 4, 1u << 20);
+    assert_int_equal(plan.count, 4);
+    assert_int_equal(plan.server_counts[0], 100352);
+    assert_int_equal(plan.server_counts[1], 1280);
+    assert_int_equal(plan.server_counts[2], 138);
+    rf_ps_plan_free(&plan);
+    assert_int_equal(rf_ps_plan_make(counts, 4, 7, 1u << 20, &plan), RF_OK); /* three servers have nothing */
+    check_plan(&plan, counts, 4, 1u << 20);
+    assert_int_equal(plan.server_counts[6], 0);
+    rf_ps_plan_free(&plan);
+}
+
+static void random_plans(void **state)
+{
+    (void)state;
+    uint64_t random = 1;
+    for (int round = 0; round < 300; round++) {
+        uint64_t counts[20];
+        const uint32_t n = (uint32_t)(next_random(&random) % 21), servers = 1 + (uint32_t)(next_random(&random) % 9);
+        for (uint32_t i = 0; i < n; i++) counts[i] = 1 + next_random(&random) % (i % 3 ? 50 : 5000);
+        const uint64_t limit = 1 + next_random(&random) % 900;
+        rf_ps_plan plan, again;
+        assert_int_equal(rf_ps_plan_make(counts, n, servers, limit, &plan), RF_OK);
+        check_plan(&plan, counts, n, limit);
+        assert_int_equal(rf_ps_plan_make(counts, n, servers, limit, &again), RF_OK);
+        assert_int_equal(again.count, plan.count);
+        for (uint32_t i = 0; i < plan.count; i++) assert_int_equal(plan.items[i].server, again.items[i].server);
+        rf_ps_plan_free(&plan);
+        rf_ps_plan_free(&again);
+    }
+}
+
+static void plan_refusals(void **state)
+{
+    (void)state;
+    rf_ps_plan plan;
+    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, 1, 0, 1, &plan), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, 1, 1, 0, &plan), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1, 0 }, 2, 1, 1, &plan), RF_ERROR_INVALID_ARGUMENT);
+    assert_null(plan.items);
+}
+
+/* ---- messages ---- */
+
+static size_t flatten(const rf_ps_message *m, uint8_t *bytes, size_t size)
+{
+    uint8_t head[RF_PS_HEAD_MAX];
+    size_t head_size;
+    assert_int_equal(rf_ps_message_encode(m, head, &head_size), RF_OK);
+    assert_true(head_size + m->payload_size <= size);
+    memcpy(bytes, head, head_size);
+    if (m->payload_size) memcpy(bytes + head_size, m->payload, m->payload_size);
+    return head_size + m->payload_size;
+}
+
+static void messages_travel(void **state)
+{
+    (void)state;
+    const float values[3] = { 1, 2, 3 };
+    uint8_t bytes[4096];
+    rf_ps_message m = { .type = RF_PS_PUSH,
+                        .version = 7,
+                        .step = 8,
+                        .part = 2,
+                        .examples = 32,
+                        .offset = 12,
+                        .payload = values,
+                        .payload_size = sizeof(values) };
+    size_t size = flatten(&m, bytes, sizeof(bytes));
+    rf_ps_message got;
+    assert_int_equal(rf_ps_message_decode(RF_PS_PUSH, bytes, size, &got), RF_OK);
+    assert_int_equal(got.type, RF_PS_PUSH);
+    assert_true(got.version == 7 && got.step == 8 && got.part == 2 && got.examples == 32 && got.offset == 12);
+    assert_int_equal(got.payload_size, sizeof(values));
+    assert_memory_equal(got.payload, values, sizeof(values));
+    /* Half a float. */
+    assert_int_equal(rf_ps_message_decode(RF_PS_PUSH, bytes, size - 1, &got), RF_ERROR_CORRUPT_DATA);
+
+    m = (rf_ps_message){ .type = RF_PS_ABORT, .result = RF_ERROR_PEER_LOST };
+    snprintf(m.text, sizeof(m.text), "ps 1 was lost");
+    size = flatten(&m, bytes, sizeof(bytes));
+    assert_int_equal(rf_ps_message_decode(RF_PS_ABORT, bytes, size, &got), RF_OK);
+    assert_true(got.result == RF_ERROR_PEER_LOST);
+    assert_string_equal(got.text, "ps 1 was lost");
+    bytes[size] = 0;
+    assert_int_equal(rf_ps_message_decode(RF_PS_ABORT, bytes, size + 1, &got), RF_ERROR_CORRUPT_DATA);
+}
+
+/* Every type at every length: no byte beyond the end is read (under AddressSanitizer), nothing is taken for a message
+ * that has not all of its fields. */
+static void garbage_is_refused(void **state)
+{
+    (void)state;
+    uint64_t random = 3;
+    uint32_t accepted = 0;
+    for (uint32_t type = 0; type < 40; type++) {
+        for (size_t size = 0; size < 200; size++) {
+            uint8_t *bytes = rf_calloc(1, size);
+            for (size_t i = 0; i < size; i++) bytes[i] = next_random(&random) % 3 ? 0 : (uint8_t)next_random(&random);
+            rf_ps_message got;
+            const rf_result r = rf_ps_message_decode((uint16_t)type, bytes, size, &got);
+            assert_true(r == RF_OK || r == RF_ERROR_CORRUPT_DATA);
+            if (r == RF_OK) {
+                accepted++;
+                assert_true(strlen(got.text) < sizeof(got.text));
+                assert_true(got.payload_size <= size);
+            }
+            rf_free(bytes);
+        }
+    }
+    assert_true(accepted > 0);
+    rf_ps_message got;
+    assert_int_equal(rf_ps_message_decode(0, NULL, 0, &got), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(rf_ps_message_decode(65535, NULL, 0, &got), RF_ERROR_CORRUPT_DATA);
+}
+
+/* ---- optimizers ---- */
+
+static void check_optimizer(const rf_optimizer_params *params)
+{
+    uint8_t bytes[RF_PS_OPTIMIZER_BYTES], again[RF_PS_OPTIMIZER_BYTES];
+    size_t size, again_size;
+    rf_optimizer_params got;
+    rf_schedule schedule;
+    rf_ps_optimizer_encode(params, bytes, &size);
+    assert_int_equal(rf_ps_optimizer_decode(bytes, size, &got, &schedule), RF_OK);
+    assert_int_equal(got.kind, params->kind);
+    assert_true(got.learning_rate == params->learning_rate && got.momentum == params->momentum);
+    assert_true(got.nesterov == params->nesterov && got.beta_1 == params->beta_1 && got.beta_2 == params->beta_2);
+    assert_true(got.epsilon == params->epsilon && got.rho == params->rho && got.weight_decay == params->weight_decay);
+    assert_true(got.clip_value == params->clip_value && got.accumulation_steps == params->accumulation_steps);
+    assert_true(!got.schedule == !params->schedule);
+    if (got.schedule)
+        for (uint64_t step = 0; step < 50; step++)
+            assert_true(rf_schedule_value(got.schedule, step) == rf_schedule_value(params->schedule, step));
+    rf_ps_optimizer_encode(&got, again, &again_size);
+    assert_int_equal(again_size, size);
+    assert_memory_equal(again, bytes, size);
+    for (size_t cut = 0; cut < size; cut++)
+        assert_int_equal(rf_ps_optimizer_decode(bytes, cut, &got, &schedule),
+                         cut == 104 && !params->schedule ? RF_OK : RF_ERROR_CORRUPT_DATA);
+    bytes[8] = 77; /* the kind */
+    assert_int_equal(rf_ps_optimizer_decode(bytes, size, &got, &schedule), RF_ERROR_CORRUPT_DATA);
+}
+
+/* A piece may be as long as the largest number there is: that is what a chief may say. */
+static void longest_pieces(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = { 1, 700, 64 }, most[] = { 700, UINT64_MAX - 1, UINT64_MAX };
+    for (int i = 0; i < 3; i++) {
+        rf_ps_plan plan;
+        assert_int_equal(rf_ps_plan_make(counts, 3, 2, most[i], &plan), RF_OK);
+        assert_int_equal(plan.count, 3);
+        assert_int_equal(plan.total, 765);
+        rf_ps_plan_free(&plan);
+    }
+}
+
+/* An array in several messages: in order, all of it, no more. */
+static void pieces_are_taken(void **state)
+{
+    (void)state;
+    static const float values[] = { 1, 2, 3, 4 };
+    float array[3] = { 0 };
+    uint64_t have = 0;
+    rf_ps_message m = { .type = RF_PS_VALUES, .payload = values, .payload_size = 2 * sizeof(float) };
+    assert_true(rf_ps_message_take(&m, array, 3, &have));
+    assert_false(rf_ps_message_take(&m, array, 3, &have)); /* again */
+    m.offset = 3;
+    assert_false(rf_ps_message_take(&m, array, 3, &have)); /* a gap */
+    m.offset = UINT64_MAX;
+    assert_false(rf_ps_message_take(&m, array, 3, &have));
+    m.offset = 2;
+    assert_false(rf_ps_message_take(&m, array, 3, &have)); /* too many */
+    m.payload_size = 0;
+    assert_false(rf_ps_message_take(&m, array, 3, &have)); /* none */
+    m.payload = values + 2;
+    m.payload_size = sizeof(float);
+    assert_true(rf_ps_message_take(&m, array, 3, &have));
+    assert_int_equal(have, 3);
+    assert_memory_equal(array, values, sizeof(array));
+    have = 0;
+    const rf_ps_message none = { .type = RF_PS_VALUES };
+    assert_true(rf_ps_message_take(&none, array, 0, &have)); /* a server without parameters */
+}
+
+static void optimizers_travel(void **state)
+{
+    (void)state;
+    check_optimizer(&(rf_optimizer_params){ 0 });
+    check_optimizer(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD,
+                                            .learning_rate = 0.1,
+                                            .momentum = 0.9,
+                                            .nesterov = true,
+                                            .clip_value = 2,
+                                            .accumulation_steps = 3 });
+    check_optimizer(
+        &(rf_optimizer_params){ .kind = RF_OPTIMIZER_RMSPROP, .rho = 0.8, .epsilon = 1e-6, .momentum = 0.5 });
+    const rf_schedule cosine = {
+        .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 0.5, .alpha = 0.1, .decay_steps = 40, .warmup_steps = 5
+    };
+    check_optimizer(&(rf_optimizer_params){
+        .kind = RF_OPTIMIZER_ADAMW, .beta_1 = 0.8, .beta_2 = 0.99, .weight_decay = 0.1, .schedule = &cosine });
+    const rf_schedule steps = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
+                                .num_boundaries = 2,
+                                .boundaries = { 10, 20 },
+                                .values = { 1, 0.5, 0.25 } };
+    check_optimizer(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .schedule = &steps });
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_plan),        cmocka_unit_test(whole_variables), cmocka_unit_test(random_plans),
+        cmocka_unit_test(plan_refusals),     cmocka_unit_test(messages_travel), cmocka_unit_test(garbage_is_refused),
+        cmocka_unit_test(optimizers_travel), cmocka_unit_test(longest_pieces),  cmocka_unit_test(pieces_are_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameter-server clusters on this machine: what they compute, and what happens when tasks are lost. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "ps_cluster.h"
+#include "server/link.h"
+
+static const rf_optimizer_params adam = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 };
+
+static void check_same_training(const shared_state *got, const shared_state *want, uint32_t steps)
+{
+    double worst = 0;
+    for (uint32_t i = 0; i < steps; i++) {
+        const double off = fabs((double)got->losses[i] - (double)want->losses[i]);
+        if (!(off <= 1e-5)) fail_msg("step %u: loss %.9g instead of %.9g", i, got->losses[i], want->losses[i]);
+        if (off > worst) worst = off;
+    }
+    assert_true(fabs((double)got->final_loss - (double)want->final_loss) <= 1e-5);
+    print_message("losses of %u steps within %.2g\n", steps, worst);
+}
+
+/* ---- synchronous ---- */
+
+static void check_synchronous(const cluster_params *params)
+{
+    shared_state alone;
+    train_alone(params, &alone);
+    cluster c;
+    cluster_start(&c, params);
+    cluster_wait(&c);
+    check_ended_well(&c);
+    check_same_training(c.shared, &alone, params->steps);
+    assert_int_equal(c.shared->stats.max_staleness, 0);
+    assert_int_equal(c.shared->stats.workers_lost, 0);
+    if (params->steps >= 20) assert_true(alone.final_loss < alone.losses[0]);
+    cluster_free(&c);
+}
+
+static void synchronous(void **state)
+{
+    (void)state;
+    check_synchronous(&(cluster_params){ .num_workers = 3,
+                                         .num_servers = 2,
+                                         .synchronous = true,
+                                         .steps = 25,
+                                         .batch = 50, /* parts of 17, 17 and 16 */
+                                         .max_shard_bytes = 400,
+                                         .optimizer = adam });
+}
+
+/* With a key, encrypted; a worker of two replicas; more servers than it takes; batches smaller than the number of
+ * workers. */
+static void synchronous_otherwise(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof(path), "/tmp/ringfire-test-key-%d", (int)getpid());
+    unlink(path);
+    assert_int_equal(rf_key_file_create(path), RF_OK);
+    check_synchronous(
+        &(cluster_params){ .num_workers = 3,
+                           .num_servers = 3,
+                           .synchronous = true,
+                           .steps = 10,
+                           .batch = 2,
+                           .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 },
+                           .key_file = path,
+                           .worker_devices = "llvmpipe,llvmpipe" });
+    unlink(path);
+}
+
+/* A worker dies in the middle: the same bits as without. */
+static void synchronous_with_a_loss(void **state)
+{
+    (void)state;
+    const cluster_params params = { .num_workers = 2,
+                                    .num_servers = 2,
+                                    .synchronous = true,
+                                    .steps = 60,
+                                    .batch = 32,
+                                    .max_shard_bytes = 400,
+                                    .optimizer = adam };
+    uint64_t hash = 0;
+    for (int k = 0; k < 2; k++) {
+        cluster c;
+        cluster_start(&c, &params);
+        if (k == 1) {
+            WAIT_FOR(c.shared->progress >= 10);
+            cluster_signal(&c, worker_task(1), SIGKILL);
+        }
+        cluster_wait(&c);
+        assert_string_equal(c.shared->reports[0].message, "");
+        assert_int_equal(c.shared->reports[0].result, RF_OK);
+        assert_int_equal(c.shared->stats.workers_lost, k);
+        if (k == 0) hash = c.shared->hash;
+        assert_true(c.shared->hash == hash);
+        cluster_free(&c);
+    }
+}
+
+/* ---- asynchronous ---- */
+
+static void check_asynchronous(const cluster_params *params)
+{
+    cluster c;
+    cluster_start(&c, params);
+    cluster_wait(&c);
+    check_ended_well(&c);
+    const rf_coordinator_stats *stats = &c.shared->stats;
+    print_message("loss %.3f to %.3f; staleness at most %llu, %.2f on average; ahead at most %llu\n",
+                  c.shared->losses[0], c.shared->final_loss, (unsigned long long)stats->max_staleness,
+                  stats->mean_staleness, (unsigned long long)stats->max_ahead);
+    assert_int_equal(stats->pushes, params->steps);
+    assert_int_equal(stats->finished, params->steps + 1);
+    assert_true(c.shared->final_loss < 0.6f * c.shared->losses[0]);
+    if (params->max_ahead > 0) {
+        assert_true(stats->max_ahead < params->max_ahead);
+        assert_true(stats->max_staleness <= (params->num_workers - 1) * (2 * params->max_ahead - 1));
+    }
+    cluster_free(&c);
+}
+
+static void asynchronous(void **state)
+{
+    (void)state;
+    check_asynchronous(&(cluster_params){ .num_workers = 3,
+                                          .num_servers = 2,
+                                          .steps = 200,
+                                          .batch = 32,
+                                          .max_ahead = 2,
+                                          .slow_worker = 2,
+                                          .max_shard_bytes = 400,
+                                          .optimizer = adam });
+}
+
+static void asynchronous_own_data(void **state)
+{
+    (void)state;
+    check_asynchronous(
+        &(cluster_params){ .num_workers = 2, .num_servers = 1, .steps = 200, .own_data = true, .optimizer = adam });
+}
+
+/* ---- workers that come and go ---- */
+
+static rf_result train_in_two_halves(cluster *c, rf_coordinator *coordinator, rf_model *model)
+{
+    for (int half = 0; half < 2; half++) {
+        for (uint32_t i = 0; i < c->params.steps; i++)
+            GO(rf_coordinator_schedule(coordinator, "train", (uint64_t)i * c->params.batch, c->params.batch, NULL));
+        GO(rf_coordinator_join(coordinator));
+        c->shared->progress = (uint32_t)half + 1;
+        rf_coordinator_stats stats = { 0 };
+        while (half == 0 && stats.num_workers < c->params.num_workers) {
+            pause_seconds(0.01);
+            rf_coordinator_get_stats(coordinator, &stats);
+        }
+    }
+    return finish_training(c, coordinator, model);
+}
+
+static void lost_worker_rejoins(void **state)
+{
+    (void)state;
+    const cluster_params params = { .num_workers = 3,
+                                    .num_servers = 2,
+                                    .steps = 150,
+                                    .batch = 16,
+                                    .max_ahead = 3,
+                                    .optimizer = adam,
+                                    .chief = train_in_two_halves };
+    cluster c;
+    cluster_start(&c, &params);
+    WAIT_FOR(c.shared->batches >= 40);
+    cluster_signal(&c, worker_task(1), SIGKILL);
+    WAIT_FOR(c.shared->progress == 1 || c.shared->reports[0].ended);
+    cluster_start_task(&c, worker_task(1));
+    cluster_wait(&c);
+    check_ended_well(&c);
+    assert_int_equal(c.shared->stats.workers_lost, 1);
+    assert_int_equal(c.shared->stats.workers_rejoined, 1);
+    assert_int_equal(c.shared->stats.num_workers, 3);
+    assert_int_equal(c.shared->stats.finished, 2 * params.steps + 1);
+    cluster_free(&c);
+}
+
+/* One that is stopped is lost when its time is up, and learns of it when it goes on. */
+static void silent_worker(void **state)
+{
+    (void)state;
+    const cluster_params params = {
+        .num_workers = 2, .num_servers = 1, .steps = 250, .batch = 16, .optimizer = adam, .peer_timeout = 1
+    };
+    cluster c;
+    cluster_start(&c, &params);
+    WAIT_FOR(c.shared->batches >= 20);
+    cluster_signal(&c, worker_task(0), SIGSTOP);
+    WAIT_FOR(c.shared->reports[0].ended);
+    cluster_signal(&c, worker_task(0), SIGCONT);
+    cluster_wait(&c);
+    assert_string_equal(c.shared->reports[0].message, "");
+    assert_int_equal(c.shared->stats.workers_lost, 1);
+    assert_int_equal(c.shared->reports[worker_task(0)].result, RF_ERROR_PEER_LOST);
+    assert_int_equal(c.shared->reports[worker_task(1)].result, RF_OK);
+    cluster_free(&c);
+}
+
+/* ---- lost servers and chiefs ---- */
+
+static rf_result train_for_ever(cluster *c, rf_coordinator *coordinator, rf_model *model)
+{
+    (void)model;
+    for (;;) {
+        for (uint32_t i = 0; i < 20; i++)
+            GO(rf_coordinator_schedule(coordinator, "train", (uint64_t)i * c->params.batch, c->params.batch, NULL));
+        GO(rf_coordinator_join(coordinator));
+    }
+}
+
+static void check_names(const cluster *c, uint32_t task, const char *name, double since, double limit)
+{
+    const task_report *r = &c->shared->reports[task];
+    print_message("task %u after %.2f s: %s\n", task, r->ended_at - since, r->message);
+    assert_int_equal(r->result, RF_ERROR_PEER_LOST);
+    if (!strstr(r->message, name)) fail_msg("task %u does not name %s: %s", task, name, r->message);
+    if (r->ended_at - since > limit) fail_msg("task %u took %.2f s", task, r->ended_at - since);
+}
+
+static void check_lost_server(bool is_synchronous, int signal, double limit)
+{
+    const cluster_params params = { .num_workers = 3,
+                                    .num_servers = 2,
+                                    .synchronous = is_synchronous,
+                                    .batch = 32,
+                                    .max_shard_bytes = 400,
+                                    .optimizer = adam,
+                                    .peer_timeout = 2,
+                                    .chief = train_for_ever };
+    cluster c;
+    cluster_start(&c, &params);
+    WAIT_FOR(c.shared->batches >= 60);
+    char name[64];
+    snprintf(name, sizeof(name), "ps 1 (127.0.0.1:%u)", c.ports[server_task(&c, 1)]);
+    const double since = now_seconds();
+    cluster_signal(&c, server_task(&c, 1), signal);
+    WAIT_FOR(c.shared->reports[0].ended);
+    if (signal == SIGSTOP) cluster_signal(&c, server_task(&c, 1), SIGKILL);
+    cluster_wait(&c);
+    for (uint32_t task = 0; task < server_task(&c, 1); task++) check_names(&c, task, name, since, limit);
+    cluster_free(&c);
+}
+
+static void lost_server(void **state)
+{
+    (void)state;
+    check_lost_server(false, SIGKILL, 3);
+}
+static void lost_server_synchronous(void **state)
+{
+    (void)state;
+    check_lost_server(true, SIGKILL, 3);
+}
+static void silent_server(void **state)
+{
+    (void)state;
+    check_lost_server(false, SIGSTOP, 5);
+}
+
+static void lost_chief(void **state)
+{
+    (void)state;
+    const cluster_params params = {
+        .num_workers = 2, .num_servers = 1, .batch = 16, .optimizer = adam, .chief = train_for_ever
+    };
+    cluster c;
+    cluster_start(&c, &params);
+    WAIT_FOR(c.shared->batches >= 20);
+    char name[64];
+    snprintf(name, sizeof(name), "chief 0 (127.0.0.1:%u)", c.ports[0]);
+    const double since = now_seconds();
+    cluster_signal(&c, 0, SIGKILL);
+    cluster_wait(&c);
+    for (uint32_t task = 1; task < 4; task++) check_names(&c, task, name, since, 3);
+    cluster_free(&c);
+}
+
+/* ---- mistakes ---- */
+
+/* The failure comes once; then work goes on as if nothing had happened. */
+static rf_result train_with_a_failure(cluster *c, rf_coordinator *coordinator, rf_model *model)
+{
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; i < 10 && r == RF_OK; i++)
+        r = rf_coordinator_schedule(coordinator, "train", (uint64_t)i * 32, 32, NULL);
+    if (r == RF_OK) r = rf_coordinator_join(coordinator);
+    if (r != RF_ERROR_IO || !strstr(rf_error_message(), "function 'train'")) return RF_ERROR_INTERNAL;
+    GO(rf_coordinator_join(coordinator));
+    GO(rf_coordinator_schedule(coordinator, "dance", 0, 32, NULL));
+    if (rf_coordinator_join(coordinator) != RF_ERROR_NOT_FOUND) return RF_ERROR_INTERNAL;
+    if (!strstr(rf_error_message(), "'dance'")) return RF_ERROR_INTERNAL;
+    c->shared->go = 1;
+    for (uint32_t i = 0; i < c->params.steps; i++)
+        GO(rf_coordinator_schedule(coordinator, "train", 1024 + (uint64_t)i * 32, 32, NULL));
+    return finish_training(c, coordinator, model);
+}
+
+static void check_failing_function(bool is_synchronous)
+{
+    const cluster_params params = { .num_workers = 2,
+                                    .num_servers = 2,
+                                    .synchronous = is_synchronous,
+                                    .steps = 20,
+                                    .failing_first = is_synchronous ? 80 : 96, /* the second part of a step */
+                                    .optimizer = adam,
+                                    .chief = train_with_a_failure };
+    cluster c;
+    cluster_start(&c, &params);
+    cluster_wait(&c);
+    check_ended_well(&c);
+    assert_int_equal(c.shared->go, 1);
+    cluster_free(&c);
+}
+
+static void failing_function(void **state)
+{
+    (void)state;
+    check_failing_function(false);
+}
+static void failing_function_synchronous(void **state)
+{
+    (void)state;
+    check_failing_function(true);
+}
+
+static void different_model(void **state)
+{
+    (void)state;
+    const cluster_params params = {
+        .num_workers = 2, .num_servers = 1, .steps = 30, .batch = 16, .optimizer = adam, .different_worker = 2
+    };
+    cluster c;
+    cluster_start(&c, &params);
+    cluster_wait(&c);
+    assert_string_equal(c.shared->reports[0].message, "");
+    assert_int_equal(c.shared->reports[worker_task(0)].result, RF_OK);
+    const task_report *other = &c.shared->reports[worker_task(1)];
+    assert_int_equal(other->result, RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(other->message, "worker 1 (127.0.0.1:"));
+    assert_non_null(strstr(other->message, "differ in name or shape"));
+    cluster_free(&c);
+}
+
+/* ---- strangers ---- */
+
+/* Belongs to the job as far as the handshake goes, and then says what it should not. */
+static void misbehave(const cluster *c, uint32_t task, const char *role, uint32_t rank, uint32_t round)
+{
+    rf_job job = { .rank = rank,
+                   .world_size = 1 + c->params.num_workers + c->params.num_servers,
+                   .bootstrap_timeout_ns = 5000000000u,
+                   .peer_timeout_ns = 5000000000u };
+    snprintf(job.name, sizeof(job.name), "default");
+    rf_hello hello;
+    assert_int_equal(rf_ps_hello(&job, role, &hello), RF_OK);
+    rf_channel *channel;
+    if (rf_channel_connect(&job, "127.0.0.1", c->ports[task], &hello, 5000000000u, &channel) < 0) return;
+    uint8_t bytes[600];
+    for (uint32_t i = 0; i < sizeof(bytes); i++) bytes[i] = (uint8_t)(i % 8 ? 0 : i * round);
+    const uint16_t type = (uint16_t)(round % 21);
+    (void)rf_channel_send(channel, type, &(rf_bytes){ bytes, (round * 37) % sizeof(bytes) }, 1, 1000000000u);
+    rf_channel_destroy(&channel);
+}
+
+static void strangers(void **state)
+{
+    (void)state;
+    const cluster_params params = { .num_workers = 2, .num_servers = 2, .steps = 200, .batch = 16, .optimizer = adam };
+    cluster c;
+    cluster_start(&c, &params);
+    WAIT_FOR(c.shared->batches >= 10);
+    for (uint32_t round = 1; round < 22; round++) {
+        misbehave(&c, server_task(&c, 0), "client", round % 3, round);
+        misbehave(&c, server_task(&c, 1), "worker", 1, round);
+        misbehave(&c, server_task(&c, 1), "chief", 0, round);
+        misbehave(&c, 0, "client", 1, round);
+        misbehave(&c, 0, "worker", 4, round); /* the rank of a server */
+    }
+    cluster_wait(&c);
+    check_ended_well(&c);
+    assert_int_equal(c.shared->stats.workers_lost, 0);
+    assert_int_equal(c.shared->stats.pushes, params.steps);
+    cluster_free(&c);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest synchronous_tests[] = { cmocka_unit_test(synchronous) };
+    const struct CMUnitTest asynchronous_tests[] = { cmocka_unit_test(asynchronous), cmocka_unit_test(strangers) };
+    const struct CMUnitTest loss_tests[] = { cmocka_unit_test(lost_worker_rejoins), cmocka_unit_test(lost_server) };
+    const struct CMUnitTest full_tests[] = {
+        cmocka_unit_test(synchronous_otherwise),
+        cmocka_unit_test(synchronous_with_a_loss),
+        cmocka_unit_test(asynchronous_own_data),
+        cmocka_unit_test(silent_worker),
+        cmocka_unit_test(lost_server_synchronous),
+        cmocka_unit_test(silent_server),
+        cmocka_unit_test(lost_chief),
+        cmocka_unit_test(failing_function),
+        cmocka_unit_test(failing_function_synchronous),
+        cmocka_unit_test(different_model),
+    };
+    const char *part = argc > 1 ? argv[1] : "full";
+    if (strcmp(part, "synchronous") == 0) return cmocka_run_group_tests(synchronous_tests, NULL, NULL);
+    if (strcmp(part, "asynchronous") == 0) return cmocka_run_group_tests(asynchronous_tests, NULL, NULL);
+    if (strcmp(part, "losses") == 0) return cmocka_run_group_tests(loss_tests, NULL, NULL);
+    return cmocka_run_group_tests(full_tests, NULL, NULL);
+}

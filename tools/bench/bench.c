@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ringfire bench: `ops` walks the op table's benchmark cases, `model` trains a small CNN on made-up images; the others
+ * are in files of their own. */
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/model.h"
+#include "bench/report.h"
+#include "commands.h"
+
+typedef struct bench_options {
+    const char *what, *device, *op, *json_path;
+    bool all_kernels, tune, profile;
+    double seconds;
+    uint32_t batch;
+} bench_options;
+
+static const struct argp_option argp_options[] = {
+    { "device", 'd', "NAME", 0, "Device: index or part of a name (default: the first usable one, GPUs before software)",
+      0 },
+    { "op", 'o', "NAME", 0, "ops: only operations whose name contains NAME", 0 },
+    { "all-kernels", 'a', NULL, 0, "ops: every eligible kernel, not only the one that would be chosen", 0 },
+    { "tune", 't', NULL, 0, "ops: remember the fastest kernels in the cache", 0 },
+    { "batch", 'b', "N", 0, "model: examples per step (default: 64)", 0 },
+    { "profile", 'p', NULL, 0, "model: add the time of each operation of the step", 0 },
+    { "seconds", 's', "X", 0, "Time spent per measurement (default: 0.2 for ops, 5 for model)", 0 },
+    BENCH_JSON_OPTION,
+    { 0 },
+};
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    bench_options *o = state->input;
+    switch (key) {
+    case 'd': o->device = text; return 0;
+    case 'o': o->op = text; return 0;
+    case 'a': o->all_kernels = true; return 0;
+    case 't': o->tune = true; return 0;
+    case 'p': o->profile = true; return 0;
+    case 'j': o->json_path = text; return 0;
+    case 'b': o->batch = bench_number(state, text, 1u << 20); return 0;
+    case 's': o->seconds = bench_seconds(state, text); return 0;
+    case ARGP_KEY_ARG:
+        if (o->what) argp_error(state, "'%s' is not expected", text);
+        o->what = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->what || (strcmp(o->what, "ops") != 0 && strcmp(o->what, "model") != 0))
+            argp_error(state, "say what to measure: ops, model, allreduce, checkpoint, observe or train");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+typedef struct ops_report {
+    table rows;
+    json_t *list;
+    bool progress, ok;
+} ops_report;
+
+static rf_result add_op(void *user, const rf_bench_row *row)
+{
+    ops_report *report = user;
+    char time[32], gflops[32], gbytes[32];
+    snprintf(time, sizeof(time), "%.3f", row->seconds * 1e3);
+    snprintf(gflops, sizeof(gflops), row->gflops > 0 ? "%.1f" : "-", row->gflops);
+    snprintf(gbytes, sizeof(gbytes), "%.1f", row->gbytes);
+    const char *cells[] = { row->op, row->case_name, row->kernel, time, gflops, gbytes, row->chosen ? "*" : "" };
+    report->ok &= table_row(&report->rows, cells);
+    json_array_append_new(report->list,
+                          json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:b}", "device", row->device, "op", row->op, "case",
+                                    row->case_name, "kernel", row->kernel, "seconds", row->seconds, "gflops",
+                                    row->gflops, "gbytes", row->gbytes, "chosen", row->chosen));
+    if (report->progress) fprintf(stderr, "\r\033[K%s %s %s", row->op, row->case_name, row->kernel);
+    return RF_OK;
+}
+
+static int bench_ops(const bench_options *o, double memcpy_rate)
+{
+    static const char *const headings[] = { "Op", "Case", "Kernel", ">ms", ">GFLOP/s", ">GB/s", "Chosen" };
+    ops_report report = { .progress = isatty(STDERR_FILENO) != 0, .ok = true, .list = json_array() };
+    report.ok = table_begin(&report.rows, headings, 7);
+    const rf_result r = rf_bench_ops(&(rf_bench_ops_params){ .device = o->device,
+                                                             .op = o->op,
+                                                             .all_kernels = o->all_kernels,
+                                                             .tune = o->tune,
+                                                             .min_seconds = o->seconds },
+                                     add_op, &report);
+    if (report.progress) fprintf(stderr, "\r\033[K");
+    json_t *result = json_pack("{s:f,s:o}", "memcpy_gbytes", memcpy_rate, "ops", report.list);
+    if (r >= 0) return bench_report(o->json_path, NULL, &report.rows, result, report.ok);
+    json_decref(result);
+    table_free(&report.rows);
+    return command_fail();
+}
+
+static json_t *profile_json(const bench_model_result *m, table *t)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < m->num_nodes; i++) {
+        const rf_bench_node *n = &m->nodes[i];
+        char time[32], gflops[32], gbytes[32];
+        snprintf(time, sizeof(time), "%.3f", n->seconds * 1e3);
+        snprintf(gflops, sizeof(gflops), "%.1f", n->gflops);
+        snprintf(gbytes, sizeof(gbytes), "%.1f", n->gbytes);
+        const char *cells[] = { n->op, n->kernel, time, gflops, gbytes };
+        (void)table_row(t, cells);
+        json_array_append_new(list, json_pack("{s:s,s:s,s:f,s:f,s:f}", "op", n->op, "kernel", n->kernel, "seconds",
+                                              n->seconds, "gflops", n->gflops, "gbytes", n->gbytes));
+    }
+    return list;
+}
+
+static int bench_model(const bench_options *o, double memcpy_rate)
+{
+    bench_model_result m;
+    if (bench_model_run(
+            &(bench_model_params){
+                .device = o->device, .batch = o->batch, .seconds = o->seconds, .profile = o->profile },
+            &m) < 0)
+        return command_fail();
+    static const char *const headings[] = { "Op", "Kernel", ">ms", ">GFLOP/s", ">GB/s" };
+    table nodes;
+    const bool ok = table_begin(&nodes, headings, 5);
+    json_t *profile = profile_json(&m, &nodes);
+    json_t *result = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:o}", "device", m.device, "batch", (int)o->batch,
+                               "images_per_second", m.images_per_second, "first_step_seconds", m.first_step_seconds,
+                               "first_step_since_start_seconds", m.first_step_since_start, "step_seconds",
+                               m.step_seconds, "memcpy_gbytes", memcpy_rate, "profile", profile);
+    char about[512];
+    snprintf(about, sizeof(about),
+             "Device: %s\nImages per second (batch %u): %.0f\nStep: %.2f ms\nFirst step: %.2f s (%.2f s after process "
+             "start)",
+             m.device, o->batch, m.images_per_second, m.step_seconds * 1e3, m.first_step_seconds,
+             m.first_step_since_start);
+    const int code = bench_report(o->json_path, about, o->profile ? &nodes : NULL, result, ok);
+    if (!o->profile) table_free(&nodes);
+    bench_model_free(&m);
+    return code;
+}
+
+int command_bench(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "allreduce") == 0) {
+        static char name[] = "ringfire bench allreduce"; /* what the option parser calls the program */
+        argv[1] = name;
+        return command_bench_allreduce(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "checkpoint") == 0) {
+        static char name[] = "ringfire bench checkpoint"; /* what the option parser calls the program */
+        argv[1] = name;
+        return command_bench_checkpoint(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "observe") == 0) {
+        static char name[] = "ringfire bench observe"; /* what the option parser calls the program */
+        argv[1] = name;
+        return command_bench_observe(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "train") == 0) {
+        static char name[] = "ringfire bench train"; /* what the option parser calls the program */
+        argv[1] = name;
+        return command_bench_train(argc - 1, argv + 1);
+    }
+    bench_options o = { .batch = 64 };
+    const struct argp parser = {
+        argp_options,
+        parse_option,
+        "ops|model\nallreduce [OPTION...]\ncheckpoint [OPTION...]\nobserve [OPTION...]\ntrain [OPTION...]",
+        "Measures single operations, or the training of a small CNN (Conv 32 - pool - Conv 64 - pool - "
+        "Dense 64 - Dense 10 on 28x28 images) on one device. 'allreduce' measures the exchange between workers, "
+        "'checkpoint' saving and loading, 'observe' traces and event files, 'train' training with several workers; "
+        "they have options of their own: "
+        "'ringfire bench train --help'.",
+        NULL,
+        NULL,
+        NULL
+    };
+    argp_parse(&parser, argc, argv, 0, NULL, &o);
+    const bool model = strcmp(o.what, "model") == 0;
+    if (!(o.seconds > 0)) o.seconds = model ? 5 : 0.2;
+    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
+    const double rate = model ? 0 : rf_bench_memcpy(64u << 20);
+    if (!model && !bench_json_only(o.json_path))
+        printf("This machine now: memcpy %.1f GB/s (read + write, one thread, 64 MiB)\n", rate);
+    return model ? bench_model(&o, rf_bench_memcpy(64u << 20)) : bench_ops(&o, rate);
+}

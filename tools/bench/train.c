@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ringfire bench train: training with several workers on this host, gradients exchanged during the backward pass and,
+ * for comparison, after it. Both take turns in one run; of each the best round counts, so that a busy moment of the
+ * machine does not. */
+#include <argp.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/net.h"
+#include "bench/report.h"
+#include "clock.h"
+#include "commands.h"
+#include "ports.h"
+
+enum { MAX_WORKERS = 16, ROUNDS = 7, WIDTH = 512, PIXELS = 784, CLASSES = 10, MAX_LAYERS = 64, MODES = 2 };
+
+typedef struct train_options {
+    uint32_t workers, batch, cores, megabytes;
+    uint64_t bucket_bytes;
+    const char *devices, *json_path;
+    double seconds;
+    uint16_t ports[MODES];
+} train_options;
+
+/* Of one round, on average. */
+typedef struct train_round {
+    double step, exchange, exposed; /* seconds a step */
+    double bytes;                   /* exchanged in a step */
+} train_round;
+
+/* In memory that all workers share. */
+typedef struct train_shared {
+    uint32_t replicas;
+    uint64_t parameter_bytes;
+    char device[256];
+    train_round rounds[MAX_WORKERS][MODES][ROUNDS];
+} train_shared;
+
+static const char *const mode_names[MODES] = { "during", "after" };
+
+static const struct argp_option argp_options[] = {
+    { "workers", 'n', "N", 0, "Processes to start (default: 2, at most 16)", 0 },
+    { "devices", 'd', "LIST", 0, "Devices of each worker (default: RINGFIRE_DEVICES, else all usable ones)", 0 },
+    { "batch", 'b', "N", 0, "Examples per replica and step (default: 64)", 0 },
+    { "parameters", 'p', "MB", 0,
+      "Train a multi-layer perceptron with that many megabytes of parameters (default: the small CNN of 'bench model')",
+      0 },
+    { "bucket", 'k', "KIB", 0, "Size of the buckets that are exchanged (default: the library's)", 0 },
+    { "cores-per-worker", 'c', "N", 0, "Keep each worker, and llvmpipe in it, on N processor cores of its own", 0 },
+    { "seconds", 's', "X", 0, "Time spent measuring (default: 10)", 0 },
+    BENCH_JSON_OPTION,
+    { 0 },
+};
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    train_options *o = state->input;
+    switch (key) {
+    case 'n': o->workers = bench_number(state, text, MAX_WORKERS); return 0;
+    case 'd': o->devices = text; return 0;
+    case 'b': o->batch = bench_number(state, text, 1u << 16); return 0;
+    case 'p': o->megabytes = bench_number(state, text, MAX_LAYERS - 4); return 0;
+    case 'k': o->bucket_bytes = (uint64_t)bench_number(state, text, 1u << 20) << 10; return 0;
+    case 'c': o->cores = bench_number(state, text, 1024); return 0;
+    case 's': o->seconds = bench_seconds(state, text); return 0;
+    case 'j': o->json_path = text; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- one way to train ---- */
+
+typedef struct trainer {
+    const train_options *options;
+    bench_net net;
+} trainer;
+
+/* One matrix of 512 x 512 for each MiB. */
+static rf_result dense_layers(uint32_t megabytes, rf_layer **layers, uint32_t *count)
+{
+    TRY(rf_layer_flatten(&layers[(*count)++]));
+    for (uint32_t i = 0; i < megabytes; i++)
+        TRY(rf_layer_dense(&(rf_dense_params){ .units = WIDTH, .activation = RF_ACTIVATION_RELU },
+                           &layers[(*count)++]));
+    return rf_layer_dense(&(rf_dense_params){ .units = BENCH_CLASSES }, &layers[(*count)++]);
+}
+
+static rf_result create_model(trainer *b)
+{
+    const rf_shape image = RF_SHAPE(BENCH_SIDE, BENCH_SIDE, 1);
+    rf_layer *layers[MAX_LAYERS] = { NULL };
+    uint32_t count = b->options->megabytes ? 0 : BENCH_CNN_LAYERS;
+    TRY(b->options->megabytes ? dense_layers(b->options->megabytes, layers, &count) : bench_cnn_layers(layers));
+    TRY(rf_model_create_sequential(b->net.strategy, layers, count, &image, &b->net.model));
+    TRY(rf_optimizer_create(b->net.strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 1e-4 },
+                            &b->net.optimizer));
+    return bench_net_create_step(&b->net);
+}
+
+static rf_result create_trainer(trainer *b, const train_options *o, uint32_t rank, int mode)
+{
+    b->options = o;
+    rf_multi_worker_params params = {
+        .mirrored = { .devices = o->devices, .bucket_bytes = o->bucket_bytes, .no_overlap = mode == 1 }
+    };
+    if (o->workers > 1)
+        params.comm = (rf_comm_params){ .world_size = o->workers,
+                                        .rank = rank,
+                                        .master_address = "127.0.0.1",
+                                        .master_port = o->ports[mode],
+                                        .bind_address = "127.0.0.1",
+                                        .job = "bench",
+                                        .insecure = true };
+    TRY(o->workers > 1 ? rf_strategy_create_multi_worker(&params, &b->net.strategy)
+                       : rf_strategy_create_mirrored(&params.mirrored, &b->net.strategy));
+    TRY(create_model(b));
+    return bench_net_make_batch(&b->net, o->batch * rf_strategy_num_replicas_in_sync(b->net.strategy),
+                                RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
+}
+
+static rf_result run_steps(trainer *b, uint32_t steps, double *seconds)
+{
+    rf_per_replica *results[1];
+    float loss;
+    const double start = now();
+    for (uint32_t i = 0; i < steps; i++) TRY(rf_strategy_run(b->net.strategy, b->net.step, &b->net.batch, results));
+    TRY(rf_strategy_reduce(b->net.strategy, RF_REDUCE_SUM, results[0], &loss));
+    *seconds = (now() - start) / steps;
+    return RF_OK;
+}
+
+static rf_result measure_round(trainer *b, uint32_t steps, train_round *out)
+{
+    rf_exchange_stats stats;
+    rf_strategy_reset_exchange_stats(b->net.strategy);
+    TRY(run_steps(b, steps, &out->step));
+    rf_strategy_exchange_stats(b->net.strategy, &stats);
+    out->exchange = stats.seconds / steps;
+    out->exposed = stats.exposed_seconds / steps;
+    out->bytes = (double)stats.bytes / steps;
+    return RF_OK;
+}
+
+/* ---- a worker ---- */
+
+/* Steps of a round: what rank 0 finds. */
+static rf_result agree_on_steps(trainer *b, double step_seconds, uint32_t *steps)
+{
+    int32_t count = (int32_t)(b->options->seconds / (MODES * ROUNDS) / step_seconds) + 1;
+    rf_comm *comm = rf_strategy_comm(b->net.strategy);
+    if (comm) TRY(rf_comm_broadcast(comm, &count, 1, RF_I32, 0, NULL));
+    *steps = (uint32_t)count;
+    return RF_OK;
+}
+
+static void describe(const trainer *b, train_shared *shared)
+{
+    const rf_variable_list variables = rf_model_variables(b->net.model);
+    for (uint32_t i = 0; i < variables.count; i++)
+        shared->parameter_bytes += (uint64_t)rf_shape_count(rf_variable_shape(variables.items[i])) * sizeof(float);
+    shared->replicas = rf_strategy_num_replicas_in_sync(b->net.strategy);
+    snprintf(shared->device, sizeof(shared->device), "%s", rf_strategy_device_name(b->net.strategy, 0));
+}
+
+static rf_result work(const train_options *o, uint32_t rank, train_shared *shared, trainer *trainers)
+{
+    double seconds;
+    uint32_t steps = 1;
+    for (int mode = 0; mode < MODES; mode++) {
+        TRY(create_trainer(&trainers[mode], o, rank, mode));
+        TRY(run_steps(&trainers[mode], 3, &seconds)); /* compiles */
+        TRY(run_steps(&trainers[mode], 3, &seconds));
+    }
+    if (rank == 0) describe(&trainers[0], shared);
+    TRY(agree_on_steps(&trainers[0], seconds, &steps));
+    for (int round = 0; round < ROUNDS; round++)
+        for (int mode = 0; mode < MODES; mode++)
+            TRY(measure_round(&trainers[mode], steps, &shared->rounds[rank][mode][round]));
+    return RF_OK;
+}
+
+/* The worker's share of the cores that this process may use. llvmpipe starts as many threads as LP_NUM_THREADS says. */
+static bool pin(const train_options *o, uint32_t rank)
+{
+    cpu_set_t all, mine;
+    if (o->cores == 0) return true;
+    CPU_ZERO(&mine);
+    if (sched_getaffinity(0, sizeof(all), &all) != 0) return false;
+    uint32_t skip = rank * o->cores, left = o->cores;
+    for (int i = 0; i < CPU_SETSIZE && left > 0; i++) {
+        if (!CPU_ISSET(i, &all) || (skip > 0 && skip-- > 0)) continue;
+        CPU_SET(i, &mine);
+        left--;
+    }
+    char text[16];
+    snprintf(text, sizeof(text), "%u", o->cores);
+    if (left > 0) errno = EINVAL;
+    return left == 0 && sched_setaffinity(0, sizeof(mine), &mine) == 0 && setenv("LP_NUM_THREADS", text, 1) == 0;
+}
+
+static int run_worker(const train_options *o, uint32_t rank, train_shared *shared)
+{
+    if (!pin(o, rank)) {
+        fprintf(stderr, "ringfire: worker %u cannot have %u cores of its own: %s\n", rank, o->cores, strerror(errno));
+        return EXIT_FAILURE;
+    }
+    trainer trainers[MODES] = { { .options = o } };
+    const rf_result r = work(o, rank, shared, trainers);
+    if (r < 0) fprintf(stderr, "ringfire: worker %u: %s\n", rank, rf_error_message());
+    for (int mode = 0; mode < MODES; mode++) bench_net_destroy(&trainers[mode].net);
+    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static bool run_workers(const train_options *o, train_shared *shared)
+{
+    pid_t pids[MAX_WORKERS];
+    bool ok = true;
+    uint32_t started = 0;
+    fflush(NULL);
+    for (; started < o->workers && ok; started++) {
+        pids[started] = fork();
+        if (pids[started] == 0) _exit(run_worker(o, started, shared));
+        if (pids[started] < 0) {
+            fprintf(stderr, "ringfire: no process for worker %u: %s\n", started, strerror(errno));
+            ok = false;
+            break;
+        }
+    }
+    for (uint32_t left = started; left > 0; left--) {
+        int status;
+        /* One that failed leaves the others waiting. */
+        for (uint32_t i = 0; i < started && !ok; i++)
+            if (pids[i] > 0) kill(pids[i], SIGTERM);
+        const pid_t pid = wait(&status);
+        for (uint32_t i = 0; i < started; i++)
+            if (pids[i] == pid) pids[i] = 0;
+        if (pid < 0 || status != 0) ok = false;
+    }
+    return ok;
+}
+
+/* ---- results ---- */
+
+static int by_step(const void *a, const void *b)
+{
+    const double x = ((const train_round *)a)->step, y = ((const train_round *)b)->step;
+    return (x > y) - (x < y);
+}
+
+/* The best round; of the workers, the one with most time exposed. */
+static train_round summarize(const train_options *o, train_shared *shared, int mode)
+{
+    train_round worst = { 0 };
+    for (uint32_t r = 0; r < o->workers; r++) {
+        train_round *rounds = shared->rounds[r][mode];
+        qsort(rounds, ROUNDS, sizeof(rounds[0]), by_step);
+        if (r == 0 || rounds[0].exposed > worst.exposed) worst = rounds[0];
+    }
+    return worst;
+}
+
+static int report(const train_options *o, train_shared *shared)
+{
+    static const char *const headings[] = { "Exchange",       ">Images/s",         ">Step ms",     ">Exchange ms",
+                                            ">of it exposed", ">Exposed of total", ">Exchanged MB" };
+    table t;
+    json_t *list = json_array();
+    bool ok = table_begin(&t, headings, 7);
+    double after = 0;
+    for (int mode = MODES - 1; mode >= 0; mode--) {
+        const train_round m = summarize(o, shared, mode);
+        if (mode == 1) after = m.exchange;
+        const double images = o->batch * shared->replicas / m.step;
+        char cells[6][32];
+        snprintf(cells[0], 32, "%.0f", images);
+        snprintf(cells[1], 32, "%.2f", m.step * 1e3);
+        snprintf(cells[2], 32, "%.2f", m.exchange * 1e3);
+        snprintf(cells[3], 32, "%.2f", m.exposed * 1e3);
+        snprintf(cells[4], 32, after > 0 ? "%.2f" : "-", m.exposed / after);
+        snprintf(cells[5], 32, "%.2f", m.bytes * 1e-6);
+        ok &= table_row(
+            &t, (const char *[]){ mode_names[mode], cells[0], cells[1], cells[2], cells[3], cells[4], cells[5] });
+        json_array_append_new(list, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f}", "exchange", mode_names[mode],
+                                              "images_per_second", images, "step_seconds", m.step, "exchange_seconds",
+                                              m.exchange, "exposed_seconds", m.exposed, "bytes", m.bytes));
+    }
+    json_t *result = json_pack("{s:s,s:i,s:i,s:i,s:I,s:o}", "device", shared->device, "workers", (int)o->workers,
+                               "replicas", (int)shared->replicas, "batch", (int)o->batch, "parameter_bytes",
+                               (json_int_t)shared->parameter_bytes, "results", list);
+    char about[600];
+    snprintf(
+        about, sizeof(about),
+        "%u workers, %u replicas (%s), %.2f MB of parameters, batch %u per replica. Gradients are exchanged after or "
+        "during the backward pass; exposed: while the worker's devices have no work; of total: of the exchange after "
+        "it.",
+        o->workers, shared->replicas, shared->device, (double)shared->parameter_bytes * 1e-6, o->batch);
+    return bench_report(o->json_path, about, &t, result, ok);
+}
+
+int command_bench_train(int argc, char **argv)
+{
+    train_options o = { .workers = 2, .batch = 64, .seconds = 10 };
+    const struct argp parser = { argp_options,
+                                 parse_option,
+                                 "",
+                                 "Measures training with several workers on this host: how fast it is, and how much of "
+                                 "the exchange of gradients and parameters computing hides.",
+                                 NULL,
+                                 NULL,
+                                 NULL };
+    argp_parse(&parser, argc, argv, 0, NULL, &o);
+    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
+    train_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED || !free_ports(o.ports, MODES)) {
+        fprintf(stderr, "ringfire: no memory or no free port: %s\n", strerror(errno));
+        return EXIT_FAILURE;
+    }
+    const int code = run_workers(&o, shared) ? report(&o, shared) : EXIT_FAILURE;
+    munmap(shared, sizeof(*shared));
+    return code;
+}

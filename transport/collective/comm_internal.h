@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RF_TRANSPORT_COLLECTIVE_COMM_INTERNAL_H
+#define RF_TRANSPORT_COLLECTIVE_COMM_INTERNAL_H
+
+#include "transport/mesh/mesh.h"
+
+/* A communicator over a mesh that exists. It owns the mesh from here on, also when this fails. `mesh` NULL: a world of
+ * one. */
+rf_result rf_comm_create_on_mesh(const rf_job *job, rf_mesh *mesh, rf_comm **out);
+
+#endif

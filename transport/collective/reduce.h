@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arithmetic of the collectives on host memory. The same operands in the same order give the same bits everywhere. */
+#ifndef RF_TRANSPORT_COLLECTIVE_REDUCE_H
+#define RF_TRANSPORT_COLLECTIVE_REDUCE_H
+
+#include <ringfire/comm.h>
+
+/* out[i] = left[i] op right[i]. `out` may be one of them. f16 and bf16 compute in f32 and round once. Integers wrap.
+ * NaN stays NaN in max and min. */
+typedef void (*rf_reduce_fn)(void *out, const void *left, const void *right, size_t count);
+/* NULL: a type without reductions. */
+rf_reduce_fn rf_reduce_find(rf_dtype dtype, rf_comm_op op);
+
+/* f32 to the two-byte type `wire` and back. The pointers need no alignment. */
+void rf_wire_pack(rf_dtype wire, void *out, const float *in, size_t count);
+void rf_wire_unpack(rf_dtype wire, float *out, const void *in, size_t count);
+
+#endif

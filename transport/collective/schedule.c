@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/collective/schedule.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+static const char *const collective_names[RF_COLLECTIVE_COUNT] = {
+    [RF_COLLECTIVE_ALL_REDUCE] = "all_reduce", [RF_COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
+    [RF_COLLECTIVE_ALL_GATHER] = "all_gather", [RF_COLLECTIVE_BROADCAST] = "broadcast",
+    [RF_COLLECTIVE_BARRIER] = "barrier",
+};
+static const char *const algorithm_names[RF_COMM_ALGORITHM_COUNT] = {
+    [RF_COMM_AUTO] = "auto",
+    [RF_COMM_RING] = "ring",
+    [RF_COMM_RECURSIVE_DOUBLING] = "recursive doubling",
+    [RF_COMM_RECURSIVE_HALVING] = "recursive halving",
+    [RF_COMM_HIERARCHICAL] = "hierarchical",
+};
+
+const char *rf_collective_name(rf_collective kind)
+{
+    return (unsigned)kind < RF_COLLECTIVE_COUNT ? collective_names[kind] : "unknown";
+}
+
+const char *rf_algorithm_name(rf_comm_algorithm algorithm)
+{
+    return (unsigned)algorithm < RF_COMM_ALGORITHM_COUNT ? algorithm_names[algorithm] : "unknown";
+}
+
+uint64_t rf_part_begin(uint64_t count, uint32_t parts, uint32_t index)
+{
+    const uint64_t more = count % parts;
+    return count / parts * index + (index < more ? index : more);
+}
+
+rf_step *rf_schedule_add(rf_schedule *schedule, uint32_t round)
+{
+    if (RF_VEC_GROW(schedule) < 0) return NULL;
+    rf_step *step = &schedule->items[schedule->count++];
+    memset(step, 0, sizeof(*step));
+    step->round = round;
+    step->to = step->from = -1;
+    return step;
+}
+
+rf_result rf_schedule_send(rf_schedule *schedule, uint32_t round, uint32_t to, rf_place place, uint64_t count,
+                           bool keeps)
+{
+    rf_step *step = rf_schedule_add(schedule, round);
+    if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    step->to = (int32_t)to;
+    step->send = place;
+    step->send_count = count;
+    step->keeps = keeps;
+    return RF_OK;
+}
+
+rf_result rf_schedule_receive(rf_schedule *schedule, uint32_t round, uint32_t from, rf_place place, uint64_t count)
+{
+    rf_step *step = rf_schedule_add(schedule, round);
+    if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    step->from = (int32_t)from;
+    step->receive = place;
+    step->receive_count = count;
+    return RF_OK;
+}
+
+void rf_schedule_in_place(rf_schedule *schedule)
+{
+    for (uint32_t i = 0; i < schedule->count; i++) {
+        rf_step *step = &schedule->items[i];
+        if (step->send.space == RF_SPACE_INPUT) step->send.space = RF_SPACE_OUTPUT;
+        if (step->local.space == RF_SPACE_INPUT) step->local.space = RF_SPACE_OUTPUT;
+    }
+}
+
+void rf_schedule_free(rf_schedule *schedule)
+{
+    rf_free(schedule->items);
+    memset(schedule, 0, sizeof(*schedule));
+}
+
+static bool power_of_two(uint32_t n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+bool rf_schedule_possible(const rf_task *task)
+{
+    switch (task->kind) {
+    case RF_COLLECTIVE_ALL_REDUCE:
+    case RF_COLLECTIVE_BARRIER: return task->algorithm != RF_COMM_AUTO && task->algorithm < RF_COMM_ALGORITHM_COUNT;
+    case RF_COLLECTIVE_REDUCE_SCATTER:
+        return task->algorithm == RF_COMM_RING ||
+               (task->algorithm == RF_COMM_RECURSIVE_HALVING && power_of_two(task->world_size));
+    case RF_COLLECTIVE_ALL_GATHER:
+        return task->algorithm == RF_COMM_RING ||
+               (task->algorithm == RF_COMM_RECURSIVE_DOUBLING && power_of_two(task->world_size));
+    case RF_COLLECTIVE_BROADCAST:
+        /* A tree from any root needs connections between any two ranks. */
+        return task->algorithm == RF_COMM_RING ||
+               (task->algorithm == RF_COMM_RECURSIVE_DOUBLING && task->world_size <= RF_COMM_FULL_MESH);
+    case RF_COLLECTIVE_COUNT: break;
+    }
+    return false;
+}
+
+static rf_result all_reduce(rf_schedule *s, const rf_task *task, const rf_group *all)
+{
+    rf_space source = RF_SPACE_INPUT;
+    uint32_t round = 0;
+    switch (task->algorithm) {
+    case RF_COMM_RECURSIVE_DOUBLING: return rf_doubling_all_reduce(s, all, task->count, &source, &round);
+    case RF_COMM_RECURSIVE_HALVING: return rf_halving_all_reduce(s, all, task->count, &source, &round);
+    case RF_COMM_HIERARCHICAL: return rf_hierarchical_all_reduce(s, task);
+    default: return rf_ring_all_reduce(s, all, task->count, task->slice, &source, &round);
+    }
+}
+
+static rf_result make(rf_schedule *s, const rf_task *task, const rf_group *all)
+{
+    const bool ring = task->algorithm == RF_COMM_RING;
+    switch (task->kind) {
+    case RF_COLLECTIVE_REDUCE_SCATTER:
+        return ring ? rf_ring_reduce_scatter(s, all, task->counts) : rf_halving_reduce_scatter(s, all, task->counts);
+    case RF_COLLECTIVE_ALL_GATHER:
+        return ring ? rf_ring_all_gather(s, all, task->counts) : rf_doubling_all_gather(s, all, task->counts);
+    case RF_COLLECTIVE_BROADCAST:
+        return ring ? rf_chain_broadcast(s, all, task->root, task->count)
+                    : rf_tree_broadcast(s, all, task->root, task->count);
+    default: return all_reduce(s, task, all);
+    }
+}
+
+rf_result rf_schedule_make(const rf_task *task, rf_schedule *out)
+{
+    memset(out, 0, sizeof(*out));
+    RF_REQUIRE(rf_schedule_possible(task), "%s: the algorithm '%s' does not do this among %u ranks; use auto",
+               rf_collective_name(task->kind), rf_algorithm_name(task->algorithm), task->world_size);
+    uint32_t *ranks = RF_NEW_ARRAY(uint32_t, task->world_size);
+    if (!ranks) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < task->world_size; i++) ranks[i] = i;
+    const rf_result r = make(out, task, &(rf_group){ ranks, task->world_size, task->rank });
+    rf_free(ranks);
+    return r;
+}
+
+/* ---- which algorithm ---- */
+
+typedef struct selection {
+    rf_collective kind;
+    uint32_t max_world;
+    uint64_t max_bytes;
+    rf_comm_algorithm algorithm;
+} selection;
+
+/* The first row that fits. Few bytes want few rounds, many want every link busy with a share. Measured on loopback with
+ * `ringfire bench allreduce`. */
+static const selection selections[] = {
+    { RF_COLLECTIVE_BARRIER, UINT32_MAX, UINT64_MAX, RF_COMM_RECURSIVE_DOUBLING },
+    { RF_COLLECTIVE_ALL_REDUCE, 4, 64u << 10, RF_COMM_RECURSIVE_DOUBLING },
+    { RF_COLLECTIVE_ALL_REDUCE, UINT32_MAX, 16u << 10, RF_COMM_RECURSIVE_DOUBLING },
+    { RF_COLLECTIVE_ALL_REDUCE, UINT32_MAX, 128u << 10, RF_COMM_RECURSIVE_HALVING },
+    { RF_COLLECTIVE_REDUCE_SCATTER, UINT32_MAX, 256u << 10, RF_COMM_RECURSIVE_HALVING },
+    { RF_COLLECTIVE_ALL_GATHER, UINT32_MAX, 256u << 10, RF_COMM_RECURSIVE_DOUBLING },
+    { RF_COLLECTIVE_BROADCAST, UINT32_MAX, 64u << 10, RF_COMM_RECURSIVE_DOUBLING },
+};
+
+rf_comm_algorithm rf_schedule_select(rf_collective kind, uint32_t world_size, uint64_t bytes)
+{
+    for (size_t i = 0; i < sizeof(selections) / sizeof(selections[0]); i++) {
+        const selection *row = &selections[i];
+        const rf_task task = { .kind = kind, .algorithm = row->algorithm, .world_size = world_size };
+        if (row->kind == kind && world_size <= row->max_world && bytes <= row->max_bytes && rf_schedule_possible(&task))
+            return row->algorithm;
+    }
+    return RF_COMM_RING;
+}
+
+static void mark_peers(const rf_schedule *schedule, bool *peers)
+{
+    for (uint32_t i = 0; i < schedule->count; i++) {
+        if (schedule->items[i].to >= 0) peers[schedule->items[i].to] = true;
+        if (schedule->items[i].from >= 0) peers[schedule->items[i].from] = true;
+    }
+}
+
+rf_result rf_schedule_peers(uint32_t rank, uint32_t world_size, const uint32_t *hosts, bool *peers)
+{
+    memset(peers, 0, world_size * sizeof(*peers));
+    if (world_size <= RF_COMM_FULL_MESH) {
+        for (uint32_t i = 0; i < world_size; i++) peers[i] = i != rank;
+        return RF_OK;
+    }
+    peers[(rank + 1) % world_size] = peers[(rank + world_size - 1) % world_size] = true;
+    /* The other operations use the ring's connections or those of the all-reduces. */
+    for (int a = RF_COMM_RING; a < RF_COMM_ALGORITHM_COUNT; a++) {
+        /* Both sides of the threshold within the hierarchical algorithm. */
+        static const uint64_t counts[] = { 1, UINT32_MAX };
+        for (int c = 0; c < 2; c++) {
+            const rf_task task = {
+                RF_COLLECTIVE_ALL_REDUCE, (rf_comm_algorithm)a, rank, world_size, counts[c], NULL, 0, hosts
+            };
+            rf_schedule schedule;
+            const rf_result r = rf_schedule_make(&task, &schedule);
+            if (r == RF_OK) mark_peers(&schedule, peers);
+            rf_schedule_free(&schedule);
+            RF_TRY(r);
+        }
+    }
+    return RF_OK;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which host a worker is on, and under which address others reach it. */
+#ifndef RF_TRANSPORT_JOB_HOST_H
+#define RF_TRANSPORT_JOB_HOST_H
+
+#include "base/error.h"
+
+/* Text that is equal for two processes exactly when they share a kernel, a host name and a network namespace:
+ * containers that cannot reach each other over loopback are two hosts. */
+void rf_host_identity(char *text, size_t size);
+/* numbers[r]: hosts counted in the order of their lowest rank. identities[r] is rank r's text. */
+void rf_number_hosts(const char *const *identities, uint32_t count, uint32_t *numbers);
+/* Numeric form of a host name or address. RF_ERROR_INVALID_ARGUMENT names it when it is none of this machine's
+ * business. */
+rf_result rf_numeric_address(const char *name, char *text, size_t size);
+/* 0.0.0.0 or ::. */
+bool rf_is_wildcard(const char *numeric);
+/* Numeric address of this end of a connected socket. */
+rf_result rf_local_address(int fd, char *text, size_t size);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/mesh/detector.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+typedef enum peer_state { ALIVE, CLOSED, LEFT } peer_state;
+
+typedef struct peer_record {
+    peer_state state;
+    uint64_t heard;  /* last sign of life */
+    uint64_t closed; /* when its connection ended */
+    uint64_t said;   /* when its list of late ranks arrived */
+    uint64_t *late;  /* bit per rank it misses */
+} peer_record;
+
+struct rf_detector {
+    uint32_t rank, world;
+    uint64_t interval, timeout;
+    peer_record *peers;
+    uint64_t *bits; /* storage of all peers' lists */
+};
+
+rf_result rf_detector_create(uint32_t rank, uint32_t world, uint64_t interval_ns, uint64_t timeout_ns, uint64_t now,
+                             rf_detector **out)
+{
+    *out = NULL;
+    rf_detector *d = RF_NEW(rf_detector);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    *d = (rf_detector){ .rank = rank, .world = world, .interval = interval_ns, .timeout = timeout_ns };
+    const size_t words = (world + 63) / 64;
+    d->peers = RF_NEW_ARRAY(peer_record, world);
+    d->bits = rf_calloc(world, words * sizeof(uint64_t));
+    if (!d->peers || !d->bits) {
+        rf_detector_destroy(&d);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    for (uint32_t r = 0; r < world; r++) d->peers[r] = (peer_record){ .heard = now, .late = d->bits + r * words };
+    d->peers[rank].state = LEFT; /* never watched */
+    *out = d;
+    return RF_OK;
+}
+
+void rf_detector_destroy(rf_detector **detector)
+{
+    if (!*detector) return;
+    rf_free((*detector)->peers);
+    rf_free((*detector)->bits);
+    rf_free(*detector);
+    *detector = NULL;
+}
+
+static uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
+/* A process that was stopped finds every clock run down, though the others did send all the time. What they sent lies
+ * in the sockets, but the newest may still be on its way: they get the lost time back. */
+void rf_detector_woke(rf_detector *d, uint64_t now, uint64_t planned)
+{
+    const uint64_t late = since(planned, now);
+    if (late <= d->interval) return;
+    for (uint32_t r = 0; r < d->world; r++) {
+        const uint64_t heard = d->peers[r].heard + late;
+        d->peers[r].heard = heard < now ? heard : now;
+    }
+}
+
+void rf_detector_heard(rf_detector *d, uint32_t peer, uint64_t now)
+{
+    d->peers[peer].heard = now;
+}
+
+void rf_detector_clear_late(rf_detector *d, uint32_t peer, uint64_t now)
+{
+    memset(d->peers[peer].late, 0, (d->world + 63) / 64 * sizeof(uint64_t));
+    d->peers[peer].said = now;
+}
+
+void rf_detector_set_late(rf_detector *d, uint32_t peer, uint32_t late)
+{
+    d->peers[peer].late[late / 64] |= UINT64_C(1) << late % 64;
+}
+
+static bool misses(const rf_detector *d, uint32_t peer, uint32_t other)
+{
+    return d->peers[peer].late[other / 64] >> other % 64 & 1;
+}
+
+void rf_detector_left(rf_detector *d, uint32_t peer)
+{
+    d->peers[peer].state = LEFT;
+}
+
+bool rf_detector_closed(rf_detector *d, uint32_t peer, uint64_t now)
+{
+    if (d->peers[peer].state != ALIVE) return false;
+    d->peers[peer].state = CLOSED;
+    d->peers[peer].closed = now;
+    return true;
+}
+
+/* Half the timeout: heartbeats come several times as often, so a late one has truly missed some; and there is time left
+ * for the others to hear of it before anybody's patience ends. */
+static bool is_late(const rf_detector *d, uint32_t r, uint64_t now)
+{
+    const peer_record *peer = &d->peers[r];
+    return peer->state == CLOSED || (peer->state == ALIVE && since(peer->heard, now) > d->timeout / 2);
+}
+
+static bool is_fresh(const rf_detector *d, uint32_t r, uint64_t now)
+{
+    return d->peers[r].state == ALIVE && !is_late(d, r, now);
+}
+
+uint32_t rf_detector_late(const rf_detector *d, uint64_t now, uint32_t *ranks)
+{
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < d->world; r++)
+        if (is_late(d, r, now)) ranks[count++] = r;
+    return count;
+}
+
+/* What those we hear say of `rank`: how many speak (since `from`), how many miss it. */
+static void ask(const rf_detector *d, uint32_t rank, uint64_t from, uint64_t now, uint32_t *speak, uint32_t *miss)
+{
+    *speak = *miss = 0;
+    for (uint32_t r = 0; r < d->world; r++) {
+        if (r == rank || !is_fresh(d, r, now) || d->peers[r].said < from) continue;
+        ++*speak;
+        *miss += misses(d, r, rank);
+    }
+}
+
+/* The path between us and `peer` is broken. The other end judges by the same rule. */
+static void blame_link(const rf_detector *d, uint32_t peer, uint64_t now, rf_finding *out)
+{
+    uint32_t speak, miss_us;
+    ask(d, d->rank, 0, now, &speak, &miss_us);
+    const bool us = 2 * miss_us > speak || d->rank > peer;
+    *out = (rf_finding){ .culprit = us ? d->rank : peer, .loss = RF_LOSS_LINK, .world = d->world };
+    out->link[0] = d->rank < peer ? d->rank : peer;
+    out->link[1] = d->rank < peer ? peer : d->rank;
+    out->silent_ns = since(d->peers[peer].heard, now);
+}
+
+/* Most of those whose connections are open have fallen silent: we may be the one that is cut off, and then broken
+ * connections say nothing about their other ends. */
+static bool hears_few(const rf_detector *d, uint64_t now)
+{
+    uint32_t silent = 0, heard = 0;
+    for (uint32_t r = 0; r < d->world; r++) {
+        if (d->peers[r].state != ALIVE) continue;
+        if (is_late(d, r, now))
+            silent++;
+        else
+            heard++;
+    }
+    return silent > heard;
+}
+
+static bool judge_closed(const rf_detector *d, uint64_t now, rf_finding *out)
+{
+    uint32_t first = d->world;
+    for (uint32_t r = 0; r < d->world; r++) {
+        if (d->peers[r].state != CLOSED) continue;
+        if (first == d->world || d->peers[r].closed < d->peers[first].closed) first = r;
+    }
+    if (first == d->world) return false;
+    const uint64_t held = since(d->peers[first].closed, now);
+    if (held < RF_HOLD_NS || hears_few(d, now)) return false; /* in time judge_silent() knows */
+    uint32_t speak, miss;
+    ask(d, first, 0, now, &speak, &miss);
+    if (2 * miss < speak) {
+        if (held < RF_HOLD_DOUBT_NS) return false;
+        ask(d, first, d->peers[first].closed + RF_HOLD_PROBE_NS, now, &speak, &miss);
+        if (2 * miss < speak) {
+            blame_link(d, first, now, out);
+            return true;
+        }
+    }
+    *out = (rf_finding){ .culprit = first, .loss = RF_LOSS_CLOSED, .world = d->world };
+    out->silent_ns = since(d->peers[first].heard, now);
+    return true;
+}
+
+static bool judge_silent(const rf_detector *d, uint64_t now, rf_finding *out)
+{
+    uint32_t silent = d->world, missed = 0, heard = 0;
+    uint64_t longest = 0;
+    for (uint32_t r = 0; r < d->world; r++) {
+        if (is_fresh(d, r, now)) heard++;
+        const uint64_t time = since(d->peers[r].heard, now);
+        if (d->peers[r].state == LEFT || time <= d->timeout / 2) continue;
+        missed++;
+        if (d->peers[r].state == CLOSED) continue;
+        if (time > longest) longest = time;
+        /* Of several that fell silent together (their last heartbeats are up to an interval apart) the lowest, so that
+         * everybody names the same. */
+        if (silent == d->world && time + d->interval >= d->timeout) silent = r;
+    }
+    if (longest < d->timeout) return false;
+    *out = (rf_finding){ .culprit = silent, .loss = RF_LOSS_SILENT, .silent_ns = longest, .world = d->world };
+    if (missed >= 2 && missed > heard + 1) {
+        uint32_t lowest = d->rank;
+        for (uint32_t r = 0; r < d->rank; r++) {
+            if (!is_fresh(d, r, now) || !misses(d, r, silent)) continue;
+            lowest = r;
+            break;
+        }
+        out->culprit = lowest;
+        out->loss = RF_LOSS_CUT_OFF;
+        out->missed = missed;
+        return true;
+    }
+    uint32_t speak, miss;
+    ask(d, silent, 0, now, &speak, &miss);
+    if (2 * miss < speak) blame_link(d, silent, now, out);
+    return true;
+}
+
+bool rf_detector_judge(const rf_detector *d, uint64_t now, rf_finding *out)
+{
+    return judge_closed(d, now, out) || judge_silent(d, now, out);
+}
+
+uint64_t rf_detector_next(const rf_detector *d, uint64_t now)
+{
+    uint64_t next = now + d->interval;
+    for (uint32_t r = 0; r < d->world; r++) {
+        const peer_record *peer = &d->peers[r];
+        uint64_t at = UINT64_MAX;
+        if (peer->state == ALIVE) at = peer->heard + d->timeout;
+        if (peer->state == CLOSED)
+            at = peer->closed + (since(peer->closed, now) < RF_HOLD_NS ? RF_HOLD_NS : RF_HOLD_DOUBT_NS);
+        if (at < next) next = at;
+    }
+    return next > now ? next : now + 1;
+}
+
+void rf_finding_text(const rf_finding *finding, char *text, size_t size)
+{
+    const double seconds = (double)finding->silent_ns * 1e-9;
+    switch (finding->loss) {
+    case RF_LOSS_CLOSED: snprintf(text, size, "connection closed"); break;
+    case RF_LOSS_SILENT: snprintf(text, size, "silent for %.1f s", seconds); break;
+    case RF_LOSS_CUT_OFF:
+        snprintf(text, size, "cut off from %u of %u ranks for %.1f s (or those are stopped)", finding->missed,
+                 finding->world, seconds);
+        break;
+    case RF_LOSS_LINK:
+        snprintf(text, size, "ranks %u and %u no longer reach each other, though others reach both", finding->link[0],
+                 finding->link[1]);
+        break;
+    }
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/mesh/mesh.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include "base/memory.h"
+#include "base/platform.h"
+#include "transport/channel/wire.h"
+#include "transport/mesh/internal.h"
+
+/* A socket is reported writable when at least a third of its buffer is free; this makes that third larger than any
+ * frame. */
+#define SEND_BUFFER (256 * 1024)
+/* Who ends the epoch waits so long for the reason to leave. */
+#define TELL_NS UINT64_C(100000000)
+
+/* ---- queues ---- */
+
+void rf_payload_release(rf_payload *payload)
+{
+    if (--payload->refs == 0) rf_free(payload);
+}
+
+rf_payload *rf_mesh_dequeue(rf_mesh_peer *peer)
+{
+    rf_queue_node *node = peer->first;
+    if (!node) return NULL;
+    rf_payload *payload = node->payload;
+    peer->first = node->next;
+    if (!peer->first) peer->last = &peer->first;
+    rf_free(node);
+    return payload;
+}
+
+static void drop_queue(rf_mesh_peer *peer)
+{
+    for (rf_payload *payload; (payload = rf_mesh_dequeue(peer));) rf_payload_release(payload);
+}
+
+rf_result rf_mesh_queue(rf_mesh *mesh, int32_t only, rf_mesh_frame type, const rf_bytes *parts, uint32_t num_parts)
+{
+    size_t size = 0;
+    for (uint32_t i = 0; i < num_parts; i++) size += parts[i].size;
+    rf_payload *payload = rf_calloc(1, sizeof(*payload) + size);
+    if (!payload) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    payload->refs = 1;
+    payload->type = (uint16_t)type;
+    for (uint32_t i = 0; i < num_parts; i++) {
+        if (parts[i].size) memcpy(payload->data + payload->size, parts[i].data, parts[i].size);
+        payload->size += parts[i].size;
+    }
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; i < mesh->assembly.world; i++) {
+        rf_mesh_peer *peer = &mesh->peers[i];
+        if (i == mesh->assembly.rank || peer->gone || (only >= 0 && i != (uint32_t)only)) continue;
+        rf_queue_node *node = RF_NEW(rf_queue_node);
+        if (!node) {
+            r = RF_ERROR_OUT_OF_HOST_MEMORY;
+            continue; /* the others still get theirs */
+        }
+        node->payload = payload;
+        payload->refs++;
+        *peer->last = node;
+        peer->last = &node->next;
+    }
+    rf_payload_release(payload);
+    return r;
+}
+
+void rf_mesh_wake(rf_mesh *mesh)
+{
+    const uint64_t one = 1;
+    /* Fails only when the counter is full, and then the thread is about to wake up anyway. */
+    if (write(mesh->wake_fd, &one, sizeof(one)) < 0) return;
+}
+
+/* ---- life ---- */
+
+static rf_result derive_secret(rf_mesh *mesh, const rf_job *job)
+{
+    if (!job->secure) return RF_OK;
+    uint8_t text[32 + 16 + 8 + sizeof(job->name)] = "ringfire mesh links of a session";
+    memcpy(text + 32, mesh->assembly.table.session, 16);
+    rf_put_u64(text + 48, job->epoch);
+    memcpy(text + 56, job->name, strnlen(job->name, sizeof(job->name)));
+    unsigned size = 0;
+    if (!HMAC(EVP_sha256(), job->key, sizeof(job->key), text, sizeof(text), mesh->link_secret, &size) ||
+        size != sizeof(mesh->link_secret))
+        return RF_FAIL(RF_ERROR_INTERNAL, "OpenSSL could not compute an HMAC");
+    mesh->secure = true;
+    return RF_OK;
+}
+
+static void mesh_free(rf_mesh *mesh)
+{
+    for (uint32_t r = 0; mesh->peers && r < mesh->assembly.world; r++) {
+        drop_queue(&mesh->peers[r]);
+        rf_free(mesh->peers[r].inbox[0].data);
+        rf_free(mesh->peers[r].inbox[1].data);
+    }
+    rf_free(mesh->peers);
+    rf_assembly_clear(&mesh->assembly);
+    rf_detector_destroy(&mesh->detector);
+    rf_operations_destroy(&mesh->operations);
+    pthread_mutex_destroy(&mesh->lock);
+    pthread_mutex_destroy(&mesh->callback_lock);
+    pthread_cond_destroy(&mesh->changed);
+    if (mesh->wake_fd >= 0) close(mesh->wake_fd);
+    OPENSSL_cleanse(mesh->link_secret, sizeof(mesh->link_secret));
+    rf_free(mesh);
+}
+
+static rf_result start_thread(rf_mesh *mesh)
+{
+    /* The program's signal handlers run on the program's threads. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int code = pthread_create(&mesh->thread, NULL, rf_mesh_thread, mesh);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0)
+        return RF_FAIL_NATIVE(RF_ERROR_OUT_OF_HOST_MEMORY, "errno", code, "cannot start the control mesh's thread");
+    return RF_OK;
+}
+
+static rf_result mesh_start(rf_mesh *mesh, const rf_job *job)
+{
+    const rf_assembly *a = &mesh->assembly;
+    RF_TRY(derive_secret(mesh, job));
+    mesh->peers = RF_NEW_ARRAY(rf_mesh_peer, a->world);
+    if (!mesh->peers) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t r = 0; r < a->world; r++) {
+        mesh->peers[r].last = &mesh->peers[r].first;
+        mesh->peers[r].beat_due = r != a->rank;
+        if (r == a->rank) continue;
+        const int bytes = SEND_BUFFER;
+        if (setsockopt(rf_channel_fd(a->channels[r]), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)) != 0)
+            return RF_FAIL_ERRNO(RF_ERROR_IO, "cannot set the send buffer of the connection to rank %u", r);
+    }
+    RF_TRY(rf_detector_create(a->rank, a->world, a->table.heartbeat_interval_ns, a->table.peer_timeout_ns, rf_now_ns(),
+                              &mesh->detector));
+    mesh->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (mesh->wake_fd < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "cannot make an eventfd for the control mesh");
+    return start_thread(mesh);
+}
+
+rf_result rf_mesh_create(const rf_job *job, rf_mesh **out)
+{
+    *out = NULL;
+    rf_mesh *mesh = RF_NEW(rf_mesh);
+    if (!mesh) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    mesh->wake_fd = -1;
+    atomic_init(&mesh->lost_rank, -1);
+    rf_operations_init(&mesh->operations);
+    pthread_mutex_init(&mesh->lock, NULL);
+    pthread_mutex_init(&mesh->callback_lock, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&mesh->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    rf_result r = rf_rendezvous(job, &mesh->assembly);
+    if (r == RF_OK) r = mesh_start(mesh, job);
+    if (r < 0) {
+        mesh_free(mesh);
+        return r;
+    }
+    *out = mesh;
+    return RF_OK;
+}
+
+/* Once. */
+static void log_operations(rf_mesh *mesh)
+{
+    char line[RF_OPERATION_LINE];
+    const uint64_t now = rf_now_ns();
+    const uint32_t rank = mesh->assembly.rank;
+    if (atomic_exchange(&mesh->logged, true)) return;
+    for (uint32_t i = 0; rf_operations_line(&mesh->operations, i, now, line, sizeof(line)); i++) {
+        if (i == 0) rf_log_message(RF_LOG_ERROR, "rank %u: the job has ended; last operations, newest first:", rank);
+        rf_log_message(RF_LOG_ERROR, "rank %u: operation %s", rank, line);
+    }
+}
+
+static struct timespec at(uint64_t time)
+{
+    return (struct timespec){ (time_t)(time / 1000000000), (long)(time % 1000000000) };
+}
+
+static bool all_left(const rf_mesh *mesh)
+{
+    for (uint32_t r = 0; r < mesh->assembly.world; r++)
+        if (r != mesh->assembly.rank && !mesh->peers[r].left && !mesh->peers[r].gone) return false;
+    return true;
+}
+
+void rf_mesh_destroy(rf_mesh **out)
+{
+    rf_mesh *mesh = *out;
+    if (!mesh) return;
+    *out = NULL;
+    const struct timespec end = at(rf_now_ns() + mesh->assembly.table.peer_timeout_ns);
+    pthread_mutex_lock(&mesh->lock);
+    if (!mesh->ended) {
+        mesh->leaving = true;
+        uint8_t last[RF_MESH_GOODBYE_BYTES];
+        rf_mesh_encode_goodbye(atomic_load(&mesh->operations.begun), last);
+        /* Without memory for it we are lost to the others; there is nothing better to do here. */
+        if (rf_mesh_queue(mesh, -1, RF_MESH_GOODBYE, &(rf_bytes){ last, sizeof(last) }, 1) == RF_OK) {
+            rf_mesh_wake(mesh);
+            while (!mesh->ended && !all_left(mesh))
+                if (pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end) == ETIMEDOUT) break;
+        }
+    }
+    mesh->stop = true;
+    pthread_mutex_unlock(&mesh->lock);
+    rf_mesh_wake(mesh);
+    pthread_join(mesh->thread, NULL);
+    if (mesh->ended) log_operations(mesh);
+    mesh_free(mesh);
+}
+
+/* ---- who is who ---- */
+
+uint32_t rf_mesh_rank(const rf_mesh *mesh)
+{
+    return mesh->assembly.rank;
+}
+
+uint32_t rf_mesh_world_size(const rf_mesh *mesh)
+{
+    return mesh->assembly.world;
+}
+
+uint32_t rf_mesh_host(const rf_mesh *mesh, uint32_t rank)
+{
+    return rank < mesh->assembly.world ? mesh->assembly.table.members[rank].host : 0;
+}
+
+const char *rf_mesh_address(const rf_mesh *mesh, uint32_t rank)
+{
+    return rank < mesh->assembly.world ? mesh->assembly.table.members[rank].address : "";
+}
+
+const char *rf_mesh_local_address(const rf_mesh *mesh)
+{
+    return rf_mesh_address(mesh, mesh->assembly.rank);
+}
+
+uint64_t rf_mesh_peer_timeout(const rf_mesh *mesh)
+{
+    return mesh->assembly.table.peer_timeout_ns;
+}
+
+bool rf_mesh_link_key(const rf_mesh *mesh, uint32_t peer, const char *purpose, uint8_t key[RF_JOB_KEY_BYTES])
+{
+    memset(key, 0, RF_JOB_KEY_BYTES);
+    if (!mesh->secure) return false;
+    const uint32_t rank = mesh->assembly.rank;
+    uint8_t text[8 + 64] = { 0 };
+    rf_put_u32(text, rank < peer ? rank : peer);
+    rf_put_u32(text + 4, rank < peer ? peer : rank);
+    const size_t length = strnlen(purpose, sizeof(text) - 8);
+    memcpy(text + 8, purpose, length);
+    unsigned size = 0;
+    return HMAC(EVP_sha256(), mesh->link_secret, sizeof(mesh->link_secret), text, 8 + length, key, &size) &&
+           size == RF_JOB_KEY_BYTES;
+}
+
+/* ---- the end of the epoch ---- */
+
+static void run_callback(rf_mesh *mesh) /* callback_lock held */
+{
+    void (*const fn)(void *) = mesh->callback;
+    mesh->callback = NULL;
+    if (fn) fn(mesh->callback_user);
+}
+
+void rf_mesh_end(rf_mesh *mesh, const rf_mesh_failure *failure)
+{
+    rf_error_record record; /* the caller's, which this function must not disturb */
+    rf_error_save(&record);
+    uint8_t data[RF_MESH_FAILURE_MAX];
+    const rf_bytes part = { data, rf_mesh_encode_failure(failure, data) };
+
+    pthread_mutex_lock(&mesh->lock);
+    const bool first = !mesh->ended;
+    if (first) {
+        RF_FAIL(failure->result, "%s", failure->reason);
+        rf_error_save(&mesh->failure);
+        rf_operations_text(&mesh->operations, rf_now_ns(), mesh->last_operations, sizeof(mesh->last_operations));
+        atomic_store(&mesh->lost_rank, (int32_t)failure->culprit);
+        atomic_store(&mesh->ended, true);
+        /* Without memory the others learn of it when this worker's connections close. */
+        (void)!rf_mesh_queue(mesh, -1, RF_MESH_ABORT, &part, 1);
+        pthread_cond_broadcast(&mesh->changed);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    if (first) {
+        rf_mesh_wake(mesh);
+        pthread_mutex_lock(&mesh->callback_lock);
+        run_callback(mesh);
+        pthread_mutex_unlock(&mesh->callback_lock);
+    }
+    rf_error_restore(&record);
+}
+
+void rf_mesh_abort(rf_mesh *mesh, uint32_t culprit, rf_result result, const char *reason)
+{
+    rf_mesh_failure failure = { .culprit = culprit, .result = result };
+    snprintf(failure.reason, sizeof(failure.reason), "%s", reason);
+    rf_mesh_end(mesh, &failure);
+    const struct timespec end = at(rf_now_ns() + TELL_NS);
+    pthread_mutex_lock(&mesh->lock);
+    while (!mesh->told)
+        if (pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end) == ETIMEDOUT) break;
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+void rf_mesh_on_abort(rf_mesh *mesh, void (*fn)(void *user), void *user)
+{
+    pthread_mutex_lock(&mesh->callback_lock);
+    mesh->callback = fn;
+    mesh->callback_user = user;
+    if (mesh->ended) run_callback(mesh);
+    pthread_mutex_unlock(&mesh->callback_lock);
+}
+
+void rf_mesh_report_lost(rf_mesh *mesh, uint32_t rank, const char *reason)
+{
+    if (rank >= mesh->assembly.world || rank == mesh->assembly.rank) return;
+    rf_mesh_peer *peer = &mesh->peers[rank];
+    pthread_mutex_lock(&mesh->lock);
+    if (!peer->reported) {
+        peer->reported = mesh->reports = true;
+        snprintf(peer->why, sizeof(peer->why), "%s", reason);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    rf_mesh_wake(mesh);
+}
+
+rf_result rf_mesh_status(rf_mesh *mesh)
+{
+    if (!atomic_load_explicit(&mesh->ended, memory_order_acquire)) return RF_OK;
+    log_operations(mesh);
+    return rf_error_restore(&mesh->failure);
+}
+
+int32_t rf_mesh_lost_rank(const rf_mesh *mesh)
+{
+    return atomic_load(&mesh->lost_rank);
+}
+
+const char *rf_mesh_last_operations(const rf_mesh *mesh)
+{
+    return atomic_load(&mesh->ended) ? mesh->last_operations : "";
+}
+
+/* ---- operations ---- */
+
+void rf_mesh_begin_operation(rf_mesh *mesh, uint64_t serial, const char *what)
+{
+    rf_operations_begin(&mesh->operations, serial, what, rf_now_ns());
+}
+
+void rf_mesh_finish_operation(rf_mesh *mesh, uint64_t serial)
+{
+    rf_operations_finish(&mesh->operations, serial, rf_now_ns());
+}
+
+uint64_t rf_mesh_peer_operation(const rf_mesh *mesh, uint32_t rank)
+{
+    if (rank >= mesh->assembly.world) return 0;
+    return atomic_load(rank == mesh->assembly.rank ? &mesh->operations.finished : &mesh->peers[rank].finished);
+}
+
+int32_t rf_mesh_left_before(const rf_mesh *mesh, uint64_t serial)
+{
+    for (uint32_t r = 0; r < mesh->assembly.world; r++)
+        if (atomic_load(&mesh->peers[r].left) && atomic_load(&mesh->peers[r].begun) < serial) return (int32_t)r;
+    return -1;
+}
+
+/* ---- exchange ---- */
+
+/* Waits for everybody's message. Lock held. RF_ERROR_TIMEOUT and RF_END (it has left) are about *missing and the
+ * caller's to explain, as is the end of the epoch. */
+static rf_result await_messages(rf_mesh *mesh, uint64_t serial, uint64_t timeout_ns, uint32_t *missing)
+{
+    const struct timespec end = at(rf_now_ns() + timeout_ns);
+    const uint32_t world = mesh->assembly.world;
+    bool late = false;
+    while (mesh->arrived[serial & 1] < world - 1) {
+        if (mesh->ended) return RF_ERROR_CANCELLED;
+        for (uint32_t r = 0; r < world; r++) {
+            if (r == mesh->assembly.rank || mesh->peers[r].inbox[serial & 1].data) continue;
+            *missing = r;
+            if (mesh->peers[r].left) return RF_END;
+            if (late) return RF_ERROR_TIMEOUT;
+        }
+        late = pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end) == ETIMEDOUT;
+    }
+    return RF_OK;
+}
+
+/* Takes everybody's message out. Lock held. Returns a rank whose message is longer than the slot, or the world size. */
+static uint32_t collect(rf_mesh *mesh, uint64_t serial, uint8_t *all, size_t slot, size_t *sizes)
+{
+    const rf_assembly *a = &mesh->assembly;
+    uint32_t too_long = a->world;
+    for (uint32_t r = 0; r < a->world; r++) {
+        if (r == a->rank) continue;
+        rf_inbox_entry *entry = &mesh->peers[r].inbox[serial & 1];
+        sizes[r] = entry->size;
+        if (entry->size > slot)
+            too_long = r;
+        else if (entry->size)
+            memcpy(all + r * slot, entry->data, entry->size);
+        rf_free(entry->data);
+        *entry = (rf_inbox_entry){ NULL, 0 };
+    }
+    mesh->arrived[serial & 1] = 0;
+    return too_long;
+}
+
+/* An exchange that cannot be completed is the end of the epoch: nobody knows any more who has got what. */
+static rf_result explain(rf_mesh *mesh, uint32_t rank, uint64_t serial, rf_result result)
+{
+    char text[256];
+    const char *address = rf_mesh_address(mesh, rank);
+    const unsigned long long number = serial;
+    if (result == RF_END)
+        snprintf(text, sizeof(text), "rank %u (%s) left the job while rank %u waits for it in exchange %llu", rank,
+                 address, mesh->assembly.rank, number);
+    else if (result == RF_ERROR_TIMEOUT)
+        snprintf(text, sizeof(text), "rank %u (%s) did not take part in exchange %llu within %g s", rank, address,
+                 number, (double)mesh->assembly.table.operation_timeout_ns * 1e-9);
+    else
+        snprintf(text, sizeof(text), "rank %u (%s) has no memory for exchange %llu", rank, address, number);
+    rf_mesh_abort(mesh, rank, result == RF_END ? RF_ERROR_PEER_LOST : result, text);
+    return rf_mesh_status(mesh);
+}
+
+rf_result rf_mesh_exchange(rf_mesh *mesh, const void *mine, size_t size, void *all, size_t slot, size_t *sizes)
+{
+    RF_REQUIRE(size <= RF_MESH_EXCHANGE_MAX, "an exchange takes %u bytes at most, not %zu", RF_MESH_EXCHANGE_MAX, size);
+    RF_REQUIRE(size <= slot, "a message of %zu bytes does not fit into slots of %zu", size, slot);
+    const rf_assembly *a = &mesh->assembly;
+    pthread_mutex_lock(&mesh->lock);
+    const uint64_t serial = mesh->next_exchange++;
+    uint8_t header[RF_MESH_PART_HEAD];
+    rf_mesh_encode_part(serial, header);
+    const rf_bytes parts[2] = { { header, sizeof(header) }, { mine, size } };
+    rf_result r = mesh->ended ? RF_ERROR_CANCELLED : rf_mesh_queue(mesh, -1, RF_MESH_EXCHANGE, parts, 2);
+    rf_mesh_wake(mesh);
+    uint32_t missing = a->rank, too_long = a->world;
+    if (r == RF_OK) r = await_messages(mesh, serial, a->table.operation_timeout_ns, &missing);
+    if (r == RF_OK) too_long = collect(mesh, serial, all, slot, sizes);
+    const bool ended = mesh->ended;
+    pthread_mutex_unlock(&mesh->lock);
+    if (r != RF_OK) return ended ? rf_mesh_status(mesh) : explain(mesh, missing, serial, r);
+    if (too_long < a->world)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rank %u's message has %zu bytes, the slots of rank %u %zu", too_long,
+                       sizes[too_long], a->rank, slot);
+    if (size) memmove((uint8_t *)all + a->rank * slot, mine, size); /* may be there already */
+    sizes[a->rank] = size;
+    return RF_OK;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread that serves the control mesh. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/platform.h"
+#include "transport/mesh/internal.h"
+
+#define FRAMES_PER_TURN 64 /* read from one peer before the others get their turn */
+/* A writable socket takes a frame at once; this bounds the case that it does not. */
+#define SEND_NS UINT64_C(50000000)
+/* Last frames have so long to leave. */
+#define FLUSH_NS UINT64_C(500000000)
+#define PART_NS UINT64_C(100000000)
+
+typedef struct loop {
+    rf_mesh *mesh;
+    uint32_t rank, world;
+    struct pollfd *fds; /* [world]: peers; own slot: wake_fd */
+    uint32_t *late;     /* [world] */
+    uint8_t *beat;      /* room for a heartbeat */
+    uint64_t next_beat, probe_at;
+    bool leaving, stop;
+} loop;
+
+/* ---- the end ---- */
+
+/* The reason goes out before anybody in this process learns that it is over and perhaps ends the process. Who does not
+ * take it at once is told by and by. */
+static void end_epoch(loop *l, const rf_mesh_failure *failure)
+{
+    uint8_t data[RF_MESH_FAILURE_MAX];
+    const rf_bytes part = { data, rf_mesh_encode_failure(failure, data) };
+    for (uint32_t r = 0; r < l->world && !l->mesh->ended; r++) {
+        rf_mesh_peer *peer = &l->mesh->peers[r];
+        if (r == l->rank || peer->send_dead) continue;
+        struct pollfd fd = { .fd = rf_channel_fd(l->mesh->assembly.channels[r]), .events = POLLOUT };
+        if (poll(&fd, 1, 0) <= 0 || !(fd.revents & POLLOUT)) continue;
+        /* Sent or broken: there is nothing to send after this. */
+        (void)!rf_channel_send(l->mesh->assembly.channels[r], RF_MESH_ABORT, &part, 1, SEND_NS);
+        peer->send_dead = true;
+    }
+    rf_mesh_end(l->mesh, failure);
+}
+
+static void lose(loop *l, uint32_t rank, rf_result result, const char *why)
+{
+    rf_mesh *mesh = l->mesh;
+    rf_mesh_failure failure = { .culprit = rank, .result = result };
+    char *const text = failure.reason;
+    const size_t size = sizeof(failure.reason);
+    const bool self = rank == l->rank;
+    const uint64_t finished = atomic_load(self ? &mesh->operations.finished : &mesh->peers[rank].finished);
+    const uint64_t begun = atomic_load(self ? &mesh->operations.begun : &mesh->peers[rank].begun);
+    const int used = snprintf(text, size, "rank %u (%s) was lost: %s", rank, rf_mesh_address(mesh, rank), why);
+    if ((begun || finished) && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", last finished operation %llu", (unsigned long long)finished);
+    end_epoch(l, &failure);
+}
+
+static void beat_all(loop *l, bool answer)
+{
+    for (uint32_t r = 0; r < l->world; r++) {
+        l->mesh->peers[r].beat_due = true;
+        l->mesh->peers[r].beat_answer |= answer;
+    }
+}
+
+/* The connection (control or data) to a rank has ended. */
+static void link_ended(loop *l, uint32_t rank, uint64_t now)
+{
+    if (!rf_detector_closed(l->mesh->detector, rank, now)) return;
+    beat_all(l, true);
+    l->probe_at = now + RF_HOLD_PROBE_NS;
+}
+
+static void take_heartbeat(loop *l, uint32_t rank, const void *body, size_t size, uint64_t now)
+{
+    rf_mesh *mesh = l->mesh;
+    rf_mesh_peer *peer = &mesh->peers[rank];
+    rf_mesh_heartbeat beat;
+    if (rf_mesh_decode_heartbeat(body, size, l->world, &beat) < 0 || beat.rank != rank ||
+        beat.incarnation != mesh->assembly.table.members[rank].incarnation) {
+        lose(l, rank, RF_ERROR_CORRUPT_DATA, "its heartbeat is not one");
+        return;
+    }
+    atomic_store(&peer->begun, beat.begun);
+    atomic_store(&peer->finished, beat.finished);
+    rf_detector_clear_late(mesh->detector, rank, now);
+    for (uint32_t i = 0; i < beat.num_late; i++)
+        rf_detector_set_late(mesh->detector, rank, rf_mesh_late_rank(&beat, i));
+    if (beat.answer) peer->beat_due = true;
+}
+
+static void take_exchange(loop *l, uint32_t rank, const void *body, size_t size)
+{
+    rf_mesh_peer *peer = &l->mesh->peers[rank];
+    rf_mesh_part part;
+    if (rf_mesh_decode_part(body, size, &part) < 0) {
+        lose(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange message has an impossible size");
+        return;
+    }
+    uint8_t *data = rf_calloc(1, part.size);
+    if (!data) {
+        lose(l, l->rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for a control message");
+        return;
+    }
+    memcpy(data, part.data, part.size);
+    pthread_mutex_lock(&l->mesh->lock);
+    rf_inbox_entry *entry = &peer->inbox[part.serial & 1];
+    const bool fits = part.serial == peer->next_exchange && !entry->data;
+    if (fits) {
+        *entry = (rf_inbox_entry){ data, part.size };
+        peer->next_exchange++;
+        if (++l->mesh->arrived[part.serial & 1] == l->world - 1) pthread_cond_broadcast(&l->mesh->changed);
+    }
+    pthread_mutex_unlock(&l->mesh->lock);
+    if (fits) return;
+    rf_free(data);
+    lose(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange messages are out of order");
+}
+
+static void take_goodbye(loop *l, uint32_t rank, const void *body, size_t size)
+{
+    uint64_t begun;
+    if (rf_mesh_decode_goodbye(body, size, &begun) < 0) {
+        lose(l, rank, RF_ERROR_CORRUPT_DATA, "its goodbye is not one");
+        return;
+    }
+    rf_detector_left(l->mesh->detector, rank);
+    atomic_store(&l->mesh->peers[rank].begun, begun);
+    pthread_mutex_lock(&l->mesh->lock);
+    atomic_store(&l->mesh->peers[rank].left, true);
+    pthread_cond_broadcast(&l->mesh->changed);
+    pthread_mutex_unlock(&l->mesh->lock);
+}
+
+static void take_frame(loop *l, uint32_t rank, uint16_t type, const void *body, size_t size, uint64_t now)
+{
+    rf_mesh *mesh = l->mesh;
+    rf_detector_heard(mesh->detector, rank, now);
+    if (mesh->ended) return;
+    rf_mesh_failure failure;
+    switch (type) {
+    case RF_MESH_HEARTBEAT: take_heartbeat(l, rank, body, size, now); break;
+    case RF_MESH_EXCHANGE: take_exchange(l, rank, body, size); break;
+    case RF_MESH_GOODBYE: take_goodbye(l, rank, body, size); break;
+    case RF_MESH_ABORT:
+        if (rf_mesh_decode_failure(body, size, l->world, &failure) == RF_OK)
+            end_epoch(l, &failure); /* which also hands it on */
+        else
+            lose(l, rank, RF_ERROR_CORRUPT_DATA, "its abort message is not one");
+        break;
+    default: lose(l, rank, RF_ERROR_CORRUPT_DATA, "it sends messages of an unknown type");
+    }
+}
+
+static void close_peer(loop *l, uint32_t rank, rf_result why, uint64_t now)
+{
+    rf_mesh *mesh = l->mesh;
+    rf_mesh_peer *peer = &mesh->peers[rank];
+    peer->closed = peer->send_dead = true;
+    pthread_mutex_lock(&mesh->lock);
+    peer->gone = true;
+    snprintf(peer->why, sizeof(peer->why), "connection closed"); /* says more than that of a data connection */
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+    if (why == RF_ERROR_CORRUPT_DATA)
+        lose(l, rank, why, "what it sends does not verify (altered on the way, or another process)");
+    else
+        link_ended(l, rank, now);
+}
+
+static void receive(loop *l, uint32_t rank, uint64_t now)
+{
+    rf_mesh_peer *peer = &l->mesh->peers[rank];
+    peer->more = true;
+    for (int i = 0; i < FRAMES_PER_TURN; i++) {
+        uint16_t type;
+        const void *body;
+        size_t size;
+        const rf_result r = rf_channel_receive(l->mesh->assembly.channels[rank], &type, &body, &size, 0);
+        if (r == RF_OK) {
+            take_frame(l, rank, type, body, size, now);
+            continue;
+        }
+        peer->more = false;
+        if (r != RF_ERROR_TIMEOUT) close_peer(l, rank, r, now);
+        return;
+    }
+}
+
+/* ---- sending ---- */
+
+static bool send_beat(loop *l, uint32_t rank, uint64_t now)
+{
+    rf_mesh *mesh = l->mesh;
+    rf_mesh_peer *peer = &mesh->peers[rank];
+    const rf_mesh_heartbeat beat = {
+        .rank = l->rank,
+        .incarnation = mesh->assembly.table.members[l->rank].incarnation,
+        .begun = atomic_load(&mesh->operations.begun),
+        .finished = atomic_load(&mesh->operations.finished),
+        .answer = peer->beat_answer,
+        .num_late = rf_detector_late(mesh->detector, now, l->late),
+    };
+    const rf_bytes part = { l->beat, rf_mesh_encode_heartbeat(&beat, l->late, l->beat) };
+    peer->beat_due = peer->beat_answer = false;
+    return rf_channel_send(mesh->assembly.channels[rank], RF_MESH_HEARTBEAT, &part, 1, SEND_NS) == RF_OK;
+}
+
+/* One frame to a socket that is writable: what is queued first, so that an abort never waits for a heartbeat. A failure
+ * to send says less than what lies unread in the socket: receiving decides what has happened. */
+static void send_one(loop *l, uint32_t rank, uint64_t now)
+{
+    rf_mesh *mesh = l->mesh;
+    rf_mesh_peer *peer = &mesh->peers[rank];
+    pthread_mutex_lock(&mesh->lock);
+    rf_payload *payload = rf_mesh_dequeue(peer);
+    pthread_mutex_unlock(&mesh->lock);
+    if (payload) {
+        const rf_bytes part = { payload->data, payload->size };
+        if (rf_channel_send(mesh->assembly.channels[rank], payload->type, &part, payload->size ? 1 : 0, SEND_NS) !=
+            RF_OK)
+            peer->send_dead = true;
+        pthread_mutex_lock(&mesh->lock);
+        rf_payload_release(payload);
+        pthread_mutex_unlock(&mesh->lock);
+    } else if (peer->beat_due && !l->leaving && !mesh->ended && !send_beat(l, rank, now)) {
+        peer->send_dead = true;
+    }
+}
+
+/* ---- the loop ---- */
+
+/* Fills the poll set. Returns whether anything waits to be sent. */
+static bool prepare(loop *l, bool *more)
+{
+    rf_mesh *mesh = l->mesh;
+    bool sending = false;
+    *more = false;
+    pthread_mutex_lock(&mesh->lock);
+    for (uint32_t r = 0; r < l->world; r++) {
+        rf_mesh_peer *peer = &mesh->peers[r];
+        struct pollfd *fd = &l->fds[r];
+        fd->revents = 0;
+        if (r == l->rank) {
+            *fd = (struct pollfd){ .fd = mesh->wake_fd, .events = POLLIN };
+            continue;
+        }
+        const bool queued = peer->first && !peer->send_dead;
+        const bool beat = peer->beat_due && !peer->send_dead && !l->leaving && !mesh->ended;
+        fd->events = (short)((peer->closed ? 0 : POLLIN) | (queued || beat ? POLLOUT : 0));
+        fd->fd = fd->events ? rf_channel_fd(mesh->assembly.channels[r]) : -1;
+        sending |= queued;
+        *more |= peer->more && !peer->closed;
+    }
+    if (mesh->ended && !sending && !mesh->told) {
+        mesh->told = true;
+        pthread_cond_broadcast(&mesh->changed);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    return sending;
+}
+
+static void wait_until(loop *l, uint64_t time, uint64_t now)
+{
+    const uint64_t left = time > now ? time - now : 0;
+    const struct timespec timeout = { (time_t)(left / 1000000000), (long)(left % 1000000000) };
+    if (ppoll(l->fds, l->world, &timeout, NULL) < 0)
+        for (uint32_t r = 0; r < l->world; r++) l->fds[r].revents = 0;
+}
+
+static void take_wishes(loop *l, uint64_t now)
+{
+    rf_mesh *mesh = l->mesh;
+    uint64_t count;
+    if (l->fds[l->rank].revents && read(mesh->wake_fd, &count, sizeof(count)) < 0) return;
+    pthread_mutex_lock(&mesh->lock);
+    l->leaving = mesh->leaving;
+    l->stop = mesh->stop;
+    const bool reports = mesh->reports;
+    mesh->reports = false;
+    for (uint32_t r = 0; reports && r < l->world; r++) l->late[r] = mesh->peers[r].reported && !mesh->peers[r].left;
+    pthread_mutex_unlock(&mesh->lock);
+    for (uint32_t r = 0; reports && r < l->world; r++)
+        if (l->late[r]) link_ended(l, r, now);
+}
+
+static void serve(loop *l, uint64_t now)
+{
+    for (uint32_t r = 0; r < l->world; r++) {
+        rf_mesh_peer *peer = &l->mesh->peers[r];
+        if (r == l->rank || peer->closed) continue;
+        if (l->fds[r].revents & (POLLIN | POLLHUP | POLLERR) || peer->more) receive(l, r, now);
+    }
+    for (uint32_t r = 0; r < l->world; r++)
+        if (r != l->rank && l->fds[r].revents & POLLOUT && !l->mesh->peers[r].send_dead) send_one(l, r, now);
+}
+
+static void judge(loop *l, uint64_t now)
+{
+    rf_finding finding;
+    if (!rf_detector_judge(l->mesh->detector, now, &finding)) return;
+    char why[160];
+    rf_finding_text(&finding, why, sizeof(why));
+    if (finding.loss == RF_LOSS_CLOSED) {
+        pthread_mutex_lock(&l->mesh->lock);
+        snprintf(why, sizeof(why), "%s", l->mesh->peers[finding.culprit].why);
+        pthread_mutex_unlock(&l->mesh->lock);
+    }
+    lose(l, finding.culprit, RF_ERROR_PEER_LOST, why);
+}
+
+static void run(loop *l)
+{
+    rf_mesh *mesh = l->mesh;
+    const uint64_t interval = mesh->assembly.table.heartbeat_interval_ns;
+    uint64_t now = rf_now_ns(), flush_until = 0;
+    l->next_beat = now + interval;
+    for (;;) {
+        bool more;
+        const bool sending = prepare(l, &more);
+        if (l->stop && !flush_until) flush_until = now + FLUSH_NS;
+        if (flush_until && (!sending || now >= flush_until)) return;
+        uint64_t wake = mesh->ended ? now + interval : rf_detector_next(mesh->detector, now);
+        if (l->next_beat < wake) wake = l->next_beat;
+        if (l->probe_at && l->probe_at < wake) wake = l->probe_at;
+        if (flush_until && flush_until < wake) wake = flush_until;
+        wait_until(l, more ? now : wake, now);
+
+        now = rf_now_ns();
+        rf_detector_woke(mesh->detector, now, wake);
+        take_wishes(l, now);
+        serve(l, now);
+        if (!mesh->ended && !l->stop) judge(l, now);
+        if (l->probe_at && now >= l->probe_at) {
+            l->probe_at = 0;
+            beat_all(l, true);
+        }
+        if (now >= l->next_beat) {
+            l->next_beat = now + interval;
+            beat_all(l, false);
+        }
+    }
+}
+
+void *rf_mesh_thread(void *user)
+{
+    rf_mesh *mesh = user;
+    const uint32_t world = mesh->assembly.world;
+    loop l = { .mesh = mesh, .rank = mesh->assembly.rank, .world = world };
+    l.fds = RF_NEW_ARRAY(struct pollfd, world);
+    l.late = RF_NEW_ARRAY(uint32_t, world);
+    l.beat = rf_calloc(1, RF_MESH_HEARTBEAT_MAX(world));
+    if (l.fds && l.late && l.beat)
+        run(&l);
+    else
+        lose(&l, l.rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for the control mesh's thread");
+    /* In an orderly end everybody's last frame was read: nothing is left unread that closing could stumble over. */
+    if (mesh->ended) rf_part(mesh->assembly.channels, world, PART_NS);
+    rf_free(l.fds);
+    rf_free(l.late);
+    rf_free(l.beat);
+    return NULL;
+}
