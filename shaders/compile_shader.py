@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles one GLSL compute shader variant to optimised, validated SPIR-V inside a C file.
 
-Optimising a fully unrolled kernel takes seconds. Where RINGFIRE_SHADER_CACHE names a directory, results are kept there under
-a hash of the unoptimised module, the passes and the optimiser's version, so that several build directories share the work."""
+Beside the C file stands NAME.cost, what the most expensive tool took: megabytes of memory and seconds of CPU time. A test holds every
+shader to a budget.
+
+Optimising a fully unrolled kernel takes seconds. Where RINGFIRE_SHADER_CACHE names a directory, modules and costs are kept there
+under a hash of the unoptimised module, the passes and the optimiser's version, so that several build directories share the work."""
 import argparse
 import hashlib
 import os
 import shutil
-import struct
-import subprocess
 import sys
-import tempfile
 
 TARGET = "vulkan1.2"
 # What `spirv-opt -O` does, but merge-blocks comes right after loop-unroll. An unrolled loop is a chain of thousands of blocks, each
@@ -32,33 +32,74 @@ PASSES = """
 OPTIONS = ["--target-env=" + TARGET] + ["--" + name for name in PASSES]
 
 
-def run(command):
-    """Runs a tool; its output matters only when it fails."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        sys.stderr.write(" ".join(command) + "\n" + done.stdout)
-        sys.exit(1)
+class Tools:
+    """Runs the tools one after the other; their output matters only when one fails."""
+
+    def __init__(self, log):
+        self.log = log
+        self.megabytes = self.seconds = 0
+
+    def run(self, command):
+        write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        # A spawn and wait4 instead of `subprocess`: that does not tell what the one process took.
+        child = os.posix_spawnp(command[0], command, os.environ, file_actions=[
+            (os.POSIX_SPAWN_OPEN, 1, self.log, write, 0o644), (os.POSIX_SPAWN_DUP2, 1, 2)])
+        _, status, usage = os.wait4(child, 0)
+        if status != 0:
+            with open(self.log, errors="replace") as f:
+                sys.exit(" ".join(command) + "\n" + f.read())
+        self.megabytes = max(self.megabytes, usage.ru_maxrss // 1024)
+        self.seconds = max(self.seconds, usage.ru_utime + usage.ru_stime)
+
+    def cost(self):
+        return "%d MB %.1f s\n" % (self.megabytes, self.seconds)
 
 
-def optimise(args, raw, optimised):
+def keep(source, kept):
+    """Copies a file so that others see all of it or nothing."""
+    temporary = "%s.%d" % (kept, os.getpid())
+    shutil.copyfile(source, temporary)
+    os.replace(temporary, kept)
+
+
+def optimise(args, tools, raw, optimised, cost):
     """Optimises and validates `raw` into `optimised`, or takes the result of an earlier time."""
     cache = os.environ.get("RINGFIRE_SHADER_CACHE")
-    kept = None
     if cache:
-        version = subprocess.run([args.opt, "--version"], stdout=subprocess.PIPE, check=True).stdout
-        with open(raw, "rb") as f:
-            key = hashlib.sha256(version + " ".join(OPTIONS).encode() + f.read()).hexdigest()
-        kept = os.path.join(cache, key + ".spv")
-        if os.path.exists(kept):
-            shutil.copyfile(kept, optimised)
+        tools.run([args.opt, "--version"])
+        with open(tools.log, "rb") as version, open(raw, "rb") as module:
+            key = hashlib.sha256(version.read() + " ".join(OPTIONS).encode() + module.read()).hexdigest()
+        kept = os.path.join(cache, key)
+        if os.path.exists(kept + ".spv") and os.path.exists(kept + ".cost"):
+            shutil.copyfile(kept + ".spv", optimised)
+            shutil.copyfile(kept + ".cost", cost)
             return
-    run([args.opt, *OPTIONS, raw, "-o", optimised])
-    run([args.val, "--target-env", TARGET, optimised])
-    if kept:
+    tools.run([args.opt, *OPTIONS, raw, "-o", optimised])
+    tools.run([args.val, "--target-env", TARGET, optimised])
+    with open(cost, "w") as f:
+        f.write(tools.cost())
+    if cache:
         os.makedirs(cache, exist_ok=True)
-        temporary = "%s.%d" % (kept, os.getpid())
-        shutil.copyfile(optimised, temporary)
-        os.replace(temporary, kept)
+        keep(cost, kept + ".cost")
+        keep(optimised, kept + ".spv")
+
+
+def embed(data, output, shaders):
+    """Writes a C file that holds the module once, for shaders that differ in the subgroup size they are made for."""
+    # Compilers read a string in half the time that they take for the same words as numbers.
+    plain = {byte: chr(byte) for byte in range(0x20, 0x7f) if chr(byte) not in '"\\?'}
+    escapes = {byte: plain.get(byte, "\\%03o" % byte) for byte in range(256)}
+    with open(output, "w") as f:
+        f.write('#include "base/shader.h"\n')
+        f.write("static const union {\n    char bytes[%d];\n    uint32_t words[%d];\n} module = {\n"
+                % (len(data) + 1, len(data) // 4))
+        for at in range(0, len(data), 64):
+            f.write('"%s"\n' % data[at:at + 64].decode("latin-1").translate(escapes))
+        f.write("};\n")
+        for name, subgroup_size in shaders:
+            f.write("extern const rf_shader rf_shader_%s;\n" % name)
+            f.write('const rf_shader rf_shader_%s = { "%s", module.words, %d, %s };\n'
+                    % (name, name, len(data) // 4, subgroup_size))
 
 
 def main():
@@ -66,38 +107,28 @@ def main():
     for tool in ("glslang", "opt", "val"):
         parser.add_argument("--" + tool, required=True)
     parser.add_argument("--include", required=True)
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--subgroup-size", type=int, required=True)
+    parser.add_argument("--shader", required=True, action="append", help="NAME:SUBGROUP_SIZE, once for each shader")
     parser.add_argument("--depfile", required=True)
     parser.add_argument("source")
     parser.add_argument("output")
+    parser.add_argument("cost")
     parser.add_argument("defines", nargs="*")
     args = parser.parse_args()
 
-    with tempfile.TemporaryDirectory() as folder:
-        raw = os.path.join(folder, "raw.spv")
-        optimised = os.path.join(folder, "optimised.spv")
-        run([args.glslang, "-V", "--target-env", TARGET, "-I" + args.include, "--depfile", args.depfile,
-             *args.defines, "-o", raw, args.source])
-        optimise(args, raw, optimised)
-        with open(optimised, "rb") as f:
-            data = f.read()
+    raw, optimised, log = (args.output + suffix for suffix in (".raw", ".spv", ".log"))
+    tools = Tools(log)
+    tools.run([args.glslang, "-V", "--target-env", TARGET, "-I" + args.include, "--depfile", args.depfile,
+               *args.defines, "-o", raw, args.source])
     # The depfile must name the file that the build knows, not the temporary one.
     with open(args.depfile) as f:
         dependencies = f.read().split(":", 1)[1]
     with open(args.depfile, "w") as f:
         f.write(args.output + ":" + dependencies)
-
-    words = struct.unpack("<%dI" % (len(data) // 4), data)
-    with open(args.output, "w") as f:
-        f.write('#include "base/shader.h"\n')
-        f.write("extern const rf_shader rf_shader_%s;\n" % args.name)
-        f.write("static const uint32_t words[] = {\n")
-        for i in range(0, len(words), 12):
-            f.write(",".join("0x%08x" % w for w in words[i:i + 12]) + ",\n")
-        f.write("};\n")
-        f.write('const rf_shader rf_shader_%s = { "%s", words, %d, %d };\n'
-                % (args.name, args.name, len(words), args.subgroup_size))
+    optimise(args, tools, raw, optimised, args.cost)
+    with open(optimised, "rb") as f:
+        embed(f.read(), args.output, [shader.split(":") for shader in args.shader])
+    for temporary in (raw, optimised, log):
+        os.remove(temporary)
 
 
 main()
