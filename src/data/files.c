@@ -143,7 +143,7 @@ const rf_dataset_kind rf_dataset_kind_files = {
 };
 
 /* Reads the pair once to know its size and that it can be read; only the first one's shape counts. */
-static rf_result look_at(idx_file *f, const char *images_path, const char *labels_path, rf_element_spec *spec)
+static rf_result idx_file_check(idx_file *f, const char *images_path, const char *labels_path, rf_element_spec *spec)
 {
     RF_REQUIRE(images_path && labels_path, "rf_dataset_from_idx_files: a path is NULL");
     f->images_path = rf_strdup(images_path);
@@ -185,7 +185,7 @@ rf_result rf_dataset_from_idx_files(const char *const *images_paths, const char 
     if (r < 0) store->count = 0;
     rf_element_spec spec = { 0 };
     for (uint32_t f = 0; r == RF_OK && f < num_files; f++)
-        r = look_at(&store->files[f], images_paths[f], labels_paths[f], &spec);
+        r = idx_file_check(&store->files[f], images_paths[f], labels_paths[f], &spec);
     if (r == RF_OK) r = rf_dataset_new(&rf_dataset_kind_files, &spec, out);
     if (r < 0) {
         rf_dataset holder = { .data = store };

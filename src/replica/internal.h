@@ -264,7 +264,7 @@ rf_result rf_strategy_stick(rf_strategy *strategy, rf_result result);
 rf_result rf_strategy_stick_shared(rf_strategy *strategy, rf_result result);
 /* A failure that leaves everything as it was, but at a place where the other workers go on and would wait for this one:
  * sticks where there are others. Returns `result`. */
-rf_result rf_strategy_stick_if_alone(rf_strategy *strategy, rf_result result);
+rf_result rf_strategy_stick_in_job(rf_strategy *strategy, rf_result result);
 /* Puts replica and device in front of a failure's message. */
 rf_result rf_replica_context(const rf_strategy *strategy, uint32_t index, rf_result result);
 /* The place in this worker's arrays; an error that says which are here where it is another worker's. */
@@ -292,18 +292,18 @@ rf_result rf_strategy_agree(rf_strategy *strategy, const rf_mirrored_params *par
 
 /* ---- report.c ---- */
 /* What a worker is about to run. */
-typedef struct rf_step {
+typedef struct rf_step_intent {
     const char *function;
     uint64_t number;          /* runs of the function before */
     uint64_t examples;        /* of all workers */
     uint64_t first_row, rows; /* those that this worker computes */
     uint32_t *counts; /* [num_replicas] as planned; becomes what the workers, from the rows they hold, will compute */
     bool again;       /* out: counts have to change, for want of memory: prepare anew */
-} rf_step;
+} rf_step_intent;
 /* Tells the other workers that this one is ready (`prepared` >= 0) or failed, hears the same from them, and agrees on
  * stop requests. Fails where any worker did, and where they are not about to run the same. Shares may move: for the
  * next run. */
-rf_result rf_strategy_report(rf_strategy *strategy, rf_step *step, rf_result prepared);
+rf_result rf_strategy_report(rf_strategy *strategy, rf_step_intent *step, rf_result prepared);
 
 /* ---- check.c ---- */
 /* Compares the replicas where it is time to; before every step that updates. */

@@ -84,7 +84,7 @@ rf_result rf_strategy_stick(rf_strategy *s, rf_result result)
     return rf_error_restore(&s->failure);
 }
 
-rf_result rf_strategy_stick_if_alone(rf_strategy *s, rf_result result)
+rf_result rf_strategy_stick_in_job(rf_strategy *s, rf_result result)
 {
     return s->world.size > 1 ? rf_strategy_stick(s, result) : result;
 }
@@ -228,7 +228,7 @@ static rf_result create_mirrored(const rf_mirrored_params *p, rf_comm *comm, rf_
     }
     rf_result r = rf_world_create(comm, &s->world);
     if (r >= 0) r = open_devices(s, p);
-    RF_TRY(rf_strategy_stick_if_alone(s, r));
+    RF_TRY(rf_strategy_stick_in_job(s, r));
     RF_TRY(rf_strategy_agree(s, p));
     return create_exchange(s);
 }

@@ -190,7 +190,7 @@ RF_API void rf_coordinator_destroy(rf_coordinator **coordinator)
     rf_error_save(&record);
     stop_thread(c);
     RF_FAIL(RF_ERROR_CANCELLED, "the coordinator was destroyed before this was done");
-    rf_items_end(c);
+    rf_coordinator_end_values(c);
     if (!c->failed) say_goodbye(c, &(rf_ps_message){ .type = RF_PS_END });
     close_coordinator(c);
     rf_error_restore(&record);
@@ -217,7 +217,7 @@ RF_API rf_result rf_coordinator_schedule(rf_coordinator *coordinator, const char
                function ? function : "NULL", RF_FUNCTION_NAME_BYTES - 1);
     RF_REQUIRE(first <= UINT64_MAX - count, "rf_coordinator_schedule: the range of examples ends nowhere");
     rf_remote_value *item;
-    RF_TRY(rf_item_create(coordinator, function, first, count, &item));
+    RF_TRY(rf_remote_value_create(coordinator, function, first, count, &item));
     pthread_mutex_lock(&coordinator->lock);
     const rf_result r = take_failure(coordinator);
     if (r == RF_OK) {
@@ -225,11 +225,11 @@ RF_API rf_result rf_coordinator_schedule(rf_coordinator *coordinator, const char
             atomic_fetch_add(&item->references, 1);
             *value = item;
         }
-        rf_item_append(coordinator, item);
+        rf_remote_value_append(coordinator, item);
     }
     pthread_mutex_unlock(&coordinator->lock);
     if (r < 0)
-        rf_item_release(item);
+        rf_remote_value_release(item);
     else
         rf_coordinator_wake(coordinator);
     return r;
@@ -275,7 +275,7 @@ RF_API rf_result rf_remote_value_fetch(rf_remote_value *value, float *results, u
 RF_API void rf_remote_value_destroy(rf_remote_value **value)
 {
     if (!value || !*value) return;
-    rf_item_release(*value);
+    rf_remote_value_release(*value);
     *value = NULL;
 }
 

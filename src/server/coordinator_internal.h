@@ -15,12 +15,12 @@
 #include "server/coordinator.h"
 #include "server/variables.h"
 
-typedef struct rf_part {
-    struct rf_part *next; /* among those that are ready */
+typedef struct rf_work_part {
+    struct rf_work_part *next; /* among those that are ready */
     rf_remote_value *item;
     uint32_t index;
     uint64_t first, count;
-} rf_part;
+} rf_work_part;
 
 /* An item. Outlives the coordinator where the caller holds it. */
 struct rf_remote_value {
@@ -30,7 +30,7 @@ struct rf_remote_value {
     rf_remote_value *next, *previous; /* among those that are not done */
     char function[RF_FUNCTION_NAME_BYTES];
     uint64_t first, count;
-    rf_part *parts;
+    rf_work_part *parts;
     uint32_t num_parts, parts_left; /* left: not done, dropped ones included */
     uint32_t num_pushed;
     uint64_t examples;
@@ -45,7 +45,7 @@ typedef struct rf_ps_seat {
     rf_ps_link *link; /* NULL: nobody there */
     uint64_t incarnation;
     bool joined, joined_before;
-    rf_part *busy;
+    rf_work_part *busy;
     uint64_t id;    /* of the order that it is doing */
     uint64_t clock; /* parts done */
 } rf_ps_seat;
@@ -72,10 +72,10 @@ struct rf_coordinator {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool stop;
-    rf_ps_seat *seats;                 /* [num_workers] */
-    rf_remote_value *first, *last;     /* items that are not done */
-    rf_part *first_ready, *last_ready; /* parts that wait for a worker */
-    rf_remote_value *committing;       /* synchronous: servers are finishing its step */
+    rf_ps_seat *seats;                      /* [num_workers] */
+    rf_remote_value *first, *last;          /* items that are not done */
+    rf_work_part *first_ready, *last_ready; /* parts that wait for a worker */
+    rf_remote_value *committing;            /* synchronous: servers are finishing its step */
     uint32_t commits_left;
     uint64_t step, next_id;
     uint64_t last_progress, alone_since, last_beat;
@@ -89,20 +89,20 @@ struct rf_coordinator {
 };
 
 /* ---- coordinator_items.c; all under the lock ---- */
-rf_result rf_item_create(rf_coordinator *c, const char *function, uint64_t first, uint64_t count,
-                         rf_remote_value **out);
-void rf_item_release(rf_remote_value *item);
-void rf_item_append(rf_coordinator *c, rf_remote_value *item);
+rf_result rf_remote_value_create(rf_coordinator *c, const char *function, uint64_t first, uint64_t count,
+                                 rf_remote_value **out);
+void rf_remote_value_release(rf_remote_value *item);
+void rf_remote_value_append(rf_coordinator *c, rf_remote_value *item);
 /* Moves parts of items that may begin to the ready ones. */
-void rf_items_make_ready(rf_coordinator *c);
-rf_part *rf_part_take(rf_coordinator *c);
-void rf_part_give_back(rf_coordinator *c, rf_part *part);
+void rf_coordinator_make_ready(rf_coordinator *c);
+rf_work_part *rf_work_part_take(rf_coordinator *c);
+void rf_work_part_give_back(rf_coordinator *c, rf_work_part *part);
 /* The record of the calling thread becomes the item's failure; what has not begun is dropped. */
-void rf_items_fail_work(rf_coordinator *c, rf_remote_value *item);
+void rf_coordinator_fail_work(rf_coordinator *c, rf_remote_value *item);
 /* Takes it out of the list; its result stands. */
-void rf_item_finish(rf_coordinator *c, rf_remote_value *item);
+void rf_remote_value_finish(rf_coordinator *c, rf_remote_value *item);
 /* All items end with the calling thread's record. */
-void rf_items_end(rf_coordinator *c);
+void rf_coordinator_end_values(rf_coordinator *c);
 
 /* ---- coordinator_thread.c ---- */
 void *rf_coordinator_thread(void *coordinator);

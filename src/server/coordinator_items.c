@@ -13,19 +13,20 @@ static rf_result cut(const rf_coordinator *c, rf_remote_value *item)
 {
     uint64_t parts = c->synchronous ? c->num_workers : 1;
     if (item->count > 0 && parts > item->count) parts = item->count;
-    item->parts = RF_NEW_ARRAY(rf_part, parts);
+    item->parts = RF_NEW_ARRAY(rf_work_part, parts);
     if (!item->parts) return RF_ERROR_OUT_OF_HOST_MEMORY;
     item->num_parts = item->parts_left = (uint32_t)parts;
     uint64_t first = item->first;
     for (uint32_t p = 0; p < parts; p++) {
         const uint64_t count = item->count / parts + (p < item->count % parts);
-        item->parts[p] = (rf_part){ .item = item, .index = p, .first = first, .count = count };
+        item->parts[p] = (rf_work_part){ .item = item, .index = p, .first = first, .count = count };
         first += count;
     }
     return RF_OK;
 }
 
-rf_result rf_item_create(rf_coordinator *c, const char *function, uint64_t first, uint64_t count, rf_remote_value **out)
+rf_result rf_remote_value_create(rf_coordinator *c, const char *function, uint64_t first, uint64_t count,
+                                 rf_remote_value **out)
 {
     *out = NULL;
     rf_remote_value *item = RF_NEW(rf_remote_value);
@@ -38,21 +39,21 @@ rf_result rf_item_create(rf_coordinator *c, const char *function, uint64_t first
     snprintf(item->function, sizeof(item->function), "%s", function);
     const rf_result r = cut(c, item);
     if (r < 0) {
-        rf_item_release(item);
+        rf_remote_value_release(item);
         return r;
     }
     *out = item;
     return RF_OK;
 }
 
-void rf_item_release(rf_remote_value *item)
+void rf_remote_value_release(rf_remote_value *item)
 {
     if (!item || atomic_fetch_sub(&item->references, 1) > 1) return;
     rf_free(item->parts);
     rf_free(item);
 }
 
-void rf_item_append(rf_coordinator *c, rf_remote_value *item)
+void rf_remote_value_append(rf_coordinator *c, rf_remote_value *item)
 {
     item->previous = c->last;
     if (c->last)
@@ -64,7 +65,7 @@ void rf_item_append(rf_coordinator *c, rf_remote_value *item)
 
 /* ---- parts ---- */
 
-static void append_ready(rf_coordinator *c, rf_part *part)
+static void append_ready(rf_coordinator *c, rf_work_part *part)
 {
     part->next = NULL;
     if (c->last_ready)
@@ -74,7 +75,7 @@ static void append_ready(rf_coordinator *c, rf_part *part)
     c->last_ready = part;
 }
 
-void rf_items_make_ready(rf_coordinator *c)
+void rf_coordinator_make_ready(rf_coordinator *c)
 {
     for (rf_remote_value *item = c->first; item; item = item->next) {
         if (!item->begun) {
@@ -85,9 +86,9 @@ void rf_items_make_ready(rf_coordinator *c)
     }
 }
 
-rf_part *rf_part_take(rf_coordinator *c)
+rf_work_part *rf_work_part_take(rf_coordinator *c)
 {
-    rf_part *part = c->first_ready;
+    rf_work_part *part = c->first_ready;
     if (!part) return NULL;
     c->first_ready = part->next;
     if (!c->first_ready) c->last_ready = NULL;
@@ -95,7 +96,7 @@ rf_part *rf_part_take(rf_coordinator *c)
     return part;
 }
 
-void rf_part_give_back(rf_coordinator *c, rf_part *part)
+void rf_work_part_give_back(rf_coordinator *c, rf_work_part *part)
 {
     part->next = c->first_ready;
     c->first_ready = part;
@@ -104,7 +105,7 @@ void rf_part_give_back(rf_coordinator *c, rf_part *part)
 
 /* ---- the end of an item ---- */
 
-void rf_item_finish(rf_coordinator *c, rf_remote_value *item)
+void rf_remote_value_finish(rf_coordinator *c, rf_remote_value *item)
 {
     if (item->previous)
         item->previous->next = item->next;
@@ -115,7 +116,7 @@ void rf_item_finish(rf_coordinator *c, rf_remote_value *item)
     else
         c->last = item->previous;
     atomic_store(&item->done, true);
-    rf_item_release(item);
+    rf_remote_value_release(item);
     pthread_cond_broadcast(&c->changed);
 }
 
@@ -126,14 +127,14 @@ static void fail_item(rf_remote_value *item)
     item->result = item->failure.info.result;
 }
 
-void rf_items_fail_work(rf_coordinator *c, rf_remote_value *item)
+void rf_coordinator_fail_work(rf_coordinator *c, rf_remote_value *item)
 {
     if (!c->work_failed) {
         c->work_failed = true;
         rf_error_save(&c->work_failure);
     }
     fail_item(item);
-    for (rf_part *part; (part = rf_part_take(c));) {
+    for (rf_work_part *part; (part = rf_work_part_take(c));) {
         fail_item(part->item);
         part->item->parts_left--;
     }
@@ -145,17 +146,17 @@ void rf_items_fail_work(rf_coordinator *c, rf_remote_value *item)
             other->parts_left = 0;
         }
         /* In synchronous training the one that has begun is `item`. */
-        if (other->parts_left == 0) rf_item_finish(c, other);
+        if (other->parts_left == 0) rf_remote_value_finish(c, other);
     }
 }
 
-void rf_items_end(rf_coordinator *c)
+void rf_coordinator_end_values(rf_coordinator *c)
 {
-    while (rf_part_take(c)) continue;
+    while (rf_work_part_take(c)) continue;
     c->committing = NULL;
     for (uint32_t w = 0; w < c->num_workers; w++) c->seats[w].busy = NULL;
     while (c->first) {
         fail_item(c->first);
-        rf_item_finish(c, c->first);
+        rf_remote_value_finish(c, c->first);
     }
 }

@@ -29,7 +29,7 @@ static void fail(rf_coordinator *c)
     for (uint32_t s = 0; s < c->num_servers; s++) (void)rf_ps_link_send(c->servers[s], &m);
     if (c->client) rf_ps_client_shutdown(c->client);
     rf_error_restore(&c->failure);
-    rf_items_end(c);
+    rf_coordinator_end_values(c);
     pthread_cond_broadcast(&c->changed);
 }
 
@@ -47,7 +47,7 @@ static void commit(rf_coordinator *c, rf_remote_value *item, uint32_t parts)
 static void finish(rf_coordinator *c, rf_remote_value *item)
 {
     c->last_progress = rf_now_ns();
-    rf_item_finish(c, item);
+    rf_remote_value_finish(c, item);
 }
 
 /* A part of it is done, or has failed. */
@@ -61,7 +61,7 @@ static void part_ended(rf_coordinator *c, rf_remote_value *item)
     } else if (item->num_pushed < item->num_parts) {
         RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "'%s' pushed gradients on some workers only; register it alike on all",
                 item->function);
-        rf_items_fail_work(c, item);
+        rf_coordinator_fail_work(c, item);
         commit(c, item, 0);
     } else {
         commit(c, item, item->num_parts);
@@ -107,7 +107,7 @@ static void lose_worker(rf_coordinator *c, uint32_t w)
             part_ended(c, item); /* its other parts have failed: nobody needs this one */
         } else {
             c->stats.retried++;
-            rf_part_give_back(c, seat->busy);
+            rf_work_part_give_back(c, seat->busy);
         }
     }
     const rf_ps_message m = { .type = RF_PS_EXPEL,
@@ -176,7 +176,7 @@ static void work_failed(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
     seat->busy = NULL;
     seat->clock++;
     RF_FAIL(m->result, "%s: function '%s': %s", seat->link->name, item->function, m->text);
-    rf_items_fail_work(c, item);
+    rf_coordinator_fail_work(c, item);
     part_ended(c, item);
 }
 
@@ -235,12 +235,12 @@ static uint32_t choose_worker(const rf_coordinator *c)
 
 static void hand_out(rf_coordinator *c)
 {
-    rf_items_make_ready(c);
+    rf_coordinator_make_ready(c);
     while (c->first_ready) {
         const uint32_t w = choose_worker(c);
         if (w == RF_MAX_WORLD) return;
         rf_ps_seat *seat = &c->seats[w];
-        rf_part *part = rf_part_take(c);
+        rf_work_part *part = rf_work_part_take(c);
         seat->busy = part;
         seat->id = ++c->next_id;
         const uint64_t ahead = seat->clock - slowest(c, seat->clock);

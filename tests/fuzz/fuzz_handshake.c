@@ -45,7 +45,7 @@ static bool lay_over(bool over, uint8_t *message, size_t size, const uint8_t *da
 
 static void listen_to(const rf_identity *mine, const uint8_t *challenge, const uint8_t *reply, bool honest)
 {
-    rf_verdict v;
+    rf_handshake_verdict v;
     rf_handshake_screen(mine, "stranger", reply, &v);
     if (v.accepted && rf_handshake_judge(mine, "stranger", challenge, reply, &v) < 0) abort();
     if (v.message_size > sizeof(v.message)) abort();
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_text(rf_error_message(), 1024);
     if (reply_size > RF_REPLY_SIZE) abort();
     /* Then the last message. */
-    rf_verdict v;
+    rf_handshake_verdict v;
     if (rf_handshake_judge(&listener, "connector", challenge, reply, &v) < 0 || !v.accepted) abort();
     memcpy(strange, v.message, sizeof(strange));
     lay_over(over, strange, RF_HANDSHAKE_MAX, data + 1, size - 1);

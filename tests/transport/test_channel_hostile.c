@@ -183,7 +183,7 @@ static void be_strange(strange_listener *l, int fd)
 {
     static const uint8_t nonce[RF_NONCE_BYTES] = { 8 };
     uint8_t challenge[RF_CHALLENGE_SIZE], reply[RF_REPLY_SIZE];
-    rf_verdict v;
+    rf_handshake_verdict v;
     if (l->kind == SAYS_NOTHING_AND_CLOSES) return;
     if (l->kind == SAYS_SOMETHING_ELSE) {
         (void)!send(fd, "HTTP/1.1 400 Bad Request\r\n\r\n", 28, MSG_NOSIGNAL);
@@ -238,7 +238,7 @@ static void test_strange_listeners(void **state)
     const uint8_t nonce[RF_NONCE_BYTES] = { 1 };
     strange_listener l = { .identity = test_identity(&job, 0), .kind = CHANGES_ACCEPT, .changed = SIZE_MAX };
     uint8_t challenge[RF_CHALLENGE_SIZE], reply[RF_REPLY_SIZE];
-    rf_verdict v;
+    rf_handshake_verdict v;
     const rf_identity other = test_identity(&job, 3);
     rf_handshake_challenge(&l.identity, nonce, challenge);
     raw_reply(&other, challenge, reply);

@@ -17,7 +17,7 @@
 typedef struct record {
     rf_identity listener, connector;
     uint8_t challenge[RF_CHALLENGE_SIZE], reply[RF_REPLY_SIZE];
-    rf_verdict verdict;
+    rf_handshake_verdict verdict;
 } record;
 
 static record honest_handshake(security s, uint8_t listener_nonce)
@@ -39,7 +39,7 @@ static record honest_handshake(security s, uint8_t listener_nonce)
 /* Whether the listener takes these bytes for a reply to its challenge. */
 static bool takes(const rf_identity *listener, const uint8_t *challenge, const uint8_t *reply)
 {
-    rf_verdict v;
+    rf_handshake_verdict v;
     rf_handshake_screen(listener, "connector", reply, &v);
     if (!v.accepted) {
         assert_true(v.weight > RF_REJECTION_NONE && v.reason[0]);
@@ -135,7 +135,7 @@ static void test_versions(void **state)
     newer.protocol = 2;
     uint8_t reply[RF_REPLY_SIZE];
     size_t size;
-    rf_verdict v;
+    rf_handshake_verdict v;
     /* The connector sees it first, and its header still tells the listener. */
     assert_int_equal(rf_handshake_reply(&newer, "10.0.0.1:99", h.challenge, reply, reply, &size),
                      RF_ERROR_INVALID_ARGUMENT);

@@ -391,7 +391,7 @@ static void world_run(world *w, uint64_t ns)
 }
 
 /* All but `but` have found `culprit`, first at `from` or later and last at `to`. */
-static void check_found(const world *w, uint32_t but, uint32_t culprit, rf_loss loss, uint64_t from, uint64_t to)
+static void check_found(const world *w, uint32_t but, uint32_t culprit, rf_peer_loss loss, uint64_t from, uint64_t to)
 {
     for (uint32_t r = 0; r < w->count; r++) {
         if (but >> r & 1) continue;
@@ -419,7 +419,7 @@ static void test_silence(void **state)
             const uint64_t from = w.now;
             w.stopped[culprit] = true;
             world_run(&w, 2 * S);
-            check_found(&w, 1u << culprit, culprit, RF_LOSS_SILENT, from + TIMEOUT - INTERVAL,
+            check_found(&w, 1u << culprit, culprit, RF_PEER_LOSS_SILENT, from + TIMEOUT - INTERVAL,
                         from + TIMEOUT + 10 * MS);
             char text[100];
             rf_finding_text(&w.findings[!culprit], text, sizeof(text));
@@ -476,9 +476,10 @@ static void test_cut_off(void **state)
         const uint64_t from = w.now;
         for (uint32_t r = 0; r < 4; r++) w.cut[culprit][r] = w.cut[r][culprit] = true;
         world_run(&w, 2 * S);
-        check_found(&w, 1u << culprit, culprit, RF_LOSS_SILENT, from + TIMEOUT - INTERVAL, from + TIMEOUT + 10 * MS);
+        check_found(&w, 1u << culprit, culprit, RF_PEER_LOSS_SILENT, from + TIMEOUT - INTERVAL,
+                    from + TIMEOUT + 10 * MS);
         /* Who is cut off knows it: everybody names the same rank. */
-        check_found(&w, 15u & ~(1u << culprit), culprit, RF_LOSS_CUT_OFF, from + TIMEOUT - INTERVAL,
+        check_found(&w, 15u & ~(1u << culprit), culprit, RF_PEER_LOSS_CUT_OFF, from + TIMEOUT - INTERVAL,
                     from + TIMEOUT + 10 * MS);
         world_free(&w);
     }
@@ -497,7 +498,7 @@ static void test_minority(void **state)
     for (uint32_t r = 0; r < 5; r++) {
         assert_true(w.found[r]);
         assert_int_equal(w.findings[r].culprit, 0);
-        assert_int_equal(w.findings[r].loss, r < 2 ? RF_LOSS_CUT_OFF : RF_LOSS_SILENT);
+        assert_int_equal(w.findings[r].loss, r < 2 ? RF_PEER_LOSS_CUT_OFF : RF_PEER_LOSS_SILENT);
     }
     world_free(&w);
 }
@@ -516,7 +517,7 @@ static void test_link(void **state)
         for (uint32_t r = 0; r < 4; r++) {
             if (!w.found[r]) continue;
             assert_int_equal(w.findings[r].culprit, 3);
-            assert_int_equal(w.findings[r].loss, RF_LOSS_LINK);
+            assert_int_equal(w.findings[r].loss, RF_PEER_LOSS_LINK);
         }
         assert_true(w.found[3]);
         char text[200];
@@ -535,7 +536,7 @@ static void test_two_stopped(void **state)
     world_run(&w, S);
     w.stopped[3] = w.stopped[1] = true;
     world_run(&w, 2 * S);
-    check_found(&w, 10, 1, RF_LOSS_SILENT, 0, UINT64_MAX);
+    check_found(&w, 10, 1, RF_PEER_LOSS_SILENT, 0, UINT64_MAX);
     world_free(&w);
 }
 
@@ -556,7 +557,7 @@ static void test_closed(void **state)
     assert_false(rf_detector_judge(w.detectors[0], from + RF_HOLD_NS - 1, &finding));
     assert_int_equal(rf_detector_next(w.detectors[0], from), from + RF_HOLD_NS);
     world_run(&w, S);
-    check_found(&w, 2, 1, RF_LOSS_CLOSED, from + RF_HOLD_NS, from + RF_HOLD_NS + 10 * MS);
+    check_found(&w, 2, 1, RF_PEER_LOSS_CLOSED, from + RF_HOLD_NS, from + RF_HOLD_NS + 10 * MS);
     world_free(&w);
 }
 
@@ -572,7 +573,7 @@ static void test_reset_link(void **state)
     rf_detector_closed(w.detectors[0], 1, w.now);
     rf_detector_closed(w.detectors[1], 0, w.now);
     world_run(&w, S);
-    check_found(&w, 4, 1, RF_LOSS_LINK, from + RF_HOLD_DOUBT_NS, from + RF_HOLD_DOUBT_NS + 10 * MS);
+    check_found(&w, 4, 1, RF_PEER_LOSS_LINK, from + RF_HOLD_DOUBT_NS, from + RF_HOLD_DOUBT_NS + 10 * MS);
     world_free(&w);
     /* The others' word arrives late: a killed rank is not taken for a broken path. */
     world_init(&w, 3);
@@ -585,7 +586,7 @@ static void test_reset_link(void **state)
     rf_detector_closed(w.detectors[2], 1, w.now);
     beat(&w, 2, 0);
     world_run(&w, S);
-    check_found(&w, 2, 1, RF_LOSS_CLOSED, 0, UINT64_MAX);
+    check_found(&w, 2, 1, RF_PEER_LOSS_CLOSED, 0, UINT64_MAX);
     world_free(&w);
 }
 
@@ -602,7 +603,8 @@ static void test_broken_and_cut_off(void **state)
         world_run(&w, 500 * MS);
         rf_detector_closed(w.detectors[0], ranks - 1, w.now);
         world_run(&w, S);
-        check_found(&w, (1u << ranks) - 2, 0, RF_LOSS_CUT_OFF, from + TIMEOUT - INTERVAL, from + TIMEOUT + 10 * MS);
+        check_found(&w, (1u << ranks) - 2, 0, RF_PEER_LOSS_CUT_OFF, from + TIMEOUT - INTERVAL,
+                    from + TIMEOUT + 10 * MS);
         world_free(&w);
     }
 }

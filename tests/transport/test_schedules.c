@@ -30,7 +30,7 @@ typedef struct message {
 } message;
 
 typedef struct simulated {
-    rf_schedule schedule;
+    rf_collective_schedule schedule;
     uint32_t next; /* step */
     bool sent;     /* of that step */
     uint64_t *space[RF_SPACE_COUNT];
@@ -51,7 +51,7 @@ static uint64_t *at(simulated *s, rf_place place, uint64_t count)
 
 static void send_step(simulated *s, network *net, uint32_t rank)
 {
-    const rf_step *step = &s->schedule.items[s->next];
+    const rf_collective_step *step = &s->schedule.items[s->next];
     if (step->to < 0 || step->send_count == 0) return;
     message *m = calloc(1, sizeof(*m));
     m->round = step->round;
@@ -64,7 +64,7 @@ static void send_step(simulated *s, network *net, uint32_t rank)
 
 static bool receive_step(simulated *s, network *net, uint32_t rank)
 {
-    const rf_step *step = &s->schedule.items[s->next];
+    const rf_collective_step *step = &s->schedule.items[s->next];
     if (step->from < 0 || step->receive_count == 0) return true;
     const uint32_t from = (uint32_t)step->from;
     if (net->head[from][rank] == net->tail[from][rank]) return false;
@@ -111,10 +111,10 @@ static void simulate(simulated *ranks, uint32_t world)
     free(net);
 }
 
-static void begin(simulated *s, const rf_task *task, uint64_t in, uint64_t out)
+static void begin(simulated *s, const rf_collective_task *task, uint64_t in, uint64_t out)
 {
     memset(s, 0, sizeof(*s));
-    if (rf_schedule_make(task, &s->schedule) != RF_OK) fail_msg("%s", rf_error_message());
+    if (rf_collective_schedule_make(task, &s->schedule) != RF_OK) fail_msg("%s", rf_error_message());
     const uint64_t size[RF_SPACE_COUNT] = { in, out, s->schedule.scratch };
     for (int i = 0; i < RF_SPACE_COUNT; i++) {
         s->size[i] = size[i];
@@ -126,12 +126,12 @@ static void begin(simulated *s, const rf_task *task, uint64_t in, uint64_t out)
 static void end(simulated *s)
 {
     for (int i = 0; i < RF_SPACE_COUNT; i++) free(s->space[i]);
-    rf_schedule_free(&s->schedule);
+    rf_collective_schedule_free(&s->schedule);
 }
 
 static void copy_first(simulated *s)
 {
-    const rf_schedule *c = &s->schedule;
+    const rf_collective_schedule *c = &s->schedule;
     if (c->copy_count > 0)
         memcpy(at(s, c->copy_to, c->copy_count), at(s, c->copy_from, c->copy_count), c->copy_count * sizeof(uint64_t));
 }
@@ -141,9 +141,10 @@ static void check_all_reduce(uint32_t world, uint64_t count, uint64_t slice, rf_
 {
     simulated ranks[MAX_WORLD];
     for (uint32_t r = 0; r < world; r++) {
-        begin(&ranks[r], &(rf_task){ RF_COLLECTIVE_ALL_REDUCE, algorithm, r, world, count, NULL, 0, hosts, slice },
+        begin(&ranks[r],
+              &(rf_collective_task){ RF_COLLECTIVE_ALL_REDUCE, algorithm, r, world, count, NULL, 0, hosts, slice },
               count, count);
-        if (in_place) rf_schedule_in_place(&ranks[r].schedule);
+        if (in_place) rf_collective_schedule_in_place(&ranks[r].schedule);
         for (uint64_t i = 0; i < count; i++)
             ranks[r].space[in_place ? RF_SPACE_OUTPUT : RF_SPACE_INPUT][i] = addend(r, i);
     }
@@ -212,8 +213,10 @@ static void test_reduce_scatter(void **state)
             for (int a = RF_COMM_RING; a <= RF_COMM_RECURSIVE_HALVING; a++) {
                 uint64_t counts[MAX_WORLD], begins[MAX_WORLD + 1];
                 make_counts(world, seed, counts, begins);
-                rf_task task = { RF_COLLECTIVE_REDUCE_SCATTER, (rf_comm_algorithm)a, 0, world, 0, counts, 0, NULL };
-                if (!rf_schedule_possible(&task)) continue;
+                rf_collective_task task = {
+                    RF_COLLECTIVE_REDUCE_SCATTER, (rf_comm_algorithm)a, 0, world, 0, counts, 0, NULL
+                };
+                if (!rf_collective_schedule_possible(&task)) continue;
                 simulated ranks[MAX_WORLD];
                 for (task.rank = 0; task.rank < world; task.rank++) {
                     begin(&ranks[task.rank], &task, begins[world], counts[task.rank]);
@@ -238,8 +241,10 @@ static void test_all_gather(void **state)
             for (int a = RF_COMM_RING; a <= RF_COMM_RECURSIVE_DOUBLING; a++) {
                 uint64_t counts[MAX_WORLD], begins[MAX_WORLD + 1];
                 make_counts(world, seed, counts, begins);
-                rf_task task = { RF_COLLECTIVE_ALL_GATHER, (rf_comm_algorithm)a, 0, world, 0, counts, 0, NULL };
-                if (!rf_schedule_possible(&task)) continue;
+                rf_collective_task task = {
+                    RF_COLLECTIVE_ALL_GATHER, (rf_comm_algorithm)a, 0, world, 0, counts, 0, NULL
+                };
+                if (!rf_collective_schedule_possible(&task)) continue;
                 simulated ranks[MAX_WORLD];
                 for (task.rank = 0; task.rank < world; task.rank++) {
                     begin(&ranks[task.rank], &task, counts[task.rank], begins[world]);
@@ -263,8 +268,10 @@ static void test_broadcast(void **state)
         for (uint32_t root = 0; root < world; root++)
             for (int a = RF_COMM_RING; a <= RF_COMM_RECURSIVE_DOUBLING; a++)
                 for (uint64_t count = 0; count < 9; count += 4) {
-                    rf_task task = { RF_COLLECTIVE_BROADCAST, (rf_comm_algorithm)a, 0, world, count, NULL, root, NULL };
-                    if (!rf_schedule_possible(&task)) continue;
+                    rf_collective_task task = {
+                        RF_COLLECTIVE_BROADCAST, (rf_comm_algorithm)a, 0, world, count, NULL, root, NULL
+                    };
+                    if (!rf_collective_schedule_possible(&task)) continue;
                     simulated ranks[MAX_WORLD];
                     for (task.rank = 0; task.rank < world; task.rank++) {
                         begin(&ranks[task.rank], &task, 0, count);
@@ -281,11 +288,11 @@ static void test_broadcast(void **state)
 }
 
 /* What happens to element `i` in `s`, in order: the ranks it goes to and comes from. */
-static uint32_t story(const rf_schedule *s, uint64_t i, int32_t events[4 * MAX_WORLD])
+static uint32_t story(const rf_collective_schedule *s, uint64_t i, int32_t events[4 * MAX_WORLD])
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < s->count; k++) {
-        const rf_step *step = &s->items[k];
+        const rf_collective_step *step = &s->items[k];
         assert_true(n + 2 <= 4 * MAX_WORLD);
         if (i - step->send.begin < step->send_count) events[n++] = 100 + step->to;
         if (i - step->receive.begin < step->receive_count) events[n++] = (step->reduce ? 200 : 300) + step->from;
@@ -299,15 +306,15 @@ static void test_slices_keep_sums(void **state)
     (void)state;
     for (uint32_t world = 2; world <= 7; world++)
         for (uint32_t rank = 0; rank < world; rank++) {
-            rf_task task = { .kind = RF_COLLECTIVE_ALL_REDUCE,
-                             .algorithm = RF_COMM_RING,
-                             .rank = rank,
-                             .world_size = world,
-                             .count = 61 };
-            rf_schedule whole, sliced;
-            assert_int_equal(rf_schedule_make(&task, &whole), RF_OK);
+            rf_collective_task task = { .kind = RF_COLLECTIVE_ALL_REDUCE,
+                                        .algorithm = RF_COMM_RING,
+                                        .rank = rank,
+                                        .world_size = world,
+                                        .count = 61 };
+            rf_collective_schedule whole, sliced;
+            assert_int_equal(rf_collective_schedule_make(&task, &whole), RF_OK);
             task.slice = 3;
-            assert_int_equal(rf_schedule_make(&task, &sliced), RF_OK);
+            assert_int_equal(rf_collective_schedule_make(&task, &sliced), RF_OK);
             assert_true(sliced.count > whole.count);
             for (uint64_t i = 0; i < task.count; i++) {
                 int32_t a[4 * MAX_WORLD], b[4 * MAX_WORLD];
@@ -316,8 +323,8 @@ static void test_slices_keep_sums(void **state)
                 assert_int_equal(story(&sliced, i, b), n);
                 assert_memory_equal(a, b, n * sizeof(a[0]));
             }
-            rf_schedule_free(&whole);
-            rf_schedule_free(&sliced);
+            rf_collective_schedule_free(&whole);
+            rf_collective_schedule_free(&sliced);
         }
 }
 
@@ -325,26 +332,26 @@ static void test_slices_keep_sums(void **state)
 static void test_costs(void **state)
 {
     (void)state;
-    rf_schedule s;
+    rf_collective_schedule s;
     assert_int_equal(
-        rf_schedule_make(
-            &(rf_task){
+        rf_collective_schedule_make(
+            &(rf_collective_task){
                 .kind = RF_COLLECTIVE_ALL_REDUCE, .algorithm = RF_COMM_RING, .rank = 3, .world_size = 8, .count = 800 },
             &s),
         RF_OK);
     uint64_t sent = 0;
     for (uint32_t i = 0; i < s.count; i++) sent += s.items[i].send_count;
     assert_int_equal(sent, 1400);
-    rf_schedule_free(&s);
-    assert_int_equal(rf_schedule_make(&(rf_task){ .kind = RF_COLLECTIVE_ALL_REDUCE,
-                                                  .algorithm = RF_COMM_RECURSIVE_DOUBLING,
-                                                  .rank = 3,
-                                                  .world_size = 8,
-                                                  .count = 800 },
-                                      &s),
+    rf_collective_schedule_free(&s);
+    assert_int_equal(rf_collective_schedule_make(&(rf_collective_task){ .kind = RF_COLLECTIVE_ALL_REDUCE,
+                                                                        .algorithm = RF_COMM_RECURSIVE_DOUBLING,
+                                                                        .rank = 3,
+                                                                        .world_size = 8,
+                                                                        .count = 800 },
+                                                 &s),
                      RF_OK);
     assert_int_equal(s.count, 3);
-    rf_schedule_free(&s);
+    rf_collective_schedule_free(&s);
 }
 
 /* Connections are symmetric, and every schedule keeps to them, in worlds where not all pairs are connected. */
@@ -355,7 +362,8 @@ static void test_peers(void **state)
         bool peers[64][64];
         uint32_t hosts[64];
         for (uint32_t i = 0; i < world; i++) hosts[i] = i / 6;
-        for (uint32_t r = 0; r < world; r++) assert_int_equal(rf_schedule_peers(r, world, hosts, peers[r]), RF_OK);
+        for (uint32_t r = 0; r < world; r++)
+            assert_int_equal(rf_collective_schedule_peers(r, world, hosts, peers[r]), RF_OK);
         for (uint32_t r = 0; r < world; r++) {
             assert_false(peers[r][r]);
             for (uint32_t q = 0; q < world; q++) assert_int_equal(peers[r][q], peers[q][r]);
@@ -364,15 +372,17 @@ static void test_peers(void **state)
         for (int kind = 0; kind < RF_COLLECTIVE_COUNT; kind++)
             for (int a = RF_COMM_RING; a < RF_COMM_ALGORITHM_COUNT; a++)
                 for (uint32_t r = 0; r < world; r++) {
-                    const rf_task task = { (rf_collective)kind, (rf_comm_algorithm)a, r, world, 100, counts, 5, hosts };
-                    rf_schedule s;
-                    if (!rf_schedule_possible(&task)) continue;
-                    assert_int_equal(rf_schedule_make(&task, &s), RF_OK);
+                    const rf_collective_task task = {
+                        (rf_collective)kind, (rf_comm_algorithm)a, r, world, 100, counts, 5, hosts
+                    };
+                    rf_collective_schedule s;
+                    if (!rf_collective_schedule_possible(&task)) continue;
+                    assert_int_equal(rf_collective_schedule_make(&task, &s), RF_OK);
                     for (uint32_t i = 0; i < s.count; i++) {
                         if (s.items[i].to >= 0) assert_true(peers[r][s.items[i].to]);
                         if (s.items[i].from >= 0) assert_true(peers[r][s.items[i].from]);
                     }
-                    rf_schedule_free(&s);
+                    rf_collective_schedule_free(&s);
                 }
     }
 }
@@ -383,20 +393,22 @@ static void test_selection(void **state)
     for (int kind = 0; kind < RF_COLLECTIVE_COUNT; kind++)
         for (uint32_t world = 2; world < 40; world++)
             for (uint64_t bytes = 0; bytes < UINT64_C(1) << 40; bytes = 4 * bytes + 1) {
-                const rf_task task = { .kind = (rf_collective)kind,
-                                       .world_size = world,
-                                       .algorithm = rf_schedule_select((rf_collective)kind, world, bytes) };
-                assert_true(rf_schedule_possible(&task));
+                const rf_collective_task task = { .kind = (rf_collective)kind,
+                                                  .world_size = world,
+                                                  .algorithm = rf_collective_schedule_select((rf_collective)kind, world,
+                                                                                             bytes) };
+                assert_true(rf_collective_schedule_possible(&task));
             }
-    assert_int_equal(rf_schedule_select(RF_COLLECTIVE_ALL_REDUCE, 8, 64), RF_COMM_RECURSIVE_DOUBLING);
-    assert_int_equal(rf_schedule_select(RF_COLLECTIVE_ALL_REDUCE, 8, 1u << 30), RF_COMM_RING);
-    rf_schedule s;
-    assert_int_equal(
-        rf_schedule_make(
-            &(rf_task){ .kind = RF_COLLECTIVE_BROADCAST, .algorithm = RF_COMM_HIERARCHICAL, .world_size = 4 }, &s),
-        RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_collective_schedule_select(RF_COLLECTIVE_ALL_REDUCE, 8, 64), RF_COMM_RECURSIVE_DOUBLING);
+    assert_int_equal(rf_collective_schedule_select(RF_COLLECTIVE_ALL_REDUCE, 8, 1u << 30), RF_COMM_RING);
+    rf_collective_schedule s;
+    assert_int_equal(rf_collective_schedule_make(&(rf_collective_task){ .kind = RF_COLLECTIVE_BROADCAST,
+                                                                        .algorithm = RF_COMM_HIERARCHICAL,
+                                                                        .world_size = 4 },
+                                                 &s),
+                     RF_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(rf_error_message(), "hierarchical"));
-    rf_schedule_free(&s);
+    rf_collective_schedule_free(&s);
 }
 
 int main(void)

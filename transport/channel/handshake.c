@@ -273,7 +273,7 @@ rf_result rf_handshake_reply(const rf_identity *mine, const char *who, const uin
 }
 
 static rf_result accept_message(const rf_identity *mine, const uint8_t *challenge, const uint8_t *reply,
-                                rf_verdict *out)
+                                rf_handshake_verdict *out)
 {
     transcript t;
     put_header(mine, RF_HANDSHAKE_ACCEPT, out->message);
@@ -285,7 +285,7 @@ static rf_result accept_message(const rf_identity *mine, const uint8_t *challeng
 }
 
 static rf_result reject_message(const rf_identity *mine, const uint8_t *challenge, const uint8_t *reply,
-                                rf_verdict *out)
+                                rf_handshake_verdict *out)
 {
     transcript t;
     put_header(mine, RF_HANDSHAKE_REJECT, out->message);
@@ -295,9 +295,9 @@ static rf_result reject_message(const rf_identity *mine, const uint8_t *challeng
     return message_mac(mine, &t, out->message + RF_REJECT_SIZE - RF_HANDSHAKE_MAC);
 }
 
-void rf_handshake_screen(const rf_identity *mine, const char *who, const uint8_t *header, rf_verdict *out)
+void rf_handshake_screen(const rf_identity *mine, const char *who, const uint8_t *header, rf_handshake_verdict *out)
 {
-    *out = (rf_verdict){ .weight = RF_REJECTION_NOISE };
+    *out = (rf_handshake_verdict){ .weight = RF_REJECTION_NOISE };
     rf_handshake_kind kind;
     size_t size;
     const rf_result r = rf_handshake_peek(mine, header, who, &kind, &size);
@@ -312,14 +312,14 @@ void rf_handshake_screen(const rf_identity *mine, const char *who, const uint8_t
         snprintf(out->reason, sizeof(out->reason), "%s %s, this job %s", who, security_of(flags),
                  mine->secure ? "has one" : "has none");
     } else {
-        *out = (rf_verdict){ .accepted = true };
+        *out = (rf_handshake_verdict){ .accepted = true };
     }
 }
 
 rf_result rf_handshake_judge(const rf_identity *mine, const char *who, const uint8_t challenge[RF_CHALLENGE_SIZE],
-                             const uint8_t reply[RF_REPLY_SIZE], rf_verdict *out)
+                             const uint8_t reply[RF_REPLY_SIZE], rf_handshake_verdict *out)
 {
-    *out = (rf_verdict){ .weight = RF_REJECTION_KEY };
+    *out = (rf_handshake_verdict){ .weight = RF_REJECTION_KEY };
     transcript t;
     uint8_t expected[RF_HANDSHAKE_MAC];
     reply_transcript(&t, challenge, reply);

@@ -79,7 +79,7 @@ typedef enum rf_rejection_weight {
     RF_REJECTION_AUTHENTIC /* holds the key, and belongs elsewhere */
 } rf_rejection_weight;
 
-typedef struct rf_verdict {
+typedef struct rf_handshake_verdict {
     bool accepted;
     rf_rejection_weight weight; /* when not accepted */
     char reason[RF_REJECT_TEXT];
@@ -87,14 +87,14 @@ typedef struct rf_verdict {
     rf_session session;
     uint8_t message[RF_HANDSHAKE_MAX]; /* to send, before closing when not accepted */
     size_t message_size;               /* 0: nothing to say */
-} rf_verdict;
+} rf_handshake_verdict;
 
 /* What the listener makes of a reply's first RF_HANDSHAKE_HEADER bytes: `accepted` when the rest is worth waiting for.
  */
-void rf_handshake_screen(const rf_identity *mine, const char *who, const uint8_t *header, rf_verdict *out);
+void rf_handshake_screen(const rf_identity *mine, const char *who, const uint8_t *header, rf_handshake_verdict *out);
 /* What it makes of all RF_REPLY_SIZE bytes, the first of which passed rf_handshake_screen(). */
 rf_result rf_handshake_judge(const rf_identity *mine, const char *who, const uint8_t challenge[RF_CHALLENGE_SIZE],
-                             const uint8_t reply[RF_REPLY_SIZE], rf_verdict *out);
+                             const uint8_t reply[RF_REPLY_SIZE], rf_handshake_verdict *out);
 
 /* What the connector makes of the listener's last message: `size` bytes that rf_handshake_peek() let pass. */
 rf_result rf_handshake_conclude(const rf_identity *mine, const char *who, const uint8_t challenge[RF_CHALLENGE_SIZE],

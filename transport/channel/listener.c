@@ -39,7 +39,7 @@ typedef struct pending {
     char address[RF_ADDRESS_TEXT];
     uint8_t challenge[RF_CHALLENGE_SIZE], reply[RF_REPLY_SIZE];
     size_t received;
-    rf_verdict verdict;
+    rf_handshake_verdict verdict;
 } pending;
 
 typedef struct ready {

@@ -322,7 +322,7 @@ RF_API bool rf_comm_done(const rf_comm_request *request)
 
 /* ---- what callers give ---- */
 
-static rf_result total_count(const char *caller, const rf_task *task, uint64_t *total)
+static rf_result total_count(const char *caller, const rf_collective_task *task, uint64_t *total)
 {
     *total = task->count;
     for (uint32_t i = 0; task->counts && i < task->world_size; i++)
@@ -335,7 +335,7 @@ static rf_result total_count(const char *caller, const rf_task *task, uint64_t *
 static rf_result check_call(const char *caller, rf_comm *comm, const rf_collective_params *params, rf_call *call)
 {
     RF_REQUIRE(comm, "%s: comm is NULL", caller);
-    rf_task *task = &call->task;
+    rf_collective_task *task = &call->task;
     const size_t size = rf_dtype_size(call->dtype);
     uint64_t total, bytes;
     task->rank = comm->job.rank;
@@ -365,8 +365,9 @@ static rf_result check_call(const char *caller, rf_comm *comm, const rf_collecti
     RF_REQUIRE(!call->wire || ((call->wire == RF_F16 || call->wire == RF_BF16) && call->dtype == RF_F32),
                "%s: %s cannot travel as %s; only f32 does as f16 or bf16", caller, rf_dtype_name(call->dtype),
                rf_dtype_name(call->wire));
-    task->algorithm = algorithm != RF_COMM_AUTO ? algorithm : rf_schedule_select(task->kind, task->world_size, bytes);
-    RF_REQUIRE(task->world_size == 1 || rf_schedule_possible(task),
+    task->algorithm =
+        algorithm != RF_COMM_AUTO ? algorithm : rf_collective_schedule_select(task->kind, task->world_size, bytes);
+    RF_REQUIRE(task->world_size == 1 || rf_collective_schedule_possible(task),
                "%s: the algorithm '%s' does not do this among %u ranks; use RF_COMM_AUTO", caller,
                rf_algorithm_name(algorithm), task->world_size);
     call->name = params && params->name ? params->name : "";

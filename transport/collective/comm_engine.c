@@ -48,7 +48,7 @@ static rf_result build(rf_engine *e, bool register_memory)
     bool *peers = RF_NEW_ARRAY(bool, n);
     rf_result r = e->hosts && e->peers && e->active && peers ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < n && r == RF_OK; i++) e->hosts[i] = rf_mesh_host(e->mesh, i);
-    if (r == RF_OK) r = rf_schedule_peers(e->rank, n, e->hosts, peers);
+    if (r == RF_OK) r = rf_collective_schedule_peers(e->rank, n, e->hosts, peers);
     if (r == RF_OK)
         r = rf_fabric_create(&(rf_fabric_params){ .job = e->job,
                                                   .mesh = e->mesh,
@@ -136,7 +136,7 @@ static rf_result reserve_scratch(rf_engine *e, size_t size)
 
 /* Where the wire rounds and a rank keeps what it sends, it rounds its own copy, which must not be the caller's input.
  */
-static bool keeps_input(const rf_schedule *s)
+static bool keeps_input(const rf_collective_schedule *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
         if (s->items[i].to >= 0 && s->items[i].keeps && s->items[i].send.space == RF_SPACE_INPUT) return true;
@@ -146,8 +146,8 @@ static bool keeps_input(const rf_schedule *s)
 static rf_result prepare_memory(rf_engine *e)
 {
     const rf_call *call = e->call;
-    const rf_task *task = &call->task;
-    rf_schedule *s = &e->schedule;
+    const rf_collective_task *task = &call->task;
+    rf_collective_schedule *s = &e->schedule;
     uint64_t in_count = task->count, out_count = task->count;
     if (task->counts) {
         uint64_t total = 0;
@@ -163,9 +163,9 @@ static rf_result prepare_memory(rf_engine *e)
     const bool whole = task->kind == RF_COLLECTIVE_ALL_REDUCE || task->kind == RF_COLLECTIVE_BARRIER;
     if (whole && call->input != call->output && call->wire && keeps_input(s)) {
         memcpy(call->output, call->input, in_count * e->element);
-        rf_schedule_in_place(s);
+        rf_collective_schedule_in_place(s);
     } else if (whole && call->input == call->output) {
-        rf_schedule_in_place(s);
+        rf_collective_schedule_in_place(s);
     }
     if (s->copy_count > 0) {
         const uint8_t *from = e->space[s->copy_from.space] + s->copy_from.begin * e->element;
@@ -220,7 +220,7 @@ static void plan_headers(rf_engine *e)
 {
     e->num_active = e->headers_open = 0;
     for (uint32_t i = 0; i < e->schedule.count; i++) {
-        const rf_step *step = &e->schedule.items[i];
+        const rf_collective_step *step = &e->schedule.items[i];
         if (step->to >= 0 && step->send_count > 0)
             promise_to(e, (uint32_t)step->to, mergeable(e, step->round, step->send_count));
         if (step->from >= 0 && step->receive_count > 0)
@@ -240,9 +240,9 @@ static rf_result begin(rf_engine *e, const rf_call *call)
     rf_engine_make_header(e);
     rf_engine_describe(&e->header, e->what, sizeof(e->what));
     rf_mesh_begin_operation(e->mesh, call->serial, e->what);
-    rf_task task = call->task;
+    rf_collective_task task = call->task;
     task.slice = e->chunk;
-    RF_TRY(rf_schedule_make(&task, &e->schedule));
+    RF_TRY(rf_collective_schedule_make(&task, &e->schedule));
     RF_TRY(prepare_memory(e));
     for (uint32_t i = 0; i < RF_ENGINE_OUT; i++) e->out[i].num_parts = 0;
     rf_engine_rewind(e);
@@ -387,7 +387,7 @@ static void release(rf_engine *e)
 {
     rf_fabric_unregister(&e->input_memory);
     rf_fabric_unregister(&e->output_memory);
-    rf_schedule_free(&e->schedule);
+    rf_collective_schedule_free(&e->schedule);
     e->call = NULL;
 }
 

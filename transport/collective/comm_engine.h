@@ -14,7 +14,7 @@
 typedef struct rf_engine rf_engine;
 
 typedef struct rf_call {
-    rf_task task;
+    rf_collective_task task;
     rf_dtype dtype;
     rf_comm_op op;
     rf_dtype wire; /* RF_DTYPE_INVALID: as in memory */

@@ -84,7 +84,7 @@ struct rf_engine {
 
     /* The current call. */
     const rf_call *call;
-    rf_schedule schedule;
+    rf_collective_schedule schedule;
     rf_call_header header;
     char what[RF_OPERATION_WHAT]; /* for messages */
     uint8_t *space[RF_SPACE_COUNT];

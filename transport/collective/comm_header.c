@@ -10,7 +10,7 @@
 void rf_engine_make_header(rf_engine *e)
 {
     const rf_call *call = e->call;
-    const rf_task *task = &call->task;
+    const rf_collective_task *task = &call->task;
     rf_call_header *h = &e->header;
     memset(h, 0, sizeof(*h));
     h->magic = RF_CALL_MAGIC;

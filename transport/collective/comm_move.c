@@ -15,7 +15,7 @@ static bool reached(rf_position at, uint32_t step, uint64_t offset)
 
 static void next_send(rf_engine *e)
 {
-    const rf_schedule *s = &e->schedule;
+    const rf_collective_schedule *s = &e->schedule;
     rf_position *p = &e->out_next;
     while (p->step < s->count && (s->items[p->step].to < 0 || p->offset >= s->items[p->step].send_count))
         *p = (rf_position){ p->step + 1, 0 };
@@ -23,7 +23,7 @@ static void next_send(rf_engine *e)
 
 static void next_receive(rf_engine *e)
 {
-    const rf_schedule *s = &e->schedule;
+    const rf_collective_schedule *s = &e->schedule;
     rf_position *p = &e->in_next;
     while (p->step < s->count && (s->items[p->step].from < 0 || p->offset >= s->items[p->step].receive_count))
         *p = (rf_position){ p->step + 1, 0 };
@@ -66,7 +66,7 @@ static bool overlap(rf_place a, uint64_t a_count, rf_place b, uint64_t b_count)
 static int64_t receives_into(const rf_engine *e, uint32_t before, rf_place place, uint64_t count)
 {
     for (int64_t t = (int64_t)before - 1; t >= (int64_t)e->received.step; t--) {
-        const rf_step *step = &e->schedule.items[t];
+        const rf_collective_step *step = &e->schedule.items[t];
         if (step->from >= 0 && overlap(step->receive, step->receive_count, place, count)) return t;
     }
     return -1;
@@ -76,7 +76,7 @@ static int64_t receives_into(const rf_engine *e, uint32_t before, rf_place place
 static int64_t sends_from(const rf_engine *e, uint32_t last, rf_place place, uint64_t count)
 {
     for (int64_t t = last; t >= (int64_t)e->sent.step; t--) {
-        const rf_step *step = &e->schedule.items[t];
+        const rf_collective_step *step = &e->schedule.items[t];
         if (step->to >= 0 && overlap(step->send, step->send_count, place, count)) return t;
     }
     return -1;
@@ -92,30 +92,30 @@ static bool passed(rf_position at, int64_t step, uint64_t begin, uint64_t count,
 
 static bool may_send(const rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
 {
-    const rf_step *step = &e->schedule.items[s];
+    const rf_collective_step *step = &e->schedule.items[s];
     const int64_t t = receives_into(e, s, step->send, step->send_count);
     if (t < 0) return true;
-    const rf_step *needed = &e->schedule.items[t];
+    const rf_collective_step *needed = &e->schedule.items[t];
     return passed(e->received, t, needed->receive.begin, needed->receive_count, step->send.begin + offset + count);
 }
 
 /* Nobody may write where something is still to be sent from. */
 static bool may_write(const rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
 {
-    const rf_step *step = &e->schedule.items[s];
+    const rf_collective_step *step = &e->schedule.items[s];
     const int64_t t = sends_from(e, s, step->receive, step->receive_count);
     if (t < 0) return true;
-    const rf_step *sender = &e->schedule.items[t];
+    const rf_collective_step *sender = &e->schedule.items[t];
     return passed(e->sent, t, sender->send.begin, sender->send_count, step->receive.begin + offset + count);
 }
 
 /* Nor, ahead of its turn, where something that came earlier is still to be added. */
 static bool may_land(const rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
 {
-    const rf_step *step = &e->schedule.items[s];
+    const rf_collective_step *step = &e->schedule.items[s];
     const int64_t t = receives_into(e, s, step->receive, step->receive_count);
     if (t >= 0) {
-        const rf_step *earlier = &e->schedule.items[t];
+        const rf_collective_step *earlier = &e->schedule.items[t];
         if (!passed(e->received, t, earlier->receive.begin, earlier->receive_count,
                     step->receive.begin + offset + count))
             return false;
@@ -151,7 +151,7 @@ static uint8_t *bounce(const rf_engine *e, bool out, uint64_t slot)
 static rf_result prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merged, struct iovec parts[2],
                          void *descriptors[2], uint32_t *num_parts)
 {
-    const rf_step *step = &e->schedule.items[chunk->step];
+    const rf_collective_step *step = &e->schedule.items[chunk->step];
     uint8_t *data = address(e, step->send, chunk->offset);
     const size_t size = chunk->count * e->wire_element;
     void *known = descriptor(e, step->send.space);
@@ -192,7 +192,7 @@ static rf_result prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merg
 rf_result rf_engine_post_sends(rf_engine *e, bool *progress)
 {
     while (e->out_next.step < e->schedule.count && e->out_tail - e->out_head < RF_ENGINE_OUT) {
-        const rf_step *step = &e->schedule.items[e->out_next.step];
+        const rf_collective_step *step = &e->schedule.items[e->out_next.step];
         rf_peer *peer = e->peers[step->to];
         const uint64_t offset = e->out_next.offset, count = chunk_count(e, offset, step->send_count);
         const bool merged = peer->out_merged && peer->out_state == RF_HEADER_WANTED;
@@ -232,7 +232,7 @@ rf_result rf_engine_post_sends(rf_engine *e, bool *progress)
 rf_result rf_engine_post_receives(rf_engine *e, bool *progress)
 {
     while (e->in_next.step < e->schedule.count && e->in_tail - e->in_head < RF_ENGINE_IN) {
-        const rf_step *step = &e->schedule.items[e->in_next.step];
+        const rf_collective_step *step = &e->schedule.items[e->in_next.step];
         rf_peer *peer = e->peers[step->from];
         const uint64_t offset = e->in_next.offset, count = chunk_count(e, offset, step->receive_count);
         if (peer->in_state < RF_HEADER_POSTED) return RF_OK;
@@ -295,7 +295,7 @@ rf_result rf_engine_header_came(rf_engine *e, rf_peer *peer)
 /* What came, into place. */
 static rf_result use(rf_engine *e, rf_chunk *chunk)
 {
-    const rf_step *step = &e->schedule.items[chunk->step];
+    const rf_collective_step *step = &e->schedule.items[chunk->step];
     rf_peer *peer = e->peers[step->from];
     const size_t size = chunk->count * e->wire_element;
     uint8_t *to = address(e, step->receive, chunk->offset);

@@ -10,14 +10,15 @@
 #include "base/memory.h"
 #include "transport/collective/fold.h"
 
-rf_result rf_doubling_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, rf_space *source, uint32_t *round)
+rf_result rf_doubling_all_reduce(rf_collective_schedule *s, const rf_group *g, uint64_t count, rf_space *source,
+                                 uint32_t *round)
 {
     const rf_fold fold = rf_fold_of(g);
     RF_TRY(rf_fold_in(s, g, &fold, count, source, round));
     for (uint32_t bit = 1; bit < fold.size; bit *= 2, (*round)++) {
         if (fold.out) continue;
         const uint32_t partner = rf_fold_real(&fold, fold.index ^ bit);
-        rf_step *step = rf_schedule_add(s, *round);
+        rf_collective_step *step = rf_collective_schedule_add(s, *round);
         if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
         step->to = step->from = (int32_t)g->ranks[partner];
         step->send = step->local = (rf_place){ *source, 0 };
@@ -31,7 +32,7 @@ rf_result rf_doubling_all_reduce(rf_schedule *s, const rf_group *g, uint64_t cou
     return rf_fold_out(s, g, &fold, count, source, round);
 }
 
-rf_result rf_doubling_all_gather(rf_schedule *s, const rf_group *g, const uint64_t *counts)
+rf_result rf_doubling_all_gather(rf_collective_schedule *s, const rf_group *g, const uint64_t *counts)
 {
     const uint32_t n = g->size;
     uint64_t *begins = RF_NEW_ARRAY(uint64_t, n + 1);
@@ -43,7 +44,7 @@ rf_result rf_doubling_all_gather(rf_schedule *s, const rf_group *g, const uint64
     rf_result r = RF_OK;
     uint32_t round = 0;
     for (uint32_t bit = 1; bit < n && r == RF_OK; bit *= 2) {
-        rf_step *step = rf_schedule_add(s, round++);
+        rf_collective_step *step = rf_collective_schedule_add(s, round++);
         if (!step) {
             r = RF_ERROR_OUT_OF_HOST_MEMORY;
             break;

@@ -15,9 +15,9 @@ typedef struct rf_fold {
 rf_fold rf_fold_of(const rf_group *group);
 /* Place in the group of number `index`. */
 uint32_t rf_fold_real(const rf_fold *fold, uint32_t index);
-rf_result rf_fold_in(rf_schedule *s, const rf_group *g, const rf_fold *fold, uint64_t count, rf_space *source,
-                     uint32_t *round);
-rf_result rf_fold_out(rf_schedule *s, const rf_group *g, const rf_fold *fold, uint64_t count, rf_space *source,
-                      uint32_t *round);
+rf_result rf_fold_in(rf_collective_schedule *s, const rf_group *g, const rf_fold *fold, uint64_t count,
+                     rf_space *source, uint32_t *round);
+rf_result rf_fold_out(rf_collective_schedule *s, const rf_group *g, const rf_fold *fold, uint64_t count,
+                      rf_space *source, uint32_t *round);
 
 #endif

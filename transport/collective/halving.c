@@ -14,10 +14,11 @@ typedef struct block {
 
 static block parts(uint64_t count, uint32_t size, uint32_t first, uint32_t num)
 {
-    return (block){ rf_part_begin(count, size, first), rf_part_begin(count, size, first + num) };
+    return (block){ rf_collective_part_begin(count, size, first), rf_collective_part_begin(count, size, first + num) };
 }
 
-rf_result rf_halving_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, rf_space *source, uint32_t *round)
+rf_result rf_halving_all_reduce(rf_collective_schedule *s, const rf_group *g, uint64_t count, rf_space *source,
+                                uint32_t *round)
 {
     const rf_fold fold = rf_fold_of(g);
     RF_TRY(rf_fold_in(s, g, &fold, count, source, round));
@@ -26,7 +27,7 @@ rf_result rf_halving_all_reduce(rf_schedule *s, const rf_group *g, uint64_t coun
         const uint32_t mine = fold.index & ~(bit - 1), theirs = mine ^ bit;
         const uint32_t partner = rf_fold_real(&fold, fold.index ^ bit);
         const block keep = parts(count, fold.size, mine, bit), give = parts(count, fold.size, theirs, bit);
-        rf_step *step = rf_schedule_add(s, *round);
+        rf_collective_step *step = rf_collective_schedule_add(s, *round);
         if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
         step->to = step->from = (int32_t)g->ranks[partner];
         step->send = (rf_place){ *source, give.begin };
@@ -42,7 +43,7 @@ rf_result rf_halving_all_reduce(rf_schedule *s, const rf_group *g, uint64_t coun
         if (fold.out) continue;
         const uint32_t mine = fold.index & ~(bit - 1), theirs = mine ^ bit;
         const block have = parts(count, fold.size, mine, bit), want = parts(count, fold.size, theirs, bit);
-        rf_step *step = rf_schedule_add(s, *round);
+        rf_collective_step *step = rf_collective_schedule_add(s, *round);
         if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
         step->to = step->from = (int32_t)g->ranks[rf_fold_real(&fold, fold.index ^ bit)];
         step->send = (rf_place){ RF_SPACE_OUTPUT, have.begin };
@@ -55,7 +56,7 @@ rf_result rf_halving_all_reduce(rf_schedule *s, const rf_group *g, uint64_t coun
 }
 
 /* Partial sums wait in scratch, laid out like the input's half that this rank keeps at first. Powers of two only. */
-rf_result rf_halving_reduce_scatter(rf_schedule *s, const rf_group *g, const uint64_t *counts)
+rf_result rf_halving_reduce_scatter(rf_collective_schedule *s, const rf_group *g, const uint64_t *counts)
 {
     const uint32_t n = g->size;
     uint64_t *begins = RF_NEW_ARRAY(uint64_t, n + 1);
@@ -67,7 +68,7 @@ rf_result rf_halving_reduce_scatter(rf_schedule *s, const rf_group *g, const uin
     uint32_t round = 0;
     rf_result r = RF_OK;
     for (uint32_t bit = n / 2; bit > 0 && r == RF_OK; bit /= 2, round++) {
-        rf_step *step = rf_schedule_add(s, round);
+        rf_collective_step *step = rf_collective_schedule_add(s, round);
         if (!step) {
             r = RF_ERROR_OUT_OF_HOST_MEMORY;
             break;

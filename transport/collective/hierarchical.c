@@ -17,14 +17,14 @@ typedef struct hierarchy {
     uint32_t longest;          /* ranks of the fullest host */
 } hierarchy;
 
-static bool leads(const rf_task *task, uint32_t rank)
+static bool leads(const rf_collective_task *task, uint32_t rank)
 {
     for (uint32_t i = 0; i < rank; i++)
         if (task->hosts[i] == task->hosts[rank]) return false;
     return true;
 }
 
-static rf_result survey(const rf_task *task, hierarchy *h)
+static rf_result survey(const rf_collective_task *task, hierarchy *h)
 {
     h->local = RF_NEW_ARRAY(uint32_t, task->world_size);
     h->leaders = RF_NEW_ARRAY(uint32_t, task->world_size);
@@ -46,39 +46,41 @@ static rf_result survey(const rf_task *task, hierarchy *h)
     return RF_OK;
 }
 
-static rf_result build(rf_schedule *s, const hierarchy *h, uint64_t count, uint64_t slice)
+static rf_result build(rf_collective_schedule *s, const hierarchy *h, uint64_t count, uint64_t slice)
 {
     const rf_group *host = &h->host;
     rf_space source = RF_SPACE_INPUT;
     const rf_place out = { RF_SPACE_OUTPUT, 0 };
     const uint32_t after = host->size - 1 - host->index; /* ranks behind this one in the chain */
     if (after > 0) {
-        RF_TRY(rf_schedule_receive(s, after - 1, host->ranks[host->index + 1], out, count));
-        rf_step *step = &s->items[s->count - 1];
+        RF_TRY(rf_collective_schedule_receive(s, after - 1, host->ranks[host->index + 1], out, count));
+        rf_collective_step *step = &s->items[s->count - 1];
         step->reduce = true;
         step->local = (rf_place){ source, 0 };
         source = RF_SPACE_OUTPUT;
     }
     uint32_t round = h->longest - 1;
     if (host->index > 0) {
-        RF_TRY(rf_schedule_send(s, after, host->ranks[host->index - 1], (rf_place){ source, 0 }, count, false));
+        RF_TRY(
+            rf_collective_schedule_send(s, after, host->ranks[host->index - 1], (rf_place){ source, 0 }, count, false));
         /* What the leaders do takes as many rounds on every rank. */
-        rf_schedule unused = { 0 };
+        rf_collective_schedule unused = { 0 };
         const rf_result r = count <= FEW ? rf_doubling_all_reduce(&unused, &h->among, count, &source, &round)
                                          : rf_ring_all_reduce(&unused, &h->among, count, slice, &source, &round);
-        rf_schedule_free(&unused);
+        rf_collective_schedule_free(&unused);
         RF_TRY(r);
-        RF_TRY(rf_schedule_receive(s, round + host->index - 1, host->ranks[host->index - 1], out, count));
+        RF_TRY(rf_collective_schedule_receive(s, round + host->index - 1, host->ranks[host->index - 1], out, count));
     } else {
         RF_TRY(count <= FEW ? rf_doubling_all_reduce(s, &h->among, count, &source, &round)
                             : rf_ring_all_reduce(s, &h->among, count, slice, &source, &round));
     }
     s->round_result = count <= FEW;
-    if (after > 0) RF_TRY(rf_schedule_send(s, round + host->index, host->ranks[host->index + 1], out, count, true));
+    if (after > 0)
+        RF_TRY(rf_collective_schedule_send(s, round + host->index, host->ranks[host->index + 1], out, count, true));
     return RF_OK;
 }
 
-rf_result rf_hierarchical_all_reduce(rf_schedule *s, const rf_task *task)
+rf_result rf_hierarchical_all_reduce(rf_collective_schedule *s, const rf_collective_task *task)
 {
     hierarchy h = { 0 };
     rf_result r = survey(task, &h);

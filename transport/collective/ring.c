@@ -15,9 +15,9 @@ static uint32_t behind(const rf_group *g, uint32_t back)
     return (g->index + 2 * g->size - back) % g->size;
 }
 
-static rf_step *ring_step(rf_schedule *s, const rf_group *g, uint32_t round)
+static rf_collective_step *ring_step(rf_collective_schedule *s, const rf_group *g, uint32_t round)
 {
-    rf_step *step = rf_schedule_add(s, round);
+    rf_collective_step *step = rf_collective_schedule_add(s, round);
     if (!step) return NULL;
     step->to = (int32_t)g->ranks[(g->index + 1) % g->size];
     step->from = (int32_t)g->ranks[behind(g, 1)];
@@ -31,18 +31,19 @@ typedef struct range {
 /* Slice number `slice`, of `size` elements, of part `part`; short or empty at the part's end. */
 static range slice_of(uint64_t count, uint32_t parts, uint32_t part, uint64_t size, uint64_t slice)
 {
-    const uint64_t begin = rf_part_begin(count, parts, part), end = rf_part_begin(count, parts, part + 1);
+    const uint64_t begin = rf_collective_part_begin(count, parts, part),
+                   end = rf_collective_part_begin(count, parts, part + 1);
     const uint64_t from = begin + slice * size, to = from + size;
     return (range){ from, from >= end ? 0 : to < end ? size : end - from };
 }
 
 /* Step k of 2 (n - 1) for one slice of every part: the first half adds, the second hands the sums round. */
-static rf_result all_reduce_step(rf_schedule *s, const rf_group *g, uint64_t count, uint64_t size, uint64_t slice,
-                                 uint32_t k, rf_space source, uint32_t round)
+static rf_result all_reduce_step(rf_collective_schedule *s, const rf_group *g, uint64_t count, uint64_t size,
+                                 uint64_t slice, uint32_t k, rf_space source, uint32_t round)
 {
     const uint32_t n = g->size, back = k + 1 < n ? k + 1 : k + 1 - n;
     const bool adds = k + 1 < n;
-    rf_step *step = ring_step(s, g, round);
+    rf_collective_step *step = ring_step(s, g, round);
     if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const range out = slice_of(count, n, behind(g, back), size, slice);
     const range in = slice_of(count, n, behind(g, back + 1), size, slice);
@@ -63,8 +64,8 @@ static rf_result all_reduce_step(rf_schedule *s, const rf_group *g, uint64_t cou
  * step after the other.) In each turn every step handles another slice, the first one the newest: no step waits for
  * what was sent in the same turn, so that the links are never idle. Parts are the same for any size of slices, and so
  * are the sums. */
-rf_result rf_ring_all_reduce(rf_schedule *s, const rf_group *g, uint64_t count, uint64_t slice, rf_space *source,
-                             uint32_t *round)
+rf_result rf_ring_all_reduce(rf_collective_schedule *s, const rf_group *g, uint64_t count, uint64_t slice,
+                             rf_space *source, uint32_t *round)
 {
     const uint32_t n = g->size, steps = 2 * (n - 1);
     if (n < 2) return RF_OK;
@@ -92,7 +93,7 @@ static uint64_t *part_begins(const uint64_t *counts, uint32_t n, uint64_t *large
 
 /* What is on its way is neither in the input, which is not ours to change, nor in the output, which has room for one
  * part: two parts of scratch take turns. */
-rf_result rf_ring_reduce_scatter(rf_schedule *s, const rf_group *g, const uint64_t *counts)
+rf_result rf_ring_reduce_scatter(rf_collective_schedule *s, const rf_group *g, const uint64_t *counts)
 {
     const uint32_t n = g->size;
     uint64_t largest;
@@ -100,7 +101,7 @@ rf_result rf_ring_reduce_scatter(rf_schedule *s, const rf_group *g, const uint64
     if (!begins) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = RF_OK;
     for (uint32_t k = 0; k + 1 < n && r == RF_OK; k++) {
-        rf_step *step = ring_step(s, g, k);
+        rf_collective_step *step = ring_step(s, g, k);
         if (!step) {
             r = RF_ERROR_OUT_OF_HOST_MEMORY;
             break;
@@ -119,7 +120,7 @@ rf_result rf_ring_reduce_scatter(rf_schedule *s, const rf_group *g, const uint64
     return r;
 }
 
-rf_result rf_ring_all_gather(rf_schedule *s, const rf_group *g, const uint64_t *counts)
+rf_result rf_ring_all_gather(rf_collective_schedule *s, const rf_group *g, const uint64_t *counts)
 {
     const uint32_t n = g->size;
     uint64_t largest;
@@ -130,7 +131,7 @@ rf_result rf_ring_all_gather(rf_schedule *s, const rf_group *g, const uint64_t *
     s->copy_count = counts[g->index];
     rf_result r = RF_OK;
     for (uint32_t k = 0; k + 1 < n && r == RF_OK; k++) {
-        rf_step *step = ring_step(s, g, k);
+        rf_collective_step *step = ring_step(s, g, k);
         if (!step) {
             r = RF_ERROR_OUT_OF_HOST_MEMORY;
             break;

@@ -29,26 +29,26 @@ const char *rf_algorithm_name(rf_comm_algorithm algorithm)
     return (unsigned)algorithm < RF_COMM_ALGORITHM_COUNT ? algorithm_names[algorithm] : "unknown";
 }
 
-uint64_t rf_part_begin(uint64_t count, uint32_t parts, uint32_t index)
+uint64_t rf_collective_part_begin(uint64_t count, uint32_t parts, uint32_t index)
 {
     const uint64_t more = count % parts;
     return count / parts * index + (index < more ? index : more);
 }
 
-rf_step *rf_schedule_add(rf_schedule *schedule, uint32_t round)
+rf_collective_step *rf_collective_schedule_add(rf_collective_schedule *schedule, uint32_t round)
 {
     if (RF_VEC_GROW(schedule) < 0) return NULL;
-    rf_step *step = &schedule->items[schedule->count++];
+    rf_collective_step *step = &schedule->items[schedule->count++];
     memset(step, 0, sizeof(*step));
     step->round = round;
     step->to = step->from = -1;
     return step;
 }
 
-rf_result rf_schedule_send(rf_schedule *schedule, uint32_t round, uint32_t to, rf_place place, uint64_t count,
-                           bool keeps)
+rf_result rf_collective_schedule_send(rf_collective_schedule *schedule, uint32_t round, uint32_t to, rf_place place,
+                                      uint64_t count, bool keeps)
 {
-    rf_step *step = rf_schedule_add(schedule, round);
+    rf_collective_step *step = rf_collective_schedule_add(schedule, round);
     if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
     step->to = (int32_t)to;
     step->send = place;
@@ -57,9 +57,10 @@ rf_result rf_schedule_send(rf_schedule *schedule, uint32_t round, uint32_t to, r
     return RF_OK;
 }
 
-rf_result rf_schedule_receive(rf_schedule *schedule, uint32_t round, uint32_t from, rf_place place, uint64_t count)
+rf_result rf_collective_schedule_receive(rf_collective_schedule *schedule, uint32_t round, uint32_t from,
+                                         rf_place place, uint64_t count)
 {
-    rf_step *step = rf_schedule_add(schedule, round);
+    rf_collective_step *step = rf_collective_schedule_add(schedule, round);
     if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
     step->from = (int32_t)from;
     step->receive = place;
@@ -67,16 +68,16 @@ rf_result rf_schedule_receive(rf_schedule *schedule, uint32_t round, uint32_t fr
     return RF_OK;
 }
 
-void rf_schedule_in_place(rf_schedule *schedule)
+void rf_collective_schedule_in_place(rf_collective_schedule *schedule)
 {
     for (uint32_t i = 0; i < schedule->count; i++) {
-        rf_step *step = &schedule->items[i];
+        rf_collective_step *step = &schedule->items[i];
         if (step->send.space == RF_SPACE_INPUT) step->send.space = RF_SPACE_OUTPUT;
         if (step->local.space == RF_SPACE_INPUT) step->local.space = RF_SPACE_OUTPUT;
     }
 }
 
-void rf_schedule_free(rf_schedule *schedule)
+void rf_collective_schedule_free(rf_collective_schedule *schedule)
 {
     rf_free(schedule->items);
     memset(schedule, 0, sizeof(*schedule));
@@ -87,7 +88,7 @@ static bool power_of_two(uint32_t n)
     return (n & (n - 1)) == 0;
 }
 
-bool rf_schedule_possible(const rf_task *task)
+bool rf_collective_schedule_possible(const rf_collective_task *task)
 {
     switch (task->kind) {
     case RF_COLLECTIVE_ALL_REDUCE:
@@ -107,7 +108,7 @@ bool rf_schedule_possible(const rf_task *task)
     return false;
 }
 
-static rf_result all_reduce(rf_schedule *s, const rf_task *task, const rf_group *all)
+static rf_result all_reduce(rf_collective_schedule *s, const rf_collective_task *task, const rf_group *all)
 {
     rf_space source = RF_SPACE_INPUT;
     uint32_t round = 0;
@@ -119,7 +120,7 @@ static rf_result all_reduce(rf_schedule *s, const rf_task *task, const rf_group 
     }
 }
 
-static rf_result make(rf_schedule *s, const rf_task *task, const rf_group *all)
+static rf_result make(rf_collective_schedule *s, const rf_collective_task *task, const rf_group *all)
 {
     const bool ring = task->algorithm == RF_COMM_RING;
     switch (task->kind) {
@@ -134,11 +135,12 @@ static rf_result make(rf_schedule *s, const rf_task *task, const rf_group *all)
     }
 }
 
-rf_result rf_schedule_make(const rf_task *task, rf_schedule *out)
+rf_result rf_collective_schedule_make(const rf_collective_task *task, rf_collective_schedule *out)
 {
     memset(out, 0, sizeof(*out));
-    RF_REQUIRE(rf_schedule_possible(task), "%s: the algorithm '%s' does not do this among %u ranks; use auto",
-               rf_collective_name(task->kind), rf_algorithm_name(task->algorithm), task->world_size);
+    RF_REQUIRE(rf_collective_schedule_possible(task),
+               "%s: the algorithm '%s' does not do this among %u ranks; use auto", rf_collective_name(task->kind),
+               rf_algorithm_name(task->algorithm), task->world_size);
     uint32_t *ranks = RF_NEW_ARRAY(uint32_t, task->world_size);
     if (!ranks) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < task->world_size; i++) ranks[i] = i;
@@ -168,18 +170,19 @@ static const selection selections[] = {
     { RF_COLLECTIVE_BROADCAST, UINT32_MAX, 64u << 10, RF_COMM_RECURSIVE_DOUBLING },
 };
 
-rf_comm_algorithm rf_schedule_select(rf_collective kind, uint32_t world_size, uint64_t bytes)
+rf_comm_algorithm rf_collective_schedule_select(rf_collective kind, uint32_t world_size, uint64_t bytes)
 {
     for (size_t i = 0; i < sizeof(selections) / sizeof(selections[0]); i++) {
         const selection *row = &selections[i];
-        const rf_task task = { .kind = kind, .algorithm = row->algorithm, .world_size = world_size };
-        if (row->kind == kind && world_size <= row->max_world && bytes <= row->max_bytes && rf_schedule_possible(&task))
+        const rf_collective_task task = { .kind = kind, .algorithm = row->algorithm, .world_size = world_size };
+        if (row->kind == kind && world_size <= row->max_world && bytes <= row->max_bytes &&
+            rf_collective_schedule_possible(&task))
             return row->algorithm;
     }
     return RF_COMM_RING;
 }
 
-static void mark_peers(const rf_schedule *schedule, bool *peers)
+static void mark_peers(const rf_collective_schedule *schedule, bool *peers)
 {
     for (uint32_t i = 0; i < schedule->count; i++) {
         if (schedule->items[i].to >= 0) peers[schedule->items[i].to] = true;
@@ -187,7 +190,7 @@ static void mark_peers(const rf_schedule *schedule, bool *peers)
     }
 }
 
-rf_result rf_schedule_peers(uint32_t rank, uint32_t world_size, const uint32_t *hosts, bool *peers)
+rf_result rf_collective_schedule_peers(uint32_t rank, uint32_t world_size, const uint32_t *hosts, bool *peers)
 {
     memset(peers, 0, world_size * sizeof(*peers));
     if (world_size <= RF_COMM_FULL_MESH) {
@@ -200,13 +203,13 @@ rf_result rf_schedule_peers(uint32_t rank, uint32_t world_size, const uint32_t *
         /* Both sides of the threshold within the hierarchical algorithm. */
         static const uint64_t counts[] = { 1, UINT32_MAX };
         for (int c = 0; c < 2; c++) {
-            const rf_task task = {
+            const rf_collective_task task = {
                 RF_COLLECTIVE_ALL_REDUCE, (rf_comm_algorithm)a, rank, world_size, counts[c], NULL, 0, hosts
             };
-            rf_schedule schedule;
-            const rf_result r = rf_schedule_make(&task, &schedule);
+            rf_collective_schedule schedule;
+            const rf_result r = rf_collective_schedule_make(&task, &schedule);
             if (r == RF_OK) mark_peers(&schedule, peers);
-            rf_schedule_free(&schedule);
+            rf_collective_schedule_free(&schedule);
             RF_TRY(r);
         }
     }

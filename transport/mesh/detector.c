@@ -141,7 +141,7 @@ static void blame_link(const rf_detector *d, uint32_t peer, uint64_t now, rf_fin
     uint32_t speak, miss_us;
     ask(d, d->rank, 0, now, &speak, &miss_us);
     const bool us = 2 * miss_us > speak || d->rank > peer;
-    *out = (rf_finding){ .culprit = us ? d->rank : peer, .loss = RF_LOSS_LINK, .world = d->world };
+    *out = (rf_finding){ .culprit = us ? d->rank : peer, .loss = RF_PEER_LOSS_LINK, .world = d->world };
     out->link[0] = d->rank < peer ? d->rank : peer;
     out->link[1] = d->rank < peer ? peer : d->rank;
     out->silent_ns = since(d->peers[peer].heard, now);
@@ -182,7 +182,7 @@ static bool judge_closed(const rf_detector *d, uint64_t now, rf_finding *out)
             return true;
         }
     }
-    *out = (rf_finding){ .culprit = first, .loss = RF_LOSS_CLOSED, .world = d->world };
+    *out = (rf_finding){ .culprit = first, .loss = RF_PEER_LOSS_CLOSED, .world = d->world };
     out->silent_ns = since(d->peers[first].heard, now);
     return true;
 }
@@ -203,7 +203,7 @@ static bool judge_silent(const rf_detector *d, uint64_t now, rf_finding *out)
         if (silent == d->world && time + d->interval >= d->timeout) silent = r;
     }
     if (longest < d->timeout) return false;
-    *out = (rf_finding){ .culprit = silent, .loss = RF_LOSS_SILENT, .silent_ns = longest, .world = d->world };
+    *out = (rf_finding){ .culprit = silent, .loss = RF_PEER_LOSS_SILENT, .silent_ns = longest, .world = d->world };
     if (missed >= 2 && missed > heard + 1) {
         uint32_t lowest = d->rank;
         for (uint32_t r = 0; r < d->rank; r++) {
@@ -212,7 +212,7 @@ static bool judge_silent(const rf_detector *d, uint64_t now, rf_finding *out)
             break;
         }
         out->culprit = lowest;
-        out->loss = RF_LOSS_CUT_OFF;
+        out->loss = RF_PEER_LOSS_CUT_OFF;
         out->missed = missed;
         return true;
     }
@@ -245,13 +245,13 @@ void rf_finding_text(const rf_finding *finding, char *text, size_t size)
 {
     const double seconds = (double)finding->silent_ns * 1e-9;
     switch (finding->loss) {
-    case RF_LOSS_CLOSED: snprintf(text, size, "connection closed"); break;
-    case RF_LOSS_SILENT: snprintf(text, size, "silent for %.1f s", seconds); break;
-    case RF_LOSS_CUT_OFF:
+    case RF_PEER_LOSS_CLOSED: snprintf(text, size, "connection closed"); break;
+    case RF_PEER_LOSS_SILENT: snprintf(text, size, "silent for %.1f s", seconds); break;
+    case RF_PEER_LOSS_CUT_OFF:
         snprintf(text, size, "cut off from %u of %u ranks for %.1f s (or those are stopped)", finding->missed,
                  finding->world, seconds);
         break;
-    case RF_LOSS_LINK:
+    case RF_PEER_LOSS_LINK:
         snprintf(text, size, "ranks %u and %u no longer reach each other, though others reach both", finding->link[0],
                  finding->link[1]);
         break;

@@ -24,14 +24,19 @@ typedef struct rf_detector rf_detector;
 /* A word on a closed connection counts when it came this long after we saw the end ourselves. */
 #define RF_HOLD_PROBE_NS UINT64_C(300000000)
 
-typedef enum rf_loss { RF_LOSS_CLOSED, RF_LOSS_SILENT, RF_LOSS_CUT_OFF, RF_LOSS_LINK } rf_loss;
+typedef enum rf_peer_loss {
+    RF_PEER_LOSS_CLOSED,
+    RF_PEER_LOSS_SILENT,
+    RF_PEER_LOSS_CUT_OFF,
+    RF_PEER_LOSS_LINK
+} rf_peer_loss;
 
 typedef struct rf_finding {
     uint32_t culprit;
-    rf_loss loss;
+    rf_peer_loss loss;
     uint64_t silent_ns;     /* how long nothing was heard */
-    uint32_t link[2];       /* RF_LOSS_LINK: the two ends */
-    uint32_t missed, world; /* RF_LOSS_CUT_OFF: ranks missed */
+    uint32_t link[2];       /* RF_PEER_LOSS_LINK: the two ends */
+    uint32_t missed, world; /* RF_PEER_LOSS_CUT_OFF: ranks missed */
 } rf_finding;
 
 rf_result rf_detector_create(uint32_t rank, uint32_t world, uint64_t interval_ns, uint64_t timeout_ns, uint64_t now,

@@ -307,7 +307,7 @@ static void judge(loop *l, uint64_t now)
     if (!rf_detector_judge(l->mesh->detector, now, &finding)) return;
     char why[160];
     rf_finding_text(&finding, why, sizeof(why));
-    if (finding.loss == RF_LOSS_CLOSED) {
+    if (finding.loss == RF_PEER_LOSS_CLOSED) {
         pthread_mutex_lock(&l->mesh->lock);
         snprintf(why, sizeof(why), "%s", l->mesh->peers[finding.culprit].why);
         pthread_mutex_unlock(&l->mesh->lock);

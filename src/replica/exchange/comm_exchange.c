@@ -45,7 +45,7 @@ static uint64_t length(const rf_piece *piece)
 }
 
 /* The bucket that begins with pieces[0], and what of it belongs to which rank. */
-static void look_at(rf_bucket_exchange *b, const rf_piece *pieces, uint32_t num_pieces)
+static void bucket_exchange_select(rf_bucket_exchange *b, const rf_piece *pieces, uint32_t num_pieces)
 {
     const rf_world *world = b->exchange->world;
     b->pieces = pieces;
@@ -245,7 +245,7 @@ static rf_result open_bucket(rf_exchange *exchange, const rf_piece *pieces, uint
                              rf_bucket_exchange **out)
 {
     RF_TRY(create_bucket((comm_exchange *)exchange, out));
-    look_at(*out, pieces, num_pieces);
+    bucket_exchange_select(*out, pieces, num_pieces);
     return RF_OK;
 }
 
@@ -271,7 +271,7 @@ static rf_result reduce_scatter(rf_exchange *exchange, const rf_piece *pieces, u
 {
     rf_bucket_exchange *room = ((comm_exchange *)exchange)->room;
     for (uint32_t i = 0; i < num_pieces; i += room->num_pieces) {
-        look_at(room, &pieces[i], num_pieces - i);
+        bucket_exchange_select(room, &pieces[i], num_pieces - i);
         RF_TRY(begin_reduce(room, contributions, sums, NULL));
         RF_TRY(finish_bucket(room));
     }
@@ -283,7 +283,7 @@ static rf_result all_gather(rf_exchange *exchange, const rf_piece *pieces, uint3
 {
     rf_bucket_exchange *room = ((comm_exchange *)exchange)->room;
     for (uint32_t i = 0; i < num_pieces; i += room->num_pieces) {
-        look_at(room, &pieces[i], num_pieces - i);
+        bucket_exchange_select(room, &pieces[i], num_pieces - i);
         RF_TRY(begin_gather(room, from, to, NULL));
         RF_TRY(finish_bucket(room));
     }

@@ -120,7 +120,7 @@ static rf_result local_terms(const rf_strategy *s, const rf_per_replica *value, 
 
 static rf_result reduce(rf_strategy *s, rf_reduce_op op, const rf_per_replica *value, term *mine, term *all, float *out)
 {
-    RF_TRY(rf_strategy_stick_if_alone(s, local_terms(s, value, mine)));
+    RF_TRY(rf_strategy_stick_in_job(s, local_terms(s, value, mine)));
     RF_TRY(rf_world_gather_replicas(&s->world, value->function->name, mine, all, sizeof(term)));
     double total = 0;
     uint32_t active = 0;
@@ -147,7 +147,7 @@ RF_API rf_result rf_strategy_reduce(rf_strategy *strategy, rf_reduce_op op, cons
                value->output, value->function->name, rf_shape_format(*s, shape, sizeof(shape)));
     RF_TRY(rf_strategy_status(strategy));
     term *terms = RF_NEW_ARRAY(term, (size_t)strategy->num_local + strategy->num_replicas);
-    if (!terms) return rf_strategy_stick_if_alone(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!terms) return rf_strategy_stick_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     const rf_result r = reduce(strategy, op, value, terms, terms + strategy->num_local, out);
     rf_free(terms);
     return r;
@@ -204,7 +204,7 @@ static rf_result gather(rf_strategy *s, const rf_per_replica *value, rf_array *o
     rf_array mine = { 0 };
     uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->world.size);
     rf_result r = sizes ? join_local(value, &mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_stick_if_alone(s, r);
+    rf_strategy_stick_in_job(s, r);
     if (r >= 0 && s->world.size > 1) {
         r = join_workers(s, value->function->name, &mine, sizes, out);
     } else if (r >= 0) {

@@ -77,7 +77,7 @@ static rf_result send_and_receive(rf_strategy *s, const rf_step_report *mine, ma
     return RF_OK;
 }
 
-static rf_result compare(rf_strategy *s, const rf_step *step, mail *m, rf_result prepared)
+static rf_result compare(rf_strategy *s, const rf_step_intent *step, mail *m, rf_result prepared)
 {
     rf_world *w = &s->world;
     for (uint32_t r = 0; r < w->size; r++)
@@ -87,7 +87,7 @@ static rf_result compare(rf_strategy *s, const rf_step *step, mail *m, rf_result
     return RF_OK;
 }
 
-static rf_result exchange(rf_strategy *s, rf_step *step, const rf_step_report *mine, mail *m, rf_result prepared)
+static rf_result exchange(rf_strategy *s, rf_step_intent *step, const rf_step_report *mine, mail *m, rf_result prepared)
 {
     rf_error_record failure = { 0 };
     if (prepared < 0) rf_error_save(&failure);
@@ -99,7 +99,7 @@ static rf_result exchange(rf_strategy *s, rf_step *step, const rf_step_report *m
     return r;
 }
 
-rf_result rf_strategy_report(rf_strategy *s, rf_step *step, rf_result prepared)
+rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result prepared)
 {
     if (s->failed) return rf_strategy_status(s); /* while preparing; the others have been told */
     const bool stop = atomic_load(&s->stop_requested);
@@ -145,7 +145,7 @@ rf_result rf_strategy_any(rf_strategy *s, bool mine, bool *any)
 
 rf_result rf_strategy_give_up(rf_strategy *s, rf_result result)
 {
-    return rf_strategy_stick_if_alone(s, result);
+    return rf_strategy_stick_in_job(s, result);
 }
 
 /* ---- public ---- */

@@ -271,7 +271,7 @@ static rf_result split(run *x)
 }
 
 /* Everything that can fail and leave the replicas as they were. */
-static rf_result prepare(run *x, rf_step *step)
+static rf_result prepare(run *x, rf_step_intent *step)
 {
     rf_strategy *s = x->strategy;
     RF_TRY(check_batch(x->batch));
@@ -293,7 +293,9 @@ static rf_result prepare(run *x, rf_step *step)
 static rf_result run_function(run *x, rf_per_replica **results)
 {
     rf_strategy *s = x->strategy;
-    rf_step step = { .function = x->function->name, .number = x->function->step, .counts = x->function->examples };
+    rf_step_intent step = { .function = x->function->name,
+                            .number = x->function->step,
+                            .counts = x->function->examples };
     do RF_TRY(rf_strategy_report(s, &step, prepare(x, &step)));
     while (step.again);
     for (uint32_t r = 0; r < s->num_replicas; r++) x->active += x->function->examples[r] > 0;

@@ -166,7 +166,7 @@ static rf_result compare_values(rf_strategy *s, finding *found)
     rf_result r = mine && all && scratch ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = rf_strategy_wait(s);
     if (r >= 0) r = hash_local(s, scratch, mine);
-    rf_strategy_stick_if_alone(s, r);
+    rf_strategy_stick_in_job(s, r);
     if (r >= 0) r = rf_world_gather_replicas(&s->world, "hashes of the variables", mine, all, count * sizeof(uint64_t));
     if (r >= 0) r = compare_hashes(s, all, scratch, found);
     rf_free(mine);

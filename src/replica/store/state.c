@@ -66,7 +66,7 @@ rf_result rf_updater_read_totals(rf_updater *u, const rf_variable *variable, flo
     RF_TRY(check_totals(u, variable));
     float *mine = RF_NEW_ARRAY(float, s->num_local * variable->count);
     rf_result r = mine ? read_local_totals(u, variable, mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_stick_if_alone(s, r);
+    rf_strategy_stick_in_job(s, r);
     if (r >= 0)
         r = rf_world_gather_replicas(&s->world, "accumulated gradients", mine, values,
                                      (size_t)variable->count * sizeof(float));

@@ -216,7 +216,7 @@ static rf_result read_gradient(rf_updater *u, const rf_piece *piece, rf_range ra
     rf_result r = RF_OK;
     if (rf_strategy_is_local(s, piece->owner))
         r = rf_flat_read(gradients, piece->owner - s->first, range.begin, count, values);
-    RF_TRY(rf_strategy_stick_if_alone(s, r));
+    RF_TRY(rf_strategy_stick_in_job(s, r));
     return rf_world_broadcast(&s->world, "gradient", values, (size_t)count * sizeof(float), piece->owner);
 }
 

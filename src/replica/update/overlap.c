@@ -389,7 +389,7 @@ static rf_result finish_gathers(rf_overlap *o, bool all)
 
 /* ---- the step ---- */
 
-static rf_result turn(rf_overlap *o, uint32_t k)
+static rf_result overlap_take_turn(rf_overlap *o, uint32_t k)
 {
     const rf_overlap_plan *p = &o->plan;
     const bool gathers = o->strategy->update_mode == RF_UPDATE_SHARDED;
@@ -409,7 +409,7 @@ static rf_result run(rf_overlap *o, rf_frame *const *frames)
 {
     RF_TRY(begin(o, frames));
     RF_TRY(submit_all(o, o->depth));
-    for (uint32_t k = 0; k < o->plan.num_turns; k++) RF_TRY(turn(o, k));
+    for (uint32_t k = 0; k < o->plan.num_turns; k++) RF_TRY(overlap_take_turn(o, k));
     return finish_gathers(o, true);
 }
 

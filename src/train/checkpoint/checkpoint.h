@@ -33,11 +33,11 @@ typedef struct rf_item_value {
 } rf_item_value;
 
 typedef struct rf_item rf_item;
-typedef enum rf_verdict {
+typedef enum rf_item_verdict {
     RF_ITEM_SAME,
     RF_ITEM_DIFFERS, /* worth telling; what is here stays */
     RF_ITEM_REFUSED, /* of another object than this */
-} rf_verdict;
+} rf_item_verdict;
 typedef struct rf_item_kind {
     rf_item_form form;
     rf_dtype dtype; /* of a tensor */
@@ -52,7 +52,7 @@ typedef struct rf_item_kind {
     rf_result (*owners)(const struct rf_checkpoint *checkpoint, const rf_item *item, rf_owned_list *out);
     rf_result (*read)(const rf_item *item, rf_range range, float *to);
     /* Compares what the file has, on the chief; `detail` is empty and says what differs. NULL: nothing to compare. */
-    rf_verdict (*compare)(const rf_item *item, const rf_item_value *value, char *detail, size_t size);
+    rf_item_verdict (*compare)(const rf_item *item, const rf_item_value *value, char *detail, size_t size);
     /* Fills a zeroed value, or leaves it absent. Collective. */
     rf_result (*collect)(const rf_item *item, rf_item_value *value);
     /* What can still be refused or run out of memory, before anything is changed; NULL: nothing. */

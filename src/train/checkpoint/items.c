@@ -52,7 +52,7 @@ static rf_result read_variable(const rf_item *item, rf_range range, float *to)
 }
 
 /* What all workers have is cut into equal shares; small tensors are the chief's. */
-static rf_result deal_out(const rf_strategy *strategy, rf_range range, rf_owned_list *out)
+static rf_result range_list_owners(const rf_strategy *strategy, rf_range range, rf_owned_list *out)
 {
     enum { LEAST_SHARE = 4096 }; /* elements */
     const uint32_t ranks = rf_strategy_world_size(strategy);
@@ -77,7 +77,7 @@ static rf_result owners_in(const rf_updater *updater, const rf_item *item, rf_ow
     rf_result r = rf_updater_owners(updater, item->variable, &known);
     for (uint32_t i = 0; r >= 0 && i < known.count; i++) {
         if (known.items[i].rank == RF_RANK_ALL) {
-            r = deal_out(item->tracked->strategy, known.items[i].range, out);
+            r = range_list_owners(item->tracked->strategy, known.items[i].range, out);
             continue;
         }
         r = RF_VEC_GROW(out);
@@ -96,7 +96,7 @@ static rf_result owners_of_variable(const rf_checkpoint *c, const rf_item *item,
         if (c->objects.items[i].kind == RF_TRACKED_OPTIMIZER)
             RF_TRY(owners_in(rf_optimizer_updater(c->objects.items[i].u.optimizer), item, out));
     if (out->count > 0) return RF_OK;
-    return deal_out(item->tracked->strategy, (rf_range){ 0, (uint64_t)rf_shape_count(item->shape) }, out);
+    return range_list_owners(item->tracked->strategy, (rf_range){ 0, (uint64_t)rf_shape_count(item->shape) }, out);
 }
 
 static rf_result apply_variable(rf_item *item, const rf_item_value *value)
@@ -341,7 +341,7 @@ static rf_result collect_kind(const rf_item *item, rf_item_value *value)
     return set_text(value, rf_strdup(kind_of(item)));
 }
 
-static rf_verdict compare_kind(const rf_item *item, const rf_item_value *value, char *detail, size_t size)
+static rf_item_verdict compare_kind(const rf_item *item, const rf_item_value *value, char *detail, size_t size)
 {
     if (strcmp(value->data, kind_of(item)) == 0) return RF_ITEM_SAME;
     snprintf(detail, size, "%.40s in the file, %s here", (const char *)value->data, kind_of(item));
@@ -349,7 +349,7 @@ static rf_verdict compare_kind(const rf_item *item, const rf_item_value *value, 
 }
 
 /* Optional: files of earlier versions do not have it. */
-static const rf_item_kind kind_kind = {
+static const rf_item_kind item_kind_optimizer_kind = {
     .form = RF_ITEM_TEXT, .optional = true, .compare = compare_kind, .collect = collect_kind, .apply = apply_nothing
 };
 
@@ -369,7 +369,7 @@ static rf_result collect_settings(const rf_item *item, rf_item_value *value)
     return set_text(value, text);
 }
 
-static rf_verdict compare_settings(const rf_item *item, const rf_item_value *value, char *detail, size_t size)
+static rf_item_verdict compare_settings(const rf_item *item, const rf_item_value *value, char *detail, size_t size)
 {
     json_t *here = settings_of(item), *saved = json_loadb(value->data, (size_t)value->size, 0, NULL), *mine;
     const char *name;
@@ -664,7 +664,7 @@ static rf_result append_optimizer(rf_item_list *list, const rf_checkpoint *c, co
     RF_TRY(r);
     RF_TRY(append_plain(list, tracked, "/iterations", &iterations_kind));
     RF_TRY(append_plain(list, tracked, "/accumulated_steps", &accumulated_kind));
-    RF_TRY(append_plain(list, tracked, "/kind", &kind_kind));
+    RF_TRY(append_plain(list, tracked, "/kind", &item_kind_optimizer_kind));
     RF_TRY(append_plain(list, tracked, "/settings", &settings_kind));
     return append_plain(list, tracked, "/learning_rate", &schedule_kind);
 }

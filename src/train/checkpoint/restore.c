@@ -93,7 +93,7 @@ static rf_result compare(const rf_item *item, const rf_item_value *value, report
 {
     char detail[400] = "";
     if (!item->kind->compare) return RF_OK;
-    const rf_verdict verdict = item->kind->compare(item, value, detail, sizeof(detail));
+    const rf_item_verdict verdict = item->kind->compare(item, value, detail, sizeof(detail));
     if (verdict == RF_ITEM_SAME) return RF_OK;
     if (verdict == RF_ITEM_DIFFERS) rf_log_message(RF_LOG_WARN, "checkpoint: '%s': %s", item->name, detail);
     return note(rep, verdict == RF_ITEM_DIFFERS ? DIFFERENT : OTHER, item->name, detail);
