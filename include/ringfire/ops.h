@@ -9,6 +9,11 @@
  * its end. Arithmetic is f32 unless said otherwise. Dimension 0 of the step's inputs is the batch
  * and may differ from run to run: use -1 in rf_reshape() instead of a number read from
  * rf_tensor_shape().
+ *
+ * NaN in, NaN out, on every device, whatever is fused: rf_maximum(), rf_minimum(), rf_reduce_max(),
+ * rf_max_pool2d(), activations, losses and their gradients do not lose it. Comparisons are false
+ * with NaN; rf_argmax() gives the first NaN; rf_pow() is 1 for an exponent of 0 or a base of 1, as
+ * in C; a cast to integers gives 0. Infinities are as in C. Denormals may be taken for zeros.
  */
 #ifndef RINGFIRE_OPS_H
 #define RINGFIRE_OPS_H

@@ -36,6 +36,6 @@ layout(local_size_x_id = 0) in;
             sums[r][x][g][i] += a[r][x][q] * b[i][q];
 
 /* Activations that cost one instruction; the rest are applied in a pass of their own, or each store would carry them all. */
-#define CHEAP_ACTIVATION(x) (ACTIVATION == 1 ? max(x, vec4(0.0)) : (x))
+#define CHEAP_ACTIVATION(x) (ACTIVATION == 1 ? rf_relu(x) : (x))
 
 #endif

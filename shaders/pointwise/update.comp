@@ -8,6 +8,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 #include "include/wide.glsl"
+#include "include/scalar_math.glsl"
 
 layout(constant_id = 1) const uint HAS_TAIL = 1;
 layout(constant_id = 2) const uint NESTEROV = 0;
@@ -69,7 +70,7 @@ void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
     param = sum;
 #else
     precise vec4 g = grad * h.grad_scale;
-    g = mix(g, clamp(g, vec4(-h.clip_value), vec4(h.clip_value)), bvec4(h.clip_value > 0.0));
+    g = mix(g, rf_clamp(g, -h.clip_value, h.clip_value), bvec4(h.clip_value > 0.0));
     precise vec4 x = param - h.weight_decay * param;
 #if RULE == 0
     x = x - h.rate * g;

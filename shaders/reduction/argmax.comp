@@ -3,6 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
+#include "include/scalar_math.glsl"
 
 layout(std430, binding = 0) readonly buffer X { float x[]; };
 #if defined(ACCURACY_CLASSES)
@@ -25,7 +26,7 @@ void main()
     int at = 0;
     for (uint c = 1; c < columns; c++) {
         const float v = x[base + c];
-        if (v > best) {
+        if (rf_exceeds(v, best)) {
             best = v;
             at = int(c);
         }
@@ -37,7 +38,7 @@ void main()
     int label_at = 0;
     for (uint c = 1; c < columns; c++) {
         const float v = label[base + c];
-        if (v > best_label) {
+        if (rf_exceeds(v, best_label)) {
             best_label = v;
             label_at = int(c);
         }

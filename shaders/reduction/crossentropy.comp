@@ -4,6 +4,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
+#include "include/scalar_math.glsl"
 
 layout(constant_id = 1) const bool FROM_LOGITS = false;
 
@@ -22,6 +23,11 @@ layout(std430, binding = 2) writeonly buffer Loss { float loss[]; };
 layout(push_constant) uniform Push { uint rows, columns; };
 
 const float LOW = 1e-7, HIGH = 1.0 - 1e-7;
+
+// NaN counts as unclipped, so that it has a gradient.
+bool is_unclipped(float q) { return (q >= LOW && q <= HIGH) || rf_is_nan(q); }
+
+float log_of_clipped(float q) { return rf_keep_nan(log(clamp(q, LOW, HIGH)), q); }
 
 void main()
 {
@@ -44,7 +50,7 @@ void main()
     float total = 0.0, shift = 0.0;
     if (FROM_LOGITS) {
         shift = x[base];
-        for (uint c = 1; c < columns; c++) shift = max(shift, x[base + c]);
+        for (uint c = 1; c < columns; c++) shift = rf_larger(shift, x[base + c]);
     }
     // In blocks: the rounding error of one long sum would show in its logarithm.
     for (uint block = 0; block < columns; block += 64) {
@@ -53,6 +59,7 @@ void main()
             part += FROM_LOGITS ? exp(x[base + c] - shift) : x[base + c];
         total += part;
     }
+    if (FROM_LOGITS) total = rf_if_finite(total, shift);
     const float scale = 1.0 / total;
 
 #ifdef GRAD
@@ -61,7 +68,7 @@ void main()
     float weight = 0.0; // probabilities: of the classes that were not clipped
     for (uint c = 0; c < columns; c++) {
         const float q = x[base + c] * scale;
-        if (FROM_LOGITS || (q >= LOW && q <= HIGH)) weight += label[base + c];
+        if (FROM_LOGITS || is_unclipped(q)) weight += label[base + c];
     }
     for (uint c = 0; c < columns; c++) {
         const float l = label[base + c], v = x[base + c];
@@ -69,33 +76,33 @@ void main()
             dx[base + c] = g * (exp(v - shift) * scale * weight - l);
         } else {
             const float q = v * scale;
-            dx[base + c] = g * scale * (weight - (q >= LOW && q <= HIGH && l != 0.0 ? l / q : 0.0));
+            dx[base + c] = g * scale * (weight - (is_unclipped(q) && l != 0.0 ? l / q : 0.0));
         }
     }
 #else
     const float q = x[base + wanted] * scale;
-    const bool counts = FROM_LOGITS || (q >= LOW && q <= HIGH);
+    const bool counts = FROM_LOGITS || is_unclipped(q);
     for (uint c = 0; c < columns; c++) {
         const bool own = int(c) == wanted;
         if (FROM_LOGITS)
             dx[base + c] = g * (exp(x[base + c] - shift) * scale - (own ? 1.0 : 0.0));
         else
-            dx[base + c] = counts ? g * scale * (1.0 - (own ? 1.0 / q : 0.0)) : 0.0;
+            dx[base + c] = g * scale * (counts ? 1.0 - (own ? 1.0 / q : 0.0) : 0.0);
     }
 #endif
 #else
-    const float log_total = FROM_LOGITS ? log(total) : 0.0;
+    const float log_total = FROM_LOGITS ? rf_log(total) : 0.0;
 #ifdef DENSE
     float result = 0.0;
     for (uint c = 0; c < columns; c++) {
         const float l = label[base + c], v = x[base + c];
         // A class of weight 0 has no part in the loss even where its logarithm is infinite.
-        if (l != 0.0) result -= l * (FROM_LOGITS ? v - shift - log_total : log(clamp(v * scale, LOW, HIGH)));
+        if (l != 0.0) result -= l * (FROM_LOGITS ? v - shift - log_total : log_of_clipped(v * scale));
     }
     loss[row] = result;
 #else
     const float v = x[base + wanted];
-    loss[row] = FROM_LOGITS ? log_total - (v - shift) : -log(clamp(v * scale, LOW, HIGH));
+    loss[row] = FROM_LOGITS ? log_total - (v - shift) : -log_of_clipped(v * scale);
 #endif
 #endif
 }

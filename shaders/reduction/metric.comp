@@ -5,6 +5,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
+#include "include/scalar_math.glsl"
 
 layout(std430, binding = 0) buffer State { float state[]; }; // total, compensation, weight, unused
 layout(std430, binding = 1) readonly buffer X { float x[]; };
@@ -15,18 +16,18 @@ layout(push_constant) uniform Push { uint count; };
 
 shared float totals[128], rests[128], weights[128];
 
-// Without `precise` a compiler may cancel the compensation away.
+// Without `precise` a compiler may cancel the compensation away. An infinite sum has none: infinity less infinity is NaN.
 void add(inout float total, inout float rest, float v)
 {
     precise const float sum = total + v;
     if (abs(total) >= abs(v)) {
         precise const float lost = (total - sum) + v;
         precise const float next = rest + lost;
-        rest = next;
+        rest = rf_is_finite(sum) ? next : rest;
     } else {
         precise const float lost = (v - sum) + total;
         precise const float next = rest + lost;
-        rest = next;
+        rest = rf_is_finite(sum) ? next : rest;
     }
     total = sum;
 }

@@ -4,16 +4,18 @@
 #ifndef RF_POOL_GLSL
 #define RF_POOL_GLSL
 
+#include "include/scalar_math.glsl"
+
 layout(local_size_x_id = 0) in;
 
 #ifdef VEC4
 #define T vec4
 #define EQ(a, b) equal(a, b)
-#define GT(a, b) greaterThan(a, b)
+#define DIFFERS(a, b) notEqual(floatBitsToInt(a), floatBitsToInt(b))
 #else
 #define T float
 #define EQ(a, b) ((a) == (b))
-#define GT(a, b) ((a) > (b))
+#define DIFFERS(a, b) (floatBitsToInt(a) != floatBitsToInt(b)) // of rf_first_larger: it is the other operand
 #endif
 
 layout(push_constant) uniform Push {

@@ -25,7 +25,7 @@ void main()
 #ifdef AVERAGE
             result += v;
 #else
-            result = mix(result, v, GT(v, result));
+            result = rf_larger(result, v);
 #endif
         }
     }

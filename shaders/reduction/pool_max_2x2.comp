@@ -20,7 +20,5 @@ void main()
     if (!p.inside) return;
     const int upper = rf_in_at(2 * p.row, 2 * p.column, p.channel), lower = upper + width * channels;
     const vec4 v0 = X(upper), v1 = X(upper + channels), v2 = X(lower), v3 = X(lower + channels);
-    vec4 top = mix(v0, v1, GT(v1, v0));
-    top = mix(top, v2, GT(v2, top));
-    y[rf_out_at(p.row, p.column, p.channel)] = mix(top, v3, GT(v3, top));
+    y[rf_out_at(p.row, p.column, p.channel)] = rf_larger(rf_larger(v0, v1), rf_larger(v2, v3));
 }

@@ -29,16 +29,16 @@ void main()
     const vec4 v0 = X(at), v1 = X(at + to_right), v2 = X(at + to_below), v3 = X(at + to_below + to_right);
     const vec4 zero = vec4(0.0);
     vec4 g = DY(rf_out_at(min(p.row, out_height - 1), min(p.column, out_width - 1), p.channel));
-    if (!(right && below)) g = zero;
 
-    // The first that equals the maximum gets g, the others zero.
-    const vec4 top = max(max(v0, v1), max(v2, v3));
-    if (relu_mask != 0) g = mix(zero, g, GT(top, zero));
-    dx[at] = mix(zero, g, EQ(v0, top));
-    g = mix(g, zero, EQ(v0, top));
-    if (right) dx[at + to_right] = mix(zero, g, EQ(v1, top));
-    g = mix(g, zero, EQ(v1, top));
-    if (below) dx[at + to_below] = mix(zero, g, EQ(v2, top));
-    g = mix(g, zero, EQ(v2, top));
+    // The first that is the maximum gets g, the others zero.
+    const vec4 top = rf_first_larger(rf_first_larger(v0, v1), rf_first_larger(v2, v3));
+    if (relu_mask != 0) g = rf_relu_grad(g, top);
+    if (!(right && below)) g = zero;
+    dx[at] = mix(g, zero, DIFFERS(v0, top));
+    g = mix(zero, g, DIFFERS(v0, top));
+    if (right) dx[at + to_right] = mix(g, zero, DIFFERS(v1, top));
+    g = mix(zero, g, DIFFERS(v1, top));
+    if (below) dx[at + to_below] = mix(g, zero, DIFFERS(v2, top));
+    g = mix(zero, g, DIFFERS(v2, top));
     if (right && below) dx[at + to_below + to_right] = g;
 }

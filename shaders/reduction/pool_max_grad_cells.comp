@@ -22,12 +22,13 @@ void main()
     for (int row = first_row; row < end_row; row++) {
         for (int column = first_column; column < end_column; column++, at++) {
             const T v = x[rf_in_at(row, column, p.channel)];
-            best_at = mix(best_at, T(float(at)), GT(v, best));
-            best = mix(best, v, GT(v, best));
+            const T next = rf_first_larger(best, v);
+            best_at = mix(best_at, T(float(at)), DIFFERS(best, next));
+            best = next;
         }
     }
     T g = dy[rf_out_at(p.row, p.column, p.channel)];
-    if (relu_mask != 0) g = mix(T(0.0), g, GT(best, T(0.0)));
+    if (relu_mask != 0) g = rf_relu_grad(g, best);
 
     const int cell_top = p.row == 0 ? 0 : top, cell_end_row = p.row == out_height - 1 ? height : top + stride_height;
     const int cell_left = p.column == 0 ? 0 : left;

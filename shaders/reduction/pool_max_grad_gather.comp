@@ -27,13 +27,14 @@ void main()
             for (int row = first_row; row < end_row; row++) {
                 for (int column = first_column; column < end_column; column++) {
                     const T v = x[rf_in_at(row, column, p.channel)];
-                    is_own = mix(is_own, T(row == p.row && column == p.column ? 1.0 : 0.0), GT(v, best));
-                    best = mix(best, v, GT(v, best));
+                    const T next = rf_first_larger(best, v);
+                    is_own = mix(is_own, T(row == p.row && column == p.column ? 1.0 : 0.0), DIFFERS(best, next));
+                    best = next;
                 }
             }
-            T g = mix(T(0.0), dy[rf_out_at(out_row, out_column, p.channel)], EQ(is_own, T(1.0)));
-            if (relu_mask != 0) g = mix(T(0.0), g, GT(best, T(0.0)));
-            sum += g;
+            T g = dy[rf_out_at(out_row, out_column, p.channel)];
+            if (relu_mask != 0) g = rf_relu_grad(g, best);
+            sum += mix(T(0.0), g, EQ(is_own, T(1.0)));
         }
     }
     dx[rf_in_at(p.row, p.column, p.channel)] = sum;

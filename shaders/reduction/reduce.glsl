@@ -6,6 +6,7 @@
 #define RF_REDUCE_GLSL
 
 #include "include/reduction.glsl"
+#include "include/scalar_math.glsl"
 
 layout(constant_id = 1) const uint KIND = 0;
 const uint KIND_SUM = 0, KIND_MAX = 1, KIND_SQUARES = 2, KIND_ABS = 3;
@@ -27,11 +28,13 @@ float rf_start()
 
 float rf_combine(float a, float b)
 {
-    return KIND == KIND_MAX ? (b > a ? b : a) : a + b;
+    if (KIND == KIND_MAX) return rf_larger(a, b);
+    return a + b;
 }
 vec4 rf_combine(vec4 a, vec4 b)
 {
-    return KIND == KIND_MAX ? mix(a, b, greaterThan(b, a)) : a + b;
+    if (KIND == KIND_MAX) return rf_larger(a, b);
+    return a + b;
 }
 
 float rf_apply(float v)

@@ -4,6 +4,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
+#include "include/scalar_math.glsl"
 
 #ifdef VEC4
 #define T vec4
@@ -40,7 +41,7 @@ layout(push_constant) uniform Push { uint rows, columns; };
 
 #ifdef VEC4
 float whole_sum(vec4 v) { return (v.x + v.y) + (v.z + v.w); }
-float whole_max(vec4 v) { return max(max(v.x, v.y), max(v.z, v.w)); }
+float whole_max(vec4 v) { return rf_larger(rf_larger(v.x, v.y), rf_larger(v.z, v.w)); }
 #endif
 
 #ifdef GROUP
@@ -64,7 +65,7 @@ float tree_max(float v)
     parts[lane] = v;
     barrier();
     for (uint width = gl_WorkGroupSize.x / 2; width > 0; width /= 2) {
-        if (lane < width) parts[lane] = max(parts[lane], parts[lane + width]);
+        if (lane < width) parts[lane] = rf_larger(parts[lane], parts[lane + width]);
         barrier();
     }
     return parts[0];
@@ -107,7 +108,7 @@ void main()
 #ifdef LOG
     SUM(sum, DY(base + c))
     const float total = ALL_SUM(sum);
-    for (uint c = FIRST; c < n; c += STEP) dx[base + c] = DY(base + c) - exp(Y(base + c)) * total;
+    for (uint c = FIRST; c < n; c += STEP) dx[base + c] = DY(base + c) - rf_exp(Y(base + c)) * total;
 #else
     SUM(sum, DY(base + c) * Y(base + c))
     const float total = ALL_SUM(sum);
@@ -115,15 +116,15 @@ void main()
 #endif
 #else
     T top = T(uintBitsToFloat(0xff800000u));
-    for (uint c = FIRST; c < n; c += STEP) top = max(top, X(base + c));
+    for (uint c = FIRST; c < n; c += STEP) top = rf_larger(top, X(base + c));
     const float shift = ALL_MAX(top);
 #ifdef LOG
     SUM(sum, exp(X(base + c) - shift))
-    const float log_total = log(ALL_SUM(sum));
+    const float log_total = rf_log(rf_if_finite(ALL_SUM(sum), shift));
     for (uint c = FIRST; c < n; c += STEP) y[base + c] = X(base + c) - shift - log_total;
 #else
     SUM(sum, exp(X(base + c) - shift))
-    const float scale = 1.0 / ALL_SUM(sum);
+    const float scale = 1.0 / rf_if_finite(ALL_SUM(sum), shift);
     for (uint c = FIRST; c < n; c += STEP) y[base + c] = exp(X(base + c) - shift) * scale;
 #endif
 #endif

@@ -144,7 +144,21 @@ static void references_agree_with_known_values(void **state)
         const double got = rf_scalar_table[rows[i].fn].reference(rows[i].a, rows[i].b, rows[i].imm);
         if (fabs(got - rows[i].expected) > 1e-12) fail_msg("%s: %.17g", rf_scalar_table[rows[i].fn].name, got);
     }
-    assert_true(isnan(rf_scalar_table[RF_FN_RELU].reference(NAN, 0, 0)));
+}
+
+static void references_keep_nan(void **state)
+{
+    (void)state;
+    for (uint32_t fn = 0; fn < RF_FN_COUNT; fn++) {
+        const rf_scalar_info *info = &rf_scalar_table[fn];
+        const bool compares = fn == RF_FN_GREATER || fn == RF_FN_GREATER_EQUAL || fn == RF_FN_EQUAL;
+        for (uint32_t operand = 0; operand < info->arity; operand++) {
+            const double y = info->reference(operand == 0 ? NAN : 0.5, operand == 1 ? NAN : 0.5, 0.5);
+            if (compares ? y != 0 : !isnan(y)) fail_msg("%s of NaN as operand %u: %g", info->name, operand, y);
+        }
+    }
+    assert_true(rf_scalar_table[RF_FN_POW].reference(NAN, 0, 0) == 1);
+    assert_true(rf_scalar_table[RF_FN_POW].reference(1, NAN, 0) == 1);
 }
 
 static void slopes_are_the_derivatives_of_gelu(void **state)
@@ -489,6 +503,7 @@ int main(void)
         cmocka_unit_test(errors_name_the_op_and_the_shapes),
         cmocka_unit_test(dimensions_collapse),
         cmocka_unit_test(references_agree_with_known_values),
+        cmocka_unit_test(references_keep_nan),
         cmocka_unit_test(slopes_are_the_derivatives_of_gelu),
         cmocka_unit_test(dropout_depends_on_the_global_position_only),
         cmocka_unit_test(chains_join_and_share_inputs_and_steps),

@@ -3,10 +3,12 @@
  * Walks the op table: every eligible kernel of every op at every case on every Vulkan device found, against the op's
  * reference, between guard zones, twice for determinism, in place where the op allows it; then gradients (gradient.c).
  *
- *   test_ops [--quick] [--sample N] [--clamp] [--split] [--validation] [--all-shaders] [--verbose] [--op NAME]
- *            [--case NAME] [--kernel NAME] [--device NAME]
+ *   test_ops [--quick] [--sample N] [--clamp] [--split] [--special] [--validation] [--all-shaders] [--verbose]
+ *            [--op NAME] [--case NAME] [--kernel NAME] [--device NAME]
  * Names match when they contain NAME. --quick leaves out large cases, --sample takes N cases of each op, spread over
  * its table. --split plays devices that cannot bind a case's largest tensor at once, and tests no gradients.
+ * --special puts NaN, infinities, zeros of both signs and denormals among the numbers (special.c), and tests no
+ * gradients.
  *
  * One line per op; the exit status is 1 when anything failed.
  */
@@ -57,7 +59,8 @@ double walk_element(rf_dtype dtype, const void *bytes, int64_t i)
 static bool close_enough(double got, double expected, double rtol, double atol)
 {
     if (isnan(got) || isnan(expected)) return isnan(got) && isnan(expected);
-    if (got == expected) return true; /* infinities too */
+    if (got == expected) return true;  /* infinities too */
+    if (isinf(expected)) return false; /* whose bound would be infinite */
     return fabs(got - expected) <= atol + rtol * fabs(expected);
 }
 
@@ -86,6 +89,7 @@ typedef struct case_run {
     const rf_op *op;
     const rf_op_case *c;
     rf_case_data start, expected, got, again;
+    rf_case_data flushed; /* of special numbers: what the reference makes of inputs without denormals */
 } case_run;
 
 static bool matches(const char *filter, const char *name)
@@ -109,7 +113,10 @@ static bool compare(case_run *run, const rf_kernel *kernel, const walk_device *d
         const rf_tensor_desc *desc = is_out ? &call->out[i] : &call->in[i];
         const void *got = is_out ? run->got.out[i] : run->got.in[i];
         const void *expected = is_out ? run->expected.out[i] : run->expected.in[i];
-        const int64_t bad = walk_first_bad(desc, got, expected, run->c->rtol, run->c->atol);
+        const int64_t bad = run->w->options.special
+                                ? walk_first_special_bad(&run->start, run->c, desc, is_out ? i : UINT32_MAX, got,
+                                                         expected, is_out ? run->flushed.out[i] : run->flushed.in[i])
+                                : walk_first_bad(desc, got, expected, run->c->rtol, run->c->atol);
         if (bad < 0) continue;
         walk_fail(run->w, run->counts, run->op, run->c->name, kernel->name, d->name,
                   "%s%s %u element %lld: got %.9g, expected %.9g", variant, is_out ? "output" : "input", i,
@@ -269,6 +276,11 @@ static bool make_others(case_run *run)
     rf_case_data *others[] = { &run->expected, &run->got, &run->again };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (rf_case_data_copy(&run->start, others[i]) < 0) return false;
+    if (run->w->options.special) {
+        if (rf_case_data_copy(&run->start, &run->flushed) < 0) return false;
+        walk_special_flush(&run->flushed);
+        if (run->op->reference(&run->flushed.call, run->flushed.in, run->flushed.out) < 0) return false;
+    }
     return run->op->reference(&run->expected.call, run->expected.in, run->expected.out) >= 0;
 }
 
@@ -278,6 +290,7 @@ static void free_all(case_run *run)
     rf_case_data_free(&run->expected);
     rf_case_data_free(&run->got);
     rf_case_data_free(&run->again);
+    rf_case_data_free(&run->flushed);
 }
 
 static bool too_big_for_quick(const rf_op_case *c, const rf_op_call *call)
@@ -285,6 +298,20 @@ static bool too_big_for_quick(const rf_op_case *c, const rf_op_call *call)
     if (c->large) return true;
     const rf_cost cost = call->op->cost ? call->op->cost(call) : (rf_cost){ 0 };
     return c->benchmark && (cost.flops > 4e6 || cost.bytes > 4e6);
+}
+
+/* One case with one filling; `start` is made already. */
+static void run_filled(case_run *run)
+{
+    if (!make_others(run)) {
+        walk_fail(run->w, run->counts, run->op, run->c->name, "reference", NULL, "%s", rf_error_message());
+    } else if (run->op->flags & RF_OP_VIEW) {
+        if (memcmp(run->expected.out[0], run->start.in[0], (size_t)rf_tensor_bytes(&run->start.call.out[0])) != 0)
+            walk_fail(run->w, run->counts, run->op, run->c->name, "reference", NULL,
+                      "a view whose bytes are not its input's");
+    } else {
+        for (uint32_t d = 0; d < run->w->num_devices; d++) run_device(run, &run->w->devices[d]);
+    }
 }
 
 static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *c)
@@ -301,16 +328,15 @@ static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_
         return;
     }
     counts->cases++;
-    if (!make_others(&run)) {
-        walk_fail(w, counts, op, c->name, "reference", NULL, "%s", rf_error_message());
-    } else if (op->flags & RF_OP_VIEW) {
-        if (memcmp(run.expected.out[0], run.start.in[0], (size_t)rf_tensor_bytes(&run.start.call.out[0])) != 0)
-            walk_fail(w, counts, op, c->name, "reference", NULL, "a view whose bytes are not its input's");
-    } else {
-        for (uint32_t d = 0; d < w->num_devices; d++) run_device(&run, &w->devices[d]);
+    if (!w->options.special) run_filled(&run);
+    for (uint32_t round = 0; w->options.special && round < walk_special_rounds(); round++) {
+        free_all(&run);
+        if (rf_case_data_make(op, c, 1, &run.start) < 0) break; /* it could be made above */
+        walk_special_fill(&run.start, c->name, round);
+        run_filled(&run);
     }
     free_all(&run);
-    if (c->check_gradient && !w->options.split) walk_gradient(w, counts, op, c);
+    if (c->check_gradient && !w->options.split && !w->options.special) walk_gradient(w, counts, op, c);
 }
 
 static double seconds_now(void)
@@ -391,6 +417,7 @@ static bool parse(int argc, char **argv, walk_options *o)
         bool *flag = strcmp(a, "--quick") == 0         ? &o->quick
                      : strcmp(a, "--clamp") == 0       ? &o->clamp
                      : strcmp(a, "--split") == 0       ? &o->split
+                     : strcmp(a, "--special") == 0     ? &o->special
                      : strcmp(a, "--validation") == 0  ? &o->validation
                      : strcmp(a, "--all-shaders") == 0 ? &o->all_shaders
                      : strcmp(a, "--verbose") == 0     ? &o->verbose

@@ -42,7 +42,7 @@ static void expect(const rf_op *op, const void *attr, const rf_tensor_desc *desc
     OK(op->reference(&call, in, (void *[]){ y }));
     for (uint64_t i = 0; i < count; i++) {
         const float got = call.out[0].dtype == RF_I32 ? (float)((int32_t *)(void *)y)[i] : y[i];
-        if (isnan(expected[i]) ? !isnan(got) : !(fabsf(got - expected[i]) <= 1e-5f))
+        if (isnan(expected[i]) ? !isnan(got) : !(got == expected[i] || fabsf(got - expected[i]) <= 1e-5f))
             fail_msg("%s: element %d is %g, expected %g", op->name, (int)i, (double)got, (double)expected[i]);
     }
 }
@@ -170,6 +170,40 @@ static void test_pool_references(void **state)
     masked.relu_mask = 1;
     for (int i = 0; i < 9; i++) x[i] -= 6;
     EXPECT(max_pool2d_grad, &masked, grad_desc, grad_in, 0, 0, 0, 0, 0, 60, 0, 0, 0);
+}
+
+/* NaN in, NaN out; where a place is asked for, it is that of the first NaN. */
+static void test_nan_references(void **state)
+{
+    (void)state;
+    float x[] = { 1, NAN, 3, NAN, 4, INFINITY };
+    void *in[] = { x };
+    const rf_tensor_desc rows[] = { F32(2, 3) }, image[] = { F32(1, 2, 3, 1) };
+    EXPECT(reduce, (&(rf_reduce_attr){ RF_REDUCE_KIND_MAX, 2, 0 }), rows, in, NAN, NAN);
+    EXPECT(reduce, (&(rf_reduce_attr){ RF_REDUCE_KIND_MAX, 1, 0 }), rows, in, NAN, NAN, INFINITY);
+    EXPECT(argmax, NULL, rows, in, 1, 0);
+    EXPECT(softmax, NULL, rows, in, NAN, NAN, NAN, NAN, NAN, NAN);
+    const rf_pool2d_attr sliding = { { 2, 2 }, { 1, 1 }, RF_PADDING_VALID, { 0 }, 0 };
+    rf_pool2d_attr masked = sliding;
+    masked.relu_mask = 1;
+    EXPECT(max_pool2d, &sliding, image, in, NAN, NAN);
+    float dy[] = { 10, 20 }, y[2] = { 0 };
+    const rf_tensor_desc grad_desc[] = { F32(1, 1, 2, 1), F32(1, 2, 3, 1), F32(1, 1, 2, 1) };
+    void *grad_in[] = { dy, x, y };
+    EXPECT(max_pool2d_grad, &sliding, grad_desc, grad_in, 0, 30, 0, 0, 0, 0);
+    EXPECT(max_pool2d_grad, &masked, grad_desc, grad_in, 0, NAN, 0, 0, 0, 0);
+
+    /* Probabilities: one row with NaN, one without. */
+    float p[] = { 0.25f, NAN, 0.5f, 0.25f, 0.25f, 0.5f }, dloss[] = { 1, 1 }, weights[] = { 0, 0, 1, 0, 0, 1 };
+    int32_t labels[] = { 2, 2 };
+    const rf_tensor_desc sparse[] = { I32(2), F32(2, 3), F32(2) }, dense[] = { F32(2, 3), F32(2, 3), F32(2) };
+    void *sparse_in[] = { labels, p }, *sparse_grad_in[] = { labels, p, dloss };
+    void *dense_in[] = { weights, p }, *dense_grad_in[] = { weights, p, dloss };
+    const rf_loss_attr probabilities = { 0 };
+    EXPECT(sparse_crossentropy, &probabilities, sparse, sparse_in, NAN, logf(2));
+    EXPECT(sparse_crossentropy_grad, &probabilities, sparse, sparse_grad_in, NAN, NAN, NAN, 1, 1, -1);
+    EXPECT(crossentropy, &probabilities, dense, dense_in, NAN, logf(2));
+    EXPECT(crossentropy_grad, &probabilities, dense, dense_grad_in, NAN, NAN, NAN, 1, 1, -1);
 }
 
 static void test_metric_reference(void **state)
@@ -459,6 +493,7 @@ int main(void)
         cmocka_unit_test(test_loss_references),
         cmocka_unit_test(test_label_references),
         cmocka_unit_test(test_pool_references),
+        cmocka_unit_test(test_nan_references),
         cmocka_unit_test(test_metric_reference),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_mean_gradient_follows_batch),

@@ -16,6 +16,7 @@ typedef struct walk_options {
     uint32_t sample; /* at most so many cases of each op; 0: all */
     bool clamp, validation;
     bool split;                                   /* no descriptor may span more than a third of the largest tensor */
+    bool special;                                 /* NaN, infinities, zeros and denormals among the numbers */
     bool all_shaders;                             /* fail when a shader is in no kernel's plan */
     bool verbose;                                 /* a line for every kernel run */
     const char *op, *case_name, *kernel, *device; /* only names that contain this; NULL: all */
@@ -48,6 +49,15 @@ double walk_element(rf_dtype dtype, const void *bytes, int64_t i);
 /* Index of the first element with |got - expected| > atol + rtol * |expected|, or NaN where the other is none; -1:
  * none. */
 int64_t walk_first_bad(const rf_tensor_desc *desc, const void *got, const void *expected, double rtol, double atol);
+
+/* Special numbers (special.c): puts them into a case's inputs, in so many ways; sets denormals to zero, as devices may;
+ * and finds the first element of an output (or, with `output` UINT32_MAX, of a mutated input) that is neither the
+ * reference's nor the one that it gives for flushed inputs. NaN is expected where the reference has it; -1: none. */
+uint32_t walk_special_rounds(void);
+void walk_special_fill(rf_case_data *data, const char *case_name, uint32_t round);
+void walk_special_flush(rf_case_data *data);
+int64_t walk_first_special_bad(const rf_case_data *start, const rf_op_case *c, const rf_tensor_desc *desc,
+                               uint32_t output, const void *got, const void *expected, const void *flushed);
 
 /* Gradient of one case against finite differences of the reference, then on every device (gradient.c). */
 void walk_gradient(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *c);

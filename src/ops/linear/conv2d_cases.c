@@ -66,6 +66,15 @@ static const rf_conv2d_attr groups_tanh = {
     .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2, .activation = RF_ACTIVATION_TANH
 };
 
+static const rf_conv2d_attr same_leaky_relu = { .padding = RF_PADDING_SAME,
+                                                .stride = { 1, 1 },
+                                                .dilation = { 1, 1 },
+                                                .groups = 1,
+                                                .activation = RF_ACTIVATION_LEAKY_RELU };
+static const rf_conv2d_attr valid_sigmoid = {
+    .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_SIGMOID
+};
+
 static const rf_conv2d_attr valid_bias = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .bias_gradient = 1 };
 static const rf_conv2d_attr same_bias = {
     .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .bias_gradient = 1
@@ -137,6 +146,8 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "bias", .attr = &valid, FORWARD_BIAS(ODD_CHANNELS, 17), TOLERANCE(117) },
     { .name = "bias_relu", .attr = &same_relu, FORWARD_BIAS(SAME_PADDED, 12), TOLERANCE(120) },
     { .name = "gelu", .attr = &valid_gelu, FORWARD(ONE_CHANNEL), TOLERANCE(9) },
+    { .name = "leaky_relu", .attr = &same_leaky_relu, FORWARD(SMALL_SAME), TOLERANCE(18) },
+    { .name = "bias_sigmoid", .attr = &valid_sigmoid, FORWARD_BIAS(SMALL, 3), TOLERANCE(12) },
     { .name = "groups_bias_tanh",
       .attr = &groups_tanh,
       .n_in = 3,

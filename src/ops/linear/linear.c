@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/linear.h"
 
-#include <math.h>
 #include <string.h>
+
+#include "ops/pointwise/elementwise.h"
 
 /* ---- epilogue ---- */
 
@@ -14,11 +15,11 @@ bool rf_linear_activation_known(uint32_t activation)
 double rf_linear_activate(uint32_t activation, double x)
 {
     switch (activation) {
-    case RF_ACTIVATION_RELU: return x > 0 ? x : 0;
-    case RF_ACTIVATION_LEAKY_RELU: return x > 0 ? x : (double)0.2f * x;
-    case RF_ACTIVATION_SIGMOID: return 1 / (1 + exp(-x));
-    case RF_ACTIVATION_TANH: return tanh(x);
-    case RF_ACTIVATION_GELU: return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+    case RF_ACTIVATION_RELU: return rf_scalar_table[RF_FN_RELU].reference(x, 0, 0);
+    case RF_ACTIVATION_LEAKY_RELU: return rf_scalar_table[RF_FN_LEAKY_RELU].reference(x, 0, (double)0.2f);
+    case RF_ACTIVATION_SIGMOID: return rf_scalar_table[RF_FN_SIGMOID].reference(x, 0, 0);
+    case RF_ACTIVATION_TANH: return rf_scalar_table[RF_FN_TANH].reference(x, 0, 0);
+    case RF_ACTIVATION_GELU: return rf_scalar_table[RF_FN_GELU_ERF].reference(x, 0, 0);
     default: return x;
     }
 }

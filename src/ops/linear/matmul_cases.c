@@ -150,6 +150,11 @@ const rf_op_case rf_matmul_cases[] = {
       .n_in = 3,
       .in = { BATCH(3, 33, 7), MAT(7, 10), VEC(10) },
       TOLERANCE(7) },
+    { .name = "long_k_bias_sigmoid", /* finished by the sum of the parts */
+      .attr = ATTR(1, 0, SIGMOID),
+      .n_in = 3,
+      .in = { MAT(4099, 20), MAT(4099, 12), VEC(12) },
+      TOLERANCE(4099) },
     { .name = "square_1024",
       .n_in = 2,
       .in = { MAT(1024, 1024), MAT(1024, 1024) },

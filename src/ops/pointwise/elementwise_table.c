@@ -3,9 +3,18 @@
 #include <math.h>
 
 #include "ops/pointwise/elementwise.h"
+#include "ops/scalar.h"
 
 #include "../../shaders/include/scalar_fns.h"
 
+static double rf_sign(double a)
+{
+    return isnan(a) ? a : (double)((a > 0) - (a < 0));
+}
+static double rf_leaky_relu_grad(double dy, double a, double slope)
+{
+    return a > 0 ? dy : isnan(a) ? a : slope * dy;
+}
 static double rf_normal_cdf(double a)
 {
     return 0.5 * erfc(-a * 0.70710678118654752440);
@@ -21,6 +30,7 @@ static double rf_gelu_gate(double a)
 static double rf_gelu_tanh_slope(double a)
 {
     const double s = rf_gelu_gate(a);
+    if (isinf(a)) return s; /* what follows is 0 there, and 0 times infinity on the way */
     return s + a * s * (1 - s) * 2 * 0.79788456080286535588 * (1 + 3 * 0.044715 * a * a);
 }
 

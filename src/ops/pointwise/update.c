@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "ops/ops.h"
 #include "ops/pointwise/pointwise.h"
+#include "ops/scalar.h"
 #include "rf_shaders.h"
 
 typedef struct update_attr {
@@ -53,7 +54,7 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
         const double rate = hyper[RF_HYPER_RATE], clip = hyper[RF_HYPER_CLIP_VALUE],
                      momentum = hyper[RF_HYPER_MOMENTUM];
         g *= hyper[RF_HYPER_GRAD_SCALE];
-        if (clip > 0) g = fmin(fmax(g, -clip), clip);
+        if (clip > 0) g = rf_clamp(g, -clip, clip);
         x -= hyper[RF_HYPER_WEIGHT_DECAY] * x;
         if (call->op == &rf_op_sgd_update) {
             x -= rate * g;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the first maximum of the last dimension is, and whether it is where a label says: argmax and accuracy. */
 #include "ops/reduction/reduction.h"
+#include "ops/scalar.h"
 #include "rf_shaders.h"
 
 static uint64_t first_maximum(const float *x, uint64_t columns)
 {
     uint64_t at = 0;
     for (uint64_t c = 1; c < columns; c++)
-        if (x[c] > x[at]) at = c;
+        if (rf_exceeds(x[c], x[at])) at = c;
     return at;
 }
 

@@ -4,6 +4,7 @@
  * probabilities p, which count as clip(p / sum(p), 1e-7, 1 - 1e-7), as in Keras.
  */
 #include "ops/reduction/reduction.h"
+#include "ops/scalar.h"
 #include "rf_shaders.h"
 
 #include <math.h>
@@ -133,17 +134,12 @@ static rf_result dense_gradient(rf_grad_context *ctx)
 
 /* ---- references ---- */
 
-static double clip(double q)
-{
-    return q < CLIP_LOW ? CLIP_LOW : q > CLIP_HIGH ? CLIP_HIGH : q;
-}
-
 /* Normalising terms of one row: logits: the maximum and the sum of exponentials; probabilities: 0 and the sum. */
 static void row_terms(const float *x, uint64_t columns, bool logits, double *shift, double *total)
 {
     *shift = logits ? -INFINITY : 0;
     *total = 0;
-    for (uint64_t c = 0; logits && c < columns; c++) *shift = x[c] > *shift ? x[c] : *shift;
+    for (uint64_t c = 0; logits && c < columns; c++) *shift = rf_larger(*shift, x[c]);
     for (uint64_t c = 0; c < columns; c++) *total += logits ? exp(x[c] - *shift) : x[c];
 }
 
@@ -160,7 +156,7 @@ static rf_result loss_reference(const rf_op_call *call, void *const *in, void *c
         for (uint64_t c = 0; c < columns; c++) {
             const double weight = dense ? ((const float *)in[0])[r * columns + c] : (uint64_t)label == c;
             if (weight == 0) continue;
-            result -= weight * (logits ? x[c] - shift - log(total) : log(clip(x[c] / total)));
+            result -= weight * (logits ? x[c] - shift - log(total) : log(rf_clamp(x[c] / total, CLIP_LOW, CLIP_HIGH)));
         }
         loss[r] = label < 0 || (uint64_t)label >= columns ? NAN : (float)result;
     }
@@ -183,8 +179,9 @@ static rf_result loss_grad_reference(const rf_op_call *call, void *const *in, vo
         for (int pass = 0; pass < 2; pass++) {
             for (uint64_t c = 0; c < columns; c++) {
                 const double weight = dense ? ((const float *)in[0])[r * columns + c] : (uint64_t)label == c;
-                const double q = (logits ? exp(x[c] - shift) : x[c]) / total;
-                const double counts = logits || (q >= CLIP_LOW && q <= CLIP_HIGH) ? weight : 0;
+                /* Rounded as kernels do: what is less than any float is 0, and NaN when it meets an infinite dloss. */
+                const double q = (float)((logits ? exp(x[c] - shift) : x[c]) / total);
+                const double counts = logits || !(q < CLIP_LOW || q > CLIP_HIGH) ? weight : 0; /* NaN: it does */
                 if (pass == 0)
                     sum += counts;
                 else if (!known)

@@ -3,6 +3,8 @@
 #include "ops/reduction/reduction.h"
 #include "rf_shaders.h"
 
+#include <math.h>
+
 static rf_result metric_infer(rf_op_call *call)
 {
     static const rf_shape state = { 1, { 4 } };
@@ -30,7 +32,7 @@ static rf_result metric_reference(const rf_op_call *call, void *const *in, void 
         weight += w != NULL ? w[i] : 1;
     }
     state[0] = (float)total;
-    state[1] = (float)(total - state[0]);
+    state[1] = isfinite(state[0]) ? (float)(total - state[0]) : 0;
     state[2] = (float)weight;
     return RF_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pooling of NHWC images over windows: maxima, means, their gradients. Kernels are in pool_kernels.c. */
 #include "ops/reduction/pool.h"
+#include "ops/scalar.h"
 
 /* ---- inference ---- */
 
@@ -206,7 +207,7 @@ static int64_t first_maximum(const rf_pool_geometry *p, window_range w, int64_t 
     for (int64_t row = w.row; row < w.end_row; row++) {
         for (int64_t column = w.column; column < w.end_column; column++) {
             const int64_t at = element_at(p, image, row, column, channel);
-            if (x[at] > x[best]) best = at;
+            if (rf_exceeds(x[at], x[best])) best = at;
         }
     }
     return best;
@@ -224,7 +225,7 @@ static void visit_max_grad(const rf_pool_geometry *p, window_range w, int64_t im
 {
     const float *dy = in[0], *x = in[1];
     const int64_t best = first_maximum(p, w, image, channel, x);
-    if (!p->relu_mask || x[best] > 0) out[best] += dy[out_at];
+    out[best] += p->relu_mask ? (float)rf_relu_grad(dy[out_at], x[best]) : dy[out_at];
 }
 
 static double window_size(window_range w)

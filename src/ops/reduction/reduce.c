@@ -2,6 +2,7 @@
 /* Reductions over any axes: the op, its gradient, its reference. Kernels are in reduce_kernels.c, cases in
  * reduce_cases.c. */
 #include "ops/reduction/reduce.h"
+#include "ops/scalar.h"
 
 #include <math.h>
 
@@ -151,7 +152,7 @@ static rf_result reduce_reference(const rf_op_call *call, void *const *in, void 
         }
         const double v = x[i];
         if (kind == RF_REDUCE_KIND_MAX)
-            total[o] = v > total[o] ? v : total[o];
+            total[o] = rf_larger(total[o], v);
         else
             total[o] += kind == RF_REDUCE_KIND_SUM_SQUARES ? v * v : kind == RF_REDUCE_KIND_SUM_ABS ? fabs(v) : v;
     }

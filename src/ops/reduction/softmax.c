@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax and its logarithm along the last dimension, and their gradients. */
 #include "ops/reduction/reduction.h"
+#include "ops/scalar.h"
 #include "rf_shaders.h"
 
 #include <math.h>
@@ -54,7 +55,7 @@ static void reference_rows(const rf_op_call *call, const float *x, float *y, boo
     const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
     for (uint64_t r = 0; r < rows; r++, x += columns, y += columns) {
         double top = -INFINITY, total = 0;
-        for (uint64_t c = 0; c < columns; c++) top = x[c] > top ? x[c] : top;
+        for (uint64_t c = 0; c < columns; c++) top = rf_larger(top, x[c]);
         for (uint64_t c = 0; c < columns; c++) total += exp(x[c] - top);
         for (uint64_t c = 0; c < columns; c++)
             y[c] = (float)(logarithm ? x[c] - top - log(total) : exp(x[c] - top) / total);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Included by scalar_math.glsl for each type T, with INT, LESS, GREATER, EQUAL and NOT_LESS of that type. Shaders that define
+ * ACTIVATIONS_ONLY are spared the rest, for the time that optimising them takes.
+ *
+ * Drivers may compile as if there were no NaN: they fold a != a, and turn a < b ? b : a into a maximum that loses NaN. So NaN is
+ * recognised by its bits, in integers, which leave nothing to assume. Where a comparison chooses between two branches, NaN
+ * is free of charge if it comes to the one that is made by arithmetic alone. exp and log of some drivers lose it.
+ */
+
+/* `a` where it is NaN, else `value`. */
+T rf_keep_nan(T value, T a)
+{
+    return mix(value, a, GREATER(floatBitsToInt(a) & INT(0x7fffffff), INT(0x7f800000)));
+}
+
+/* One comparison of integers: from -infinity up to NaN with the sign set, numbers with the sign set grow as they near -0. */
+T rf_relu(T a) { return mix(a, T(0), LESS(floatBitsToInt(a), INT(0xff800001u))); }
+
+T rf_leaky_relu(T a, float slope) { return mix(slope * a, a, GREATER(a, T(0))); }
+
+/* 1 / (1 + exp(-a)), written with exp of a negative number so that nothing overflows. */
+T rf_sigmoid(T a)
+{
+    T t = exp(-abs(a));
+    T r = 1.0 / (1.0 + t);
+    return rf_keep_nan(mix(t * r, r, NOT_LESS(a, T(0))), a);
+}
+
+/* (1 - t) / (1 + t) with t = exp(-2|a|); near zero, where that cancels, the Taylor series to a^9 (next term: 1382/155925 a^11),
+ * which is what NaN comes out of. */
+T rf_tanh(T a)
+{
+    T t = exp(-2.0 * abs(a));
+    T far = sign(a) * (1.0 - t) / (1.0 + t);
+    T s = a * a;
+    T near = a + a * s * (-0.333333333 + s * (0.133333333 + s * (-0.0539682540 + s * 0.0218694885)));
+    return mix(near, far, NOT_LESS(abs(a), T(0.25)));
+}
+
+/*
+ * Distribution function of the normal distribution: half of erfc(z), z = |a| / sqrt 2, for negative a, and 1 less that for
+ * others, so that nothing cancels. erfc(z) exp(z^2) is t times a polynomial of degree 7 in t = 1 / (1 + 0.44 z), found by
+ * interpolation at Chebyshev nodes for z up to 9.5: it is off by 2.2e-7 of its value at most. The root is in the coefficient.
+ */
+T rf_normal_cdf(T a)
+{
+    T t = 1.0 / (1.0 + 0.311126984 * abs(a));
+    T poly = 0.217640605 + t * (-0.0234641494 + t * (0.300039697 + t * (-0.279762047 + t * 0.0716272842)));
+    poly = 0.248214895 + t * (0.248964739 + t * (0.216739148 + t * poly));
+    T tail = 0.5 * t * poly * exp(-0.5 * a * a);
+    return mix(tail, 1.0 - tail, NOT_LESS(a, T(0)));
+}
+
+T rf_gelu(T a) { return a * rf_normal_cdf(a); }
+
+#ifndef ACTIVATIONS_ONLY
+
+T rf_exp(T a) { return rf_keep_nan(exp(a), a); }
+
+/* Of denormals some drivers take the exponent's bits for a number: they are zeros here. */
+#ifndef SMALLEST_NORMAL
+#define SMALLEST_NORMAL 1.17549435e-38
+#endif
+
+T rf_log(T a)
+{
+    const T nan = T(uintBitsToFloat(0x7fc00000u)), infinity = T(uintBitsToFloat(0x7f800000u));
+    T r = mix(log(a), -infinity, LESS(abs(a), T(SMALLEST_NORMAL)));
+    r = mix(r, infinity, EQUAL(a, infinity));
+    return rf_keep_nan(mix(r, nan, LESS(a, T(0))), a);
+}
+
+T rf_normal_pdf(T a) { return 0.398942280401 * rf_exp(-0.5 * a * a); }
+
+/* (1 + tanh u) / 2 = sigmoid(2u), u = sqrt(2 / pi) (a + 0.044715 a^3): Hendrycks & Gimpel 2016. */
+T rf_gelu_gate(T a) { return rf_sigmoid(1.595769121606 * (a + 0.044715 * a * a * a)); }
+
+T rf_gelu_tanh_slope(T a)
+{
+    T s = rf_gelu_gate(a);
+    /* s (1 - s) is 0 long before the cubic overflows: keep 0 * infinity out. */
+    T c = clamp(a, T(-20.0), T(20.0));
+    return s + c * s * (1.0 - s) * 1.595769121606 * (1.0 + 0.134145 * c * c);
+}
+
+/* The gradient `dy` where the other operand is positive. */
+T rf_relu_grad(T dy, T a) { return rf_keep_nan(mix(T(0), dy, GREATER(a, T(0))), a); }
+T rf_leaky_relu_grad(T dy, T a, float slope) { return rf_keep_nan(mix(slope * dy, dy, GREATER(a, T(0))), a); }
+
+T rf_larger(T a, T b) { return rf_keep_nan(mix(a, b, GREATER(b, a)), b); }
+T rf_smaller(T a, T b) { return rf_keep_nan(mix(a, b, LESS(b, a)), b); }
+/* The same, and where both are NaN it is the first. Equal numbers, zeros of both signs too, give the first: so the result
+ * has the bits of the one operand that it is. */
+T rf_first_larger(T a, T b) { return rf_keep_nan(rf_larger(a, b), a); }
+T rf_clamp(T a, float low, float high) { return rf_keep_nan(clamp(a, T(low), T(high)), a); }
+
+/* What sums of exp(a - shift) are worth: NaN when the greatest a, `shift`, is infinite or NaN, where exp may be anything. */
+T rf_if_finite(T value, T shift)
+{
+    return mix(value, T(uintBitsToFloat(0x7fc00000u)), GREATER(floatBitsToInt(shift) & INT(0x7fffffff), INT(0x7f7fffff)));
+}
+
+T rf_sign(T a) { return rf_keep_nan(sign(a), a); }
+
+/* pow of C: GLSL's is undefined for negative bases, and drivers' for infinities and NaN. */
+T rf_pow(T a, T b)
+{
+    const T zero = T(0), one = T(1), infinity = T(uintBitsToFloat(0x7f800000u));
+    T x = mix(abs(a), zero, LESS(abs(a), T(SMALLEST_NORMAL)));
+    /* Limits, for a base of 0 or infinity and for an infinite exponent: towards infinity or towards 0. */
+    T limit = mix(mix(infinity, zero, GREATER(b, zero)), mix(zero, infinity, GREATER(b, zero)), GREATER(x, one));
+    T m = pow(mix(x, one, EQUAL(x, zero)), b);
+    m = mix(m, limit, EQUAL(x, zero));
+    m = mix(m, limit, EQUAL(x, infinity));
+    m = mix(m, limit, EQUAL(abs(b), infinity));
+    m = mix(m, one, EQUAL(x, one));
+    m = mix(m, one, EQUAL(b, zero));
+    /* The sign of whole powers of bases with a sign; no others have a value, but for the limits. */
+    T half_b = 0.5 * b;
+    T nan = mix(mix(T(uintBitsToFloat(0x7fc00000u)), m, EQUAL(x, zero)), m, EQUAL(x, infinity));
+    T odd = mix(-m, m, EQUAL(floor(half_b), half_b));
+    T negative = mix(nan, odd, EQUAL(floor(b), b));
+    T r = mix(m, negative, LESS(floatBitsToInt(a), INT(0)));
+    /* A base of 1 and an exponent of 0 give 1 whatever the other is, NaN too. */
+    r = rf_keep_nan(rf_keep_nan(r, b), a);
+    return mix(mix(r, one, EQUAL(b, zero)), one, EQUAL(a, one));
+}
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cases with NaN, infinities, zeros of both signs and denormals among their numbers, held against the same references:
+ * the rule is in shaders/include/scalar_fns.h. Each case runs several rounds, which differ in what is put where.
+ */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/philox.h"
+#include "walk.h"
+
+enum {
+    ROUND_FEW,   /* a handful of NaN and infinities in each input: most sums stay finite */
+    ROUND_ONE,   /* one of them in one input after the other */
+    ROUND_DENSE, /* every fifth number, of all kinds */
+    ROUND_TINY,  /* every third number a zero or a denormal: everything stays finite */
+    NUM_ROUNDS
+};
+
+static const uint32_t special_bits[] = {
+    0x7fc00000u,              /* NaN */
+    0x7f800000u,              /* infinity */
+    0xffc00000u,              /* NaN with the sign set, which x86 processors make */
+    0xff800000u,              /* -infinity */
+    0x80000000u,              /* -0 */
+    0x00000001u,              /* the smallest denormal */
+    0x807fffffu,              /* the largest, negative */
+    0x00000000u, 0x7f800001u, /* a NaN that is all but infinite */
+    0x00400000u, 0xffffffffu, /* NaN, all bits set */
+    0x80000001u,
+};
+#define NUM_SPECIAL (sizeof(special_bits) / sizeof(special_bits[0]))
+#define NUM_NOT_FINITE 4 /* the first of them */
+#define FIRST_TINY 4     /* of these four numbers */
+
+uint32_t walk_special_rounds(void)
+{
+    return NUM_ROUNDS;
+}
+
+static void store(const rf_tensor_desc *desc, void *bytes, int64_t i, uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    switch (desc->dtype) {
+    case RF_F32: memcpy((char *)bytes + 4 * i, &bits, sizeof(bits)); break; /* as a float, x87 would change it */
+    case RF_F16: ((uint16_t *)bytes)[i] = rf_f32_to_f16(value); break;
+    case RF_BF16: ((uint16_t *)bytes)[i] = rf_f32_to_bf16(value); break;
+    case RF_I32:
+    case RF_U8:
+    case RF_I64:
+    case RF_DTYPE_INVALID:
+    case RF_DTYPE_COUNT: break;
+    }
+}
+
+static bool is_float(const rf_tensor_desc *desc)
+{
+    return desc->dtype == RF_F32 || desc->dtype == RF_F16 || desc->dtype == RF_BF16;
+}
+
+/* An optimizer's hyperparameters are finite: they are checked before they come here. */
+static bool holds_hyperparameters(const rf_op_call *call, uint32_t input)
+{
+    return call->op->mutates != 0 && input == call->n_in - 1 && input > 1 &&
+           rf_shape_count(call->in[input].shape) == RF_HYPER_COUNT;
+}
+
+static void sprinkle_input(const rf_op_call *call, uint32_t input, uint32_t round, uint64_t key, void *bytes)
+{
+    const rf_tensor_desc *desc = &call->in[input];
+    const int64_t count = rf_shape_count(desc->shape);
+    rf_rng rng = { .key = key };
+    if (round == ROUND_FEW || round == ROUND_ONE) {
+        if (round == ROUND_ONE && key % call->n_in != input) return;
+        const int64_t number = round == ROUND_ONE || count < 16 ? 1 : NUM_NOT_FINITE;
+        for (int64_t k = 0; k < number; k++)
+            store(desc, bytes, (int64_t)rf_rng_below(&rng, (uint64_t)count),
+                  special_bits[((uint64_t)k + key) % NUM_NOT_FINITE]);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t draw = rf_rng_below(&rng, 60);
+        if (round == ROUND_DENSE && draw < 12)
+            store(desc, bytes, i, special_bits[draw % NUM_SPECIAL]);
+        else if (round == ROUND_TINY && draw < 20)
+            store(desc, bytes, i, special_bits[FIRST_TINY + draw % 4]);
+    }
+}
+
+void walk_special_fill(rf_case_data *data, const char *case_name, uint32_t round)
+{
+    const rf_op_call *call = &data->call;
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        if (!is_float(&call->in[i]) || (call->op->shape_only >> i & 1) || holds_hyperparameters(call, i)) continue;
+        if (rf_shape_count(call->in[i].shape) == 0) continue;
+        const uint64_t key = rf_hash64(rf_hash_bytes(case_name, strlen(case_name), round), i);
+        sprinkle_input(call, i, round, key, data->in[i]);
+    }
+}
+
+void walk_special_flush(rf_case_data *data)
+{
+    for (uint32_t i = 0; i < data->call.n_in; i++) {
+        const int64_t count = data->call.in[i].dtype == RF_F32 ? rf_shape_count(data->call.in[i].shape) : 0;
+        uint32_t *bits = data->in[i];
+        for (int64_t k = 0; k < count; k++)
+            if ((bits[k] & 0x7f800000u) == 0) bits[k] &= 0x80000000u;
+    }
+}
+
+/* ---- comparison ---- */
+
+/* The operand whose elements kernels may multiply by the zeros they pad the other one with, and the number of elements
+ * from one that meets output element i to the next, with the first of them. NULL: the op is no such product. */
+static const float *padded_operand(const rf_case_data *start, uint32_t output, int64_t i, int64_t *first, int64_t *step,
+                                   int64_t *count)
+{
+    const rf_op_call *call = &start->call;
+    const bool is_matmul = call->op == &rf_op_matmul, is_filter = call->op == &rf_op_conv2d_filter_grad;
+    if (output != 0 || (!is_matmul && call->op != &rf_op_conv2d && !is_filter && call->op != &rf_op_conv2d_data_grad))
+        return NULL;
+    const rf_shape *b = &call->in[1].shape, *out = &call->out[0].shape;
+    const int64_t column = i % out->dim[out->rank - 1], last = b->dim[b->rank - 1];
+    *count = rf_shape_count(*b);
+    *first = column;
+    *step = last;
+    if (is_matmul && ((const rf_matmul_attr *)call->attr)->transpose_b) { /* the whole of b: seldom, and small */
+        *first = 0;
+        *step = 1;
+    } else if (call->op == &rf_op_conv2d_data_grad) {
+        *first = column % b->dim[2] * last;
+        *step = 1;
+    }
+    return start->in[1];
+}
+
+static bool may_be_nan(const rf_case_data *start, uint32_t output, int64_t i)
+{
+    int64_t first, step, count;
+    const float *b = padded_operand(start, output, i, &first, &step, &count);
+    for (int64_t k = first; b && k < count; k += step)
+        if (!isfinite(b[k])) return true;
+    return false;
+}
+
+static bool is_as_expected(double got, double expected, const rf_op_case *c)
+{
+    if (isnan(expected)) return isnan(got);
+    if (isinf(expected)) return got == expected; /* the bound below is infinite too */
+    return got == expected || fabs(got - expected) <= c->atol + c->rtol * fabs(expected) ||
+           (fabs(expected) < FLT_MIN && fabs(got) < FLT_MIN);
+}
+
+int64_t walk_first_special_bad(const rf_case_data *start, const rf_op_case *c, const rf_tensor_desc *desc,
+                               uint32_t output, const void *got, const void *expected, const void *flushed)
+{
+    const int64_t count = rf_shape_count(desc->shape);
+    for (int64_t i = 0; i < count; i++) {
+        const double value = walk_element(desc->dtype, got, i);
+        if (is_as_expected(value, walk_element(desc->dtype, expected, i), c)) continue;
+        if (is_as_expected(value, walk_element(desc->dtype, flushed, i), c)) continue;
+        if (isnan(value) && may_be_nan(start, output, i)) continue;
+        return i;
+    }
+    return -1;
+}
