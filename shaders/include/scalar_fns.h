@@ -8,10 +8,11 @@
  * The rule for numbers that are none, here and in all other ops, alone or fused, on every device: a diverging training
  * must not look healthy.
  *   NaN        Whatever a NaN operand has a part in is NaN. maximum, minimum, reduce_max and max pooling give NaN where
- *              any operand is NaN; for argmax, and for where max pooling's gradient goes, the first NaN is the maximum.
- *              Relu's gradient is NaN where its operand is. Clipping keeps NaN. Exceptions: comparisons are false, as
- *              in C, and so are the factors that select maximum's gradient; pow(NaN, 0) and pow(1, NaN) are 1, as in
- *              C; classes of weight 0 and elements that dropout drops have no part; integers have no NaN, casts give 0.
+ *              any operand is NaN. Of several, argmax tells the first, and max pooling's gradient goes to the last, as
+ *              in PyTorch. Relu's gradient is NaN where its operand is. Clipping keeps NaN. Exceptions: comparisons are
+ *              false, as in C, and so are the factors that select maximum's gradient; pow(NaN, 0) and pow(1, NaN) are
+ *              1, as in C; classes of weight 0 and elements that dropout drops have no part; integers have no NaN,
+ *              casts give 0.
  *   infinity   As C has it. In sums of products kernels pad with zeros: where the operand whose columns become the
  *              output's (matmul's second, the kernel) has an infinity, the outputs of its column may be NaN instead.
  *   zero       0 and -0 are equal; their signs show in what is divided by them and in powers. Which of them a sum,

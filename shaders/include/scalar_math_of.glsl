@@ -90,9 +90,6 @@ T rf_leaky_relu_grad(T dy, T a, float slope) { return rf_keep_nan(mix(slope * dy
 
 T rf_larger(T a, T b) { return rf_keep_nan(mix(a, b, GREATER(b, a)), b); }
 T rf_smaller(T a, T b) { return rf_keep_nan(mix(a, b, LESS(b, a)), b); }
-/* The same, and where both are NaN it is the first. Equal numbers, zeros of both signs too, give the first: so the result
- * has the bits of the one operand that it is. */
-T rf_first_larger(T a, T b) { return rf_keep_nan(rf_larger(a, b), a); }
 T rf_clamp(T a, float low, float high) { return rf_keep_nan(clamp(a, T(low), T(high)), a); }
 
 /* What sums of exp(a - shift) are worth: NaN when the greatest a, `shift`, is infinite or NaN, where exp may be anything. */

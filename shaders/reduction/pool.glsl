@@ -11,12 +11,25 @@ layout(local_size_x_id = 0) in;
 #ifdef VEC4
 #define T vec4
 #define EQ(a, b) equal(a, b)
-#define DIFFERS(a, b) notEqual(floatBitsToInt(a), floatBitsToInt(b))
+#define GT(a, b) greaterThan(a, b)
+#define INT ivec4
+#define BOOL bvec4
+#define OR(a, b) bvec4((a).x || (b).x, (a).y || (b).y, (a).z || (b).z, (a).w || (b).w)
 #else
 #define T float
 #define EQ(a, b) ((a) == (b))
-#define DIFFERS(a, b) (floatBitsToInt(a) != floatBitsToInt(b)) // of rf_first_larger: it is the other operand
+#define GT(a, b) ((a) > (b))
+#define INT int
+#define BOOL bool
+#define OR(a, b) ((a) || (b))
 #endif
+
+// Whether v takes the place of the maximum so far: it is greater, or NaN; of several NaN the last does.
+BOOL rf_takes_place(T v, T best)
+{
+    const BOOL is_greater = GT(v, best), is_nan = GT(floatBitsToInt(v) & INT(0x7fffffff), INT(0x7f800000));
+    return OR(is_greater, is_nan);
+}
 
 layout(push_constant) uniform Push {
     uint images;

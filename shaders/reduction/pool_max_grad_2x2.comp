@@ -30,15 +30,19 @@ void main()
     const vec4 zero = vec4(0.0);
     vec4 g = DY(rf_out_at(min(p.row, out_height - 1), min(p.column, out_width - 1), p.channel));
 
-    // The first that is the maximum gets g, the others zero.
-    const vec4 top = rf_first_larger(rf_first_larger(v0, v1), rf_first_larger(v2, v3));
-    if (relu_mask != 0) g = rf_relu_grad(g, top);
+    const bvec4 takes1 = rf_takes_place(v1, v0);
+    vec4 top = mix(v0, v1, takes1);
+    const bvec4 takes2 = rf_takes_place(v2, top);
+    top = mix(top, v2, takes2);
+    const bvec4 takes3 = rf_takes_place(v3, top);
+    if (relu_mask != 0) g = rf_relu_grad(g, mix(top, v3, takes3));
     if (!(right && below)) g = zero;
-    dx[at] = mix(g, zero, DIFFERS(v0, top));
-    g = mix(zero, g, DIFFERS(v0, top));
-    if (right) dx[at + to_right] = mix(g, zero, DIFFERS(v1, top));
-    g = mix(zero, g, DIFFERS(v1, top));
-    if (below) dx[at + to_below] = mix(g, zero, DIFFERS(v2, top));
-    g = mix(zero, g, DIFFERS(v2, top));
-    if (right && below) dx[at + to_below + to_right] = g;
+
+    // The last that took the place of those before it gets g, the others zero.
+    if (right && below) dx[at + to_below + to_right] = mix(zero, g, takes3);
+    g = mix(g, zero, takes3);
+    if (below) dx[at + to_below] = mix(zero, g, takes2);
+    g = mix(g, zero, takes2);
+    if (right) dx[at + to_right] = mix(zero, g, takes1);
+    dx[at] = mix(g, zero, takes1);
 }

@@ -22,9 +22,9 @@ void main()
     for (int row = first_row; row < end_row; row++) {
         for (int column = first_column; column < end_column; column++, at++) {
             const T v = x[rf_in_at(row, column, p.channel)];
-            const T next = rf_first_larger(best, v);
-            best_at = mix(best_at, T(float(at)), DIFFERS(best, next));
-            best = next;
+            const BOOL takes = rf_takes_place(v, best);
+            best_at = mix(best_at, T(float(at)), takes);
+            best = mix(best, v, takes);
         }
     }
     T g = dy[rf_out_at(p.row, p.column, p.channel)];

@@ -27,9 +27,9 @@ void main()
             for (int row = first_row; row < end_row; row++) {
                 for (int column = first_column; column < end_column; column++) {
                     const T v = x[rf_in_at(row, column, p.channel)];
-                    const T next = rf_first_larger(best, v);
-                    is_own = mix(is_own, T(row == p.row && column == p.column ? 1.0 : 0.0), DIFFERS(best, next));
-                    best = next;
+                    const BOOL takes = rf_takes_place(v, best);
+                    is_own = mix(is_own, T(row == p.row && column == p.column ? 1.0 : 0.0), takes);
+                    best = mix(best, v, takes);
                 }
             }
             T g = dy[rf_out_at(out_row, out_column, p.channel)];

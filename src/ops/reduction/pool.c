@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pooling of NHWC images over windows: maxima, means, their gradients. Kernels are in pool_kernels.c. */
+#include <math.h>
+
 #include "ops/reduction/pool.h"
 #include "ops/scalar.h"
 
@@ -207,7 +209,7 @@ static int64_t first_maximum(const rf_pool_geometry *p, window_range w, int64_t 
     for (int64_t row = w.row; row < w.end_row; row++) {
         for (int64_t column = w.column; column < w.end_column; column++) {
             const int64_t at = element_at(p, image, row, column, channel);
-            if (rf_exceeds(x[at], x[best])) best = at;
+            if (x[at] > x[best] || isnan(x[at])) best = at;
         }
     }
     return best;
