@@ -52,6 +52,9 @@ def main():
                 m = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
                 if not m:
                     continue
+                # Such a name also counts from the -I directories, of which one is the build directory: found there by chance.
+                if m.group(2).startswith("../") and not (path.parent / m.group(2)).exists():
+                    wrong.append("%s:%d: there is no %s beside this file" % (path.relative_to(root), number, m.group(2)))
                 source = origin(path, m.group(2), m.group(1) == '"')
                 if source is not None and source not in allowed:
                     wrong.append("%s:%d: %s may not include %s" % (path.relative_to(root), number, layer, m.group(2)))

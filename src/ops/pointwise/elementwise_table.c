@@ -5,7 +5,7 @@
 #include "ops/pointwise/elementwise.h"
 #include "ops/scalar.h"
 
-#include "../../shaders/include/scalar_fns.h"
+#include "shaders/include/scalar_fns.h"
 
 static double rf_sign(double a)
 {
