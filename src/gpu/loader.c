@@ -109,10 +109,13 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
         rf_log_message(RF_LOG_INFO, "vulkan: %s", text);
         return VK_FALSE;
     }
-    rf_log_message(severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT ? RF_LOG_ERROR : RF_LOG_WARN, "vulkan: %s",
-                   text);
+    /* Newer layers leave the name of the broken rule out of the text. */
+    const bool named = !data->pMessageIdName || strstr(text, data->pMessageIdName);
+    const char *rule = named ? "" : data->pMessageIdName, *colon = named ? "" : ": ";
+    rf_log_message(severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT ? RF_LOG_ERROR : RF_LOG_WARN,
+                   "vulkan: %s%s%s", rule, colon, text);
     if (atomic_fetch_add(&gpu->num_messages, 1) == 0) {
-        snprintf(gpu->first, sizeof(gpu->first), "%s", text);
+        snprintf(gpu->first, sizeof(gpu->first), "%s%s%s", rule, colon, text);
         atomic_store(&gpu->first_ready, true);
     }
     return VK_FALSE;

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "gpu/gpu.h"

@@ -199,7 +199,7 @@ static void test_other_drivers_file(void **state)
 {
     fixture *f = *state;
     const uint32_t here = device_index, there = (here + 1) % num_devices;
-    if (!infos[there].usable || strcmp(infos[here].driver_name, infos[there].driver_name) == 0) skip();
+    if (!infos[there].usable || strcmp(infos[here].driver_name, infos[there].driver_name) == 0) SKIP("one driver only");
     use(f->directory);
     find_file(f);
     char own[512], other[512];

@@ -316,7 +316,7 @@ static void test_validation_counts_errors(void **state)
 {
     (void)state;
     rf_gpu *gpu;
-    if (!open_validated(&gpu)) skip();
+    if (!open_validated(&gpu)) SKIP("%s", rf_error_message());
     const char *first;
     job j = { 0 };
     start(&j, gpu, 0, 1);
@@ -333,13 +333,40 @@ static void test_validation_counts_errors(void **state)
     rf_gpu_destroy(&gpu);
 }
 
+/* Which rule was broken is part of the text in older layers and beside it in newer ones. It is reported once. */
+static void test_validation_names_rules(void **state)
+{
+    (void)state;
+    const char *const texts[] = { "the offset is odd", "[ VUID-rule ] the offset is odd" };
+    const char *const wanted[] = { "VUID-rule: the offset is odd", "[ VUID-rule ] the offset is odd" };
+    for (int i = 0; i < 2; i++) {
+        rf_gpu *gpu;
+        if (!open_validated(&gpu)) SKIP("%s", rf_error_message());
+        const PFN_vkSubmitDebugUtilsMessageEXT submit =
+            (PFN_vkSubmitDebugUtilsMessageEXT)gpu->global.GetInstanceProcAddr(gpu->instance,
+                                                                              "vkSubmitDebugUtilsMessageEXT");
+        assert_non_null(submit);
+        submit(gpu->instance, VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT,
+               VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
+               &(VkDebugUtilsMessengerCallbackDataEXT){
+                   .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CALLBACK_DATA_EXT,
+                   .pMessageIdName = "VUID-rule",
+                   .pMessage = texts[i],
+               });
+        const char *first;
+        assert_int_equal(rf_gpu_validation_messages(gpu, &first), 1);
+        assert_string_equal(first, wanted[i]);
+        rf_gpu_destroy(&gpu);
+    }
+}
+
 /* Two dispatches that touch the same words: without a barrier between them synchronisation validation must speak up. */
 static void test_validation_sees_missing_barrier(void **state)
 {
     (void)state;
     for (int with_barrier = 1; with_barrier >= 0; with_barrier--) {
         rf_gpu *gpu;
-        if (!open_validated(&gpu)) skip();
+        if (!open_validated(&gpu)) SKIP("%s", rf_error_message());
         job j = { 0 };
         start(&j, gpu, 0, 1);
         rf_gpu_recording *rec;
@@ -378,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_all_devices_twice),
         cmocka_unit_test(test_instances_in_threads),
         cmocka_unit_test(test_validation_counts_errors),
+        cmocka_unit_test(test_validation_names_rules),
         cmocka_unit_test(test_validation_sees_missing_barrier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
