@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../skip.h"
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "exec_ops.h"
@@ -395,7 +396,7 @@ static void test_barriers(void **state)
 static void test_two_devices(void **state)
 {
     (void)state;
-    if (num_devices < 2) skip();
+    if (num_devices < 2) SKIP("one device only");
     net n = net_make(8);
     rf_exec *execs[2];
     rf_program *programs[2];

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
@@ -148,7 +149,7 @@ static void kernels_keep_to_small_limits(void **state)
 {
     (void)state;
     rf_gpu *gpu = NULL;
-    if (rf_gpu_create(NULL, &gpu) < 0) skip();
+    if (rf_gpu_create(NULL, &gpu) < 0) SKIP("%s", rf_error_message());
     rf_device_info infos[8];
     uint32_t count = 8;
     assert_int_equal(rf_gpu_list(gpu, infos, &count), RF_OK);

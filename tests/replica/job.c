@@ -137,8 +137,7 @@ void run_job(const job_params *params, worker_fn body, report reports[MAX_WORKER
         if (reports[r].result != RF_ERROR_NOT_FOUND ||
             (!strstr(reports[r].message, "'llvmpipe'") && !strstr(reports[r].message, "'SwiftShader'")))
             continue;
-        print_message("left out: %s\n", reports[r].message);
-        skip();
+        SKIP("%s", reports[r].message);
     }
 }
 

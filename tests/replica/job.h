@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <ringfire/ringfire.h>
 
+#include "../skip.h"
 #include "../validation.h"
 
 enum { MAX_WORKERS = 4, MAX_STEPS = 1000, MAX_NUMBERS = 64 };

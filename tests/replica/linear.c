@@ -19,10 +19,7 @@ rf_strategy *open_devices(const char *devices, const rf_mirrored_params *params)
     p.devices = devices;
     rf_strategy *strategy;
     const rf_result r = rf_strategy_create_mirrored(&p, &strategy);
-    if (r == RF_ERROR_NOT_FOUND || r == RF_ERROR_UNSUPPORTED) {
-        print_message("skipped: %s\n", rf_error_message());
-        skip();
-    }
+    if (r == RF_ERROR_NOT_FOUND || r == RF_ERROR_UNSUPPORTED) SKIP("%s", rf_error_message());
     CHECK(r);
     return strategy;
 }

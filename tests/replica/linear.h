@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "../validation.h"
 #include "ops/ops.h"
 #include "replica/internal.h"

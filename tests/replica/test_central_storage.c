@@ -11,10 +11,7 @@ static rf_strategy *open_central(const char *devices, uint64_t bucket_bytes)
     rf_strategy *s;
     const rf_central_storage_params params = { .mirrored = { .devices = devices, .bucket_bytes = bucket_bytes } };
     const rf_result r = rf_strategy_create_central_storage(&params, &s);
-    if (r == RF_ERROR_NOT_FOUND) {
-        print_message("left out: %s\n", rf_error_message());
-        skip();
-    }
+    if (r == RF_ERROR_NOT_FOUND) SKIP("%s", rf_error_message());
     CHECK(r);
     return s;
 }

@@ -316,8 +316,29 @@ static void find_ports(cluster *c)
     for (uint32_t i = 0; i < num_tasks(c); i++) close(fds[i]);
 }
 
+/* Skips the test where its device is not installed, instead of waiting for a cluster that cannot begin. Looked for in a
+ * process of its own: the tasks are forked from this one, which opens no driver. */
+static void require_device(void)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        rf_device_info infos[16];
+        uint32_t count = 16;
+        bool found = false;
+        if (rf_devices_list(infos, &count) == RF_OK)
+            for (uint32_t i = 0; i < count && i < 16; i++) found |= strcmp(infos[i].driver_name, "llvmpipe") == 0;
+        _exit(found ? 0 : 77);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) != 0) SKIP("not installed: llvmpipe");
+}
+
 void cluster_start(cluster *c, const cluster_params *params)
 {
+    require_device();
     *c = (cluster){ .params = *params };
     if (!c->params.chief) c->params.chief = train_all;
     c->shared = mmap(NULL, sizeof(*c->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -343,11 +364,6 @@ void cluster_wait(cluster *c)
         if (waitpid(c->pids[i], &status, 0) == c->pids[i] && WIFSIGNALED(status))
             fail_msg("task %u was ended by signal %d", i, WTERMSIG(status));
         c->pids[i] = 0;
-        const char *message = c->shared->reports[i].message;
-        if (c->shared->reports[i].result == RF_ERROR_NOT_FOUND && strstr(message, "'llvmpipe'")) {
-            print_message("left out: %s\n", message);
-            skip();
-        }
     }
 }
 
@@ -394,6 +410,7 @@ static rf_result run_alone(cluster *c)
 
 void train_alone(const cluster_params *params, shared_state *out)
 {
+    require_device();
     cluster c = { .params = *params };
     c.shared = mmap(NULL, sizeof(*c.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(c.shared != MAP_FAILED);
@@ -408,9 +425,5 @@ void train_alone(const cluster_params *params, shared_state *out)
     waitpid(child, &status, 0);
     memcpy(out, c.shared, sizeof(*out));
     munmap(c.shared, sizeof(*c.shared));
-    if (out->reports[0].result == RF_ERROR_NOT_FOUND) {
-        print_message("left out: %s\n", out->reports[0].message);
-        skip();
-    }
     if (!WIFEXITED(status) || out->reports[0].result < 0) fail_msg("alone: %s", out->reports[0].message);
 }

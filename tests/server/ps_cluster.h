@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <ringfire/ringfire.h>
 
+#include "../skip.h"
 #include "../validation.h"
 
 enum { MAX_SERVERS = 3, MAX_PS_WORKERS = 3, MAX_TASKS = 1 + MAX_PS_WORKERS + MAX_SERVERS, MAX_LOSSES = 256 };

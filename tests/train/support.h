@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include <ringfire/ringfire.h>
 
+#include "../skip.h"
 #include "../validation.h"
 
 #define OK(expression)                                                                                                 \
@@ -70,7 +71,7 @@ static inline void on_devices(void (*body)(rf_strategy *strategy), uint32_t firs
         rf_strategy_destroy(&strategy);
         ran++;
     }
-    if (ran == 0) skip();
+    if (ran == 0) SKIP("none of the drivers is installed");
 }
 /* Tests named after where they run: everywhere, on one device, on two devices (of two drivers where both are there). */
 #define ON_LISTS(name, suffix, first, count, most)                                                                     \

@@ -30,7 +30,7 @@ static void move(const char *from, const char *to)
 {
     char folder[64], path[128];
     run_state a, b;
-    if (!run_create(&a, from, 3, NULL)) skip();
+    if (!run_create(&a, from, 3, NULL)) SKIP("not installed: %s", from);
     file_in(path, scratch(folder), "ckpt-1.rfck");
     run_batches(&a, 11, NULL);
     OK(rf_checkpoint_save(a.checkpoint, path, NULL));
@@ -39,7 +39,7 @@ static void move(const char *from, const char *to)
     float weights[RUN_WEIGHTS], same[RUN_WEIGHTS];
     run_weights(&a, weights);
 
-    if (!run_create(&b, to, 99, NULL)) skip();
+    if (!run_create(&b, to, 99, NULL)) SKIP("not installed: %s", to);
     OK(rf_checkpoint_restore(b.checkpoint, path, NULL));
     run_weights(&b, same);
     assert_same(same, weights, RUN_WEIGHTS, "weights");
@@ -93,7 +93,7 @@ static void resume_exactly(const char *devices, const rf_optimizer_params *optim
     run_state whole, before, after;
     float losses[64], resumed[64], weights[RUN_WEIGHTS], same[RUN_WEIGHTS];
     double accuracy, same_accuracy;
-    if (!run_create(&whole, devices, 3, optimizer)) skip();
+    if (!run_create(&whole, devices, 3, optimizer)) SKIP("not installed: %s", devices);
     file_in(path, scratch(folder), "x.rfck");
     run_batches(&whole, total, losses);
     run_weights(&whole, weights);
@@ -157,7 +157,7 @@ static void accumulating_elsewhere(void **state)
     const rf_optimizer_params sgd = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .accumulation_steps = 4 };
     char folder[64], path[128];
     run_state a, b;
-    if (!run_create(&a, "llvmpipe,SwiftShader", 3, &sgd)) skip();
+    if (!run_create(&a, "llvmpipe,SwiftShader", 3, &sgd)) SKIP("not installed: llvmpipe,SwiftShader");
     file_in(path, scratch(folder), "x.rfck");
     run_batches(&a, 10, NULL);
     OK(rf_checkpoint_save(a.checkpoint, path, NULL));
@@ -177,7 +177,7 @@ static void rate_set_by_hand(void **state)
     (void)state;
     char folder[64], path[128];
     run_state a, b;
-    if (!run_create(&a, "llvmpipe", 3, NULL)) skip();
+    if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     file_in(path, scratch(folder), "x.rfck");
     OK(rf_optimizer_set_learning_rate(a.optimizer, 0.1 / 3));
     OK(rf_checkpoint_save(a.checkpoint, path, NULL));
@@ -203,7 +203,7 @@ static void all_or_nothing(void **state)
     (void)state;
     char folder[64], path[128], *report;
     run_state a;
-    if (!run_create(&a, "llvmpipe", 3, NULL)) skip();
+    if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     file_in(path, scratch(folder), "x.rfck");
     run_batches(&a, 2, NULL);
     OK(rf_checkpoint_save(a.checkpoint, path, NULL));
@@ -268,7 +268,7 @@ static void contracts(void **state)
 {
     (void)state;
     run_state a, b;
-    if (!run_create(&a, "llvmpipe", 3, NULL)) skip();
+    if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     assert_true(run_create(&b, "llvmpipe", 3, NULL));
     FAILS(rf_checkpoint_add_model(a.checkpoint, "model", a.model), RF_ERROR_INVALID_ARGUMENT, "a 'model' already");
     FAILS(rf_checkpoint_add_model(a.checkpoint, "a/b", a.model), RF_ERROR_INVALID_ARGUMENT, "'/'");
@@ -329,7 +329,7 @@ static void a_full_disk(void **state)
     (void)state;
     char folder[64], path[128];
     run_state a;
-    if (!run_create(&a, "llvmpipe", 3, NULL)) skip();
+    if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     file_in(path, scratch(folder), "x.rfck");
     run_batches(&a, 2, NULL);
     OK(rf_checkpoint_save(a.checkpoint, path, NULL));
@@ -361,7 +361,7 @@ static void in_the_background(void **state)
     (void)state;
     char folder[64], path[128];
     run_state a;
-    if (!run_create(&a, "llvmpipe", 3, NULL)) skip();
+    if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     file_in(path, scratch(folder), "x.rfck");
     run_batches(&a, 5, NULL);
     float weights[RUN_WEIGHTS], same[RUN_WEIGHTS];
@@ -393,7 +393,7 @@ static void late_copy(const char *devices, const rf_optimizer_params *optimizer)
     rf_state_copy *copy;
     pthread_t thread;
     bool taken;
-    if (!run_create(&a, devices, 3, optimizer)) skip();
+    if (!run_create(&a, devices, 3, optimizer)) SKIP("not installed: %s", devices);
     run_batches(&a, 3, NULL);
     rf_variable *kernel = rf_model_variables(a.model).items[0];
     const uint32_t count = (uint32_t)rf_shape_count(rf_variable_shape(kernel));

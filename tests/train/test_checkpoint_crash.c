@@ -45,7 +45,7 @@ static rf_result restore_bytes(void *user, const void *data, size_t size)
 static void program_begin(program *p)
 {
     *p = (program){ .strategy = open_devices("llvmpipe") };
-    if (!p->strategy) skip();
+    if (!p->strategy) SKIP("not installed: llvmpipe");
     OK(rf_checkpoint_create(p->strategy, &p->checkpoint));
     OK(rf_checkpoint_add_counter(p->checkpoint, "value", &p->value));
     OK(rf_checkpoint_add_blob(p->checkpoint, "bytes", &(rf_blob_fns){ save_bytes, restore_bytes }, p));

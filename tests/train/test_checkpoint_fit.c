@@ -140,7 +140,7 @@ static void interrupted(const char *devices, fit_options o, const uint64_t *stop
     float weights[RUN_WEIGHTS], same[RUN_WEIGHTS];
     watcher whole = { 0 }, last = { 0 };
     trainer t;
-    if (!trainer_create(&t, devices, 3, RUN_BATCH)) skip();
+    if (!trainer_create(&t, devices, 3, RUN_BATCH)) SKIP("not installed: %s", devices);
     fit_options plain = o;
     plain.directory = NULL;
     fit(&t, &plain, &whole);
@@ -210,7 +210,7 @@ static void resumed_elsewhere(void **state)
     char folder[64];
     trainer t;
     watcher w = { 0 };
-    if (!trainer_create(&t, "llvmpipe,SwiftShader", 3, 12)) skip();
+    if (!trainer_create(&t, "llvmpipe,SwiftShader", 3, 12)) SKIP("not installed: llvmpipe,SwiftShader");
     fit_options o = { .directory = scratch(folder), .epochs = 2 };
     w = (watcher){ .strategy = t.strategy, .stop_after = 1 };
     fit(&t, &o, &w);
@@ -246,7 +246,7 @@ static void killed(void **state)
     float weights[RUN_WEIGHTS], same[RUN_WEIGHTS];
     watcher w = { 0 };
     trainer t;
-    if (!trainer_create(&t, "llvmpipe", 3, RUN_BATCH)) skip();
+    if (!trainer_create(&t, "llvmpipe", 3, RUN_BATCH)) SKIP("not installed: llvmpipe");
     fit(&t, &(fit_options){ .epochs = 3 }, &w);
     trainer_weights(&t, weights);
     trainer_destroy(&t);
@@ -288,7 +288,7 @@ static void damaged_backup(void **state)
     (void)state;
     char folder[64], path[96];
     trainer t;
-    if (!trainer_create(&t, "llvmpipe", 3, RUN_BATCH)) skip();
+    if (!trainer_create(&t, "llvmpipe", 3, RUN_BATCH)) SKIP("not installed: llvmpipe");
     watcher w = { .strategy = t.strategy, .stop_after = 3 };
     fit(&t, &(fit_options){ .directory = scratch(folder), .epochs = 2 }, &w);
     trainer_destroy(&t);
@@ -339,7 +339,7 @@ static void managers(void **state)
     run_state a;
     rf_checkpoint_manager *m;
     uint64_t number;
-    if (!run_create(&a, "llvmpipe", 3, NULL)) skip();
+    if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     snprintf(inner, sizeof(inner), "%s/a/b", scratch(folder));
     FAILS(rf_checkpoint_manager_create(a.checkpoint,
                                        &(rf_checkpoint_manager_params){ .directory = inner, .prefix = "x/y" }, &m),
@@ -410,7 +410,7 @@ static void manager_keeps(void **state)
     char folder[64], name[64];
     run_state a;
     rf_checkpoint_manager *m;
-    if (!run_create(&a, "llvmpipe", 3, NULL)) skip();
+    if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     const rf_checkpoint_manager_params params = {
         .directory = scratch(folder), .prefix = "ckpt_{epoch:03d}", .max_to_keep = 1, .keep_every_hours = 2
     };
@@ -449,7 +449,7 @@ static void model_checkpoints(void **state)
     char folder[64], pattern[128], *path;
     trainer t, u;
     watcher w = { 0 };
-    if (!trainer_create(&t, "llvmpipe", 3, RUN_BATCH)) skip();
+    if (!trainer_create(&t, "llvmpipe", 3, RUN_BATCH)) SKIP("not installed: llvmpipe");
     rf_callback *callbacks[3];
     snprintf(pattern, sizeof(pattern), "%s/new/ckpt_{epoch}", scratch(folder));
     OK(rf_callback_model_checkpoint(&(rf_model_checkpoint_params){ .path = pattern, .save_weights_only = true },
@@ -561,7 +561,7 @@ static void whole_models(void **state)
     (void)state;
     char folder[64], path[128];
     rf_strategy *two = open_devices("llvmpipe,SwiftShader"), *one = open_devices("llvmpipe");
-    if (!two || !one) skip();
+    if (!two || !one) SKIP("not installed: llvmpipe or SwiftShader");
     rf_dataset *data = image_data();
     rf_model *model = image_model(one), *loaded, *again;
     rf_optimizer *optimizer;
@@ -614,7 +614,7 @@ static void inference(void **state)
     (void)state;
     char folder[64], path[128];
     rf_strategy *one = open_devices("llvmpipe");
-    if (!one) skip();
+    if (!one) SKIP("not installed: llvmpipe");
     rf_dataset *data = image_data();
     rf_model *model = image_model(one);
     rf_array predictions, input, output, out;
@@ -658,7 +658,7 @@ static void code_is_not_saved(void **state)
 {
     (void)state;
     rf_strategy *one = open_devices("llvmpipe");
-    if (!one) skip();
+    if (!one) SKIP("not installed: llvmpipe");
     char folder[64], path[128];
     snprintf(path, sizeof(path), "%s/model.rfck", scratch(folder));
     rf_layer *layers[2];

@@ -88,7 +88,7 @@ static void make_run(run_state *run, uint32_t salt, const rf_schedule *rates)
     const rf_optimizer_params params = {
         .kind = RF_OPTIMIZER_ADAM, .schedule = rates, .beta_1 = 0.75, .accumulation_steps = 2
     };
-    if (!run_create(run, "llvmpipe", 900000000000ull + salt, &params)) skip();
+    if (!run_create(run, "llvmpipe", 900000000000ull + salt, &params)) SKIP("not installed: llvmpipe");
     rf_updater *u = rf_optimizer_updater(run->optimizer);
     set_state(rf_model_variables(run->model), u, salt);
     rf_updater_set_iterations(u, 40 + salt);
@@ -207,7 +207,7 @@ static void model(void **state)
     (void)state;
     char path[256], *here, *there;
     rf_strategy *strategy = open_devices("llvmpipe");
-    if (!strategy) skip();
+    if (!strategy) SKIP("not installed: llvmpipe");
     described d = make_model(strategy);
     rf_model *loaded;
     snprintf(path, sizeof(path), "%s/model1.rfck", fixtures);

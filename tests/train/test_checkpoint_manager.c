@@ -21,7 +21,7 @@ typedef struct directory {
 static void open_directory(directory *d)
 {
     *d = (directory){ .strategy = open_devices("llvmpipe") };
-    if (!d->strategy) skip();
+    if (!d->strategy) SKIP("not installed: llvmpipe");
     OK(rf_checkpoint_create(d->strategy, &d->checkpoint));
     OK(rf_checkpoint_add_counter(d->checkpoint, "value", &d->value));
     scratch(d->folder);
@@ -241,7 +241,7 @@ static void assert_not_passed_over(directory *d, rf_result code, const char *par
 static void not_permitted(void **state)
 {
     (void)state;
-    if (geteuid() != 0) skip(); /* only root can become somebody who may not */
+    if (geteuid() != 0) SKIP("only root can become somebody who may not");
     directory d;
     char path[128];
     open_directory(&d);

@@ -155,7 +155,7 @@ static void fail_each(memory_test *t, const char *name, attempt_fn attempt, cons
 static void setup(memory_test *t)
 {
     *t = (memory_test){ 0 };
-    if (!run_create(&t->run, "llvmpipe", 3, NULL)) skip();
+    if (!run_create(&t->run, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     snprintf(t->path, sizeof(t->path), "%s/x.rfck", scratch(t->folder));
     snprintf(t->model_path, sizeof(t->model_path), "%s/model.rfck", t->folder);
     run_batches(&t->run, 2, NULL);

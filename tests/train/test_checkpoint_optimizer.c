@@ -16,7 +16,7 @@ static rf_result move(const rf_optimizer_params *from, const rf_optimizer_params
 {
     char folder[64], path[128];
     run_state a;
-    if (!run_create(&a, "llvmpipe", 3, from)) skip();
+    if (!run_create(&a, "llvmpipe", 3, from)) SKIP("not installed: llvmpipe");
     snprintf(path, sizeof(path), "%s/x.rfck", scratch(folder));
     run_batches(&a, steps, NULL);
     OK(rf_checkpoint_save(a.checkpoint, path, NULL));

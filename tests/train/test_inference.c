@@ -388,7 +388,7 @@ static void custom_models(void **state)
 {
     (void)state;
     rf_strategy *one = open_devices("llvmpipe");
-    if (!one) skip();
+    if (!one) SKIP("not installed: llvmpipe");
     custom c;
     rf_model *model;
     OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 2, .kernel_size = { 3 }, .conv.padding = RF_PADDING_SAME },
@@ -434,7 +434,7 @@ static void other_inputs(void **state)
     (void)state;
     static int32_t depth = 7, words[] = { 1, 2, 3, 0, 6, 6, 9, -1 };
     rf_strategy *one = open_devices("llvmpipe");
-    if (!one) skip();
+    if (!one) SKIP("not installed: llvmpipe");
     custom c;
     rf_model *model;
     OK(rf_layer_lambda(embed, &depth, &c.unused));
@@ -453,7 +453,7 @@ static void sequential_models(void **state)
 {
     (void)state;
     rf_strategy *two = open_devices("llvmpipe,llvmpipe");
-    if (!two) skip();
+    if (!two) SKIP("not installed: llvmpipe");
     rf_layer *layers[2];
     rf_model *model;
     const rf_shape input = RF_SHAPE(3);
@@ -501,7 +501,7 @@ static void refusals(void **state)
         { over_batch, RF_OK, NULL },
     };
     rf_strategy *one = open_devices("llvmpipe");
-    if (!one) skip();
+    if (!one) SKIP("not installed: llvmpipe");
     const rf_shape input = RF_SHAPE(3);
     OK(rf_metric_create(one, RF_METRIC_MEAN, NULL, &metric));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -533,7 +533,7 @@ static void layer_lists(void **state)
     (void)state;
     static const char *const files[] = { FIXTURES "/layers-export.rfck", FIXTURES "/layers-model.rfck" };
     rf_strategy *one = open_devices("llvmpipe");
-    if (!one) skip();
+    if (!one) SKIP("not installed: llvmpipe");
     rf_array expected, got, input, output;
     float x[3 * 36];
     for (int i = 0; i < 108; i++) x[i] = (float)((i * 37) % 101) / 101.0f;
@@ -572,7 +572,7 @@ static void files_that_lie(void **state)
 {
     (void)state;
     rf_strategy *one = open_devices("llvmpipe");
-    if (!one) skip();
+    if (!one) SKIP("not installed: llvmpipe");
     rf_inference *i;
     const rf_inference_params params = { .strategy = one };
     char path[200];

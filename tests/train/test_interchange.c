@@ -304,7 +304,7 @@ static void models(void **state)
 {
     (void)state;
     run_state a, b;
-    if (!run_create(&a, "llvmpipe", 3, NULL)) skip();
+    if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     assert_true(run_create(&b, "llvmpipe", 4, NULL));
     char path[160];
     strcpy(path, in_folder("model.safetensors"));

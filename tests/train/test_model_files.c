@@ -71,7 +71,7 @@ static void the_documentation(void **state)
     float features[16], best = 0;
     rf_optimizer *optimizer;
     rf_strategy *strategy = open_devices("llvmpipe");
-    if (!strategy) skip();
+    if (!strategy) SKIP("not installed: llvmpipe");
     assert_int_equal(chdir(scratch(folder)), 0);
     rf_model *model = run_model(strategy, 16);
     rf_dataset *data = run_dataset(RUN_BATCH);

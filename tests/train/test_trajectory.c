@@ -194,7 +194,7 @@ static void on_swiftshader(void **state)
 static void losses_on(const char *devices, double *losses)
 {
     rf_strategy *strategy = open_devices(devices);
-    if (!strategy) skip();
+    if (!strategy) SKIP("not installed: %s", devices);
     training tr;
     open_training(strategy, &tr);
     for (int i = 0; i < num_batches; i++) {

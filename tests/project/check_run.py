@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/run counts tests as they ended, and names each skip with its reason.
+
+Usage: check_run.py SOURCE_ROOT SKIPS: the program of skips.c"""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(sys.argv[1]).resolve()
+SKIPS = os.path.abspath(sys.argv[2])
+loader = importlib.machinery.SourceFileLoader("run", str(ROOT / "tests/run"))
+spec = importlib.util.spec_from_loader("run", loader)
+run = importlib.util.module_from_spec(spec)
+sys.dont_write_bytecode = True
+loader.exec_module(run)
+
+PYTHON = """import sys, unittest
+class Case(unittest.TestCase):
+    def test_holds(self): pass
+    def test_left_out(self):
+        '''A line of its own in the output.'''
+        print("a word about it", file=sys.stderr)
+        self.skipTest("no 'driver' here")
+    @unittest.skip("never")
+    def test_never(self): pass
+unittest.main(argv=["x"], verbosity=%d)
+"""
+
+
+class Run(unittest.TestCase):
+    def count(self, *entries):
+        """What tests/run makes of a log of meson's: (name, result, stdout, stderr)."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder, "meson-logs/testlog.json")
+            log.parent.mkdir()
+            log.write_text("".join(json.dumps(dict(zip(("name", "result", "stdout", "stderr"), e))) + "\n" for e in entries))
+            return run.count_meson(pathlib.Path(folder))[0]
+
+    def count_command(self, *command):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.count(("ringfire:quick / some test", "OK", done.stdout, done.stderr))
+
+    def test_cmocka(self):
+        count = self.count_command(SKIPS)
+        self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")
+        self.assertEqual(sorted(count.skips), [("some test, has_a_reason", "no driver here"), ("some test, has_none", "no reason given")])
+
+    def test_unittest(self):
+        count = self.count_command(sys.executable, "-c", PYTHON % 2)
+        self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")
+        self.assertEqual(sorted(count.skips), [("some test, test_left_out", "no 'driver' here"), ("some test, test_never", "never")])
+        count = self.count_command(sys.executable, "-c", PYTHON % 1)
+        self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")  # counted even where they are not named
+
+    def test_whole_programs(self):
+        count = self.count(("ringfire:full / one", "SKIP", "", "skipped: no network\n"), ("ringfire:full / two", "SKIP", "SKIP: no node\n", None),
+                           ("ringfire:full / three", "SKIP", None, None), ("ringfire:full / four", "OK", "whatever", ""),
+                           ("ringfire:full / five", "FAIL", "[       OK ] a\n[  FAILED  ] b\n[  FAILED  ] c\n", ""),
+                           ("ringfire:full / six", "TIMEOUT", "", ""))
+        self.assertEqual(str(count), "2 passed, 3 failed, 3 skipped")
+        self.assertEqual(count.skips, [("one", "no network"), ("two", "no node"), ("three", "no reason given")])
+
+    def test_the_end_of_the_output(self):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            run.print_skips([("gcc", "one", "no network"), ("gcc", "two", "no node"), ("clang", "one", "no network")])
+        self.assertEqual(out.getvalue(), "skipped: one: no network (gcc, clang)\nskipped: two: no node (gcc)\n")
+
+    def test_tests_say_why_they_skip(self):
+        for path in (ROOT / "tests").rglob("*.[ch]"):
+            if path.name not in ("skip.h", "skips.c"):
+                self.assertIsNone(re.search(r"\bskip\(\)", path.read_text()), "%s: SKIP(reason) of tests/skip.h, not skip()" % path)
+
+
+unittest.main(argv=sys.argv[:1])
