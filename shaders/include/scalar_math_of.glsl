@@ -105,6 +105,7 @@ T rf_pow(T a, T b)
 {
     const T zero = T(0), one = T(1), infinity = T(uintBitsToFloat(0x7f800000u));
     T x = mix(abs(a), zero, LESS(abs(a), T(SMALLEST_NORMAL)));
+    b = mix(b, zero, LESS(abs(b), T(SMALLEST_NORMAL)));
     /* Limits, for a base of 0 or infinity and for an infinite exponent: towards infinity or towards 0. */
     T limit = mix(mix(infinity, zero, GREATER(b, zero)), mix(zero, infinity, GREATER(b, zero)), GREATER(x, one));
     T m = pow(mix(x, one, EQUAL(x, zero)), b);
