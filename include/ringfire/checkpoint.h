@@ -163,6 +163,14 @@ typedef struct rf_checkpoint_manager_params {
     double keep_every_hours; /**< besides, one for each so many hours is kept for ever; 0: none */
     rf_save_params save;
 } rf_checkpoint_manager_params;
+/** Opens the directory for one training: a manager is who writes there. On several workers the
+ * chief's does. As long as it lives, other processes are refused managers of the same directory and
+ * prefix (RF_ERROR_INVALID_ARGUMENT names the process, its host and since when; a holder that is
+ * just ending is waited for, five seconds at most). The lock is the kernel's: it ends with the
+ * process, killed or not. Managers of other prefixes, and several ones of one process that take
+ * turns, share a directory. Reading needs no manager: use rf_checkpoint_latest() and
+ * rf_checkpoint_restore() to evaluate while another process trains. Removes what killed saves left.
+ * Collective; blocking. */
 RF_API RF_MUST_USE rf_result
 rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_checkpoint_manager_params *params,
                              rf_checkpoint_manager **out);
@@ -221,7 +229,8 @@ typedef struct rf_model_checkpoint_params {
     bool save_weights_only; /**< rf_model_save_weights() instead of rf_model_save() */
     rf_save_params save;    /**< without async */
 } rf_model_checkpoint_params;
-/** Saves the model after every epoch. */
+/** Saves the model after every epoch. While fit runs, other processes are refused the same path, as
+ * with rf_checkpoint_manager_create(), except where directories of the path have places. */
 RF_API RF_MUST_USE rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params,
                                                           rf_callback **out);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/platform.h"
+#include "persist/directory_lock.h"
 #include "train/callbacks/callback.h"
 #include "train/callbacks/path_format.h"
 #include "train/checkpoint/checkpoint.h"
@@ -14,13 +15,47 @@ typedef struct model_checkpoint {
     rf_model_checkpoint_params params; /* strings are owned */
     char *path, *monitor;
     double best;
+    rf_directory_lock lock; /* while fit runs, on the chief */
 } model_checkpoint;
+
+static rf_result make_directory_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path) return RF_OK;
+    char *directory = rf_asprintf("%.*s", (int)(slash - path), path);
+    const rf_result r = directory ? rf_make_directories(directory, 0777) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(directory);
+    return r;
+}
+
+/* Two trainings would take turns in overwriting one series of files. Which directories a path with places in their
+ * names will have is not known yet. */
+static rf_result lock_files(model_checkpoint *m)
+{
+    const char *slash = strrchr(m->path, '/');
+    const int length = slash ? (int)(slash - m->path) : 0;
+    if (memchr(m->path, '{', (size_t)length)) return RF_OK;
+    RF_TRY(make_directory_of(m->path));
+    char *directory = !slash ? rf_strdup(".") : length == 0 ? rf_strdup("/") : rf_asprintf("%.*s", length, m->path);
+    if (!directory) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = rf_directory_lock_take(&m->lock, directory, slash ? slash + 1 : m->path);
+    rf_free(directory);
+    return rf_error_context(r, "model checkpoint");
+}
 
 static rf_result on_train_begin(void *user, rf_fit_state *state)
 {
     model_checkpoint *m = user;
-    (void)state;
     m->best = m->params.maximize ? -INFINITY : INFINITY;
+    return state->rank == 0 ? lock_files(m) : RF_OK;
+}
+
+static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    model_checkpoint *m = user;
+    (void)state;
+    (void)logs;
+    rf_directory_lock_release(&m->lock);
     return RF_OK;
 }
 
@@ -34,16 +69,6 @@ static rf_result is_wanted(model_checkpoint *m, const rf_logs *logs, bool *wante
     *wanted = m->params.maximize ? value > m->best : value < m->best;
     if (*wanted) m->best = value;
     return RF_OK;
-}
-
-static rf_result make_directory_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash || slash == path) return RF_OK;
-    char *directory = rf_asprintf("%.*s", (int)(slash - path), path);
-    const rf_result r = directory ? rf_make_directories(directory, 0777) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_free(directory);
-    return r;
 }
 
 static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *logs)
@@ -85,6 +110,7 @@ static const rf_callback_extras extras = { .save = save_best, .restore = restore
 static void destroy(void *user)
 {
     model_checkpoint *m = user;
+    rf_directory_lock_release(&m->lock);
     rf_free(m->path);
     rf_free(m->monitor);
     rf_free(m);
@@ -107,9 +133,12 @@ rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params,
     model_checkpoint *m = RF_NEW(model_checkpoint);
     if (!m) return RF_ERROR_OUT_OF_HOST_MEMORY;
     m->params = *params;
+    m->lock = RF_DIRECTORY_LOCK_NONE;
     m->path = rf_asprintf("%s%s", params->path, ends_with(params->path, SUFFIX) ? "" : SUFFIX);
     m->monitor = rf_strdup(params->monitor ? params->monitor : "val_loss");
-    const rf_callback_fns fns = { .on_train_begin = on_train_begin, .on_epoch_end = on_epoch_end, .destroy = destroy };
+    const rf_callback_fns fns = {
+        .on_train_begin = on_train_begin, .on_epoch_end = on_epoch_end, .on_train_end = on_train_end, .destroy = destroy
+    };
     const rf_result r = m->path && m->monitor ? rf_callback_create(&fns, m, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0) {
         destroy(m);

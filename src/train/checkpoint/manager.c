@@ -8,6 +8,7 @@
 
 #include "base/platform.h"
 #include "persist/archive/reader.h"
+#include "persist/directory_lock.h"
 #include "replica/strategy.h"
 #include "train/callbacks/path_format.h"
 #include "train/checkpoint/checkpoint.h"
@@ -20,6 +21,7 @@ struct rf_checkpoint_manager {
     rf_checkpoint *checkpoint;
     char *directory;
     rf_numbered_name name;
+    rf_directory_lock lock; /* the chief's */
     uint32_t max_to_keep;
     double keep_every_hours;
     rf_save_params save;
@@ -275,9 +277,20 @@ static rf_result remove_leftover(const walk *w, const char *file)
     return r;
 }
 
-static rf_result prepare_directory(const rf_checkpoint_manager *m)
+/* Managers of other prefixes may be at work in the same directory. */
+static rf_result lock_directory(rf_checkpoint_manager *m)
+{
+    char *name = rf_asprintf("%s%s", m->name.before, m->name.after);
+    if (!name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = rf_directory_lock_take(&m->lock, m->directory, name);
+    rf_free(name);
+    return r;
+}
+
+static rf_result prepare_directory(rf_checkpoint_manager *m)
 {
     RF_TRY(rf_make_directories(m->directory, 0777));
+    RF_TRY(lock_directory(m));
     walk w = { .ops = ops_of(m), .directory = m->directory, .name = &m->name, .fn = remove_leftover };
     return each_file(&w);
 }
@@ -309,6 +322,7 @@ rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_check
     rf_checkpoint_manager *m = RF_NEW(rf_checkpoint_manager);
     if (!m) return RF_ERROR_OUT_OF_HOST_MEMORY;
     m->checkpoint = checkpoint;
+    m->lock = RF_DIRECTORY_LOCK_NONE;
     const rf_result r = set_up(m, params);
     if (r < 0)
         rf_checkpoint_manager_destroy(&m);
@@ -321,6 +335,7 @@ void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager)
 {
     if (!manager || !*manager) return;
     if ((*manager)->told) (*manager)->checkpoint->on_end = NULL;
+    rf_directory_lock_release(&(*manager)->lock);
     rf_free((*manager)->directory);
     rf_numbered_name_free(&(*manager)->name);
     rf_free(*manager);
@@ -380,9 +395,10 @@ static void prune(const rf_checkpoint_manager *m, const found_list *list, uint64
 }
 
 /* On the chief, before a save. */
-static rf_result prepare_save(const rf_checkpoint_manager *m, uint64_t number)
+static rf_result prepare_save(rf_checkpoint_manager *m, uint64_t number)
 {
     found_list list;
+    RF_TRY(lock_directory(m)); /* another manager of this process may have had it, and be gone */
     RF_TRY(scan(ops_of(m), m->directory, &m->name, &list));
     rf_result r = check_number(m, &list, number);
     if (r >= 0) r = check_not_lost(m, &list);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who writes files of one name into a directory: one process at a time. The lock is the kernel's, on a file
+ * ".<name>.lock" that says who holds it (an open file description lock, which network file systems pass on to their
+ * server), so it ends with the process, however that ends. Readers take no lock.
+ *
+ * Several objects of one process may write there, one after another: the first has the lock, and when that is
+ * released another one takes it with the next rf_directory_lock_take().
+ */
+#ifndef RF_PERSIST_DIRECTORY_LOCK_H
+#define RF_PERSIST_DIRECTORY_LOCK_H
+
+#include <ringfire/common.h>
+
+typedef struct rf_directory_lock {
+    char *path;    /* NULL: was never taken */
+    int fd;        /* below 0: this object does not hold it */
+    long process;  /* that took it: one that was forked off leaves it alone */
+    bool unlocked; /* the file system has no locks, or nothing can be written there; this has been said */
+} rf_directory_lock;
+#define RF_DIRECTORY_LOCK_NONE ((rf_directory_lock){ .fd = -1 })
+
+/* Takes the lock where this object does not hold it yet. The directory exists. Waits five seconds for a process that is
+ * just ending; then RF_ERROR_INVALID_ARGUMENT says which process on which host has held it since when. Where the file
+ * system has no locks, or nothing can be written, a warning says so and there is no lock. */
+rf_result rf_directory_lock_take(rf_directory_lock *lock, const char *directory, const char *name);
+void rf_directory_lock_release(rf_directory_lock *lock);
+
+#endif
