@@ -172,7 +172,10 @@ RF_API rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed)
 RF_API rf_tensor rf_cast(rf_trace *t, rf_tensor x, rf_dtype dtype);
 /** Value of x, without a gradient. */
 RF_API rf_tensor rf_stop_gradient(rf_trace *t, rf_tensor x);
-/** d loss / d targets[i] into grads[i] (scalar loss; zeros where a target has no influence). */
+/** d loss / d targets[i] into grads[i] (scalar loss; zeros where a target has no influence). Every
+ * handle that a tracing function returned is a target of its own: of two equal expressions, each
+ * gets the gradient that flows through it alone. (They are computed once all the same.) Variables
+ * and inputs of the step are one target each, however often they are read. */
 RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targets,
                               uint32_t num_targets, rf_tensor *grads);
 

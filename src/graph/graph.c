@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/philox.h"
 #include "graph/internal.h"
 
 /* Attributes of nodes that were given none. */
@@ -15,118 +14,6 @@ uint64_t rf_tensor_bytes(const rf_tensor_desc *desc)
 {
     const int64_t count = rf_shape_count(desc->shape);
     return count < 0 ? 0 : (uint64_t)count * rf_dtype_size(desc->dtype);
-}
-
-/* ---- table of leaves and pure nodes, so that equal ones are found ---- */
-
-/* An entry is 1 + (number << 1 | is node); 0 is empty. Open addressing, at most half full, nothing is ever removed. */
-static uint32_t index_entry(uint32_t number, bool is_node)
-{
-    return 1 + (number << 1 | (is_node ? 1u : 0u));
-}
-
-static uint64_t hash_leaf(const rf_value_info *leaf)
-{
-    const uint64_t kind = (uint64_t)leaf->kind + 1;
-    switch (leaf->kind) {
-    case RF_VALUE_INPUT: return rf_hash64(kind, leaf->slot);
-    case RF_VALUE_CONSTANT: {
-        /* A prefix is enough to tell constants apart; equality looks at all of it. */
-        const uint64_t size = rf_tensor_bytes(&leaf->desc);
-        return rf_hash64(kind + size, rf_hash_bytes(leaf->data, size < 256 ? (size_t)size : 256, 0));
-    }
-    default: return rf_hash64(kind, (uint64_t)(uintptr_t)leaf->object);
-    }
-}
-
-static uint64_t hash_node(const rf_node_info *node)
-{
-    const uint64_t inputs = rf_hash_bytes(node->in, node->n_in * sizeof(rf_value), (uint64_t)(uintptr_t)node->op);
-    return rf_hash64(inputs, rf_hash_bytes(node->attr, node->op->attr_size, node->n_in));
-}
-
-/* Same thing by identity (input slot, object) or by contents (constants). */
-static bool same_leaf(const rf_value_info *a, const rf_value_info *b)
-{
-    if (a->kind != b->kind) return false;
-    switch (a->kind) {
-    case RF_VALUE_INPUT: return a->slot == b->slot;
-    case RF_VALUE_CONSTANT:
-        return a->desc.dtype == b->desc.dtype && rf_shape_equal(a->desc.shape, b->desc.shape) &&
-               memcmp(a->data, b->data, (size_t)rf_tensor_bytes(&a->desc)) == 0;
-    default: return a->object == b->object;
-    }
-}
-
-static bool same_node(const rf_node_info *a, const rf_node_info *b)
-{
-    return a->op == b->op && a->n_in == b->n_in && memcmp(a->in, b->in, a->n_in * sizeof(rf_value)) == 0 &&
-           memcmp(a->attr, b->attr, a->op->attr_size) == 0;
-}
-
-/* The slot that holds an equal leaf or node, else the empty one where it belongs. Exactly one of both is not NULL. */
-static uint32_t *index_find(const rf_graph *graph, const rf_value_info *leaf, const rf_node_info *node)
-{
-    const uint32_t mask = graph->index.capacity - 1;
-    uint32_t at = (uint32_t)(leaf ? hash_leaf(leaf) : hash_node(node)) & mask;
-    for (;; at = (at + 1) & mask) {
-        const uint32_t entry = graph->index.slots[at];
-        if (entry == 0) return &graph->index.slots[at];
-        const uint32_t number = (entry - 1) >> 1;
-        if ((entry - 1) & 1) {
-            if (node && same_node(&graph->nodes.items[number], node)) return &graph->index.slots[at];
-        } else if (leaf && same_leaf(&graph->values.items[number], leaf)) {
-            return &graph->index.slots[at];
-        }
-    }
-}
-
-static void index_put(rf_graph *graph, uint32_t *slot, uint32_t entry)
-{
-    if (*slot == 0) graph->index.count++;
-    *slot = entry;
-}
-
-static void index_fill(rf_graph *graph)
-{
-    if (graph->index.capacity == 0) return;
-    memset(graph->index.slots, 0, graph->index.capacity * sizeof(*graph->index.slots));
-    graph->index.count = 0;
-    for (uint32_t v = 1; v < graph->values.count; v++) {
-        const rf_value_info *value = &graph->values.items[v];
-        if (value->kind != RF_VALUE_NONE && value->kind != RF_VALUE_RESULT)
-            index_put(graph, index_find(graph, value, NULL), index_entry(v, false));
-    }
-    for (uint32_t n = 0; n < graph->nodes.count; n++) {
-        const rf_node_info *node = &graph->nodes.items[n];
-        if (!node->dead && !node->op->mutates) index_put(graph, index_find(graph, NULL, node), index_entry(n, true));
-    }
-}
-
-/* Makes room for one more entry. */
-static rf_result index_reserve(rf_graph *graph)
-{
-    if ((graph->index.count + 1) * 2 <= graph->index.capacity) return RF_OK;
-    const uint32_t capacity = graph->index.capacity ? graph->index.capacity * 2 : 64;
-    uint32_t *slots = RF_NEW_ARRAY(uint32_t, capacity);
-    if (!slots) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_free(graph->index.slots);
-    graph->index.slots = slots;
-    graph->index.capacity = capacity;
-    index_fill(graph);
-    return RF_OK;
-}
-
-void rf_graph_reindex(rf_graph *graph)
-{
-    for (uint32_t n = 0; n < graph->nodes.count; n++) {
-        const rf_node_info *node = &graph->nodes.items[n];
-        if (node->dead) continue;
-        for (uint32_t i = 0; i < node->n_out; i++) graph->values.items[node->out[i]].storage = node->out[i];
-        if (node->op->flags & RF_OP_VIEW)
-            graph->values.items[node->out[0]].storage = graph->values.items[node->in[0]].storage;
-    }
-    index_fill(graph);
 }
 
 /* ---- the graph ---- */
@@ -153,7 +40,7 @@ void rf_graph_destroy(rf_graph **graph)
     rf_graph *g = *graph;
     rf_free(g->values.items);
     rf_free(g->nodes.items);
-    rf_free(g->index.slots);
+    rf_free(g->leaves.slots);
     rf_arena_free(&g->arena);
     rf_free(g);
     *graph = NULL;
@@ -198,14 +85,7 @@ static rf_result clone_contents(const rf_graph *from, rf_graph *to)
     to->num_inputs = from->num_inputs;
     to->num_states = from->num_states;
     to->num_hosts = from->num_hosts;
-    if (from->index.capacity > 0) {
-        to->index.slots = RF_NEW_ARRAY(uint32_t, from->index.capacity);
-        if (!to->index.slots) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        memcpy(to->index.slots, from->index.slots, from->index.capacity * sizeof(uint32_t));
-        to->index.capacity = from->index.capacity;
-        to->index.count = from->index.count;
-    }
-    return RF_OK;
+    return rf_graph_index_copy(&from->leaves, &to->leaves);
 }
 
 rf_result rf_graph_clone(const rf_graph *graph, rf_graph **out)
@@ -232,7 +112,8 @@ static rf_result check_desc(const char *what, const char *name, const rf_tensor_
     return RF_OK;
 }
 
-/* Finds the leaf or appends it. *added tells which. */
+/* Finds the leaf or appends it. *added tells which. Constants are never found: a constant is a target of
+ * differentiation like any other value, and equal ones are two. */
 static rf_result add_leaf(rf_graph *graph, const char *what, const rf_value_info *leaf, rf_value *out, bool *added)
 {
     char number[16]; /* what inputs are called by */
@@ -241,10 +122,10 @@ static rf_result add_leaf(rf_graph *graph, const char *what, const rf_value_info
     *out = 0;
     *added = false;
     RF_TRY(check_desc(what, name, &leaf->desc));
-    RF_TRY(index_reserve(graph));
-    uint32_t *slot = index_find(graph, leaf, NULL);
-    if (*slot) {
-        const rf_value found = (*slot - 1) >> 1;
+    RF_TRY(rf_graph_index_reserve(graph, &graph->leaves));
+    uint32_t *slot = leaf->kind == RF_VALUE_CONSTANT ? NULL : rf_graph_index_leaf(graph, &graph->leaves, leaf);
+    if (slot && *slot) {
+        const rf_value found = rf_graph_index_number(*slot);
         const rf_tensor_desc *desc = rf_graph_desc(graph, found);
         if (desc->dtype != leaf->desc.dtype || !rf_shape_equal(desc->shape, leaf->desc.shape)) {
             char was[96], is[96];
@@ -261,7 +142,7 @@ static rf_result add_leaf(rf_graph *graph, const char *what, const rf_value_info
     if (value.data && !(value.data = keep_data(graph, &value.desc, value.data))) return RF_ERROR_OUT_OF_HOST_MEMORY;
     value.storage = graph->values.count;
     graph->values.items[graph->values.count] = value;
-    index_put(graph, slot, index_entry(graph->values.count, false));
+    if (slot) rf_graph_index_put(&graph->leaves, slot, graph->values.count, false);
     *out = graph->values.count++;
     *added = true;
     return RF_OK;
@@ -365,17 +246,6 @@ void rf_graph_kill(rf_graph *graph, rf_node node)
     graph->nodes.items[node].dead = true;
 }
 
-/* The contents of what the node reads have not changed since it ran. */
-static bool is_current(const rf_graph *graph, rf_node n)
-{
-    const rf_node_info *node = &graph->nodes.items[n];
-    for (uint32_t i = 0; i < node->n_in; i++) {
-        const rf_value storage = graph->values.items[node->in[i]].storage;
-        if (rf_op_reads(node->op, i) && graph->values.items[storage].mutated > n) return false;
-    }
-    return true;
-}
-
 static rf_result check_mutated(const rf_graph *graph, const rf_node_info *node)
 {
     for (uint32_t i = 0; i < node->n_in; i++) {
@@ -416,14 +286,6 @@ rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const
     if (n_in > 0) memcpy(node.in, in, n_in * sizeof(*in));
     RF_TRY(check_mutated(graph, &node));
 
-    RF_TRY(index_reserve(graph));
-    uint32_t *slot = op->mutates ? NULL : index_find(graph, NULL, &node);
-    if (slot && *slot && is_current(graph, (*slot - 1) >> 1)) {
-        const rf_node_info *found = &graph->nodes.items[(*slot - 1) >> 1];
-        if (op->n_out > 0) memcpy(out, found->out, op->n_out * sizeof(*out));
-        return RF_OK;
-    }
-
     rf_op_call call = { .op = op, .attr = node.attr, .n_in = n_in };
     for (uint32_t i = 0; i < n_in; i++) call.in[i] = *rf_graph_desc(graph, node.in[i]);
     RF_TRY(rf_op_infer(&call));
@@ -433,7 +295,6 @@ rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const
     node.attr = rf_graph_keep_attr(graph, op, attr);
     if (!node.attr) return RF_ERROR_OUT_OF_HOST_MEMORY;
     append(graph, &node, &call);
-    if (slot) index_put(graph, slot, index_entry(graph->nodes.count - 1, true));
     if (op->n_out > 0) memcpy(out, node.out, op->n_out * sizeof(*out));
     return RF_OK;
 }

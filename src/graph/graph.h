@@ -41,6 +41,11 @@ typedef struct rf_node_info {
     bool dead; /* removed by a rewrite */
 } rf_node_info;
 
+/* A hash table of leaves and nodes; index.c's own. */
+typedef struct rf_graph_index {
+    uint32_t *slots, count, capacity;
+} rf_graph_index;
+
 struct rf_graph {
     rf_arena arena;
     const rf_core_ops *core;
@@ -53,9 +58,7 @@ struct rf_graph {
         uint32_t count, capacity;
     } nodes;
     uint32_t num_inputs, num_states, num_hosts; /* one more than the largest slot */
-    struct {
-        uint32_t *slots, count, capacity;
-    } index; /* hash table of what can be shared; graph.c's own */
+    rf_graph_index leaves;                      /* those that are found again: all but constants */
 };
 
 rf_result rf_graph_create(const rf_core_ops *core, rf_graph **out);
@@ -68,7 +71,8 @@ rf_result rf_graph_state(rf_graph *graph, const void *object, rf_tensor_desc des
 rf_result rf_graph_host(rf_graph *graph, const void *object, rf_tensor_desc desc, const char *name, rf_value *out);
 rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *data, rf_value *out); /* copies */
 /* Infers, appends; out[] gets op->n_out values (0 for those that inference left out). `attr` may be NULL (zeroes).
- * Equal pure nodes are found and shared, but not across an in-place update of a state that they read. */
+ * Every call makes values of its own, whatever is in the graph already: two equal expressions are two targets of
+ * differentiation. rf_graph_share() joins them once all gradients are there. */
 rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
                        rf_value *out);
 
@@ -94,6 +98,12 @@ rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value 
                                  rf_value *grads);
 /* RF_ERROR_NO_GRADIENT when none of the targets can get a gradient of `loss`: all would be zeros. */
 rf_result rf_graph_check_influence(const rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets);
+
+/* Joins equal constants and equal pure nodes (aliases with what they stand for), but not across an in-place update of a
+ * state that they read: the first of them stays, the others die. map[v] is the value that holds from now on what v
+ * held. Values differentiated by before keep their gradients; whatever is differentiated afterwards sees one value
+ * where there were several. */
+rf_result rf_graph_share(rf_graph *graph, rf_value *map);
 
 /* Rewrites, in place: dead nodes out, then fusion through the ops' hooks until nothing changes, then dead nodes out.
  * Values in `roots` keep their numbers and contents. */

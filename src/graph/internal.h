@@ -22,9 +22,23 @@ const void *rf_graph_keep_attr(rf_graph *graph, const rf_op *op, const void *att
 void rf_graph_count_uses(rf_graph *graph, const rf_node_info *node, int sign);
 /* Takes a node out: flag and use counts. */
 void rf_graph_kill(rf_graph *graph, rf_node node);
-/* After nodes were replaced: finds `storage` again, and fills the table of shareable things anew. */
-void rf_graph_reindex(rf_graph *graph);
 /* RF_ERROR_INVALID_ARGUMENT unless all values exist. `what` names the array in the message. */
 rf_result rf_graph_check_values(const rf_graph *graph, const char *what, const rf_value *values, uint32_t count);
+
+/* The slot of an equal leaf or node in a table of such, else the empty one (0) where it belongs; valid until the next
+ * reservation. Leaves are equal by identity (input slot, object), constants by contents, nodes by op, attributes and
+ * inputs. */
+uint32_t *rf_graph_index_leaf(const rf_graph *graph, const rf_graph_index *index, const rf_value_info *leaf);
+uint32_t *rf_graph_index_node(const rf_graph *graph, const rf_graph_index *index, const rf_node_info *node);
+/* Makes room for one more entry. */
+rf_result rf_graph_index_reserve(const rf_graph *graph, rf_graph_index *index);
+/* Into a slot that was found. */
+void rf_graph_index_put(rf_graph_index *index, uint32_t *slot, uint32_t number, bool is_node);
+rf_result rf_graph_index_copy(const rf_graph_index *from, rf_graph_index *to);
+/* The value or node that a slot's contents (not 0) stand for. */
+static inline uint32_t rf_graph_index_number(uint32_t entry)
+{
+    return (entry - 1) >> 1;
+}
 
 #endif

@@ -410,6 +410,18 @@ static rf_result fuse(rf_graph *graph, const rf_graph_roots *roots, bool *change
     return r;
 }
 
+/* After nodes were replaced: whose bytes views look at. */
+static void find_storage(rf_graph *graph)
+{
+    for (uint32_t n = 0; n < graph->nodes.count; n++) {
+        const rf_node_info *node = &graph->nodes.items[n];
+        if (node->dead) continue;
+        for (uint32_t i = 0; i < node->n_out; i++) graph->values.items[node->out[i]].storage = node->out[i];
+        if (node->op->flags & RF_OP_VIEW)
+            graph->values.items[node->out[0]].storage = graph->values.items[node->in[0]].storage;
+    }
+}
+
 rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots)
 {
     static const rf_graph_roots none;
@@ -422,6 +434,6 @@ rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots)
         r = fuse(graph, roots, &changed);
         if (r >= 0 && changed) r = remove_dead(graph, roots);
     }
-    rf_graph_reindex(graph);
+    find_storage(graph);
     return r;
 }

@@ -85,7 +85,12 @@ static rf_result add(rf_graph *graph, rf_value a, rf_value b, rf_value *out)
     return rf_emit_binary(graph, RF_FN_ADD, 0, a, b, out);
 }
 
-static const rf_core_ops core = { .add = add, .fill_like = rf_emit_fill_like };
+static rf_result alias(rf_graph *g, rf_value x, rf_value *out)
+{
+    return rf_emit_reshape_like(g, x, x, out);
+}
+
+static const rf_core_ops core = { .add = add, .fill_like = rf_emit_fill_like, .alias = alias };
 
 const rf_core_ops *rf_ops_core(void)
 {

@@ -44,6 +44,22 @@ rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example)
     return rf_reshape(t, x, shape);
 }
 
+/* Where there is nothing to compute: x under a handle of its own, as every result has. Two handles are two targets of
+ * differentiation; the value behind them is one again when the trace is complete. */
+static rf_tensor same(rf_trace *t, rf_value x)
+{
+    rf_graph *g = rf_trace_graph(t);
+    rf_value out = 0;
+    const rf_result r = g->core->alias(g, x, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+/* What an operation made of x, which may be x. */
+static rf_tensor emit_own(rf_trace *t, rf_result result, rf_value x, rf_value out)
+{
+    return result == RF_OK && out == x ? same(t, x) : rf_trace_emit(t, result, out);
+}
+
 static rf_tensor unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument)
 {
     rf_value v, out = 0;
@@ -111,7 +127,7 @@ rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
     switch (activation) {
     case RF_ACTIVATION_LINEAR: {
         rf_value v;
-        return rf_operand(t, x, "rf_activate: x", &v) ? x : RF_NO_TENSOR;
+        return rf_operand(t, x, "rf_activate: x", &v) ? same(t, v) : RF_NO_TENSOR;
     }
     case RF_ACTIVATION_RELU: return rf_relu(t, x);
     case RF_ACTIVATION_LEAKY_RELU: return rf_leaky_relu(t, x, 0.2f);
@@ -180,7 +196,7 @@ static rf_tensor emit_one(rf_trace *t, emit_fn emit, rf_tensor x, const char *ar
     rf_value v, out = 0;
     if (!rf_operand(t, x, argument, &v)) return RF_NO_TENSOR;
     const rf_result r = emit(rf_trace_graph(t), v, &out);
-    return rf_trace_emit(t, r, out);
+    return emit_own(t, r, v, out);
 }
 
 #define EMIT_ONE(name)                                                                                                 \
@@ -308,7 +324,7 @@ rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed)
     }
     /* The stream is drawn in inference too, so that later random operations keep theirs. */
     const uint32_t stream = seed == 0 ? rf_trace_next_stream(t) : 0;
-    if (!rf_trace_training(t) || rate == 0.0f) return x;
+    if (!rf_trace_training(t) || rate == 0.0f) return same(t, v);
     const rf_value random = rf_trace_random(t);
     if (random == 0) return RF_NO_TENSOR;
     const rf_result r = rf_emit_dropout(rf_trace_graph(t), v, random, rate, stream, seed, &out);
@@ -320,5 +336,5 @@ rf_tensor rf_cast(rf_trace *t, rf_tensor x, rf_dtype dtype)
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_cast: x", &v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_cast(rf_trace_graph(t), v, dtype, &out);
-    return rf_trace_emit(t, r, out);
+    return emit_own(t, r, v, out);
 }

@@ -77,6 +77,41 @@ static void nested_with_fan_out(void **state)
     rf_graph_destroy(&g);
 }
 
+/* f = sum(p q), with p and q both sin(x): d f / d p is q, and only d f / d x counts both. Joined afterwards, they are
+ * computed once. */
+static void equal_expressions_are_two_targets(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x;
+    OK(rf_graph_input(g, 0, F32(2, 3), &x));
+    const rf_value p = toy1(g, &toy_sin, x), q = toy1(g, &toy_sin, x);
+    const rf_value loss = toy1(g, &toy_sum, toy2(g, &toy_mul, p, q)), targets[] = { p, q, x };
+    rf_value grads[3], results[4];
+    OK(rf_graph_differentiate(g, loss, targets, 3, grads));
+    rf_value *map = test_calloc(g->values.count, sizeof(*map));
+    OK(rf_graph_share(g, map));
+    toy_check_order(g);
+    assert_int_equal(map[p], map[q]);
+    assert_int_equal(1, toy_count(g, &toy_sin));
+    results[0] = map[loss];
+    for (uint32_t i = 0; i < 3; i++) results[1 + i] = map[grads[i]];
+    OK(rf_graph_optimize(g, &(rf_graph_roots){ results, 4 }));
+    rf_arena arena = { 0 };
+    void **values = toy_fill_leaves(g, &arena, 3);
+    OK(rf_graph_interpret(g, &arena, values));
+    for (uint32_t i = 0; i < 6; i++) {
+        const float at = ((float *)values[x])[i];
+        assert_float_equal(((float *)values[results[1]])[i], sinf(at), 1e-6);
+        assert_float_equal(((float *)values[results[2]])[i], sinf(at), 1e-6);
+        assert_float_equal(((float *)values[results[3]])[i], 2 * sinf(at) * cosf(at), 1e-6);
+    }
+    rf_arena_free(&arena);
+    test_free(map);
+    rf_graph_destroy(&g);
+}
+
 static void one_output_of_several(void **state)
 {
     (void)state;
@@ -212,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nested_with_fan_out),
+        cmocka_unit_test(equal_expressions_are_two_targets),
         cmocka_unit_test(one_output_of_several),
         cmocka_unit_test(no_influence_gives_zeros),
         cmocka_unit_test(shapes_carry_no_gradient),

@@ -39,11 +39,10 @@ static void leaves_are_shared(void **state)
     OK(rf_graph_constant(g, F32(3), data, &a));
     OK(rf_graph_constant(g, F32(3, 1), data, &b));
     assert_int_not_equal(a, b);
-    OK(rf_graph_constant(g, F32(3), data, &b));
-    assert_int_equal(a, b);
-    data[2] = 4;
+    /* Constants may be differentiated by: each is one of its own, until they are joined. */
     OK(rf_graph_constant(g, F32(3), data, &b));
     assert_int_not_equal(a, b);
+    data[2] = 4;
     assert_true(((const float *)g->values.items[a].data)[2] == 3);
 
     FAILS(RF_ERROR_INVALID_ARGUMENT, "input", rf_graph_input(g, 7, F32(-1), &c));
@@ -111,38 +110,72 @@ static void add_checks_its_arguments(void **state)
     rf_graph_destroy(&g);
 }
 
-static void equal_pure_nodes_are_shared(void **state)
+/* Joins what is equal; gives where each value is now. */
+static rf_value *share(rf_graph *g)
+{
+    rf_value *map = test_calloc(g->values.count, sizeof(*map));
+    OK(rf_graph_share(g, map));
+    toy_check_order(g);
+    return map;
+}
+
+static void equal_pure_nodes_are_joined(void **state)
 {
     (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
-    rf_value x, w;
+    const float data[2][3] = { { 1, 2, 3 }, { 1, 2, 4 } };
+    rf_value x, w, c[3];
     OK(rf_graph_input(g, 0, F32(4, 3), &x));
     OK(rf_graph_state(g, &object_a, F32(4, 3), "w", &w));
-    const rf_value a = toy1(g, &toy_sin, x);
-    assert_int_equal(a, toy1(g, &toy_sin, x));
-    assert_int_not_equal(a, toy1(g, &toy_cos, x));
-    assert_int_not_equal(toy_scaled(g, x, 2), toy_scaled(g, x, 3));
-    assert_int_equal(toy_scaled(g, x, 2), toy_scaled(g, x, 2));
-    assert_int_not_equal(toy2(g, &toy_add, a, x), toy2(g, &toy_add, x, a));
+    for (uint32_t i = 0; i < 3; i++) OK(rf_graph_constant(g, F32(3), data[i / 2], &c[i]));
+    const rf_value a = toy1(g, &toy_sin, x), a2 = toy1(g, &toy_sin, x), b = toy1(g, &toy_cos, x);
+    const rf_value two = toy_scaled(g, x, 2), three = toy_scaled(g, x, 3), two2 = toy_scaled(g, x, 2);
+    const rf_value ax = toy2(g, &toy_add, a, x), xa = toy2(g, &toy_add, x, a), ax2 = toy2(g, &toy_add, a2, x);
+    const rf_value sums[3] = { toy1(g, &toy_sum, c[0]), toy1(g, &toy_sum, c[1]), toy1(g, &toy_sum, c[2]) };
+    /* Every expression is a value of its own to begin with. */
+    assert_int_not_equal(a, a2);
+    assert_int_not_equal(two, two2);
+    assert_int_not_equal(ax, ax2);
 
     /* Not across an update of what they read, directly or through a view; shapes do not change. */
     const rf_value view = toy1(g, &toy_flatten, w);
     assert_int_equal(w, g->values.items[view].storage);
-    const rf_value old = toy1(g, &toy_sin, w), old_view = toy1(g, &toy_sin, view);
+    const rf_value old = toy1(g, &toy_sin, w), old_view = toy1(g, &toy_sin, toy1(g, &toy_flatten, w));
     const rf_value like = toy2(g, &toy_expand_like, toy1(g, &toy_sum, x), w);
     toy_accumulated(g, w, x);
-    assert_int_not_equal(old, toy1(g, &toy_sin, w));
-    assert_int_not_equal(old_view, toy1(g, &toy_sin, view));
-    assert_int_equal(toy1(g, &toy_sin, w), toy1(g, &toy_sin, w));
-    assert_int_equal(a, toy1(g, &toy_sin, x));
-    assert_int_equal(like, toy2(g, &toy_expand_like, toy1(g, &toy_sum, x), w));
-    /* Updates are never merged. */
-    const uint32_t nodes = g->nodes.count;
+    const rf_value new = toy1(g, &toy_sin, w), new_view = toy1(g, &toy_sin, view), new2 = toy1(g, &toy_sin, w);
+    const rf_value like2 = toy2(g, &toy_expand_like, toy1(g, &toy_sum, x), w);
+    /* Updates are never joined. */
     toy_accumulated(g, view, x);
     toy_accumulated(g, view, x);
-    assert_int_equal(nodes + 2, g->nodes.count);
-    toy_check_order(g);
+    const uint32_t accumulations = toy_count(g, &toy_accumulate);
+
+    rf_value *map = share(g);
+    assert_int_equal(a, map[a2]);
+    assert_int_equal(b, map[b]);
+    assert_int_equal(two, map[two2]);
+    assert_int_equal(three, map[three]);
+    assert_int_equal(ax, map[ax2]); /* equal once their inputs are */
+    assert_int_equal(xa, map[xa]);
+    assert_int_equal(c[0], map[c[1]]);
+    assert_int_equal(c[2], map[c[2]]);
+    assert_int_equal(sums[0], map[sums[1]]);
+    assert_int_equal(sums[2], map[sums[2]]);
+    assert_int_equal(old, map[old]);
+    assert_int_equal(new, map[new]);
+    assert_int_equal(new, map[new2]);
+    assert_int_equal(old_view, map[old_view]);
+    assert_int_equal(new_view, map[new_view]);
+    assert_int_equal(w, g->values.items[map[view]].storage);
+    assert_int_equal(like, map[like2]);
+    assert_int_equal(accumulations, toy_count(g, &toy_accumulate));
+    test_free(map);
+    /* A second pass finds nothing more. */
+    const uint32_t live = toy_live_nodes(g);
+    map = share(g);
+    assert_int_equal(live, toy_live_nodes(g));
+    test_free(map);
     rf_graph_destroy(&g);
 }
 
@@ -169,13 +202,10 @@ static void clone_and_dump(void **state)
     rf_graph_destroy(&g);
     char *copy = rf_graph_dump(h);
     assert_string_equal(text, copy);
-    /* The clone shares what is in it, too. */
+    /* The clone finds the leaves that are in it, too. */
     rf_value again;
     OK(rf_graph_state(h, &object_a, F32(2, 3), "w", &again));
     assert_int_equal(w, again);
-    OK(rf_graph_constant(h, F32(3), three, &again));
-    assert_int_equal(c, again);
-    assert_int_equal(4, toy1(h, &toy_sum, c));
     rf_free(text);
     rf_free(copy);
     rf_graph_destroy(&h);
@@ -300,7 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leaves_are_shared),
         cmocka_unit_test(add_checks_its_arguments),
-        cmocka_unit_test(equal_pure_nodes_are_shared),
+        cmocka_unit_test(equal_pure_nodes_are_joined),
         cmocka_unit_test(clone_and_dump),
         cmocka_unit_test(specialize_infers_again),
         cmocka_unit_test(interpret_in_program_order),

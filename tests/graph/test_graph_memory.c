@@ -75,6 +75,10 @@ static rf_result do_everything(everything *all)
     const rf_graph_roots roots = { results, 3 };
     RF_TRY(rf_graph_create(&toy_core, &all->graph));
     RF_TRY(build(all->graph, results));
+    rf_value *map = rf_arena_alloc(&all->arena, all->graph->values.count * sizeof(*map));
+    if (!map) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(rf_graph_share(all->graph, map));
+    for (uint32_t i = 0; i < 3; i++) results[i] = map[results[i]];
     RF_TRY(rf_graph_clone(all->graph, &all->clone));
     RF_TRY(rf_graph_optimize(all->graph, &roots));
     if (!(all->dump = rf_graph_dump(all->graph))) return RF_ERROR_OUT_OF_HOST_MEMORY;

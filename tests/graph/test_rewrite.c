@@ -34,9 +34,8 @@ static void dead_code_goes_and_updates_stay(void **state)
     assert_int_equal(1, toy_count(g, &toy_accumulate));
     FAILS(RF_ERROR_INVALID_ARGUMENT, "a rewrite has removed", rf_graph_add(g, &toy_sin, NULL, &unused, 1, &again));
     FAILS(RF_ERROR_INVALID_ARGUMENT, "root", rf_graph_optimize(g, &(rf_graph_roots){ &unused, 1 }));
-    /* What was removed is made anew, what is there is shared. */
+    /* What was removed is made anew; the graph takes more nodes. */
     assert_int_not_equal(unused, toy1(g, &toy_sin, toy1(g, &toy_cos, x)));
-    assert_int_equal(wanted, toy1(g, &toy_floor, x));
     toy_check_order(g);
     rf_graph_destroy(&g);
 }

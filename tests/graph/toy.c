@@ -131,7 +131,12 @@ static rf_result core_add(rf_graph *g, rf_value a, rf_value b, rf_value *out)
     return add2(g, &toy_add, a, b, out);
 }
 
-const rf_core_ops toy_core = { .add = core_add, .fill_like = fill_like };
+static rf_result core_alias(rf_graph *g, rf_value x, rf_value *out)
+{
+    return add2(g, &toy_reshape_like, x, x, out);
+}
+
+const rf_core_ops toy_core = { .add = core_add, .fill_like = fill_like, .alias = core_alias };
 
 static rf_result grad_add(rf_grad_context *c)
 {

@@ -218,8 +218,14 @@ static rf_result differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *tar
     const rf_value at = rf_trace_value(t, loss, "rf_gradients: loss");
     for (uint32_t i = 0; i < count; i++) wanted[i] = rf_trace_value(t, targets[i], "rf_gradients: a target");
     RF_TRY(rf_trace_status(t));
-    RF_TRY(stick(t, rf_graph_differentiate(t->signature->graph, at, wanted, count, found)));
-    for (uint32_t i = 0; i < count; i++) grads[i] = rf_trace_wrap(t, found[i]);
+    rf_graph *graph = t->signature->graph;
+    RF_TRY(stick(t, rf_graph_differentiate(graph, at, wanted, count, found)));
+    /* What two targets have in common, and what was computed on the way to another gradient, is not the caller's
+     * handle. */
+    for (uint32_t i = 0; i < count; i++) {
+        RF_TRY(stick(t, graph->core->alias(graph, found[i], &found[i])));
+        grads[i] = rf_trace_wrap(t, found[i]);
+    }
     return RF_OK;
 }
 
@@ -329,6 +335,21 @@ static rf_result step_result(rf_trace *t, rf_result returned, uint64_t before)
     return rf_error_of_user(returned, before, "the step");
 }
 
+/* From here on equal expressions are one: what is differentiated has been. */
+static rf_result share_equal(rf_signature *sig, uint32_t num_outputs)
+{
+    rf_value *map = RF_NEW_ARRAY(rf_value, sig->graph->values.count);
+    if (!map) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = rf_graph_share(sig->graph, map);
+    for (uint32_t i = 0; i < num_outputs; i++) sig->outputs[i] = map[sig->outputs[i]];
+    for (uint32_t u = 0; u < sig->updates.count; u++) {
+        const rf_update *update = &sig->updates.items[u];
+        for (uint32_t i = 0; i < update->count; i++) update->gradients[i] = map[update->gradients[i]];
+    }
+    rf_free(map);
+    return r;
+}
+
 static rf_result trace_step(rf_trace *t)
 {
     rf_function *f = t->function;
@@ -344,7 +365,7 @@ static rf_result trace_step(rf_trace *t)
         t->signature->outputs[i] = rf_trace_value(t, out[i], name);
         RF_TRY(rf_trace_status(t));
     }
-    return RF_OK;
+    return share_equal(t->signature, f->params.num_outputs);
 }
 
 rf_result rf_trace_run(rf_function *function, rf_signature *signature)
