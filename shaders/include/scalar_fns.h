@@ -57,6 +57,8 @@
     X(29, LEAKY_RELU_GRAD, "leaky_relu_grad", 2, rf_leaky_relu_grad(a, b, imm), rf_leaky_relu_grad(a, b, imm))         \
     X(30, TANH_GRAD, "tanh_grad", 2, a *(1 - b * b), a *(1.0 - b * b))                                                 \
     X(31, SIGMOID_GRAD, "sigmoid_grad", 2, a *b *(1 - b), a *b *(1.0 - b))                                             \
-    X(32, SQRT_GRAD, "sqrt_grad", 2, 0.5 * a / b, 0.5 * a / b)
+    X(32, SQRT_GRAD, "sqrt_grad", 2, 0.5 * a / b, 0.5 * a / b)                                                         \
+    X(33, POW_SLOPE, "pow_slope", 2, b == 0 ? 0 : b * pow(a, b - 1), rf_pow_slope(a, b))                               \
+    X(34, POW_LOG, "pow_log", 2, a == 0 && b >= 0 ? 0 : log(a), rf_pow_log(a, b))
 
 #endif

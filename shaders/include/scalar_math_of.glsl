@@ -100,29 +100,4 @@ T rf_if_finite(T value, T shift)
 
 T rf_sign(T a) { return rf_keep_nan(sign(a), a); }
 
-/* pow of C: GLSL's is undefined for negative bases, and drivers' for infinities and NaN. */
-T rf_pow(T a, T b)
-{
-    const T zero = T(0), one = T(1), infinity = T(uintBitsToFloat(0x7f800000u));
-    T x = mix(abs(a), zero, LESS(abs(a), T(SMALLEST_NORMAL)));
-    b = mix(b, zero, LESS(abs(b), T(SMALLEST_NORMAL)));
-    /* Limits, for a base of 0 or infinity and for an infinite exponent: towards infinity or towards 0. */
-    T limit = mix(mix(infinity, zero, GREATER(b, zero)), mix(zero, infinity, GREATER(b, zero)), GREATER(x, one));
-    T m = pow(mix(x, one, EQUAL(x, zero)), b);
-    m = mix(m, limit, EQUAL(x, zero));
-    m = mix(m, limit, EQUAL(x, infinity));
-    m = mix(m, limit, EQUAL(abs(b), infinity));
-    m = mix(m, one, EQUAL(x, one));
-    m = mix(m, one, EQUAL(b, zero));
-    /* The sign of whole powers of bases with a sign; no others have a value, but for the limits. */
-    T half_b = 0.5 * b;
-    T nan = mix(mix(T(uintBitsToFloat(0x7fc00000u)), m, EQUAL(x, zero)), m, EQUAL(x, infinity));
-    T odd = mix(-m, m, EQUAL(floor(half_b), half_b));
-    T negative = mix(nan, odd, EQUAL(floor(b), b));
-    T r = mix(m, negative, LESS(floatBitsToInt(a), INT(0)));
-    /* A base of 1 and an exponent of 0 give 1 whatever the other is, NaN too. */
-    r = rf_keep_nan(rf_keep_nan(r, b), a);
-    return mix(mix(r, one, EQUAL(b, zero)), one, EQUAL(a, one));
-}
-
 #endif

@@ -58,6 +58,8 @@ typedef enum rf_scalar_fn {
     RF_FN_TANH_GRAD /* (dy, y) */,
     RF_FN_SIGMOID_GRAD /* (dy, y) */,
     RF_FN_SQRT_GRAD /* (dy, y) */,
+    RF_FN_POW_SLOPE /* (a, b): d a^b / da */,
+    RF_FN_POW_LOG /* (a, b): times a^b: d a^b / db */,
     RF_FN_COUNT
 } rf_scalar_fn;
 #define RF_MAX_STEPS 8

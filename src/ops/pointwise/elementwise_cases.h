@@ -72,6 +72,8 @@ BINARY(RELU_GRAD);
 BINARY(TANH_GRAD);
 BINARY(SIGMOID_GRAD);
 BINARY(SQRT_GRAD);
+BINARY(POW_SLOPE);
+BINARY(POW_LOG);
 PROGRAM(p_LEAKY_RELU_GRAD, 1, { RF_FN_LEAKY_RELU_GRAD, 0, 1, 0, 0.2f });
 /* a * b + c */
 PROGRAM(chain2, 2, { RF_FN_MULTIPLY, 0, 1, 0, 0 }, { RF_FN_ADD, 3, 2, 0, 0 });
@@ -151,6 +153,9 @@ static const rf_op_case rf_elementwise_cases[] = {
     TWO("pow_1021", p_POW, POSITIVE(1, 1021), NORMAL(1, 1021), .rtol = 1e-5, .atol = 1e-6),
     TWO("pow_negative_base", p_POW, SMALL_INT(1, 255), EXPONENT(1, 255), .rtol = 1e-5, .atol = 1e-6),
     TWO("pow_5", p_POW, POSITIVE(1, 5), NORMAL(1, 5), .rtol = 1e-5, .atol = 1e-6, GRADIENT),
+    TWO("pow_slope_17", p_POW_SLOPE, POSITIVE(1, 17), NORMAL(1, 17), .rtol = 1e-5, .atol = 1e-6, GRADIENT),
+    TWO("pow_slope_negative_base", p_POW_SLOPE, SMALL_INT(1, 255), EXPONENT(1, 255), .rtol = 1e-5, .atol = 1e-6),
+    TWO("pow_log_17", p_POW_LOG, POSITIVE(1, 17), NORMAL(1, 17), LOOSE, GRADIENT),
     TWO("maximum_257", p_MAXIMUM, NORMAL(1, 257), NORMAL(1, 257), EXACT),
     TWO("maximum_11", p_MAXIMUM, NORMAL(1, 11), NORMAL(1, 11), EXACT, GRADIENT),
     TWO("minimum_11", p_MINIMUM, NORMAL(1, 11), NORMAL(1, 11), EXACT, GRADIENT),

@@ -89,7 +89,8 @@ RF_SCALAR_FNS(FN)
     }
 
 /* Derivatives where a function has a kink are TensorFlow's: 0 for relu and abs at 0, the first operand's for equal
- * operands of maximum and minimum, and 0 for log(a) in pow where a <= 0. */
+ * operands of maximum and minimum. Those of pow are PyTorch's: 0 by the base where the exponent is 0, 0 by the exponent
+ * where the base is 0 (and the exponent not negative), NaN by the exponent where the base is negative. */
 static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
     [RF_FN_COPY] = { SAME },
     [RF_FN_NEGATIVE] = { PROGRAM(1, OP1(NEGATIVE, DY)) },
@@ -116,8 +117,8 @@ static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
     [RF_FN_MULTIPLY] = { PROGRAM(1, OP2(MULTIPLY, DY, B)), PROGRAM(1, OP2(MULTIPLY, DY, A)) },
     [RF_FN_DIVIDE] = { PROGRAM(1, OP2(DIVIDE, DY, B)),
                        PROGRAM(3, OP2(DIVIDE, Y, B), OP2(MULTIPLY, DY, R(0)), OP1(NEGATIVE, R(1))) },
-    [RF_FN_POW] = { PROGRAM(4, OPI(ADD_IMM, B, -1), OP2(POW, A, R(0)), OP2(MULTIPLY, B, R(1)), OP2(MULTIPLY, DY, R(2))),
-                    PROGRAM(4, OP1(LOG, A), OP2(RELU_GRAD, R(0), A), OP2(MULTIPLY, Y, R(1)), OP2(MULTIPLY, DY, R(2))) },
+    [RF_FN_POW] = { PROGRAM(2, OP2(POW_SLOPE, A, B), OP2(MULTIPLY, DY, R(0))),
+                    PROGRAM(3, OP2(POW_LOG, A, B), OP2(MULTIPLY, Y, R(0)), OP2(MULTIPLY, DY, R(1))) },
     [RF_FN_MAXIMUM] = { PROGRAM(2, OP2(GREATER_EQUAL, A, B), OP2(MULTIPLY, DY, R(0))),
                         PROGRAM(2, OP2(GREATER, B, A), OP2(MULTIPLY, DY, R(0))) },
     [RF_FN_MINIMUM] = { PROGRAM(2, OP2(GREATER_EQUAL, B, A), OP2(MULTIPLY, DY, R(0))),
@@ -134,6 +135,13 @@ static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
                                      OP2(MULTIPLY, DY, R(2))) },
     [RF_FN_SQRT_GRAD] = { PROGRAM(1, OP2(SQRT_GRAD, DY, B)),
                           PROGRAM(3, OP2(DIVIDE, Y, B), OP2(MULTIPLY, DY, R(0)), OP1(NEGATIVE, R(1))) },
+    /* b (b - 1) a^(b - 2); a^(b - 1) (1 + b log a) */
+    [RF_FN_POW_SLOPE] = { PROGRAM(4, OPI(ADD_IMM, B, -1), OP2(POW_SLOPE, A, R(0)), OP2(MULTIPLY, B, R(1)),
+                                  OP2(MULTIPLY, DY, R(2))),
+                          PROGRAM(7, OP2(POW_LOG, A, B), OP2(MULTIPLY, B, R(0)), OPI(ADD_IMM, R(1), 1),
+                                  OPI(ADD_IMM, B, -1), OP2(POW, A, R(3)), OP2(MULTIPLY, R(2), R(4)),
+                                  OP2(MULTIPLY, DY, R(5))) },
+    [RF_FN_POW_LOG] = { PROGRAM(1, OP2(DIVIDE, DY, A)), ZERO },
 };
 
 #define USES_IMM(fn)                                                                                                   \

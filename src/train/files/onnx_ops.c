@@ -102,6 +102,20 @@ static char *gelu_tanh_slope(rf_onnx *o, char *x)
     return OP2("Add", s, OP2("Mul", both, inner));
 }
 
+/* b a^(b - 1), 0 for b = 0 */
+static char *pow_slope(rf_onnx *o, char *a, char *b)
+{
+    char *slope = OP2("Mul", b, OP2("Pow", a, OP2("Sub", b, NUM(1.0f))));
+    return OP3("Where", OP2("Equal", b, NUM(0.0f)), NUM(0.0f), slope);
+}
+
+/* log(a), 0 for a = 0 and b >= 0 */
+static char *pow_log(rf_onnx *o, char *a, char *b)
+{
+    char *zero = OP2("And", OP2("Equal", a, NUM(0.0f)), OP2("GreaterOrEqual", b, NUM(0.0f)));
+    return OP3("Where", zero, NUM(0.0f), OP1("Log", a));
+}
+
 /* Functions that have an operation of their own. */
 static const char *const plain[RF_FN_COUNT] = {
     [RF_FN_NEGATIVE] = "Neg", [RF_FN_ABS] = "Abs",   [RF_FN_SIGN] = "Sign",    [RF_FN_EXP] = "Exp",
@@ -130,6 +144,8 @@ static char *scalar(rf_onnx *o, rf_scalar_fn fn, float imm, char *a, char *b)
     case RF_FN_TANH_GRAD: return OP2("Mul", a, OP2("Sub", NUM(1.0f), OP2("Mul", b, b)));
     case RF_FN_SIGMOID_GRAD: return OP2("Mul", OP2("Mul", a, b), OP2("Sub", NUM(1.0f), b));
     case RF_FN_SQRT_GRAD: return OP2("Div", OP2("Mul", a, NUM(0.5f)), b);
+    case RF_FN_POW_SLOPE: return pow_slope(o, a, b);
+    case RF_FN_POW_LOG: return pow_log(o, a, b);
     default: return rf_onnx_op(o, plain[fn], a, b, NULL);
     }
 }
