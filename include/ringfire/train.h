@@ -181,24 +181,34 @@ typedef enum rf_optimizer_kind {
     RF_OPTIMIZER_ADAMW,
     RF_OPTIMIZER_RMSPROP
 } rf_optimizer_kind;
+/** Where Adam and AdamW add epsilon: to the root of the second moment with its bias correction, or
+ * without. In the first steps the difference is large wherever gradients are near epsilon. */
+typedef enum rf_epsilon_form {
+    RF_EPSILON_CORRECTED, /**< m' / (sqrt(v') + epsilon), m' and v' corrected: algorithm 1 of Kingma
+                             & Ba 2015, PyTorch's form */
+    RF_EPSILON_UNCORRECTED, /**< m / (sqrt(v) + epsilon), and the corrections in the rate: "epsilon
+                               hat" of the same paper, Keras' and TensorFlow's form */
+} rf_epsilon_form;
 typedef struct rf_optimizer_params {
     rf_optimizer_kind kind;
     double learning_rate;        /**< 0: 0.01 for SGD, 0.001 for the others */
     const rf_schedule *schedule; /**< instead of learning_rate; copied */
     double momentum;             /**< SGD, RMSprop */
     bool nesterov;
-    double beta_1, beta_2;       /**< 0: 0.9 and 0.999 */
-    double epsilon;              /**< 0: 1e-7 */
-    double rho;                  /**< RMSprop; 0: 0.9 */
-    double weight_decay;         /**< decoupled; ADAMW: 0 means 0.004 */
-    double clip_value;           /**< limits every gradient element; 0: off */
-    double clip_norm;            /**< limits the norm of each variable's gradient; 0: off */
-    double global_clip_norm;     /**< limits the norm of all gradients together; 0: off */
-    uint32_t accumulation_steps; /**< update every n-th step with the mean of n gradients; 0: 1 */
+    double beta_1, beta_2;        /**< 0: 0.9 and 0.999 */
+    double epsilon;               /**< 0: 1e-7 */
+    double rho;                   /**< RMSprop; 0: 0.9 */
+    double weight_decay;          /**< decoupled; ADAMW: 0 means 0.004 */
+    double clip_value;            /**< limits every gradient element; 0: off */
+    double clip_norm;             /**< limits the norm of each variable's gradient; 0: off */
+    double global_clip_norm;      /**< limits the norm of all gradients together; 0: off */
+    uint32_t accumulation_steps;  /**< update every n-th step with the mean of n gradients; 0: 1 */
+    rf_epsilon_form epsilon_form; /**< ADAM, ADAMW */
 } rf_optimizer_params;
-/** Adam after Kingma & Ba 2015, in Keras' form: epsilon outside the bias-corrected root. Fields
- * that the kind does not use must be zero, and at most one of the three clips may be set. Clipping
- * sees the reduced (and accumulated) gradient. */
+/** Defaults are Keras' (its epsilon of 1e-7, too), but for the place of epsilon in Adam and AdamW,
+ * which is PyTorch's unless `epsilon_form` says otherwise. Momentum and RMSprop are in Keras' form.
+ * Fields that the kind does not use must be zero, and at most one of the three clips may be set.
+ * Clipping sees the reduced (and accumulated) gradient. */
 RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,
                                                  const rf_optimizer_params *params,
                                                  rf_optimizer **out);

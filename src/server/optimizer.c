@@ -30,6 +30,7 @@ static const item optimizer_items[] = {
     REAL_OF(rf_optimizer_params, weight_decay),
     REAL_OF(rf_optimizer_params, clip_value),
     { WORD, offsetof(rf_optimizer_params, accumulation_steps) },
+    { WORD, offsetof(rf_optimizer_params, epsilon_form) },
 };
 static const item schedule_items[] = {
     REAL_OF(rf_schedule, initial),
@@ -42,6 +43,7 @@ static const item schedule_items[] = {
     { FLAG, offsetof(rf_schedule, staircase) },
     { WORD, offsetof(rf_schedule, num_boundaries) },
 };
+_Static_assert(sizeof(rf_epsilon_form) == sizeof(uint32_t), "a word holds it");
 enum {
     NUM_OPTIMIZER = sizeof(optimizer_items) / sizeof(optimizer_items[0]),
     NUM_SCHEDULE = sizeof(schedule_items) / sizeof(schedule_items[0]),
@@ -136,6 +138,8 @@ rf_result rf_ps_optimizer_decode(const void *bytes, size_t size, rf_optimizer_pa
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "an optimizer of unknown kind %llu", (unsigned long long)words[1]);
     params->kind = (rf_optimizer_kind)words[1];
     for (uint32_t i = 0; i < NUM_OPTIMIZER; i++) set(params, optimizer_items[i], words[3 + i]);
+    if ((uint32_t)params->epsilon_form > RF_EPSILON_UNCORRECTED)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "an optimizer whose epsilon has an unknown form");
     if (!words[2]) return RF_OK;
     params->schedule = schedule;
     return decode_schedule(words + SHORT_COUNT, schedule);

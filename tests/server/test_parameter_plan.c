@@ -214,6 +214,7 @@ static void check_optimizer(const rf_optimizer_params *params)
     assert_true(got.nesterov == params->nesterov && got.beta_1 == params->beta_1 && got.beta_2 == params->beta_2);
     assert_true(got.epsilon == params->epsilon && got.rho == params->rho && got.weight_decay == params->weight_decay);
     assert_true(got.clip_value == params->clip_value && got.accumulation_steps == params->accumulation_steps);
+    assert_int_equal(got.epsilon_form, params->epsilon_form);
     assert_true(!got.schedule == !params->schedule);
     if (got.schedule)
         for (uint64_t step = 0; step < 50; step++)
@@ -223,7 +224,7 @@ static void check_optimizer(const rf_optimizer_params *params)
     assert_memory_equal(again, bytes, size);
     for (size_t cut = 0; cut < size; cut++)
         assert_int_equal(rf_ps_optimizer_decode(bytes, cut, &got, &schedule),
-                         cut == 104 && !params->schedule ? RF_OK : RF_ERROR_CORRUPT_DATA);
+                         cut == 112 && !params->schedule ? RF_OK : RF_ERROR_CORRUPT_DATA);
     bytes[8] = 77; /* the kind */
     assert_int_equal(rf_ps_optimizer_decode(bytes, size, &got, &schedule), RF_ERROR_CORRUPT_DATA);
 }
@@ -287,6 +288,7 @@ static void optimizers_travel(void **state)
     };
     check_optimizer(&(rf_optimizer_params){
         .kind = RF_OPTIMIZER_ADAMW, .beta_1 = 0.8, .beta_2 = 0.99, .weight_decay = 0.1, .schedule = &cosine });
+    check_optimizer(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .epsilon_form = RF_EPSILON_UNCORRECTED });
     const rf_schedule steps = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
                                 .num_boundaries = 2,
                                 .boundaries = { 10, 20 },

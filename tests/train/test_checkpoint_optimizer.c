@@ -6,6 +6,9 @@ static const rf_optimizer_params sgd = { .kind = RF_OPTIMIZER_SGD, .learning_rat
 static const rf_optimizer_params momentum = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 };
 static const rf_optimizer_params adam = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 };
 static const rf_optimizer_params adamw = { .kind = RF_OPTIMIZER_ADAMW };
+static const rf_optimizer_params keras_adam = { .kind = RF_OPTIMIZER_ADAM,
+                                                .learning_rate = 0.01,
+                                                .epsilon_form = RF_EPSILON_UNCORRECTED };
 static const rf_optimizer_params other_adam = {
     .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.5, .beta_1 = 0.5, .clip_norm = 0.1
 };
@@ -96,6 +99,16 @@ static void other_settings(void **state)
     assert_string_equal(report, "different, kept as it is here: optimizer/settings: beta_1 0.9 in the file, 0.5 here, "
                                 "clip_norm 0 in the file, 0.1 here\n");
     assert_true(rf_optimizer_learning_rate(run.optimizer) == 0.01);
+    rf_string_free(report);
+    run_destroy(&run);
+    /* The moments mean the same in both forms. */
+    OK(move(&keras_adam, &adam, 5, false, &run, &report));
+    assert_string_equal(report, "different, kept as it is here: optimizer/settings: epsilon_uncorrected 1 in the file, "
+                                "0 here\n");
+    rf_string_free(report);
+    run_destroy(&run);
+    OK(move(&keras_adam, &keras_adam, 5, false, &run, &report));
+    assert_string_equal(report, "");
     rf_string_free(report);
     run_destroy(&run);
     OK(move(&adam, &adam, 5, false, &run, &report));

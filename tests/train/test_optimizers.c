@@ -94,7 +94,10 @@ static void oracle_update(oracle *o, const rf_optimizer_params *p, const double 
         case RF_OPTIMIZER_ADAMW:
             *a = b1 * *a + (1.0 - b1) * g[i];
             *b = b2 * *b + (1.0 - b2) * g[i] * g[i];
-            *w -= rate * (*a / (1.0 - pow(b1, t))) / (sqrt(*b / (1.0 - pow(b2, t))) + eps);
+            if (p->epsilon_form == RF_EPSILON_UNCORRECTED) /* as Keras writes it */
+                *w -= rate * sqrt(1.0 - pow(b2, t)) / (1.0 - pow(b1, t)) * *a / (sqrt(*b) + eps);
+            else /* as PyTorch writes it */
+                *w -= rate * (*a / (1.0 - pow(b1, t))) / (sqrt(*b / (1.0 - pow(b2, t))) + eps);
             break;
         case RF_OPTIMIZER_RMSPROP:
             *a = rho * *a + (1.0 - rho) * g[i] * g[i];
@@ -217,7 +220,18 @@ static void all_kinds(rf_strategy *strategy)
         { "adam", { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 } },
         { "adam betas",
           { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 0.01 } },
+        { "adam keras",
+          { .kind = RF_OPTIMIZER_ADAM,
+            .learning_rate = 0.01,
+            .epsilon = 0.01,
+            .epsilon_form = RF_EPSILON_UNCORRECTED } },
         { "adamw", { .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 0.01, .weight_decay = 0.1 } },
+        { "adamw keras",
+          { .kind = RF_OPTIMIZER_ADAMW,
+            .learning_rate = 0.01,
+            .weight_decay = 0.1,
+            .epsilon = 0.1,
+            .epsilon_form = RF_EPSILON_UNCORRECTED } },
         { "rmsprop", { .kind = RF_OPTIMIZER_RMSPROP, .learning_rate = 0.01 } },
         { "rmsprop momentum", { .kind = RF_OPTIMIZER_RMSPROP, .learning_rate = 0.01, .momentum = 0.5, .rho = 0.8 } },
         { "clip value", { .learning_rate = 0.1, .clip_value = 0.05 } },

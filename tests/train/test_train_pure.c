@@ -187,6 +187,8 @@ static void bad_optimizers(void **state)
         { { .kind = RF_OPTIMIZER_ADAM, .beta_2 = 1.0 }, "beta_2" },
         { { .beta_1 = 0.9 }, "beta_1" },
         { { .epsilon = 1e-8 }, "epsilon" },
+        { { .epsilon_form = RF_EPSILON_UNCORRECTED }, "epsilon_form is for Adam" },
+        { { .kind = RF_OPTIMIZER_ADAM, .epsilon_form = (rf_epsilon_form)2 }, "epsilon_form 2 does not exist" },
         { { .kind = RF_OPTIMIZER_ADAM, .rho = 0.5 }, "rho" },
         { { .clip_norm = 1.0, .clip_value = 1.0 }, "clip_value" },
         { { .learning_rate = 0.1, .schedule = &fine }, "schedule" },

@@ -2,8 +2,8 @@
 /*
  * Optimizer steps on flat ranges of parameters, and accumulation. The gradient is scaled, then clipped to +- the clip
  * value; weight decay is taken off the parameter first (decoupled: Loshchilov & Hutter, "Decoupled weight decay
- * regularization", 2019). Momentum and RMSprop are in Keras' form, Adam is Kingma & Ba's (2015) with the bias
- * corrections as factors.
+ * regularization", 2019). Momentum and RMSprop are in Keras' form, Adam is Kingma & Ba's (2015), with the bias
+ * corrections as factors. (Where epsilon stands is up to the number that the optimizer passes.)
  */
 #include <math.h>
 

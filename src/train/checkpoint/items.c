@@ -377,9 +377,10 @@ static rf_item_verdict compare_settings(const rf_item *item, const rf_item_value
     json_object_foreach(here, name, mine)
     {
         const json_t *its = json_object_get(saved, name);
-        if (json_equal(its, mine) || used >= size) continue;
+        /* What an older file does not name is 0 or false there. */
         const double a = json_is_boolean(its) ? json_is_true(its) : json_number_value(its);
         const double b = json_is_boolean(mine) ? json_is_true(mine) : json_number_value(mine);
+        if (a == b || used >= size) continue;
         used += (size_t)snprintf(detail + used, size - used, "%s%s %.9g in the file, %.9g here", used ? ", " : "", name,
                                  a, b);
     }

@@ -428,11 +428,12 @@ rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_
 
 json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
 {
-    return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "kind",
+    return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I}", "kind",
                      optimizer_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum", p->momentum,
-                     "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon", p->epsilon, "rho",
-                     p->rho, "weight_decay", p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm,
-                     "global_clip_norm", p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps);
+                     "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon", p->epsilon,
+                     "epsilon_uncorrected", p->epsilon_form == RF_EPSILON_UNCORRECTED, "rho", p->rho, "weight_decay",
+                     p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm, "global_clip_norm",
+                     p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps);
 }
 
 /* Fields that a kind does not use hold defaults, which its constructor would refuse. */
@@ -440,6 +441,7 @@ static void drop_unused(rf_optimizer_params *p)
 {
     const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
     if (!adam) p->beta_1 = p->beta_2 = 0;
+    if (!adam) p->epsilon_form = RF_EPSILON_CORRECTED;
     if (p->kind == RF_OPTIMIZER_SGD) p->epsilon = 0;
     if (p->kind != RF_OPTIMIZER_RMSPROP) p->rho = 0;
 }
@@ -455,6 +457,9 @@ static rf_result optimizer_from_json(const json_t *object, rf_optimizer_params *
     RF_TRY(rf_json_number(object, "beta_1", &p->beta_1));
     RF_TRY(rf_json_number(object, "beta_2", &p->beta_2));
     RF_TRY(rf_json_number(object, "epsilon", &p->epsilon));
+    bool uncorrected = false; /* as in files that do not say */
+    RF_TRY(rf_json_bool(object, "epsilon_uncorrected", &uncorrected));
+    p->epsilon_form = uncorrected ? RF_EPSILON_UNCORRECTED : RF_EPSILON_CORRECTED;
     RF_TRY(rf_json_number(object, "rho", &p->rho));
     RF_TRY(rf_json_number(object, "weight_decay", &p->weight_decay));
     RF_TRY(rf_json_number(object, "clip_value", &p->clip_value));

@@ -51,6 +51,8 @@ static rf_result check_unused(const rf_optimizer_params *p)
     RF_REQUIRE(p->beta_2 == 0.0 || adam, "rf_optimizer_create: beta_2 is for Adam and AdamW");
     RF_REQUIRE(p->epsilon == 0.0 || !sgd, "rf_optimizer_create: epsilon has no meaning for SGD");
     RF_REQUIRE(p->rho == 0.0 || rmsprop, "rf_optimizer_create: rho is for RMSprop");
+    RF_REQUIRE(p->epsilon_form == RF_EPSILON_CORRECTED || adam,
+               "rf_optimizer_create: epsilon_form is for Adam and AdamW");
     return RF_OK;
 }
 
@@ -64,6 +66,8 @@ static rf_result check_params(const rf_optimizer_params *p)
     RF_TRY(check_number(p->beta_2, 1.0, "beta_2"));
     RF_TRY(check_number(p->epsilon, INFINITY, "epsilon"));
     RF_TRY(check_number(p->rho, 1.0, "rho"));
+    RF_REQUIRE((uint32_t)p->epsilon_form <= RF_EPSILON_UNCORRECTED,
+               "rf_optimizer_create: epsilon_form %d does not exist", (int)p->epsilon_form);
     RF_TRY(check_number(p->weight_decay, INFINITY, "weight_decay"));
     RF_TRY(check_number(p->clip_value, INFINITY, "clip_value"));
     RF_TRY(check_number(p->clip_norm, INFINITY, "clip_norm"));
@@ -127,9 +131,12 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
     values[RF_HYPER_WEIGHT_DECAY] = (float)(rate * p->weight_decay);
     values[RF_HYPER_BETA_1] = (float)beta_1;
     values[RF_HYPER_BETA_2] = (float)beta_2;
+    const double correction_2 = 1.0 / (1.0 - pow(beta_2, t));
     values[RF_HYPER_CORRECTION_1] = (float)(1.0 / (1.0 - pow(beta_1, t)));
-    values[RF_HYPER_CORRECTION_2] = (float)(1.0 / (1.0 - pow(beta_2, t)));
-    values[RF_HYPER_EPSILON] = (float)p->epsilon;
+    values[RF_HYPER_CORRECTION_2] = (float)correction_2;
+    /* The kernel adds it to sqrt(v correction_2); both scaled alike, it is added to sqrt(v). */
+    const bool corrected = p->epsilon_form == RF_EPSILON_CORRECTED;
+    values[RF_HYPER_EPSILON] = (float)(corrected ? p->epsilon : p->epsilon * sqrt(correction_2));
     values[RF_HYPER_MOMENTUM] = (float)p->momentum;
     values[RF_HYPER_RHO] = (float)p->rho;
 }
