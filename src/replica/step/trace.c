@@ -206,7 +206,11 @@ RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values)
 
 RF_API rf_tensor rf_global_batch_size(rf_trace *t)
 {
-    return t ? rf_trace_wrap(t, rf_trace_global_batch(t)) : invalid_tensor;
+    rf_value v = t ? rf_trace_global_batch(t) : 0;
+    if (v == 0) return invalid_tensor;
+    rf_graph *graph = t->signature->graph;
+    const rf_result r = graph->core->alias(graph, v, &v);
+    return rf_trace_emit(t, r, v);
 }
 
 /* ---- gradients ---- */

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random cases for differential.py: single operations at awkward shapes, and graphs of 5 to 20 operations.
+
+A case is a dictionary, as its file is JSON: `steps` are leaves (type, shape, how to fill it) and ops (name, numbers of the values they
+read, further numbers), whose values are counted from 0; `loss` and `targets` are what is differentiated by what, `results` what is compared
+besides the gradients. Values are looked at while a graph grows, so that a logarithm meets positive numbers and nothing overflows.
+"""
+import math
+import random
+
+import numpy
+import torch
+
+import oracle
+
+SMALL = [1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17]
+LARGER = [31, 32, 33, 37, 63, 64, 65, 97, 127, 128, 129, 255, 256, 257]
+LONG = [1021, 4095, 4096, 4097, 65535, 65537, 70001]
+MAX_ELEMENTS, MAX_PRODUCTS, MAX_VALUE = 1 << 15, 1 << 22, 1e3
+
+
+def fill(step):
+    """The elements of a leaf."""
+    numbers, shape, (low, high) = numpy.random.RandomState(step["seed"]), step["shape"], step["between"]
+    kind = step["fill"]
+    if kind == "integer":
+        values = numbers.randint(low, high + 1, shape)
+    elif kind == "normal":
+        values = low + high * numbers.standard_normal(shape)
+    else:
+        values = low + (high - low) * numbers.random_sample(shape)
+    values = numpy.asarray(values)
+    if kind == "probability":
+        values = values / values.sum(-1, keepdims=True)
+    return numpy.ascontiguousarray(values.astype(numpy.int32 if step["leaf"] == "i32" else numpy.float32)).reshape(shape)
+
+
+def leaves_of(case):
+    return [fill(step) for step in case["steps"] if "leaf" in step]
+
+
+class Builder:
+    def __init__(self, rng, limit=MAX_ELEMENTS):
+        self.rng, self.limit = rng, limit
+        self.steps, self.values, self.read = [], [], set()
+        self.narrow = set()  # values of 16 and 8 bits, which only a cast takes
+
+    # ---- what there is ----
+
+    def shape(self, i):
+        return list(self.values[i].shape)
+
+    def is_float(self, i):
+        """A value of 32 bits."""
+        return self.values[i].is_floating_point() and i not in self.narrow
+
+    def is_whole(self, i):
+        return not self.values[i].is_floating_point() and i not in self.narrow
+
+    def largest(self, i):
+        return float(self.values[i].abs().max())
+
+    def dims(self, rank, limit=None):
+        """A random shape."""
+        limit, out = limit or self.limit, []
+        for _ in range(rank):
+            options = SMALL * 4 + LARGER + (LONG if rank <= 2 and self.limit > MAX_ELEMENTS else [])
+            out.append(self.rng.choice([d for d in options if d * math.prod(out) <= limit]))
+        self.rng.shuffle(out)
+        return out
+
+    def leaf(self, shape, kind="normal", between=(0, 1), dtype="f32"):
+        step = {"leaf": dtype, "shape": list(shape), "fill": kind, "between": list(between), "seed": self.rng.randrange(1 << 31)}
+        self.steps.append(step)
+        x = torch.from_numpy(fill(step))
+        self.values.append(x.double() if dtype == "f32" else x.long())
+        return len(self.values) - 1
+
+    def pick(self, fits=lambda i: True, shape=None, **filling):
+        """An f32 value with the property, often an old one; else a leaf of the shape."""
+        old = [i for i in range(len(self.values)) if self.is_float(i) and fits(i)]
+        if old and self.rng.random() < 0.85:
+            return self.rng.choice(old[-6:] if self.rng.random() < 0.7 else old)
+        return self.leaf(shape if shape is not None else self.dims(self.rng.choice([0, 1, 2, 2, 3, 4])), **filling)
+
+    def add(self, op, operands, numbers=()):
+        """The new value, or None where it would be too large, or not finite."""
+        node = {"op": op, "in": list(operands), "numbers": list(numbers)}
+        with torch.no_grad():
+            y = oracle.apply(oracle.Errors(), node, self.values)
+        if y.numel() > self.limit or y.numel() == 0 or not torch.isfinite(y.double()).all() or float(y.double().abs().max()) > MAX_VALUE:
+            return None
+        return self.append(node, y)
+
+    def force(self, op, operands, numbers=()):
+        """A new value, however large."""
+        node = {"op": op, "in": list(operands), "numbers": list(numbers)}
+        with torch.no_grad():
+            return self.append(node, oracle.apply(oracle.Errors(), node, self.values))
+
+    def append(self, node, y):
+        self.steps.append(node)
+        self.values.append(y)
+        self.read.update(node["in"])
+        if node["op"] == "cast" and node["numbers"][0] in (oracle.U8, *oracle.ROUNDED):
+            self.narrow.add(len(self.values) - 1)
+        return len(self.values) - 1
+
+    # ---- operations ----
+
+    def operand_like(self, x):
+        """Something that broadcasts against x, or is broadcast to by it."""
+        shape = self.shape(x)
+        choice = self.rng.random()
+        if choice < 0.3:
+            other = shape
+        elif choice < 0.8:
+            other = [1 if self.rng.random() < 0.4 else d for d in shape][self.rng.randint(0, len(shape)):]
+        else:
+            other = [d if d > 1 else self.rng.choice(SMALL) for d in shape]
+            if len(other) < 5 and self.rng.random() < 0.3:
+                other = [self.rng.choice(SMALL)] + other
+
+        def fits(i):
+            try:
+                return math.prod(torch.broadcast_shapes(self.shape(i), shape)) <= self.limit
+            except RuntimeError:
+                return False
+
+        return fits, other
+
+    def gen_binary(self, op):
+        a = self.pick()
+        fits, shape = self.operand_like(a)
+        if op == "divide":
+            b = self.pick(lambda i: fits(i) and float(self.values[i].abs().min()) > 0.05, shape, kind="uniform", between=(0.5, 3))
+        elif op == "pow":
+            return self.gen_pow(a)
+        else:
+            b = self.pick(fits, shape)
+        if op in ("maximum", "minimum") and self.rng.random() < 0.2:
+            b = a
+        pair = [a, b]
+        if op != "divide" and self.rng.random() < 0.5:
+            pair.reverse()
+        return self.add(op, pair)
+
+    def gen_pow(self, a):
+        if self.rng.random() < 0.3:  # any base, whole exponents
+            fits, shape = self.operand_like(a)
+            b = self.leaf(shape, "integer", (0, 3))
+            return self.add("pow", [a, b])
+        a = self.pick(lambda i: float(self.values[i].min()) > 0.01, None, kind="uniform", between=(0.05, 3))
+        fits, shape = self.operand_like(a)
+        return self.add("pow", [a, self.pick(lambda i: fits(i) and self.largest(i) < 6, shape)])
+
+    def gen_unary(self, op):
+        if op in ("log", "sqrt"):
+            x = self.pick(lambda i: float(self.values[i].min()) > 0.01, None, kind="uniform", between=(0.02, 4))
+        elif op == "exp":
+            x = self.pick(lambda i: float(self.values[i].max()) < 6)
+        elif op == "flatten":
+            x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        elif op in ("softmax", "log_softmax", "argmax", "cumsum"):
+            x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        elif op == "global_avg_pool2d":
+            x = self.image()
+        else:
+            x = self.pick()
+        numbers = {"leaky_relu": [self.rng.choice([0.0, 0.01, 0.2, 0.5])], "gelu": [self.rng.randint(0, 1)],
+                   "activate": [self.rng.randint(0, 6 if self.shape(x) else 5)], "dropout": [0.5],
+                   "cumsum": [self.rng.randint(0, 1), self.rng.randint(0, 1)]}.get(op, [])
+        return self.add(op, [x], numbers)
+
+    def image(self):
+        """A value of rank 4; where there is none, one is reshaped."""
+        if self.rng.random() < 0.3:
+            for i in reversed(range(len(self.values))):
+                if self.is_float(i) and len(self.shape(i)) in (2, 3):
+                    added = self.add("reshape", [i], self.split(self.shape(i), 4))
+                    if added is not None:
+                        return added
+        return self.pick(lambda i: len(self.shape(i)) == 4, [self.rng.choice(SMALL[:5]), *self.dims(2, 1 << 9), self.rng.choice(SMALL)])
+
+    def split(self, shape, rank):
+        """Another shape of the same number of elements."""
+        count, out = math.prod(shape), []
+        for _ in range(rank - 1):
+            out.append(self.rng.choice([d for d in range(1, min(count, 64) + 1) if count % d == 0]))
+            count //= out[-1]
+        out.append(count)
+        self.rng.shuffle(out)
+        return out
+
+    def gen_matmul(self, op):
+        a = self.pick(lambda i: len(self.shape(i)) >= 2 and math.prod(self.shape(i)) <= 1 << 14, self.dims(self.rng.choice([2, 2, 2, 3, 4]), 1 << 14))
+        transposed = [self.rng.randint(0, 1), self.rng.randint(0, 1)]
+        m, k = self.shape(a)[-2:] if not transposed[0] else reversed(self.shape(a)[-2:])
+        batch = [1 if self.rng.random() < 0.3 else d for d in self.shape(a)[:-2]][self.rng.randint(0, len(self.shape(a)) - 2):]
+        n = self.rng.choice([d for d in SMALL + LARGER if d * m * k * math.prod(self.shape(a)[:-2]) <= MAX_PRODUCTS] or [1])
+        b = self.leaf(batch + ([n, k] if transposed[1] else [k, n]), between=(0, 1 / math.sqrt(k)))
+        return self.add("matmul", [a, b], transposed)
+
+    def gen_bias_add(self, op):
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        return self.add(op, [x, self.leaf(self.shape(x)[-1:])])
+
+    def gen_conv2d(self, op):
+        x = self.image()
+        n, h, w, c = self.shape(x)
+        padding = self.rng.randint(0, 2)
+        pads = [self.rng.randint(0, 2) for _ in range(4)] if padding == 2 else [0] * 4
+        dilation = [self.rng.choice([0, 1, 1, 2, 3]) for _ in range(2)]
+        room = [h + pads[0] + pads[1], w + pads[2] + pads[3]]
+        kernel = [self.rng.choice([1, 2, 3, 3, 4, 5]) for _ in range(2)]
+        if padding != 1:
+            kernel = [k if (k - 1) * (d or 1) < r else 1 for k, d, r in zip(kernel, dilation, room)]
+        groups = self.rng.choice([g for g in range(1, min(c, 8) + 1) if c % g == 0] + [1] * 3)
+        each = self.rng.choice([d for d in SMALL + [31, 32, 33] if d * groups * math.prod(kernel) * c // groups * n * h * w <= MAX_PRODUCTS] or [1])
+        k = self.leaf(kernel + [c // groups, each * groups], between=(0, 1 / math.sqrt(math.prod(kernel) * c / groups)))
+        stride = [self.rng.choice([0, 1, 1, 2, 3]) for _ in range(2)]
+        return self.add(op, [x, k], [padding, *stride, *dilation, self.rng.choice([0, 1]) if groups == 1 else groups, *pads])
+
+    def gen_pool(self, op):
+        x = self.image()
+        padding = self.rng.randint(0, 2)
+        window = [self.rng.choice([0, 1, 2, 3, 4, 5]) for _ in range(2)]
+        pads = [self.rng.randint(0, (w or 2) - 1) for w in window for _ in range(2)] if padding == 2 else [0] * 4
+        stride = [self.rng.choice([0, 1, 2, 3]) for _ in range(2)]
+        if padding != 1:
+            for axis in range(2):
+                if (window[axis] or 2) > self.shape(x)[1 + axis] + pads[2 * axis] + pads[2 * axis + 1]:
+                    return None
+        return self.add(op, [x], [padding, *window, *stride, *pads])
+
+    def gen_reshape(self, op):
+        x = self.pick()
+        shape = self.split(self.shape(x), self.rng.randint(0 if math.prod(self.shape(x)) == 1 else 1, 5)) if self.shape(x) else [1] * self.rng.randint(0, 3)
+        return self.add(op, [x], shape) if math.prod(shape) == math.prod(self.shape(x)) else None
+
+    def gen_transpose(self, op):
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 5)))
+        perm = list(range(len(self.shape(x))))
+        self.rng.shuffle(perm)
+        return self.add(op, [x], perm)
+
+    def gen_reduce(self, op):
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        rank = len(self.shape(x))
+        axes = self.rng.sample(range(rank), self.rng.randint(0, rank))
+        return self.add(op, [x], [self.rng.randint(0, 1)] + [a - rank if self.rng.random() < 0.5 else a for a in axes])
+
+    def gen_one_hot(self, op):
+        whole = [i for i in range(len(self.values)) if self.is_whole(i) and len(self.shape(i)) < 5]
+        x = self.rng.choice(whole) if whole else self.leaf(self.dims(self.rng.randint(0, 3), 1 << 11), "integer", (-1, 20), "i32")
+        return self.add(op, [x], [self.rng.choice(SMALL)])
+
+    def gen_sparse(self, op):
+        logits = self.rng.randint(0, 1)
+        x = self.predictions(logits)
+        rows, classes = self.shape(x)[:-1], self.shape(x)[-1]
+        old = [i for i in range(len(self.values)) if self.is_whole(i) and self.shape(i) == rows
+               and 0 <= int(self.values[i].min()) and int(self.values[i].max()) < classes]
+        labels = self.rng.choice(old) if old and self.rng.random() < 0.5 else self.leaf(rows, "integer", (0, classes - 1), "i32")
+        return self.add(op, [labels, x], [logits])
+
+    def predictions(self, logits):
+        shape = self.dims(self.rng.randint(1, 3))
+        if logits:
+            return self.pick(lambda i: len(self.shape(i)) >= 1, shape)
+        return self.pick(lambda i: len(self.shape(i)) >= 1 and float(self.values[i].min()) > 1e-3, shape, kind="probability", between=(0.1, 1))
+
+    def gen_dense(self, op):
+        logits = self.rng.randint(0, 1)
+        x = self.predictions(logits)
+        labels = self.pick(lambda i: self.shape(i) == self.shape(x), self.shape(x), kind="probability", between=(0, 1))
+        return self.add(op, [labels, x], [logits])
+
+    def gen_mean_squared_error(self, op):
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 3)))
+        return self.add(op, [self.pick(lambda i: self.shape(i) == self.shape(x), self.shape(x)), x])
+
+    def gen_cast(self, op):
+        """To a type and back: what is computed with is f32."""
+        whole = [i for i in range(len(self.values)) if self.is_whole(i)]
+        if whole and self.rng.random() < 0.5:
+            return self.add(op, [self.rng.choice(whole)], [oracle.F32])
+        to = self.rng.choice([oracle.F16, oracle.BF16, oracle.I32, oracle.U8, oracle.F32])
+        x = self.pick()
+        narrow = self.add(op, [x], [to])
+        return narrow if narrow is None or to in (oracle.F32, oracle.I32) else self.add(op, [narrow], [oracle.F32])
+
+    def gen_scalar(self, op):
+        return self.add(op, [], [round(self.rng.uniform(-3, 3), 3)] if op == "constant" else [])
+
+    def again(self):
+        """An op that is there already: an equal expression is another handle."""
+        nodes = [s for s in self.steps if "op" in s and s["op"] != "cast"]
+        return self.add(**{"op": (s := self.rng.choice(nodes))["op"], "operands": s["in"], "numbers": s["numbers"]}) if nodes else None
+
+
+GENERATORS = {
+    **{op: Builder.gen_binary for op in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "pow")},
+    **{op: Builder.gen_unary for op in ("negative", "abs", "square", "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "leaky_relu", "gelu", "activate",
+                                        "flatten", "softmax", "log_softmax", "argmax", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
+    "matmul": Builder.gen_matmul, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
+    "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
+    **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max")}, "one_hot": Builder.gen_one_hot,
+    "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,
+    "mean_squared_error": Builder.gen_mean_squared_error, "cast": Builder.gen_cast,
+    "constant": Builder.gen_scalar, "global_batch_size": Builder.gen_scalar,
+}
+assert set(GENERATORS) == set(oracle.OPS)
+HEAVY = ["matmul", "conv2d", "max_pool2d", "avg_pool2d", "bias_add", "softmax", "reduce_sum", "reduce_mean", "add", "multiply", "relu"]
+
+
+def add_loss(b):
+    """The sum of some values, each element weighted: those that nobody reads, and some others."""
+    floats = [i for i in range(len(b.values)) if b.is_float(i)]
+    ends = [i for i in floats if i not in b.read and "op" in b.steps[i]]
+    chosen = b.rng.sample(ends, min(len(ends), 3)) or [floats[-1]]
+    total = None
+    for i in chosen:
+        weights = b.leaf(b.shape(i), "uniform", (-1, 1))
+        part = b.force("reduce_sum", [b.force("multiply", [i, weights])], [0])
+        total = part if total is None else b.force("add", [total, part])
+    return total, chosen
+
+
+def finish(b):
+    before = len(b.values)
+    loss, chosen = add_loss(b)
+    floats = [i for i in range(before) if b.is_float(i)]
+    inputs = [i for i in floats if "leaf" in b.steps[i]]
+    inner = [i for i in floats if "op" in b.steps[i]]
+    whole = [i for i in range(before) if b.is_whole(i) and "op" in b.steps[i]]
+    targets = inputs + b.rng.sample(inner, min(len(inner), 2))
+    results = chosen[:1] + b.rng.sample(whole, min(len(whole), 1)) + [loss]
+    return {"steps": b.steps, "loss": loss, "targets": targets, "results": results}
+
+
+def single(rng, op):
+    while True:
+        b = Builder(rng, 1 << 18 if rng.random() < 0.1 else MAX_ELEMENTS)
+        if GENERATORS[op](b, op) is not None:
+            return finish(b)
+
+
+def graph(rng):
+    while True:
+        b = Builder(rng, 1 << 13)
+        for _ in range(rng.randint(1, 2)):
+            b.leaf(b.dims(rng.choice([1, 2, 2, 3, 4])))
+        wanted, tries = rng.randint(5, 20), 0
+        while len([s for s in b.steps if "op" in s]) < wanted and tries < 200:
+            tries += 1
+            if rng.random() < 0.08:
+                b.again()
+                continue
+            op = rng.choice(HEAVY) if rng.random() < 0.4 else rng.choice(list(GENERATORS))
+            GENERATORS[op](b, op)
+        if tries < 200:
+            return finish(b)
+
+
+def case(seed, number):
+    """Case `number` of a run: by turns a single operation, one after the other, and a graph."""
+    rng = random.Random("%d/%d" % (seed, number))
+    ops = list(GENERATORS)
+    return single(rng, ops[number // 2 % len(ops)]) if number % 2 == 0 else graph(rng)

@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's operations in PyTorch, in double precision, and how far a correct result in single precision may be from them.
+
+Error model. Every operand of an operation carries a relative error of EDGE (four unit roundoffs) at most, and so does every gradient on
+its way back; a sum of n terms t_i adds sqrt(n) unit roundoffs of sum |t_i|, the probabilistic bound of Higham & Mary, "A new approach to
+probabilistic rounding error analysis" (2019), wherever the library adds: products of matrices, convolutions, means, scans, broadcast
+operands' gradients. Functions that Vulkan allows absolute errors (logarithms near 1) or that are approximated (the normal distribution
+function) add theirs. SAMPLES evaluations with errors drawn at random within these limits, forwards and backwards, show what they come
+to in each element of each result, cancellation and ill-conditioned steps included; a result may be FACTOR times the root of the mean
+square of that away from the undisturbed one. What the model cannot see is a sample where a discontinuity is crossed by the library but by
+no disturbed evaluation: it takes an operand within rounding of the jump.
+"""
+import math
+
+import numpy
+import torch
+
+ROUNDOFF = 2.0 ** -24
+EDGE = 4 * ROUNDOFF
+TINY = 2.0 ** -126  # below this, numbers may be flushed to zero
+LOG_NEAR_ONE = 2.0 ** -21  # Vulkan: absolute error of log between 0.5 and 2
+NORMAL_CDF = 1.5e-7  # of erf, in Abramowitz & Stegun's formula 7.1.26
+SAMPLES = 8
+FACTOR = 16
+
+VALID, SAME, EXPLICIT = range(3)
+F32, F16, BF16, I32, U8 = 1, 2, 3, 4, 5
+ROUNDED = {F16: torch.float16, BF16: torch.bfloat16}
+
+
+class Errors:
+    """Draws errors; without a generator there are none."""
+
+    def __init__(self, generator=None):
+        self.generator = generator
+
+    def within(self, limit):
+        """A tensor of errors, each of at most this size."""
+        return limit * (2 * torch.rand(limit.shape, generator=self.generator, dtype=torch.float64) - 1)
+
+    def disturb(self, x, more=0.0):
+        if self.generator is None:
+            return x
+        limit = torch.nan_to_num(x.abs() * EDGE, nan=0.0, posinf=0.0)
+        return x + self.within(limit + (limit > 0) * TINY + more)
+
+    def sums(self, terms, sizes):
+        """Of sums of so many terms, whose sizes add up to this."""
+        limit = torch.nan_to_num(ROUNDOFF * terms.sqrt() * sizes, nan=0.0, posinf=0.0)
+        return self.within(limit + (limit > 0) * TINY)
+
+
+class Edge(torch.autograd.Function):
+    """A value on its way to an operation, its gradient on the way back."""
+
+    @staticmethod
+    def forward(ctx, x, errors, more):
+        ctx.errors = errors
+        return errors.disturb(x, more)
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.errors.disturb(g), None, None
+
+
+class Sums(torch.autograd.Function):
+    """A function that is linear in each operand with coefficients 0 and 1: each element of the result, and of each gradient, is a sum
+    of products. The function of ones counts the terms, that of absolute values adds their sizes."""
+
+    @staticmethod
+    def forward(ctx, function, errors, *operands):
+        ctx.function, ctx.errors = function, errors
+        ctx.save_for_backward(*operands)
+        y = function(*operands)
+        if errors.generator is None:
+            return y
+        terms = function(*[torch.ones_like(x) for x in operands])
+        return y + errors.sums(terms, function(*[x.abs() for x in operands]))
+
+    @staticmethod
+    def backward(ctx, g):
+        def pulled(operands, g):
+            with torch.enable_grad():
+                leaves = [x.detach().requires_grad_() for x in operands]
+                return torch.autograd.grad(ctx.function(*leaves), leaves, g)
+
+        operands = ctx.saved_tensors
+        grads = pulled(operands, g)
+        if ctx.errors.generator is not None:
+            terms = pulled([torch.ones_like(x) for x in operands], torch.ones_like(g))
+            sizes = pulled([x.abs() for x in operands], g.abs())
+            grads = [x + ctx.errors.sums(n, s) for x, n, s in zip(grads, terms, sizes)]
+        return (None, None, *grads)
+
+
+class FromResult(torch.autograd.Function):
+    """A function whose slope is computed from its result, as everybody does: where that is near 1, its rounding is most of 1 - y."""
+
+    @staticmethod
+    def forward(ctx, function, slope, errors, x):
+        ctx.slope = slope
+        y = errors.disturb(function(x))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        return None, None, None, g * ctx.slope(*ctx.saved_tensors)
+
+
+class Gelu(torch.autograd.Function):
+    """Its slope is a sum of two terms, which cancel for negative x: the distribution function, and x times the density, in which the
+    exponential function has errors that grow with its operand."""
+
+    @staticmethod
+    def forward(ctx, x, errors, form):
+        ctx.errors, ctx.form = errors, form
+        ctx.save_for_backward(x)
+        return torch.nn.functional.gelu(x, approximate=form)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, = ctx.saved_tensors
+        with torch.enable_grad():
+            leaf = x.detach().requires_grad_()
+            slope, = torch.autograd.grad(torch.nn.functional.gelu(leaf, approximate=ctx.form).sum(), leaf)
+        if ctx.errors.generator is not None:
+            density = (-0.5 * x * x).exp() * 0.4
+            distribution = 0.5 * torch.erfc(-x * math.sqrt(0.5))
+            slope = slope + ctx.errors.within(EDGE * (distribution + (1 + x * x) * x.abs() * density) + NORMAL_CDF)
+        return g * slope, None, None
+
+
+class Rounded(torch.autograd.Function):
+    """To a type of 16 bits and back, and so the gradient."""
+
+    @staticmethod
+    def forward(ctx, x, dtype):
+        ctx.dtype = dtype
+        return x.float().to(dtype).double()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.float().to(ctx.dtype).double(), None
+
+
+class Power(torch.autograd.Function):
+    """a^b with the slopes that src/ops/elementwise_table.c states."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        y = a ** b
+        ctx.save_for_backward(a, b, y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        a, b, y = ctx.saved_tensors
+        zero = torch.zeros_like(g)
+        return (torch.where(b == 0, zero, g * b * a ** (b - 1)), torch.where((a == 0) & (b >= 0), zero, g * y * a.log()))
+
+
+# ---- operations: what(errors, operands, numbers); operands have been on an edge ----
+
+def broadcast(function):
+    """Of two operands. A repeated operand's gradient is a sum."""
+
+    def op(errors, operands, numbers):
+        shape = torch.broadcast_shapes(*[x.shape for x in operands])
+        return function(*[x if x.shape == shape else Sums.apply(lambda v: v.expand(shape), errors, x) for x in operands])
+
+    return op
+
+
+def unary(function):
+    return lambda errors, operands, numbers: function(operands[0])
+
+
+def from_result(function, slope):
+    return lambda errors, operands, numbers: FromResult.apply(function, slope, errors, operands[0])
+
+
+tanh = from_result(torch.tanh, lambda y: 1 - y * y)
+sigmoid = from_result(torch.sigmoid, lambda y: y * (1 - y))
+
+
+def logarithm(errors, operands, numbers):
+    x = operands[0]
+    near = ((x > 0.5) & (x < 2)).double() * LOG_NEAR_ONE
+    return Edge.apply(x.log(), errors, near)
+
+
+def power(errors, operands, numbers):
+    """By exp2(b log2 a)."""
+    a, b = operands
+    y = Power.apply(a, b)
+    exponent = torch.nan_to_num((b * a.abs().log()).abs() * ROUNDOFF * 4 + b.abs() * LOG_NEAR_ONE, nan=0.0, posinf=0.0)
+    return Edge.apply(y, errors, (exponent * y.abs()).detach())
+
+
+def exponential(errors, operands, numbers):
+    x = operands[0]
+    y = x.exp()
+    return Edge.apply(y, errors, (y * (3 + 2 * x.abs()) * 2 * ROUNDOFF).detach())
+
+
+def gelu(errors, operands, numbers):
+    y = Gelu.apply(operands[0], errors, "tanh" if numbers[0] else "none")
+    return Edge.apply(y, errors, (operands[0].abs() * NORMAL_CDF).detach())
+
+
+ACTIVATIONS = {0: unary(lambda x: x * 1), 1: unary(torch.relu), 2: unary(lambda x: torch.nn.functional.leaky_relu(x, 0.2)), 3: sigmoid, 4: tanh,
+               5: lambda errors, operands, numbers: gelu(errors, operands, [0]), 6: lambda errors, operands, numbers: softmax(errors, operands, [])}
+
+
+def activate(errors, operands, numbers):
+    return ACTIVATIONS[numbers[0]](errors, operands, [])
+
+
+def matmul(errors, operands, numbers):
+    def product(a, b):
+        return (a.transpose(-1, -2) if numbers[0] else a) @ (b.transpose(-1, -2) if numbers[1] else b)
+
+    return Sums.apply(product, errors, *operands)
+
+
+def padding_of(numbers, pads, size, extent, stride):
+    """Zeros before and after, for height and width."""
+    if numbers[0] == VALID:
+        return [0, 0, 0, 0]
+    if numbers[0] == EXPLICIT:
+        return list(pads)
+    out = []
+    for n, k, s in zip(size, extent, stride):
+        total = max((-(-n // s) - 1) * s + k - n, 0)
+        out += [total // 2, total - total // 2]
+    return out
+
+
+def conv2d(errors, operands, numbers):
+    stride, dilation, groups, pads = [n or 1 for n in numbers[1:3]], [n or 1 for n in numbers[3:5]], numbers[5] or 1, numbers[6:10]
+    size, kernel = operands[0].shape[1:3], operands[1].shape[:2]
+    extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    top, bottom, left, right = padding_of(numbers, pads, size, extent, stride)
+
+    def convolution(x, k):
+        images = torch.nn.functional.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom))
+        y = torch.nn.functional.conv2d(images.contiguous(), k.permute(3, 2, 0, 1).contiguous(), stride=stride, dilation=dilation, groups=groups)
+        return y.permute(0, 2, 3, 1)
+
+    return Sums.apply(convolution, errors, *operands)
+
+
+def pool_geometry(x, numbers):
+    window = [n or 2 for n in numbers[1:3]]
+    stride = [n or w for n, w in zip(numbers[3:5], window)]
+    return window, stride, padding_of(numbers, numbers[5:9], x.shape[1:3], window, stride)
+
+
+def max_pool2d(errors, operands, numbers):
+    window, stride, (top, bottom, left, right) = pool_geometry(operands[0], numbers)
+    images = torch.nn.functional.pad(operands[0].permute(0, 3, 1, 2), (left, right, top, bottom), value=-math.inf)
+    return torch.nn.functional.max_pool2d(images, window, stride).permute(0, 2, 3, 1)
+
+
+def avg_pool2d(errors, operands, numbers):
+    window, stride, (top, bottom, left, right) = pool_geometry(operands[0], numbers)
+
+    def total(x):
+        images = torch.nn.functional.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom))
+        return torch.nn.functional.avg_pool2d(images, window, stride, divisor_override=1).permute(0, 2, 3, 1)
+
+    return Sums.apply(total, errors, operands[0]) / total(torch.ones_like(operands[0]))
+
+
+def add_up(errors, x, axes, keep):
+    return Sums.apply(lambda v: v.sum(axes, keepdim=keep), errors, x)
+
+
+def axes_of(x, numbers):
+    return [int(a) % x.dim() for a in numbers[1:]] or list(range(x.dim()))
+
+
+def reduce_sum(errors, operands, numbers):
+    axes = axes_of(operands[0], numbers)
+    return add_up(errors, operands[0], axes, bool(numbers[0])) if axes else operands[0] * 1
+
+
+def reduce_mean(errors, operands, numbers):
+    axes = axes_of(operands[0], numbers)
+    count = math.prod(operands[0].shape[a] for a in axes)
+    return reduce_sum(errors, operands, numbers) / count
+
+
+def reduce_max(errors, operands, numbers):
+    """The gradient is shared by all that attain the maximum."""
+    axes = axes_of(operands[0], numbers)
+    return operands[0].amax(axes, keepdim=bool(numbers[0])) if axes else operands[0] * 1
+
+
+def cumsum(errors, operands, numbers):
+    exclusive, backwards = numbers
+
+    def scan(x):
+        y = (x.flip(-1) if backwards else x).cumsum(-1)
+        if exclusive:
+            y = torch.nn.functional.pad(y, (1, 0))[..., :-1]
+        return y.flip(-1) if backwards else y
+
+    return Sums.apply(scan, errors, operands[0])
+
+
+def softmax(errors, operands, numbers):
+    x = operands[0]
+    e = exponential(errors, [x - x.amax(-1, keepdim=True).detach()], [])
+    return e / add_up(errors, e, [-1], True)
+
+
+def log_softmax(errors, operands, numbers):
+    x = operands[0]
+    shifted = Edge.apply(x - x.amax(-1, keepdim=True).detach(), errors, 0.0)
+    return shifted - logarithm(errors, [add_up(errors, exponential(errors, [shifted], []), [-1], True)], [])
+
+
+def probabilities(errors, predictions):
+    q = predictions / add_up(errors, predictions, [-1], True)
+    low, high = float(numpy.float32(1e-7)), float(numpy.float32(1) - numpy.float32(1e-7))
+    return Edge.apply(q, errors, 0.0).clamp(low, high)
+
+
+def categorical_crossentropy(errors, operands, numbers):
+    labels, predictions = operands
+    logs = log_softmax(errors, [predictions], []) if numbers[0] else logarithm(errors, [probabilities(errors, predictions)], [])
+    return -Sums.apply(lambda a, b: (a * b).sum(-1), errors, labels, logs)
+
+
+def sparse_categorical_crossentropy(errors, operands, numbers):
+    labels, predictions = operands
+    known = (labels >= 0) & (labels < predictions.shape[-1])
+    chosen = torch.nn.functional.one_hot(torch.where(known, labels, 0), predictions.shape[-1]).double()
+    losses = categorical_crossentropy(errors, [chosen, predictions], numbers)
+    return torch.where(known, losses, math.nan)
+
+
+def mean_squared_error(errors, operands, numbers):
+    labels, predictions = operands
+    return add_up(errors, Edge.apply(predictions - labels, errors, 0.0) ** 2, [-1], False) / predictions.shape[-1]
+
+
+def one_hot(errors, operands, numbers):
+    return (operands[0].unsqueeze(-1) == torch.arange(numbers[0])).double()
+
+
+def argmax(errors, operands, numbers):
+    """The first maximum."""
+    return torch.from_numpy(numpy.asarray(numpy.argmax(operands[0].detach().numpy(), -1), numpy.int64))
+
+
+def cast(errors, operands, numbers):
+    """The types of 16 bits hold what fits, integers what they can."""
+    x, to = operands[0], numbers[0]
+    if to in ROUNDED:
+        return Rounded.apply(x, ROUNDED[to])
+    if to in (I32, U8):
+        least, most = (0, 255) if to == U8 else (-2 ** 31, 2 ** 31 - 1)
+        return x.detach().double().trunc().clamp(least, most).long()
+    return x.double() * 1
+
+
+OPS = {
+    "add": broadcast(torch.add), "subtract": broadcast(torch.sub), "multiply": broadcast(torch.mul), "divide": broadcast(torch.div),
+    "maximum": broadcast(lambda a, b: torch.where(a >= b, a, b)), "minimum": broadcast(lambda a, b: torch.where(a <= b, a, b)),
+    "pow": lambda errors, operands, numbers: broadcast(lambda a, b: power(errors, [a, b], []))(errors, operands, numbers),
+    "negative": unary(torch.neg), "abs": unary(torch.abs), "square": unary(torch.square), "sqrt": from_result(torch.sqrt, lambda y: 0.5 / y),
+    "exp": exponential, "log": logarithm, "tanh": tanh, "sigmoid": sigmoid, "relu": unary(torch.relu),
+    "leaky_relu": lambda errors, operands, numbers: torch.nn.functional.leaky_relu(operands[0], float(numpy.float32(numbers[0]))),
+    "gelu": gelu, "activate": activate, "matmul": matmul,
+    "bias_add": broadcast(torch.add), "conv2d": conv2d, "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d,
+    "global_avg_pool2d": lambda errors, operands, numbers: reduce_mean(errors, operands, [0, 1, 2]),
+    "reshape": lambda errors, operands, numbers: operands[0].reshape(numbers) * 1,
+    "flatten": unary(lambda x: x.reshape(x.shape[0], -1) * 1),
+    "transpose": lambda errors, operands, numbers: operands[0].permute(numbers) * 1,
+    "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "argmax": argmax, "cumsum": cumsum,
+    "softmax": softmax, "log_softmax": log_softmax, "one_hot": one_hot,
+    "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,
+    "mean_squared_error": mean_squared_error, "cast": cast, "stop_gradient": unary(lambda x: x.detach() * 1),
+    "dropout": unary(lambda x: x * 1),  # not in training
+    "constant": lambda errors, operands, numbers: torch.tensor(float(numpy.float32(numbers[0])), dtype=torch.float64),
+    "global_batch_size": lambda errors, operands, numbers: torch.tensor(1.0, dtype=torch.float64),
+}
+
+
+def apply(errors, node, values):
+    """The value of an op of a case."""
+    operands = [Edge.apply(values[i], errors, 0.0) if values[i].is_floating_point() else values[i] for i in node["in"]]
+    return OPS[node["op"]](errors, operands, node.get("numbers", []))
+
+
+def evaluate(case, leaves, generator=None):
+    """Values of all results of a case, gradients last. `leaves` are the arrays of its leaves in order."""
+    errors, values, arrays = Errors(generator), [], iter(leaves)
+    for step in case["steps"]:
+        if "op" in step:
+            y = apply(errors, step, values)
+        else:
+            y = torch.from_numpy(next(arrays))
+            y = y.double() if y.is_floating_point() else y.long()
+        values.append(y if y.requires_grad or not y.is_floating_point() else y.requires_grad_())
+    targets = [values[i] for i in case["targets"]]
+    grads = torch.autograd.grad(values[case["loss"]], targets, allow_unused=True) if targets else []
+    grads = [torch.zeros_like(t) if g is None else g for g, t in zip(grads, targets)]
+    results = [v.detach() for v in [values[i] for i in case["results"]] + list(grads)]
+    return [(errors.disturb(v) if v.is_floating_point() else v).numpy() for v in results]
+
+
+def expect(case, leaves):
+    """The results, and how far each element may be from it."""
+    exact = evaluate(case, leaves)
+    squares = [numpy.zeros(numpy.shape(x)) for x in exact]
+    odd = [numpy.zeros(numpy.shape(x), bool) for x in exact]  # finite in one evaluation, not in another
+    for sample in range(SAMPLES):
+        disturbed = evaluate(case, leaves, torch.Generator().manual_seed(sample))
+        for total, strange, x, y in zip(squares, odd, exact, disturbed):
+            with numpy.errstate(invalid="ignore"):
+                difference = numpy.where(numpy.isfinite(x) & numpy.isfinite(y), y - x, 0)
+            total += difference ** 2
+            strange |= numpy.isfinite(x) != numpy.isfinite(y)
+    return exact, [numpy.where(strange, math.inf, FACTOR * (numpy.sqrt(total / SAMPLES) + TINY)) for total, strange in zip(squares, odd)]
