@@ -325,8 +325,13 @@ typedef struct rf_early_stopping_params {
  * training ends. A monitored value that is not in the logs is an error. */
 RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_params *params,
                                                         rf_callback **out);
-/** One line per epoch; the header is written first, unless `append` finds a file with contents.
- * Opened when fit begins. In a job of several workers the chief alone writes. */
+/** One line per epoch, below a header that is written when fit begins. A file that is there is
+ * written anew; with `append`, and when fit goes on from a backup, its lines stay, less those of
+ * epochs that are trained once more: what was written after the backup was made, or where fit
+ * begins at an initial_epoch the lines from that epoch on of the last run in the file. A line that
+ * was cut goes, too. In a job of several workers the chief alone writes.
+ * rf_model_fit() fails with RF_ERROR_INVALID_ARGUMENT before it trains when the file has other
+ * columns. */
 RF_API RF_MUST_USE rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out);
 /** `examples_per_second`: of the epoch that has ended, over all workers, without its validation. */
 typedef void (*rf_rate_fn)(void *user, const rf_fit_state *state, double examples_per_second);

@@ -282,6 +282,67 @@ static void killed(void **state)
     scratch_remove(folder);
 }
 
+static rf_result fail_at_epoch(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    (void)user;
+    (void)logs;
+    return state->epoch == 1 ? RF_ERROR_CANCELLED : RF_OK;
+}
+
+static rf_result fit_with_csv(const char *folder, bool append, bool fails)
+{
+    char path[96];
+    trainer t;
+    rf_callback *callbacks[3];
+    assert_true(trainer_create(&t, "llvmpipe", 3, RUN_BATCH));
+    snprintf(path, sizeof(path), "%s/log.csv", folder);
+    OK(rf_callback_csv_log(path, append, &callbacks[0]));
+    OK(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = fails ? fail_at_epoch : NULL }, NULL, &callbacks[1]));
+    OK(rf_callback_backup_and_restore(&(rf_backup_params){ .directory = folder }, &callbacks[2]));
+    const rf_fit_params params = { .data = t.data, .epochs = 3, .callbacks = callbacks, .num_callbacks = 3 };
+    const rf_result r = rf_model_fit(t.model, &params, NULL);
+    for (int i = 0; i < 3; i++) rf_callback_destroy(&callbacks[i]);
+    trainer_destroy(&t);
+    return r;
+}
+
+static void read_csv(const char *folder, char text[1024])
+{
+    char path[96];
+    snprintf(path, sizeof(path), "%s/log.csv", folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, 1023, file)] = '\0';
+    fclose(file);
+}
+
+/* A program that dies when the line of an epoch is in the log and the backup is not made. */
+static void csv_log_of_a_killed_fit(void **state)
+{
+    (void)state;
+    char folder[64], whole[1024], text[1024];
+    rf_strategy *strategy = open_devices("llvmpipe");
+    if (!strategy) skip();
+    rf_strategy_destroy(&strategy);
+    scratch(folder);
+    OK(fit_with_csv(folder, false, false));
+    read_csv(folder, whole);
+    for (int append = 0; append < 2; append++) {
+        assert_int_equal(fit_with_csv(folder, append, true), RF_ERROR_CANCELLED);
+        read_csv(folder, text);
+        assert_non_null(strstr(text, "\n1,"));
+        OK(fit_with_csv(folder, append, false));
+        read_csv(folder, text);
+        if (append) { /* below the three lines of the fit before */
+            assert_memory_equal(text, whole, strlen(whole));
+            assert_string_equal(text + strlen(whole), strchr(whole, '\n') + 1);
+        } else {
+            assert_string_equal(text, whole);
+        }
+    }
+    scratch_remove(folder);
+}
+
 /* A backup that is there but cannot be read is no first start: training anew would write over it. */
 static void damaged_backup(void **state)
 {
@@ -684,6 +745,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(model_checkpoints), cmocka_unit_test(code_is_not_saved),
     };
     const struct CMUnitTest full[] = {
+        cmocka_unit_test(csv_log_of_a_killed_fit),
         cmocka_unit_test(interrupted_within_epochs),
         cmocka_unit_test(interrupted_on_two),
         cmocka_unit_test(interrupted_with_steps),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <ringfire/train.h>
 
+#include "base/error.h"
 #include "train/callbacks/callback.h"
 #include "train/fit/logs.h"
 #include "train/model.h"
@@ -259,10 +260,22 @@ static void summary(void **state)
 
 /* ---- CSV log ---- */
 
-static void run_csv(rf_callback *callback, uint32_t first, uint32_t epochs)
+/* As fit begins; `restored` is what a backup holds of the callback's, 0: there is no backup. */
+static rf_result begin_csv(rf_callback *callback, uint32_t first, uint64_t restored)
+{
+    rf_fit_progress at = { .state = { .epoch = first }, .resumed = restored > 0 };
+    rf_logs names = { 0 };
+    rf_logs_add(&names, "loss", 0);
+    rf_logs_add(&names, "learning_rate", 0);
+    RF_TRY(callback->fns.on_train_begin(callback->user, &at.state));
+    if (restored > 0) RF_TRY(callback->extras->restore(callback->user, &restored, sizeof(restored)));
+    return callback->extras->begin(callback->user, &at, &names);
+}
+
+static void run_csv(rf_callback *callback, uint32_t first, uint32_t epochs, uint64_t restored)
 {
     rf_fit_state fit = { 0 };
-    assert_int_equal(callback->fns.on_train_begin(callback->user, &fit), RF_OK);
+    assert_int_equal(begin_csv(callback, first, restored), RF_OK);
     for (uint32_t i = first; i < first + epochs; i++) {
         rf_logs logs = { 0 };
         rf_logs_add(&logs, "loss", 0.5 / (i + 1));
@@ -290,17 +303,82 @@ static void csv_log(void **state)
     close(fd);
     rf_callback *callback;
     assert_int_equal(rf_callback_csv_log(path, false, &callback), RF_OK);
-    run_csv(callback, 0, 2);
+    run_csv(callback, 0, 2, 0);
     rf_callback_destroy(&callback);
     assert_null(callback);
     read_text(path, text, sizeof(text));
     assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n1,0.25,0.001\n");
     /* Appending continues below the header that is there. */
     assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
-    run_csv(callback, 3, 1);
+    run_csv(callback, 3, 1, 0);
     rf_callback_destroy(&callback);
     read_text(path, text, sizeof(text));
     assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n1,0.25,0.001\n3,0.125,0.001\n");
+    unlink(path);
+}
+
+/* What there is of a log when fit begins, and what there is when it has trained two epochs. */
+static void csv_log_resumed(void **state)
+{
+    (void)state;
+#define HEAD "epoch,loss,learning_rate\n"
+#define ROW(epoch, loss) #epoch "," #loss ",0.001\n"
+#define ROWS_0_1 ROW(0, 0.5) ROW(1, 0.25)
+    static const struct {
+        const char *before;
+        bool append;
+        uint32_t first;
+        uint64_t restored;
+        const char *kept;
+    } cases[] = {
+        /* A new fit; one that appends to an older run, to one whose last line was cut, to a cut header. */
+        { HEAD ROWS_0_1, false, 0, 0, HEAD },
+        { HEAD ROWS_0_1, true, 0, 0, HEAD ROWS_0_1 },
+        { HEAD ROWS_0_1 "2,0.1", true, 0, 0, HEAD ROWS_0_1 },
+        { "epoch,lo", true, 0, 0, HEAD },
+        { "", true, 0, 0, HEAD },
+        /* Killed between a line and the backup. Also with a run before it, and with an older backup. */
+        { HEAD ROWS_0_1 ROW(2, 9), false, 2, sizeof(HEAD ROWS_0_1) - 1, HEAD ROWS_0_1 },
+        { HEAD ROWS_0_1 ROW(2, 9), true, 2, sizeof(HEAD ROWS_0_1) - 1, HEAD ROWS_0_1 },
+        { HEAD ROWS_0_1 ROW(2, 9) "3,", false, 1, sizeof(HEAD ROW(0, 0.5)) - 1, HEAD ROW(0, 0.5) },
+        { HEAD ROWS_0_1 ROW(0, 7) ROW(1, 7), true, 0, sizeof(HEAD ROWS_0_1) - 1, HEAD ROWS_0_1 },
+        /* The file is not what it was: lines go by their epochs, in the last run. */
+        { HEAD ROW(0, 0.25) ROW(1, 9), false, 1, 37, HEAD ROW(0, 0.25) },
+        { HEAD ROWS_0_1 ROW(0, 7) ROW(1, 7) ROW(2, 7), true, 1, 5000, HEAD ROWS_0_1 ROW(0, 7) },
+        { "", false, 3, 90, HEAD },
+        /* Without a backup, from an epoch that the program gives. */
+        { HEAD ROWS_0_1 ROW(2, 9), true, 2, 0, HEAD ROWS_0_1 },
+        { HEAD ROWS_0_1 ROW(0, 7) ROW(1, 7) ROW(2, 7), true, 1, 0, HEAD ROWS_0_1 ROW(0, 7) },
+    };
+    char path[] = "/tmp/ringfire_csv_XXXXXX", text[512], wanted[512];
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    rf_callback *callback;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(cases[i].before, file);
+        fclose(file);
+        assert_int_equal(rf_callback_csv_log(path, cases[i].append, &callback), RF_OK);
+        run_csv(callback, cases[i].first, 2, cases[i].restored);
+        rf_callback_destroy(&callback);
+        snprintf(wanted, sizeof(wanted), "%s%u,%.9g,0.001\n%u,%.9g,0.001\n", cases[i].kept, cases[i].first,
+                 0.5 / (cases[i].first + 1), cases[i].first + 1, 0.5 / (cases[i].first + 2));
+        read_text(path, text, sizeof(text));
+        if (strcmp(text, wanted) != 0) fail_msg("case %zu:\n%snot\n%s", i, text, wanted);
+    }
+    /* Other columns are refused before anything is trained or changed. */
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("epoch,loss\n0,1\n", file);
+    fclose(file);
+    assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
+    assert_int_equal(begin_csv(callback, 0, 0), RF_ERROR_INVALID_ARGUMENT);
+    assert_message("has the columns 'epoch,loss', not 'epoch,loss,learning_rate'");
+    rf_callback_destroy(&callback);
+    read_text(path, text, sizeof(text));
+    assert_string_equal(text, "epoch,loss\n0,1\n");
     unlink(path);
 }
 
@@ -317,7 +395,8 @@ static void csv_log_errors(void **state)
     rf_callback_destroy(&callback);
     /* A full device: the write is reported, not lost in a buffer. */
     assert_int_equal(rf_callback_csv_log("/dev/full", false, &callback), RF_OK);
-    assert_int_equal(callback->fns.on_train_begin(callback->user, &fit), RF_OK);
+    assert_int_equal(begin_csv(callback, 0, 0), RF_ERROR_IO);
+    assert_message("/dev/full");
     rf_logs logs = { 0 };
     rf_logs_add(&logs, "loss", 1.0);
     assert_int_equal(callback->fns.on_epoch_end(callback->user, &fit, &logs), RF_ERROR_IO);
@@ -350,13 +429,11 @@ static void callback_ownership(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponential),    cmocka_unit_test(piecewise),
-        cmocka_unit_test(cosine),         cmocka_unit_test(polynomial),
-        cmocka_unit_test(inverse_time),   cmocka_unit_test(bad_schedules),
-        cmocka_unit_test(defaults),       cmocka_unit_test(hyper_numbers),
-        cmocka_unit_test(bad_optimizers), cmocka_unit_test(logs_and_history),
-        cmocka_unit_test(summary),        cmocka_unit_test(csv_log),
-        cmocka_unit_test(csv_log_errors), cmocka_unit_test(callback_ownership),
+        cmocka_unit_test(exponential),      cmocka_unit_test(piecewise),       cmocka_unit_test(cosine),
+        cmocka_unit_test(polynomial),       cmocka_unit_test(inverse_time),    cmocka_unit_test(bad_schedules),
+        cmocka_unit_test(defaults),         cmocka_unit_test(hyper_numbers),   cmocka_unit_test(bad_optimizers),
+        cmocka_unit_test(logs_and_history), cmocka_unit_test(summary),         cmocka_unit_test(csv_log),
+        cmocka_unit_test(csv_log_errors),   cmocka_unit_test(csv_log_resumed), cmocka_unit_test(callback_ownership),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

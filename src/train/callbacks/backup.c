@@ -114,6 +114,7 @@ static rf_result take_up(backup *b, rf_fit_progress *at)
     at->state.epoch = (uint32_t)b->epoch;
     at->state.stop_training = b->stopped != 0;
     b->counted = at->batches;
+    at->resumed = true;
     return RF_OK;
 }
 

@@ -14,6 +14,7 @@ typedef struct rf_fit_progress {
     rf_iterator *iterator;
     uint64_t pass;    /* of the next iterator: selects its shuffle */
     uint64_t batches; /* of the epoch, trained so far */
+    bool resumed;     /* from a backup */
 } rf_fit_progress;
 
 typedef enum rf_fit_point {
@@ -25,6 +26,8 @@ typedef enum rf_fit_point {
 /* What the library's own callbacks can do besides. Any entry may be NULL; collective. */
 typedef struct rf_callback_extras {
     rf_result (*resume)(void *user, rf_fit_progress *progress); /* after on_train_begin of all callbacks */
+    /* Before the first epoch, when all callbacks have resumed; `names` are those of the epochs' logs. */
+    rf_result (*begin)(void *user, const rf_fit_progress *progress, const rf_logs *names);
     rf_result (*progressed)(void *user, rf_fit_progress *progress, rf_fit_point point);
     /* State that a resumed fit needs, as bytes (rf_free); NULL bytes: none. */
     rf_result (*save)(void *user, void **data, size_t *size);

@@ -1,17 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line of values per epoch, separated by commas. */
+/*
+ * One line of values per epoch, separated by commas. A backup holds how long the file was when it was made, so a fit
+ * that goes on from it takes away the lines of epochs that it trains once more; without that, lines are known by their
+ * epochs.
+ */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/platform.h"
 #include "train/callbacks/callback.h"
 
 typedef struct csv_log {
     char *path;
     bool append;
-    FILE *file; /* open while fit runs; NULL on workers other than the chief */
-    bool needs_header;
+    FILE *file;    /* open while fit runs; NULL on workers other than the chief */
+    bool regular;  /* else it cannot be read, cut or measured */
+    bool restored; /* this fit goes on from a backup, when the file had `size` bytes */
+    uint64_t size;
 } csv_log;
 
 static rf_result write_failed(const csv_log *log)
@@ -19,17 +31,142 @@ static rf_result write_failed(const csv_log *log)
     return RF_FAIL_ERRNO(RF_ERROR_IO, "csv log: writing '%s' failed; is the disk full?", log->path);
 }
 
+/* ---- what is kept of a file ---- */
+
+/* Epoch, then the names of the values. rf_free(). */
+static char *make_header(const rf_logs *names)
+{
+    char *header = rf_strdup("epoch");
+    for (uint32_t i = 0; header && i < names->count; i++) {
+        char *longer = rf_asprintf("%s,%s", header, names->name[i]);
+        rf_free(header);
+        header = longer;
+    }
+    return header;
+}
+
+/* Where lines end. */
+typedef struct places {
+    uint64_t complete; /* the last whole line */
+    uint64_t epoch;    /* lines before the given epoch, in the last run of the file: a run begins with a lower epoch */
+    bool at_size;      /* a whole line ends where the file ended when the backup was made */
+} places;
+
+static bool is_whole(char *line, ssize_t *length)
+{
+    if (*length == 0 || line[*length - 1] != '\n') return false;
+    while (*length > 0 && strchr("\r\n", line[*length - 1])) line[--*length] = '\0';
+    return true;
+}
+
+/* Lines after the header. */
+static void find_places(csv_log *log, uint64_t epoch, places *out)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    uint64_t begin = out->complete;
+    long long last = -1;
+    bool past = false; /* a line of `epoch` or a later one was seen in this run */
+    out->epoch = begin;
+    out->at_size = begin == log->size;
+    for (ssize_t n; (n = getline(&line, &capacity, log->file)) >= 0;) {
+        const uint64_t end = begin + (uint64_t)n;
+        if (!is_whole(line, &n)) break;
+        const long long at = strtoll(line, NULL, 10);
+        if (at <= last) past = false;
+        last = at;
+        if (at >= 0 && (uint64_t)at >= epoch && !past) {
+            past = true;
+            out->epoch = begin;
+        }
+        begin = end;
+        if (!past) out->epoch = end;
+        out->complete = end;
+        out->at_size |= end == log->size;
+    }
+    free(line);
+}
+
+/* Bytes of the file that stay, 0: not even the header. */
+static rf_result measure(csv_log *log, const rf_fit_progress *at, const char *header, uint64_t *keep)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    rewind(log->file);
+    const ssize_t n = getline(&line, &capacity, log->file);
+    ssize_t length = n > 0 ? n : 0;
+    const bool whole = length > 0 && is_whole(line, &length);
+    /* One that was cut while the header was written holds nothing. */
+    const bool same = length == 0 || (whole ? strcmp(line, header) == 0 : strncmp(line, header, (size_t)length) == 0);
+    rf_result r = RF_OK;
+    if (!same)
+        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                    "csv log: '%s' has the columns '%.200s', not '%.200s'; move it away, or use another path",
+                    log->path, line, header);
+    free(line);
+    RF_TRY(r);
+    *keep = 0;
+    if (!whole) return RF_OK;
+    places found = { .complete = (uint64_t)n };
+    find_places(log, at->state.epoch, &found);
+    if (log->restored && found.at_size) {
+        *keep = log->size;
+    } else {
+        if (log->restored)
+            rf_log_message(RF_LOG_WARN,
+                           "csv log: '%s' is not as it was when the backup was made; lines of epoch %u and later go",
+                           log->path, at->state.epoch);
+        *keep = at->resumed || at->state.epoch > 0 ? found.epoch : found.complete;
+    }
+    return RF_OK;
+}
+
+/* ---- events ---- */
+
 static rf_result on_train_begin(void *user, rf_fit_state *state)
 {
     csv_log *log = user;
+    struct stat status;
     if (log->file) (void)fclose(log->file); /* an earlier fit ended with an error */
     log->file = NULL;
+    log->restored = false;
     if (state->rank != 0) return RF_OK;
-    log->file = fopen(log->path, log->append ? "a" : "w");
-    if (!log->file) return RF_FAIL_ERRNO(RF_ERROR_IO, "csv log: cannot open '%s' for writing", log->path);
-    if (fseek(log->file, 0, SEEK_END) != 0) return write_failed(log);
-    log->needs_header = ftell(log->file) <= 0;
+    log->regular = stat(log->path, &status) != 0 || S_ISREG(status.st_mode);
+    const int fd = open(log->path, (log->regular ? O_RDWR : O_WRONLY) | O_CREAT | O_CLOEXEC, 0666);
+    if (fd >= 0) log->file = fdopen(fd, log->regular ? "r+" : "w");
+    if (log->file) return RF_OK;
+    const rf_result r = RF_FAIL_ERRNO(RF_ERROR_IO, "csv log: cannot open '%s' for writing", log->path);
+    if (fd >= 0) close(fd);
+    return r;
+}
+
+static rf_result cut(csv_log *log, uint64_t keep)
+{
+    if (fflush(log->file) != 0 || ftruncate(fileno(log->file), (off_t)keep) != 0 ||
+        fseek(log->file, (long)keep, SEEK_SET) != 0)
+        return write_failed(log);
     return RF_OK;
+}
+
+static rf_result put_header(csv_log *log, const rf_fit_progress *at, const char *header)
+{
+    uint64_t keep = 0;
+    if (log->regular) {
+        if (log->append || at->resumed) RF_TRY(measure(log, at, header, &keep));
+        RF_TRY(cut(log, keep));
+    }
+    if (keep == 0) fprintf(log->file, "%s\n", header);
+    return fflush(log->file) != 0 || ferror(log->file) ? write_failed(log) : RF_OK;
+}
+
+static rf_result begin(void *user, const rf_fit_progress *at, const rf_logs *names)
+{
+    csv_log *log = user;
+    if (!log->file) return RF_OK;
+    char *header = make_header(names);
+    const rf_result r = header ? put_header(log, at, header) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(header);
+    return r;
 }
 
 /* %g with a point whatever the program's locale says: a comma would be a separator. */
@@ -45,12 +182,6 @@ static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *lo
 {
     csv_log *log = user;
     if (!log->file) return RF_OK;
-    if (log->needs_header) {
-        fputs("epoch", log->file);
-        for (uint32_t i = 0; i < logs->count; i++) fprintf(log->file, ",%s", logs->name[i]);
-        fputc('\n', log->file);
-        log->needs_header = false;
-    }
     fprintf(log->file, "%u", state->epoch);
     for (uint32_t i = 0; i < logs->count; i++) {
         char number[64];
@@ -73,6 +204,36 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     return fclose(file) != 0 ? write_failed(log) : RF_OK;
 }
 
+/* ---- backups ---- */
+
+/* A backup that is on the disk must not know of lines that are not. */
+static rf_result save_size(void *user, void **data, size_t *size)
+{
+    csv_log *log = user;
+    *data = NULL;
+    *size = 0;
+    if (!log->file || !log->regular) return RF_OK;
+    const long at = ftell(log->file);
+    if (at < 0 || fdatasync(fileno(log->file)) != 0) return write_failed(log);
+    const uint64_t length = (uint64_t)at;
+    *data = rf_calloc(1, sizeof(length));
+    if (!*data) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(*data, &length, sizeof(length));
+    *size = sizeof(length);
+    return RF_OK;
+}
+
+static rf_result restore_size(void *user, const void *data, size_t size)
+{
+    csv_log *log = user;
+    if (size != sizeof(log->size)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are no length of a csv log", size);
+    memcpy(&log->size, data, size);
+    log->restored = true;
+    return RF_OK;
+}
+
+static const rf_callback_extras extras = { .begin = begin, .save = save_size, .restore = restore_size };
+
 static void destroy(void *user)
 {
     csv_log *log = user;
@@ -94,6 +255,10 @@ rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out)
         .on_train_begin = on_train_begin, .on_epoch_end = on_epoch_end, .on_train_end = on_train_end, .destroy = destroy
     };
     const rf_result r = log->path ? rf_callback_create(&fns, log, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r < 0) destroy(log);
-    return r;
+    if (r < 0) {
+        destroy(log);
+        return r;
+    }
+    (*out)->extras = &extras;
+    return RF_OK;
 }

@@ -77,6 +77,30 @@ static rf_result resume(fit_run *run)
     return RF_OK;
 }
 
+/* What the logs of an epoch are called (end_epoch() has their values). */
+static rf_logs name_logs(const fit_run *run)
+{
+    const rf_compiled *c = run->compiled;
+    rf_logs names = { 0 };
+    for (uint32_t i = 0; i <= c->train_meters.num_metrics; i++) rf_logs_add(&names, c->names[i], 0);
+    for (uint32_t i = 0; run->params->validation_data && i <= c->evaluate_meters.num_metrics; i++)
+        rf_logs_add(&names, c->val_names[i], 0);
+    rf_logs_add(&names, "learning_rate", 0);
+    return names;
+}
+
+static rf_result begin(fit_run *run)
+{
+    const rf_logs names = name_logs(run);
+    for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
+        const rf_callback *callback = run->params->callbacks[i];
+        if (!callback->extras || !callback->extras->begin) continue;
+        const rf_result r = callback->extras->begin(callback->user, &run->at, &names);
+        if (r < 0) return rf_error_context(r, "rf_model_fit: callbacks[%u]", i);
+    }
+    return RF_OK;
+}
+
 /* ---- one epoch ---- */
 
 static rf_result next_pass(fit_run *run)
@@ -207,6 +231,7 @@ static rf_result train(fit_run *run, rf_history *history)
     RF_TRY(rf_strategy_any(run->model->strategy, run->reads_batches, &run->reads_batches));
     RF_TRY(call_all(run, TRAIN_BEGIN, NULL));
     RF_TRY(resume(run));
+    RF_TRY(begin(run));
     while (state->epoch < state->num_epochs && !state->stop_training) {
         if (rf_strategy_stop_agreed(run->model->strategy)) break; /* perhaps during the validation */
         RF_TRY(train_epoch(run, history));
