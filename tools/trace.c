@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <jansson.h>
 
+#include "atomic_file.h"
 #include "commands.h"
 #include "trace_merge.h"
 
@@ -16,19 +18,50 @@ static int refuse(const char *path, const char *why)
     return -1;
 }
 
+/* One that cannot tell anything is left out: a worker that is killed early leaves an empty file. */
 static int load(trace_file *f)
 {
+    struct stat status;
     FILE *file = fopen(f->path, "re");
     if (!file) return refuse(f->path, "cannot be opened");
-    const char *problem = trace_read(file, f);
+    f->empty = fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0;
+    const char *problem = f->empty ? NULL : trace_read(file, f);
     fclose(file);
-    return problem ? refuse(f->path, problem) : 0;
+    if (problem) return refuse(f->path, problem);
+    if (f->empty) fprintf(stderr, "ringfire: trace '%s' is empty and left out\n", f->path);
+    if (f->cut)
+        fprintf(stderr,
+                "ringfire: trace '%s' was cut (its program was killed, or the disk was full) and is taken as far as it "
+                "goes\n",
+                f->path);
+    return 0;
+}
+
+/* Whoever forgets the first name would lose a trace. */
+static int check_output(const char *out, const trace_file *files, int count)
+{
+    struct stat there, input;
+    if (stat(out, &there) != 0 || !S_ISREG(there.st_mode)) return 0;
+    for (int i = 0; i < count; i++)
+        if (stat(files[i].path, &input) == 0 && input.st_dev == there.st_dev && input.st_ino == there.st_ino)
+            return refuse(out, "is to be written and to be read; the first file is the one that is written");
+    trace_file old = { .path = out };
+    FILE *file = there.st_size > 0 ? fopen(out, "re") : NULL;
+    if (!file) return 0;
+    const bool is_trace = trace_read(file, &old) == NULL;
+    fclose(file);
+    json_decref(old.events);
+    if (!is_trace || old.merged) return 0;
+    return refuse(out,
+                  "is there, and is a worker's trace; the first file is the one that is written: name another one");
 }
 
 static int write_all_events(const char *path, const json_t *all)
 {
-    FILE *file = fopen(path, "we");
-    bool ok = file && fputs("[\n", file) >= 0;
+    atomic_file out;
+    bool ok = atomic_file_begin(&out, path), begun = ok;
+    FILE *file = out.stream;
+    ok = ok && fputs("[\n", file) >= 0;
     size_t i;
     json_t *event;
     json_array_foreach(all, i, event)
@@ -38,7 +71,10 @@ static int write_all_events(const char *path, const json_t *all)
             (i == 0 || fputs(",\n", file) >= 0) && json_dumpf(event, file, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0;
     }
     ok = ok && fputs("\n]\n", file) >= 0;
-    if (file && fclose(file) != 0) ok = false;
+    const int code = errno;
+    if (begun && !ok) atomic_file_abandon(&out);
+    errno = code;
+    if (ok) ok = atomic_file_commit(&out);
     if (!ok) fprintf(stderr, "ringfire: cannot write '%s': %s\n", path, strerror(errno));
     return ok ? 0 : -1;
 }
@@ -46,8 +82,16 @@ static int write_all_events(const char *path, const json_t *all)
 static int merge(const char *out, trace_file *files, int count)
 {
     json_t *all = NULL;
-    int result = 0;
-    for (int i = 0; result == 0 && i < count; i++) result = load(&files[i]);
+    int result = check_output(out, files, count), used = 0;
+    for (int i = 0; result == 0 && i < count; i++) {
+        result = load(&files[i]);
+        if (result != 0 || files[i].empty) continue;
+        const trace_file loaded = files[i];
+        files[i].events = NULL;
+        files[used++] = loaded;
+    }
+    if (result == 0) count = used;
+    if (result == 0 && used == 0) result = refuse(out, "there is nothing to write: all traces are empty");
     if (result == 0) {
         all = trace_merge(files, count);
         result = all ? write_all_events(out, all) : refuse(out, "no memory for the events");
@@ -84,7 +128,9 @@ int command_trace(int argc, char **argv)
         "merge OUT IN...",
         "Puts the traces of a job's workers (RINGFIRE_TRACE) into one file, in which each worker is a process of its "
         "own. "
-        "Times are brought together by the hosts' clocks. Look at it in ui.perfetto.dev or chrome://tracing.",
+        "Times are brought together by the hosts' clocks. Look at it in ui.perfetto.dev or chrome://tracing. Empty "
+        "files are left out; OUT is "
+        "never one of the traces.",
         NULL,
         NULL,
         NULL

@@ -26,6 +26,7 @@ static json_t *read_cut(FILE *file)
 const char *trace_read(FILE *file, trace_file *f)
 {
     f->events = json_loadf(file, 0, NULL);
+    f->cut = !f->events;
     if (!f->events && fseek(file, 0, SEEK_SET) == 0) f->events = read_cut(file);
     if (!json_is_array(f->events)) return "is no trace of Ringfire";
     size_t i;
@@ -33,6 +34,7 @@ const char *trace_read(FILE *file, trace_file *f)
     json_array_foreach(f->events, i, event)
     {
         const char *name = json_string_value(json_object_get(event, "name"));
+        if (name && strcmp(name, "ringfire_merged") == 0) f->merged = true;
         if (!name || strcmp(name, "ringfire_clock") != 0) continue;
         const json_t *wall = json_object_get(json_object_get(event, "args"), "wall_start_ns");
         f->wall_ns = json_integer_value(wall);
@@ -84,6 +86,9 @@ json_t *trace_merge(trace_file *files, int count)
     for (int i = 1; i < count; i++)
         if (files[i].wall_ns < zero) zero = files[i].wall_ns;
     number(files, count);
+    if (result == 0)
+        result =
+            json_array_append_new(all, json_pack("{s:s, s:i, s:s}", "ph", "M", "pid", 0, "name", "ringfire_merged"));
     for (int i = 0; result == 0 && i < count; i++) result = append(&files[i], zero, all);
     if (result == 0) return all;
     json_decref(all);

@@ -13,7 +13,9 @@ typedef struct trace_file {
     json_t *events;
     json_int_t wall_ns; /* when its times are zero */
     json_int_t pid;     /* the rank */
-    bool has_clock;
+    bool has_clock, empty;
+    bool cut;    /* it was not ended */
+    bool merged; /* by an earlier merge */
 } trace_file;
 
 /* A trace that was not ended, too. NULL: fine, and `events` is the caller's; else what is wrong with it. */

@@ -55,6 +55,7 @@ static struct {
     bool open;     /* a trace runs */
     bool first;    /* nothing in the file yet */
     int error;     /* errno of the first failure, 0: none */
+    bool told;     /* somebody was told of it */
     pid_t process; /* that started the trace: one forked off must leave the file alone */
     char *path;
     char *text; /* TEXT_SIZE: not yet in the file */
@@ -84,6 +85,21 @@ static void flush_text(void)
         if (n < 0 && errno != EINTR) state.error = errno;
     }
     state.used = 0;
+}
+
+/* Outside the lock, because whoever gets the message may record spans: says once that the file is cut. */
+static void unlock(void)
+{
+    char path[512] = "";
+    const int error = state.told ? 0 : state.error;
+    if (error != 0) {
+        state.told = true;
+        snprintf(path, sizeof(path), "%s", state.path ? state.path : "");
+    }
+    pthread_mutex_unlock(&state.lock);
+    if (error != 0)
+        rf_log_message(RF_LOG_WARN, "trace '%s' is cut: writing it failed (%s); what comes after is lost", path,
+                       strerror(error));
 }
 
 static void RF_PRINTF(1, 2) put(const char *format, ...)
@@ -248,7 +264,7 @@ void rf_profiler_event(const rf_span_event *event)
     write_out(b);
     b->written = 0;
     atomic_store_explicit(&b->count, 0, memory_order_relaxed);
-    pthread_mutex_unlock(&state.lock);
+    unlock();
 }
 
 uint32_t rf_profiler_track(const char *name)
@@ -310,6 +326,7 @@ static rf_result start(const rf_profiler_params *p)
     state.process = getpid();
     state.open = state.first = true;
     state.error = 0;
+    state.told = false;
     state.used = 0;
     state.bytes = state.dropped = 0;
     state.max_bytes = p->max_bytes ? p->max_bytes : DEFAULT_MAX_BYTES;
@@ -317,6 +334,7 @@ static rf_result start(const rf_profiler_params *p)
     atomic_store(&state.op_interval, p->op_interval ? p->op_interval : DEFAULT_INTERVAL);
     if (++state.traces == 0) state.traces = 1;
     put_head();
+    flush_text(); /* a program that is killed early leaves no empty file */
     atomic_store(&rf_profiler_running, state.traces);
     return RF_OK;
 }
@@ -369,7 +387,13 @@ RF_API rf_result rf_profiler_stop(void)
 /* Traces that the environment asked for end with the program. Nothing may call back here once the library is gone. */
 __attribute__((destructor)) static void finish(void)
 {
-    (void)rf_profiler_stop();
+    pthread_mutex_lock(&state.lock);
+    char path[512] = "";
+    snprintf(path, sizeof(path), "%s", state.path ? state.path : "");
+    const rf_result r = state.open ? stop() : RF_OK;
+    const bool tell = r < 0 && !state.told;
+    pthread_mutex_unlock(&state.lock);
+    if (tell) rf_log_message(RF_LOG_WARN, "trace '%s' is cut: %s", path, rf_error_message());
     if (state.has_key) (void)pthread_key_delete(state.key);
     state.has_key = false;
     for (uint32_t i = 0; i < state.tracks.count; i++) rf_free(state.tracks.items[i].name);

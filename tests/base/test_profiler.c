@@ -127,6 +127,14 @@ static void test_again(void **unused)
     free(text);
 }
 
+static void note_cut(void *user, rf_log_level level, const char *message)
+{
+    assert_int_equal(level, RF_LOG_WARN);
+    assert_non_null(strstr(message, "trace '/dev/full' is cut: writing it failed (No space left"));
+    rf_profiler_end(rf_profiler_begin(), "in the log"); /* whoever is told may record spans */
+    ++*(int *)user;
+}
+
 static void test_full_disk(void **unused)
 {
     (void)unused;
@@ -134,6 +142,20 @@ static void test_full_disk(void **unused)
     rf_profiler_end(rf_profiler_begin(), "one");
     assert_int_equal(rf_profiler_stop(), RF_ERROR_IO);
     assert_non_null(strstr(rf_error_message(), "/dev/full"));
+}
+
+/* The log says so when it happens, once; a program may end long after it. */
+static void test_full_disk_is_told(void **unused)
+{
+    (void)unused;
+    int told = 0;
+    rf_log_set(note_cut, &told, RF_LOG_WARN);
+    assert_int_equal(rf_profiler_start(&(rf_profiler_params){ .path = "/dev/full" }), RF_OK);
+    for (int i = 0; i < 5000; i++) rf_profiler_end(rf_profiler_begin(), "span");
+    assert_int_equal(told, 1);
+    assert_int_equal(rf_profiler_stop(), RF_ERROR_IO);
+    assert_int_equal(told, 1);
+    rf_log_set(NULL, NULL, RF_LOG_WARN);
 }
 
 static void test_environment(void **unused)
@@ -201,8 +223,13 @@ int main(void)
 {
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc32c), cmocka_unit_test(test_off),         cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_again),  cmocka_unit_test(test_environment), cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_crc32c),
+        cmocka_unit_test(test_off),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_again),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_full_disk_is_told),
         cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, remove_folder);

@@ -87,15 +87,25 @@ static void hostile_safetensors(void **state)
         const char *part;
     } cases[] = {
         { "[]", 0, RF_ERROR_CORRUPT_DATA, "no JSON object" },
-        { " {}", 0, RF_ERROR_CORRUPT_DATA, "does not begin" },
+        { "1{}", 0, RF_ERROR_CORRUPT_DATA, "does not begin" },
+        { "{},", 0, RF_ERROR_CORRUPT_DATA, "something follows" },
+        { "{\"a\":" ENTRY("[1]", 0, 4) ",}", 4, RF_ERROR_CORRUPT_DATA, "no JSON object" },
+        { "{\"a\":" ENTRY("[1]", 0, 4) "\"b\":" ENTRY("[1]", 4, 8) "}", 8, RF_ERROR_CORRUPT_DATA, "no JSON object" },
+        { "{,\"a\":" ENTRY("[1]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "no JSON object" },
+        { "{\"a\\u00\":" ENTRY("[1]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "no JSON object" },
+        { "{\"a\\\":" ENTRY("[1]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "no JSON object" },
+        { "{\"a\":{\"dtype\":\"F32\"]}", 4, RF_ERROR_CORRUPT_DATA, "no JSON object" },
         { "{\"a\":", 0, RF_ERROR_CORRUPT_DATA, "JSON" },
-        { "{\"a\":1}", 0, RF_ERROR_CORRUPT_DATA, "offsets" },
+        { "{\"a\":1}", 0, RF_ERROR_CORRUPT_DATA, "no name with an object" },
+        { "{\"a\":{}}", 0, RF_ERROR_CORRUPT_DATA, "offsets" },
         { "{\"a\":" ENTRY("[1]", 0, 4) "}", 3, RF_ERROR_CORRUPT_DATA, "end of the file" },
         { "{\"a\":" ENTRY("[1]", 0, 4) "}", 5, RF_ERROR_CORRUPT_DATA, "belong to no tensor" },
         { "{\"a\":" ENTRY("[2]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "do not give its length" },
         { "{\"a\":" ENTRY("[1]", 4, 8) "}", 8, RF_ERROR_CORRUPT_DATA, "gap" },
         { "{\"a\":" ENTRY("[1]", 0, 4) ",\"b\":" ENTRY("[1]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "overlaps" },
-        { "{\"a\":" ENTRY("[1]", 0, 4) ",\"a\":" ENTRY("[1]", 4, 8) "}", 8, RF_ERROR_CORRUPT_DATA, "duplicate" },
+        { "{\"a\":" ENTRY("[1]", 0, 4) ",\"a\":" ENTRY("[1]", 4, 8) "}", 8, RF_ERROR_CORRUPT_DATA,
+          "'a': is there twice" },
+        { "{\"a\":" ENTRY("[1]", 0, 4) ",\"\\u0061\":" ENTRY("[1]", 4, 8) "}", 8, RF_ERROR_CORRUPT_DATA, "twice" },
         { "{\"a\":" ENTRY("[1]", 8, 4) "}", 8, RF_ERROR_CORRUPT_DATA, "offsets" },
         { "{\"a\":" ENTRY("[-1]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "shape" },
         { "{\"a\":" ENTRY("[4294967296,4294967296,4]", 0, 4) "}", 4, RF_ERROR_CORRUPT_DATA, "larger" },
@@ -181,16 +191,20 @@ static void bombs(void **state)
     enum { MILLION = 1000000 };
     static const char *const items[] = { "0,", "[],", "{},", "\"\",", "[[[]]]," };
     for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
-        write_repeated(path, "{\"a\":[", items[i], 2 * MILLION, "0]}");
-        refuse_small(read_safetensors, path, RF_ERROR_UNSUPPORTED, "entries, too many for a file of");
-        write_repeated(path, "{\"a\":[", items[i], 100000, "0]}"); /* goes to the JSON library */
+        write_repeated(path, "{\"a\":{\"b\":[", items[i], 2 * MILLION, "0]}}");
+        refuse_small(read_safetensors, path, RF_ERROR_UNSUPPORTED, "parts, too many for a file of");
+        write_repeated(path, "{\"a\":{\"b\":[", items[i], 100000, "0]}}"); /* goes to the JSON library */
         refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "'a'");
     }
     write_repeated(path, "{\"a\":", "[", 500000, "");
     refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "no JSON object");
     write_repeated(path, "{\"a\":", "[", 16 * MILLION, "");
-    refuse_small(read_safetensors, path, RF_ERROR_UNSUPPORTED, "entries");
-    write_repeated(path, "{\"", "a", 16 * MILLION, "\":1}"); /* a name of 16 MB */
+    refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "no JSON object");
+    write_repeated(path, "{\"a\":{\"b\":", "[", 16 * MILLION, ""); /* never closed */
+    refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "no JSON object");
+    write_repeated(path, "{", "\"a\":{},", 2 * MILLION, "\"b\":{}}");
+    refuse_small(read_safetensors, path, RF_ERROR_UNSUPPORTED, "entries, too many for a file of");
+    write_repeated(path, "{\"", "a", 16 * MILLION, "\":{}}"); /* a name of 16 MB */
     refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "has no valid offsets");
     write_bytes(path, 1ull << 40, "{}", 0);
     refuse_small(read_safetensors, path, RF_ERROR_CORRUPT_DATA, "a header of 1099511627776 bytes");
@@ -209,6 +223,54 @@ static void bombs(void **state)
     fprintf(file, "\x93NUMPY%c%c%s", 2, 0, "\xff\xff\xff\xff{}");
     fclose(file);
     refuse_small(read_npy, path, RF_ERROR_CORRUPT_DATA, "the header is longer than the file");
+}
+
+/* What is written is read: many tensors, and names that make the header longer than their data. */
+static void many_safetensors(void **state)
+{
+    (void)state;
+    enum { COUNT = 100000, NAME = 240 };
+    char path[160];
+    uint8_t *bytes = malloc(COUNT);
+    char(*names)[NAME] = calloc(COUNT, NAME);
+    rf_named_array *many = calloc(COUNT, sizeof(*many));
+    rf_array_set set;
+    struct stat status;
+    assert_true(bytes && names && many);
+    strcpy(path, in_folder("many.safetensors"));
+    for (int i = 0; i < COUNT; i++) {
+        bytes[i] = (uint8_t)(i * 7);
+        memset(names[i], 'x', NAME - 1);
+        names[i][snprintf(names[i], NAME, "layer_%d/", i)] = 'x';
+        many[i] = (rf_named_array){ names[i], { RF_U8, RF_SHAPE(1), &bytes[i] } };
+    }
+    OK(rf_safetensors_write(path, many, COUNT));
+    assert_int_equal(stat(path, &status), 0);
+    assert_true(status.st_size > 28 << 20);
+    OK(rf_safetensors_read(path, &set));
+    assert_int_equal(set.count, COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const int number = atoi(set.items[i].name + strlen("layer_"));
+        assert_true(number >= 0 && number < COUNT && strcmp(set.items[i].name, names[number]) == 0);
+        assert_int_equal(*(uint8_t *)set.items[i].array.data, bytes[number]);
+    }
+    rf_array_set_free(&set);
+    /* Beyond the format's own limit nothing is written that could not be read. */
+    const char *second = many[COUNT - 1].name;
+    many[COUNT - 1].name = many[0].name;
+    FAILS(rf_safetensors_write(path, many, COUNT), RF_ERROR_INVALID_ARGUMENT, "the same name, 'layer_0/");
+    many[COUNT - 1].name = second;
+    enum { LONG = 101000000 };
+    char *name = malloc(LONG + 1);
+    assert_non_null(name);
+    memset(name, 'n', LONG);
+    name[LONG] = '\0';
+    FAILS(rf_safetensors_write(path, &(rf_named_array){ name, many[0].array }, 1), RF_ERROR_UNSUPPORTED,
+          "100000000 bytes");
+    free(name);
+    free(many);
+    free(names);
+    free(bytes);
 }
 
 static void npy(void **state)
@@ -341,7 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(safetensors), cmocka_unit_test(hostile_safetensors),
         cmocka_unit_test(bombs),       cmocka_unit_test(npy),
-        cmocka_unit_test(models),
+        cmocka_unit_test(models),      cmocka_unit_test(many_safetensors),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "atomic_file.h"
+
 uint32_t bench_number(struct argp_state *state, const char *text, unsigned long most)
 {
     char *end;
@@ -37,8 +39,19 @@ static bool cannot_write(const char *json_path)
 bool bench_can_report(const char *json_path)
 {
     if (!json_path || bench_json_only(json_path)) return true;
-    FILE *file = fopen(json_path, "a");
-    return file && fclose(file) == 0 ? true : cannot_write(json_path);
+    atomic_file file;
+    if (!atomic_file_begin(&file, json_path)) return cannot_write(json_path);
+    atomic_file_abandon(&file);
+    return true;
+}
+
+static bool write_json(const char *path, const json_t *result)
+{
+    atomic_file file;
+    if (!atomic_file_begin(&file, path)) return false;
+    if (json_dumpf(result, file.stream, JSON_INDENT(2)) == 0) return atomic_file_commit(&file);
+    atomic_file_abandon(&file);
+    return false;
 }
 
 int bench_report(const char *json_path, const char *about, table *rows, json_t *result, bool ok)
@@ -47,7 +60,7 @@ int bench_report(const char *json_path, const char *about, table *rows, json_t *
     if (about && !json_only) puts(about);
     if (rows && !json_only) table_print(rows, stdout);
     if (json_only ? json_dumpf(result, stdout, JSON_INDENT(2)) != 0 || putchar('\n') == EOF
-                  : json_path && json_dump_file(result, json_path, JSON_INDENT(2)) != 0)
+                  : json_path && !write_json(json_path, result))
         ok = cannot_write(json_path);
     json_decref(result);
     if (rows) table_free(rows);

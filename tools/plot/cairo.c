@@ -2,10 +2,14 @@
 /* Pages as PNG, through cairo. */
 #include "plot/plot.h"
 
+#include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #if HAVE_CAIRO
 #include <cairo.h>
+
+#include "atomic_file.h"
 
 #define SCALE 2.0 /* sharp on screens with many pixels */
 
@@ -58,6 +62,23 @@ static void draw_text(plot_canvas *c, double x, double y, int anchor, double siz
     cairo_show_text(cr, text);
 }
 
+static cairo_status_t put_bytes(void *closure, const unsigned char *data, unsigned int length)
+{
+    return fwrite(data, 1, length, closure) == length ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
+}
+
+static bool write_png(const char *path, cairo_surface_t *surface)
+{
+    atomic_file out;
+    if (!atomic_file_begin(&out, path)) return false;
+    if (cairo_surface_write_to_png_stream(surface, put_bytes, out.stream) == CAIRO_STATUS_SUCCESS)
+        return atomic_file_commit(&out);
+    const int code = errno;
+    atomic_file_abandon(&out);
+    errno = code;
+    return false;
+}
+
 bool plot_write_png(const char *path, const plot_chart *charts, size_t count)
 {
     double width, height;
@@ -68,13 +89,14 @@ bool plot_write_png(const char *path, const plot_chart *charts, size_t count)
     plot_canvas canvas = { cr, draw_box, draw_path, draw_dot, draw_text };
     cairo_scale(cr, SCALE, SCALE);
     plot_draw(&canvas, charts, count);
-    cairo_status_t status = cairo_status(cr);
+    const cairo_status_t status = cairo_status(cr);
     cairo_destroy(cr);
-    if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_write_to_png(surface, path);
+    const bool ok = status == CAIRO_STATUS_SUCCESS && write_png(path, surface);
+    if (!ok)
+        fprintf(stderr, "ringfire: plot: cannot write '%s': %s\n", path,
+                status == CAIRO_STATUS_SUCCESS ? strerror(errno) : cairo_status_to_string(status));
     cairo_surface_destroy(surface);
-    if (status == CAIRO_STATUS_SUCCESS) return true;
-    fprintf(stderr, "ringfire: plot: cannot write '%s': %s\n", path, cairo_status_to_string(status));
-    return false;
+    return ok;
 }
 
 #else

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "atomic_file.h"
+
 enum {
     CHART_WIDTH = 520,
     CHART_HEIGHT = 340,
@@ -252,10 +254,11 @@ static void svg_text(plot_canvas *c, double x, double y, int anchor, double size
 
 bool plot_write_svg(const char *path, const plot_chart *charts, size_t count)
 {
-    FILE *file = fopen(path, "we");
+    atomic_file out;
     double width, height;
-    bool ok = file != NULL;
+    bool ok = atomic_file_begin(&out, path);
     if (ok) {
+        FILE *file = out.stream;
         plot_canvas canvas = { file, svg_box, svg_path, svg_dot, svg_text };
         plot_size(charts, count, &width, &height);
         fprintf(
@@ -270,8 +273,7 @@ bool plot_write_svg(const char *path, const plot_chart *charts, size_t count)
         fputs("</title>\n", file);
         plot_draw(&canvas, charts, count);
         fputs("</svg>\n", file);
-        ok = !ferror(file);
-        if (fclose(file) != 0) ok = false;
+        ok = atomic_file_commit(&out);
     }
     if (!ok) fprintf(stderr, "ringfire: plot: cannot write '%s': %s\n", path, strerror(errno));
     return ok;

@@ -9,6 +9,8 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
+#include "base/memory.h"
+#include "base/temporary.h"
 #include "transport/job/job.h"
 
 #define KEY_DIGITS (2 * RF_JOB_KEY_BYTES)
@@ -85,6 +87,28 @@ static rf_result write_all(const char *path, int fd, const char *text, size_t le
     return RF_OK;
 }
 
+/* The file appears with its contents: one that is there is never replaced, so a program that is killed must leave none
+ * that is half written. */
+static rf_result write_new(const char *path, const char *text, size_t size)
+{
+    char *temporary = rf_temporary_name(path, 0);
+    if (!temporary) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    (void)unlink(temporary); /* of an earlier process of this number */
+    const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    rf_result r = fd < 0 ? RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path) : RF_OK;
+    if (r == RF_OK) r = write_all(path, fd, text, size);
+    if (fd >= 0 && close(fd) != 0 && r == RF_OK) r = RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
+    if (r == RF_OK && link(temporary, path) != 0)
+        r = errno == EEXIST ? RF_FAIL_ERRNO(RF_ERROR_INVALID_ARGUMENT,
+                                            "key file %s exists already; a key is never replaced, "
+                                            "remove the file first",
+                                            path)
+                            : RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
+    if (fd >= 0) unlink(temporary);
+    rf_free(temporary);
+    return r;
+}
+
 rf_result rf_key_write(const char *path)
 {
     static const char digits[] = "0123456789abcdef";
@@ -98,17 +122,7 @@ rf_result rf_key_write(const char *path)
     }
     text[KEY_DIGITS] = '\n';
     OPENSSL_cleanse(key, sizeof(key));
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    rf_result r = RF_OK;
-    if (fd < 0)
-        r = errno == EEXIST ? RF_FAIL_ERRNO(RF_ERROR_INVALID_ARGUMENT,
-                                            "key file %s exists already; a key is never replaced, "
-                                            "remove the file first",
-                                            path)
-                            : RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
-    if (r == RF_OK) r = write_all(path, fd, text, sizeof(text));
-    if (fd >= 0 && close(fd) != 0 && r == RF_OK) r = RF_FAIL_ERRNO(RF_ERROR_IO, "key file %s", path);
-    if (fd >= 0 && r < 0) unlink(path);
+    const rf_result r = write_new(path, text, sizeof(text));
     OPENSSL_cleanse(text, sizeof(text));
     return r;
 }

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #include "base/memory.h"
 #include "persist/arrays/interchange_files.h"
 
-enum { LENGTH_BYTES = 8, MOST_HEADER = 16 << 20, ALIGNMENT = 8 };
+enum { LENGTH_BYTES = 8, MOST_HEADER = 100000000 /* the format's own limit */, ALIGNMENT = 8 };
 
 static const char *const type_names[RF_DTYPE_COUNT] = {
     [RF_F32] = "F32", [RF_F16] = "F16", [RF_BF16] = "BF16", [RF_I32] = "I32", [RF_U8] = "U8", [RF_I64] = "I64",
@@ -55,49 +56,113 @@ static int compare_for_file(const void *x, const void *y)
     return s != t ? (s > t ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-static rf_result make_header(const rf_named_array *const *sorted, uint32_t count, char **text, uint64_t *size)
+/* The header as it grows. */
+typedef struct header_text {
+    char *bytes;
+    size_t size, capacity;
+} header_text;
+
+static rf_result append(header_text *h, const char *text, size_t size)
 {
-    json_t *root = json_object();
+    if (h->size + size > MOST_HEADER)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "rf_safetensors_write: names and shapes take more than the %d bytes that the format's header "
+                       "may have; write several files",
+                       MOST_HEADER);
+    if (h->size + size > h->capacity) {
+        const size_t capacity = 2 * (h->size + size) + 4096;
+        char *grown = rf_calloc(capacity, 1);
+        if (!grown) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        if (h->size > 0) memcpy(grown, h->bytes, h->size);
+        rf_free(h->bytes);
+        h->bytes = grown;
+        h->capacity = capacity;
+    }
+    memcpy(h->bytes + h->size, text, size);
+    h->size += size;
+    return RF_OK;
+}
+
+static rf_result append_name(header_text *h, const char *name)
+{
+    json_t *string = json_string(name);
+    char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+    json_decref(string);
+    if (!quoted)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_safetensors_write: a name is no UTF-8, or memory is short");
+    const rf_result r = append(h, quoted, strlen(quoted));
+    free(quoted);
+    return r;
+}
+
+static rf_result append_array(header_text *h, const rf_named_array *named, uint64_t begin, uint64_t end)
+{
+    const rf_array *a = &named->array;
+    char text[400];
+    int used = snprintf(text, sizeof(text), ":{\"dtype\":\"%s\",\"shape\":[", type_names[a->dtype]);
+    for (int32_t d = 0; d < a->shape.rank; d++)
+        used += snprintf(text + used, sizeof(text) - (size_t)used, "%s%lld", d ? "," : "", (long long)a->shape.dim[d]);
+    used += snprintf(text + used, sizeof(text) - (size_t)used, "],\"data_offsets\":[%llu,%llu]}",
+                     (unsigned long long)begin, (unsigned long long)end);
+    RF_TRY(append_name(h, named->name));
+    return append(h, text, (size_t)used);
+}
+
+static int compare_texts(const void *x, const void *y)
+{
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+/* Sorts `names`. NULL: no two are the same. */
+static const char *find_double(const char **names, uint32_t count)
+{
+    if (count > 0) qsort(names, count, sizeof(*names), compare_texts);
+    for (uint32_t i = 1; i < count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0) return names[i];
+    return NULL;
+}
+
+static rf_result check_names(const rf_named_array *const *arrays, uint32_t count)
+{
+    const char **names = RF_NEW_ARRAY(const char *, count);
+    if (!names) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < count; i++) names[i] = arrays[i]->name;
+    const char *twice = find_double(names, count);
+    const rf_result r = twice ? RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                                        "rf_safetensors_write: two arrays have the same name, '%.200s'", twice)
+                              : RF_OK;
+    rf_free(names);
+    return r;
+}
+
+/* `h->bytes` is the caller's, also when it fails. */
+static rf_result make_header(const rf_named_array *const *sorted, uint32_t count, header_text *h)
+{
     uint64_t at = 0;
-    bool good = root != NULL;
-    for (uint32_t i = 0; good && i < count; i++) {
-        const rf_array *a = &sorted[i]->array;
-        const uint64_t end = at + array_bytes(a);
-        json_t *shape = json_array();
-        for (int32_t d = 0; d < a->shape.rank; d++) json_array_append_new(shape, json_integer(a->shape.dim[d]));
-        good = json_object_set_new(root, sorted[i]->name,
-                                   json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_names[a->dtype], "shape", shape,
-                                             "data_offsets", (json_int_t)at, (json_int_t)end)) == 0;
+    RF_TRY(check_names(sorted, count));
+    RF_TRY(append(h, "{", 1));
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t end = at + array_bytes(&sorted[i]->array);
+        if (i > 0) RF_TRY(append(h, ",", 1));
+        RF_TRY(append_array(h, sorted[i], at, end));
         at = end;
     }
-    const bool distinct = json_object_size(root) == count;
-    char *dump = good ? json_dumps(root, JSON_COMPACT) : NULL;
-    json_decref(root);
-    if (!dump)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_safetensors_write: a name is no UTF-8, or memory is short");
-    const size_t length = strlen(dump);
-    *size = rf_align_up(length, ALIGNMENT);
-    *text = distinct ? rf_calloc((size_t)*size + 1, 1) : NULL;
-    if (*text) {
-        memset(*text, ' ', (size_t)*size);
-        memcpy(*text, dump, length);
-    }
-    free(dump);
-    RF_REQUIRE(distinct, "rf_safetensors_write: two arrays have the same name");
-    return *text ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(append(h, "}", 1));
+    while (h->size % ALIGNMENT != 0) RF_TRY(append(h, " ", 1));
+    return RF_OK;
 }
 
 static rf_result write_parts(const rf_new_file *file, const char *path, const rf_named_array *const *sorted,
                              uint32_t count)
 {
-    char *header = NULL;
-    uint64_t size = 0;
+    header_text header = { 0 };
     unsigned char length[LENGTH_BYTES];
-    RF_TRY(make_header(sorted, count, &header, &size));
+    rf_result r = make_header(sorted, count, &header);
+    const uint64_t size = header.size;
     for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (unsigned char)(size >> 8 * i);
-    rf_result r = rf_file_write_at(file->ops, file->fd, path, length, LENGTH_BYTES, 0);
-    if (r >= 0) r = rf_file_write_at(file->ops, file->fd, path, header, size, LENGTH_BYTES);
-    rf_free(header);
+    if (r >= 0) r = rf_file_write_at(file->ops, file->fd, path, length, LENGTH_BYTES, 0);
+    if (r >= 0) r = rf_file_write_at(file->ops, file->fd, path, header.bytes, size, LENGTH_BYTES);
+    rf_free(header.bytes);
     uint64_t at = LENGTH_BYTES + size;
     for (uint32_t i = 0; r >= 0 && i < count; i++) {
         const uint64_t bytes = array_bytes(&sorted[i]->array);
@@ -147,7 +212,7 @@ typedef struct source {
 } source;
 
 typedef struct place {
-    const char *name; /* the header's */
+    const char *name; /* in the header's text */
     bool wanted;
     rf_dtype dtype; /* like the shape, of those that are wanted */
     rf_shape shape;
@@ -228,24 +293,129 @@ static rf_result check_metadata(const source *s, const json_t *metadata)
     return RF_OK;
 }
 
-/* Entries of the header in the order of their bytes, which they must cover exactly. */
-static rf_result read_entries(const source *s, json_t *root, place *places, uint32_t *count)
+/* ---- the header's text ---- */
+
+static char *skip_space(char *at)
 {
-    const char *name;
-    json_t *entry;
+    return at + strspn(at, " \t\r\n");
+}
+
+/* From a quote to behind the one that ends the string; NULL: there is none. */
+static char *skip_string(char *at)
+{
+    for (at++; *at && *at != '"'; at++)
+        if (*at == '\\' && at[1]) at++;
+    return *at ? at + 1 : NULL;
+}
+
+/* From an opening brace to behind the one that closes it; what lies between is for the JSON library. */
+static char *skip_object(char *at)
+{
+    uint64_t depth = 0;
+    do {
+        if (*at == '{' || *at == '[') depth++;
+        if (*at == '}' || *at == ']') depth--;
+        at = *at == '"' ? skip_string(at) : *at ? at + 1 : NULL;
+    } while (at && depth > 0);
+    return at;
+}
+
+/* One entry of the header: a name, with its quotes, and an object. */
+typedef struct header_entry {
+    char *name, *name_end, *value, *value_end;
+} header_entry;
+
+/* `*at` is behind the opening brace or the entry before. False: the end of the header, or no entry: then `*at` is not
+ * at its closing brace. */
+static bool next_entry(char **at, bool first, header_entry *e)
+{
+    char *p = skip_space(*at);
+    *at = p;
+    if (*p == '}') return false;
+    if (!first) p = *p == ',' ? skip_space(p + 1) : NULL;
+    if (!p || *p != '"') return false;
+    e->name = p;
+    e->name_end = skip_string(p);
+    p = e->name_end ? skip_space(e->name_end) : NULL;
+    if (!p || *p != ':') return false;
+    e->value = skip_space(p + 1);
+    e->value_end = *e->value == '{' ? skip_object(e->value) : NULL;
+    if (!e->value_end) return false;
+    *at = e->value_end;
+    return true;
+}
+
+static rf_result no_object(const source *s, const char *why)
+{
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': the header is no JSON object: %s", s->path, why);
+}
+
+/* The JSON library's tree can be many times the text. Every value comes with one of these characters, and takes fewer
+ * bytes than `bytes_for_one`. */
+static rf_result check_cost(const source *s, const char *text, const char *end)
+{
+    const uint64_t bytes_for_one = 128, room = s->size + (64u << 20);
+    uint64_t count = 0;
+    for (; text < end; text++) count += *text == ',' || *text == ':' || *text == '[' || *text == '{';
+    if (count <= room / bytes_for_one) return RF_OK;
+    return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                   "'%s': an entry of the header has %llu parts, too many for a file of %llu bytes", s->path,
+                   (unsigned long long)count, (unsigned long long)s->size);
+}
+
+/* How many entries there are. Their places take no more memory than the file, and a little. */
+static rf_result count_entries(const source *s, char *text, uint32_t *count)
+{
+    const uint64_t most = (s->size + (64u << 20)) / sizeof(place);
+    header_entry e;
+    char *at = skip_space(text);
     *count = 0;
-    json_object_foreach(root, name, entry)
-    {
-        if (strcmp(name, "__metadata__") == 0) {
-            RF_TRY(check_metadata(s, entry));
-            continue;
-        }
-        RF_TRY(read_entry(s, name, entry, &places[*count]));
-        ++*count;
+    if (*at++ != '{') return no_object(s, "it does not begin with one");
+    while (next_entry(&at, *count == 0, &e)) {
+        if (++*count <= most) continue;
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "'%s': the header has more than %u entries, too many for a file of %llu bytes", s->path,
+                       *count - 1, (unsigned long long)s->size);
     }
-    if (*count > 0) qsort(places, *count, sizeof(*places), compare_places);
+    if (*at != '}') return no_object(s, "an entry is no name with an object");
+    if (*skip_space(at + 1) != '\0') return no_object(s, "something follows it");
+    return RF_OK;
+}
+
+/* The name replaces the text that stands for it. */
+static rf_result read_name(const source *s, header_entry *e)
+{
+    json_error_t error;
+    json_t *string = json_loadb(e->name, (size_t)(e->name_end - e->name), JSON_DECODE_ANY, &error);
+    if (!json_is_string(string)) {
+        json_decref(string);
+        return no_object(s, error.text);
+    }
+    const size_t length = json_string_length(string);
+    memcpy(e->name, json_string_value(string), length);
+    e->name[length] = '\0';
+    json_decref(string);
+    return RF_OK;
+}
+
+/* `*p` is written for a tensor. */
+static rf_result read_value(const source *s, const header_entry *e, place *p, bool *is_tensor)
+{
+    json_error_t error;
+    RF_TRY(check_cost(s, e->value, e->value_end));
+    json_t *entry = json_loadb(e->value, (size_t)(e->value_end - e->value), JSON_REJECT_DUPLICATES, &error);
+    if (!entry) return no_object(s, error.text);
+    *is_tensor = strcmp(e->name, "__metadata__") != 0;
+    const rf_result r = *is_tensor ? read_entry(s, e->name, entry, p) : check_metadata(s, entry);
+    json_decref(entry);
+    return r;
+}
+
+static rf_result check_cover(const source *s, place *places, uint32_t count)
+{
     uint64_t at = 0;
-    for (uint32_t i = 0; i < *count; i++) {
+    if (count > 0) qsort(places, count, sizeof(*places), compare_places);
+    for (uint32_t i = 0; i < count; i++) {
         if (places[i].begin != at) return corrupt(s, places[i].name, "overlaps another or follows a gap");
         at = places[i].end;
     }
@@ -253,6 +423,31 @@ static rf_result read_entries(const source *s, json_t *root, place *places, uint
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': %llu bytes belong to no tensor", s->path,
                        (unsigned long long)(s->size - s->data - at));
     return RF_OK;
+}
+
+static rf_result check_distinct(const source *s, const char **names, uint32_t count)
+{
+    const char *twice = find_double(names, count);
+    return twice ? corrupt(s, twice, "is there twice") : RF_OK;
+}
+
+/* Entries of the header in the order of their bytes, which they must cover exactly. `places` and `names` have room for
+ * all. */
+static rf_result read_entries(const source *s, char *text, place *places, const char **names, uint32_t *count)
+{
+    header_entry e;
+    uint32_t seen = 0;
+    char *at = skip_space(text) + 1;
+    *count = 0;
+    for (; next_entry(&at, seen == 0, &e); seen++) {
+        bool is_tensor;
+        RF_TRY(read_name(s, &e));
+        RF_TRY(read_value(s, &e, &places[*count], &is_tensor));
+        names[seen] = e.name;
+        *count += is_tensor;
+    }
+    RF_TRY(check_distinct(s, names, seen));
+    return check_cover(s, places, *count);
 }
 
 static rf_result read_tensor(const source *s, const place *p, rf_named_array *to)
@@ -264,33 +459,14 @@ static rf_result read_tensor(const source *s, const place *p, rf_named_array *to
     return bytes > 0 ? rf_file_read_at(s->ops, s->fd, s->path, to->array.data, bytes, s->data + p->begin) : RF_OK;
 }
 
-static rf_result read_all(const source *s, json_t *root, rf_array_set *out)
-{
-    const size_t most = json_object_size(root);
-    place *places = RF_NEW_ARRAY(place, most);
-    out->items = RF_NEW_ARRAY(rf_named_array, most);
-    uint32_t count = 0;
-    rf_result r = places && out->items ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) r = read_entries(s, root, places, &count);
-    for (uint32_t i = 0; r >= 0 && i < count; i++)
-        if (places[i].wanted) r = read_tensor(s, &places[i], &out->items[out->count++]);
-    rf_free(places);
-    return r;
-}
+/* What the header says; the caller frees text and places, also when it fails. */
+typedef struct header {
+    char *text; /* names are in it */
+    place *places;
+    uint32_t count;
+} header;
 
-/* The JSON library's tree can be many times the text. Every value comes with one of these characters, and takes fewer
- * bytes than `bytes_for_one`. */
-static rf_result check_cost(const source *s, const char *text, uint64_t size)
-{
-    const uint64_t bytes_for_one = 128, room = s->size + (64u << 20);
-    uint64_t count = 0;
-    for (uint64_t i = 0; i < size; i++) count += text[i] == ',' || text[i] == ':' || text[i] == '[' || text[i] == '{';
-    if (count <= room / bytes_for_one) return RF_OK;
-    return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': the header has %llu entries, too many for a file of %llu bytes",
-                   s->path, (unsigned long long)count, (unsigned long long)s->size);
-}
-
-static rf_result read_header(source *s, json_t **root)
+static rf_result read_text(source *s, char **text)
 {
     unsigned char length[LENGTH_BYTES];
     if (s->size < LENGTH_BYTES)
@@ -301,20 +477,35 @@ static rf_result read_header(source *s, json_t **root)
     if (size > MOST_HEADER || size > s->size - LENGTH_BYTES)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no safetensors file: a header of %llu bytes", s->path,
                        (unsigned long long)size);
-    char *text = rf_calloc((size_t)size + 1, 1);
-    if (!text) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result r = rf_file_read_at(s->ops, s->fd, s->path, text, size, LENGTH_BYTES);
-    if (r >= 0) r = check_cost(s, text, size);
-    json_error_t error;
-    *root = r >= 0 && text[0] == '{' ? json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &error) : NULL;
-    if (r >= 0 && !json_is_object(*root)) {
-        json_decref(*root);
-        r = RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': the header is no JSON object: %s", s->path,
-                    text[0] == '{' ? error.text : "it does not begin with one");
-    }
-    rf_free(text);
     s->data = LENGTH_BYTES + size;
+    *text = rf_calloc((size_t)size + 1, 1);
+    if (!*text) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(rf_file_read_at(s->ops, s->fd, s->path, *text, size, LENGTH_BYTES));
+    return strlen(*text) == size ? RF_OK : no_object(s, "it has a zero byte");
+}
+
+static rf_result read_header(source *s, header *h)
+{
+    uint32_t entries;
+    RF_TRY(read_text(s, &h->text));
+    RF_TRY(count_entries(s, h->text, &entries));
+    h->places = RF_NEW_ARRAY(place, entries);
+    const char **names = RF_NEW_ARRAY(const char *, entries);
+    rf_result r = h->places && names ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = read_entries(s, h->text, h->places, names, &h->count);
+    rf_free(names);
     return r;
+}
+
+static rf_result read_all(const source *s, const header *h, rf_array_set *out)
+{
+    uint32_t wanted = 0;
+    for (uint32_t i = 0; i < h->count; i++) wanted += h->places[i].wanted;
+    out->items = RF_NEW_ARRAY(rf_named_array, wanted);
+    if (!out->items) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < h->count; i++)
+        if (h->places[i].wanted) RF_TRY(read_tensor(s, &h->places[i], &out->items[out->count++]));
+    return RF_OK;
 }
 
 rf_result rf_safetensors_read_some(const rf_file_ops *ops, const char *path, rf_tensor_filter filter, void *user,
@@ -326,14 +517,13 @@ rf_result rf_safetensors_read_some(const rf_file_ops *ops, const char *path, rf_
     source s = { .ops = ops, .path = path, .filter = filter, .user = user, .fd = ops->open(ops->user, path) };
     if (s.fd < 0) return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "cannot open '%s'", path);
     const int64_t size = ops->size(ops->user, s.fd);
-    json_t *root = NULL;
+    header h = { 0 };
     rf_result r = size < 0 ? RF_FAIL_ERRNO(RF_ERROR_IO, "'%s' cannot be read", path) : RF_OK;
     s.size = (uint64_t)size;
-    if (r >= 0) r = read_header(&s, &root);
-    if (r >= 0) {
-        r = read_all(&s, root, out);
-        json_decref(root);
-    }
+    if (r >= 0) r = read_header(&s, &h);
+    if (r >= 0) r = read_all(&s, &h, out);
+    rf_free(h.places);
+    rf_free(h.text);
     ops->close(ops->user, s.fd);
     if (r < 0) rf_array_set_free(out);
     return r;
