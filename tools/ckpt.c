@@ -64,16 +64,19 @@ static void print_tensor(const char *name, rf_dtype dtype, rf_shape shape, uint6
 
 static int show_safetensors(const char *path)
 {
-    rf_array_set set;
-    if (rf_safetensors_read(path, &set) < 0) return command_fail();
-    printf("%s: %u tensors\n", path, set.count);
-    for (uint32_t i = 0; i < set.count; i++) {
-        const rf_array *a = &set.items[i].array;
-        const uint64_t bytes = (uint64_t)rf_shape_count(a->shape) * rf_dtype_size(a->dtype);
-        print_tensor(set.items[i].name, a->dtype, a->shape, bytes, bytes);
+    rf_safetensors *file;
+    if (rf_safetensors_open(path, &file) < 0) return command_fail();
+    int status = EXIT_SUCCESS;
+    printf("%s: %llu tensors\n", path, (unsigned long long)rf_safetensors_count(file));
+    for (uint64_t i = 0; status == EXIT_SUCCESS && i < rf_safetensors_count(file); i++) {
+        rf_archive_entry e;
+        if (rf_safetensors_entry_at(file, i, &e) < 0)
+            status = command_fail();
+        else
+            print_tensor(e.name, e.dtype, e.shape, e.bytes, e.stored_bytes);
     }
-    rf_array_set_free(&set);
-    return EXIT_SUCCESS;
+    rf_safetensors_close(&file);
+    return status;
 }
 
 /* All of the text, however long; free(). */
@@ -215,9 +218,9 @@ static rf_result verify_archive(const char *path)
 /* safetensors files have no checksums: what can be checked is that the header fits the bytes. */
 static rf_result verify_safetensors(const char *path)
 {
-    rf_array_set set;
-    const rf_result r = rf_safetensors_read(path, &set);
-    rf_array_set_free(&set);
+    rf_safetensors *file;
+    const rf_result r = rf_safetensors_open(path, &file);
+    rf_safetensors_close(&file);
     return r;
 }
 
@@ -228,91 +231,43 @@ static int verify(const char *path)
     return EXIT_SUCCESS;
 }
 
-/* ---- all of a file ---- */
+/* ---- a file of either kind ---- */
 
-typedef struct named_value {
-    char *name, *text;
-} named_value;
-
-/* Tensors by name; an archive's values, by name too. */
-typedef struct contents {
-    bool safetensors;
-    rf_array_set tensors;
-    named_value *values;
-    uint32_t num_values;
-} contents;
-
-static rf_result read_archive_tensors(const rf_archive *archive, rf_array_set *out)
-{
-    out->items = calloc((size_t)rf_archive_count(archive) + 1, sizeof(*out->items));
-    for (uint64_t i = 0; out->items && i < rf_archive_count(archive); i++) {
-        rf_archive_entry e;
-        rf_named_array *to = &out->items[i];
-        rf_result r = rf_archive_entry_at(archive, i, &e);
-        if (r < 0) return r;
-        to->name = strdup(e.name);
-        to->array = (rf_array){ e.dtype, e.shape, malloc((size_t)e.bytes + 1) };
-        out->count++;
-        if (!to->name || !to->array.data) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        r = rf_archive_read(archive, e.name, to->array.data, e.bytes);
-        if (r < 0) return r;
-    }
-    return out->items ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-}
-
-static rf_result read_values(const rf_archive *archive, contents *out)
-{
-    out->values = calloc((size_t)rf_archive_num_values(archive) + 1, sizeof(*out->values));
-    for (uint64_t i = 0; out->values && i < rf_archive_num_values(archive); i++) {
-        named_value *to = &out->values[out->num_values++];
-        to->name = strdup(rf_archive_value_name(archive, i));
-        if (!to->name) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        const rf_result r = value_text(archive, i, &to->text);
-        if (r < 0) return r;
-    }
-    return out->values ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-}
-
-static int compare_names(const void *x, const void *y)
-{
-    const rf_named_array *a = x, *b = y;
-    return strcmp(a->name, b->name);
-}
-
-static rf_result read_contents(const char *path, contents *out)
-{
-    *out = (contents){ .safetensors = is_safetensors(path) };
-    if (out->safetensors) {
-        const rf_result r = rf_safetensors_read(path, &out->tensors);
-        if (out->tensors.count > 0)
-            qsort(out->tensors.items, out->tensors.count, sizeof(*out->tensors.items), compare_names);
-        return r;
-    }
+/* Tensors and values in the order of their names; read piece by piece, so that files may be larger than memory. */
+typedef struct input {
     rf_archive *archive;
-    rf_result r = rf_archive_open(path, &archive);
-    if (r < 0) return r;
-    r = read_archive_tensors(archive, &out->tensors);
-    if (r >= 0) r = read_values(archive, out);
-    rf_archive_close(&archive);
+    rf_safetensors *file; /* or this */
+    uint64_t count, num_values;
+} input;
+
+static rf_result open_input(const char *path, input *in)
+{
+    *in = (input){ 0 };
+    const rf_result r =
+        is_safetensors(path) ? rf_safetensors_open(path, &in->file) : rf_archive_open(path, &in->archive);
+    in->count = in->file ? rf_safetensors_count(in->file) : rf_archive_count(in->archive);
+    in->num_values = rf_archive_num_values(in->archive);
     return r;
 }
 
-static void free_contents(contents *c)
+static void close_input(input *in)
 {
-    for (uint32_t i = 0; i < c->num_values; i++) {
-        free(c->values[i].name);
-        free(c->values[i].text);
-    }
-    free(c->values);
-    if (c->safetensors) {
-        rf_array_set_free(&c->tensors);
-        return;
-    }
-    for (uint32_t i = 0; i < c->tensors.count; i++) {
-        free((void *)c->tensors.items[i].name);
-        free(c->tensors.items[i].array.data);
-    }
-    free(c->tensors.items);
+    rf_archive_close(&in->archive);
+    rf_safetensors_close(&in->file);
+}
+
+/* Behind the last one: no name. */
+static rf_result entry_at(const input *in, uint64_t index, rf_archive_entry *out)
+{
+    *out = (rf_archive_entry){ 0 };
+    if (index >= in->count) return RF_OK;
+    return in->file ? rf_safetensors_entry_at(in->file, index, out) : rf_archive_entry_at(in->archive, index, out);
+}
+
+static rf_result read_range(const input *in, const char *name, uint64_t offset, void *data, uint64_t size)
+{
+    return in->file ? rf_safetensors_read_range(in->file, name, offset, data, size)
+                    : rf_archive_read_range(in->archive, name, offset, data, size);
 }
 
 /* ---- diff ---- */
@@ -323,31 +278,62 @@ static void say(const char *what, const char *name)
     print_printable(stdout, name, 0);
 }
 
-static double largest_difference(const rf_array *a, const rf_array *b)
+enum { WINDOW = 1 << 20 };
+
+/* Two pieces of tensors of one type. */
+typedef struct windows {
+    unsigned char a[WINDOW], b[WINDOW];
+} windows;
+
+static void widen_difference(const windows *w, uint64_t bytes, double *largest)
 {
-    double largest = 0;
-    for (int64_t i = 0; i < rf_shape_count(a->shape); i++) {
-        const double d = (double)((const float *)a->data)[i] - (double)((const float *)b->data)[i];
-        if (d > largest || -d > largest) largest = d < 0 ? -d : d;
+    for (uint64_t i = 0; i < bytes; i += sizeof(float)) {
+        float x, y;
+        memcpy(&x, w->a + i, sizeof(x));
+        memcpy(&y, w->b + i, sizeof(y));
+        const double d = (double)x - (double)y;
+        if (d > *largest || -d > *largest) *largest = d < 0 ? -d : d;
     }
-    return largest;
 }
 
-/* Says how two tensors of one name differ; false where they do not. */
-static bool tensors_differ(const char *name, const rf_array *a, const rf_array *b)
+static rf_result compare_bytes(const input *a, const input *b, const rf_archive_entry *e, windows *w, bool *same,
+                               double *largest)
+{
+    *same = true;
+    *largest = 0;
+    for (uint64_t at = 0, n; at < e->bytes && (*same || e->dtype == RF_F32); at += n) {
+        n = e->bytes - at < WINDOW ? e->bytes - at : WINDOW;
+        rf_result r = read_range(a, e->name, at, w->a, n);
+        if (r >= 0) r = read_range(b, e->name, at, w->b, n);
+        if (r < 0) return r;
+        if (memcmp(w->a, w->b, n) == 0) continue;
+        *same = false;
+        if (e->dtype == RF_F32) widen_difference(w, n, largest);
+    }
+    return RF_OK;
+}
+
+/* Says how two tensors of one name differ. */
+static rf_result compare_tensor(const input *a, const input *b, const rf_archive_entry *x, const rf_archive_entry *y,
+                                windows *w, bool *different)
 {
     char s[128], t[128];
-    if (a->dtype != b->dtype || !rf_shape_equal(a->shape, b->shape)) {
-        say("other type or shape", name);
-        printf(": %s %s, %s %s\n", rf_dtype_name(a->dtype), rf_shape_format(a->shape, s, sizeof(s)),
-               rf_dtype_name(b->dtype), rf_shape_format(b->shape, t, sizeof(t)));
-        return true;
+    bool same;
+    double largest;
+    if (x->dtype != y->dtype || !rf_shape_equal(x->shape, y->shape)) {
+        say("other type or shape", x->name);
+        printf(": %s %s, %s %s\n", rf_dtype_name(x->dtype), rf_shape_format(x->shape, s, sizeof(s)),
+               rf_dtype_name(y->dtype), rf_shape_format(y->shape, t, sizeof(t)));
+        *different = true;
+        return RF_OK;
     }
-    if (memcmp(a->data, b->data, (size_t)rf_shape_count(a->shape) * rf_dtype_size(a->dtype)) == 0) return false;
-    say("differs", name);
-    if (a->dtype == RF_F32) printf(", by up to %.6g", largest_difference(a, b));
+    const rf_result r = compare_bytes(a, b, x, w, &same, &largest);
+    if (r < 0 || same) return r;
+    say("differs", x->name);
+    if (x->dtype == RF_F32) printf(", by up to %.6g", largest);
     putchar('\n');
-    return true;
+    *different = true;
+    return RF_OK;
 }
 
 static bool values_differ(const char *name, const char *a, const char *b)
@@ -377,87 +363,90 @@ static bool only_in(int where, const char *kind, const char *name)
     return true;
 }
 
-static bool compare_tensors(const rf_array_set *a, const rf_array_set *b)
+static rf_result compare_tensors(const input *a, const input *b, bool *different)
 {
-    bool different = false;
-    for (uint32_t i = 0, k = 0; i < a->count || k < b->count;) {
-        const rf_named_array *x = i < a->count ? &a->items[i] : NULL, *y = k < b->count ? &b->items[k] : NULL;
-        const int where = order(x ? x->name : NULL, y ? y->name : NULL);
-        different |=
-            where ? only_in(where, "", where < 0 ? x->name : y->name) : tensors_differ(x->name, &x->array, &y->array);
+    windows *w = malloc(sizeof(*w));
+    rf_result r = w ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint64_t i = 0, k = 0; r >= 0 && (i < a->count || k < b->count);) {
+        rf_archive_entry x, y;
+        r = entry_at(a, i, &x);
+        if (r >= 0) r = entry_at(b, k, &y);
+        if (r < 0) break;
+        const int where = order(x.name, y.name);
+        if (where)
+            *different |= only_in(where, "", where < 0 ? x.name : y.name);
+        else
+            r = compare_tensor(a, b, &x, &y, w, different);
         i += where <= 0;
         k += where >= 0;
     }
-    return different;
+    free(w);
+    return r;
 }
 
-static bool compare_values(const contents *a, const contents *b)
+static rf_result compare_value(const input *a, const input *b, uint64_t i, uint64_t k, bool *different)
 {
-    bool different = false;
-    for (uint32_t i = 0, k = 0; i < a->num_values || k < b->num_values;) {
-        const named_value *x = i < a->num_values ? &a->values[i] : NULL;
-        const named_value *y = k < b->num_values ? &b->values[k] : NULL;
-        const int where = order(x ? x->name : NULL, y ? y->name : NULL);
-        different |=
-            where ? only_in(where, "value ", where < 0 ? x->name : y->name) : values_differ(x->name, x->text, y->text);
+    char *first = NULL, *second = NULL;
+    rf_result r = value_text(a->archive, i, &first);
+    if (r >= 0) r = value_text(b->archive, k, &second);
+    if (r >= 0) *different |= values_differ(rf_archive_value_name(a->archive, i), first, second);
+    free(first);
+    free(second);
+    return r;
+}
+
+static rf_result compare_values(const input *a, const input *b, bool *different)
+{
+    rf_result r = RF_OK;
+    for (uint64_t i = 0, k = 0; r >= 0 && (i < a->num_values || k < b->num_values);) {
+        const char *x = rf_archive_value_name(a->archive, i), *y = rf_archive_value_name(b->archive, k);
+        const int where = order(x, y);
+        if (where)
+            *different |= only_in(where, "value ", where < 0 ? x : y);
+        else
+            r = compare_value(a, b, i, k, different);
         i += where <= 0;
         k += where >= 0;
     }
-    return different;
+    return r;
 }
 
 /* As diff(1): 0 the same, 1 different, 2 trouble. Values are compared where both files can have some. */
 static int diff(const char *first, const char *second)
 {
-    contents a, b = { 0 };
-    rf_result r = read_contents(first, &a);
-    if (r >= 0) r = read_contents(second, &b);
-    int status = 2;
-    if (r < 0) {
-        (void)command_fail();
-    } else {
-        status = compare_tensors(&a.tensors, &b.tensors);
-        if (!a.safetensors && !b.safetensors) status |= compare_values(&a, &b);
-    }
-    free_contents(&a);
-    free_contents(&b);
-    return status;
+    input a, b = { 0 };
+    bool different = false;
+    rf_result r = open_input(first, &a);
+    if (r >= 0) r = open_input(second, &b);
+    if (r >= 0) r = compare_tensors(&a, &b, &different);
+    if (r >= 0 && a.archive && b.archive) r = compare_values(&a, &b, &different);
+    if (r < 0) (void)command_fail();
+    close_input(&a);
+    close_input(&b);
+    return r < 0 ? 2 : different;
 }
 
 /* ---- convert ---- */
 
-static rf_result write_tensors(const char *path, const rf_array_set *set)
-{
-    if (is_safetensors(path)) return rf_safetensors_write(path, set->items, set->count);
-    rf_archive_tensor *tensors = calloc((size_t)set->count + 1, sizeof(*tensors));
-    if (!tensors) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < set->count; i++)
-        tensors[i] = (rf_archive_tensor){ .name = set->items[i].name,
-                                          .dtype = set->items[i].array.dtype,
-                                          .shape = set->items[i].array.shape,
-                                          .data = set->items[i].array.data };
-    const rf_result r = rf_archive_save(path, tensors, set->count, NULL);
-    free(tensors);
-    return r;
-}
-
 static int convert(const char *from, const char *to)
 {
-    contents c;
+    input in;
     if (is_safetensors(from) == is_safetensors(to)) {
         fprintf(stderr, "ringfire: one of the files must be called *.safetensors, the other one not\n");
         return EXIT_FAILURE;
     }
-    rf_result r = read_contents(from, &c);
-    if (r >= 0) r = write_tensors(to, &c.tensors);
-    if (r >= 0) printf("%s: %u tensors\n", to, c.tensors.count);
-    for (uint32_t i = 0; r >= 0 && i < c.num_values; i++) {
+    rf_result r = open_input(from, &in);
+    if (r >= 0)
+        r = in.file ? rf_archive_from_safetensors(in.file, to, NULL) : rf_safetensors_from_archive(in.archive, to);
+    if (r >= 0) printf("%s: %llu tensors\n", to, (unsigned long long)in.count);
+    for (uint64_t i = 0; r >= 0 && i < in.num_values; i++) {
         fputs(i ? ", " : "left out, because safetensors files hold tensors only: ", stdout);
-        print_printable(stdout, c.values[i].name, 0);
-        if (i + 1 == c.num_values) putchar('\n');
+        print_printable(stdout, rf_archive_value_name(in.archive, i), 44);
+        if (i + 1 == in.num_values) putchar('\n');
     }
-    free_contents(&c);
-    return r < 0 ? command_fail() : EXIT_SUCCESS;
+    const int status = r < 0 ? command_fail() : EXIT_SUCCESS;
+    close_input(&in);
+    return status;
 }
 
 int command_ckpt(int argc, char **argv)

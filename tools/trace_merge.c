@@ -86,9 +86,9 @@ json_t *trace_merge(trace_file *files, int count)
     for (int i = 1; i < count; i++)
         if (files[i].wall_ns < zero) zero = files[i].wall_ns;
     number(files, count);
-    if (result == 0)
-        result =
-            json_array_append_new(all, json_pack("{s:s, s:i, s:s}", "ph", "M", "pid", 0, "name", "ringfire_merged"));
+    if (result == 0 && count > 0) /* that it is no worker's any more */
+        result = json_array_append_new(
+            all, json_pack("{s:s, s:I, s:s}", "ph", "M", "pid", files[0].pid, "name", "ringfire_merged"));
     for (int i = 0; result == 0 && i < count; i++) result = append(&files[i], zero, all);
     if (result == 0) return all;
     json_decref(all);

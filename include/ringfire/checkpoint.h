@@ -84,6 +84,11 @@ RF_API RF_MUST_USE rf_result rf_archive_find(const rf_archive *archive, const ch
  * archive. */
 RF_API RF_MUST_USE rf_result rf_archive_read(const rf_archive *archive, const char *name,
                                              void *data, uint64_t size);
+/** Reads `size` bytes of a tensor from byte `offset` on, in memory that does not depend on the
+ * tensor's size: to go through large ones piece by piece. Thread-safe on one archive.
+ *  @return RF_ERROR_INVALID_ARGUMENT when the tensor has fewer bytes. */
+RF_API RF_MUST_USE rf_result rf_archive_read_range(const rf_archive *archive, const char *name,
+                                                   uint64_t offset, void *data, uint64_t size);
 /** Small values: what there is, by index, in the order of their names; a text form for people, cut
  * to `size`: all of texts and numbers, the first bytes and a checksum of long byte strings. */
 RF_API uint64_t rf_archive_num_values(const rf_archive *archive);

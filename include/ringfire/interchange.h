@@ -36,6 +36,29 @@ RF_API RF_MUST_USE rf_result rf_safetensors_write(const char *path, const rf_nam
  * RF_ERROR_CORRUPT_DATA. */
 RF_API RF_MUST_USE rf_result rf_safetensors_read(const char *path, rf_array_set *out);
 
+/** A safetensors file that is read piece by piece, in memory that does not depend on the size of
+ * its tensors. Opening checks the header and that its tensors cover the file. Thread-safe once it
+ * is open.
+ *  @return as rf_safetensors_read() */
+typedef struct rf_safetensors rf_safetensors;
+RF_API RF_MUST_USE rf_result rf_safetensors_open(const char *path, rf_safetensors **out);
+RF_API void rf_safetensors_close(rf_safetensors **file);
+/** Number of tensors, and one of them, in the order of their names; the name is borrowed. */
+RF_API uint64_t rf_safetensors_count(const rf_safetensors *file);
+RF_API RF_MUST_USE rf_result rf_safetensors_entry_at(const rf_safetensors *file, uint64_t index,
+                                                     rf_archive_entry *out);
+/** Reads `size` bytes of a tensor from byte `offset` on.
+ *  @return RF_ERROR_INVALID_ARGUMENT when the tensor has fewer, RF_ERROR_NOT_FOUND when there is no
+ * such tensor. */
+RF_API RF_MUST_USE rf_result rf_safetensors_read_range(const rf_safetensors *file, const char *name,
+                                                       uint64_t offset, void *data, uint64_t size);
+/** Copies all tensors of an archive into a safetensors file, and the other way round, in memory of
+ * a few megabytes. Values of an archive have no place in a safetensors file. Blocking; a file
+ * appears under `path` when it is complete. `params` may be NULL. */
+RF_API RF_MUST_USE rf_result rf_safetensors_from_archive(rf_archive *archive, const char *path);
+RF_API RF_MUST_USE rf_result rf_archive_from_safetensors(rf_safetensors *file, const char *path,
+                                                         const rf_save_params *params);
+
 /** Writes an array as .npy; bf16, which NumPy has not, is refused. */
 RF_API RF_MUST_USE rf_result rf_npy_write(const char *path, const rf_array *array);
 /** Reads one; `out->data` is the caller's: rf_array_free(). Row-major, little-endian f4, f2, i4,

@@ -26,5 +26,7 @@ rf_result sample_write_parts(const rf_file_ops *ops, const char *path, const rf_
                              uint32_t num_parts, uint64_t piece);
 /* NULL when the archive holds exactly that, else what differs. */
 const char *sample_compare(const sample *s, const rf_archive *archive);
+/* The same for tensors that are read in pieces. */
+const char *sample_compare_ranges(const sample *s, const rf_archive *archive);
 
 #endif

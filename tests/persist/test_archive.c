@@ -28,6 +28,7 @@ static char directory[64], path[128];
 static void assert_same(const sample *s, const rf_archive *a)
 {
     const char *difference = sample_compare(s, a);
+    if (!difference) difference = sample_compare_ranges(s, a);
     if (difference) fail_msg("%s", difference);
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringfire ckpt on the files that earlier versions wrote. Usage: test_ckpt.py RINGFIRE TESTS (the folder of all tests)"""
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -186,6 +187,37 @@ class Ckpt(unittest.TestCase):
         self.fails("*.safetensors", "convert", SAMPLE / "version1.rfck", self.root / "x.rfck")
         self.fails("none.rfck", "convert", self.root / "none.rfck", self.root / "x.safetensors")
         self.assertFalse((self.root / "x.safetensors").exists())
+
+    def peak(self, *arguments, code=0):
+        """Bytes that the command had in memory at most."""
+        with open(os.devnull, "w") as nothing:
+            process = subprocess.Popen([RINGFIRE, "ckpt", *map(str, arguments)], stdout=nothing, stdin=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, code, arguments)
+        return usage.ru_maxrss * 1024
+
+    def test_memory(self):
+        """One tensor that is larger than what any of the commands may take."""
+        size = 160 << 20
+        header = json.dumps({"a": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]},
+                             "b": {"dtype": "U8", "shape": [3], "data_offsets": [size, size + 3]}}).encode()
+        big, other = self.root / "big.safetensors", self.root / "other.safetensors"
+        for path in (big, other):
+            with open(path, "wb") as file:
+                file.write(struct.pack("<Q", len(header)) + header)
+                file.seek(8 + len(header) + size // 2)
+                file.write(struct.pack("<f", 1.5 if path == big else 1.25))
+                file.seek(8 + len(header) + size)
+                file.write(b"end")
+        archive, back = self.root / "big.rfck", self.root / "back.safetensors"
+        least = self.peak("show", self.converted(SAMPLE / "version1.rfck", "small.safetensors"))
+        for arguments, code in ((("show", big), 0), (("verify", big), 0), (("convert", big, archive), 0), (("show", archive), 0),
+                                (("verify", archive), 0), (("diff", big, archive), 0), (("diff", archive, other), 1),
+                                (("convert", archive, back), 0), (("diff", archive, archive), 0)):
+            self.assertLess(self.peak(*arguments, code=code) - least, 64 << 20, arguments)
+        self.assertEqual(back.read_bytes()[-3 - size:], big.read_bytes()[-3 - size:])
+        self.assertEqual(ckpt("diff", other, archive).stdout, "differs: a, by up to 0.25\n")
 
     def test_usage(self):
         for arguments in ((), ("dance",), ("show",), ("diff", "a"), ("ls", "a", "b"), ("diff", "a", "b", "c")):

@@ -25,6 +25,10 @@ uint32_t rf_archive_index(const rf_archive *archive, const char *name);
 rf_result rf_archive_read_tensors(const rf_archive *archive, uint32_t first, uint32_t end, uint8_t *data,
                                   uint64_t bytes);
 
+/* Bytes begin..end of one tensor of one file, in memory of a block or two. */
+rf_result rf_archive_read_blocks(const rf_archive *archive, uint32_t index, uint64_t begin, uint64_t end,
+                                 uint8_t *data);
+
 /* ---- of a main file (archive_parts.c) ---- */
 
 /* Opens the parts: they are those of this save and hold what the main file says, neither more nor less. */
@@ -32,6 +36,8 @@ rf_result rf_archive_open_parts(rf_archive *archive);
 /* Bytes of the tensor in all parts. */
 uint64_t rf_archive_stored_in_parts(const rf_archive *archive, const char *name);
 rf_result rf_archive_read_from_parts(const rf_archive *archive, const rf_archive_record *record, uint8_t *data);
+rf_result rf_archive_read_range_from_parts(const rf_archive *archive, const rf_archive_record *record, uint64_t begin,
+                                           uint64_t end, uint8_t *data);
 rf_result rf_archive_verify_parts(const rf_archive *archive);
 
 #endif

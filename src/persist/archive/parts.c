@@ -195,6 +195,36 @@ rf_result rf_archive_read_from_parts(const rf_archive *a, const rf_archive_recor
     return r;
 }
 
+/* `next`: zero; where the next piece of each part lies in its slice. */
+static rf_result read_pieces_within(const rf_archive *a, const rf_archive_record *record, uint64_t begin, uint64_t end,
+                                    uint64_t *next, uint8_t *data)
+{
+    const uint64_t element = rf_dtype_size(record->dtype);
+    rf_unpack pieces = record->blocks;
+    for (uint64_t i = 0, at = 0; i < record->num_blocks && at < end; i++) {
+        rf_archive_piece piece;
+        rf_archive_next_piece(&pieces, &piece);
+        const uint64_t bytes = piece.count * element, first = at < begin ? begin - at : 0;
+        const uint64_t last = at + bytes > end ? end - at : bytes, slice = next[piece.part];
+        const rf_archive *part = a->parts[piece.part];
+        if (first < last)
+            RF_TRY(rf_archive_read_blocks(part, rf_archive_index(part, record->name), slice + first, slice + last,
+                                          data + (at + first - begin)));
+        next[piece.part] += bytes;
+        at += bytes;
+    }
+    return RF_OK;
+}
+
+rf_result rf_archive_read_range_from_parts(const rf_archive *a, const rf_archive_record *record, uint64_t begin,
+                                           uint64_t end, uint8_t *data)
+{
+    uint64_t *next = RF_NEW_ARRAY(uint64_t, a->header.num_parts);
+    const rf_result r = next ? read_pieces_within(a, record, begin, end, next, data) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(next);
+    return r;
+}
+
 rf_result rf_archive_verify_parts(const rf_archive *a)
 {
     for (uint32_t i = 0; i < a->header.num_parts; i++)

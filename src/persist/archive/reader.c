@@ -429,6 +429,56 @@ rf_result rf_archive_read(const rf_archive *archive, const char *name, void *dat
     return rf_archive_read_tensors(archive, index, index + 1, data, size);
 }
 
+/* One block, or the part of it within begin..end of the tensor; `at` is where it begins there. */
+static rf_result read_overlap(block_reader *reader, uint64_t at, uint64_t begin, uint64_t end, uint8_t *data,
+                              uint8_t *scratch)
+{
+    const uint64_t raw = reader->block.raw, first = at < begin ? begin - at : 0;
+    const uint64_t last = at + raw > end ? end - at : raw;
+    const bool whole = first == 0 && last == raw;
+    reader->to = whole ? data + (at - begin) : scratch;
+    RF_TRY(read_block(reader));
+    if (!whole) memcpy(data + (at + first - begin), scratch + first, last - first);
+    return RF_OK;
+}
+
+rf_result rf_archive_read_blocks(const rf_archive *a, uint32_t index, uint64_t begin, uint64_t end, uint8_t *data)
+{
+    rf_archive_record record;
+    rf_archive_header_tensor(&a->header, index, &record);
+    reading job = { .archive = a };
+    block_reader reader = {
+        .job = &job, .name = record.name, .element = rf_dtype_size(record.dtype), .offset = record.offset
+    };
+    uint8_t *scratch = rf_calloc(RF_ARCHIVE_MAX_BLOCK, 1);
+    rf_result r = scratch ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint64_t i = 0, at = 0; r >= 0 && i < record.num_blocks && at < end; i++) {
+        rf_archive_next_block(&record.blocks, &reader.block);
+        if (at + reader.block.raw > begin) r = read_overlap(&reader, at, begin, end, data, scratch);
+        at += reader.block.raw;
+        for (uint32_t f = 0; f < reader.block.num_frames; f++) reader.offset += reader.block.frame[f].stored;
+    }
+    if (reader.zstd) ZSTD_freeDCtx(atomic_exchange(a->spare, reader.zstd));
+    rf_free(reader.stored);
+    rf_free(reader.raw);
+    rf_free(scratch);
+    return r;
+}
+
+rf_result rf_archive_read_range(const rf_archive *archive, const char *name, uint64_t offset, void *data, uint64_t size)
+{
+    RF_REQUIRE(archive && name, "rf_archive_read_range: archive or name is NULL");
+    rf_archive_record record;
+    uint32_t index;
+    RF_TRY(find(archive, name, &record, &index));
+    RF_REQUIRE(offset <= record.bytes && size <= record.bytes - offset && (data || size == 0),
+               "rf_archive_read_range: '%s' has %llu bytes; %llu from %llu on are not in it", name,
+               (unsigned long long)record.bytes, (unsigned long long)size, (unsigned long long)offset);
+    if (size == 0) return RF_OK;
+    if (archive->header.sharded) return rf_archive_read_range_from_parts(archive, &record, offset, offset + size, data);
+    return rf_archive_read_blocks(archive, index, offset, offset + size, data);
+}
+
 rf_result rf_archive_verify(const rf_archive *archive)
 {
     RF_REQUIRE(archive, "rf_archive_verify: archive is NULL");

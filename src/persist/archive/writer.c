@@ -33,6 +33,7 @@ typedef struct job {
     } part[JOB_BLOCKS];
     rf_encoded_block encoded[JOB_BLOCKS];
     uint8_t *planes, *packed;
+    uint8_t *raw; /* what was read from the source */
 } job;
 
 /*
@@ -44,7 +45,8 @@ typedef struct writing {
     const rf_archive_tensor **tensors; /* by name */
     uint64_t num_tensors, block_size;
     const rf_archive_contents *contents;
-    const rf_archive_split *split; /* NULL: none */
+    const rf_archive_split *split;   /* NULL: none */
+    const rf_archive_source *source; /* NULL: tensors have their data */
     bool compress;
     int level;
 
@@ -255,12 +257,14 @@ static job *take_job(writing *w)
     return j;
 }
 
-static rf_result encode_job(rf_block_writer *encoder, job *j)
+static rf_result encode_job(const writing *w, rf_block_writer *encoder, job *j)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < j->num_blocks; i++) {
         const rf_archive_tensor *t = j->part[i].tensor;
-        const uint8_t *data = (const uint8_t *)t->data + j->part[i].begin;
+        const uint8_t *data = w->source ? j->raw + at : (const uint8_t *)t->data + j->part[i].begin;
+        if (w->source)
+            RF_TRY(w->source->read(w->source->user, t->name, j->part[i].begin, j->raw + at, j->part[i].size));
         RF_TRY(rf_block_encode(encoder, data, j->part[i].size, rf_dtype_size(t->dtype),
                                j->planes ? j->planes + at : NULL, j->packed ? j->packed + at : NULL, &j->encoded[i]));
         at += j->part[i].size;
@@ -272,7 +276,7 @@ static rf_result encode_job(rf_block_writer *encoder, job *j)
 static void run_job(writing *w, rf_block_writer *encoder, job *j)
 {
     pthread_mutex_unlock(&w->mutex);
-    const rf_result r = encode_job(encoder, j);
+    const rf_result r = encode_job(w, encoder, j);
     pthread_mutex_lock(&w->mutex);
     j->state = JOB_DONE;
     if (r < 0 && w->result == RF_OK) {
@@ -336,6 +340,10 @@ static rf_result allocate_jobs(writing *w, uint32_t threads)
     w->num_jobs = threads + 2;
     w->jobs = RF_NEW_ARRAY(job, w->num_jobs);
     if (!w->jobs) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; w->source && i < w->num_jobs; i++) {
+        w->jobs[i].raw = rf_calloc(w->block_size, 1);
+        if (!w->jobs[i].raw) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
     for (uint32_t i = 0; w->compress && i < w->num_jobs; i++) {
         w->jobs[i].planes = rf_calloc(w->block_size, 1);
         w->jobs[i].packed = rf_calloc(w->block_size, 1);
@@ -421,7 +429,7 @@ static rf_result sort_tensors(writing *w)
         RF_TRY(check_name("tensor", t->name));
         const int64_t bytes = rf_array_bytes(t->dtype, t->shape);
         RF_REQUIRE(bytes >= 0, "tensor '%s': type or shape cannot be", t->name);
-        RF_REQUIRE(bytes == 0 || t->data || w->split, "tensor '%s': data is NULL", t->name);
+        RF_REQUIRE(bytes == 0 || t->data || w->split || w->source, "tensor '%s': data is NULL", t->name);
         RF_REQUIRE(!__builtin_add_overflow(total, (uint64_t)bytes, &total), "tensors are too large together");
         w->tensors[i] = t;
     }
@@ -467,6 +475,7 @@ static uint32_t thread_count(const rf_save_params *params)
 static void finish(writing *w)
 {
     for (uint32_t i = 0; w->jobs && i < w->num_jobs; i++) {
+        rf_free(w->jobs[i].raw);
         rf_free(w->jobs[i].planes);
         rf_free(w->jobs[i].packed);
     }
@@ -478,8 +487,9 @@ static void finish(writing *w)
     pthread_cond_destroy(&w->changed);
 }
 
-rf_result rf_archive_write_split(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
-                                 const rf_archive_split *split, const rf_save_params *params, rf_archive_identity *is)
+static rf_result write_archive(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
+                               const rf_archive_split *split, const rf_archive_source *source,
+                               const rf_save_params *params, rf_archive_identity *is)
 {
     static const rf_save_params defaults = { 0 };
     rf_archive_identity unused;
@@ -493,6 +503,7 @@ rf_result rf_archive_write_split(const rf_file_ops *ops, const char *path, const
     RF_TRY(check_name("the type", contents->type));
     writing w = { .contents = contents,
                   .split = split,
+                  .source = source,
                   .compress = !params->no_compression,
                   .level = params->level ? params->level : 1,
                   .mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -516,6 +527,18 @@ rf_result rf_archive_write_split(const rf_file_ops *ops, const char *path, const
     rf_free(values);
     finish(&w);
     return r;
+}
+
+rf_result rf_archive_write_split(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
+                                 const rf_archive_split *split, const rf_save_params *params, rf_archive_identity *is)
+{
+    return write_archive(ops, path, contents, split, NULL, params, is);
+}
+
+rf_result rf_archive_write_from(const char *path, const rf_archive_contents *contents, const rf_archive_source *source,
+                                const rf_save_params *params)
+{
+    return write_archive(&rf_system_file_ops, path, contents, NULL, source, params, NULL);
 }
 
 rf_result rf_archive_write_with(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,

@@ -78,6 +78,16 @@ typedef struct rf_archive_split {
 rf_result rf_archive_write_split(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
                                  const rf_archive_split *split, const rf_save_params *params, rf_archive_identity *is);
 
+/* Tensors whose bytes are read while they are written: in memory of a few blocks, whatever their size. Called from
+ * several threads at once. */
+typedef struct rf_archive_source {
+    rf_result (*read)(void *user, const char *name, uint64_t offset, void *data, uint64_t size);
+    void *user;
+} rf_archive_source;
+/* As rf_archive_write(); the tensors' data do not count. */
+rf_result rf_archive_write_from(const char *path, const rf_archive_contents *contents, const rf_archive_source *source,
+                                const rf_save_params *params);
+
 /* Values of an open archive, by name; `out` borrows. RF_ERROR_NOT_FOUND names it. */
 rf_result rf_archive_value_get(const rf_archive *archive, const char *name, rf_archive_value *out);
 const char *rf_archive_type(const rf_archive *archive);

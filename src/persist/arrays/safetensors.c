@@ -12,9 +12,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "persist/archive/writer.h"
 #include "persist/arrays/interchange_files.h"
 
-enum { LENGTH_BYTES = 8, MOST_HEADER = 100000000 /* the format's own limit */, ALIGNMENT = 8 };
+enum { LENGTH_BYTES = 8, MOST_HEADER = 100000000 /* the format's own limit */, ALIGNMENT = 8, WINDOW = 4 << 20 };
 
 static const char *const type_names[RF_DTYPE_COUNT] = {
     [RF_F32] = "F32", [RF_F16] = "F16", [RF_BF16] = "BF16", [RF_I32] = "I32", [RF_U8] = "U8", [RF_I64] = "I64",
@@ -38,13 +39,14 @@ static uint64_t array_bytes(const rf_array *array)
 
 /* ---- writing ---- */
 
-static rf_result check_array(const rf_named_array *a)
+static rf_result check_array(const rf_named_array *a, bool has_data)
 {
     RF_REQUIRE(a->name && strcmp(a->name, "__metadata__") != 0, "rf_safetensors_write: '%s' is no name of a tensor",
                a->name ? a->name : "NULL");
     RF_REQUIRE(rf_dtype_size(a->array.dtype) > 0 && rf_shape_count(a->array.shape) >= 0,
                "rf_safetensors_write: '%s' has no valid type or shape", a->name);
-    RF_REQUIRE(a->array.data || rf_shape_count(a->array.shape) == 0, "rf_safetensors_write: '%s' has no data", a->name);
+    RF_REQUIRE(!has_data || a->array.data || rf_shape_count(a->array.shape) == 0,
+               "rf_safetensors_write: '%s' has no data", a->name);
     return RF_OK;
 }
 
@@ -152,12 +154,25 @@ static rf_result make_header(const rf_named_array *const *sorted, uint32_t count
     return RF_OK;
 }
 
+/* Through `window`, which has WINDOW bytes. */
+static rf_result copy_bytes(const rf_new_file *file, const char *path, const char *name,
+                            const rf_archive_source *source, uint64_t bytes, uint64_t at, void *window)
+{
+    for (uint64_t done = 0, n; done < bytes; done += n) {
+        n = bytes - done < WINDOW ? bytes - done : WINDOW;
+        RF_TRY(source->read(source->user, name, done, window, n));
+        RF_TRY(rf_file_write_at(file->ops, file->fd, path, window, n, at + done));
+    }
+    return RF_OK;
+}
+
 static rf_result write_parts(const rf_new_file *file, const char *path, const rf_named_array *const *sorted,
-                             uint32_t count)
+                             uint32_t count, const rf_archive_source *source)
 {
     header_text header = { 0 };
     unsigned char length[LENGTH_BYTES];
-    rf_result r = make_header(sorted, count, &header);
+    void *window = source ? rf_calloc(WINDOW, 1) : NULL;
+    rf_result r = source && !window ? RF_ERROR_OUT_OF_HOST_MEMORY : make_header(sorted, count, &header);
     const uint64_t size = header.size;
     for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (unsigned char)(size >> 8 * i);
     if (r >= 0) r = rf_file_write_at(file->ops, file->fd, path, length, LENGTH_BYTES, 0);
@@ -166,18 +181,23 @@ static rf_result write_parts(const rf_new_file *file, const char *path, const rf
     uint64_t at = LENGTH_BYTES + size;
     for (uint32_t i = 0; r >= 0 && i < count; i++) {
         const uint64_t bytes = array_bytes(&sorted[i]->array);
-        if (bytes > 0) r = rf_file_write_at(file->ops, file->fd, path, sorted[i]->array.data, bytes, at);
+        if (source)
+            r = copy_bytes(file, path, sorted[i]->name, source, bytes, at, window);
+        else if (bytes > 0)
+            r = rf_file_write_at(file->ops, file->fd, path, sorted[i]->array.data, bytes, at);
         at += bytes;
     }
+    rf_free(window);
     return r;
 }
 
-rf_result rf_safetensors_write_with(const rf_file_ops *ops, const char *path, const rf_named_array *arrays,
-                                    uint32_t count)
+/* NULL source: arrays have their data. */
+static rf_result write_file(const rf_file_ops *ops, const char *path, const rf_named_array *arrays, uint32_t count,
+                            const rf_archive_source *source)
 {
     RF_REQUIRE(path && *path, "rf_safetensors_write: path is empty");
     RF_REQUIRE(arrays || count == 0, "rf_safetensors_write: arrays is NULL");
-    for (uint32_t i = 0; i < count; i++) RF_TRY(check_array(&arrays[i]));
+    for (uint32_t i = 0; i < count; i++) RF_TRY(check_array(&arrays[i], !source));
     const rf_named_array **sorted = RF_NEW_ARRAY(const rf_named_array *, count);
     if (!sorted) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < count; i++) sorted[i] = &arrays[i];
@@ -185,13 +205,40 @@ rf_result rf_safetensors_write_with(const rf_file_ops *ops, const char *path, co
     rf_new_file file;
     rf_result r = rf_new_file_begin(&file, ops, path);
     if (r >= 0) {
-        r = write_parts(&file, path, sorted, count);
+        r = write_parts(&file, path, sorted, count, source);
         if (r >= 0)
             r = rf_new_file_commit(&file);
         else
             rf_new_file_abandon(&file);
     }
     rf_free(sorted);
+    return r;
+}
+
+rf_result rf_safetensors_write_with(const rf_file_ops *ops, const char *path, const rf_named_array *arrays,
+                                    uint32_t count)
+{
+    return write_file(ops, path, arrays, count, NULL);
+}
+
+static rf_result read_archive(void *user, const char *name, uint64_t offset, void *data, uint64_t size)
+{
+    return rf_archive_read_range(user, name, offset, data, size);
+}
+
+rf_result rf_safetensors_from_archive(rf_archive *archive, const char *path)
+{
+    RF_REQUIRE(archive, "rf_safetensors_from_archive: archive is NULL");
+    const uint32_t count = (uint32_t)rf_archive_count(archive);
+    rf_named_array *arrays = RF_NEW_ARRAY(rf_named_array, count);
+    rf_result r = arrays ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; r >= 0 && i < count; i++) {
+        rf_archive_entry e;
+        r = rf_archive_entry_at(archive, i, &e);
+        if (r >= 0) arrays[i] = (rf_named_array){ e.name, { e.dtype, e.shape, NULL } };
+    }
+    if (r >= 0) r = write_file(&rf_system_file_ops, path, arrays, count, &(rf_archive_source){ read_archive, archive });
+    rf_free(arrays);
     return r;
 }
 
@@ -537,4 +584,115 @@ rf_result rf_safetensors_read_with(const rf_file_ops *ops, const char *path, rf_
 rf_result rf_safetensors_read(const char *path, rf_array_set *out)
 {
     return rf_safetensors_read_with(&rf_system_file_ops, path, out);
+}
+
+/* ---- tensor by tensor ---- */
+
+struct rf_safetensors {
+    source s;
+    char *path;
+    header h;
+    const place **by_name;
+};
+
+static int compare_names(const void *x, const void *y)
+{
+    return strcmp((*(const place *const *)x)->name, (*(const place *const *)y)->name);
+}
+
+static rf_result open_file(rf_safetensors *f)
+{
+    f->s.path = f->path;
+    f->s.ops = &rf_system_file_ops;
+    f->s.fd = f->s.ops->open(f->s.ops->user, f->path);
+    if (f->s.fd < 0)
+        return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "cannot open '%s'", f->path);
+    const int64_t size = f->s.ops->size(f->s.ops->user, f->s.fd);
+    if (size < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "'%s' cannot be read", f->path);
+    f->s.size = (uint64_t)size;
+    RF_TRY(read_header(&f->s, &f->h));
+    f->by_name = RF_NEW_ARRAY(const place *, f->h.count);
+    if (!f->by_name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < f->h.count; i++) f->by_name[i] = &f->h.places[i];
+    if (f->h.count > 0) qsort(f->by_name, f->h.count, sizeof(*f->by_name), compare_names);
+    return RF_OK;
+}
+
+rf_result rf_safetensors_open(const char *path, rf_safetensors **out)
+{
+    RF_REQUIRE(out, "rf_safetensors_open: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(path && *path, "rf_safetensors_open: path is empty");
+    rf_safetensors *f = RF_NEW(rf_safetensors);
+    if (!f) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    f->s.fd = -1;
+    f->path = rf_strdup(path);
+    const rf_result r = f->path ? open_file(f) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r < 0)
+        rf_safetensors_close(&f);
+    else
+        *out = f;
+    return r;
+}
+
+void rf_safetensors_close(rf_safetensors **file)
+{
+    if (!file || !*file) return;
+    rf_safetensors *f = *file;
+    if (f->s.fd >= 0) f->s.ops->close(f->s.ops->user, f->s.fd);
+    rf_free(f->by_name);
+    rf_free(f->h.places);
+    rf_free(f->h.text);
+    rf_free(f->path);
+    rf_free(f);
+    *file = NULL;
+}
+
+uint64_t rf_safetensors_count(const rf_safetensors *file)
+{
+    return file ? file->h.count : 0;
+}
+
+rf_result rf_safetensors_entry_at(const rf_safetensors *file, uint64_t index, rf_archive_entry *out)
+{
+    RF_REQUIRE(file && out, "rf_safetensors_entry_at: file or out is NULL");
+    RF_REQUIRE(index < file->h.count, "rf_safetensors_entry_at: index %llu of %u tensors", (unsigned long long)index,
+               file->h.count);
+    const place *p = file->by_name[index];
+    *out = (rf_archive_entry){ p->name, p->dtype, p->shape, p->end - p->begin, p->end - p->begin };
+    return RF_OK;
+}
+
+rf_result rf_safetensors_read_range(const rf_safetensors *file, const char *name, uint64_t offset, void *data,
+                                    uint64_t size)
+{
+    RF_REQUIRE(file && name, "rf_safetensors_read_range: file or name is NULL");
+    const place wanted = { .name = name }, *key = &wanted;
+    const place *const *found = bsearch(&key, file->by_name, file->h.count, sizeof(*file->by_name), compare_names);
+    if (!found) return RF_FAIL(RF_ERROR_NOT_FOUND, "'%s' has no tensor '%.200s'", file->path, name);
+    const place *p = *found;
+    RF_REQUIRE(offset <= p->end - p->begin && size <= p->end - p->begin - offset && (data || size == 0),
+               "rf_safetensors_read_range: '%.200s' has %llu bytes; %llu from %llu on are not in it", name,
+               (unsigned long long)(p->end - p->begin), (unsigned long long)size, (unsigned long long)offset);
+    return rf_file_read_at(file->s.ops, file->s.fd, file->path, data, size, file->s.data + p->begin + offset);
+}
+
+static rf_result read_file(void *user, const char *name, uint64_t offset, void *data, uint64_t size)
+{
+    return rf_safetensors_read_range(user, name, offset, data, size);
+}
+
+rf_result rf_archive_from_safetensors(rf_safetensors *file, const char *path, const rf_save_params *params)
+{
+    RF_REQUIRE(file, "rf_archive_from_safetensors: file is NULL");
+    const uint64_t count = file->h.count;
+    rf_archive_tensor *tensors = RF_NEW_ARRAY(rf_archive_tensor, count);
+    if (!tensors) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint64_t i = 0; i < count; i++)
+        tensors[i] =
+            (rf_archive_tensor){ file->by_name[i]->name, file->by_name[i]->dtype, file->by_name[i]->shape, NULL };
+    const rf_archive_contents contents = { .type = "tensors", .tensors = tensors, .num_tensors = count };
+    const rf_result r = rf_archive_write_from(path, &contents, &(rf_archive_source){ read_file, file }, params);
+    rf_free(tensors);
+    return r;
 }
