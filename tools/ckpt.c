@@ -441,7 +441,7 @@ static int convert(const char *from, const char *to)
     if (r >= 0) printf("%s: %llu tensors\n", to, (unsigned long long)in.count);
     for (uint64_t i = 0; r >= 0 && i < in.num_values; i++) {
         fputs(i ? ", " : "left out, because safetensors files hold tensors only: ", stdout);
-        print_printable(stdout, rf_archive_value_name(in.archive, i), 44);
+        print_printable(stdout, rf_archive_value_name(in.archive, i), 0);
         if (i + 1 == in.num_values) putchar('\n');
     }
     const int status = r < 0 ? command_fail() : EXIT_SUCCESS;

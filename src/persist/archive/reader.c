@@ -430,16 +430,19 @@ rf_result rf_archive_read(const rf_archive *archive, const char *name, void *dat
 }
 
 /* One block, or the part of it within begin..end of the tensor; `at` is where it begins there. */
-static rf_result read_overlap(block_reader *reader, uint64_t at, uint64_t begin, uint64_t end, uint8_t *data,
-                              uint8_t *scratch)
+static rf_result read_overlap(block_reader *reader, uint64_t at, uint64_t begin, uint64_t end, uint8_t *data)
 {
+    uint8_t *scratch = NULL;
     const uint64_t raw = reader->block.raw, first = at < begin ? begin - at : 0;
     const uint64_t last = at + raw > end ? end - at : raw;
     const bool whole = first == 0 && last == raw;
+    if (!whole) scratch = rf_calloc(raw, 1);
+    if (!whole && !scratch) return RF_ERROR_OUT_OF_HOST_MEMORY;
     reader->to = whole ? data + (at - begin) : scratch;
-    RF_TRY(read_block(reader));
-    if (!whole) memcpy(data + (at + first - begin), scratch + first, last - first);
-    return RF_OK;
+    const rf_result r = read_block(reader);
+    if (r >= 0 && !whole) memcpy(data + (at + first - begin), scratch + first, last - first);
+    rf_free(scratch);
+    return r;
 }
 
 rf_result rf_archive_read_blocks(const rf_archive *a, uint32_t index, uint64_t begin, uint64_t end, uint8_t *data)
@@ -450,18 +453,16 @@ rf_result rf_archive_read_blocks(const rf_archive *a, uint32_t index, uint64_t b
     block_reader reader = {
         .job = &job, .name = record.name, .element = rf_dtype_size(record.dtype), .offset = record.offset
     };
-    uint8_t *scratch = rf_calloc(RF_ARCHIVE_MAX_BLOCK, 1);
-    rf_result r = scratch ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = RF_OK;
     for (uint64_t i = 0, at = 0; r >= 0 && i < record.num_blocks && at < end; i++) {
         rf_archive_next_block(&record.blocks, &reader.block);
-        if (at + reader.block.raw > begin) r = read_overlap(&reader, at, begin, end, data, scratch);
+        if (at + reader.block.raw > begin) r = read_overlap(&reader, at, begin, end, data);
         at += reader.block.raw;
         for (uint32_t f = 0; f < reader.block.num_frames; f++) reader.offset += reader.block.frame[f].stored;
     }
     if (reader.zstd) ZSTD_freeDCtx(atomic_exchange(a->spare, reader.zstd));
     rf_free(reader.stored);
     rf_free(reader.raw);
-    rf_free(scratch);
     return r;
 }
 

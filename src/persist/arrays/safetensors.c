@@ -487,7 +487,7 @@ static rf_result read_entries(const source *s, char *text, place *places, const 
     char *at = skip_space(text) + 1;
     *count = 0;
     for (; next_entry(&at, seen == 0, &e); seen++) {
-        bool is_tensor;
+        bool is_tensor = false;
         RF_TRY(read_name(s, &e));
         RF_TRY(read_value(s, &e, &places[*count], &is_tensor));
         names[seen] = e.name;
