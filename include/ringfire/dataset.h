@@ -88,7 +88,8 @@ RF_API RF_MUST_USE rf_result rf_idx_read(const char *path, rf_array *out);
 RF_API void rf_array_free(rf_array *array);
 
 /** Fills the element (buffers are allocated to `spec`); index counts from 0 in each pass.
- *  Returns RF_OK, RF_END at the end, or an error that the iterator passes on. */
+ *  Returns RF_OK, RF_END at the end, or an error that the iterator passes on: the next call on the
+ * iterator then asks for the same element again. Any other code is RF_ERROR_INVALID_ARGUMENT. */
 typedef rf_result (*rf_generator_fn)(void *user, uint64_t index, rf_element *out);
 typedef struct rf_dataset_generator_params {
     rf_generator_fn generate;
@@ -103,7 +104,8 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_generator(const rf_dataset_generato
 
 /** Maps one element to another: `in` is read-only, `out` has buffers allocated to the spec given.
  * Must be pure when the dataset is cached or its iterator state is saved. May be called from the
- * prefetch thread. */
+ * prefetch thread. Returns RF_OK or an error that the iterator passes on: the next call on the
+ * iterator then brings the same element again. Any positive code is RF_ERROR_INVALID_ARGUMENT. */
 typedef rf_result (*rf_map_fn)(void *user, const rf_element *in, rf_element *out);
 RF_API RF_MUST_USE rf_result rf_dataset_map(const rf_dataset *in, rf_map_fn fn, void *user,
                                             const rf_element_spec *spec, rf_dataset **out);
@@ -113,8 +115,11 @@ RF_API RF_MUST_USE rf_result rf_dataset_map_scale_u8(const rf_dataset *in, uint3
 /** Component `index` (i32 scalar, class number) becomes an f32 one-hot vector of `depth`. */
 RF_API RF_MUST_USE rf_result rf_dataset_map_one_hot(const rf_dataset *in, uint32_t index,
                                                     uint32_t depth, rf_dataset **out);
-/** Keeps all elements of the first complete pass in memory; later passes (and iterators) read from
- * there. */
+/** Keeps the elements in memory; later passes (and iterators) read from there. Where the steps
+ * below are read in order, a cache is complete once a pass has come to its end: what an iterator
+ * kept that stops before is discarded, and the next pass begins anew. All passes have the order of
+ * epoch 0, whatever shuffles below: shuffle after the cache for an order of its own in each epoch.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_cache(const rf_dataset *in, rf_dataset **out);
 /** Shuffles through a buffer of `buffer_size` elements (>= cardinality gives a full shuffle). Same
  * seed, same order; with `reshuffle_each_iteration` (pass true for tf.data's default) pass n of the
@@ -155,7 +160,8 @@ RF_API uint32_t rf_dataset_batch_size(const rf_dataset *dataset);
 RF_API RF_MUST_USE rf_result rf_iterator_create(const rf_dataset *dataset, uint64_t epoch,
                                                 rf_iterator **out);
 /** Next element; `out` borrows memory of the iterator that stays valid until the next call on it.
- *  @return RF_OK, RF_END, or an error (then the iterator stays at its place). */
+ *  @return RF_OK, RF_END, or an error. After an error the iterator stays at its place: the next
+ * call tries the same element again, and none is lost. */
 RF_API RF_MUST_USE rf_result rf_iterator_next(rf_iterator *iterator, const rf_element **out);
 /** Serialises the position (not the data) so that a new iterator of an equal dataset continues with
  * the very element that would have come next. Where only the batch size differs, at most

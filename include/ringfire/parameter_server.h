@@ -91,7 +91,8 @@ RF_API RF_MUST_USE rf_result rf_parameter_server_run(const rf_parameter_server_p
 RF_API RF_MUST_USE rf_result rf_optimizer_create_remote(rf_strategy *strategy, rf_optimizer **out);
 
 /** Makes the batch of examples [first, first + count) that the chief asked for. `out` borrows
- * memory that stays as it is until the next call. */
+ * memory that stays as it is until the next call. Returns RF_OK or an error, which the chief is
+ * told; a positive code is RF_ERROR_INVALID_ARGUMENT. */
 typedef rf_result (*rf_batch_fn)(void *user, uint64_t first, uint64_t count, rf_element *out);
 
 /** What the chief can schedule on a worker. */

@@ -295,8 +295,9 @@ typedef struct rf_fit_state {
     uint64_t epoch_examples; /**< that the epoch trained on so far, on all workers */
     double train_seconds;    /**< at the epoch's end: what these took, without validation */
 } rf_fit_state;
-/** Any entry may be NULL. An error returned stops fit, which returns it. `logs` is NULL in begin
- * calls. */
+/** Any entry may be NULL. An error returned stops fit, which returns it; a positive code, RF_END
+ * too, is RF_ERROR_INVALID_ARGUMENT (`stop_training` is how training ends early). `logs` is NULL in
+ * begin calls. */
 typedef struct rf_callback_fns {
     rf_result (*on_train_begin)(void *user, rf_fit_state *state);
     rf_result (*on_train_end)(void *user, rf_fit_state *state, const rf_logs *logs);

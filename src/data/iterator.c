@@ -58,6 +58,23 @@ rf_result rf_stage_skip(rf_stage *stage, uint64_t count)
     return RF_OK;
 }
 
+rf_result rf_stage_peek_input(rf_stage *stage, const rf_element **out)
+{
+    if (!stage->pending) {
+        const rf_element *in;
+        const rf_result r = rf_stage_next(stage->input, &in);
+        if (r != RF_OK) return r;
+        stage->pending = in;
+    }
+    *out = stage->pending;
+    return RF_OK;
+}
+
+void rf_stage_take_input(rf_stage *stage)
+{
+    stage->pending = NULL;
+}
+
 struct rf_iterator {
     rf_dataset *dataset;
     rf_stage *stage;

@@ -56,7 +56,8 @@ struct rf_stage {
     rf_stage *input;
     uint64_t epoch, position;
     bool indexed;
-    uint64_t count; /* of an indexed stage */
+    uint64_t count;            /* of an indexed stage */
+    const rf_element *pending; /* of the input: fetched, but not used yet (rf_stage_peek_input) */
     void *data;
     rf_element element; /* what get / next hand out, where the stage makes elements of its own */
     void *element_memory;
@@ -66,6 +67,11 @@ rf_result rf_stage_open(const rf_dataset *dataset, uint64_t epoch, rf_stage **ou
 void rf_stage_close(rf_stage **stage);
 rf_result rf_stage_next(rf_stage *stage, const rf_element **out);
 rf_result rf_stage_skip(rf_stage *stage, uint64_t count); /* stops quietly at the end */
+/* The input's next element, for stages that read in order and may fail while they use it: it comes again until
+ * rf_stage_take_input() says that it was used. So a failure loses no element: the next call begins where this one
+ * did. */
+rf_result rf_stage_peek_input(rf_stage *stage, const rf_element **out);
+void rf_stage_take_input(rf_stage *stage);
 
 /* New node over `input` (one more reference) with the input's spec, cardinality and batch size. */
 rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind, rf_dataset **out);

@@ -83,10 +83,12 @@ static void *produce(void *argument)
     return NULL;
 }
 
-/* The thread starts with the first element, so that skipping to a saved position happens on the input directly. */
+/* The thread starts with the first element, so that skipping to a saved position happens on the input directly; and
+ * anew after a failure, where it left off. */
 static rf_result start(rf_stage *stage)
 {
     prefetcher *p = stage->data;
+    p->outcome = RF_OK;
     RF_TRY(rf_stage_skip(stage->input, stage->position - stage->input->position));
     const int error = pthread_create(&p->thread, NULL, produce, stage);
     if (error) return RF_FAIL_NATIVE(RF_ERROR_OUT_OF_HOST_MEMORY, "errno", error, "prefetch: cannot start a thread");
@@ -109,6 +111,10 @@ static rf_result next_prefetched(rf_stage *stage, const rf_element **out)
         pthread_cond_broadcast(&p->changed);
     }
     pthread_mutex_unlock(&p->lock);
+    if (r < 0) {
+        pthread_join(p->thread, NULL); /* it ends with the failure that it reports */
+        p->running = false;
+    }
     return r;
 }
 

@@ -15,6 +15,8 @@ typedef struct shuffle_state {
     rf_shape *shapes; /* [places][components] */
     uint64_t places, filled;
     bool started, input_ended;
+    bool drawn;      /* `chosen` was, by a call that then failed */
+    uint64_t chosen; /* place of the element that is handed out */
     rf_rng rng;
 } shuffle_state;
 
@@ -117,11 +119,13 @@ static rf_result next_shuffled(rf_stage *stage, const rf_element **out)
     }
     s->started = true;
     if (s->filled == 0) return RF_END;
-    const uint64_t chosen = rf_rng_below(&s->rng, s->filled);
-    move(stage, s->places, chosen); /* the extra place: stays valid while its old one is filled again */
+    if (!s->drawn) s->chosen = rf_rng_below(&s->rng, s->filled);
+    s->drawn = true;                   /* the order is that of a pass without failures */
+    move(stage, s->places, s->chosen); /* the extra place: stays valid while its old one is filled again */
     bool got;
-    RF_TRY(refill(stage, chosen, &got));
-    if (!got) move(stage, chosen, --s->filled);
+    RF_TRY(refill(stage, s->chosen, &got));
+    s->drawn = false;
+    if (!got) move(stage, s->chosen, --s->filled);
     rf_element_place(&stage->element, spec, s->buffer + s->places * rf_element_bytes(spec));
     for (uint32_t i = 0; i < spec->num_components; i++)
         stage->element.component[i].shape = s->shapes[s->places * spec->num_components + i];

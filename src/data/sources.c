@@ -121,11 +121,13 @@ static rf_result next_from_generator(rf_stage *stage, const rf_element **out)
     const rf_dataset_generator_params *params = stage->dataset->data;
     if (params->cardinality > 0 && stage->position >= params->cardinality) return RF_END;
     const uint64_t before = rf_error_count();
-    const rf_result r =
-        rf_error_of_user(params->generate(params->user, stage->position, &stage->element), before, "it");
-    if (r < 0) return rf_error_context(r, "generator, element %llu", (unsigned long long)stage->position);
+    rf_element_place(&stage->element, &stage->dataset->spec,
+                     stage->element_memory); /* whatever the last call made of it */
+    const rf_result r = params->generate(params->user, stage->position, &stage->element);
     *out = &stage->element;
-    return r;
+    if (r == RF_END) return r;
+    return rf_error_context(rf_error_of_user(r, before, "the function"), "generator, element %llu",
+                            (unsigned long long)stage->position);
 }
 
 const rf_dataset_kind rf_dataset_kind_generator = {

@@ -30,12 +30,12 @@ static rf_result open_map(rf_stage *stage)
     return rf_stage_allocate_element(stage, &stage->dataset->spec);
 }
 
-static rf_result apply(rf_stage *stage, const rf_element *in, const rf_element **out)
+static rf_result apply(rf_stage *stage, uint64_t index, const rf_element *in, const rf_element **out)
 {
     const map_step *step = stage->dataset->data;
     const uint64_t before = rf_error_count();
     const rf_result r = rf_error_of_user(step->fn(step->user, in, &stage->element), before, "the function");
-    if (r < 0) return rf_error_context(r, "map");
+    if (r < 0) return rf_error_context(r, "map, element %llu", (unsigned long long)index);
     stage->element.first_row = in->first_row;
     stage->element.global_rows = in->global_rows;
     *out = &stage->element;
@@ -46,14 +46,16 @@ static rf_result get_mapped(rf_stage *stage, uint64_t index, const rf_element **
 {
     const rf_element *in;
     RF_TRY(input_element(stage, index, &in));
-    return apply(stage, in, out);
+    return apply(stage, index, in, out);
 }
 
 static rf_result next_mapped(rf_stage *stage, const rf_element **out)
 {
     const rf_element *in;
-    const rf_result r = rf_stage_next(stage->input, &in);
-    return r == RF_OK ? apply(stage, in, out) : r;
+    rf_result r = rf_stage_peek_input(stage, &in);
+    if (r == RF_OK) r = apply(stage, stage->position, in, out);
+    if (r == RF_OK) rf_stage_take_input(stage);
+    return r;
 }
 
 const rf_dataset_kind rf_dataset_kind_map = {
@@ -264,19 +266,22 @@ static rf_result get_batch(rf_stage *stage, uint64_t index, const rf_element **o
     return RF_OK;
 }
 
+/* What was gathered before a failure stays for the next call. */
 static rf_result next_batch(rf_stage *stage, const rf_element **out)
 {
-    uint64_t size = 0;
-    while (size < stage->dataset->count) {
+    uint64_t *size = &stage->count; /* not indexed: the field is free */
+    while (*size < stage->dataset->count) {
         const rf_element *in;
-        const rf_result r = rf_stage_next(stage->input, &in);
+        const rf_result r = rf_stage_peek_input(stage, &in);
         if (r == RF_END) break;
         RF_TRY(r);
-        RF_TRY(append(stage, in, size));
-        size++;
+        RF_TRY(append(stage, in, *size));
+        rf_stage_take_input(stage);
+        ++*size;
     }
-    if (size == 0 || (stage->dataset->flag && size < stage->dataset->count)) return RF_END;
-    finish_batch(stage, size, out);
+    if (*size == 0 || (stage->dataset->flag && *size < stage->dataset->count)) return RF_END;
+    finish_batch(stage, *size, out);
+    *size = 0;
     return RF_OK;
 }
 
@@ -326,7 +331,7 @@ static rf_result open_repeat(rf_stage *stage)
 
 static rf_result next_repeated(rf_stage *stage, const rf_element **out)
 {
-    uint64_t *pass = (uint64_t *)&stage->count; /* not indexed: the field is free */
+    uint64_t *pass = &stage->count; /* not indexed: the field is free */
     for (;;) {
         const rf_result r = rf_stage_next(stage->input, out);
         if (r != RF_END) return r;

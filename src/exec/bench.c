@@ -77,7 +77,9 @@ static rf_result report(op_bench *b, const rf_op_case *c, const rf_op_call *call
         .gbytes = cost.bytes / seconds * 1e-9,
         .chosen = chosen,
     };
-    return b->fn(b->user, &row);
+    const uint64_t before = rf_error_count();
+    return rf_error_context(rf_error_of_user(b->fn(b->user, &row), before, "the function"), "rf_bench_ops: %s, %s",
+                            row.op, row.case_name);
 }
 
 static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data)

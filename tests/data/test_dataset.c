@@ -257,15 +257,14 @@ static void test_cache_reads_once(void **state)
         OK(rf_iterator_create(d, 0, &ahead));
         OK(rf_iterator_create(d, 1, &behind));
         assert_int_equal(read_some(ahead, v, 50), 50);
-        assert_int_equal(read_some(behind, v, N + 1), N); /* reads 50 from the store, then goes on by itself */
+        assert_int_equal(read_some(behind, v, N + 1), N);
         for (int i = 0; i < N; i++) assert_int_equal(v[i], i);
         rf_iterator_destroy(&behind);
-        const int after_first = calls;
         assert_int_equal(read_some(ahead, v, N + 1), N - 50);
         rf_iterator_destroy(&ahead);
         assert_int_equal(read_epoch(d, 2, v, N + 1), N);
-        assert_int_equal(calls, after_first);
-        if (source == 0) assert_int_equal(calls, N); /* indexed: exactly once each */
+        assert_int_equal(calls,
+                         source == 0 ? N : 2 * N); /* in order: once for each pass begun before one was complete */
         rf_dataset_destroy(&d);
     }
 }
@@ -315,7 +314,7 @@ static void test_errors_pass_through(void **state)
         const rf_element *e;
         for (int again = 0; again < 2; again++) {
             assert_int_equal(rf_iterator_next(it, &e), RF_ERROR_IO);
-            assert_string_equal(rf_error_message(), "map: disk on fire");
+            assert_string_equal(rf_error_message(), "map, element 30: disk on fire");
         }
         rf_iterator_destroy(&it);
         rf_dataset_destroy(&d);
@@ -358,8 +357,8 @@ static void test_codes_without_reason(void **state)
         OK(rf_iterator_create(d, 0, &it));
         assert_int_equal(rf_dataset_batch(NULL, 3, false, &none), RF_ERROR_INVALID_ARGUMENT); /* the stale one */
         assert_int_equal(rf_iterator_next(it, &e), map ? RF_ERROR_INVALID_ARGUMENT : RF_ERROR_IO);
-        assert_string_equal(rf_error_message(), map ? "map: the function returned RF_ERROR_INVALID_ARGUMENT"
-                                                    : "generator, element 0: it returned RF_ERROR_IO");
+        assert_string_equal(rf_error_message(), map ? "map, element 0: the function returned RF_ERROR_INVALID_ARGUMENT"
+                                                    : "generator, element 0: the function returned RF_ERROR_IO");
         rf_iterator_destroy(&it);
         rf_dataset_destroy(&d);
     }

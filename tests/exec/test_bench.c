@@ -50,6 +50,10 @@ static void test_ops(void **state)
     assert_true(all.rows >= some.rows);
     assert_int_equal(rf_bench_ops(&params, count, &stopped), RF_ERROR_CANCELLED);
     assert_int_equal(stopped.rows, 1);
+    tally wrong = { .answer = RF_END }; /* means nothing here, and is not success */
+    assert_int_equal(rf_bench_ops(&params, count, &wrong), RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(rf_error_message(), "the function returned 1 (RF_END)"));
+    assert_int_equal(wrong.rows, 1);
 }
 
 static void test_refusals(void **state)

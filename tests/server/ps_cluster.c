@@ -66,7 +66,7 @@ static rf_result make_batch(void *user, uint64_t first, uint64_t count, rf_eleme
 {
     source *s = user;
     const cluster_params *p = &s->cluster->params;
-    if (p->failing_first && first == p->failing_first) return RF_ERROR_IO;
+    if (p->failing_first && first == p->failing_first) return p->failing_code;
     make_examples(s, first, count);
     *out = (rf_element){
         2, { { RF_F32, RF_SHAPE((int64_t)count, IN), s->inputs }, { RF_I32, RF_SHAPE((int64_t)count), s->labels } }

@@ -53,6 +53,7 @@ typedef struct cluster_params {
     double peer_timeout;
     uint32_t slow_worker;      /* + 1: one whose batches take long */
     uint64_t failing_first;    /* a range that begins here fails; 0: none */
+    rf_result failing_code;    /* what its batch function then returns */
     uint32_t different_worker; /* + 1: one with another model */
     bool own_data;             /* workers have datasets, nobody gives ranges */
     const char *key_file;      /* NULL: insecure */

@@ -295,7 +295,10 @@ static rf_result train_with_a_failure(cluster *c, rf_coordinator *coordinator, r
     for (uint32_t i = 0; i < 10 && r == RF_OK; i++)
         r = rf_coordinator_schedule(coordinator, "train", (uint64_t)i * 32, 32, NULL);
     if (r == RF_OK) r = rf_coordinator_join(coordinator);
-    if (r != RF_ERROR_IO || !strstr(rf_error_message(), "function 'train'")) return RF_ERROR_INTERNAL;
+    const bool known = c->params.failing_code < 0; /* a code that means nothing is a mistake of the function */
+    if (r != (known ? c->params.failing_code : RF_ERROR_INVALID_ARGUMENT)) return RF_ERROR_INTERNAL;
+    if (!strstr(rf_error_message(), "function 'train'")) return RF_ERROR_INTERNAL;
+    if (!strstr(rf_error_message(), known ? "returned RF_ERROR_IO" : "returned 7")) return RF_ERROR_INTERNAL;
     GO(rf_coordinator_join(coordinator));
     GO(rf_coordinator_schedule(coordinator, "dance", 0, 32, NULL));
     if (rf_coordinator_join(coordinator) != RF_ERROR_NOT_FOUND) return RF_ERROR_INTERNAL;
@@ -313,6 +316,7 @@ static void check_failing_function(bool is_synchronous)
                                     .synchronous = is_synchronous,
                                     .steps = 20,
                                     .failing_first = is_synchronous ? 80 : 96, /* the second part of a step */
+                                    .failing_code = is_synchronous ? (rf_result)7 : RF_ERROR_IO,
                                     .optimizer = adam,
                                     .chief = train_with_a_failure };
     cluster c;

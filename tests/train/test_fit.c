@@ -209,7 +209,8 @@ static void from_probabilities(rf_strategy *strategy)
 
 typedef struct diary {
     char text[1024];
-    const char *fail_in; /* "E<" and so on: returns an error there */
+    const char *fail_in; /* "E<" and so on: returns `code` there */
+    rf_result code;
     uint32_t stop_after; /* epochs; 0: never */
     uint32_t examples;
     int destroyed;
@@ -224,7 +225,7 @@ static rf_result note(diary *d, const char *event, const rf_fit_state *state, co
         snprintf(d->text + used, sizeof(d->text) - used, "%d", (int)state->batch);
     }
     if (logs) assert_true(rf_logs_get(logs, "loss", NULL));
-    return d->fail_in && strcmp(d->fail_in, event) == 0 ? RF_ERROR_CANCELLED : RF_OK;
+    return d->fail_in && strcmp(d->fail_in, event) == 0 ? d->code : RF_OK;
 }
 
 static rf_result note_train_begin(void *d, rf_fit_state *s)
@@ -298,8 +299,12 @@ static void callback_order(rf_strategy *strategy)
     for (int i = 0; i < 6; i++) {
         memset(d.text, 0, sizeof(d.text));
         d.fail_in = events[i];
+        d.code = RF_ERROR_CANCELLED;
         FAILS(rf_model_fit(t.model, &params, NULL), RF_ERROR_CANCELLED, names[i]);
         assert_non_null(strstr(rf_error_message(), "callbacks[0]"));
+        d.code = i % 2 ? RF_END : (rf_result)7; /* no success either */
+        FAILS(rf_model_fit(t.model, &params, NULL), RF_ERROR_INVALID_ARGUMENT, names[i]);
+        assert_non_null(strstr(rf_error_message(), i % 2 ? "returned 1 (RF_END)" : "returned 7 (unknown"));
     }
     assert_int_equal(d.destroyed, 0);
     rf_callback_destroy(&callback);

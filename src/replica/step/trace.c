@@ -332,9 +332,9 @@ static rf_result add_inputs(rf_trace *t, rf_tensor *in)
 static rf_result step_result(rf_trace *t, rf_result returned, uint64_t before)
 {
     if (t->status < 0) return rf_error_restore(&t->error);
-    if (returned == RF_OK) return RF_OK;
     if (returned > 0)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "the step returned %s; it must return rf_trace_status() or an error",
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "the step returned %d (%s); it must return rf_trace_status() or an error", (int)returned,
                        rf_result_name(returned));
     return rf_error_of_user(returned, before, "the step");
 }
