@@ -123,6 +123,10 @@ typedef enum rf_reduction {
 } rf_reduction;
 typedef struct rf_loss {
     rf_loss_kind kind;
+    /** The predictions of a crossentropy are logits; false: probabilities. With false, predictions
+     * of a layer whose last operation is neither softmax nor sigmoid are RF_ERROR_INVALID_ARGUMENT
+     * when the step is traced, and a warning is logged where the graph does not tell.
+     * Crossentropies of one column are refused. */
     bool from_logits;
     rf_reduction reduction;
 } rf_loss;
@@ -241,8 +245,9 @@ typedef enum rf_metric_kind {
 RF_API RF_MUST_USE rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind,
                                               const char *name, rf_metric **out);
 RF_API void rf_metric_destroy(rf_metric **metric);
-/** In a step. Accuracies: labels and predictions (logits or probabilities). MEAN and SUM:
- * `predictions` is the value, `labels` the invalid tensor. `sample_weight`: zeroed for none. */
+/** In a step. Accuracies: labels and predictions (logits or probabilities) of at least two classes.
+ * MEAN and SUM: `predictions` is the value, `labels` the invalid tensor. `sample_weight`: zeroed
+ * for none. */
 RF_API rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels,
                                   rf_tensor predictions, rf_tensor sample_weight);
 /** Over all replicas; 0 when nothing was accumulated. Collective: see
@@ -377,13 +382,14 @@ typedef struct rf_fit_params {
 /** Trains. The loss is the mean over the global batch (with regularisation); sample weights scale
  * losses, not metrics. When a stop is agreed (rf_strategy_request_stop()) training ends after that
  * batch: the epoch's end is left out, on_train_end is called, and the result is RF_OK. A loss that
- * is infinite or no number is RF_ERROR_NOT_FINITE: found where values are read, after batches for
- * on_batch_end and at the end of an epoch. Collective; a callback that fails on one worker ends the
- * job on all. @param history may be NULL; rf_history_free() it, also after a failure: it then holds
- * the epochs before. */
+ * is infinite or NaN, "val_loss" too, is RF_ERROR_NOT_FINITE: found where values are read, after
+ * batches for on_batch_end and at the end of an epoch. Collective; a callback that fails on one
+ * worker ends the job on all. @param history may be NULL; rf_history_free() it, also after a
+ * failure: it then holds the epochs before. */
 RF_API RF_MUST_USE rf_result rf_model_fit(rf_model *model, const rf_fit_params *params,
                                           rf_history *history);
-/** Loss and metrics over a dataset. Blocking. */
+/** Loss and metrics over a dataset. Blocking. @return RF_ERROR_NOT_FINITE, with `out` filled in,
+ * when the loss is infinite or NaN. */
 RF_API RF_MUST_USE rf_result rf_model_evaluate(rf_model *model, const rf_dataset *data,
                                                rf_logs *out);
 /** Predictions for all elements of a batched dataset (component 0), joined. `out->data`:

@@ -3,6 +3,8 @@
 #include "train/loss.h"
 
 #include "base/error.h"
+#include "base/platform.h"
+#include "ops/ops.h"
 #include "train/trace_util.h"
 
 rf_result rf_loss_check(const rf_loss *loss, const char *function)
@@ -16,6 +18,100 @@ rf_result rf_loss_check(const rf_loss *loss, const char *function)
                "%s: loss.from_logits has no meaning for the mean squared error", function);
     return RF_OK;
 }
+
+/* ---- predictions that cannot be what the loss takes them for ---- */
+
+typedef enum range { RANGE_UNKNOWN, RANGE_PROBABILITIES, RANGE_SOFTMAX, RANGE_ANY } range;
+
+/* What is known of the values that a scalar function gives. */
+static range range_of_fn(uint8_t fn)
+{
+    switch (fn) {
+    case RF_FN_SIGMOID: return RANGE_PROBABILITIES;
+    case RF_FN_TANH:
+    case RF_FN_RELU:
+    case RF_FN_LEAKY_RELU:
+    case RF_FN_GELU_ERF:
+    case RF_FN_GELU_TANH: return RANGE_ANY;
+    default: return RANGE_UNKNOWN;
+    }
+}
+
+static range range_of_activation(uint32_t activation)
+{
+    if (activation == RF_ACTIVATION_SOFTMAX) return RANGE_SOFTMAX;
+    return activation == RF_ACTIVATION_SIGMOID ? RANGE_PROBABILITIES : RANGE_ANY;
+}
+
+/* The range of a value as far as the graph proves it. Only layers' last operations are looked at: arithmetic of the
+ * caller's own may normalise. */
+static range range_of(const rf_graph *g, rf_value v)
+{
+    for (;;) {
+        const rf_value_info *info = &g->values.items[v];
+        if (info->kind != RF_VALUE_RESULT) return RANGE_UNKNOWN;
+        const rf_node_info *node = &g->nodes.items[info->producer];
+        if (node->op == &rf_op_reshape || node->op == &rf_op_reshape_like || node->op == &rf_op_transpose ||
+            node->op == &rf_op_stop_gradient) {
+            v = node->in[0];
+            continue;
+        }
+        if (node->op == &rf_op_softmax) return RANGE_SOFTMAX;
+        if (node->op == &rf_op_bias_add) return RANGE_ANY;
+        if (node->op == &rf_op_matmul) return range_of_activation(((const rf_matmul_attr *)node->attr)->activation);
+        if (node->op == &rf_op_conv2d) return range_of_activation(((const rf_conv2d_attr *)node->attr)->activation);
+        if (node->op != &rf_op_elementwise) return RANGE_UNKNOWN;
+        const rf_elementwise_attr *program = node->attr;
+        return range_of_fn(program->steps[program->n_steps - 1].fn);
+    }
+}
+
+/* Classes need at least two columns: of one, the softmax is 1 and the largest is the first, whatever the model says. */
+bool rf_check_columns(rf_trace *t, rf_tensor predictions, const char *what)
+{
+    rf_tensor_desc p;
+    if (!rf_operand_desc(t, predictions, "predictions", &p)) return false;
+    if (p.shape.rank < 1 || p.shape.dim[p.shape.rank - 1] != 1) return true;
+    char text[96];
+    (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                        "%s: predictions %s have one column, which is right whatever it holds; give the model one "
+                        "output for each class, 2 for yes and no",
+                        what, rf_shape_format(p.shape, text, sizeof(text)));
+    return false;
+}
+
+static bool is_crossentropy(const rf_loss *loss)
+{
+    return loss->kind != RF_LOSS_MEAN_SQUARED_ERROR;
+}
+
+bool rf_loss_check_predictions(rf_trace *t, const rf_loss *loss, rf_tensor predictions, const char *function)
+{
+    rf_value v;
+    if (!is_crossentropy(loss)) return true;
+    if (!rf_operand(t, predictions, "predictions", &v) || !rf_check_columns(t, predictions, function)) return false;
+    const range known = range_of(rf_trace_graph(t), v);
+    if (!loss->from_logits && known == RANGE_ANY) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "%s: loss.from_logits is false, but the predictions are no probabilities: their layer ends "
+                            "without softmax or sigmoid; set loss.from_logits, or give the layer RF_ACTIVATION_SOFTMAX",
+                            function);
+        return false;
+    }
+    if (!loss->from_logits && known == RANGE_UNKNOWN)
+        rf_log_message(RF_LOG_WARN,
+                       "%s: loss.from_logits is false, and the model does not end with softmax or sigmoid; if its "
+                       "outputs are logits, set loss.from_logits",
+                       function);
+    if (loss->from_logits && known == RANGE_SOFTMAX)
+        rf_log_message(RF_LOG_WARN,
+                       "%s: loss.from_logits is set, but the model ends with softmax, which is then taken twice; clear "
+                       "loss.from_logits, or leave out the activation",
+                       function);
+    return true;
+}
+
+/* ---- losses ---- */
 
 rf_tensor rf_class_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
@@ -88,6 +184,7 @@ rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_te
             "by the global batch; take RF_REDUCTION_NONE with rf_compute_average_loss()");
         return RF_NO_TENSOR;
     }
+    if (!rf_loss_check_predictions(t, loss, predictions, "rf_loss_call")) return RF_NO_TENSOR;
     const rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
     return loss->reduction == RF_REDUCTION_SUM ? rf_reduce_sum(t, losses, NULL, 0, false) : losses;
 }
@@ -147,6 +244,7 @@ rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_t
                         rf_tensor sample_weight, rf_tensor *measured)
 {
     *measured = RF_NO_TENSOR;
+    if (!rf_loss_check_predictions(t, loss, predictions, "rf_model_compile")) return RF_NO_TENSOR;
     rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
     if (sample_weight.id != 0) losses = weigh(t, losses, sample_weight);
     if (loss->reduction == RF_REDUCTION_SUM) {

@@ -6,6 +6,11 @@
 
 /* RF_ERROR_INVALID_ARGUMENT naming the field; `function` is for the message. */
 rf_result rf_loss_check(const rf_loss *loss, const char *function);
+/* Fails the trace and returns false where the graph proves that the predictions are not what a crossentropy takes them
+ * for: no probabilities although `from_logits` is not set, or one column. Warns where that is likely. */
+bool rf_loss_check_predictions(rf_trace *t, const rf_loss *loss, rf_tensor predictions, const char *function);
+/* Fails the trace and returns false where predictions of classes have one column. */
+bool rf_check_columns(rf_trace *t, rf_tensor predictions, const char *what);
 /* Losses before any reduction, [n...]. Labels are brought into the form that the loss expects (rf_class_labels). */
 rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions);
 /* Class numbers for predictions [n..., c]: [n..., 1] becomes [n...] and u8 or f32 becomes i32, as Keras does. */

@@ -160,6 +160,7 @@ static rf_tensor measured(rf_trace *t, const rf_metric *metric, rf_tensor labels
         if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &desc)) return RF_NO_TENSOR;
         return desc.dtype == RF_F32 ? predictions : rf_cast(t, predictions, RF_F32);
     }
+    if (!rf_check_columns(t, predictions, "rf_metric_update")) return RF_NO_TENSOR;
     if (metric->kind == RF_METRIC_SPARSE_CATEGORICAL_ACCURACY) labels = rf_class_labels(t, labels, predictions);
     rf_value l, p, out = 0;
     if (!rf_operand(t, labels, "rf_metric_update: labels", &l)) return RF_NO_TENSOR;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "train/fit/compile.h"
+#include "train/fit/logs.h"
 
 static rf_result evaluate_batches(rf_compiled *c, rf_iterator *iterator)
 {
@@ -38,5 +39,6 @@ rf_result rf_model_evaluate(rf_model *model, const rf_dataset *data, rf_logs *ou
     const rf_result r = rf_evaluate_pass(model->compiled, own, "rf_model_evaluate: data");
     rf_dataset_destroy(&own);
     RF_TRY(r);
-    return rf_meters_read(&model->compiled->evaluate_meters, model->compiled->names, out);
+    RF_TRY(rf_meters_read(&model->compiled->evaluate_meters, model->compiled->names, out));
+    return rf_logs_check_finite(out, "loss", "rf_model_evaluate");
 }

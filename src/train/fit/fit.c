@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The training loop behind rf_model_fit(). */
 #include <inttypes.h>
-#include <math.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "base/platform.h"
@@ -126,13 +126,10 @@ static rf_result next_batch(fit_run *run, const rf_element **batch)
 /* Looked at where values are read anyway. All workers read the same, and no callback keeps weights that are lost. */
 static rf_result check_loss(const fit_run *run, const rf_logs *logs)
 {
-    double loss = 0;
-    if (!rf_logs_get(logs, "loss", &loss) || isfinite(loss)) return RF_OK;
-    return RF_FAIL(RF_ERROR_NOT_FINITE,
-                   "rf_model_fit: epoch %" PRIu32 ", batch %" PRIu64
-                   " or before: the loss is %g; look for labels outside of "
-                   "the classes and for NaN in the data, or try a smaller learning rate",
-                   run->at.state.epoch + 1, run->at.batches, loss);
+    char where[96];
+    snprintf(where, sizeof(where), "rf_model_fit: epoch %" PRIu32 ", batch %" PRIu64 " or before",
+             run->at.state.epoch + 1, run->at.batches);
+    return rf_logs_check_finite(logs, "loss", where);
 }
 
 static rf_result end_execution(fit_run *run, bool stop)
@@ -184,6 +181,9 @@ static rf_result end_epoch(fit_run *run, rf_history *history)
     if (run->params->validation_data) {
         RF_TRY(rf_evaluate_pass(c, run->params->validation_data, "rf_model_fit: validation_data"));
         RF_TRY(rf_meters_read(&c->evaluate_meters, c->val_names, &run->logs));
+        char where[96];
+        snprintf(where, sizeof(where), "rf_model_fit: validation after epoch %" PRIu32, run->at.state.epoch + 1);
+        RF_TRY(rf_logs_check_finite(&run->logs, c->val_names[0], where));
     }
     rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
     if (history) RF_TRY(rf_history_add(history, &run->logs));

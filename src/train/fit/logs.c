@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/fit/logs.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/memory.h"
 
 void rf_logs_add(rf_logs *logs, const char *name, double value)
@@ -22,6 +24,16 @@ bool rf_logs_get(const rf_logs *logs, const char *name, double *value)
         }
     }
     return false;
+}
+
+rf_result rf_logs_check_finite(const rf_logs *logs, const char *name, const char *where)
+{
+    double value = 0;
+    if (!rf_logs_get(logs, name, &value) || isfinite(value)) return RF_OK;
+    return RF_FAIL(RF_ERROR_NOT_FINITE,
+                   "%s: the %s is %g; look for labels outside of the classes and for NaN in the data, or try a smaller "
+                   "learning rate",
+                   where, name, value);
 }
 
 rf_result rf_history_add(rf_history *history, const rf_logs *logs)

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings with which training would run and learn nothing: refused, or warned of, with the fix. */
+#include "support.h"
+
+enum { FEATURES = 8, EXAMPLES = 48, BATCH = 16 };
+
+typedef struct problem {
+    float x[EXAMPLES * FEATURES];
+    int32_t y[EXAMPLES];
+    rf_dataset *data; /* batched */
+} problem;
+
+static void open_problem(problem *p, int32_t classes)
+{
+    uint32_t seed = 12;
+    for (int i = 0; i < EXAMPLES; i++) {
+        p->y[i] = (int32_t)(i % classes);
+        for (int f = 0; f < FEATURES; f++)
+            p->x[i * FEATURES + f] = 0.4f * noise(&seed) + (f % classes == p->y[i] ? 1.0f : 0.0f);
+    }
+    const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), p->x), array_i32(RF_SHAPE(EXAMPLES), p->y) };
+    rf_dataset *slices;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
+    OK(rf_dataset_batch(slices, BATCH, false, &p->data));
+    rf_dataset_destroy(&slices);
+}
+
+/* ---- how models end ---- */
+
+typedef enum ending {
+    LINEAR,
+    LINEAR_NO_BIAS,
+    LINEAR_RESHAPED,
+    RELU,
+    SOFTMAX,
+    SOFTMAX_LAYER,
+    SOFTMAX_RESHAPED,
+    SIGMOID,
+    NORMALISED,
+    NUM_ENDINGS
+} ending;
+
+/* exp(x) / sum(exp(x)), by hand. */
+static rf_tensor normalise(rf_trace *t, rf_tensor x, void *user)
+{
+    (void)user;
+    const int32_t last = -1;
+    const rf_tensor e = rf_exp(t, x);
+    return rf_divide(t, e, rf_reduce_sum(t, e, &last, 1, true));
+}
+
+static rf_model *make_model(rf_strategy *strategy, ending end, int32_t classes)
+{
+    static const rf_activation last[] = { [RELU] = RF_ACTIVATION_RELU,
+                                          [SOFTMAX] = RF_ACTIVATION_SOFTMAX,
+                                          [SOFTMAX_RESHAPED] = RF_ACTIVATION_SOFTMAX,
+                                          [SIGMOID] = RF_ACTIVATION_SIGMOID };
+    rf_layer *l[2];
+    uint32_t count = 1;
+    const rf_activation activation = end <= SIGMOID ? last[end] : RF_ACTIVATION_LINEAR;
+    OK(rf_layer_dense(
+        &(rf_dense_params){ .units = classes, .no_bias = end == LINEAR_NO_BIAS, .activation = activation }, &l[0]));
+    if (end == LINEAR_RESHAPED || end == SOFTMAX_RESHAPED) OK(rf_layer_reshape(RF_SHAPE(classes), &l[count++]));
+    if (end == SOFTMAX_LAYER) OK(rf_layer_activation(RF_ACTIVATION_SOFTMAX, &l[count++]));
+    if (end == NORMALISED) OK(rf_layer_lambda(normalise, NULL, &l[count++]));
+    rf_model *model;
+    OK(rf_model_create_sequential(strategy, l, count, NULL, &model));
+    return model;
+}
+
+typedef struct warnings {
+    int count;
+    char last[1024];
+} warnings;
+
+static void count_warning(void *user, rf_log_level level, const char *message)
+{
+    warnings *w = user;
+    if (level != RF_LOG_WARN || !strstr(message, "from_logits")) return;
+    w->count++;
+    snprintf(w->last, sizeof(w->last), "%s", message);
+}
+
+static rf_result fit_once(rf_strategy *strategy, rf_model *model, const rf_loss *loss, const rf_metric_kind *metric,
+                          const rf_dataset *data)
+{
+    rf_optimizer *optimizer;
+    OK(rf_optimizer_create(strategy, NULL, &optimizer));
+    OK(rf_model_compile(model,
+                        &(rf_compile_params){
+                            .optimizer = optimizer, .loss = *loss, .metrics = metric, .num_metrics = metric ? 1 : 0 }));
+    const rf_result r = rf_model_fit(model, &(rf_fit_params){ .data = data }, NULL);
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&optimizer);
+    return r;
+}
+
+static void logits_and_probabilities(rf_strategy *strategy)
+{
+    static const struct {
+        bool refused, warned[2]; /* with probabilities, with logits */
+    } expected[NUM_ENDINGS] = {
+        [LINEAR] = { .refused = true },
+        [LINEAR_NO_BIAS] = { .refused = true },
+        [LINEAR_RESHAPED] = { .refused = true },
+        [RELU] = { .refused = true },
+        [SOFTMAX] = { .warned = { false, true } },
+        [SOFTMAX_LAYER] = { .warned = { false, true } },
+        [SOFTMAX_RESHAPED] = { .warned = { false, true } },
+        [SIGMOID] = { false, { false, false } },
+        [NORMALISED] = { .warned = { true, false } },
+    };
+    problem p;
+    open_problem(&p, 4);
+    for (int end = 0; end < NUM_ENDINGS; end++) {
+        for (int logits = 0; logits < 2; logits++) {
+            warnings w = { 0 };
+            rf_log_set(count_warning, &w, RF_LOG_WARN);
+            const rf_loss loss = { .from_logits = logits };
+            const rf_result r = fit_once(strategy, make_model(strategy, (ending)end, 4), &loss, NULL, p.data);
+            rf_log_set(NULL, NULL, RF_LOG_ERROR);
+            if (expected[end].refused && !logits) {
+                FAILS(r, RF_ERROR_INVALID_ARGUMENT, "set loss.from_logits, or give the layer RF_ACTIVATION_SOFTMAX");
+            } else if (r != RF_OK) {
+                fail_msg("ending %d, logits %d: %s", end, logits, rf_error_message());
+            }
+            if ((w.count > 0) != expected[end].warned[logits])
+                fail_msg("ending %d, logits %d: %d warnings: %s", end, logits, w.count, w.last);
+        }
+    }
+    rf_dataset_destroy(&p.data);
+}
+
+/* A loss in a step of the caller's own, zeroed but for the reduction. */
+typedef struct own_step {
+    rf_model *model;
+    rf_loss loss;
+} own_step;
+
+static rf_result loss_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const own_step *s = user;
+    out[0] = rf_loss_call(t, &s->loss, in[1], rf_model_call(t, s->model, in[0], RF_TRAINING));
+    return rf_trace_status(t);
+}
+
+static void loss_of_an_own_step(rf_strategy *strategy)
+{
+    problem p;
+    open_problem(&p, 4);
+    rf_iterator *it;
+    const rf_element *batch;
+    OK(rf_iterator_create(p.data, 0, &it));
+    OK(rf_iterator_next(it, &batch));
+    own_step s = { .model = make_model(strategy, LINEAR, 4), .loss = { .reduction = RF_REDUCTION_SUM } };
+    rf_function *f;
+    rf_per_replica *result;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = loss_step, .user = &s, .num_outputs = 1 }, &f));
+    FAILS(rf_strategy_run(strategy, f, batch, &result), RF_ERROR_INVALID_ARGUMENT,
+          "rf_loss_call: loss.from_logits is false");
+    s.loss.from_logits = true;
+    OK(rf_strategy_run(strategy, f, batch, &result));
+    rf_function_destroy(&f);
+    rf_model_destroy(&s.model);
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&p.data);
+}
+
+/* Of one column the largest is the first and the softmax 1, whatever the model says. */
+static rf_result accuracy_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)out;
+    return rf_metric_update(t, user, in[1], in[0], (rf_tensor){ 0 });
+}
+
+static void one_column(rf_strategy *strategy)
+{
+    problem p;
+    open_problem(&p, 2);
+    for (int kind = 0; kind < 2; kind++) {
+        const rf_loss loss = { .kind =
+                                   kind ? RF_LOSS_CATEGORICAL_CROSSENTROPY : RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                               .from_logits = true };
+        FAILS(fit_once(strategy, make_model(strategy, LINEAR, 1), &loss, NULL, p.data), RF_ERROR_INVALID_ARGUMENT,
+              "have one column");
+    }
+    /* A regression has one column, but no accuracy of classes. */
+    const rf_loss regression = { .kind = RF_LOSS_MEAN_SQUARED_ERROR };
+    const rf_metric_kind kinds[] = { RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, RF_METRIC_CATEGORICAL_ACCURACY };
+    OK(fit_once(strategy, make_model(strategy, LINEAR, 1), &regression, NULL, p.data));
+    for (int i = 0; i < 2; i++) {
+        FAILS(fit_once(strategy, make_model(strategy, LINEAR, 1), &regression, &kinds[i], p.data),
+              RF_ERROR_INVALID_ARGUMENT, "have one column");
+        rf_metric *metric;
+        rf_function *f;
+        float predictions[BATCH] = { 0 };
+        const rf_element batch = { 2, { array_f32(RF_SHAPE(BATCH, 1), predictions), array_i32(RF_SHAPE(BATCH), p.y) } };
+        OK(rf_metric_create(strategy, kinds[i], NULL, &metric));
+        OK(rf_function_create(strategy, &(rf_function_params){ .step = accuracy_step, .user = metric }, &f));
+        FAILS(rf_strategy_run(strategy, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "have one column");
+        rf_function_destroy(&f);
+        rf_metric_destroy(&metric);
+    }
+    rf_dataset_destroy(&p.data);
+}
+
+/* ---- losses that are no numbers ---- */
+
+static void evaluate_says_so(rf_strategy *strategy)
+{
+    problem good, bad;
+    open_problem(&good, 4);
+    open_problem(&bad, 4);
+    rf_dataset_destroy(&bad.data);
+    bad.x[20 * FEATURES] = NAN;
+    const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), bad.x), array_i32(RF_SHAPE(EXAMPLES), bad.y) };
+    rf_dataset *slices;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
+    OK(rf_dataset_batch(slices, BATCH, false, &bad.data));
+    rf_dataset_destroy(&slices);
+
+    rf_model *model = make_model(strategy, LINEAR, 4);
+    rf_optimizer *optimizer;
+    OK(rf_optimizer_create(strategy, NULL, &optimizer));
+    OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer, .loss = { .from_logits = true } }));
+    rf_logs logs;
+    double loss;
+    OK(rf_model_evaluate(model, good.data, &logs));
+    FAILS(rf_model_evaluate(model, bad.data, &logs), RF_ERROR_NOT_FINITE, "rf_model_evaluate: the loss is ");
+    assert_true(rf_logs_get(&logs, "loss", &loss) && !isfinite(loss));
+    rf_history history;
+    FAILS(
+        rf_model_fit(model, &(rf_fit_params){ .data = good.data, .validation_data = bad.data, .epochs = 2 }, &history),
+        RF_ERROR_NOT_FINITE, "validation after epoch 1: the val_loss is ");
+    rf_history_free(&history);
+    OK(rf_model_evaluate(model, good.data, &logs)); /* nothing sticks */
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&optimizer);
+    rf_dataset_destroy(&good.data);
+    rf_dataset_destroy(&bad.data);
+}
+
+ON_ONE(logits_and_probabilities)
+ON_ONE(loss_of_an_own_step)
+ON_ONE(one_column)
+ON_TWO(evaluate_says_so)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(logits_and_probabilities_on_one),
+        cmocka_unit_test(loss_of_an_own_step_on_one),
+        cmocka_unit_test(one_column_on_one),
+        cmocka_unit_test(evaluate_says_so_on_two),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
