@@ -61,7 +61,8 @@ RF_API RF_MUST_USE rf_result rf_layer_flatten(rf_layer **out);
 RF_API RF_MUST_USE rf_result rf_layer_reshape(rf_shape shape, rf_layer **out);
 RF_API RF_MUST_USE rf_result rf_layer_activation(rf_activation activation, rf_layer **out);
 RF_API RF_MUST_USE rf_result rf_layer_dropout(float rate, uint64_t seed, rf_layer **out);
-/** Any function of one tensor; no variables. */
+/** Any function of one tensor. Variables that it uses belong to the model, as in
+ * rf_model_create_custom(). */
 typedef rf_tensor (*rf_lambda_fn)(rf_trace *t, rf_tensor x, void *user);
 RF_API RF_MUST_USE rf_result rf_layer_lambda(rf_lambda_fn fn, void *user, rf_layer **out);
 RF_API void rf_layer_destroy(rf_layer **layer);
@@ -82,7 +83,11 @@ RF_API RF_MUST_USE rf_result rf_model_create_sequential(rf_strategy *strategy,
                                                         const rf_shape *input_shape,
                                                         rf_model **out);
 /** Subclassing in C: `call` applies the model's layers with rf_layer_call() and any operations in
- * between. Layers are added with rf_model_add_layer(). */
+ * between. Layers are added with rf_model_add_layer(). As in Keras, what a call uses belongs to the
+ * model: variables that `call` takes with rf_variable_tensor(), and those of other models that it
+ * calls, are trained, counted, saved and exported with it. They live as long as the model does,
+ * whoever made them. A variable whose name the model has already is saved with a number after it.
+ */
 RF_API RF_MUST_USE rf_result rf_model_create_custom(rf_strategy *strategy, rf_model_call_fn call,
                                                     void *user, rf_model **out);
 /** Gives a layer to a custom model (also when it fails, the model's). The pointer stays valid as
@@ -96,9 +101,10 @@ RF_API void rf_model_destroy(rf_model **model);
 RF_API RF_MUST_USE rf_result rf_model_build(rf_model *model, rf_shape input_shape);
 /** Applies the model inside a step. */
 RF_API rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode);
-/** Trainable variables in creation order; borrowed from the model; empty before it is built. */
+/** Trainable variables in the order of their first use; borrowed from the model; empty before it is
+ * built. */
 RF_API rf_variable_list rf_model_variables(const rf_model *model);
-/** Number of scalars in all variables. */
+/** Number of scalars in all variables, those that are not trainable included. */
 RF_API uint64_t rf_model_count_params(const rf_model *model);
 /** Table of layers, output shapes and parameter counts, as text. Free with rf_string_free(). */
 RF_API RF_MUST_USE rf_result rf_model_summary(const rf_model *model, char **text);

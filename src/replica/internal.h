@@ -62,6 +62,7 @@ typedef struct rf_copying {
 
 struct rf_strategy {
     uint32_t references;
+    int64_t process; /* that made it */
     rf_gpu *gpu;
     rf_replica *replicas;  /* of this worker */
     uint32_t num_local;    /* of this worker */
@@ -209,6 +210,7 @@ typedef struct rf_signature {
 
 struct rf_trace {
     uint32_t serial;
+    const rf_trace_listener *listener; /* NULL: nobody */
     rf_strategy *strategy;
     rf_function *function;
     rf_signature *signature;
@@ -323,8 +325,6 @@ static inline float *rf_flat_mapped(const rf_flat *flat, uint32_t index)
 rf_result rf_staging_ensure(rf_strategy *strategy);
 
 /* ---- variables.c ---- */
-rf_variable *rf_variable_retain(rf_variable *variable);
-void rf_variable_release(rf_variable *variable);
 static inline rf_store *rf_variable_store(const rf_variable *v)
 {
     return v->trainable ? &v->strategy->trainable : &v->strategy->fixed;

@@ -42,6 +42,18 @@ uint64_t rf_strategy_seed(const rf_strategy *strategy);
 rf_strategy *rf_variable_strategy(const rf_variable *variable);
 /* The variable's STATE value; an error that names both when it is of another strategy. */
 rf_value rf_trace_variable(rf_trace *t, rf_variable *variable);
+/* Who wants to know which variables a trace uses, the innermost first. A failure makes the trace fail. */
+typedef struct rf_trace_listener {
+    rf_result (*uses)(void *user, rf_variable *variable);
+    void *user;
+    const struct rf_trace_listener *outer;
+} rf_trace_listener;
+const rf_trace_listener *rf_trace_listeners(const rf_trace *t);
+/* Borrowed until the next call; `outer` of it is normally what rf_trace_listeners() gave. */
+void rf_trace_listen(rf_trace *t, const rf_trace_listener *listener);
+/* Variables are counted. */
+rf_variable *rf_variable_retain(rf_variable *variable);
+void rf_variable_release(rf_variable *variable);
 
 /* ---- per-replica state that is summed when read (metrics) ---- */
 typedef struct rf_local_state rf_local_state;
@@ -160,6 +172,11 @@ rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *grad
 const double *rf_strategy_shares(const rf_strategy *strategy);
 /* They follow what is measured (RF_BALANCE_AUTO). */
 bool rf_strategy_shares_move(const rf_strategy *strategy);
+
+/* A failure in a child of the process that made the strategy: nothing of it may be used there, waited for or given
+ * back. */
+rf_result rf_strategy_check_process(const rf_strategy *strategy);
+bool rf_strategy_is_foreign(const rf_strategy *strategy); /* the same, without a failure */
 
 /* ---- for loops that make collective calls ---- */
 

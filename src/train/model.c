@@ -63,20 +63,16 @@ static rf_result build_layer(rf_model *model, rf_layer *layer, const rf_tensor_d
         return RF_OK;
     }
     const bool first = !layer->built;
-    rf_result r = rf_array_reserve((void **)&model->variables.items, &model->variables.capacity,
-                                   model->variables.count + RF_MAX_LAYER_VARIABLES, sizeof(*model->variables.items));
-    if (r == RF_OK) r = layer->kind->build(layer, model->strategy, x->dtype, x->shape);
-    if (r < 0) {
-        if (first) rf_layer_drop_variables(layer);
-        return r;
+    const uint32_t tracked = model->tracked.count;
+    rf_result r = layer->kind->build(layer, model->strategy, x->dtype, x->shape);
+    for (uint32_t i = 0; r == RF_OK && first && i < layer->num_variables; i++)
+        r = rf_model_track(model, layer->variables[i]);
+    if (r < 0 && first) {
+        rf_model_untrack(model, tracked, model->callees.count);
+        rf_layer_drop_variables(layer);
     }
-    if (first) {
-        for (uint32_t i = 0; i < layer->num_variables; i++) {
-            model->variables.items[model->variables.count++] = layer->variables[i];
-        }
-        layer->built = true;
-    }
-    return RF_OK;
+    if (r == RF_OK) layer->built = true;
+    return r;
 }
 
 rf_tensor rf_layer_call(rf_trace *t, rf_model *model, rf_layer *layer, rf_tensor x, rf_mode mode)
@@ -89,7 +85,8 @@ rf_tensor rf_layer_call(rf_trace *t, rf_model *model, rf_layer *layer, rf_tensor
                             "rf_model_add_layer()");
         return RF_NO_TENSOR;
     }
-    const rf_result r = build_layer(model, layer, &desc);
+    rf_result r = rf_model_note_callee(t, model);
+    if (r == RF_OK) r = build_layer(model, layer, &desc);
     if (r < 0) return rf_trace_emit(t, r, 0);
     layer->input = desc.shape;
     const rf_tensor y = layer->kind->call(t, layer, x, mode);
@@ -109,6 +106,7 @@ rf_result rf_model_create_custom(rf_strategy *strategy, rf_model_call_fn call, v
     RF_REQUIRE(call, "rf_model_create_custom: call is NULL");
     rf_model *model = RF_NEW(rf_model);
     if (!model) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    model->references = 1;
     model->strategy = strategy;
     model->call = call;
     model->user = user;
@@ -153,6 +151,7 @@ rf_result rf_model_create_sequential(rf_strategy *strategy, rf_layer *const *lay
         free_layers(layers, 0, num_layers);
         return r < 0 ? r : RF_ERROR_OUT_OF_HOST_MEMORY;
     }
+    model->references = 1;
     model->strategy = strategy;
     for (uint32_t i = 0; i < num_layers; i++) {
         r = adopt(model, layers[i], "rf_model_create_sequential");
@@ -177,15 +176,19 @@ void rf_model_destroy(rf_model **model)
 {
     if (!model || !*model) return;
     rf_model *m = *model;
+    *model = NULL;
+    if (--m->references > 0) return;
     rf_compiled_destroy(&m->compiled);
     rf_function_destroy(&m->predict);
     rf_optimizer_destroy(&m->own_optimizer);
+    rf_model_untrack(m, 0, 0);
     for (uint32_t i = 0; i < m->layers.count; i++) rf_layer_free(m->layers.items[i]);
     rf_free(m->layers.items);
+    rf_free(m->tracked.items);
     rf_free(m->variables.items);
+    rf_free(m->callees.items);
     rf_arena_free(&m->names);
     rf_free(m);
-    *model = NULL;
 }
 
 /* ---- calling and building ---- */
@@ -197,17 +200,17 @@ static rf_tensor call_sequence(rf_trace *t, rf_model *model, rf_tensor x, rf_mod
 }
 
 /* Takes back the variables that a call made which then failed: the next one may bring another shape. */
-static void unbuild_from(rf_model *model, uint32_t first_variable)
+static void unbuild_from(rf_model *model, uint32_t first_variable, uint32_t first_callee)
 {
     for (uint32_t i = 0; i < model->layers.count; i++) {
         rf_layer *layer = model->layers.items[i];
-        for (uint32_t v = first_variable; v < model->variables.count && layer->num_variables > 0; v++) {
-            if (model->variables.items[v] != layer->variables[0]) continue;
+        for (uint32_t v = first_variable; v < model->tracked.count && layer->num_variables > 0; v++) {
+            if (model->tracked.items[v].variable != layer->variables[0]) continue;
             rf_layer_drop_variables(layer);
             layer->built = false;
         }
     }
-    model->variables.count = first_variable;
+    rf_model_untrack(model, first_variable, first_callee);
 }
 
 rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
@@ -224,11 +227,18 @@ rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
                             "rf_model_call: x is a scalar; dimension 0 must be the batch");
         return RF_NO_TENSOR;
     }
-    const uint32_t variables_before = model->variables.count;
-    const rf_tensor y = model->call ? model->call(t, model, x, mode, model->user) : call_sequence(t, model, x, mode);
+    const uint32_t variables_before = model->tracked.count, callees_before = model->callees.count;
+    rf_model_call_scope scope;
+    const rf_result r = rf_model_enter_call(t, model, &scope);
+    rf_tensor y = RF_NO_TENSOR;
+    if (r < 0)
+        (void)rf_trace_emit(t, r, 0);
+    else
+        y = model->call ? model->call(t, model, x, mode, model->user) : call_sequence(t, model, x, mode);
+    rf_model_leave_call(t, &scope);
     rf_value v;
     if (!rf_operand(t, y, "rf_model_call: result of the model", &v)) {
-        unbuild_from(model, variables_before);
+        unbuild_from(model, variables_before, callees_before);
         return RF_NO_TENSOR;
     }
     if (!model->built) {
@@ -317,8 +327,19 @@ static uint64_t count_params(const rf_layer *layer)
 uint64_t rf_model_count_params(const rf_model *model)
 {
     uint64_t count = 0;
-    for (uint32_t i = 0; model && i < model->layers.count; i++) count += count_params(model->layers.items[i]);
+    for (uint32_t i = 0; model && i < model->tracked.count; i++)
+        count += (uint64_t)rf_shape_count(rf_variable_shape(model->tracked.items[i].variable));
     return count;
+}
+
+static bool of_a_layer(const rf_model *model, const rf_variable *variable)
+{
+    for (uint32_t i = 0; i < rf_model_num_layers(model); i++) {
+        const rf_layer *layer = rf_model_layer(model, i);
+        for (uint32_t k = 0; k < layer->num_variables; k++)
+            if (layer->variables[k] == variable) return true;
+    }
+    return false;
 }
 
 rf_result rf_model_summary(const rf_model *model, char **text)
@@ -326,17 +347,26 @@ rf_result rf_model_summary(const rf_model *model, char **text)
     RF_REQUIRE(text, "rf_model_summary: text is NULL");
     *text = NULL;
     RF_REQUIRE(model, "rf_model_summary: model is NULL");
-    rf_summary_row *rows = RF_NEW_ARRAY(rf_summary_row, model->layers.count);
+    const uint32_t layers = rf_model_num_layers(model);
+    rf_summary_row *rows = RF_NEW_ARRAY(rf_summary_row, (size_t)layers + model->tracked.count);
     if (!rows) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < model->layers.count; i++) {
-        const rf_layer *layer = model->layers.items[i];
-        rows[i] = (rf_summary_row){ .name = layer->name,
-                                    .type = layer->kind->type_name,
-                                    .has_output = layer->called,
-                                    .output = layer->output,
-                                    .params = count_params(layer) };
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < layers; i++) {
+        const rf_layer *layer = rf_model_layer(model, i);
+        rows[count++] = (rf_summary_row){ .name = layer->name,
+                                          .type = layer->kind->type_name,
+                                          .has_output = layer->called,
+                                          .output = layer->output,
+                                          .params = count_params(layer) };
     }
-    const rf_result r = rf_summary_format(model->call ? "custom" : "sequential", rows, model->layers.count, text);
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        const rf_model_variable *v = &model->tracked.items[i];
+        if (of_a_layer(model, v->variable)) continue;
+        rows[count++] = (rf_summary_row){ .name = v->name,
+                                          .type = "Variable",
+                                          .params = (uint64_t)rf_shape_count(rf_variable_shape(v->variable)) };
+    }
+    const rf_result r = rf_summary_format(model->call ? "custom" : "sequential", rows, count, text);
     rf_free(rows);
     return r;
 }
@@ -365,10 +395,11 @@ rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model)
         return RF_NO_TENSOR;
     }
     rf_value total = 0;
-    for (uint32_t i = 0; i < model->layers.count; i++) {
-        const rf_layer *layer = model->layers.items[i];
+    for (uint32_t i = 0; i < rf_model_num_layers(model); i++) {
+        const rf_layer *layer = rf_model_layer(model, i);
         const rf_regularizer reg = layer->regularizer;
         if (reg.l1 == 0.0f && reg.l2 == 0.0f) continue;
+        if (!layer->built && layer->model != model) continue; /* a layer that this model does not use */
         if (!layer->built) {
             (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                                 "rf_model_regularization_loss: layer '%s' has no weights yet; call the model first",

@@ -5,11 +5,19 @@
 #include <ringfire/train.h>
 
 #include "base/memory.h"
+#include "replica/strategy.h"
 #include "train/layers/layer.h"
 
 typedef struct rf_compiled rf_compiled; /* compile.h */
 
+/* A variable that belongs to a model. */
+typedef struct rf_model_variable {
+    rf_variable *variable; /* a reference */
+    char *name;            /* the variable's, with a number where the model has another one of that name */
+} rf_model_variable;
+
 struct rf_model {
+    uint32_t references; /* its maker's, and one of each model that calls it */
     rf_strategy *strategy;
     struct {
         rf_layer **items;
@@ -21,14 +29,40 @@ struct rf_model {
     rf_shape input_shape; /* of an example, where `built` */
     rf_dtype input_dtype;
     struct {
+        rf_model_variable *items;
+        uint32_t count, capacity;
+    } tracked; /* all variables of its layers, of the models that it calls, and those it uses otherwise */
+    struct {
         rf_variable **items;
         uint32_t count, capacity;
-    } variables;                 /* of the built layers, in creation order; owned by the layers */
+    } variables; /* the trainable ones of `tracked`, in that order */
+    struct {
+        rf_model **items;
+        uint32_t count, capacity;
+    } callees;                   /* models that it calls, also through others; references */
     rf_optimizer *own_optimizer; /* of a model that was loaded; NULL: none */
     rf_compiled *compiled;       /* NULL before rf_model_compile() */
     rf_function *predict;        /* made by the first rf_model_predict() */
     rf_arena names;              /* of logs: histories refer to them as long as the model lives */
 };
+
+/* ---- model_variables.c ---- */
+/* Makes a variable one of the model's, unless it is already. */
+rf_result rf_model_track(rf_model *model, rf_variable *variable);
+/* Forgets what was tracked later. */
+void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callees);
+/* Within a call of the model by a trace: variables and models that are used become the model's, and those of all models
+ * whose calls are under way. */
+typedef struct rf_model_call_scope {
+    rf_trace_listener listener;
+} rf_model_call_scope;
+rf_result rf_model_enter_call(rf_trace *t, rf_model *model, rf_model_call_scope *scope);
+void rf_model_leave_call(rf_trace *t, const rf_model_call_scope *scope);
+/* A layer of `model` is called in a trace. */
+rf_result rf_model_note_callee(rf_trace *t, rf_model *model);
+/* Its layers, then those of the models that it calls. */
+uint32_t rf_model_num_layers(const rf_model *model);
+rf_layer *rf_model_layer(const rf_model *model, uint32_t index);
 
 /* One line of a summary. */
 typedef struct rf_summary_row {

@@ -29,10 +29,10 @@ RF_API rf_result rf_trace_status(const rf_trace *t)
 
 RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format, ...)
 {
-    char message[900];
+    char message[900] = "rf_trace_fail: format is NULL";
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof(message), format, arguments);
+    if (format) vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
     if (result >= 0) result = RF_ERROR_INVALID_ARGUMENT;
     RF_FAIL(result, "%s", message);
@@ -159,6 +159,16 @@ static rf_result check_home(const rf_trace *t, const rf_strategy *home, const ch
         rf_strategy_device_name(t->strategy, 0));
 }
 
+const rf_trace_listener *rf_trace_listeners(const rf_trace *t)
+{
+    return t->listener;
+}
+
+void rf_trace_listen(rf_trace *t, const rf_trace_listener *listener)
+{
+    t->listener = listener;
+}
+
 rf_value rf_trace_variable(rf_trace *t, rf_variable *variable)
 {
     if (t->status < 0) return 0;
@@ -167,6 +177,8 @@ rf_value rf_trace_variable(rf_trace *t, rf_variable *variable)
         return 0;
     }
     if (stick(t, check_home(t, variable->strategy, "variable", variable->name)) < 0) return 0;
+    for (const rf_trace_listener *l = t->listener; l; l = l->outer)
+        if (stick(t, l->uses(l->user, variable)) < 0) return 0;
     return state_value(t, variable, variable->shape, variable->name, (rf_state_ref){ .variable = variable });
 }
 

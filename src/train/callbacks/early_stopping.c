@@ -47,9 +47,9 @@ static rf_result save_weights(early_stopping *s, const rf_model *model)
         s->num_weights = count;
     }
     float *at = s->weights;
-    for (uint32_t i = 0; i < model->variables.count; i++) {
-        RF_TRY(rf_variable_read(model->variables.items[i], at));
-        at += rf_shape_count(rf_variable_shape(model->variables.items[i]));
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        RF_TRY(rf_variable_read(model->tracked.items[i].variable, at));
+        at += rf_shape_count(rf_variable_shape(model->tracked.items[i].variable));
     }
     return RF_OK;
 }
@@ -90,8 +90,8 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     RF_REQUIRE(s->num_weights == rf_model_count_params(state->model),
                "early stopping: weights of another model were restored");
     const float *at = s->weights;
-    for (uint32_t i = 0; i < state->model->variables.count; i++) {
-        rf_variable *variable = state->model->variables.items[i];
+    for (uint32_t i = 0; i < state->model->tracked.count; i++) {
+        rf_variable *variable = state->model->tracked.items[i].variable;
         RF_TRY(rf_variable_assign(variable, at));
         at += rf_shape_count(rf_variable_shape(variable));
     }

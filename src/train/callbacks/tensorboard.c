@@ -81,11 +81,11 @@ static rf_result write_epoch(tensorboard *b, int64_t epoch, const rf_logs *logs)
 
 static rf_result write_histograms(const tensorboard *b, const rf_model *model, int64_t epoch)
 {
-    for (uint32_t i = 0; i < model->variables.count; i++) {
-        rf_variable *variable = model->variables.items[i];
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        const rf_variable *variable = model->tracked.items[i].variable;
         const uint64_t count = (uint64_t)rf_shape_count(rf_variable_shape(variable));
         float *values = RF_NEW_ARRAY(float, count);
-        char *tag = rf_asprintf("%s/histogram", rf_variable_name(variable));
+        char *tag = rf_asprintf("%s/histogram", model->tracked.items[i].name);
         rf_result r = values && tag ? rf_variable_read(variable, values) : RF_ERROR_OUT_OF_HOST_MEMORY;
         if (r >= 0) r = rf_event_writer_histogram(b->train, tag, epoch, values, count);
         rf_free(values);

@@ -572,10 +572,10 @@ static rf_result append_model(rf_item_list *list, const rf_tracked *tracked)
 {
     const rf_model *model = tracked->u.model;
     RF_REQUIRE(model->built, "checkpoint: '%s' has no variables yet; call rf_model_build() first", tracked->name);
-    for (uint32_t i = 0; i < model->variables.count; i++) {
-        rf_variable *v = model->variables.items[i];
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        rf_variable *v = model->tracked.items[i].variable;
         RF_TRY(append(
-            list, rf_asprintf("%s/%s", tracked->name, rf_variable_name(v)),
+            list, rf_asprintf("%s/%s", tracked->name, model->tracked.items[i].name),
             (rf_item){ .kind = &variable_kind, .tracked = tracked, .variable = v, .shape = rf_variable_shape(v) }));
     }
     return RF_OK;
@@ -584,6 +584,7 @@ static rf_result append_model(rf_item_list *list, const rf_tracked *tracked)
 /* A variable that an optimizer may have state for, and what it is called in the file. */
 typedef struct candidate {
     rf_variable *variable;
+    const char *name;   /* the variable's, or what its model calls it */
     const char *object; /* it was added with; NULL: only the optimizer knows it */
 } candidate;
 typedef struct candidate_list {
@@ -591,13 +592,13 @@ typedef struct candidate_list {
     uint32_t count, capacity;
 } candidate_list;
 
-static rf_result add_candidate(candidate_list *list, rf_variable *variable, const char *object)
+static rf_result add_candidate(candidate_list *list, rf_variable *variable, const char *name, const char *object)
 {
     if (!rf_variable_trainable(variable)) return RF_OK;
     for (uint32_t i = 0; i < list->count; i++)
         if (list->items[i].variable == variable) return RF_OK;
     RF_TRY(RF_VEC_GROW(list));
-    list->items[list->count++] = (candidate){ variable, object };
+    list->items[list->count++] = (candidate){ variable, name, object };
     return RF_OK;
 }
 
@@ -605,12 +606,16 @@ static rf_result find_candidates(const rf_checkpoint *c, rf_optimizer *optimizer
 {
     for (uint32_t i = 0; i < c->objects.count; i++) {
         const rf_tracked *t = &c->objects.items[i];
-        if (t->kind == RF_TRACKED_VARIABLE) RF_TRY(add_candidate(list, t->u.variable, t->name));
-        for (uint32_t k = 0; t->kind == RF_TRACKED_MODEL && k < t->u.model->variables.count; k++)
-            RF_TRY(add_candidate(list, t->u.model->variables.items[k], t->name));
+        if (t->kind == RF_TRACKED_VARIABLE)
+            RF_TRY(add_candidate(list, t->u.variable, rf_variable_name(t->u.variable), t->name));
+        for (uint32_t k = 0; t->kind == RF_TRACKED_MODEL && k < t->u.model->tracked.count; k++) {
+            const rf_model_variable *v = &t->u.model->tracked.items[k];
+            RF_TRY(add_candidate(list, v->variable, v->name, t->name));
+        }
     }
     const rf_variable_list known = rf_updater_variables(rf_optimizer_updater(optimizer));
-    for (uint32_t i = 0; i < known.count; i++) RF_TRY(add_candidate(list, known.items[i], NULL));
+    for (uint32_t i = 0; i < known.count; i++)
+        RF_TRY(add_candidate(list, known.items[i], rf_variable_name(known.items[i]), NULL));
     return RF_OK;
 }
 
@@ -618,10 +623,9 @@ static rf_result find_candidates(const rf_checkpoint *c, rf_optimizer *optimizer
 static rf_result candidate_name(const candidate_list *list, uint32_t index, char **out)
 {
     const candidate *mine = &list->items[index];
-    const char *name = rf_variable_name(mine->variable);
+    const char *name = mine->name;
     bool shared = false;
-    for (uint32_t i = 0; i < list->count; i++)
-        shared |= i != index && strcmp(rf_variable_name(list->items[i].variable), name) == 0;
+    for (uint32_t i = 0; i < list->count; i++) shared |= i != index && strcmp(list->items[i].name, name) == 0;
     RF_REQUIRE(!shared || mine->object,
                "checkpoint: the optimizer updates two variables '%s'; add them or their models to the checkpoint",
                name);

@@ -46,10 +46,10 @@ static rf_result add_variable(contents *c, const rf_variable *v, const char *nam
 /* All variables of the model, used or not, under the names that checkpoints and weights have for them. */
 static rf_result add_model(contents *c, const rf_model *model, const rf_graph *graph)
 {
-    for (uint32_t i = 0; i < model->variables.count; i++) {
-        const rf_variable *variable = model->variables.items[i];
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        const rf_variable *variable = model->tracked.items[i].variable;
         char *name;
-        RF_TRY(keep_name(c, rf_asprintf("model/%s", rf_variable_name(variable)), &name));
+        RF_TRY(keep_name(c, rf_asprintf("model/%s", model->tracked.items[i].name), &name));
         RF_TRY(add_variable(c, variable, name));
         for (rf_value v = 1; v < graph->values.count; v++)
             if (graph->values.items[v].object == variable) c->names[v] = name;
@@ -57,18 +57,13 @@ static rf_result add_model(contents *c, const rf_model *model, const rf_graph *g
     return RF_OK;
 }
 
-/* What the program made beside the model's layers. */
-static rf_result add_rest(contents *c, const rf_graph *graph)
+static rf_result add_constants(contents *c, const rf_graph *graph)
 {
     for (rf_value v = 1; v < graph->values.count; v++) {
         const rf_value_info *value = &graph->values.items[v];
-        if (value->kind == RF_VALUE_STATE && !c->names[v]) {
-            RF_TRY(keep_name(c, rf_asprintf("variable/%u", v), &c->names[v]));
-            RF_TRY(add_variable(c, value->object, c->names[v]));
-        } else if (value->kind == RF_VALUE_CONSTANT) {
-            RF_TRY(keep_name(c, rf_asprintf("constant/%u", v), &c->names[v]));
-            RF_TRY(add_tensor(c, c->names[v], value->desc, value->data));
-        }
+        if (value->kind != RF_VALUE_CONSTANT) continue;
+        RF_TRY(keep_name(c, rf_asprintf("constant/%u", v), &c->names[v]));
+        RF_TRY(add_tensor(c, c->names[v], value->desc, value->data));
     }
     return RF_OK;
 }
@@ -80,7 +75,7 @@ static rf_result write_contents(contents *c, const rf_model *model, const rf_inf
     c->names = rf_arena_alloc(&c->arena, g->graph->values.count * sizeof(*c->names));
     if (!c->names) return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(add_model(c, model, g->graph));
-    RF_TRY(add_rest(c, g->graph));
+    RF_TRY(add_constants(c, g->graph));
     RF_TRY(rf_inference_graph_to_text(g, c->names, &text));
     const rf_archive_value value = { .name = "graph", .kind = RF_VALUE_STRING, .bytes = text, .size = strlen(text) };
     const rf_archive_contents archive = { .type = "inference",

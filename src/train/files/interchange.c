@@ -23,18 +23,18 @@ static void free_arrays(rf_named_array *arrays, uint32_t count)
     rf_free(arrays);
 }
 
-/* Room for the value of every variable; names are borrowed from the variables. */
+/* Room for the value of every variable; names are borrowed from the model. */
 static rf_result make_arrays(const rf_model *model, rf_named_array **out)
 {
-    const uint32_t count = model->variables.count;
+    const uint32_t count = model->tracked.count;
     rf_named_array *arrays = *out = RF_NEW_ARRAY(rf_named_array, count);
     if (!arrays) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        const rf_variable *v = model->variables.items[i];
+        const rf_variable *v = model->tracked.items[i].variable;
         const rf_shape shape = rf_variable_shape(v);
         float *values = RF_NEW_ARRAY(float, rf_shape_count(shape));
         if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        arrays[i] = (rf_named_array){ rf_variable_name(v), { RF_F32, shape, values } };
+        arrays[i] = (rf_named_array){ model->tracked.items[i].name, { RF_F32, shape, values } };
     }
     return RF_OK;
 }
@@ -43,10 +43,10 @@ static rf_result write_weights(const rf_model *model, const char *path)
 {
     rf_named_array *arrays = NULL;
     rf_result r = make_arrays(model, &arrays);
-    for (uint32_t i = 0; r >= 0 && i < model->variables.count; i++)
-        r = rf_variable_read(model->variables.items[i], arrays[i].array.data);
-    if (r >= 0) r = rf_safetensors_write(path, arrays, model->variables.count);
-    free_arrays(arrays, model->variables.count);
+    for (uint32_t i = 0; r >= 0 && i < model->tracked.count; i++)
+        r = rf_variable_read(model->tracked.items[i].variable, arrays[i].array.data);
+    if (r >= 0) r = rf_safetensors_write(path, arrays, model->tracked.count);
+    free_arrays(arrays, model->tracked.count);
     return r;
 }
 
@@ -95,7 +95,7 @@ static rf_result read_weights(const char *path, rf_named_array *arrays, uint32_t
 rf_result rf_model_import_safetensors(rf_model *model, const char *path)
 {
     RF_TRY(check(model, path, "rf_model_import_safetensors"));
-    const uint32_t count = model->variables.count;
+    const uint32_t count = model->tracked.count;
     rf_named_array *arrays = NULL;
     rf_result r = rf_strategy_give_up(model->strategy, make_arrays(model, &arrays));
     if (r >= 0) {
@@ -107,7 +107,7 @@ rf_result rf_model_import_safetensors(rf_model *model, const char *path)
         r = rf_share_bytes(model->strategy, "weights", a->data, (uint64_t)rf_shape_count(a->shape) * sizeof(float));
     }
     for (uint32_t i = 0; r >= 0 && i < count; i++)
-        r = rf_variable_assign(model->variables.items[i], arrays[i].array.data);
+        r = rf_variable_assign(model->tracked.items[i].variable, arrays[i].array.data);
     free_arrays(arrays, count);
     return r;
 }

@@ -11,8 +11,8 @@
 
 static bool regularized(const rf_model *model)
 {
-    for (uint32_t i = 0; i < model->layers.count; i++) {
-        const rf_regularizer reg = model->layers.items[i]->regularizer;
+    for (uint32_t i = 0; i < rf_model_num_layers(model); i++) {
+        const rf_regularizer reg = rf_model_layer(model, i)->regularizer;
         if (reg.l1 != 0.0f || reg.l2 != 0.0f) return true;
     }
     return false;
