@@ -17,6 +17,21 @@
 #include "base/memory.h"
 #include "base/temporary.h"
 
+int64_t rf_process_id(void)
+{
+    return getpid();
+}
+
+rf_result rf_process_check(int64_t home, const char *what)
+{
+    const int64_t here = rf_process_id();
+    if (here == home) return RF_OK;
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                   "%s belongs to process %lld, and this is a child of its fork(), %lld, without its threads and "
+                   "devices; fork before you make it, or make another one here",
+                   what, (long long)home, (long long)here);
+}
+
 uint64_t rf_now_ns(void)
 {
     struct timespec t;

@@ -6,6 +6,11 @@
 #include <ringfire/common.h>
 
 uint64_t rf_now_ns(void); /* monotonic */
+/* The process that an object was made in. A child of fork() has the object's memory, but neither its threads nor its
+ * driver's: it must not wait for them, and what it sends on shared connections would be taken for its parent's. */
+int64_t rf_process_id(void);
+/* RF_ERROR_INVALID_ARGUMENT in another process than `home`; `what` begins the message: "the strategy". */
+rf_result rf_process_check(int64_t home, const char *what);
 /* From here on the calling thread, and those that it starts, leave the processor to others that want it. */
 void rf_thread_step_back(void);
 uint32_t rf_cpu_count(void);   /* that this process may run on, at least 1 */

@@ -84,15 +84,15 @@ rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *inp
 
 void rf_dataset_spec(const rf_dataset *dataset, rf_element_spec *out)
 {
-    *out = dataset->spec;
+    if (out) *out = dataset ? dataset->spec : (rf_element_spec){ 0 };
 }
 int64_t rf_dataset_cardinality(const rf_dataset *dataset)
 {
-    return dataset->cardinality;
+    return dataset ? dataset->cardinality : 0;
 }
 uint32_t rf_dataset_batch_size(const rf_dataset *dataset)
 {
-    return dataset->batch_size;
+    return dataset ? dataset->batch_size : 0;
 }
 
 size_t rf_component_bytes(const rf_element_spec *spec, uint32_t component)

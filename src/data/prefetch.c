@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/platform.h"
 #include "data/pipeline.h"
 
 typedef struct prefetch_slot {
@@ -14,6 +15,7 @@ typedef struct prefetcher {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
+    int64_t process; /* that the thread runs in */
     bool running, stop;
     prefetch_slot *slots;
     uint32_t num_slots; /* one more than asked for: the consumer holds one */
@@ -44,7 +46,7 @@ static rf_result open_prefetch(rf_stage *stage)
 static void close_prefetch(rf_stage *stage)
 {
     prefetcher *p = stage->data;
-    if (!p) return;
+    if (!p || (p->running && p->process != rf_process_id())) return;
     pthread_mutex_lock(&p->lock);
     p->stop = true;
     pthread_cond_broadcast(&p->changed);
@@ -93,6 +95,7 @@ static rf_result start(rf_stage *stage)
     const int error = pthread_create(&p->thread, NULL, produce, stage);
     if (error) return RF_FAIL_NATIVE(RF_ERROR_OUT_OF_HOST_MEMORY, "errno", error, "prefetch: cannot start a thread");
     p->running = true;
+    p->process = rf_process_id();
     return RF_OK;
 }
 
@@ -100,6 +103,7 @@ static rf_result next_prefetched(rf_stage *stage, const rf_element **out)
 {
     prefetcher *p = stage->data;
     if (!p->running) RF_TRY(start(stage));
+    RF_TRY(rf_process_check(p->process, "the iterator"));
     pthread_mutex_lock(&p->lock);
     while (p->produced == p->consumed && p->outcome == RF_OK) pthread_cond_wait(&p->changed, &p->lock);
     rf_result r = RF_OK;

@@ -25,7 +25,7 @@ static void free_store(const rf_strategy *s, rf_store *store)
 
 void rf_strategy_release(rf_strategy *s)
 {
-    if (!s || --s->references > 0) return;
+    if (!s || --s->references > 0 || rf_strategy_is_foreign(s)) return;
     free_store(s, &s->trainable);
     free_store(s, &s->fixed);
     rf_flat_free(s, &s->gradients);
@@ -56,8 +56,19 @@ RF_API void rf_strategy_destroy(rf_strategy **strategy)
 
 /* ---- waiting and submitting ---- */
 
+rf_result rf_strategy_check_process(const rf_strategy *s)
+{
+    return rf_process_check(s->process, "the strategy");
+}
+
+bool rf_strategy_is_foreign(const rf_strategy *s)
+{
+    return s->process != rf_process_id();
+}
+
 rf_result rf_strategy_status(rf_strategy *s)
 {
+    RF_TRY(rf_strategy_check_process(s));
     if (s->failed) return rf_error_restore(&s->failure);
     return s->world.size > 1 ? rf_comm_status(s->world.comm) : RF_OK;
 }
@@ -73,7 +84,7 @@ rf_result rf_strategy_stick_shared(rf_strategy *s, rf_result result)
 
 rf_result rf_strategy_stick(rf_strategy *s, rf_result result)
 {
-    if (result >= 0 || s->failed) return result;
+    if (result >= 0 || s->failed || rf_strategy_is_foreign(s)) return result;
     rf_strategy_stick_shared(s, result);
     if (s->world.size > 1) {
         /* Where the job has ended already, its own reason stays. */
@@ -97,6 +108,7 @@ rf_result rf_replica_context(const rf_strategy *s, uint32_t index, rf_result res
 rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
 {
     const rf_replica *at = &s->replicas[index];
+    RF_TRY(rf_strategy_check_process(s));
     if (at->ticket == 0) return RF_OK;
     const uint64_t begin = rf_span_begin();
     const rf_result r = rf_gpu_wait(at->device, at->ticket, RF_GPU_TIMEOUT_NS);
@@ -106,6 +118,7 @@ rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
 
 rf_result rf_strategy_wait(rf_strategy *s)
 {
+    RF_TRY(rf_strategy_check_process(s));
     rf_error_record record;
     rf_result first = rf_strategy_await_copy(s);
     if (first < 0) rf_error_save(&record);
@@ -178,6 +191,7 @@ static rf_strategy *allocate(void)
         return NULL;
     }
     s->references = 1;
+    s->process = rf_process_id();
     s->generation = 1;
     /* Traces of other strategies should not be taken for this one's: start anywhere. */
     s->trace_serial = (uint32_t)((uintptr_t)s >> 4) * 2654435761u;

@@ -99,6 +99,7 @@ static rf_result open_coordinator(rf_coordinator *c, const rf_coordinator_params
     RF_TRY(rf_ps_condition_init(&c->changed));
     pthread_mutex_init(&c->lock, NULL);
     c->locked = true;
+    c->process = rf_process_id();
     rf_hello hello;
     RF_TRY(rf_ps_hello(&c->job, "chief", &hello));
     const rf_address *own = &c->cluster.tasks[RF_TASK_CHIEF][0];
@@ -186,6 +187,7 @@ RF_API void rf_coordinator_destroy(rf_coordinator **coordinator)
     if (!coordinator || !*coordinator) return;
     rf_coordinator *c = *coordinator;
     *coordinator = NULL;
+    if (c->process != rf_process_id()) return;
     rf_error_record record; /* the caller may be on its way out with a failure */
     rf_error_save(&record);
     stop_thread(c);
@@ -197,6 +199,11 @@ RF_API void rf_coordinator_destroy(rf_coordinator **coordinator)
 }
 
 /* ---- scheduling ---- */
+
+static rf_result check_process(const rf_coordinator *c)
+{
+    return rf_process_check(c->process, "the coordinator");
+}
 
 /* Under the lock: what ended the job, or the first failure of a function, which is then forgotten. */
 static rf_result take_failure(rf_coordinator *c)
@@ -212,6 +219,7 @@ RF_API rf_result rf_coordinator_schedule(rf_coordinator *coordinator, const char
 {
     if (value) *value = NULL;
     RF_REQUIRE(coordinator, "rf_coordinator_schedule: coordinator is NULL");
+    RF_TRY(check_process(coordinator));
     RF_REQUIRE(function && function[0] && strlen(function) < RF_FUNCTION_NAME_BYTES,
                "rf_coordinator_schedule: function is %s; give a name of 1 to %d characters",
                function ? function : "NULL", RF_FUNCTION_NAME_BYTES - 1);
@@ -237,7 +245,7 @@ RF_API rf_result rf_coordinator_schedule(rf_coordinator *coordinator, const char
 
 RF_API bool rf_coordinator_done(rf_coordinator *coordinator)
 {
-    if (!coordinator) return true;
+    if (!coordinator || coordinator->process != rf_process_id()) return true;
     pthread_mutex_lock(&coordinator->lock);
     const bool done = !coordinator->first;
     pthread_mutex_unlock(&coordinator->lock);
@@ -248,6 +256,7 @@ RF_API bool rf_coordinator_done(rf_coordinator *coordinator)
 RF_API rf_result rf_coordinator_join(rf_coordinator *coordinator)
 {
     RF_REQUIRE(coordinator, "rf_coordinator_join: coordinator is NULL");
+    RF_TRY(check_process(coordinator));
     pthread_mutex_lock(&coordinator->lock);
     while (coordinator->first) rf_ps_condition_wait(&coordinator->changed, &coordinator->lock, WAIT_NS);
     const rf_result r = take_failure(coordinator);
@@ -261,6 +270,7 @@ RF_API rf_result rf_remote_value_fetch(rf_remote_value *value, float *results, u
     RF_REQUIRE(results || num_results == 0, "rf_remote_value_fetch: results is NULL");
     if (!atomic_load(&value->done)) {
         rf_coordinator *c = value->coordinator;
+        RF_TRY(check_process(c));
         pthread_mutex_lock(&c->lock);
         while (!atomic_load(&value->done)) rf_ps_condition_wait(&c->changed, &c->lock, WAIT_NS);
         pthread_mutex_unlock(&c->lock);
@@ -300,6 +310,7 @@ static rf_result verdict(rf_coordinator *c, rf_result r)
 RF_API rf_result rf_coordinator_read_variables(rf_coordinator *coordinator)
 {
     RF_REQUIRE(coordinator, "rf_coordinator_read_variables: coordinator is NULL");
+    RF_TRY(check_process(coordinator));
     RF_TRY(verdict(coordinator, rf_ps_client_pull(coordinator->client, coordinator->values)));
     return rf_ps_variables_assign(coordinator->variables, coordinator->values);
 }
@@ -308,7 +319,7 @@ RF_API void rf_coordinator_get_stats(rf_coordinator *coordinator, rf_coordinator
 {
     if (!out) return;
     *out = (rf_coordinator_stats){ 0 };
-    if (!coordinator) return;
+    if (!coordinator || coordinator->process != rf_process_id()) return;
     pthread_mutex_lock(&coordinator->lock);
     *out = coordinator->stats;
     for (uint32_t w = 0; w < coordinator->num_workers; w++) out->num_workers += coordinator->seats[w].joined;

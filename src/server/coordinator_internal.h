@@ -51,6 +51,7 @@ typedef struct rf_ps_seat {
 } rf_ps_seat;
 
 struct rf_coordinator {
+    int64_t process; /* that its thread runs in */
     rf_job job;
     rf_cluster cluster;
     rf_variable_list variables;

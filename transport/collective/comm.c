@@ -29,6 +29,7 @@ struct rf_comm_request {
 };
 
 struct rf_comm {
+    int64_t process; /* that made it */
     rf_job job;
     rf_mesh *mesh; /* NULL: a world of one */
     rf_engine *engine;
@@ -77,6 +78,7 @@ rf_result rf_comm_create_on_mesh(const rf_job *job, rf_mesh *mesh, rf_comm **out
         rf_mesh_destroy(&mesh);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
+    comm->process = rf_process_id();
     comm->job = *job;
     rf_job_forget(&comm->job); /* the mesh has what it needs of the key */
     comm->mesh = mesh;
@@ -122,6 +124,8 @@ RF_API void rf_comm_destroy(rf_comm **comm)
 {
     if (!comm || !*comm) return;
     rf_comm *c = *comm;
+    *comm = NULL;
+    if (c->process != rf_process_id()) return; /* connections and threads are the parent's */
     stop_thread(c);
     /* First the goodbyes, then the connections: nobody sees one close that still has calls to finish. The mesh may call
      * on_abort() until it is gone. */
@@ -131,32 +135,31 @@ RF_API void rf_comm_destroy(rf_comm **comm)
     pthread_cond_destroy(&c->changed);
     rf_free(c->hosts);
     rf_free(c);
-    *comm = NULL;
 }
 
 RF_API uint32_t rf_comm_rank(const rf_comm *comm)
 {
-    return comm->job.rank;
+    return comm ? comm->job.rank : 0;
 }
 
 RF_API uint32_t rf_comm_world_size(const rf_comm *comm)
 {
-    return comm->job.world_size;
+    return comm ? comm->job.world_size : 0;
 }
 
 RF_API uint32_t rf_comm_local_rank(const rf_comm *comm)
 {
-    return comm->local_rank;
+    return comm ? comm->local_rank : 0;
 }
 
 RF_API uint32_t rf_comm_local_size(const rf_comm *comm)
 {
-    return comm->local_size;
+    return comm ? comm->local_size : 0;
 }
 
 RF_API const char *rf_comm_provider(const rf_comm *comm)
 {
-    return comm->engine ? rf_engine_provider(comm->engine) : "";
+    return comm && comm->engine ? rf_engine_provider(comm->engine) : "";
 }
 
 RF_API double rf_comm_seconds(const rf_comm *comm)
@@ -169,6 +172,7 @@ RF_API double rf_comm_seconds(const rf_comm *comm)
 RF_API rf_result rf_comm_status(rf_comm *comm)
 {
     RF_REQUIRE(comm, "rf_comm_status: comm is NULL");
+    RF_TRY(rf_process_check(comm->process, "the communicator"));
     if (comm->mesh) return rf_mesh_status(comm->mesh);
     if (!atomic_load(&comm->aborted)) return RF_OK;
     return RF_FAIL(RF_ERROR_PEER_LOST, "rank 0 ended the job");
@@ -176,7 +180,7 @@ RF_API rf_result rf_comm_status(rf_comm *comm)
 
 RF_API void rf_comm_abort(rf_comm *comm, const char *reason)
 {
-    if (!comm) return;
+    if (!comm || comm->process != rf_process_id()) return;
     if (!reason || !reason[0]) reason = "no reason given";
     char text[512];
     snprintf(text, sizeof(text), "rank %u ended the job: %s", comm->job.rank, reason);
@@ -188,6 +192,7 @@ RF_API void rf_comm_abort(rf_comm *comm, const char *reason)
 
 RF_API int32_t rf_comm_lost_rank(const rf_comm *comm)
 {
+    if (!comm) return -1;
     if (comm->mesh) return rf_mesh_lost_rank(comm->mesh);
     return atomic_load(&comm->aborted) ? 0 : -1;
 }
@@ -301,6 +306,7 @@ RF_API rf_result rf_comm_wait(rf_comm_request **request)
 {
     RF_REQUIRE(request && *request, "rf_comm_wait: request is NULL");
     rf_comm_request *r = *request;
+    RF_TRY(rf_process_check(r->comm->process, "the communicator"));
     pthread_mutex_lock(&r->comm->lock);
     while (!r->done) pthread_cond_wait(&r->comm->changed, &r->comm->lock);
     pthread_mutex_unlock(&r->comm->lock);
@@ -313,7 +319,7 @@ RF_API rf_result rf_comm_wait(rf_comm_request **request)
 
 RF_API bool rf_comm_done(const rf_comm_request *request)
 {
-    if (!request) return true;
+    if (!request || request->comm->process != rf_process_id()) return true;
     pthread_mutex_lock(&request->comm->lock);
     const bool done = request->done;
     pthread_mutex_unlock(&request->comm->lock);

@@ -60,9 +60,11 @@ RF_API rf_result rf_function_create(rf_strategy *strategy, const rf_function_par
 RF_API void rf_function_destroy(rf_function **function)
 {
     if (!function || !*function) return;
-    (void)rf_strategy_wait((*function)->strategy); /* when waiting fails nothing runs any more */
-    free_function(*function);
+    rf_function *f = *function;
     *function = NULL;
+    if (rf_strategy_is_foreign(f->strategy)) return;
+    (void)rf_strategy_wait(f->strategy); /* when waiting fails nothing runs any more */
+    free_function(f);
 }
 
 RF_API uint32_t rf_function_num_traces(const rf_function *function)

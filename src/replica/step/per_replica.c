@@ -41,6 +41,7 @@ static rf_result get(const rf_per_replica *value, uint32_t index, rf_array *out)
 {
     rf_strategy *s = value->function->strategy;
     const rf_replica_value *v = &value->values[index];
+    RF_TRY(rf_strategy_check_process(s));
     *out = (rf_array){ .dtype = v->desc.dtype, .shape = v->desc.shape };
     if (value->examples[s->first + index] == 0) {
         if (out->shape.rank > 0) out->shape.dim[0] = 0;

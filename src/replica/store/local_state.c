@@ -10,7 +10,7 @@ rf_local_state *rf_local_state_retain(rf_local_state *state)
 
 void rf_local_state_release(rf_local_state *state)
 {
-    if (!state || --state->references > 0) return;
+    if (!state || --state->references > 0 || rf_strategy_is_foreign(state->strategy)) return;
     (void)rf_strategy_wait(state->strategy); /* a step in flight may use it; when waiting fails nothing runs any more */
     rf_flat_free(state->strategy, &state->values);
     rf_strategy_release(state->strategy);
@@ -22,6 +22,7 @@ rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const cha
 {
     *out = NULL;
     RF_REQUIRE(count > 0, "local state '%s': has no elements", name ? name : "");
+    RF_TRY(rf_strategy_status(strategy));
     rf_local_state *state = RF_NEW(rf_local_state);
     if (!state) return RF_ERROR_OUT_OF_HOST_MEMORY;
     state->references = 1;

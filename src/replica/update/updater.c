@@ -24,7 +24,7 @@ rf_updater *rf_updater_retain(rf_updater *updater)
 
 void rf_updater_release(rf_updater *u)
 {
-    if (!u || --u->references > 0) return;
+    if (!u || --u->references > 0 || rf_strategy_is_foreign(u->strategy)) return;
     (void)rf_strategy_wait(u->strategy); /* when waiting fails nothing runs any more */
     for (uint32_t i = 0; i < u->variables.count; i++) {
         if (u->variables.items[i]->updater == u) u->variables.items[i]->updater = NULL;

@@ -48,6 +48,8 @@ void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
 {
     if (!checkpoint || !*checkpoint) return;
     rf_checkpoint *c = *checkpoint;
+    *checkpoint = NULL;
+    if (rf_strategy_is_foreign(c->strategy)) return;
     /* Its parts become a checkpoint only when all workers agree. */
     if (c->pending && c->pending->sharded && rf_checkpoint_wait(c) < 0)
         rf_log_message(RF_LOG_WARN, "%s", rf_error_message());
@@ -58,7 +60,6 @@ void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
     for (uint32_t i = 0; i < c->objects.count; i++) rf_free(c->objects.items[i].name);
     rf_free(c->objects.items);
     rf_free(c);
-    *checkpoint = NULL;
 }
 
 /* Adds `tracked`, whose name is copied. `function` is for messages. */

@@ -216,6 +216,7 @@ void rf_checkpoint_tell_end(rf_checkpoint *c, bool written)
 rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint)
 {
     RF_REQUIRE(checkpoint, "rf_checkpoint_wait: checkpoint is NULL");
+    RF_TRY(rf_strategy_check_process(checkpoint->strategy));
     rf_snapshot *s = checkpoint->pending;
     if (!s) return RF_OK;
     if (checkpoint->threaded) (void)pthread_join(checkpoint->thread, NULL);
@@ -232,6 +233,7 @@ rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint)
 rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const char *path, const rf_save_params *params)
 {
     RF_REQUIRE(checkpoint, "rf_checkpoint_save: checkpoint is NULL");
+    RF_TRY(rf_strategy_check_process(checkpoint->strategy));
     RF_REQUIRE(path && *path, "rf_checkpoint_save: path is empty");
     RF_TRY(rf_checkpoint_wait(checkpoint));
     rf_snapshot *s = NULL;
