@@ -43,7 +43,7 @@ static rf_result advance_bar(void *user, rf_fit_state *state, const rf_logs *log
     char status[64];
     e->seen += state->batch_examples;
     rf_logs_get(logs, "loss", &loss);
-    rf_logs_get(logs, "sparse_categorical_accuracy", &accuracy);
+    rf_logs_get(logs, "accuracy", &accuracy);
     snprintf(status, sizeof(status), "loss %.4f  accuracy %.2f %%", loss, 100 * accuracy);
     progress_update(&e->bar, e->seen, status);
     return RF_OK;
@@ -177,7 +177,7 @@ static int fit(const example_options *options, app *a)
     TRY(rf_model_evaluate(a->model, a->test_data, &logs));
     double loss = 0, accuracy = 0;
     rf_logs_get(&logs, "loss", &loss);
-    rf_logs_get(&logs, "sparse_categorical_accuracy", &accuracy);
+    rf_logs_get(&logs, "accuracy", &accuracy);
     example_print("Eval loss: %.4f, Eval accuracy: %.4f\n", loss, accuracy);
     return 0;
 }

@@ -93,7 +93,7 @@ static int evaluate(app *a, uint32_t epoch, uint32_t num_epochs)
     rf_coordinator_get_stats(a->coordinator, &stats);
     rf_logs_get(&logs, "loss", &loss);
     if (example_check_loss(loss, epoch + 1, 0) < 0) return -1;
-    rf_logs_get(&logs, "categorical_accuracy", &accuracy);
+    rf_logs_get(&logs, "accuracy", &accuracy);
     example_print(
         "Epoch %u/%u: test loss %.4f, test accuracy %.4f; %u workers, staleness %.2f on average, at most %llu\n",
         epoch + 1, num_epochs, loss, accuracy, stats.num_workers, stats.mean_staleness,

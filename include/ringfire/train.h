@@ -279,9 +279,11 @@ typedef struct rf_compile_params {
 RF_API RF_MUST_USE rf_result rf_model_compile(rf_model *model, const rf_compile_params *params);
 
 #define RF_MAX_LOGS 16
-/** Values at a callback: "loss", metrics, "val_loss", ..., "learning_rate". After a batch: "loss"
- * and metrics of the epoch so far; reading them waits for the devices, so they are read only when
- * some callback has on_batch_end. */
+/** Values at a callback, under the names that CSV logs, event files (after "epoch_" and "batch_"),
+ * plots and histories have for them: "loss", "accuracy" (of whichever kind; of a model compiled
+ * with both, "sparse_categorical_accuracy" and "categorical_accuracy"), with validation "val_loss",
+ * "val_accuracy", and "learning_rate". After a batch: "loss" and metrics of the epoch so far;
+ * reading them waits for the devices, so they are read only when some callback has on_batch_end. */
 typedef struct rf_logs {
     uint32_t count;
     const char *name[RF_MAX_LOGS];

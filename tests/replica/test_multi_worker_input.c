@@ -416,7 +416,7 @@ static rf_result fit(worker *w)
     rf_logs logs;
     GO(rf_model_evaluate(n.model, data, &logs));
     EXPECT(rf_logs_get(&logs, "loss", &w->report->losses[0]));
-    EXPECT(rf_logs_get(&logs, "sparse_categorical_accuracy", &w->report->numbers[0]));
+    EXPECT(rf_logs_get(&logs, "accuracy", &w->report->numbers[0]));
     rf_array predictions;
     GO(rf_model_predict(n.model, data, &predictions));
     EXPECT(predictions.shape.dim[0] == EXAMPLES && predictions.shape.dim[1] == 10);

@@ -137,7 +137,7 @@ class Plot(unittest.TestCase):
         self.assertTrue(max(map(len, narrow.splitlines())) <= 50)
 
     def test_csv(self):
-        (self.root / "log.csv").write_text("epoch,loss,sparse_categorical_accuracy,val_loss,learning_rate\n"
+        (self.root / "log.csv").write_text("epoch,loss,accuracy,val_loss,learning_rate\n"
                                            "0,1,0.5,1.5,0.001\n1,0.5,0.75,0.8,0.001\n")
         _, texts, curves = self.svg(self.root / "log.csv")
         self.assertEqual(len(curves), 3)

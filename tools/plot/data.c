@@ -120,8 +120,6 @@ static bool add_csv_value(plot_data *d, const char *run, const char *column, dou
     char name[1024], tag[512];
     const bool validation = strncmp(column, "val_", 4) == 0;
     const char *base = column + (validation ? 4 : 0);
-    if (strcmp(base, "sparse_categorical_accuracy") == 0 || strcmp(base, "categorical_accuracy") == 0)
-        base = "accuracy";
     snprintf(name, sizeof(name), "%s%s%s", run, *run ? "/" : "", validation ? "validation" : "train");
     snprintf(tag, sizeof(tag), "epoch_%s", base);
     return add_point(find_series(d, name, tag), x, y);

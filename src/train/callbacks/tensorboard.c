@@ -51,16 +51,6 @@ static rf_result on_train_begin(void *user, rf_fit_state *state)
     return state->rank == 0 ? open_writer(b, "train", &b->train) : RF_OK;
 }
 
-/* Keras calls the accuracy that goes with the loss just "accuracy". */
-static const char *short_name(const rf_logs *logs, const char *name)
-{
-    static const char suffix[] = "categorical_accuracy";
-    const size_t length = strlen(name), end = strlen(suffix);
-    if (length < end || strcmp(name + length - end, suffix) != 0) return name;
-    const bool two = rf_logs_get(logs, suffix, NULL) && rf_logs_get(logs, "sparse_categorical_accuracy", NULL);
-    return two ? name : "accuracy";
-}
-
 static rf_result write_value(rf_event_writer *w, const char *prefix, const char *name, int64_t step, double value)
 {
     char tag[256];
@@ -73,8 +63,8 @@ static rf_result write_epoch(tensorboard *b, int64_t epoch, const rf_logs *logs)
     for (uint32_t i = 0; i < logs->count; i++) {
         const bool validation = strncmp(logs->name[i], "val_", 4) == 0;
         if (validation && !b->validation) RF_TRY(open_writer(b, "validation", &b->validation));
-        RF_TRY(write_value(validation ? b->validation : b->train, "epoch",
-                           short_name(logs, logs->name[i] + (validation ? 4 : 0)), epoch, logs->value[i]));
+        RF_TRY(write_value(validation ? b->validation : b->train, "epoch", logs->name[i] + (validation ? 4 : 0), epoch,
+                           logs->value[i]));
     }
     return RF_OK;
 }
@@ -123,7 +113,7 @@ static rf_result on_batch_end(void *user, rf_fit_state *state, const rf_logs *lo
     b->since_update = 0;
     const uint64_t steps = rf_optimizer_iterations(state->optimizer), now = rf_now_ns();
     for (uint32_t i = 0; i < logs->count; i++)
-        RF_TRY(write_value(b->train, "batch", short_name(logs, logs->name[i]), (int64_t)steps, logs->value[i]));
+        RF_TRY(write_value(b->train, "batch", logs->name[i], (int64_t)steps, logs->value[i]));
     const double seconds = 1e-9 * (double)(now - b->rate_ns);
     if (steps > b->rate_steps && seconds > 0)
         RF_TRY(write_value(b->train, "batch", "steps_per_second", (int64_t)steps,

@@ -87,10 +87,19 @@ static rf_result check_params(const rf_model *model, const rf_compile_params *pa
     return RF_OK;
 }
 
+/* Keras' "accuracy", whichever goes with the loss; both have their whole names where both are asked for. */
+static const char *name_metric(const rf_compile_params *params, uint32_t index)
+{
+    uint32_t accuracies = 0;
+    for (uint32_t i = 0; i < params->num_metrics; i++) accuracies += rf_metric_compares(params->metrics[i]);
+    const bool alone = accuracies == 1 && rf_metric_compares(params->metrics[index]);
+    return alone ? "accuracy" : rf_metric_kind_name(params->metrics[index]);
+}
+
 static rf_result make_names(rf_model *model, rf_compiled *c, const rf_compile_params *params)
 {
     for (uint32_t i = 0; i <= params->num_metrics; i++) {
-        const char *name = i == 0 ? "loss" : rf_metric_kind_name(params->metrics[i - 1]);
+        const char *name = i == 0 ? "loss" : name_metric(params, i - 1);
         const size_t val_size = strlen(name) + sizeof("val_");
         char *val_name = rf_arena_alloc(&model->names, val_size);
         c->names[i] = rf_arena_strdup(&model->names, name);
