@@ -97,6 +97,7 @@ const char *rf_error_message(void)
 
 void rf_error_get(rf_error_info *out)
 {
+    if (!out) return;
     *out = current.info;
     if (!out->native_domain) out->native_domain = "";
     if (!out->file) out->file = "";

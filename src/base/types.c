@@ -56,7 +56,7 @@ bool rf_shape_equal(rf_shape a, rf_shape b)
 
 const char *rf_shape_format(rf_shape shape, char *buf, size_t size)
 {
-    if (size == 0) return buf;
+    if (!buf || size == 0) return "";
     buf[0] = '\0';
     size_t used = 0;
     const int32_t rank = shape.rank < 0 ? 0 : shape.rank > RF_MAX_RANK ? RF_MAX_RANK : shape.rank;
@@ -82,6 +82,7 @@ const char *rf_version_string(void)
 
 int64_t rf_element_global_rows(const rf_element *batch)
 {
+    if (!batch || batch->num_components == 0) return 0;
     if (batch->global_rows > 0) return batch->global_rows;
     return batch->num_components > 0 && batch->component[0].shape.rank > 0 ? batch->component[0].shape.dim[0] : 0;
 }

@@ -233,6 +233,7 @@ void rf_job_forget(rf_job *job)
 
 rf_result rf_key_file_default(char *path, size_t size)
 {
+    RF_REQUIRE(path && size > 0, "rf_key_file_default: path is NULL");
     const rf_job_env env = environment_of(NULL, NULL);
     return default_key_path(&env, path, size);
 }
