@@ -82,7 +82,7 @@ const char *rf_version_string(void)
 
 int64_t rf_element_global_rows(const rf_element *batch)
 {
-    if (!batch || batch->num_components == 0) return 0;
+    if (!batch) return 0;
     if (batch->global_rows > 0) return batch->global_rows;
     return batch->num_components > 0 && batch->component[0].shape.rank > 0 ? batch->component[0].shape.dim[0] : 0;
 }

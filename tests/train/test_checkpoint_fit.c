@@ -322,7 +322,7 @@ static void csv_log_of_a_killed_fit(void **state)
     (void)state;
     char folder[64], whole[1024], text[1024];
     rf_strategy *strategy = open_devices("llvmpipe");
-    if (!strategy) skip();
+    if (!strategy) SKIP("no device");
     rf_strategy_destroy(&strategy);
     scratch(folder);
     OK(fit_with_csv(folder, false, false));

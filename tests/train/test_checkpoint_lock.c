@@ -98,7 +98,7 @@ static void another_process(void **state)
     rf_checkpoint_manager *m;
     uint64_t number;
     char *latest;
-    if (!training_begin(&t)) skip();
+    if (!training_begin(&t)) SKIP("no device");
     const pid_t other = start_other("ckpt");
     assert_refused(open_manager(&t, NULL, &m), other);
     assert_null(m);
@@ -129,7 +129,7 @@ static void waited_for(void **state)
     (void)state;
     training t;
     rf_checkpoint_manager *m;
-    if (!training_begin(&t)) skip();
+    if (!training_begin(&t)) SKIP("no device");
     const pid_t other = start_other("waited");
     const pid_t killer = fork();
     assert_true(killer >= 0);
@@ -151,7 +151,7 @@ static void several_of_one_process(void **state)
     (void)state;
     training t;
     rf_checkpoint_manager *first, *second;
-    if (!training_begin(&t)) skip();
+    if (!training_begin(&t)) SKIP("no device");
     OK(open_manager(&t, "turns", &first));
     OK(open_manager(&t, "turns", &second));
     OK(rf_checkpoint_manager_save(first, 1));
@@ -212,7 +212,7 @@ static void fits(void **state)
 {
     (void)state;
     training t;
-    if (!training_begin(&t)) skip();
+    if (!training_begin(&t)) SKIP("no device");
     const pid_t other = start_other("backup");
     assert_refused(fit_with(backup_callback()), other);
     kill_other(other);
@@ -242,7 +242,7 @@ static void fits(void **state)
 static void unlockable(void **state)
 {
     (void)state;
-    if (geteuid() != 0) skip(); /* only root can become somebody who may not */
+    if (geteuid() != 0) SKIP("only root can become somebody who may not");
     rf_directory_lock lock = RF_DIRECTORY_LOCK_NONE;
     assert_int_equal(chmod(folder, 0755), 0);
     assert_int_equal(seteuid(65534), 0);
