@@ -6,5 +6,7 @@ layout(push_constant) uniform P {
     int sy, sx, dy, dx, pt, pl; /* stride, dilation, padding at the top and left */
     int total;                 /* elements to compute */
     int x_base, y_base, out_base, bias_base;
-    int accumulate;
+    int accumulate, last;      /* this part of the sum adds to what is there; is the last one */
+    /* The part: of the kernel's rows, columns and channels; of output lines and columns for the filter's gradient. */
+    int from_y, to_y, from_x, to_x, from_c, to_c;
 };

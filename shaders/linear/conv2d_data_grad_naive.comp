@@ -6,7 +6,7 @@
 layout(local_size_x_id = 0) in;
 layout(std430, binding = 0) readonly buffer Dy { float dout[]; };
 layout(std430, binding = 1) readonly buffer Kernel { float kernel[]; };
-layout(std430, binding = 2) writeonly buffer Dx { float din[]; };
+layout(std430, binding = 2) buffer Dx { float din[]; };
 #include "include/linear_conv.glsl"
 
 void main()
@@ -16,16 +16,17 @@ void main()
     int ci = i % cin, ix = i / cin % w, iy = i / cin / w % h, image = i / cin / w / h;
     int first = ci / cig * cog;
     float sum = 0.0;
-    for (int ky = 0; ky < kh; ky++) {
+    for (int ky = from_y; ky < to_y; ky++) {
         int ty = iy + pt - ky * dy, oy = ty / sy;
         if (ty < 0 || oy * sy != ty || oy >= oh) continue;
-        for (int kx = 0; kx < kw; kx++) {
+        for (int kx = from_x; kx < to_x; kx++) {
             int tx = ix + pl - kx * dx, ox = tx / sx;
             if (tx < 0 || ox * sx != tx || ox >= ow) continue;
             int ia = y_base + ((image * oh + oy) * ow + ox) * cout + first;
             int ib = ((ky * kw + kx) * cig + ci % cig) * cout + first;
-            for (int c = 0; c < cog; c++) sum += dout[ia + c] * kernel[ib + c];
+            for (int c = from_c; c < to_c; c++) sum += dout[ia + c] * kernel[ib + c];
         }
     }
+    if (accumulate != 0) sum += din[x_base + i];
     din[x_base + i] = sum;
 }

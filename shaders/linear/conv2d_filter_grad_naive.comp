@@ -15,11 +15,11 @@ float weight(int i)
     int co = i % cout, ci = i / cout % cig + co / cog * cig, kx = i / cout / cig % kw, ky = i / cout / cig / kw;
     float sum = 0.0;
     for (int image = 0; image < n; image++)
-        for (int oy = 0; oy < oh; oy++) {
+        for (int oy = from_y; oy < to_y; oy++) {
             int iy = oy * sy + ky * dy - pt;
             if (iy < 0 || iy >= h) continue;
             float line = 0.0; /* rounding errors grow with lines, not with pixels */
-            for (int ox = 0; ox < ow; ox++) {
+            for (int ox = from_x; ox < to_x; ox++) {
                 int ix = ox * sx + kx * dx - pl;
                 if (ix < 0 || ix >= w) continue;
                 line += x[x_base + ((image * h + iy) * w + ix) * cin + ci] * dout[y_base + ((image * oh + oy) * ow + ox) * cout + co];
@@ -41,11 +41,12 @@ void main()
     }
     int co = i - out_base;
     float sum = 0.0;
-    for (int line = 0; line < n * oh; line++) {
-        float part = 0.0;
-        for (int ox = 0; ox < ow; ox++) part += dout[y_base + (line * ow + ox) * cout + co];
-        sum += part;
-    }
+    for (int image = 0; image < n; image++)
+        for (int oy = from_y; oy < to_y; oy++) {
+            float part = 0.0;
+            for (int ox = from_x; ox < to_x; ox++) part += dout[y_base + ((image * oh + oy) * ow + ox) * cout + co];
+            sum += part;
+        }
     if (accumulate != 0) sum += dbias[co];
     dbias[co] = sum;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cross-entropy of each row, or (GRAD) its gradient; labels are one class number a row or (DENSE) a weight for each class.
-// Predictions are logits, or probabilities, which are normalised and clipped. One invocation a row.
+// Predictions are logits, or probabilities, which are normalised and clipped. One invocation a row, or (GROUP) one
+// workgroup.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "include/reduction.glsl"
+#include "include/row_group.glsl"
 #include "include/scalar_math.glsl"
 
 layout(constant_id = 1) const bool FROM_LOGITS = false;
@@ -31,7 +32,7 @@ float log_of_clipped(float q) { return rf_keep_nan(log(clamp(q, LOW, HIGH)), q);
 
 void main()
 {
-    const uint row = rf_thread();
+    const uint row = rf_row();
     if (row >= rows) return;
     const uint base = row * columns;
 #ifndef DENSE
@@ -39,9 +40,9 @@ void main()
     if (wanted < 0 || wanted >= int(columns)) {
         const float nan = uintBitsToFloat(0x7fc00000u);
 #ifdef GRAD
-        for (uint c = 0; c < columns; c++) dx[base + c] = nan;
+        for (uint c = FIRST; c < columns; c += STEP) dx[base + c] = nan;
 #else
-        loss[row] = nan;
+        if (FIRST == 0) loss[row] = nan;
 #endif
         return;
     }
@@ -50,15 +51,17 @@ void main()
     float total = 0.0, shift = 0.0;
     if (FROM_LOGITS) {
         shift = x[base];
-        for (uint c = 1; c < columns; c++) shift = rf_larger(shift, x[base + c]);
+        for (uint c = FIRST; c < columns; c += STEP) shift = rf_larger(shift, x[base + c]);
+        shift = rf_row_max(shift);
     }
     // In blocks: the rounding error of one long sum would show in its logarithm.
-    for (uint block = 0; block < columns; block += 64) {
+    for (uint block = FIRST; block < columns; block += 64 * STEP) {
         float part = 0.0;
-        for (uint c = block; c < min(block + 64, columns); c++)
+        for (uint c = block; c < min(block + 64 * STEP, columns); c += STEP)
             part += FROM_LOGITS ? exp(x[base + c] - shift) : x[base + c];
         total += part;
     }
+    total = rf_row_sum(total);
     if (FROM_LOGITS) total = rf_if_finite(total, shift);
     const float scale = 1.0 / total;
 
@@ -66,11 +69,12 @@ void main()
     const float g = dloss[row];
 #ifdef DENSE
     float weight = 0.0; // probabilities: of the classes that were not clipped
-    for (uint c = 0; c < columns; c++) {
+    for (uint c = FIRST; c < columns; c += STEP) {
         const float q = x[base + c] * scale;
         if (FROM_LOGITS || is_unclipped(q)) weight += label[base + c];
     }
-    for (uint c = 0; c < columns; c++) {
+    weight = rf_row_sum(weight);
+    for (uint c = FIRST; c < columns; c += STEP) {
         const float l = label[base + c], v = x[base + c];
         if (FROM_LOGITS) {
             dx[base + c] = g * (exp(v - shift) * scale * weight - l);
@@ -82,7 +86,7 @@ void main()
 #else
     const float q = x[base + wanted] * scale;
     const bool counts = FROM_LOGITS || is_unclipped(q);
-    for (uint c = 0; c < columns; c++) {
+    for (uint c = FIRST; c < columns; c += STEP) {
         const bool own = int(c) == wanted;
         if (FROM_LOGITS)
             dx[base + c] = g * (exp(x[base + c] - shift) * scale - (own ? 1.0 : 0.0));
@@ -94,15 +98,16 @@ void main()
     const float log_total = FROM_LOGITS ? rf_log(total) : 0.0;
 #ifdef DENSE
     float result = 0.0;
-    for (uint c = 0; c < columns; c++) {
+    for (uint c = FIRST; c < columns; c += STEP) {
         const float l = label[base + c], v = x[base + c];
         // A class of weight 0 has no part in the loss even where its logarithm is infinite.
         if (l != 0.0) result -= l * (FROM_LOGITS ? v - shift - log_total : log_of_clipped(v * scale));
     }
-    loss[row] = result;
+    result = rf_row_sum(result);
+    if (FIRST == 0) loss[row] = result;
 #else
     const float v = x[base + wanted];
-    loss[row] = FROM_LOGITS ? log_total - (v - shift) : -log_of_clipped(v * scale);
+    if (FIRST == 0) loss[row] = FROM_LOGITS ? log_total - (v - shift) : -log_of_clipped(v * scale);
 #endif
 #endif
 }

@@ -36,6 +36,9 @@ layout(push_constant) uniform Push {
     int height, width, channels, out_height, out_width, window_height, window_width, stride_height, stride_width, pad_top, pad_left;
     float per_channels, per_columns; // 1 / channels, 1 / columns of what invocations stand for
     uint relu_mask;
+#ifdef PARTS
+    int first_line, end_line; // of the windows that cover an element: those that this dispatch takes
+#endif
 };
 
 // n / d. With VEC4 n is below 2^22: then rounding puts the product at most one off, and no slow integer division is needed.

@@ -3,7 +3,7 @@
 // four columns at a time, with TEXEL through texel buffers; GROUP: one workgroup a row, for GPUs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "include/reduction.glsl"
+#include "include/row_group.glsl"
 #include "include/scalar_math.glsl"
 
 #ifdef VEC4
@@ -40,50 +40,11 @@ layout(std430, binding = 1) writeonly buffer OutputY { T y[]; };
 layout(push_constant) uniform Push { uint rows, columns; };
 
 #ifdef VEC4
-float whole_sum(vec4 v) { return (v.x + v.y) + (v.z + v.w); }
-float whole_max(vec4 v) { return rf_larger(rf_larger(v.x, v.y), rf_larger(v.z, v.w)); }
-#endif
-
-#ifdef GROUP
-shared float parts[256];
-float tree_sum(float v)
-{
-    const uint lane = gl_LocalInvocationID.x;
-    barrier();
-    parts[lane] = v;
-    barrier();
-    for (uint width = gl_WorkGroupSize.x / 2; width > 0; width /= 2) {
-        if (lane < width) parts[lane] += parts[lane + width];
-        barrier();
-    }
-    return parts[0];
-}
-float tree_max(float v)
-{
-    const uint lane = gl_LocalInvocationID.x;
-    barrier();
-    parts[lane] = v;
-    barrier();
-    for (uint width = gl_WorkGroupSize.x / 2; width > 0; width /= 2) {
-        if (lane < width) parts[lane] = rf_larger(parts[lane], parts[lane + width]);
-        barrier();
-    }
-    return parts[0];
-}
-#define FIRST gl_LocalInvocationID.x
-#define STEP gl_WorkGroupSize.x
-#define ALL_SUM(v) tree_sum(v)
-#define ALL_MAX(v) tree_max(v)
+#define ALL_SUM(v) ((v.x + v.y) + (v.z + v.w))
+#define ALL_MAX(v) rf_larger(rf_larger(v.x, v.y), rf_larger(v.z, v.w))
 #else
-#define FIRST 0
-#define STEP 1
-#ifdef VEC4
-#define ALL_SUM(v) whole_sum(v)
-#define ALL_MAX(v) whole_max(v)
-#else
-#define ALL_SUM(v) (v)
-#define ALL_MAX(v) (v)
-#endif
+#define ALL_SUM(v) rf_row_sum(v)
+#define ALL_MAX(v) rf_row_max(v)
 #endif
 
 // Sums `term`, which depends on the column c, in blocks of 64: the rounding error of one long sum would show in logarithms.
@@ -96,11 +57,7 @@ float tree_max(float v)
 
 void main()
 {
-#ifdef GROUP
-    const uint row = rf_group();
-#else
-    const uint row = rf_thread();
-#endif
+    const uint row = rf_row();
     if (row >= rows) return;
     const uint n = columns / WIDTH, base = row * n;
     T sum = T(0.0);

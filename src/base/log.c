@@ -32,6 +32,14 @@ void rf_log_set(rf_log_fn fn, void *user, rf_log_level most_verbose)
     if (!known) rf_log_message(RF_LOG_ERROR, "RINGFIRE_LOG is '%s', not error, warn, info or debug", wanted);
 }
 
+bool rf_log_wants(rf_log_level level)
+{
+    pthread_mutex_lock(&sink.lock);
+    const bool wanted = sink.fn && level <= sink.most_verbose;
+    pthread_mutex_unlock(&sink.lock);
+    return wanted;
+}
+
 void rf_log_message(rf_log_level level, const char *format, ...)
 {
     pthread_mutex_lock(&sink.lock);

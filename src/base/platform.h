@@ -39,5 +39,7 @@ rf_result rf_cache_open(const char *explicit_path, bool required, char **directo
 
 /* Sends a line to the sink of rf_log_set(). (rf_log() is the logarithm of ops.h.) */
 void rf_log_message(rf_log_level level, const char *format, ...) RF_PRINTF(2, 3);
+/* Whether such a line would be shown to anybody: to be asked before it costs much to put together. */
+bool rf_log_wants(rf_log_level level);
 
 #endif

@@ -10,16 +10,9 @@
 
 static rf_result fail_no_kernel(const rf_exec *exec, const rf_op_call *call)
 {
-    char shapes[RF_MAX_INPUTS * 64] = "";
-    for (uint32_t i = 0; i < call->n_in; i++) {
-        char text[64];
-        const size_t used = strlen(shapes);
-        rf_shape_format(call->in[i].shape, text, sizeof(text));
-        snprintf(shapes + used, sizeof(shapes) - used, "%s%s %s", i ? ", " : "", rf_dtype_name(call->in[i].dtype),
-                 text);
-    }
-    return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s(%s): no kernel of this operation can run these shapes on %s",
-                   call->op->name, shapes, rf_gpu_info(exec->device)->name);
+    char text[512];
+    return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: no kernel of this operation can run these shapes on %s",
+                   rf_call_format(call, text, sizeof(text)), rf_gpu_info(exec->device)->name);
 }
 
 static const rf_kernel *best_by_score(const rf_exec *exec, const rf_op_call *call)

@@ -33,6 +33,7 @@ void rf_exec_destroy(rf_exec **exec)
     if (e->last_ticket) (void)rf_gpu_wait(e->device, e->last_ticket, RF_GPU_TIMEOUT_NS);
     rf_gpu_buffer_destroy(&e->slab);
     rf_tuning_destroy(&e->tuning);
+    rf_free(e->announced.items);
     rf_free(e);
     *exec = NULL;
 }

@@ -31,6 +31,7 @@ static rf_result plan_nodes(rf_instance *in)
         const rf_kernel *kernel;
         rf_graph_call(in->graph, n, &call);
         RF_TRY(rf_exec_choose(p->exec, &call, &kernel));
+        rf_announce_kernel(p->exec, p->name, in->batch, &call, kernel);
         rf_node_plan *plan = &in->nodes[in->num_nodes++];
         RF_TRY(rf_node_plan_make(p->exec, &call, kernel, plan));
         plan->node = n;
@@ -188,6 +189,7 @@ static rf_result build(rf_instance *in)
     RF_TRY(place_rest(in));
     RF_TRY(rf_exec_reserve_slab(p->exec, in->memory.slab_size));
     for (uint32_t i = 0; i < RF_FRAMES_PER_INSTANCE; i++) RF_TRY(rf_frame_init(in, &in->frames[i]));
+    rf_announce_instance(in);
     return RF_OK;
 }
 

@@ -31,12 +31,25 @@ struct rf_exec {
     rf_tuning *tuning;
     bool tune_unknown; /* RINGFIRE_TUNE: measure calls the table does not know */
     rf_exec_clock clock;
+    struct {
+        uint64_t *items;
+        uint32_t count, capacity;
+    } announced; /* hashes of calls that the log has told of: once each */
 };
 
 /* Makes the slab at least `size` bytes; waits for runs in flight before replacing it. */
 rf_result rf_exec_reserve_slab(rf_exec *exec, uint64_t size);
 /* A storage binding this large fails with a message that names the op. */
 rf_result rf_exec_check_range(const rf_exec *exec, const char *op, const char *kernel, uint64_t size);
+
+/* ---- what the log tells of plans (announce.c) ---- */
+/* "op(f32 [2,3], ...)"; gives `text`. */
+const char *rf_call_format(const rf_op_call *call, char *text, size_t size);
+/* Warns once per device and call where nothing but a last resort can run it; debug: which kernel was chosen. */
+void rf_announce_kernel(rf_exec *exec, const char *program, int64_t batch, const rf_op_call *call,
+                        const rf_kernel *kernel);
+/* Debug: the sizes of what was planned. */
+void rf_announce_instance(const rf_instance *instance);
 
 /* ---- tuning table (tune.c) ---- */
 rf_result rf_tuning_create(const rf_exec *exec, const char *cache_directory, rf_tuning **out);

@@ -119,22 +119,12 @@ static rf_result check_binding(const rf_exec *exec, const rf_op_call *call, cons
     return rf_exec_check_range(exec, call->op->name, kernel, size);
 }
 
-static rf_result check_dispatches(const rf_exec *exec, const rf_op_call *call, const char *kernel,
-                                  const rf_kernel_plan *plan)
+static rf_result check_bindings(const rf_exec *exec, const rf_op_call *call, const char *kernel,
+                                const rf_kernel_plan *plan)
 {
-    if (plan->count == 0) return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) plans no dispatch", call->op->name, kernel);
-    for (uint32_t i = 0; i < plan->count; i++) {
-        const rf_dispatch *d = &plan->items[i];
-        for (uint32_t k = 0; k < 3; k++)
-            if (d->grid[k] == 0 || d->grid[k] > exec->caps.max_grid[k])
-                return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                               "%s (kernel %s): a grid of %u x %u x %u workgroups; the device allows "
-                               "1 to %u x %u x %u: use a smaller batch",
-                               call->op->name, kernel, d->grid[0], d->grid[1], d->grid[2], exec->caps.max_grid[0],
-                               exec->caps.max_grid[1], exec->caps.max_grid[2]);
-        for (uint32_t b = 0; b < d->n_bind; b++)
-            RF_TRY(check_binding(exec, call, kernel, plan->workspace, &d->bind[b]));
-    }
+    for (uint32_t i = 0; i < plan->count; i++)
+        for (uint32_t b = 0; b < plan->items[i].n_bind; b++)
+            RF_TRY(check_binding(exec, call, kernel, plan->workspace, &plan->items[i].bind[b]));
     return RF_OK;
 }
 
@@ -156,9 +146,8 @@ rf_result rf_node_plan_make(const rf_exec *exec, const rf_op_call *call, const r
     *out = (rf_node_plan){ .op = call->op, .kernel = kernel };
     RF_TRY(check_shapes(call));
     if (call->op->cost) out->cost = call->op->cost(call);
-    const rf_result r = kernel->plan(call, &exec->caps, &out->plan);
-    if (r < 0) return rf_error_context(r, "%s (kernel %s)", call->op->name, kernel->name);
-    return check_dispatches(exec, call, kernel->name, &out->plan);
+    RF_TRY(rf_kernel_plan_make(kernel, call, &exec->caps, &out->plan));
+    return check_bindings(exec, call, kernel->name, &out->plan);
 }
 
 void rf_node_plan_free(rf_node_plan *plan)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+
 #include "gpu/internal.h"
 
 static rf_result load_device_functions(rf_gpu_device *device)
@@ -105,6 +107,10 @@ rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf
     RF_TRY_GOTO(create_timeline(device), error);
     RF_TRY_GOTO(rf_gpu_memory_setup(device), error);
     RF_TRY_GOTO(rf_gpu_pipeline_cache_open(device, params->cache_directory), error);
+    rf_log_message(RF_LOG_DEBUG,
+                   "%s: opened as Vulkan device %u (%s): subgroups of %u, descriptors of %" PRIu64 " MiB, %s memory",
+                   device->info.name, params->index, device->info.driver_info, device->plan.caps.subgroup_size,
+                   device->plan.caps.max_storage_range >> 20, device->plan.caps.host_visible ? "mapped" : "staged");
     *out = device;
     return RF_OK;
 error:

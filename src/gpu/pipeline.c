@@ -260,7 +260,11 @@ rf_result rf_gpu_pipelines_get(rf_gpu_device *device, const rf_gpu_pipeline_para
     uint32_t num_fresh = 0;
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < count; i++) r = collect(device, &params[i], &fresh, &num_fresh, &out[i]);
+    const uint64_t start = rf_now_ns();
     if (r >= 0 && num_fresh > 0) r = compile_list(device, fresh, num_fresh);
+    if (r >= 0 && num_fresh > 0)
+        rf_log_message(RF_LOG_DEBUG, "%s: %u of %u pipelines are new, created in %.3f s", device->info.name, num_fresh,
+                       count, (double)(rf_now_ns() - start) * 1e-9);
     for (uint32_t i = 0; r < 0 && i < count; i++) out[i] = NULL;
     while (fresh) {
         rf_gpu_pipeline *pipeline = fresh;

@@ -103,6 +103,10 @@ typedef struct rf_dispatch {
         spec[RF_MAX_SPEC]; /* spec[0] is local_size_x in every shader (spec[1], [2]: y, z where a shader uses them) */
     uint32_t push[RF_MAX_PUSH / 4];
     uint32_t grid[3]; /* workgroups */
+    /* The most iterations that an invocation makes: those of all its loops together, nested loops multiplied out, one
+     * more for each time that a loop is entered; both sides of a branch where neighbours branch apart. Loops of fixed,
+     * small lengths need not be counted. rf_kernel_plan_check() holds it against the device's limit. */
+    uint64_t loops;
     rf_binding bind[RF_MAX_BINDINGS];
     bool concurrent; /* needs no barrier against the dispatch before it in the same plan */
 } rf_dispatch;
@@ -113,15 +117,22 @@ typedef struct rf_kernel_plan {
     uint32_t count, capacity;
     uint64_t workspace; /* bytes of scratch, undefined at the start */
 } rf_kernel_plan;
-/* Appends a zeroed dispatch; NULL + record on failure. rf_kernel_plan_free() empties the plan. */
-rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader);
+/* rf_dispatch.loops of a shader in which no loop's length depends on sizes. */
+#define RF_NO_LOOPS 1
+/* Appends a dispatch that is zero but for its shader and `loops`; NULL + record on failure. rf_kernel_plan_free()
+ * empties the plan. */
+rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader, uint64_t loops);
 void rf_kernel_plan_free(rf_kernel_plan *plan);
-/* RF_ERROR_INTERNAL when a dispatch has more of something than its arrays hold (the three functions below count on, but
- * do not write beyond them). To be called after `plan`. */
-rf_result rf_kernel_plan_check(const rf_kernel_plan *plan);
+/*
+ * Holds every dispatch against what its arrays hold (the three functions below count on, but do not write beyond them)
+ * and against the device: workgroup size, grid, push constants, loops. RF_ERROR_UNSUPPORTED for a grid that is too
+ * large, RF_ERROR_INTERNAL for what the kernel's score should have ruled out. Part of rf_kernel_plan_make().
+ */
+rf_result rf_kernel_plan_check(const rf_kernel_plan *plan, const rf_device_caps *caps);
 void rf_dispatch_spec(rf_dispatch *d, uint32_t value);                  /* appends a specialization constant */
 void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size); /* sets the push constants */
-void rf_dispatch_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, rf_bind_view view, bool write);
+/* Appends a binding of the whole tensor, for the caller to narrow. Never NULL. */
+rf_binding *rf_dispatch_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, rf_bind_view view, bool write);
 
 typedef struct rf_kernel {
     const char *name; /* unique within the op, e.g. "lanes8_texel" */
@@ -130,7 +141,12 @@ typedef struct rf_kernel {
      */
     double (*score)(const rf_op_call *call, const rf_device_caps *caps);
     rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan); /* pure */
+    bool last_resort; /* many times slower than the op's others, and there for what they cannot do: that it runs is
+                         worth a line in the log */
 } rf_kernel;
+/* The kernel's plan, checked: the only way to a plan that is to run. To be freed after a failure, too. */
+rf_result rf_kernel_plan_make(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
+                              rf_kernel_plan *plan);
 
 /* ---- test cases, which are the benchmark's cases too ---- */
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers with which kernels' plan functions build their dispatches. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "graph/op.h"
 
-rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader)
+rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader, uint64_t loops)
 {
     if (RF_VEC_GROW(plan) < 0) return NULL;
     rf_dispatch *d = &plan->items[plan->count++];
     memset(d, 0, sizeof(*d));
     d->shader = shader;
+    d->loops = loops;
     return d;
 }
 
@@ -34,24 +36,68 @@ void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size)
     d->push_size = size;
 }
 
-void rf_dispatch_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, rf_bind_view view, bool write)
+rf_binding *rf_dispatch_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, rf_bind_view view, bool write)
 {
-    if (d->n_bind < RF_MAX_BINDINGS)
-        d->bind[d->n_bind] = (rf_binding){ .kind = kind, .view = view, .index = index, .write = write };
+    /* Where there is no room the last one takes what the caller writes: the check refuses the plan. */
+    rf_binding *binding = &d->bind[d->n_bind < RF_MAX_BINDINGS ? d->n_bind : RF_MAX_BINDINGS - 1];
+    *binding = (rf_binding){ .kind = kind, .view = view, .index = index, .write = write };
     d->n_bind++;
+    return binding;
 }
 
-rf_result rf_kernel_plan_check(const rf_kernel_plan *plan)
+static rf_result dispatch_check_arrays(const rf_dispatch *d)
 {
+    if (d->n_spec <= RF_MAX_SPEC && d->n_bind <= RF_MAX_BINDINGS && d->push_size <= RF_MAX_PUSH) return RF_OK;
+    return RF_FAIL(RF_ERROR_INTERNAL,
+                   "shader '%s': %u specialization constants, %u bindings, %u push-constant bytes; there is room for "
+                   "%d, %d, %d",
+                   d->shader->name, d->n_spec, d->n_bind, d->push_size, RF_MAX_SPEC, RF_MAX_BINDINGS, RF_MAX_PUSH);
+}
+
+static rf_result dispatch_check_limits(const rf_dispatch *d, const rf_device_caps *caps)
+{
+    const char *name = d->shader->name;
+    if (d->push_size > caps->max_push_constants)
+        return RF_FAIL(RF_ERROR_INTERNAL, "shader '%s': %u push-constant bytes; the device allows %u", name,
+                       d->push_size, caps->max_push_constants);
+    const uint32_t local = d->n_spec > 0 ? d->spec[0] : 0;
+    if (local == 0 || local > caps->max_workgroup_size[0] || local > caps->max_workgroup_invocations)
+        return RF_FAIL(RF_ERROR_INTERNAL, "shader '%s': workgroups of %u invocations; the device allows 1 to %u", name,
+                       local,
+                       caps->max_workgroup_size[0] < caps->max_workgroup_invocations ? caps->max_workgroup_size[0]
+                                                                                     : caps->max_workgroup_invocations);
+    if (d->loops == 0)
+        return RF_FAIL(RF_ERROR_INTERNAL, "shader '%s': the plan does not say how long an invocation loops", name);
+    if (d->loops > rf_loop_limit(caps))
+        return RF_FAIL(RF_ERROR_INTERNAL,
+                       "shader '%s': an invocation loops %" PRIu64
+                       " times; the device's driver leaves loops after %" PRIu64,
+                       name, d->loops, rf_loop_limit(caps));
+    for (uint32_t k = 0; k < 3; k++)
+        if (d->grid[k] == 0 || d->grid[k] > caps->max_grid[k])
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "shader '%s': a grid of %u x %u x %u workgroups; the device allows 1 to %u x %u x %u: use "
+                           "a smaller batch",
+                           name, d->grid[0], d->grid[1], d->grid[2], caps->max_grid[0], caps->max_grid[1],
+                           caps->max_grid[2]);
+    return RF_OK;
+}
+
+rf_result rf_kernel_plan_check(const rf_kernel_plan *plan, const rf_device_caps *caps)
+{
+    if (plan->count == 0) return RF_FAIL(RF_ERROR_INTERNAL, "the plan has no dispatch");
     for (uint32_t i = 0; i < plan->count; i++) {
-        const rf_dispatch *d = &plan->items[i];
-        if (!d->shader) return RF_FAIL(RF_ERROR_INTERNAL, "dispatch %u of a kernel plan has no shader", i);
-        if (d->n_spec > RF_MAX_SPEC || d->n_bind > RF_MAX_BINDINGS || d->push_size > RF_MAX_PUSH)
-            return RF_FAIL(
-                RF_ERROR_INTERNAL,
-                "shader '%s': %u specialization constants, %u bindings, %u push-constant bytes; there is room for "
-                "%d, %d, %d",
-                d->shader->name, d->n_spec, d->n_bind, d->push_size, RF_MAX_SPEC, RF_MAX_BINDINGS, RF_MAX_PUSH);
+        if (!plan->items[i].shader) return RF_FAIL(RF_ERROR_INTERNAL, "dispatch %u of a kernel plan has no shader", i);
+        RF_TRY(dispatch_check_arrays(&plan->items[i]));
+        RF_TRY(dispatch_check_limits(&plan->items[i], caps));
     }
     return RF_OK;
+}
+
+rf_result rf_kernel_plan_make(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
+                              rf_kernel_plan *plan)
+{
+    rf_result r = kernel->plan(call, caps, plan);
+    if (r >= 0) r = rf_kernel_plan_check(plan, caps);
+    return rf_error_context(r, "%s (kernel %s)", call->op->name, kernel->name);
 }

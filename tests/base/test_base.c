@@ -369,7 +369,10 @@ static void test_log(void **state)
     (void)state;
     rf_log_message(RF_LOG_ERROR, "nobody listens");
     static char prefix[] = "u";
+    assert_false(rf_log_wants(RF_LOG_ERROR));
     rf_log_set(keep_log, prefix, RF_LOG_WARN);
+    assert_true(rf_log_wants(RF_LOG_WARN));
+    assert_false(rf_log_wants(RF_LOG_INFO));
     rf_log_message(RF_LOG_INFO, "too verbose");
     assert_string_equal(logged, "");
     rf_log_message(RF_LOG_WARN, "seen %d", 5);

@@ -90,7 +90,8 @@ static rf_cost cost(const rf_op_call *call)
 
 static rf_dispatch *add(rf_kernel_plan *plan, const rf_op_call *call, uint32_t mode, uint32_t count)
 {
-    rf_dispatch *d = rf_kernel_plan_add(plan, mode == 5 ? &rf_shader_exec_test_scribble : &rf_shader_exec_test);
+    rf_dispatch *d =
+        rf_kernel_plan_add(plan, mode == 5 ? &rf_shader_exec_test_scribble : &rf_shader_exec_test, RF_NO_LOOPS);
     if (!d) return NULL;
     push p = { .mode = mode, .count = count, .factor = factor_of(call) };
     if (call->in[0].shape.rank == 2) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/philox.h"
+#include "exec/internal.h"
 #include "exec_devices.h"
 #include "ops/ops.h"
 
@@ -243,8 +244,77 @@ static void test_network(void **state)
     }
 }
 
+/* ---- the log ---- */
+
+static struct {
+    uint32_t warnings, debug;
+    char warning[600], plan[600];
+    bool kernel;
+} logged;
+
+static void keep_log(void *user, rf_log_level level, const char *message)
+{
+    (void)user;
+    logged.warnings += level == RF_LOG_WARN;
+    logged.debug += level == RF_LOG_DEBUG;
+    if (level == RF_LOG_WARN) snprintf(logged.warning, sizeof(logged.warning), "%s", message);
+    if (strstr(message, "of intermediates")) snprintf(logged.plan, sizeof(logged.plan), "%s", message);
+    logged.kernel = logged.kernel || strstr(message, "runs kernel 'naive'");
+}
+
+/* A program with one product whose left operand has more bytes than `range`, prepared for two batch sizes, twice. */
+static void prepare_product(rf_gpu_device *device, uint64_t range)
+{
+    rf_exec *exec;
+    rf_graph *g;
+    rf_value x, w, y;
+    int object;
+    rf_gpu_buffer *state;
+    CHECK(rf_exec_create(&(rf_exec_params){ .device = device }, &exec));
+    if (range) exec->caps.max_storage_range = range;
+    CHECK(rf_graph_create(rf_ops_core(), &g));
+    CHECK(rf_graph_input(g, 0, (rf_tensor_desc){ RF_F32, RF_SHAPE(4, 128) }, &x));
+    CHECK(rf_graph_state(g, &object, (rf_tensor_desc){ RF_F32, RF_SHAPE(128, 32) }, "w", &w));
+    CHECK(rf_emit_matmul(g, x, w, false, false, &y));
+    CHECK(rf_gpu_buffer_create(device, RF_GPU_MEMORY_DEVICE, 128 * 32 * 4, "w", &state));
+    const rf_location at = { state, 0 };
+    for (int again = 0; again < 2; again++) {
+        rf_program *program;
+        CHECK(rf_program_create(exec, &(rf_program_params){ "product", g, &y, 1, &at, NULL, 0 }, &program));
+        rf_program_stats stats;
+        CHECK(rf_program_stats_get(program, 512, &stats));
+        CHECK(rf_program_stats_get(program, 2048, &stats));
+        rf_program_destroy(&program);
+    }
+    rf_gpu_buffer_destroy(&state);
+    rf_graph_destroy(&g);
+    rf_exec_destroy(&exec);
+}
+
+static void test_log(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < num_devices; i++) {
+        memset(&logged, 0, sizeof(logged));
+        rf_log_set(keep_log, NULL, RF_LOG_WARN);
+        prepare_product(devices[i], 1 << 16);
+        assert_int_equal(logged.warnings, 2); /* one for each shape */
+        assert_int_equal(logged.debug, 0);
+        assert_non_null(strstr(logged.warning, "matmul(f32 [2048,128], f32 [128,32])"));
+        assert_non_null(strstr(logged.warning, rf_gpu_info(devices[i])->name));
+        assert_non_null(strstr(logged.warning, "naive"));
+
+        memset(&logged, 0, sizeof(logged));
+        rf_log_set(keep_log, NULL, RF_LOG_DEBUG);
+        prepare_product(devices[i], 1 << 16);
+        assert_true(logged.kernel && logged.debug > 4);
+        assert_non_null(strstr(logged.plan, "product, batch 2048"));
+        rf_log_set(NULL, NULL, RF_LOG_ERROR);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_network) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_network), cmocka_unit_test(test_log) };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -279,19 +279,75 @@ static void interpret_in_program_order(void **state)
     rf_graph_destroy(&g);
 }
 
+static rf_device_caps plan_caps(void)
+{
+    return (rf_device_caps){ .max_workgroup_size = { 128, 128, 64 },
+                             .max_workgroup_invocations = 128,
+                             .max_grid = { 10, 20, 30 },
+                             .max_push_constants = 128 };
+}
+
+/* One dispatch that keeps to all limits, to be broken one at a time. */
+static rf_dispatch *plan_of_one(rf_kernel_plan *plan, uint64_t loops)
+{
+    static const rf_shader shader = { .name = "toy" };
+    rf_kernel_plan_free(plan);
+    rf_dispatch *d = rf_kernel_plan_add(plan, &shader, loops);
+    assert_non_null(d);
+    rf_dispatch_spec(d, 128);
+    for (int i = 0; i < 3; i++) d->grid[i] = 1;
+    return d;
+}
+
+static void kernel_plans_are_held_against_the_device(void **state)
+{
+    (void)state;
+    rf_device_caps caps = plan_caps();
+    rf_kernel_plan plan = { 0 };
+    FAILS(RF_ERROR_INTERNAL, "no dispatch", rf_kernel_plan_check(&plan, &caps));
+    plan_of_one(&plan, RF_NO_LOOPS);
+    OK(rf_kernel_plan_check(&plan, &caps));
+
+    plan_of_one(&plan, 0);
+    FAILS(RF_ERROR_INTERNAL, "does not say how long", rf_kernel_plan_check(&plan, &caps));
+    plan_of_one(&plan, UINT64_MAX);
+    OK(rf_kernel_plan_check(&plan, &caps)); /* a device without the limit */
+    caps.max_loop_iterations = 1000;
+    plan_of_one(&plan, 1000);
+    OK(rf_kernel_plan_check(&plan, &caps));
+    plan_of_one(&plan, 1001);
+    FAILS(RF_ERROR_INTERNAL, "loops 1001 times", rf_kernel_plan_check(&plan, &caps));
+
+    plan_of_one(&plan, 1)->spec[0] = 129;
+    FAILS(RF_ERROR_INTERNAL, "workgroups of 129", rf_kernel_plan_check(&plan, &caps));
+    plan_of_one(&plan, 1)->n_spec = 0;
+    FAILS(RF_ERROR_INTERNAL, "workgroups of 0", rf_kernel_plan_check(&plan, &caps));
+    plan_of_one(&plan, 1)->grid[1] = 21;
+    FAILS(RF_ERROR_UNSUPPORTED, "1 x 21 x 1", rf_kernel_plan_check(&plan, &caps));
+    plan_of_one(&plan, 1)->grid[2] = 0;
+    FAILS(RF_ERROR_UNSUPPORTED, "1 x 1 x 0", rf_kernel_plan_check(&plan, &caps));
+    plan_of_one(&plan, 1)->push_size = 128;
+    OK(rf_kernel_plan_check(&plan, &caps));
+    caps.max_push_constants = 64;
+    FAILS(RF_ERROR_INTERNAL, "128 push-constant bytes", rf_kernel_plan_check(&plan, &caps));
+    rf_kernel_plan_free(&plan);
+}
+
 static void kernel_plans_do_not_overflow(void **state)
 {
     (void)state;
     const rf_shader shader = { .name = "toy" };
+    const rf_device_caps caps = plan_caps();
     rf_kernel_plan plan = { 0 };
     for (uint32_t i = 0; i < 100; i++) {
-        rf_dispatch *d = rf_kernel_plan_add(&plan, &shader);
+        rf_dispatch *d = rf_kernel_plan_add(&plan, &shader, RF_NO_LOOPS);
         assert_non_null(d);
         assert_int_equal(0, d->n_spec);
         rf_dispatch_spec(d, 64);
         rf_dispatch_spec(d, i);
         rf_dispatch_push(d, &i, sizeof(i));
         rf_dispatch_bind(d, RF_BIND_OUTPUT, 1, RF_VIEW_STORAGE, true);
+        d->grid[0] = d->grid[1] = d->grid[2] = 1;
     }
     assert_int_equal(100, plan.count);
     rf_dispatch *d = &plan.items[99];
@@ -299,18 +355,21 @@ static void kernel_plans_do_not_overflow(void **state)
     assert_int_equal(99, d->push[0]);
     assert_int_equal(sizeof(uint32_t), d->push_size);
     assert_true(d->bind[0].write && d->bind[0].index == 1 && d->bind[0].kind == RF_BIND_OUTPUT);
-    OK(rf_kernel_plan_check(&plan));
+    OK(rf_kernel_plan_check(&plan, &caps));
     for (uint32_t i = 2; i < RF_MAX_SPEC; i++) rf_dispatch_spec(d, 0);
-    OK(rf_kernel_plan_check(&plan));
+    OK(rf_kernel_plan_check(&plan, &caps));
     rf_dispatch_spec(d, 0);
-    FAILS(RF_ERROR_INTERNAL, "toy", rf_kernel_plan_check(&plan));
-    d->n_spec = 0;
-    for (uint32_t i = 0; i < RF_MAX_BINDINGS; i++) rf_dispatch_bind(d, RF_BIND_INPUT, i, RF_VIEW_STORAGE, false);
-    FAILS(RF_ERROR_INTERNAL, "bindings", rf_kernel_plan_check(&plan));
+    FAILS(RF_ERROR_INTERNAL, "toy", rf_kernel_plan_check(&plan, &caps));
+    d->n_spec = 2;
+    for (uint32_t i = 0; i < RF_MAX_BINDINGS; i++) {
+        rf_binding *binding = rf_dispatch_bind(d, RF_BIND_INPUT, i, RF_VIEW_STORAGE, false);
+        assert_true(binding >= d->bind && binding < d->bind + RF_MAX_BINDINGS); /* for callers to write to */
+    }
+    FAILS(RF_ERROR_INTERNAL, "bindings", rf_kernel_plan_check(&plan, &caps));
     d->n_bind = 1;
     char big[RF_MAX_PUSH + 4] = { 0 };
     rf_dispatch_push(d, big, sizeof(big));
-    FAILS(RF_ERROR_INTERNAL, "132", rf_kernel_plan_check(&plan));
+    FAILS(RF_ERROR_INTERNAL, "132", rf_kernel_plan_check(&plan, &caps));
     rf_kernel_plan_free(&plan);
     assert_null(plan.items);
     rf_kernel_plan_free(NULL);
@@ -335,6 +394,7 @@ int main(void)
         cmocka_unit_test(specialize_infers_again),
         cmocka_unit_test(interpret_in_program_order),
         cmocka_unit_test(kernel_plans_do_not_overflow),
+        cmocka_unit_test(kernel_plans_are_held_against_the_device),
         cmocka_unit_test(tensor_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,8 +184,7 @@ static bool is_counted(const rf_op_call *call, uint32_t tensor)
     if (conv && (tensor == 1 || is_out) && desc != &call->out[0])
         return call->op == &rf_op_conv2d_filter_grad && !is_out;
     if (call->op == &rf_op_conv2d_filter_grad && is_out) return false;
-    /* These go through a list in one piece. */
-    if ((call->op == &rf_op_cumsum || call->op == &rf_op_metric_accumulate) && desc->shape.rank == 1) return false;
+    if (call->op == &rf_op_cumsum && desc->shape.rank == 1) return false; /* goes through a list in one piece */
     return desc->shape.rank > 0 && call->in[0].shape.rank > 0 && desc->shape.dim[0] == call->in[0].shape.dim[0];
 }
 

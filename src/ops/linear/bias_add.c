@@ -76,7 +76,7 @@ static rf_result plan_parts(const rf_op_call *call, const rf_device_caps *caps, 
         const rf_linear_span span = rf_linear_part(caps, at, part);
         const int32_t push[] = { (int32_t)(part / width), (int32_t)(columns / width), span.base / (int32_t)width,
                                  (int32_t)(at % columns / width) };
-        rf_dispatch *d = rf_kernel_plan_add(plan, shader);
+        rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, local);
         rf_dispatch_push(d, push, sizeof(push));

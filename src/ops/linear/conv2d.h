@@ -12,9 +12,9 @@ RF_LANES_DECLARE(conv2d_data_grad, );
 RF_LANES_DECLARE(conv2d_filter_grad, );
 RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
 
-#define RF_CONV2D_NUM_CASES 35
-#define RF_CONV2D_DATA_GRAD_NUM_CASES 28
-#define RF_CONV2D_FILTER_GRAD_NUM_CASES 26
+#define RF_CONV2D_NUM_CASES 40
+#define RF_CONV2D_DATA_GRAD_NUM_CASES 31
+#define RF_CONV2D_FILTER_GRAD_NUM_CASES 28
 extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
 extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
 extern const rf_op_case rf_conv2d_filter_grad_cases[RF_CONV2D_FILTER_GRAD_NUM_CASES];

@@ -117,6 +117,16 @@ static const rf_conv2d_attr groups_bias = {
 #define CONV2 (64, 13, 13, 32, 3, 3, 32, 64, 11, 11)
 #define CONV2_ODD (61, 13, 13, 31, 3, 3, 31, 61, 11, 11)
 #define CONV1 (64, 28, 28, 1, 3, 3, 1, 32, 26, 26)
+/* Longer sums than some drivers let an invocation loop over: of channels, of taps, of pixels. */
+#define LONG_CHANNELS (1, 3, 3, 32772, 3, 3, 32772, 2, 1, 1)
+#define LONG_CHANNELS_ODD (1, 3, 4, 32771, 3, 3, 32771, 3, 1, 2)
+#define LONG_OUTPUTS (1, 3, 3, 2, 3, 3, 2, 32772, 1, 1)
+#define LONG_TAPS (1, 201, 202, 1, 200, 200, 1, 2, 2, 3)
+#define LONG_LINE (1, 1, 22001, 1, 1, 22000, 1, 1, 1, 2)
+#define LONG_IMAGE (2, 300, 301, 1, 3, 3, 1, 2, 298, 299)
+#define LONG_SIGNAL (1, 1, 70005, 2, 1, 4, 2, 3, 1, 70002)
+/* A sum in parts of which there are several rows. */
+#define POINTWISE_DEEP (1, 2, 3, 1024, 1, 1, 1024, 6, 2, 3)
 #define CONV1_ODD (61, 28, 28, 1, 3, 3, 1, 31, 26, 26)
 
 const rf_op_case rf_conv2d_cases[] = {
@@ -179,6 +189,11 @@ const rf_op_case rf_conv2d_cases[] = {
       .benchmark = true,
       .large = true,
       TOLERANCE(9) },
+    { .name = "pointwise_deep", .attr = &valid_relu, FORWARD_BIAS(POINTWISE_DEEP, 6), TOLERANCE(1024) },
+    { .name = "long_channels", .attr = &valid_relu, FORWARD_BIAS(LONG_CHANNELS, 2), TOLERANCE(294948) },
+    { .name = "long_channels_odd", .attr = &valid, FORWARD(LONG_CHANNELS_ODD), .large = true, TOLERANCE(294939) },
+    { .name = "long_taps", .attr = &valid_relu, FORWARD_BIAS(LONG_TAPS, 2), TOLERANCE(40000) },
+    { .name = "long_line", .attr = &valid, FORWARD(LONG_LINE), TOLERANCE(22000) },
 };
 
 const rf_op_case rf_conv2d_data_grad_cases[] = {
@@ -210,6 +225,9 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "conv2_odd", .attr = &valid, DATA(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(549) },
     { .name = "conv1_b64", .attr = &valid, DATA(CONV1), .benchmark = true, .large = true, TOLERANCE(288) },
     { .name = "conv1_odd", .attr = &valid, DATA(CONV1_ODD), .benchmark = true, .large = true, TOLERANCE(279) },
+    { .name = "pointwise_deep", .attr = &valid, DATA(POINTWISE_DEEP), TOLERANCE(6) },
+    { .name = "long_outputs", .attr = &valid, DATA(LONG_OUTPUTS), TOLERANCE(32772) },
+    { .name = "long_line", .attr = &valid, DATA(LONG_LINE), .large = true, TOLERANCE(2) },
 };
 
 const rf_op_case rf_conv2d_filter_grad_cases[] = {
@@ -239,4 +257,6 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "conv2_odd", .attr = &valid_bias, FILTER(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(7381) },
     { .name = "conv1_b64", .attr = &valid_bias, FILTER(CONV1), .benchmark = true, .large = true, TOLERANCE(43264) },
     { .name = "conv1_odd", .attr = &valid_bias, FILTER(CONV1_ODD), .benchmark = true, .large = true, TOLERANCE(41236) },
+    { .name = "long_image", .attr = &valid_bias, FILTER(LONG_IMAGE), TOLERANCE(178204) },
+    { .name = "long_signal", .attr = &valid_bias, FILTER(LONG_SIGNAL), TOLERANCE(70002) },
 };

@@ -212,12 +212,14 @@ static double score(const rf_lanes_set *set, const rf_op_call *call, const rf_de
 static double score_forward(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
+    if (!rf_lanes_gather_fits(call, caps, g.kh * g.kw, rf_lanes_fours(g.cig), false)) return 0;
     return score(set, call, caps, set->gather, g.n * g.oh * g.ow, g.cig, g.cog, g.cog % 4 != 0);
 }
 
 static double score_data(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
+    if (!rf_lanes_gather_fits(call, caps, g.kh * g.kw, rf_lanes_fours(g.cog), false)) return 0;
     return score(set, call, caps, set->gather_transposed, g.n * g.h * g.w, g.cog, g.cig, g.cog % 4 != 0) /
            (double)(g.sy * g.sx);
 }
@@ -243,6 +245,7 @@ static double score_scalar(const rf_lanes_set *set, const rf_op_call *call, cons
 static double score_forward_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
+    if (!rf_lanes_gather_fits(call, caps, g.kh * g.kw, g.cig, true)) return 0;
     return score_scalar(set, call, caps, (uint64_t)(g.n * g.oh * g.ow), &set->gather_scalar);
 }
 

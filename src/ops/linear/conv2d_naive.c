@@ -7,8 +7,10 @@
 typedef struct push {
     int32_t n, h, w, cin, oh, ow, cout, kh, kw;
     int32_t cig, cog, sy, sx, dy, dx, pt, pl;
-    int32_t total, x_base, y_base, out_base, bias_base, accumulate;
+    int32_t total, x_base, y_base, out_base, bias_base, accumulate, last;
+    int32_t from_y, to_y, from_x, to_x, from_c, to_c;
 } push;
+_Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of linear_conv.glsl");
 
 static push push_make(const rf_conv_geometry *g)
 {
@@ -27,42 +29,122 @@ static uint64_t images_per_dispatch(const rf_conv_geometry *g, const rf_device_c
     return rf_linear_min((uint64_t)g->n, limit / (x > y ? x : y));
 }
 
-static double score(const rf_op_call *call, const rf_device_caps *caps)
+/* How much one dispatch takes of the loops over y, x and channels, the innermost; 0 channels: one for each pixel. */
+typedef struct steps {
+    uint64_t y, x, c;
+} steps;
+
+/* Iterations for a part of this size. */
+static uint64_t loops_of(steps s)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    const uint64_t taps = (uint64_t)(g.kh * g.kw), channels = (uint64_t)(g.cig > g.cog ? g.cig : g.cog);
-    const bool short_enough = taps * (channels + 2) <= rf_loop_limit(caps);
-    return short_enough && images_per_dispatch(&g, caps) > 0 ? rf_linear_naive_score(call, caps) : 0;
+    return s.y * (2 + s.x * (1 + (s.c ? s.c + 1 : 0))) + 1;
+}
+
+static uint64_t clamp(uint64_t value, uint64_t most)
+{
+    return value < 1 ? 1 : value > most ? most : value;
+}
+
+/* The largest part, the inner loops first, of at most `limit` iterations. False where not even one summand is. */
+static bool steps_make(steps whole, uint64_t limit, steps *out)
+{
+    *out = whole;
+    if (loops_of(whole) <= limit) return true;
+    if (limit < 8) return false;
+    if (whole.c) out->c = clamp(limit - 6, whole.c);
+    const uint64_t pixel = 1 + (out->c ? out->c + 1 : 0);
+    out->x = clamp((limit - 3) / pixel, whole.x);
+    out->y = out->x < whole.x ? 1 : clamp((limit - 1) / (2 + out->x * pixel), whole.y);
+    return loops_of(*out) <= limit;
+}
+
+/* Of sums over the kernel's taps and the channels of one group. */
+static bool tap_steps(const rf_conv_geometry *g, const rf_device_caps *caps, int64_t channels, steps *out)
+{
+    return steps_make((steps){ (uint64_t)g->kh, (uint64_t)g->kw, (uint64_t)channels }, rf_loop_limit(caps), out);
 }
 
 /* The filter gradient's loops run over pixels: once for the kernel and, in neighbours that may share a SIMD register,
  * once for the bias. */
-static uint64_t filter_images_per_dispatch(const rf_conv_geometry *g, const rf_device_caps *caps)
+static bool pixel_steps(const rf_conv_geometry *g, const rf_device_caps *caps, steps *out, uint64_t *images)
 {
-    const uint64_t loops = 2 * (uint64_t)(g->oh * (g->ow + 2));
-    return rf_linear_min(images_per_dispatch(g, caps), rf_loop_limit(caps) / loops);
+    const uint64_t limit = rf_loop_limit(caps) / 2 - 3; /* of one side, for one image at least */
+    if (!steps_make((steps){ (uint64_t)g->oh, (uint64_t)g->ow, 0 }, limit, out)) return false;
+    *images = images_per_dispatch(g, caps);
+    const bool whole = out->y == (uint64_t)g->oh && out->x == (uint64_t)g->ow;
+    *images = whole ? rf_linear_min(*images, limit / (loops_of(*out) + 1)) : rf_linear_min(*images, 1);
+    return *images > 0;
+}
+
+static double score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    steps s;
+    const bool fits = tap_steps(&g, caps, g.cig > g.cog ? g.cig : g.cog, &s) && images_per_dispatch(&g, caps) > 0;
+    return fits ? rf_linear_naive_score(call, caps) : 0;
 }
 
 static double filter_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return filter_images_per_dispatch(&g, caps) > 0 ? rf_linear_naive_score(call, caps) : 0;
+    steps s;
+    uint64_t images;
+    return pixel_steps(&g, caps, &s, &images) ? rf_linear_naive_score(call, caps) : 0;
 }
 
-/* A dispatch for images [first, first + count) with spans of x and y made. */
+/* ---- plans ---- */
+
+/* Images [first, first + count), and the part of the sums that starts at `from`. */
+typedef struct part {
+    uint64_t first, count;
+    steps from, step, end;
+} part;
+
+/* The next part, images first, then channels, columns and lines; false after the last. */
+static bool part_next(part *p, uint64_t images, uint64_t step)
+{
+    p->first += p->count;
+    if (p->first >= images) {
+        p->first = 0;
+        p->from.c += p->step.c;
+        if (p->from.c >= p->end.c) {
+            p->from.c = 0;
+            p->from.x += p->step.x;
+        }
+        if (p->from.x >= p->end.x) {
+            p->from.x = 0;
+            p->from.y += p->step.y;
+        }
+    }
+    p->count = rf_linear_min(step, images - p->first);
+    return p->from.y < p->end.y;
+}
+
+/* A dispatch for a part, with spans of x and y made. */
 static rf_dispatch *add(rf_kernel_plan *plan, const rf_shader *shader, const rf_conv_geometry *g,
-                        const rf_device_caps *caps, uint64_t first, uint64_t count, push *p, rf_linear_span *x,
+                        const rf_device_caps *caps, const part *a, uint64_t loops, push *p, rf_linear_span *x,
                         rf_linear_span *y)
 {
     const uint64_t xs = (uint64_t)(g->h * g->w * g->cin), ys = (uint64_t)(g->oh * g->ow * g->cout);
-    *x = rf_linear_part(caps, first * xs, count * xs);
-    *y = rf_linear_part(caps, first * ys, count * ys);
+    *x = rf_linear_part(caps, a->first * xs, a->count * xs);
+    *y = rf_linear_part(caps, a->first * ys, a->count * ys);
     *p = push_make(g);
-    p->n = (int32_t)count;
+    p->n = (int32_t)a->count;
     p->x_base = x->base;
     p->y_base = y->base;
-    rf_dispatch *d = rf_kernel_plan_add(plan, shader);
-    if (d) rf_dispatch_spec(d, rf_linear_local_size(caps));
+    p->from_y = (int32_t)a->from.y;
+    p->from_x = (int32_t)a->from.x;
+    p->from_c = (int32_t)a->from.c;
+    p->to_y = (int32_t)rf_linear_min(a->from.y + a->step.y, a->end.y);
+    p->to_x = (int32_t)rf_linear_min(a->from.x + a->step.x, a->end.x);
+    p->to_c = (int32_t)rf_linear_min(a->from.c + a->step.c, a->end.c);
+    p->accumulate = a->from.y + a->from.x + a->from.c > 0;
+    p->last =
+        a->from.y + a->step.y >= a->end.y && a->from.x + a->step.x >= a->end.x && a->from.c + a->step.c >= a->end.c;
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader, loops);
+    if (!d) return NULL;
+    d->concurrent = a->first > 0;
+    rf_dispatch_spec(d, rf_linear_local_size(caps));
     return d;
 }
 
@@ -78,11 +160,13 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const rf_conv2d_attr *attr = call->attr;
     const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
-    for (uint64_t at = 0; at < n; at += step) {
-        const uint64_t count = rf_linear_min(step, n - at);
+    part a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cig } };
+    if (!tap_steps(&g, caps, g.cig, &a.step))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d: the device does not loop that long");
+    for (a.count = rf_linear_min(step, n); a.from.y < a.end.y;) {
         push p;
         rf_linear_span x, y;
-        rf_dispatch *d = add(plan, &rf_shader_conv2d_naive, &g, caps, at, count, &p, &x, &y);
+        rf_dispatch *d = add(plan, &rf_shader_conv2d_naive, &g, caps, &a, loops_of(a.step), &p, &x, &y);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, attr->activation);
         rf_dispatch_spec(d, call->n_in == 3);
@@ -90,8 +174,8 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
         rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
         rf_dispatch_bind(d, RF_BIND_INPUT, call->n_in == 3 ? 2 : 1, RF_VIEW_STORAGE, false);
         rf_linear_bind_part(d, RF_BIND_OUTPUT, 0, true, y);
-        finish(d, caps, &p, count * (uint64_t)(g.oh * g.ow * g.cout));
-        d->concurrent = at > 0;
+        finish(d, caps, &p, a.count * (uint64_t)(g.oh * g.ow * g.cout));
+        if (!part_next(&a, n, step)) break;
     }
     return RF_OK;
 }
@@ -100,17 +184,19 @@ static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, r
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
-    for (uint64_t at = 0; at < n; at += step) {
-        const uint64_t count = rf_linear_min(step, n - at);
+    part a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cog } };
+    if (!tap_steps(&g, caps, g.cog, &a.step))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d_data_grad: the device does not loop that long");
+    for (a.count = rf_linear_min(step, n); a.from.y < a.end.y;) {
         push p;
         rf_linear_span x, y;
-        rf_dispatch *d = add(plan, &rf_shader_conv2d_data_grad_naive, &g, caps, at, count, &p, &x, &y);
+        rf_dispatch *d = add(plan, &rf_shader_conv2d_data_grad_naive, &g, caps, &a, loops_of(a.step), &p, &x, &y);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, y);
         rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
         rf_linear_bind_part(d, RF_BIND_OUTPUT, 0, true, x);
-        finish(d, caps, &p, count * (uint64_t)(g.h * g.w * g.cin));
-        d->concurrent = at > 0;
+        finish(d, caps, &p, a.count * (uint64_t)(g.h * g.w * g.cin));
+        if (!part_next(&a, n, step)) break;
     }
     return RF_OK;
 }
@@ -118,25 +204,31 @@ static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, r
 static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    const uint64_t step = filter_images_per_dispatch(&g, caps), n = (uint64_t)g.n;
-    const uint64_t weights = (uint64_t)(g.kh * g.kw * g.cig * g.cout);
-    for (uint64_t at = 0; at < n; at += step) {
+    const uint64_t n = (uint64_t)g.n, weights = (uint64_t)(g.kh * g.kw * g.cig * g.cout);
+    part a = { .end = { (uint64_t)g.oh, (uint64_t)g.ow, 1 } };
+    uint64_t step;
+    if (!pixel_steps(&g, caps, &a.step, &step))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d_filter_grad: the device does not loop that long");
+    const uint64_t loops = 2 * (step * (loops_of(a.step) + 1) + 1);
+    a.step.c = 1;
+    for (a.count = rf_linear_min(step, n); a.from.y < a.end.y;) {
         push p;
         rf_linear_span x, y;
-        rf_dispatch *d =
-            add(plan, &rf_shader_conv2d_filter_grad_naive, &g, caps, at, rf_linear_min(step, n - at), &p, &x, &y);
+        rf_dispatch *d = add(plan, &rf_shader_conv2d_filter_grad_naive, &g, caps, &a, loops, &p, &x, &y);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         p.out_base = (int32_t)weights;
-        p.accumulate = at > 0;
+        p.accumulate = p.accumulate || a.first > 0;
+        d->concurrent = false; /* all parts add to the same sums */
         rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, x);
         rf_linear_bind_part(d, RF_BIND_INPUT, 1, false, y);
         rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
         rf_dispatch_bind(d, RF_BIND_OUTPUT, call->n_out - 1, RF_VIEW_STORAGE, true);
         finish(d, caps, &p, weights + (call->n_out > 1 ? (uint64_t)g.cout : 0));
+        if (!part_next(&a, n, step)) break;
     }
     return RF_OK;
 }
 
-const rf_kernel rf_conv2d_naive = { "naive", score, plan_forward };
-const rf_kernel rf_conv2d_data_grad_naive = { "naive", score, plan_data };
-const rf_kernel rf_conv2d_filter_grad_naive = { "naive", filter_score, plan_filter };
+const rf_kernel rf_conv2d_naive = { "naive", score, plan_forward, .last_resort = true };
+const rf_kernel rf_conv2d_data_grad_naive = { "naive", score, plan_data, .last_resort = true };
+const rf_kernel rf_conv2d_filter_grad_naive = { "naive", filter_score, plan_filter, .last_resort = true };

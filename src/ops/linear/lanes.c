@@ -40,10 +40,9 @@ rf_lanes_operand rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes)
 
 void rf_lanes_bind(rf_dispatch *d, rf_lanes_operand o, rf_bind_view view, bool write)
 {
-    const uint32_t i = d->n_bind;
-    rf_dispatch_bind(d, o.kind, o.index, view, write);
-    d->bind[i].offset = o.offset;
-    d->bind[i].size = o.bytes;
+    rf_binding *binding = rf_dispatch_bind(d, o.kind, o.index, view, write);
+    binding->offset = o.offset;
+    binding->size = o.bytes;
 }
 
 static rf_bind_view view_of(const rf_lanes_set *set, bool scalar)
@@ -62,7 +61,8 @@ rf_result rf_lanes_pack(rf_lanes_plan *p, rf_lanes_operand *io, const int64_t di
                               d2.magic,        d3.magic,         d1.shift,         d2.shift,        d3.shift,
                               (uint32_t)s[0],  (uint32_t)s[1],   (uint32_t)s[2],   (uint32_t)s[3],  (uint32_t)dim[3] };
     const rf_lanes_operand to = rf_lanes_workspace(p, total * 16);
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, p->set->texel ? &rf_shader_linear_pack_texel : &rf_shader_linear_pack);
+    rf_dispatch *d =
+        rf_kernel_plan_add(p->plan, p->set->texel ? &rf_shader_linear_pack_texel : &rf_shader_linear_pack, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_linear_local_size(p->caps));
     rf_lanes_bind(d, *io, view_of(p->set, true), false);
@@ -82,6 +82,9 @@ rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_lanes_operand *io, int64_t rows
 
 /* ---- the products ---- */
 
+/* What an invocation of a product loops beside its summands, at most: the quad kernels' last pass over a tile. */
+enum { SHORT_LOOPS = 400 };
+
 int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest, uint64_t longest)
 {
     const int64_t fewest = (int64_t)rf_div_up((uint64_t)length, longest);
@@ -96,7 +99,7 @@ rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t p
     const uint64_t total = rf_div_up(count, 4);
     const int32_t push[] = { (int32_t)total, (int32_t)count,        (int32_t)columns,
                              (int32_t)parts, (int32_t)(stride / 4), (int32_t)(count - extra) };
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_linear_sum);
+    rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_linear_sum, (uint64_t)parts + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_linear_local_size(p->caps));
     rf_dispatch_spec(d, activation);
@@ -113,9 +116,10 @@ rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t p
     return RF_OK;
 }
 
-static rf_dispatch *add_product(rf_lanes_plan *p, const rf_shader *shader, uint32_t activation, bool bias)
+static rf_dispatch *add_product(rf_lanes_plan *p, const rf_shader *shader, uint64_t loops, uint32_t activation,
+                                bool bias)
 {
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, shader);
+    rf_dispatch *d = rf_kernel_plan_add(p->plan, shader, loops + SHORT_LOOPS);
     if (!d) return NULL;
     rf_dispatch_spec(d, p->set->lanes);
     rf_dispatch_spec(d, activation);
@@ -150,6 +154,30 @@ static bool images_first(const rf_lanes_set *set, const rf_lanes_gather *g, cons
            0.85;
 }
 
+/* Turns of the loops over taps and channels (loads); a kernel of single floats takes three at a time. */
+static uint64_t gather_loops(int64_t taps, int64_t channels, bool scalar)
+{
+    return (uint64_t)(scalar ? taps * channels / 3 + 2 : taps * (channels + 2) + 1);
+}
+
+/* Channels of each tap that one invocation may add up. */
+static int64_t longest_gather(const rf_device_caps *caps, int64_t taps)
+{
+    const uint64_t limit = rf_loop_limit(caps) < INT32_MAX ? rf_loop_limit(caps) : INT32_MAX;
+    const int64_t fits = ((int64_t)limit - SHORT_LOOPS - 1) / taps - 2, half = (int64_t)limit / 2;
+    return fits < half ? fits : half; /* half: rounding errors grow with the sums */
+}
+
+bool rf_lanes_gather_fits(const rf_op_call *call, const rf_device_caps *caps, int64_t taps, int64_t channels,
+                          bool scalar)
+{
+    if (scalar) return gather_loops(taps, channels, true) + SHORT_LOOPS <= rf_loop_limit(caps);
+    const int64_t longest = longest_gather(caps, taps);
+    if (longest < 1) return false;
+    const uint64_t parts = rf_div_up((uint64_t)channels, (uint64_t)longest);
+    return parts == 1 || parts * (rf_tensor_bytes(&call->out[0]) + 16) <= caps->max_storage_range;
+}
+
 rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lanes_operand a, rf_lanes_operand b)
 {
     const rf_lanes_set *set = p->set;
@@ -159,13 +187,16 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
     const int64_t row_tiles = (int64_t)rf_div_up((uint64_t)g->rows, tile->rows);
     const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->groups * 4 * set->lanes);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
-    const uint64_t count = (uint64_t)(g->z.count * g->z.c), stride = rf_align_up(count, 4);
-    const uint64_t longest = rf_loop_limit(p->caps) / 2; /* half: there are a few loops beside the long one */
-    int64_t parts = g->kh * g->kw == 1 && !g->scalar ? rf_lanes_parts(tiles, 8, g->channels, 64, longest) : 1;
+    const uint64_t count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float), stride = rf_align_up(count, 4);
+    const int64_t taps = g->kh * g->kw;
+    const uint64_t longest = (uint64_t)longest_gather(p->caps, taps);
+    int64_t parts = g->scalar   ? 1
+                    : taps == 1 ? rf_lanes_parts(tiles, 8, g->channels, 64, longest)
+                                : (int64_t)rf_div_up((uint64_t)g->channels, longest);
     const int64_t split = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)parts);
     parts = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)split);
 
-    rf_dispatch *d = add_product(p, tile->shader, g->activation, g->bias);
+    rf_dispatch *d = add_product(p, tile->shader, gather_loops(taps, split, g->scalar), g->activation, g->bias);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, g->upy > 1 || g->upx > 1);
     rf_dispatch_spec(d, g->columns % 4 == 0 && g->c_row % 4 == 0 && g->z.c % 4 == 0);
@@ -216,7 +247,7 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
     const rf_lanes_operand partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    return rf_lanes_add_sum(p, partial, parts, stride, count, 0, g->columns, g->activation, g->bias);
+    return rf_lanes_add_sum(p, partial, parts, stride, count, 0, g->c_row, g->activation, g->bias);
 }
 
 rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_operand a, rf_lanes_operand b)
@@ -236,7 +267,9 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
     const int64_t split = (int64_t)rf_div_up(rf_div_up((uint64_t)pixels, (uint64_t)parts), 4) * 4;
     parts = (int64_t)rf_div_up((uint64_t)pixels, (uint64_t)split);
 
-    rf_dispatch *d = add_product(p, tile->shader, parts > 1 ? 0 : g->activation, parts == 1 && g->bias);
+    /* A turn takes four pixels or more. */
+    rf_dispatch *d =
+        add_product(p, tile->shader, (uint64_t)split / 4 + 1, parts > 1 ? 0 : g->activation, parts == 1 && g->bias);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint64_t total = tiles * (uint64_t)parts;
     const grad_push push = { (int32_t)total,

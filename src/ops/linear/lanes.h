@@ -80,6 +80,11 @@ typedef struct rf_lanes_gather {
 } rf_lanes_gather;
 rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lanes_operand a, rf_lanes_operand b);
 
+/* Whether the device can loop over a gather's taps and channels (loads per tap) and holds the partial sums that it may
+ * take. */
+bool rf_lanes_gather_fits(const rf_op_call *call, const rf_device_caps *caps, int64_t taps, int64_t channels,
+                          bool scalar);
+
 /* lanes_grad.comp */
 typedef struct rf_lanes_grad {
     int64_t kh, kw, loads, channels /* per tap */, columns;

@@ -231,8 +231,7 @@ rf_linear_span rf_linear_part(const rf_device_caps *caps, uint64_t first, uint64
 
 void rf_linear_bind_part(rf_dispatch *d, rf_bind_kind kind, uint32_t index, bool write, rf_linear_span span)
 {
-    const uint32_t i = d->n_bind;
-    rf_dispatch_bind(d, kind, index, RF_VIEW_STORAGE, write);
-    d->bind[i].offset = span.offset;
-    d->bind[i].size = span.size;
+    rf_binding *binding = rf_dispatch_bind(d, kind, index, RF_VIEW_STORAGE, write);
+    binding->offset = span.offset;
+    binding->size = span.size;
 }

@@ -21,7 +21,7 @@ rf_matmul_geometry rf_matmul_geometry_of(const rf_op_call *call);
 /* First element of batch item z in a and in b. */
 void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, int64_t *b);
 
-#define RF_MATMUL_NUM_CASES 51
+#define RF_MATMUL_NUM_CASES 58
 extern const rf_op_case rf_matmul_cases[RF_MATMUL_NUM_CASES];
 extern const rf_kernel rf_matmul_naive;
 RF_LANES_DECLARE(matmul, );

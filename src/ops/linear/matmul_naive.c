@@ -32,7 +32,7 @@ static bool steps_make(const rf_matmul_geometry *g, const rf_device_caps *caps, 
         out->n = rf_linear_min(out->n, limit / k);
     else
         out->k = rf_linear_min(out->k, limit / n);
-    out->k = rf_linear_min(out->k, rf_loop_limit(caps));
+    out->k = rf_linear_min(out->k, rf_loop_limit(caps) - 1);
     return out->m > 0 && out->n > 0 && out->k > 0 && n <= limit;
 }
 
@@ -48,9 +48,11 @@ static double score(const rf_op_call *call, const rf_device_caps *caps)
     return rf_linear_naive_score(call, caps);
 }
 
-static rf_dispatch *add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const rf_device_caps *caps, uint64_t total)
+/* One dispatch of `total` elements of c, of `summands` products each. */
+static rf_dispatch *add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const rf_device_caps *caps, uint64_t total,
+                        uint64_t summands)
 {
-    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_matmul_naive);
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_matmul_naive, summands + 1);
     if (!d) return NULL;
     const uint32_t local = rf_linear_local_size(caps);
     rf_dispatch_spec(d, local);
@@ -75,8 +77,10 @@ static push push_make(const rf_matmul_geometry *g)
     return p;
 }
 
+/* Matrices bound whole; as many summands at a time as an invocation may loop over. */
 static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
+    const uint64_t k = (uint64_t)g->k, step = rf_linear_min(k, rf_loop_limit(caps) - 1);
     push p = push_make(g);
     p.total = (int32_t)(g->batch * g->m * g->n);
     for (int i = 0; i < 4; i++) {
@@ -84,13 +88,21 @@ static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *c
         p.a_stride[i] = (int32_t)g->a_stride[i];
         p.b_stride[i] = (int32_t)g->b_stride[i];
     }
-    rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
-    rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
-    rf_dispatch_bind(d, RF_BIND_INPUT, g->bias ? 2 : 0, RF_VIEW_STORAGE, false);
-    rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
-    rf_dispatch_push(d, &p, sizeof(p));
+    for (uint64_t at = 0; at < k; at += step) {
+        const uint64_t count = rf_linear_min(step, k - at);
+        p.k = (int32_t)count;
+        p.a_base = (int32_t)at * p.a_k;
+        p.b_base = (int32_t)at * p.b_k;
+        p.accumulate = at > 0;
+        p.last = at + count == k;
+        rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total, count);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
+        rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
+        rf_dispatch_bind(d, RF_BIND_INPUT, g->bias ? 2 : 0, RF_VIEW_STORAGE, false);
+        rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+        rf_dispatch_push(d, &p, sizeof(p));
+    }
     return RF_OK;
 }
 
@@ -117,7 +129,7 @@ static rf_result plan_part(const rf_matmul_geometry *g, const rf_device_caps *ca
     p.bias_base = (int32_t)from.n;
     p.accumulate = from.k > 0;
     p.last = from.k + count.k == k;
-    rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total);
+    rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total, count.k);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, a);
     rf_linear_bind_part(d, RF_BIND_INPUT, 1, false, b);
@@ -148,4 +160,4 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     return RF_OK;
 }
 
-const rf_kernel rf_matmul_naive = { "naive", score, plan };
+const rf_kernel rf_matmul_naive = { "naive", score, plan, .last_resort = true };

@@ -20,8 +20,10 @@ double rf_tile_score(const rf_op_call *call, const rf_device_caps *caps, uint32_
 /* Tiles of a product and the parts that its sums are cut into. */
 typedef struct rf_tile_grid {
     int32_t total, row_tiles, column_tiles, parts, split;
+    uint64_t loops; /* of an invocation */
 } rf_tile_grid;
-rf_tile_grid rf_tile_grid_make(uint32_t threads, int64_t rows, int64_t columns, int64_t length, int64_t batch);
+rf_tile_grid rf_tile_grid_make(const rf_device_caps *caps, uint32_t threads, int64_t rows, int64_t columns,
+                               int64_t length, int64_t batch);
 
 extern const rf_kernel rf_matmul_tile128, rf_matmul_tile256, rf_conv2d_tile128, rf_conv2d_tile256;
 extern const rf_kernel rf_conv2d_data_grad_tile128, rf_conv2d_data_grad_tile256;

@@ -42,7 +42,7 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const sizes s = sizes_of(call, f, &g);
     const bool bias = f == FORWARD && call->n_in == 3, bias_gradient = f == FILTER && call->n_out > 1;
-    const rf_tile_grid t = rf_tile_grid_make(threads, s.rows, s.columns, s.length, g.groups);
+    const rf_tile_grid t = rf_tile_grid_make(caps, threads, s.rows, s.columns, s.length, g.groups);
     const uint64_t main_count = rf_tensor_bytes(&call->out[0]) / sizeof(float),
                    extra = bias_gradient ? (uint64_t)g.cout : 0;
     const uint64_t stride = rf_align_up(main_count + extra, 4);
@@ -56,7 +56,7 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
                      (int32_t)s.rows, (int32_t)s.columns, (int32_t)s.length,
                      t.split,         (int32_t)stride,    t.parts > 1 ? (int32_t)main_count : 0 };
     rf_lanes_plan builder = { NULL, call, caps, out };
-    rf_dispatch *d = rf_kernel_plan_add(out, shaders[threads == 256][f]);
+    rf_dispatch *d = rf_kernel_plan_add(out, shaders[threads == 256][f], t.loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, threads);
     rf_dispatch_spec(d, t.parts > 1 ? 0 : attr->activation);

@@ -23,15 +23,19 @@ double rf_tile_score(const rf_op_call *call, const rf_device_caps *caps, uint32_
     return caps->is_cpu ? 1e-9 * rf_linear_score(seconds) : rf_linear_score(seconds);
 }
 
-rf_tile_grid rf_tile_grid_make(uint32_t threads, int64_t rows, int64_t columns, int64_t length, int64_t batch)
+rf_tile_grid rf_tile_grid_make(const rf_device_caps *caps, uint32_t threads, int64_t rows, int64_t columns,
+                               int64_t length, int64_t batch)
 {
     rf_tile_grid t = { .row_tiles = (int32_t)rf_div_up((uint64_t)rows, RF_TILE_ROWS),
                        .column_tiles = (int32_t)rf_div_up((uint64_t)columns, rf_tile_columns(threads)) };
     const uint64_t tiles = (uint64_t)t.row_tiles * (uint64_t)t.column_tiles * (uint64_t)batch;
-    const int64_t parts = rf_lanes_parts(tiles, 128, length, 16 * RF_TILE_K, 16384 * RF_TILE_K);
+    /* Longer sums than this would lose precision, and some drivers do not loop longer. */
+    const uint64_t longest = rf_linear_min(16384, rf_loop_limit(caps) - 1) * RF_TILE_K;
+    const int64_t parts = rf_lanes_parts(tiles, 128, length, 16 * RF_TILE_K, longest);
     t.split = (int32_t)rf_align_up(rf_div_up((uint64_t)length, (uint64_t)parts), RF_TILE_K);
     t.parts = (int32_t)rf_div_up((uint64_t)length, (uint64_t)t.split);
     t.total = (int32_t)(tiles * (uint64_t)t.parts);
+    t.loops = (uint64_t)t.split / RF_TILE_K + 1;
     return t;
 }
 
@@ -50,7 +54,7 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
           &rf_shader_matmul_tile256_ta_tb },
     };
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const rf_tile_grid t = rf_tile_grid_make(threads, g.m, g.n, g.k, g.batch);
+    const rf_tile_grid t = rf_tile_grid_make(caps, threads, g.m, g.n, g.k, g.batch);
     const uint64_t count = (uint64_t)(g.batch * g.m * g.n), stride = rf_align_up(count, 4);
     push p = { t.total,
                t.row_tiles,
@@ -73,7 +77,7 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
         p.b_stride[i] = (int32_t)g.b_stride[i];
     }
     rf_lanes_plan builder = { NULL, call, caps, out };
-    rf_dispatch *d = rf_kernel_plan_add(out, shaders[threads == 256][(g.ta ? 1 : 0) + (g.tb ? 2 : 0)]);
+    rf_dispatch *d = rf_kernel_plan_add(out, shaders[threads == 256][(g.ta ? 1 : 0) + (g.tb ? 2 : 0)], t.loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, threads);
     rf_dispatch_spec(d, t.parts > 1 ? 0 : g.activation);

@@ -182,8 +182,9 @@ static uint64_t sum_steps(const sum_layout *l, const rf_device_caps *caps)
 static uint64_t sum_slices(const rf_device_caps *caps, const sum_layout *l)
 {
     const uint64_t lanes = l->columns && l->outputs % 4 == 0 ? l->outputs / 4 : l->outputs;
-    const uint64_t wanted = rf_div_up(caps->is_cpu ? 4096 : 32768, lanes), most = rf_div_up(l->elements, 16);
-    const uint64_t fewest = rf_div_up(l->elements, rf_loop_limit(caps) / 2);
+    const uint64_t longest = rf_loop_limit(caps) / 2; /* of the sums in a slice, and of the sum of slices */
+    const uint64_t busy = rf_div_up(caps->is_cpu ? 4096 : 32768, lanes), wanted = busy < longest ? busy : longest;
+    const uint64_t most = rf_div_up(l->elements, 16), fewest = rf_div_up(l->elements, longest);
     const uint64_t useful = wanted < most ? wanted : most, slices = useful < fewest ? fewest : useful;
     return slices < 4 && fewest == 1 ? 1 : rf_div_up(l->elements, rf_div_up(l->elements, slices)); /* no empty slice */
 }
@@ -201,13 +202,13 @@ static rf_result plan_columns(const rf_device_caps *caps, rf_kernel_plan *plan, 
                               rf_binding from, uint64_t in_offset, rf_binding to, uint64_t out_offset)
 {
     const uint32_t width = l->outputs % 4 == 0 ? 4 : 1;
-    rf_dispatch *d = rf_kernel_plan_add(plan, width == 4 ? &rf_shader_sum_columns_w4 : &rf_shader_sum_columns_w1);
+    const uint64_t rows = rf_div_up(l->elements, slices);
+    rf_dispatch *d =
+        rf_kernel_plan_add(plan, width == 4 ? &rf_shader_sum_columns_w4 : &rf_shader_sum_columns_w1, rows / 2 + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_pointwise_local_size(caps));
-    const uint32_t push[6] = {
-        (uint32_t)l->elements, (uint32_t)(l->outputs / width), (uint32_t)rf_div_up(l->elements, slices),
-        (uint32_t)slices,      (uint32_t)(in_offset / width),  (uint32_t)(out_offset / width)
-    };
+    const uint32_t push[6] = { (uint32_t)l->elements, (uint32_t)(l->outputs / width), (uint32_t)rows,
+                               (uint32_t)slices,      (uint32_t)(in_offset / width),  (uint32_t)(out_offset / width) };
     rf_dispatch_push(d, push, sizeof(push));
     rf_pointwise_bind(d, from.kind, 0, false, from.offset, from.size);
     rf_pointwise_bind(d, to.kind, 0, true, to.offset, to.size);
@@ -218,7 +219,7 @@ static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, 
                               rf_binding from, uint64_t in_offset, rf_binding to, uint64_t out_offset,
                               uint64_t out_stride)
 {
-    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sum_strided);
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sum_strided, rf_div_up(l->elements, slices) + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_pointwise_local_size(caps));
     uint32_t push[18] = { (uint32_t)l->outputs, (uint32_t)l->elements, (uint32_t)slices };
@@ -296,6 +297,8 @@ static const rf_op_case sum_cases[] = {
     SUM_CASE("alternating", F32(6, 2, 3, 4, 3, 2, 5), F32(6, 1, 3, 1, 3, 1, 5), 2e-5, .large = false),
     SUM_CASE("alternating_inner", F32(6, 2, 3, 4, 3, 2, 5), F32(6, 2, 1, 4, 1, 2, 1), 2e-5, .large = false),
     SUM_CASE("same_shape", F32(2, 5, 7), F32(2, 5, 7), 0, .check_gradient = true),
+    SUM_CASE("row_3x131101", F32(2, 3, 131101), F32(2, 3, 1), 1e-2, .large = false),
+    SUM_CASE("column_300001x1", F32(3, 2, 300001, 1), F32(3, 2, 1, 1), 2e-2, .large = false),
     SUM_CASE("all_1M", F32(2, 1024, 1024), F32(0, 0), 1e-2, .large = true, .benchmark = true),
     SUM_CASE("row_4096x1024", F32(2, 4096, 1024), F32(2, 4096, 1), 1e-3, .large = true, .benchmark = true),
     SUM_CASE("column_65536x64", F32(2, 65536, 64), F32(1, 64), 2e-3, .large = true, .benchmark = true),

@@ -177,7 +177,7 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
                    chunk = rf_pointwise_chunk(caps, sizeof(float));
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = count - start < chunk ? count - start : chunk;
-        rf_dispatch *d = rf_kernel_plan_add(plan, form_shader(v, f, caps));
+        rf_dispatch *d = rf_kernel_plan_add(plan, form_shader(v, f, caps), RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         wide_push push = { (uint32_t)(n / f->width), (uint32_t)(n % f->width), { { 0 } }, { 0 } };
@@ -317,7 +317,7 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
     if (!chunk) return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: kernel is not eligible");
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = count - start < chunk ? count - start : chunk;
-        rf_dispatch *d = rf_kernel_plan_add(plan, v->strided);
+        rf_dispatch *d = rf_kernel_plan_add(plan, v->strided, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         strided_push push = { .count = (uint32_t)n, .start = (uint32_t)start };

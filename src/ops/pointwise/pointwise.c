@@ -51,9 +51,9 @@ rf_magic rf_magic_make(uint32_t divisor)
 
 void rf_pointwise_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, bool write, uint64_t offset, uint64_t size)
 {
-    rf_dispatch_bind(d, kind, index, RF_VIEW_STORAGE, write);
-    d->bind[d->n_bind - 1].offset = offset;
-    d->bind[d->n_bind - 1].size = size;
+    rf_binding *binding = rf_dispatch_bind(d, kind, index, RF_VIEW_STORAGE, write);
+    binding->offset = offset;
+    binding->size = size;
 }
 
 rf_result rf_pointwise_plan(const rf_pointwise_kernel *kernel, uint64_t count, const rf_device_caps *caps,
@@ -62,7 +62,7 @@ rf_result rf_pointwise_plan(const rf_pointwise_kernel *kernel, uint64_t count, c
     const uint64_t chunk = rf_pointwise_chunk(caps, sizeof(float));
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = count - start < chunk ? count - start : chunk;
-        rf_dispatch *d = rf_kernel_plan_add(plan, kernel->shader);
+        rf_dispatch *d = rf_kernel_plan_add(plan, kernel->shader, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         rf_dispatch_spec(d, rf_pointwise_local_size(caps));

@@ -93,7 +93,7 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = count - start < chunk ? count - start : chunk;
         const bool aligned = per % 4 == 0;
-        rf_dispatch *d = rf_kernel_plan_add(out, &rf_shader_dropout);
+        rf_dispatch *d = rf_kernel_plan_add(out, &rf_shader_dropout, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         rf_dispatch_spec(d, rf_pointwise_local_size(caps));

@@ -323,7 +323,7 @@ static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps,
     if (!transpose_matrices(&l, &rows, &columns, &batch))
         return RF_FAIL(RF_ERROR_INTERNAL, "transpose: kernel is not eligible");
     if (rows * columns * batch == 0) return RF_OK;
-    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_transpose_blocks);
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_transpose_blocks, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t local = rf_pointwise_local_size(caps), down = local / BLOCKS_SIDE;
     rf_dispatch_spec(d, local);
@@ -371,7 +371,8 @@ static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps,
 {
     const uint32_t in = outermost_input(l), out = l->rank - 1;
     const uint32_t width = l->in_stride[0] == 1 && l->size[0] % 4 == 0 ? 4 : 1;
-    rf_dispatch *d = rf_kernel_plan_add(plan, width == 4 ? &rf_shader_transpose_w4 : &rf_shader_transpose_w1);
+    rf_dispatch *d =
+        rf_kernel_plan_add(plan, width == 4 ? &rf_shader_transpose_w4 : &rf_shader_transpose_w1, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     d->concurrent = plan->count > 1;
     const uint64_t in_first = a0 * l->in_stride[in], out_first = b0 * l->out_stride[out];

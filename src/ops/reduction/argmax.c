@@ -24,12 +24,6 @@ static rf_cost compare_cost(const rf_op_call *call)
     return rf_cost_of(call, (double)rf_desc_count(&call->in[call->n_in - 1]));
 }
 
-static double score_of(const rf_row_job *job, const rf_device_caps *caps)
-{
-    const bool short_enough = 2 * (uint64_t)job->push[1] <= rf_loop_limit(caps);
-    return short_enough && rf_row_job_chunk(job, caps) > 0 ? 1 : 0;
-}
-
 /* ---- argmax ---- */
 
 static rf_result argmax_infer(rf_op_call *call)
@@ -53,34 +47,38 @@ static rf_result argmax_reference(const rf_op_call *call, void *const *in, void 
     return RF_OK;
 }
 
-static rf_row_job argmax_job(const rf_op_call *call, const rf_device_caps *caps)
+static rf_row_job argmax_job(const rf_op_call *call, const rf_device_caps *caps, bool group)
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
     rf_row_job job = { .shader = &rf_shader_argmax,
                        .local = rf_local_size(caps, 32),
+                       .loops = rf_row_loops(columns, 1, 1),
                        .rows = rf_desc_rows(&call->in[0]),
                        .threads_per_row = 1,
                        .n_push = 2 };
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, columns * sizeof(float));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, sizeof(int32_t));
     job.push[1] = (uint32_t)columns;
+    if (group) rf_row_job_group(&job, caps, &rf_shader_argmax_group, columns, 1);
     return job;
 }
 
-static double argmax_score(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_row_job job = argmax_job(call, caps);
-    return score_of(&job, caps);
-}
-
-static rf_result argmax_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    const rf_row_job job = argmax_job(call, caps);
-    return rf_row_job_plan(&job, caps, plan);
-}
-
-static const rf_kernel argmax_kernel = { "row", argmax_score, argmax_plan };
-static const rf_kernel *const argmax_kernels[] = { &argmax_kernel };
+/* One invocation a row, or one workgroup. */
+#define ROW_KERNEL(op, way, group)                                                                                     \
+    static double op##_##way##_score(const rf_op_call *call, const rf_device_caps *caps)                               \
+    {                                                                                                                  \
+        const rf_row_job job = op##_job(call, caps, group);                                                            \
+        return rf_row_job_score(&job, caps, rf_desc_columns(&call->in[call->n_in - 1]));                               \
+    }                                                                                                                  \
+    static rf_result op##_##way##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)       \
+    {                                                                                                                  \
+        const rf_row_job job = op##_job(call, caps, group);                                                            \
+        return rf_row_job_plan(&job, caps, plan);                                                                      \
+    }                                                                                                                  \
+    static const rf_kernel op##_##way = { #way, op##_##way##_score, op##_##way##_plan };
+ROW_KERNEL(argmax, row, false)
+ROW_KERNEL(argmax, group, true)
+static const rf_kernel *const argmax_kernels[] = { &argmax_row, &argmax_group };
 
 #define X(fill_, a_, b_, ...)                                                                                          \
     {                                                                                                                  \
@@ -96,6 +94,10 @@ static const rf_op_case argmax_cases[] = {
     { .name = "equal_31x4", .n_in = 1, .in = { X(RF_FILL_ZERO, 0, 0, 2, 31, 4) } },
     { .name = "64x10", .n_in = 1, .in = { NORMAL(2, 64, 10) }, .benchmark = true },
     { .name = "1024x1009", .n_in = 1, .in = { NORMAL(2, 1024, 1009) }, .benchmark = true },
+    /* rows longer than some drivers let one loop be */
+    { .name = "2x70001", .n_in = 1, .in = { NORMAL(2, 2, 70001) } },
+    { .name = "ties_3x131101", .n_in = 1, .in = { TIES(2, 3, 131101) } },
+    { .name = "1x5000011", .n_in = 1, .in = { NORMAL(2, 1, 5000011) }, .large = true },
     /* more than one descriptor spans at the smallest limits: several dispatches */
     { .name = "34000x1024", .n_in = 1, .in = { TIES(2, 34000, 1024) }, .large = true },
 };
@@ -147,12 +149,14 @@ static rf_result accuracy_reference(const rf_op_call *call, void *const *in, voi
     return RF_OK;
 }
 
-static rf_row_job accuracy_job(const rf_op_call *call, const rf_device_caps *caps)
+static rf_row_job accuracy_job(const rf_op_call *call, const rf_device_caps *caps, bool group)
 {
     const uint64_t columns = rf_desc_columns(&call->in[1]);
     const bool one_hot = call->in[0].dtype == RF_F32;
+    const uint32_t passes = one_hot ? 2 : 1;
     rf_row_job job = { .shader = one_hot ? &rf_shader_accuracy_one_hot : &rf_shader_accuracy,
                        .local = rf_local_size(caps, 32),
+                       .loops = rf_row_loops(columns, 1, passes),
                        .rows = rf_desc_rows(&call->in[1]),
                        .threads_per_row = 1,
                        .n_push = 2 };
@@ -160,23 +164,15 @@ static rf_row_job accuracy_job(const rf_op_call *call, const rf_device_caps *cap
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, (one_hot ? columns : 1) * sizeof(float));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, sizeof(float));
     job.push[1] = (uint32_t)columns;
+    if (group)
+        rf_row_job_group(&job, caps, one_hot ? &rf_shader_accuracy_one_hot_group : &rf_shader_accuracy_group, columns,
+                         passes);
     return job;
 }
 
-static double accuracy_score(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_row_job job = accuracy_job(call, caps);
-    return score_of(&job, caps);
-}
-
-static rf_result accuracy_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    const rf_row_job job = accuracy_job(call, caps);
-    return rf_row_job_plan(&job, caps, plan);
-}
-
-static const rf_kernel accuracy_kernel = { "row", accuracy_score, accuracy_plan };
-static const rf_kernel *const accuracy_kernels[] = { &accuracy_kernel };
+ROW_KERNEL(accuracy, row, false)
+ROW_KERNEL(accuracy, group, true)
+static const rf_kernel *const accuracy_kernels[] = { &accuracy_row, &accuracy_group };
 
 #define CLASSES(low, high, ...)                                                                                        \
     {                                                                                                                  \
@@ -189,6 +185,10 @@ static const rf_op_case accuracy_cases[] = {
     { .name = "3x5x7", .n_in = 2, .in = { CLASSES(0, 7, 2, 3, 5), NORMAL(3, 3, 5, 7) } },
     { .name = "one_hot_31x5", .n_in = 2, .in = { TIES(2, 31, 5), TIES(2, 31, 5) } },
     { .name = "64x10", .n_in = 2, .in = { CLASSES(0, 10, 1, 64), NORMAL(2, 64, 10) }, .benchmark = true },
+    { .name = "1024x1009", .n_in = 2, .in = { CLASSES(0, 1009, 1, 1024), NORMAL(2, 1024, 1009) }, .benchmark = true },
+    /* rows longer than some drivers let one loop be */
+    { .name = "3x70001", .n_in = 2, .in = { CLASSES(0, 70001, 1, 3), NORMAL(2, 3, 70001) } },
+    { .name = "one_hot_5x70001", .n_in = 2, .in = { TIES(2, 5, 70001), TIES(2, 5, 70001) } },
 };
 
 const rf_op rf_op_accuracy = {

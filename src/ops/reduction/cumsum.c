@@ -67,6 +67,7 @@ static rf_row_job cumsum_job(const rf_op_call *call, const rf_device_caps *caps,
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[0]),
                        .threads_per_row = cut.blocks,
+                       .loops = cut.len + 1,
                        .n_push = 6 };
     job.push[1] = (uint32_t)columns;
     job.push[2] = (uint32_t)cut.blocks;
@@ -88,7 +89,7 @@ static rf_row_job row_job(const rf_op_call *call, const rf_device_caps *caps)
 static double row_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_row_job job = row_job(call, caps);
-    return rf_desc_columns(&call->in[0]) <= rf_loop_limit(caps) && rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
+    return job.loops <= rf_loop_limit(caps) && rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
 }
 
 static rf_result row_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -118,6 +119,7 @@ static void blocked_jobs(const rf_op_call *call, const rf_device_caps *caps, cum
     rf_row_job_tensor(scan, RF_BIND_OUTPUT, 0, rf_desc_columns(&call->in[0]) * sizeof(float));
     rf_row_job_tensor(scan, RF_BIND_WORKSPACE, 0, cut.blocks * sizeof(float));
     scan->tensors[2].write = false;
+    scan->loops = cut.blocks + cut.len + 2; /* totals before the block, then the block */
 }
 
 /* Reads everything twice: pays where rows alone leave invocations idle, lanes of a vector or a GPU's. */
@@ -126,7 +128,7 @@ static double blocked_score(const rf_op_call *call, const rf_device_caps *caps)
     const cumsum_cut cut = blocked_cut(call, caps);
     rf_row_job totals, scan;
     blocked_jobs(call, caps, cut, &totals, &scan);
-    if (cut.blocks < 2 || cut.blocks + cut.len > rf_loop_limit(caps)) return 0;
+    if (cut.blocks < 2 || scan.loops > rf_loop_limit(caps)) return 0;
     if (rf_row_job_chunk(&totals, caps) == 0 || rf_row_job_chunk(&scan, caps) == 0) return 0;
     const bool idle = totals.rows < (caps->is_cpu ? caps->subgroup_size : 4096);
     return idle && rf_desc_columns(&call->in[0]) >= 1024 ? 2 : 0.5;

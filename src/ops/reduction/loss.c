@@ -203,43 +203,51 @@ static rf_cost loss_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps)
+static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, bool group)
 {
-    const uint64_t row_bytes = rf_desc_columns(&call->in[1]) * sizeof(float);
+    static const rf_shader *const shaders[2][2][2] = {
+        { { &rf_shader_sparse_crossentropy, &rf_shader_sparse_crossentropy_group },
+          { &rf_shader_sparse_crossentropy_grad, &rf_shader_sparse_crossentropy_grad_group } },
+        { { &rf_shader_crossentropy, &rf_shader_crossentropy_group },
+          { &rf_shader_crossentropy_grad, &rf_shader_crossentropy_grad_group } },
+    };
+    const uint64_t columns = rf_desc_columns(&call->in[1]), row_bytes = columns * sizeof(float);
     const bool dense = is_dense(call->op), grad = call->n_in == 3;
-    rf_row_job job = { .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
+    /* For the maximum, for the sum; dense labels are summed as well; gradients are written in a walk of their own. */
+    const uint32_t passes = 2u + dense + grad;
+    rf_row_job job = { .shader = shaders[dense][grad][0],
+                       .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[1]),
                        .threads_per_row = 1,
+                       .loops = rf_row_loops(columns, 1, passes),
                        .n_push = 2,
                        .n_spec = 1 };
-    if (dense)
-        job.shader = grad ? &rf_shader_crossentropy_grad : &rf_shader_crossentropy;
-    else
-        job.shader = grad ? &rf_shader_sparse_crossentropy_grad : &rf_shader_sparse_crossentropy;
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, dense ? row_bytes : sizeof(int32_t));
     rf_row_job_tensor(&job, RF_BIND_INPUT, 1, row_bytes);
     if (grad) rf_row_job_tensor(&job, RF_BIND_INPUT, 2, sizeof(float));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, grad ? row_bytes : sizeof(float));
     job.spec[0] = from_logits(call);
-    job.push[1] = (uint32_t)rf_desc_columns(&call->in[1]);
+    job.push[1] = (uint32_t)columns;
+    if (group) rf_row_job_group(&job, caps, shaders[dense][grad][1], columns, passes);
     return job;
 }
 
-static double loss_score(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_row_job job = loss_job(call, caps);
-    const bool short_enough = 5 * rf_desc_columns(&call->in[1]) <= rf_loop_limit(caps);
-    return short_enough && rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
-}
-
-static rf_result loss_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    const rf_row_job job = loss_job(call, caps);
-    return rf_row_job_plan(&job, caps, plan);
-}
-
-static const rf_kernel loss_kernel = { "row", loss_score, loss_plan };
-static const rf_kernel *const loss_kernels[] = { &loss_kernel };
+/* One invocation a row, or one workgroup. */
+#define LOSS_KERNEL(way, group)                                                                                        \
+    static double way##_score(const rf_op_call *call, const rf_device_caps *caps)                                      \
+    {                                                                                                                  \
+        const rf_row_job job = loss_job(call, caps, group);                                                            \
+        return rf_row_job_score(&job, caps, rf_desc_columns(&call->in[1]));                                            \
+    }                                                                                                                  \
+    static rf_result way##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)              \
+    {                                                                                                                  \
+        const rf_row_job job = loss_job(call, caps, group);                                                            \
+        return rf_row_job_plan(&job, caps, plan);                                                                      \
+    }                                                                                                                  \
+    static const rf_kernel loss_##way = { #way, way##_score, way##_plan };
+LOSS_KERNEL(row, false)
+LOSS_KERNEL(group, true)
+static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group };
 
 /* ---- cases ---- */
 
@@ -308,6 +316,15 @@ static const rf_op_case sparse_cases[] = {
       .in = { CLASSES(0, 1009, 1, 1024), X(1, 2, 1024, 1009) },
       CLOSE,
       .benchmark = true },
+    /* more classes than some drivers let one invocation walk */
+    { .name = "logits_3x70001", LOGITS, .n_in = 2, .in = { CLASSES(-1, 70001, 1, 3), X(3, 2, 3, 70001) }, CLOSE },
+    { .name = "probabilities_2x70001", .n_in = 2, .in = { CLASSES(0, 70001, 1, 2), P(2, 2, 70001) }, CLOSE },
+    { .name = "logits_1x5000011",
+      LOGITS,
+      .n_in = 2,
+      .in = { CLASSES(0, 5000011, 1, 1), X(3, 2, 1, 5000011) },
+      CLOSE,
+      .large = true },
 };
 static const rf_op_case sparse_grad_cases[] = {
     { .name = "logits_1x1", LOGITS, .n_in = 3, .in = { CLASSES(0, 1, 1, 1), X(1, 2, 1, 1), X(1, 1, 1) }, CLOSE },
@@ -345,6 +362,22 @@ static const rf_op_case sparse_grad_cases[] = {
       .in = { CLASSES(0, 1009, 1, 1024), X(1, 2, 1024, 1009), X(1, 1, 1024) },
       CLOSE,
       .benchmark = true },
+    { .name = "logits_3x70001",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(-1, 70001, 1, 3), X(3, 2, 3, 70001), X(1, 1, 3) },
+      CLOSE },
+    { .name = "probabilities_2x70001",
+      .n_in = 3,
+      .in = { CLASSES(0, 70001, 1, 2), LOOSE(2, 2, 70001), X(1, 1, 2) },
+      .rtol = 1e-4,
+      .atol = 1e-5 },
+    { .name = "logits_1x5000011",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(0, 5000011, 1, 1), X(3, 2, 1, 5000011), X(1, 1, 1) },
+      CLOSE,
+      .large = true },
 };
 static const rf_op_case dense_cases[] = {
     { .name = "logits_1x1", LOGITS, .n_in = 2, .in = { P(2, 1, 1), X(1, 2, 1, 1) }, CLOSE },
@@ -360,6 +393,8 @@ static const rf_op_case dense_cases[] = {
     { .name = "probabilities_2x5x33", .n_in = 2, .in = { P(3, 2, 5, 33), P(3, 2, 5, 33) }, CLOSE },
     { .name = "loose_65x10", .n_in = 2, .in = { LOOSE(2, 65, 10), LOOSE(2, 65, 10) }, CLOSE },
     { .name = "logits_64x10", LOGITS, .n_in = 2, .in = { P(2, 64, 10), X(1, 2, 64, 10) }, CLOSE, .benchmark = true },
+    { .name = "logits_3x70001", LOGITS, .n_in = 2, .in = { P(2, 3, 70001), X(3, 2, 3, 70001) }, CLOSE },
+    { .name = "probabilities_2x70001", .n_in = 2, .in = { P(2, 2, 70001), P(2, 2, 70001) }, CLOSE },
 };
 static const rf_op_case dense_grad_cases[] = {
     { .name = "logits_1x1", LOGITS, .n_in = 3, .in = { P(2, 1, 1), X(1, 2, 1, 1), X(1, 1, 1) }, CLOSE },
@@ -386,6 +421,12 @@ static const rf_op_case dense_grad_cases[] = {
       .in = { P(2, 64, 10), X(1, 2, 64, 10), X(1, 1, 64) },
       CLOSE,
       .benchmark = true },
+    { .name = "logits_3x70001", LOGITS, .n_in = 3, .in = { P(2, 3, 70001), X(3, 2, 3, 70001), X(1, 1, 3) }, CLOSE },
+    { .name = "probabilities_2x70001",
+      .n_in = 3,
+      .in = { LOOSE(2, 2, 70001), LOOSE(2, 2, 70001), X(1, 1, 2) },
+      .rtol = 1e-4,
+      .atol = 1e-5 },
 };
 
 /* ---- the ops ---- */

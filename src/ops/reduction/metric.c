@@ -48,23 +48,45 @@ static uint32_t metric_lanes(const rf_op_call *call, const rf_device_caps *caps)
     return rf_local_size(caps, caps->is_cpu && rf_desc_count(&call->in[1]) < 65536 ? 8 : 64);
 }
 
+/* Values that one dispatch may take: what a descriptor spans and what an invocation may loop over. */
+static uint64_t metric_step(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t count = rf_desc_count(&call->in[1]), lanes = metric_lanes(call, caps);
+    const uint64_t aligned = caps->buffer_alignment / sizeof(float), beside = lanes + 2;
+    if (rf_loop_limit(caps) <= beside) return 0;
+    const uint64_t longest = rf_loop_limit(caps) - beside, range = caps->max_storage_range / sizeof(float);
+    uint64_t step = count;
+    if (step > range) step = range;
+    if (step / lanes >= longest) step = longest * lanes;
+    return step == count ? count : step / aligned * aligned;
+}
+
 static double metric_score(const rf_op_call *call, const rf_device_caps *caps)
 {
-    const uint64_t lanes = metric_lanes(call, caps), count = rf_desc_count(&call->in[1]);
-    if (lanes == 0 || rf_tensor_bytes(&call->in[1]) > caps->max_storage_range) return 0;
-    return count / lanes <= rf_loop_limit(caps) / 2 ? 1 : 0;
+    return metric_step(call, caps) > 0 ? 1 : 0;
 }
 
 static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const uint32_t count = (uint32_t)rf_desc_count(&call->in[1]);
-    rf_dispatch *d = rf_kernel_plan_add(plan, call->n_in > 2 ? &rf_shader_metric_weighted : &rf_shader_metric);
-    if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, metric_lanes(call, caps));
-    rf_dispatch_push(d, &count, sizeof(count));
-    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, true);
-    for (uint32_t i = 1; i < call->n_in; i++) rf_dispatch_bind(d, RF_BIND_INPUT, i, RF_VIEW_STORAGE, false);
-    d->grid[0] = d->grid[1] = d->grid[2] = 1;
+    const uint64_t count = rf_desc_count(&call->in[1]), step = metric_step(call, caps);
+    const uint32_t lanes = metric_lanes(call, caps);
+    for (uint64_t first = 0; first < count; first += step) {
+        const uint32_t part = (uint32_t)(count - first < step ? count - first : step);
+        /* A run of neighbours, then one turn for each invocation. */
+        const uint64_t loops = rf_div_up(part, lanes) + lanes + 2;
+        rf_dispatch *d =
+            rf_kernel_plan_add(plan, call->n_in > 2 ? &rf_shader_metric_weighted : &rf_shader_metric, loops);
+        if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_dispatch_spec(d, lanes);
+        rf_dispatch_push(d, &part, sizeof(part));
+        rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, true);
+        for (uint32_t i = 1; i < call->n_in; i++) {
+            rf_binding *values = rf_dispatch_bind(d, RF_BIND_INPUT, i, RF_VIEW_STORAGE, false);
+            values->offset = first * sizeof(float);
+            values->size = part * sizeof(float);
+        }
+        d->grid[0] = d->grid[1] = d->grid[2] = 1;
+    }
     return RF_OK;
 }
 
@@ -97,6 +119,8 @@ static const rf_op_case metric_cases[] = {
     { WEIGHTED_CASE("weighted_5", 5) },
     { WEIGHTED_CASE("weighted_1009", 1009) },
     { CASE("64", 64, 1e-4), .benchmark = true },
+    /* more than some drivers let the invocations of one dispatch loop over */
+    { CASE("2200001", 2200001, 1), .large = true },
 };
 
 const rf_op rf_op_metric_accumulate = {

@@ -52,6 +52,7 @@ static rf_row_job one_hot_job(const rf_op_call *call, const rf_device_caps *caps
 {
     const uint64_t depth = (uint64_t)one_hot_depth(call);
     rf_row_job job = { .shader = &rf_shader_one_hot,
+                       .loops = RF_NO_LOOPS,
                        .local = rf_local_size(caps, 128),
                        .rows = rf_desc_count(&call->in[0]),
                        .threads_per_row = depth,

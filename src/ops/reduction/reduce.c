@@ -234,6 +234,7 @@ static rf_cost mean_scale_cost(const rf_op_call *call)
 static rf_row_job mean_scale_job(const rf_op_call *call, const rf_device_caps *caps)
 {
     rf_row_job job = { .shader = &rf_shader_mean_scale,
+                       .loops = RF_NO_LOOPS,
                        .grid = RF_GRID_THREADS,
                        .local = rf_local_size(caps, 128),
                        .rows = rf_desc_count(&call->in[0]),

@@ -69,6 +69,9 @@ const rf_op_case rf_reduce_cases[] = {
     { CASE("squares_all_121930", SUM_SQUARES, 0, 0, 1, 121930), .benchmark = true },
     { CASE("max_1_4096x1024", MAX, 2, 0, 2, 4096, 1024), .benchmark = true, .large = true },
     { CASE_WITHIN(1e-1, "sum_all_4194301", SUM, 0, 0, 1, 4194301), .benchmark = true, .large = true },
+    /* longer than some drivers let one invocation loop; results enough to keep many of them busy without slices */
+    { CASE_WITHIN(5e-2, "sum_1_130x131076", SUM, 2, 0, 2, 130, 131076), .large = true },
+    { CASE_WITHIN(1e-2, "mean_1_3x131101", MEAN, 2, 0, 2, 3, 131101) },
     /* beyond one descriptor on a device with the smallest limits */
     { CASE_WITHIN(1e-3, "sum_1_34000x1024", SUM, 2, 0, 2, 34000, 1024), .large = true },
 };

@@ -155,13 +155,20 @@ static bool reduce_layout_make(const rf_op_call *call, const rf_device_caps *cap
            rf_flat_grid(caps, v->per_group ? results : rf_div_up(results, rf_local_size(caps, 64)), grid);
 }
 
+/* Iterations over one slice: blocks of 64, or a share of it and a tree. */
+static uint64_t reduce_loops(const reduce_variant *v, uint32_t local, uint64_t slice_len)
+{
+    const uint64_t len = v->tail ? slice_len / 4 + 4 : slice_len;
+    return v->per_group ? rf_div_up(len, local) + 16 : len + 2 * rf_div_up(len, 64) + 2;
+}
+
 /* One dispatch; `in` and `out` say where from and to, push->n_out * push->slices results. */
 static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, const reduce_variant *v, uint32_t kind,
                               const reduce_push *push, const rf_binding *in, const rf_binding *out)
 {
-    rf_dispatch *d = rf_kernel_plan_add(plan, v->shader);
-    if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t local = rf_local_size(caps, v->per_group ? 128 : 64);
+    rf_dispatch *d = rf_kernel_plan_add(plan, v->shader, reduce_loops(v, local, push->slice_len));
+    if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint64_t results = (uint64_t)push->n_out * push->slices / v->vector;
     rf_dispatch_spec(d, local);
     rf_dispatch_spec(d, kind);
@@ -196,7 +203,7 @@ static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps
                                .red2 = (uint32_t)slices,
                                .red_stride = { 0, 0, (uint32_t)n_out } };
     const rf_binding in = { .kind = RF_BIND_WORKSPACE, .size = slices * n_out * sizeof(float) };
-    const bool tree = !caps->is_cpu && slices >= 64;
+    const bool tree = slices > rf_loop_limit(caps) / 2 || (!caps->is_cpu && slices >= 64);
     return reduce_stage(plan, caps, tree ? &variant_tree : &variant_any, kind == KIND_MAX ? KIND_MAX : KIND_SUM, &push,
                         &in, out);
 }

@@ -74,6 +74,37 @@ uint32_t rf_local_size(const rf_device_caps *caps, uint32_t wanted)
     return size;
 }
 
+uint64_t rf_row_loops(uint64_t columns, uint32_t lanes, uint32_t passes)
+{
+    const uint64_t own = rf_div_up(columns, lanes);
+    /* Blocks are loops of their own, and so is each pass's tree, of at most ten turns. */
+    return passes * (own + 2 * rf_div_up(own, 64) + (lanes > 1 ? 12 : 2));
+}
+
+uint32_t rf_row_group_size(const rf_device_caps *caps, uint64_t columns, uint32_t passes)
+{
+    const uint32_t most = rf_local_size(caps, 1024); /* what the shaders have shared memory for */
+    uint32_t size = rf_local_size(caps, 128);
+    while (size < most && rf_row_loops(columns, size, passes) > rf_loop_limit(caps)) size *= 2;
+    return size;
+}
+
+void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shader *shader, uint64_t columns,
+                      uint32_t passes)
+{
+    job->shader = shader;
+    job->grid = RF_GRID_GROUPS;
+    job->local = rf_row_group_size(caps, columns, passes);
+    job->loops = rf_row_loops(columns, job->local, passes);
+}
+
+double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps, uint64_t columns)
+{
+    if (job->loops > rf_loop_limit(caps) || rf_row_job_chunk(job, caps) == 0) return 0;
+    if (job->grid != RF_GRID_GROUPS) return 1;
+    return caps->is_cpu ? 0.5 : columns >= 64 ? 3 : 0.8;
+}
+
 bool rf_flat_grid(const rf_device_caps *caps, uint64_t groups, uint32_t grid[3])
 {
     const uint64_t y = rf_div_up(groups, caps->max_grid[0]);
@@ -142,7 +173,7 @@ rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_
     if (chunk == 0) return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: one row is too large for the device", job->shader->name);
     for (uint64_t first = 0; first < job->rows; first += chunk) {
         const uint64_t rows = job->rows - first < chunk ? job->rows - first : chunk;
-        rf_dispatch *d = rf_kernel_plan_add(plan, job->shader);
+        rf_dispatch *d = rf_kernel_plan_add(plan, job->shader, job->loops);
         if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, job->local);
         for (uint32_t i = 0; i < job->n_spec; i++) rf_dispatch_spec(d, job->spec[i]);
@@ -152,9 +183,9 @@ rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_
         rf_dispatch_push(d, push, job->n_push * (uint32_t)sizeof(uint32_t));
         for (uint32_t i = 0; i < job->n_tensors; i++) {
             const rf_row_tensor *t = &job->tensors[i];
-            rf_dispatch_bind(d, t->kind, t->index, t->view, t->write);
-            d->bind[i].offset = first * t->row_bytes;
-            d->bind[i].size = rows * t->row_bytes;
+            rf_binding *binding = rf_dispatch_bind(d, t->kind, t->index, t->view, t->write);
+            binding->offset = t->base + first * t->row_bytes;
+            binding->size = rows * t->row_bytes;
         }
         if (!row_job_grid(job, caps, rows, d->grid))
             return RF_FAIL(RF_ERROR_INTERNAL, "%s: the grid of a part exceeds the device's limit", job->shader->name);

@@ -58,12 +58,14 @@ typedef struct rf_row_tensor {
     bool write;
     rf_bind_view view;
     uint64_t row_bytes;
+    uint64_t base; /* bytes before the first row: of a workspace that holds several things; aligned as bindings are */
 } rf_row_tensor;
 typedef struct rf_row_job {
     const rf_shader *shader;
     rf_row_grid grid;
     uint32_t local; /* workgroup size: spec[0] */
     uint64_t rows, threads_per_row;
+    uint64_t loops; /* see rf_dispatch: RF_NO_LOOPS where no loop depends on sizes */
     uint32_t n_tensors, n_push, n_spec;
     rf_row_tensor tensors[RF_MAX_BINDINGS];
     uint32_t spec[4];               /* spec[1] and on */
@@ -75,6 +77,21 @@ void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint6
 uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps);
 /* As many dispatches as that needs. */
 rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_kernel_plan *plan);
+/*
+ * Row operations come in two ways: one invocation walks a row, or a workgroup does, whose invocations take every so
+ * manieth column (GROUP of shaders/include/row_group.glsl). `passes`: how often a row is walked, in blocks of 64 or
+ * not.
+ */
+/* Iterations for `columns` steps shared by `lanes` invocations. */
+uint64_t rf_row_loops(uint64_t columns, uint32_t lanes, uint32_t passes);
+/* Invocations of a workgroup that walks a row: 128, more where these would loop longer than the device lets them. */
+uint32_t rf_row_group_size(const rf_device_caps *caps, uint64_t columns, uint32_t passes);
+/* Makes the job one of workgroups: its grid, local size and loops. */
+void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shader *shader, uint64_t columns,
+                      uint32_t passes);
+/* 0 where the device cannot loop that long or a row does not fit its descriptors; otherwise what rates the two ways:
+ * rows for software devices, workgroups for GPUs. */
+double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps, uint64_t columns);
 /* `wanted` invocations, or as many as the device takes. */
 uint32_t rf_local_size(const rf_device_caps *caps, uint32_t wanted);
 /* Grid of `groups` workgroups in x and y; false when they are too many. */

@@ -124,15 +124,15 @@ static const rf_shader *softmax_shader(const rf_op *op, softmax_way way)
 static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps, softmax_way way)
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
+    const uint32_t passes = call->n_in > 1 ? 2 : 3; /* over a row: (the maximum,) the sum, the results */
     rf_row_job job = { .shader = softmax_shader(call->op, way),
-                       .grid = way == WAY_GROUP ? RF_GRID_GROUPS : RF_GRID_THREADS,
                        /* Rows are long work for one invocation: small workgroups, so that there are several. */
-                       .local = rf_local_size(caps, way == WAY_GROUP ? 128
-                                                    : caps->is_cpu   ? 16
-                                                                     : 64),
+                       .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[0]),
                        .threads_per_row = 1,
+                       .loops = rf_row_loops(columns, 1, passes),
                        .n_push = 2 };
+    if (way == WAY_GROUP) rf_row_job_group(&job, caps, job.shader, columns, passes);
     for (uint32_t i = 0; i < call->n_in; i++) rf_row_job_tensor(&job, RF_BIND_INPUT, i, columns * sizeof(float));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, columns * sizeof(float));
     for (uint32_t i = 0; way == WAY_ROW_TEXEL && i < call->n_in; i++) job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
@@ -145,8 +145,7 @@ static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, 
     const rf_row_job job = softmax_job(call, caps, way);
     const uint64_t columns = rf_desc_columns(&call->in[0]);
     const uint64_t chunk = rf_row_job_chunk(&job, caps);
-    /* At most four passes over a row, and their blocks. */
-    if (chunk == 0 || (way != WAY_GROUP && 5 * columns > rf_loop_limit(caps))) return 0;
+    if (chunk == 0 || job.loops > rf_loop_limit(caps)) return 0;
     switch (way) {
     case WAY_ROW: return 1;
     case WAY_ROW_VEC4: return columns % 4 == 0 ? 2 : 0;
@@ -213,6 +212,10 @@ static const rf_op_case softmax_cases[] = {
       .atol = 1e-7,
       .benchmark = true,
       .large = true },
+    /* rows longer than some drivers let one invocation walk */
+    { .name = "3x70001", .n_in = 1, .in = { X(3, 2, 3, 70001) }, .rtol = 2e-5, .atol = 1e-7 },
+    { .name = "2x70004", .n_in = 1, .in = { X(3, 2, 2, 70004) }, .rtol = 2e-5, .atol = 1e-7 },
+    { .name = "1x5000011", .n_in = 1, .in = { X(3, 2, 1, 5000011) }, .rtol = 2e-5, .atol = 1e-7, .large = true },
 };
 static const rf_op_case log_softmax_cases[] = {
     { .name = "1x1", .n_in = 1, .in = { X(1, 2, 1, 1) }, .rtol = 1e-5, .atol = 1e-6 },
@@ -222,6 +225,10 @@ static const rf_op_case log_softmax_cases[] = {
     { .name = "33x1009", .n_in = 1, .in = { X(3, 2, 33, 1009) }, .rtol = 1e-5, .atol = 5e-6 },
     { .name = "large_logits_65x32", .n_in = 1, .in = { X(300, 2, 65, 32) }, .rtol = 1e-5, .atol = 1e-4 },
     { .name = "64x10", .n_in = 1, .in = { X(1, 2, 64, 10) }, .rtol = 1e-5, .atol = 1e-6, .benchmark = true },
+    /* rows longer than some drivers let one invocation walk */
+    { .name = "3x70001", .n_in = 1, .in = { X(3, 2, 3, 70001) }, .rtol = 1e-5, .atol = 1e-5 },
+    { .name = "2x70004", .n_in = 1, .in = { X(3, 2, 2, 70004) }, .rtol = 1e-5, .atol = 1e-5 },
+    { .name = "1x5000011", .n_in = 1, .in = { X(3, 2, 1, 5000011) }, .rtol = 1e-5, .atol = 1e-5, .large = true },
 };
 #define GRAD_CASES(second, sd)                                                                                         \
     { .name = "1x1", .n_in = 2, .in = { X(1, 2, 1, 1), second(2, 1, 1) }, .rtol = sd, .atol = sd },                    \
@@ -231,6 +238,11 @@ static const rf_op_case log_softmax_cases[] = {
         { .name = "31x1009",                                                                                           \
           .n_in = 2,                                                                                                   \
           .in = { X(1, 2, 31, 1009), second(2, 31, 1009) },                                                            \
+          .rtol = sd,                                                                                                  \
+          .atol = 10 * sd },                                                                                           \
+        { .name = "3x70001",                                                                                           \
+          .n_in = 2,                                                                                                   \
+          .in = { X(1, 2, 3, 70001), second(2, 3, 70001) },                                                            \
           .rtol = sd,                                                                                                  \
           .atol = 10 * sd },                                                                                           \
     {                                                                                                                  \

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row operations of two ways: one invocation a row, or (GROUP) one workgroup a row, whose invocations take every STEP-th
+// column from FIRST on and put what they found together by trees in shared memory, always in the same order.
+#ifndef RF_ROW_GROUP_GLSL
+#define RF_ROW_GROUP_GLSL
+
+#include "include/reduction.glsl"
+#include "include/scalar_math.glsl"
+
+#ifdef GROUP
+#define FIRST gl_LocalInvocationID.x
+#define STEP gl_WorkGroupSize.x
+const uint MAX_GROUP = 1024; // rf_row_group_size() of src/ops/reduction.c
+shared float parts[MAX_GROUP];
+
+uint rf_row()
+{
+    return rf_group();
+}
+
+#define TREE(name, together)                                                                                           \
+    float name(float v)                                                                                                \
+    {                                                                                                                  \
+        const uint lane = gl_LocalInvocationID.x;                                                                      \
+        barrier();                                                                                                     \
+        parts[lane] = v;                                                                                               \
+        barrier();                                                                                                     \
+        for (uint width = gl_WorkGroupSize.x / 2; width > 0; width /= 2) {                                             \
+            if (lane < width) {                                                                                        \
+                const float a = parts[lane], b = parts[lane + width];                                                  \
+                parts[lane] = together;                                                                                \
+            }                                                                                                          \
+            barrier();                                                                                                 \
+        }                                                                                                              \
+        return parts[0];                                                                                               \
+    }
+TREE(rf_row_sum, a + b)
+TREE(rf_row_max, rf_larger(a, b))
+#else
+#define FIRST 0
+#define STEP 1
+
+uint rf_row()
+{
+    return rf_thread();
+}
+
+float rf_row_sum(float v)
+{
+    return v;
+}
+
+float rf_row_max(float v)
+{
+    return v;
+}
+#endif
+
+#endif

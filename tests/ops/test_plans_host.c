@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans every kernel of every op at every case for devices that are not here, without running anything: whatever rates
+ * itself eligible keeps to the device's limits, and something is eligible.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "ops/ops.h"
+
+typedef struct profile {
+    const char *name;
+    rf_device_caps caps;
+    bool tight; /* loops and workgroups both so small that the largest cases are refused */
+} profile;
+
+#define SUBGROUPS(size)                                                                                                \
+    .subgroup_size = size, .subgroup_shuffle = true, .subgroup_ballot = true, .subgroup_arithmetic = true,             \
+    .subgroup_quad = true, .full_subgroups = true
+#define LIMITS(threads, range, texels, alignment)                                                                      \
+    .max_workgroup_size = { threads, threads, 64 }, .max_workgroup_invocations = threads,                              \
+    .max_grid = { 65535, 65535, 65535 }, .max_shared_memory = 32768, .max_push_constants = 128,                        \
+    .max_storage_range = range, .max_texel_elements = texels, .buffer_alignment = alignment
+
+static const profile profiles[] = {
+    { "lavapipe, 8 lanes",
+      { .driver = RF_DRIVER_LAVAPIPE,
+        .is_cpu = true,
+        .int64 = true,
+        .compiles_at_dispatch = true,
+        .max_loop_iterations = 32767,
+        SUBGROUPS(8),
+        LIMITS(1024, 1u << 27, 1u << 27, 64) } },
+    { "lavapipe, 4 lanes",
+      { .driver = RF_DRIVER_LAVAPIPE,
+        .is_cpu = true,
+        .int64 = true,
+        .max_loop_iterations = 32767,
+        SUBGROUPS(4),
+        LIMITS(1024, 1u << 27, 1u << 27, 64) } },
+    { "lavapipe without subgroups",
+      { .driver = RF_DRIVER_LAVAPIPE,
+        .is_cpu = true,
+        .max_loop_iterations = 32767,
+        .subgroup_size = 16,
+        LIMITS(128, 1u << 27, 65536, 256) },
+      .tight = true },
+    { "loops of 5000",
+      { .driver = RF_DRIVER_OTHER,
+        .is_cpu = true,
+        .max_loop_iterations = 5000,
+        SUBGROUPS(8),
+        LIMITS(1024, 1u << 27, 1u << 27, 64) },
+      .tight = true },
+    { "loops of 5000 on a GPU",
+      { .driver = RF_DRIVER_INTEL, .max_loop_iterations = 5000, SUBGROUPS(32), LIMITS(1024, 1u << 27, 1u << 27, 64) },
+      .tight = true },
+    { "SwiftShader",
+      { .driver = RF_DRIVER_SWIFTSHADER, .is_cpu = true, SUBGROUPS(4), LIMITS(256, 1u << 30, 1u << 26, 256) } },
+    { "a large GPU",
+      { .driver = RF_DRIVER_NVIDIA, .int64 = true, SUBGROUPS(32), LIMITS(1024, UINT32_MAX, 1u << 27, 256) } },
+    { "the guaranteed minimum", { .driver = RF_DRIVER_AMD, .subgroup_size = 64, LIMITS(128, 1u << 27, 65536, 256) } },
+};
+
+static uint32_t plan_all(const rf_op_call *call, const char *case_name, const profile *p)
+{
+    uint32_t eligible = 0;
+    for (uint32_t k = 0; k < call->op->num_kernels; k++) {
+        const rf_kernel *kernel = call->op->kernels[k];
+        if (kernel->score(call, &p->caps) <= 0) continue;
+        rf_kernel_plan plan = { 0 };
+        if (rf_kernel_plan_make(kernel, call, &p->caps, &plan) < 0)
+            fail_msg("%s/%s on %s: %s", call->op->name, case_name, p->name, rf_error_message());
+        rf_kernel_plan_free(&plan);
+        eligible++;
+    }
+    return eligible;
+}
+
+static void eligible_kernels_keep_to_limits(void **state)
+{
+    (void)state;
+    uint32_t num_ops, plans = 0;
+    const rf_op *const *ops = rf_ops_all(&num_ops);
+    for (uint32_t o = 0; o < num_ops; o++) {
+        if (ops[o]->flags & RF_OP_VIEW) continue;
+        for (uint32_t c = 0; c < ops[o]->num_cases; c++) {
+            const rf_op_case *test_case = &ops[o]->cases[c];
+            static const _Alignas(8) unsigned char zeros[RF_MAX_ATTR];
+            rf_op_call call = { .op = ops[o],
+                                .attr = test_case->attr ? test_case->attr : zeros,
+                                .n_in = test_case->n_in,
+                                .n_out = ops[o]->n_out };
+            for (uint32_t i = 0; i < call.n_in; i++) call.in[i] = test_case->in[i].desc;
+            assert_int_equal(ops[o]->infer(&call), RF_OK);
+            for (size_t p = 0; p < sizeof(profiles) / sizeof(profiles[0]); p++) {
+                const uint32_t eligible = plan_all(&call, test_case->name, &profiles[p]);
+                if (eligible == 0 && !(profiles[p].tight && test_case->large))
+                    fail_msg("%s/%s: no kernel on %s", ops[o]->name, test_case->name, profiles[p].name);
+                plans += eligible;
+            }
+        }
+    }
+    assert_true(plans > 5000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(eligible_kernels_keep_to_limits) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
