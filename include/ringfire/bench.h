@@ -28,6 +28,7 @@ typedef struct rf_bench_ops_params {
     bool tune;          /**< remember the fastest in the tuning cache */
     double min_seconds; /**< time spent per row; 0: 0.2 */
     rf_device_options options;
+    uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_bench_ops_params;
 /** Runs the benchmark cases of the op table on one device. Blocking, minutes for all. @since 0.1 */
 RF_API RF_MUST_USE rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn,
@@ -42,6 +43,7 @@ RF_API double rf_bench_memcpy(size_t bytes);
 typedef struct rf_bench_node {
     const char *op, *kernel;
     double seconds, gflops, gbytes;
+    uint64_t reserved[4]; /**< zero until a later version has more to say */
 } rf_bench_node;
 /** Profiles replica 0's part of a function that has run with `examples` examples at least once.
  * `*rows` is freed with rf_bench_nodes_free(). */

@@ -40,6 +40,7 @@ typedef struct rf_save_params {
                      chief writes `path`, which makes them one checkpoint. All workers must be given
                      the same path in a directory that they share. In a job of one worker it makes
                      no difference */
+    uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_save_params;
 
 /* ---- a file, entry by entry ---- */
@@ -49,7 +50,8 @@ typedef struct rf_archive_tensor {
                          without control characters */
     rf_dtype dtype;
     rf_shape shape;
-    const void *data; /**< borrowed; dense */
+    const void *data;     /**< borrowed; dense */
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_archive_tensor;
 
 /** Writes a file of tensors, in any order, that the functions below read. Blocking, `params->async`
@@ -65,6 +67,7 @@ typedef struct rf_archive_entry {
     rf_shape shape;
     uint64_t bytes;        /**< uncompressed */
     uint64_t stored_bytes; /**< in the file */
+    uint64_t reserved[4];  /**< zero until a later version has more to say */
 } rf_archive_entry;
 
 /** Opens a checkpoint or model file and checks its header; tensors are read (and their checksums
@@ -152,6 +155,7 @@ typedef struct rf_restore_params {
     char *
         *report; /**< NULL, or receives a text of what was missing, unexpected, of another shape or
                     kind, or differs without being restored, a line for each; rf_string_free() */
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_restore_params;
 RF_API RF_MUST_USE rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, const char *path,
                                                    const rf_restore_params *params);
@@ -167,6 +171,7 @@ typedef struct rf_checkpoint_manager_params {
                               until its outcome is known (the next save,  restore or wait) */
     double keep_every_hours; /**< besides, one for each so many hours is kept for ever; 0: none */
     rf_save_params save;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_checkpoint_manager_params;
 /** Opens the directory for one training: a manager is who writes there. On several workers the
  * chief's does. As long as it lives, other processes are refused managers of the same directory and
@@ -210,6 +215,7 @@ typedef struct rf_backup_params {
     bool keep; /**< leave the backup when training has ended; else it is removed, so that the next
                   fit starts anew */
     rf_save_params save;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_backup_params;
 /**
  * A fit that was interrupted goes on where it was: start the same program again. Weights,
@@ -233,6 +239,7 @@ typedef struct rf_model_checkpoint_params {
     bool save_best_only;    /**< save only where the monitored value is better than all before */
     bool save_weights_only; /**< rf_model_save_weights() instead of rf_model_save() */
     rf_save_params save;    /**< without async */
+    uint64_t reserved[4];   /**< zero: room for later fields */
 } rf_model_checkpoint_params;
 /** Saves the model after every epoch. While fit runs, other processes are refused the same path, as
  * with rf_checkpoint_manager_create(), except where directories of the path have places. */
@@ -279,6 +286,7 @@ RF_API RF_MUST_USE rf_result rf_model_export(rf_model *model, const char *path,
 typedef struct rf_inference_params {
     rf_strategy *strategy; /**< borrowed; NULL: one device of its own, `device` */
     const char *device;    /**< as rf_one_device_params::device */
+    uint64_t reserved[4];  /**< zero: room for later fields */
 } rf_inference_params;
 /** Loads what rf_model_export() or rf_model_save() wrote. */
 RF_API RF_MUST_USE rf_result rf_inference_load(const char *path, const rf_inference_params *params,

@@ -50,6 +50,7 @@ typedef struct rf_comm_params {
     double heartbeat_interval; /**< seconds; 0: an eighth of peer_timeout */
     double peer_timeout;       /**< a worker that is silent for so many seconds is lost; 0: 10 */
     double operation_timeout;  /**< seconds one collective may take; 0: 300 */
+    uint64_t reserved[8];      /**< zero: room for later fields */
 } rf_comm_params;
 
 /** Joins the job: returns when all its workers have. World size 1 opens no socket. Blocking.
@@ -86,6 +87,7 @@ typedef struct rf_collective_params {
     rf_dtype wire;    /**< RF_F16 or RF_BF16 halve an f32 operation's bytes; sums stay f32. 0: as in
                          memory */
     const char *name; /**< for error messages and traces; borrowed during the call */
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_collective_params;
 
 /**

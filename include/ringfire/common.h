@@ -5,6 +5,10 @@
  *
  * Conventions that hold for the whole API:
  *  - A params struct passed to a `create` function may be NULL; a zeroed field means "the default".
+ *  - Structs end with `reserved` words, from which fields of later versions take their room. Zero
+ * them, as an initialiser does with what it does not name; a word that is not zero is refused,
+ * because it may be an option of a newer header that this library would ignore. Structs that the
+ * library fills have zeros there.
  *  - `rf_x_create(..., &out)` sets `*out` to NULL on failure; `rf_x_destroy(&x)` accepts NULL and
  * nulls the pointer.
  *  - Strings and arrays passed in are copied unless a comment says "borrowed".
@@ -82,6 +86,7 @@ typedef struct rf_error_info {
     const char *native_domain; /**< "vulkan", "errno", "libfabric" or "" */
     const char *file;
     int line;
+    uint64_t reserved[4]; /**< zero until a later version has more to say */
 } rf_error_info;
 RF_API void rf_error_get(rf_error_info *out);
 

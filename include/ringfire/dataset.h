@@ -29,6 +29,7 @@ typedef struct rf_element_spec {
     uint32_t num_components;
     rf_dtype dtype[RF_MAX_COMPONENTS];
     rf_shape shape[RF_MAX_COMPONENTS];
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_element_spec;
 
 /** One element (or batch of elements) in host memory. */
@@ -39,6 +40,7 @@ typedef struct rf_element {
      * `first_row` on of the global batch's `global_rows` (dim[0] of the components says how many,
      * none included). 0: it is the whole batch. */
     uint32_t first_row, global_rows;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_element;
 
 /** Rows of the global batch that a batch belongs to: its own, or those of all workers. */
@@ -53,6 +55,7 @@ typedef struct rf_dataset_arrays_params {
     const rf_array *arrays;
     uint32_t num_arrays;
     bool borrow;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_dataset_arrays_params;
 RF_API RF_MUST_USE rf_result rf_dataset_from_arrays(const rf_dataset_arrays_params *params,
                                                     rf_dataset **out);
@@ -96,6 +99,7 @@ typedef struct rf_dataset_generator_params {
     void *user;
     rf_element_spec spec;
     uint64_t cardinality; /**< number of elements when known, else 0 */
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_dataset_generator_params;
 RF_API RF_MUST_USE rf_result rf_dataset_from_generator(const rf_dataset_generator_params *params,
                                                        rf_dataset **out);

@@ -43,6 +43,7 @@ typedef struct rf_device_info {
     bool has_fp16, has_bf16, has_int8, has_cooperative_matrix, has_external_memory_host;
     bool usable; /**< meets the floor: Vulkan 1.2, a compute queue, timeline semaphores, ... */
     char unusable_reason[160]; /**< when not usable: what is missing, "" otherwise */
+    uint64_t reserved[8];      /**< zero until a later version has more to say */
 } rf_device_info;
 
 /**

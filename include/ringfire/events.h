@@ -23,6 +23,7 @@ typedef struct rf_event_writer_params {
     const char *directory; /**< of the run; made where it does not exist */
     double flush_seconds;  /**< events wait at most so long (until the next call after it) for the
                               file; 0: 10 */
+    uint64_t reserved[4];  /**< zero: room for later fields */
 } rf_event_writer_params;
 
 /** Creates a new file "events.out.tfevents.TIME.HOST.PID.N.v2" in the directory. Calls on a writer
@@ -60,6 +61,7 @@ typedef struct rf_hparam {
     const char *name;
     const char *text; /**< NULL: `number` is the value */
     double number;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_hparam;
 /** The hyperparameters of the run. At most once; the run counts as completed when the writer is
  * destroyed. */
@@ -73,6 +75,7 @@ typedef struct rf_event_node {
     uint32_t num_inputs;
     const rf_shape *shapes; /**< of the outputs */
     uint32_t num_shapes;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_event_node;
 /** The run's graph, in TensorFlow's GraphDef. */
 RF_API RF_MUST_USE rf_result rf_event_writer_graph(rf_event_writer *writer,
@@ -100,9 +103,10 @@ typedef struct rf_event {
     double scalar;
     const double *buckets; /**< histogram: left end, right end, count of each */
     uint32_t num_buckets;
-    const char *text;  /**< text, version; NULL else */
-    const void *bytes; /**< image, graph */
-    uint64_t size;     /**< of `bytes` */
+    const char *text;     /**< text, version; NULL else */
+    const void *bytes;    /**< image, graph */
+    uint64_t size;        /**< of `bytes` */
+    uint64_t reserved[4]; /**< zero until a later version has more to say */
 } rf_event;
 
 /** Opens an event file of whatever program. Not thread-safe. */

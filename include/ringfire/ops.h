@@ -101,6 +101,7 @@ typedef struct rf_conv2d_params {
     int32_t dilation[2];         /**< 0 means 1 */
     int32_t groups;              /**< 0 means 1 */
     int32_t explicit_padding[4]; /**< top, bottom, left, right; for RF_PADDING_EXPLICIT */
+    uint64_t reserved[4];        /**< zero: room for later fields */
 } rf_conv2d_params;
 /** x [n, h, w, cin], kernel [kh, kw, cin / groups, cout] -> [n, oh, ow, cout]. Cross-correlation,
  * as TensorFlow's. */
@@ -112,6 +113,7 @@ typedef struct rf_pool2d_params {
     int32_t stride[2]; /**< 0 means the window */
     rf_padding padding;
     int32_t explicit_padding[4];
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_pool2d_params;
 /** Maximum over windows; the gradient goes to the first maximum in row-major order. */
 RF_API rf_tensor rf_max_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params);

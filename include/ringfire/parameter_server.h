@@ -63,6 +63,7 @@ typedef struct rf_cluster_task {
     rf_cluster_role role;
     uint32_t index;                    /**< among the tasks of its role */
     uint32_t num_workers, num_servers; /**< of the cluster */
+    uint64_t reserved[4];              /**< zero until a later version has more to say */
 } rf_cluster_task;
 /** This process' task as TF_CONFIG has it. @return RF_ERROR_NOT_FOUND without TF_CONFIG. */
 RF_API RF_MUST_USE rf_result rf_cluster_task_get(rf_cluster_task *out);
@@ -72,6 +73,7 @@ RF_API RF_MUST_USE rf_result rf_cluster_task_get(rf_cluster_task *out);
 typedef struct rf_parameter_server_params {
     rf_comm_params comm;         /**< key and timeouts; rank, world and master are TF_CONFIG's */
     rf_one_device_params device; /**< where the parameters lie and are updated */
+    uint64_t reserved[4];        /**< zero: room for later fields */
 } rf_parameter_server_params;
 
 /** Serves until the chief ends the job. The chief says which parameters and which optimizer: a
@@ -107,6 +109,7 @@ typedef struct rf_worker_function {
     void *user;
     const rf_dataset *data; /**< this worker's own dataset, batched: used where the chief gives no
                                range; begins again at its end */
+    uint64_t reserved[4];   /**< zero: room for later fields */
 } rf_worker_function;
 
 typedef struct rf_worker_params {
@@ -115,6 +118,7 @@ typedef struct rf_worker_params {
     rf_variable_list variables; /**< e.g. rf_model_variables(); names and shapes as the chief's */
     const rf_worker_function *functions;
     uint32_t num_functions;
+    uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_worker_params;
 
 /** Does what the chief schedules until it ends the job. Blocking. `variables` hold what was pulled
@@ -139,6 +143,7 @@ typedef struct rf_coordinator_params {
     bool synchronous;
     uint32_t max_ahead;       /**< asynchronous: see above; 0: no bound */
     uint64_t max_shard_bytes; /**< larger variables are cut into ranges; 0: 4 MiB */
+    uint64_t reserved[8];     /**< zero: room for later fields */
 } rf_coordinator_params;
 
 /** Waits for the servers, gives them parameters and optimizer, and begins to take workers in.
@@ -184,6 +189,7 @@ typedef struct rf_coordinator_stats {
     uint64_t max_staleness; /**< updates between pull and push, of any push on any server */
     double mean_staleness;  /**< of the servers' largest, over the pushes */
     uint64_t max_ahead; /**< most steps that a worker was ahead of the slowest when it began one */
+    uint64_t reserved[8]; /**< zero until a later version has more to say */
 } rf_coordinator_stats;
 RF_API void rf_coordinator_get_stats(rf_coordinator *coordinator, rf_coordinator_stats *out);
 

@@ -28,6 +28,7 @@ typedef struct rf_profiler_params {
                              UINT32_MAX: never. Of all other runs the trace has begin and end. */
     uint64_t max_bytes; /**< what would make the file longer is left out, and counted at its end; 0:
                            1 GiB */
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_profiler_params;
 
 /**

@@ -58,6 +58,7 @@ typedef struct rf_device_options {
      * it is missing. One that was named (here or in RINGFIRE_CACHE) and cannot be written is
      * RF_ERROR_IO; without the default one there is no cache and a warning in the log. */
     const char *cache_directory;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_device_options;
 
 typedef struct rf_mirrored_params {
@@ -83,6 +84,7 @@ typedef struct rf_mirrored_params {
      * gradients or accumulate them always do. */
     bool no_overlap;
     rf_device_options device;
+    uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_mirrored_params;
 
 /** One process, one replica per device. @return RF_ERROR_NOT_FOUND names a device entry that
@@ -96,7 +98,8 @@ typedef struct rf_multi_worker_params {
      * replicas of the job; a worker without shares gives each of its replicas 1). The other fields
      * must be the same on every worker. */
     rf_mirrored_params mirrored;
-    rf_comm_params comm; /**< zeroed: the job that the environment describes */
+    rf_comm_params comm;  /**< zeroed: the job that the environment describes */
+    uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_multi_worker_params;
 
 /**
@@ -118,6 +121,7 @@ RF_API RF_MUST_USE rf_result rf_strategy_create_multi_worker(const rf_multi_work
 /** Devices and so on as for the mirrored strategy; `update_mode` must be zero. */
 typedef struct rf_central_storage_params {
     rf_mirrored_params mirrored;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_central_storage_params;
 
 /**
@@ -134,6 +138,7 @@ typedef struct rf_one_device_params {
     const char *device; /**< one entry as above; NULL: the first entry of RINGFIRE_DEVICES, else the
                            first usable device, GPUs before software */
     rf_device_options options;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_one_device_params;
 RF_API RF_MUST_USE rf_result rf_strategy_create_one_device(const rf_one_device_params *params,
                                                            rf_strategy **out);
@@ -187,6 +192,7 @@ typedef struct rf_initializer {
     rf_initializer_kind kind;
     float a, b;
     uint64_t seed; /**< 0: derived from the strategy's seed and the variable's creation order */
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_initializer;
 
 typedef struct rf_variable_params {
@@ -196,6 +202,7 @@ typedef struct rf_variable_params {
     const float *value; /**< initial value instead of the initializer; rf_shape_count(shape) floats,
                            copied */
     bool not_trainable;
+    uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_variable_params;
 
 /** Seed that variables without one of their own derive theirs from; also of dropout. Set before
@@ -243,6 +250,7 @@ typedef struct rf_exchange_stats {
                          slower workers   included */
     double exposed_seconds; /**< the part of it during which this worker's devices had no work, at
                                most: a wait at whose end they have none counts as a whole */
+    uint64_t reserved[4];   /**< zero until a later version has more to say */
 } rf_exchange_stats;
 RF_API void rf_strategy_exchange_stats(const rf_strategy *strategy, rf_exchange_stats *out);
 RF_API void rf_strategy_reset_exchange_stats(rf_strategy *strategy);
@@ -268,6 +276,7 @@ typedef struct rf_function_params {
     const char *name;     /**< for error messages and traces; NULL: "function" */
     bool training; /**< what rf_trace_training() says inside; dropout acts only when set, and draws
                       anew each run */
+    uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_function_params;
 RF_API RF_MUST_USE rf_result rf_function_create(rf_strategy *strategy,
                                                 const rf_function_params *params,
@@ -313,6 +322,7 @@ typedef enum rf_distribute_policy {
 } rf_distribute_policy;
 typedef struct rf_distribute_params {
     rf_distribute_policy policy;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_distribute_params;
 /**
  * A dataset for loops around rf_strategy_run(): of the same number of batches, each this worker's

@@ -27,6 +27,7 @@ typedef struct rf_callback rf_callback;
 /** l1 * sum|w| + l2 * sum w^2, added to the loss. */
 typedef struct rf_regularizer {
     float l1, l2;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_regularizer;
 
 typedef struct rf_dense_params {
@@ -37,6 +38,7 @@ typedef struct rf_dense_params {
     const rf_initializer *bias_initializer; /**< NULL: zeros */
     rf_regularizer kernel_regularizer;
     const char *name;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_dense_params;
 typedef struct rf_conv2d_layer_params {
     int32_t filters;
@@ -48,6 +50,7 @@ typedef struct rf_conv2d_layer_params {
     const rf_initializer *bias_initializer;
     rf_regularizer kernel_regularizer;
     const char *name;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_conv2d_layer_params;
 /** Layers are descriptions until a model is built. A layer created here belongs to the model it is
  * added to, or is destroyed with rf_layer_destroy(). */
@@ -135,6 +138,7 @@ typedef struct rf_loss {
      * Crossentropies of one column are refused. */
     bool from_logits;
     rf_reduction reduction;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_loss;
 /** Applies a loss in a custom step: per-example losses (NONE) or a scalar (SUM). AUTO and
  * SUM_OVER_BATCH_SIZE are refused: they would divide by the replica's share of the batch; use NONE
@@ -148,6 +152,7 @@ typedef struct rf_average_loss_params {
                                    zeroed: none */
     uint32_t global_batch_size; /**< fixed divisor; 0: the number of examples of the step being run,
                                    over all replicas */
+    uint64_t reserved[4];       /**< zero: room for later fields */
 } rf_average_loss_params;
 /** Sum of all losses, of any rank, divided by the global batch size: what gradients that are summed
  * over replicas need. */
@@ -178,6 +183,7 @@ typedef struct rf_schedule {
     uint32_t num_boundaries; /**< at most 15 */
     uint64_t boundaries[15];
     double values[16];
+    uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_schedule;
 /** The rate at a step; a pure function. NaN for a schedule that is wrong, e.g. with a field set
  * that its kind does not use; rf_optimizer_create() refuses such a schedule and says why. */
@@ -214,6 +220,7 @@ typedef struct rf_optimizer_params {
     double global_clip_norm;      /**< limits the norm of all gradients together; 0: off */
     uint32_t accumulation_steps;  /**< update every n-th step with the mean of n gradients; 0: 1 */
     rf_epsilon_form epsilon_form; /**< ADAM, ADAMW */
+    uint64_t reserved[8];         /**< zero: room for later fields */
 } rf_optimizer_params;
 /** Defaults are Keras' (its epsilon of 1e-7, too), but for the place of epsilon in Adam and AdamW,
  * which is PyTorch's unless `epsilon_form` says otherwise. Momentum and RMSprop are in Keras' form.
@@ -274,6 +281,7 @@ typedef struct rf_compile_params {
     uint32_t num_metrics;
     uint32_t steps_per_execution; /**< on_batch_begin and on_batch_end are called once for n
                                      batches; 0: 1 */
+    uint64_t reserved[8];         /**< zero: room for later fields */
 } rf_compile_params;
 /** Prepares fit and evaluate; may be called again. `metrics` are accuracies, each at most once. */
 RF_API RF_MUST_USE rf_result rf_model_compile(rf_model *model, const rf_compile_params *params);
@@ -319,6 +327,7 @@ typedef struct rf_callback_fns {
     rf_result (*on_batch_begin)(void *user, rf_fit_state *state);
     rf_result (*on_batch_end)(void *user, rf_fit_state *state, const rf_logs *logs);
     void (*destroy)(void *user); /**< by rf_callback_destroy() */
+    uint64_t reserved[8];        /**< zero: room for later fields */
 } rf_callback_fns;
 /** Owns `user` from here on, when it succeeds. */
 RF_API RF_MUST_USE rf_result rf_callback_create(const rf_callback_fns *fns, void *user,
@@ -333,6 +342,7 @@ typedef struct rf_early_stopping_params {
     uint32_t patience;
     bool maximize;
     bool restore_best_weights;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_early_stopping_params;
 /** Stops when the value has not improved by more than min_delta for `patience` epochs (0 and 1: the
  * first such epoch). With restore_best_weights the weights of the best epoch are put back when
@@ -359,6 +369,7 @@ typedef struct rf_tensorboard_params {
                                 looking at them makes the    host wait for the devices, so go with
                                 rf_compile_params::steps_per_execution */
     bool no_graph;           /**< leave out the graph of the training step */
+    uint64_t reserved[4];    /**< zero: room for later fields */
 } rf_tensorboard_params;
 /** Writes event files (events.h) to directory/train and directory/validation, under Keras' tags:
  * "epoch_loss", "epoch_accuracy", "epoch_learning_rate", "batch_loss", ... "<variable>/histogram".
@@ -386,6 +397,7 @@ typedef struct rf_fit_params {
     rf_distribute_policy
         distribute; /**< what each worker of a job reads, see rf_strategy_distribute_dataset();
                          `validation_data` is never distributed by file */
+    uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_fit_params;
 /** Trains. The loss is the mean over the global batch (with regularisation); sample weights scale
  * losses, not metrics. When a stop is agreed (rf_strategy_request_stop()) training ends after that

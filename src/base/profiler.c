@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/params.h"
 
 enum { BUFFER_EVENTS = 512, NAME_SIZE = 48, FIRST_TRACK = 1000, TEXT_SIZE = 65536, LONGEST_ENTRY = 2048 };
 #define DEFAULT_INTERVAL 64u
@@ -341,6 +342,7 @@ static rf_result start(const rf_profiler_params *p)
 
 RF_API rf_result rf_profiler_start(const rf_profiler_params *params)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_profiler_params, params));
     RF_REQUIRE(params && params->path && params->path[0], "rf_profiler_start: path is empty");
     pthread_mutex_lock(&state.lock);
     const rf_result r = start(params);

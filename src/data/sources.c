@@ -2,6 +2,7 @@
 /* Datasets that begin a pipeline: arrays in memory and generator functions. */
 #include <string.h>
 
+#include "base/params.h"
 #include "data/pipeline.h"
 
 /* ---- arrays ---- */
@@ -90,6 +91,7 @@ rf_result rf_dataset_from_arrays(const rf_dataset_arrays_params *params, rf_data
 {
     RF_REQUIRE(out, "rf_dataset_from_arrays: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_dataset_arrays_params, params));
     rf_element_spec spec = { 0 };
     RF_TRY(check_arrays(params, &spec));
     RF_TRY(rf_dataset_new(&rf_dataset_kind_arrays, &spec, out));
@@ -124,6 +126,7 @@ static rf_result next_from_generator(rf_stage *stage, const rf_element **out)
     rf_element_place(&stage->element, &stage->dataset->spec,
                      stage->element_memory); /* whatever the last call made of it */
     const rf_result r = params->generate(params->user, stage->position, &stage->element);
+    RF_TRY(RF_PARAMS_CHECK(rf_element, &stage->element));
     *out = &stage->element;
     if (r == RF_END) return r;
     return rf_error_context(rf_error_of_user(r, before, "the function"), "generator, element %llu",
@@ -141,6 +144,7 @@ rf_result rf_dataset_from_generator(const rf_dataset_generator_params *params, r
 {
     RF_REQUIRE(out, "rf_dataset_from_generator: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_dataset_generator_params, params));
     RF_REQUIRE(params && params->generate, "rf_dataset_from_generator: params->generate is NULL");
     RF_TRY(rf_dataset_new(&rf_dataset_kind_generator, &params->spec, out));
     rf_dataset_generator_params *copy = (*out)->data = RF_NEW(rf_dataset_generator_params);

@@ -2,6 +2,7 @@
 /* Transformations that look at one element (or one batch) at a time: map, take / skip / shard, batch, repeat. */
 #include <string.h>
 
+#include "base/params.h"
 #include "data/pipeline.h"
 
 /* An indexed input makes an indexed stage; `get` serves both ways of reading. */
@@ -36,6 +37,7 @@ static rf_result apply(rf_stage *stage, uint64_t index, const rf_element *in, co
     const uint64_t before = rf_error_count();
     const rf_result r = rf_error_of_user(step->fn(step->user, in, &stage->element), before, "the function");
     if (r < 0) return rf_error_context(r, "map, element %llu", (unsigned long long)index);
+    RF_TRY(RF_PARAMS_CHECK(rf_element, &stage->element));
     stage->element.first_row = in->first_row;
     stage->element.global_rows = in->global_rows;
     *out = &stage->element;
@@ -84,6 +86,7 @@ rf_result rf_dataset_map(const rf_dataset *in, rf_map_fn fn, void *user, const r
 {
     RF_REQUIRE(out && in && fn && spec, "rf_dataset_map: an argument is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_element_spec, spec));
     rf_dataset *probe; /* checks the spec */
     RF_TRY(rf_dataset_new(&rf_dataset_kind_map, spec, &probe));
     rf_dataset_destroy(&probe);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/params.h"
 #include "base/platform.h"
 #include "exec/case_data.h"
 #include "exec/internal.h"
@@ -134,6 +135,7 @@ static rf_result bench_all(op_bench *b)
 
 RF_API rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn, void *user)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_bench_ops_params, params));
     RF_REQUIRE(fn, "rf_bench_ops: fn is NULL");
     const rf_bench_ops_params defaults = { 0 };
     op_bench b = { .params = params ? params : &defaults, .fn = fn, .user = user };

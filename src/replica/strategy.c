@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/params.h"
 #include "base/platform.h"
 #include "base/profiler.h"
 #include "gpu/device_select.h"
@@ -251,6 +252,7 @@ RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, r
 {
     RF_REQUIRE(out, "rf_strategy_create_mirrored: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_mirrored_params, params));
     static const rf_mirrored_params defaults = { 0 };
     rf_strategy *s = NULL;
     const rf_result r = create_mirrored(params ? params : &defaults, NULL, &s);
@@ -266,6 +268,7 @@ RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *p
 {
     RF_REQUIRE(out, "rf_strategy_create_multi_worker: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_multi_worker_params, params));
     static const rf_multi_worker_params defaults = { 0 };
     if (!params) params = &defaults;
     rf_comm *comm;
@@ -285,6 +288,7 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
 {
     RF_REQUIRE(out, "rf_strategy_create_central_storage: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_central_storage_params, params));
     static const rf_central_storage_params defaults = { 0 };
     if (!params) params = &defaults;
     RF_REQUIRE(params->mirrored.update_mode == RF_UPDATE_SHARDED,
@@ -328,6 +332,7 @@ RF_API rf_result rf_strategy_create_one_device(const rf_one_device_params *param
 {
     RF_REQUIRE(out, "rf_strategy_create_one_device: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_one_device_params, params));
     static const rf_one_device_params defaults = { 0 };
     rf_strategy *s = NULL;
     const rf_result r = create_one_device(params ? params : &defaults, &s);

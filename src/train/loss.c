@@ -3,12 +3,14 @@
 #include "train/loss.h"
 
 #include "base/error.h"
+#include "base/params.h"
 #include "base/platform.h"
 #include "ops/ops.h"
 #include "train/trace_util.h"
 
 rf_result rf_loss_check(const rf_loss *loss, const char *function)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_loss, loss));
     RF_REQUIRE((int)loss->kind >= RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY &&
                    (int)loss->kind <= RF_LOSS_MEAN_SQUARED_ERROR,
                "%s: loss.kind %d does not exist", function, (int)loss->kind);
@@ -221,6 +223,8 @@ rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const
 {
     rf_value v;
     if (!rf_operand(t, per_example_loss, "rf_compute_average_loss: per_example_loss", &v)) return RF_NO_TENSOR;
+    const rf_result r = RF_PARAMS_CHECK(rf_average_loss_params, params);
+    if (r < 0) return rf_trace_emit(t, r, 0);
     const rf_average_loss_params p = params ? *params : (rf_average_loss_params){ 0 };
     if (p.sample_weight.id != 0) per_example_loss = weigh(t, per_example_loss, p.sample_weight);
     const rf_tensor sum = rf_reduce_sum(t, per_example_loss, NULL, 0, false);

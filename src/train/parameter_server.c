@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/params.h"
 #include "server/coordinator.h"
 #include "server/optimizer.h"
 #include "server/variables.h"
@@ -16,6 +17,7 @@
 
 rf_result rf_parameter_server_run(const rf_parameter_server_params *params)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_parameter_server_params, params));
     static const rf_parameter_server_params defaults = { 0 };
     if (!params) params = &defaults;
     rf_one_device_params device = params->device;
@@ -29,6 +31,7 @@ rf_result rf_coordinator_create(const rf_coordinator_params *params, rf_coordina
 {
     RF_REQUIRE(out, "rf_coordinator_create: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_coordinator_params, params));
     RF_REQUIRE(params, "rf_coordinator_create: params is NULL; variables are needed");
     RF_TRY(rf_ps_variables_check("rf_coordinator_create", NULL, params->variables));
     RF_REQUIRE(!params->synchronous || params->max_ahead == 0,
@@ -145,6 +148,7 @@ static rf_result check_functions(const rf_worker_params *p)
 
 rf_result rf_worker_run(const rf_worker_params *params)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_worker_params, params));
     RF_REQUIRE(params, "rf_worker_run: params is NULL");
     RF_REQUIRE(params->strategy, "rf_worker_run: strategy is NULL");
     RF_TRY(rf_ps_variables_check("rf_worker_run", params->strategy, params->variables));

@@ -2,6 +2,7 @@
 /* The public tracing functions: handle checks around the emit functions of src/ops/. */
 #include <ringfire/ops.h>
 
+#include "base/params.h"
 #include "ops/ops.h"
 #include "train/trace_util.h"
 
@@ -165,7 +166,8 @@ rf_tensor rf_conv2d(rf_trace *t, rf_tensor x, rf_tensor kernel, const rf_conv2d_
     rf_value v[2], out = 0;
     if (!two_operands(t, x, "rf_conv2d: x", kernel, "rf_conv2d: kernel", v)) return RF_NO_TENSOR;
     const rf_conv2d_params defaults = { 0 };
-    const rf_result r = rf_emit_conv2d(rf_trace_graph(t), v[0], v[1], params ? params : &defaults, &out);
+    rf_result r = RF_PARAMS_CHECK(rf_conv2d_params, params);
+    if (r >= 0) r = rf_emit_conv2d(rf_trace_graph(t), v[0], v[1], params ? params : &defaults, &out);
     return rf_trace_emit(t, r, out);
 }
 
@@ -174,7 +176,8 @@ rf_tensor rf_max_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_max_pool2d: x", &v)) return RF_NO_TENSOR;
     const rf_pool2d_params defaults = { 0 };
-    const rf_result r = rf_emit_max_pool2d(rf_trace_graph(t), v, params ? params : &defaults, &out);
+    rf_result r = RF_PARAMS_CHECK(rf_pool2d_params, params);
+    if (r >= 0) r = rf_emit_max_pool2d(rf_trace_graph(t), v, params ? params : &defaults, &out);
     return rf_trace_emit(t, r, out);
 }
 
@@ -183,7 +186,8 @@ rf_tensor rf_avg_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_avg_pool2d: x", &v)) return RF_NO_TENSOR;
     const rf_pool2d_params defaults = { 0 };
-    const rf_result r = rf_emit_avg_pool2d(rf_trace_graph(t), v, params ? params : &defaults, &out);
+    rf_result r = RF_PARAMS_CHECK(rf_pool2d_params, params);
+    if (r >= 0) r = rf_emit_avg_pool2d(rf_trace_graph(t), v, params ? params : &defaults, &out);
     return rf_trace_emit(t, r, out);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/params.h"
 #include "base/platform.h"
 #include "base/profiler.h"
 #include "transport/collective/comm_engine.h"
@@ -340,6 +341,7 @@ static rf_result total_count(const char *caller, const rf_collective_task *task,
 /* Fills in what follows from the arguments. `caller` for messages. */
 static rf_result check_call(const char *caller, rf_comm *comm, const rf_collective_params *params, rf_call *call)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_collective_params, params));
     RF_REQUIRE(comm, "%s: comm is NULL", caller);
     rf_collective_task *task = &call->task;
     const size_t size = rf_dtype_size(call->dtype);

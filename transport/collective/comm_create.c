@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a job's description to its communicator. */
+#include "base/params.h"
 #include "base/profiler.h"
 #include "transport/collective/comm_internal.h"
 
@@ -7,6 +8,7 @@ RF_API rf_result rf_comm_create(const rf_comm_params *params, rf_comm **out)
 {
     RF_REQUIRE(out, "rf_comm_create: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_comm_params, params));
     rf_job job;
     RF_TRY(rf_job_resolve(params, NULL, NULL, &job));
     rf_mesh *mesh = NULL;

@@ -8,6 +8,7 @@
 #include <zstd.h>
 
 #include "base/memory.h"
+#include "base/params.h"
 #include "base/platform.h"
 #include "persist/archive/block_writer.h"
 #include "persist/archive/xxh64.h"
@@ -556,6 +557,8 @@ rf_result rf_archive_save(const char *path, const rf_archive_tensor *tensors, ui
                           const rf_save_params *params)
 {
     RF_REQUIRE(tensors || num_tensors == 0, "rf_archive_save: tensors is NULL");
+    RF_TRY(RF_PARAMS_CHECK(rf_save_params, params));
+    RF_TRY(RF_PARAMS_CHECK_ALL(rf_archive_tensor, tensors, num_tensors));
     return rf_archive_write(
         path, &(rf_archive_contents){ .type = "tensors", .tensors = tensors, .num_tensors = num_tensors }, params);
 }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/params.h"
 #include "persist/archive/writer.h"
 #include "persist/arrays/interchange_files.h"
 
@@ -684,6 +685,7 @@ static rf_result read_file(void *user, const char *name, uint64_t offset, void *
 
 rf_result rf_archive_from_safetensors(rf_safetensors *file, const char *path, const rf_save_params *params)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_save_params, params));
     RF_REQUIRE(file, "rf_archive_from_safetensors: file is NULL");
     const uint64_t count = file->h.count;
     rf_archive_tensor *tensors = RF_NEW_ARRAY(rf_archive_tensor, count);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/params.h"
 #include "persist/events/internal.h"
 
 #define PRODUCER 22 /* version of GraphDef; any that has "_output_shapes" does */
@@ -117,6 +118,7 @@ static rf_result append(rf_event_writer *w, rf_arena *arena, const rf_event_node
 
 RF_API rf_result rf_event_writer_graph(rf_event_writer *writer, const rf_event_node *nodes, uint32_t count)
 {
+    RF_TRY(RF_PARAMS_CHECK_ALL(rf_event_node, nodes, count));
     RF_REQUIRE(writer, "rf_event_writer_graph: writer is NULL");
     RF_REQUIRE(nodes || count == 0, "rf_event_writer_graph: nodes is NULL");
     rf_arena arena = { 0 };

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/params.h"
 #include "base/platform.h"
 #include "persist/archive/format.h"
 #include "persist/events/internal.h"
@@ -148,6 +149,7 @@ RF_API rf_result rf_event_writer_create(const rf_event_writer_params *params, rf
 {
     RF_REQUIRE(out, "rf_event_writer_create: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_event_writer_params, params));
     RF_REQUIRE(params && params->directory && params->directory[0], "rf_event_writer_create: directory is empty");
     RF_REQUIRE(!(params->flush_seconds < 0), "rf_event_writer_create: flush_seconds %g is negative",
                params->flush_seconds);
@@ -403,6 +405,7 @@ static rf_result start_session(rf_event_writer *w, const rf_hparam *items, uint3
 
 RF_API rf_result rf_event_writer_hparams(rf_event_writer *writer, const rf_hparam *items, uint32_t count)
 {
+    RF_TRY(RF_PARAMS_CHECK_ALL(rf_hparam, items, count));
     RF_REQUIRE(writer, "rf_event_writer_hparams: writer is NULL");
     RF_REQUIRE(items || count == 0, "rf_event_writer_hparams: items is NULL");
     RF_TRY(check_hparams(items, count));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/params.h"
 #include "replica/internal.h"
 
 static rf_result allocate(rf_function *f, const rf_function_params *params)
@@ -39,6 +40,7 @@ RF_API rf_result rf_function_create(rf_strategy *strategy, const rf_function_par
 {
     RF_REQUIRE(out, "rf_function_create: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_function_params, params));
     RF_REQUIRE(strategy, "rf_function_create: strategy is NULL");
     RF_REQUIRE(params && params->step, "rf_function_create: params->step is missing");
     RF_REQUIRE(params->num_outputs <= RF_MAX_COMPONENTS, "rf_function_create: %u outputs; at most %d",

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/params.h"
 #include "base/profiler.h"
 #include "replica/internal.h"
 
@@ -307,6 +308,7 @@ static rf_result run_function(run *x, rf_per_replica **results)
 RF_API rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, const rf_element *batch,
                                  rf_per_replica **results)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_element, batch));
     RF_REQUIRE(strategy, "rf_strategy_run: strategy is NULL");
     RF_REQUIRE(function, "rf_strategy_run: function is NULL");
     for (uint32_t i = 0; results && i < function->params.num_outputs; i++) results[i] = NULL;

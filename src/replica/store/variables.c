@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/params.h"
 #include "base/philox.h"
 #include "replica/store/initializer.h"
 
@@ -126,6 +127,7 @@ RF_API rf_result rf_variable_create(rf_strategy *strategy, const rf_variable_par
 {
     RF_REQUIRE(out, "rf_variable_create: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_variable_params, params));
     RF_REQUIRE(strategy, "rf_variable_create: strategy is NULL");
     RF_REQUIRE(params, "rf_variable_create: params is NULL; at least a shape is needed");
     RF_TRY(rf_strategy_status(strategy));

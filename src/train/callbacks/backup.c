@@ -2,6 +2,7 @@
 /* The callback behind fits that can be interrupted. */
 #include <stdio.h>
 
+#include "base/params.h"
 #include "train/callbacks/callback.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/model.h"
@@ -167,6 +168,7 @@ rf_result rf_callback_backup_and_restore(const rf_backup_params *params, rf_call
 {
     RF_REQUIRE(out, "rf_callback_backup_and_restore: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_backup_params, params));
     RF_REQUIRE(params && params->directory && *params->directory,
                "rf_callback_backup_and_restore: params->directory is missing");
     backup *b = RF_NEW(backup);

@@ -3,11 +3,13 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/params.h"
 
 rf_result rf_callback_create(const rf_callback_fns *fns, void *user, rf_callback **out)
 {
     RF_REQUIRE(out, "rf_callback_create: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_callback_fns, fns));
     RF_REQUIRE(fns, "rf_callback_create: fns is NULL");
     rf_callback *callback = RF_NEW(rf_callback);
     if (!callback) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/params.h"
 #include "train/callbacks/callback.h"
 #include "train/model.h"
 
@@ -151,6 +152,7 @@ rf_result rf_callback_early_stopping(const rf_early_stopping_params *params, rf_
 {
     RF_REQUIRE(out, "rf_callback_early_stopping: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_early_stopping_params, params));
     const rf_early_stopping_params p = params ? *params : (rf_early_stopping_params){ 0 };
     RF_REQUIRE(p.min_delta >= 0.0 && isfinite(p.min_delta),
                "rf_callback_early_stopping: min_delta %g is not in [0, inf)", p.min_delta);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/params.h"
 #include "base/platform.h"
 #include "persist/directory_lock.h"
 #include "train/callbacks/callback.h"
@@ -126,6 +127,7 @@ rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params,
 {
     RF_REQUIRE(out, "rf_callback_model_checkpoint: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_model_checkpoint_params, params));
     RF_REQUIRE(params && params->path && *params->path, "rf_callback_model_checkpoint: params->path is missing");
     RF_REQUIRE(!params->save.async, "rf_callback_model_checkpoint: save.async is for rf_checkpoint_save()");
     RF_REQUIRE(params->save_best_only || (!params->monitor && !params->maximize),

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/params.h"
 #include "base/platform.h"
 #include "persist/events/writer.h"
 #include "replica/strategy.h"
@@ -155,6 +156,7 @@ rf_result rf_callback_tensorboard(const rf_tensorboard_params *params, rf_callba
 {
     RF_REQUIRE(out, "rf_callback_tensorboard: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_tensorboard_params, params));
     const rf_tensorboard_params p = params ? *params : (rf_tensorboard_params){ 0 };
     RF_REQUIRE(!p.directory || p.directory[0], "rf_callback_tensorboard: directory is empty");
     tensorboard *b = RF_NEW(tensorboard);

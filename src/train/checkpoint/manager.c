@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/params.h"
 #include "base/platform.h"
 #include "persist/archive/reader.h"
 #include "persist/directory_lock.h"
@@ -316,6 +317,7 @@ rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_check
 {
     RF_REQUIRE(out, "rf_checkpoint_manager_create: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_checkpoint_manager_params, params));
     RF_REQUIRE(checkpoint, "rf_checkpoint_manager_create: checkpoint is NULL");
     RF_REQUIRE(params && params->directory && *params->directory,
                "rf_checkpoint_manager_create: params->directory is missing");
@@ -509,6 +511,7 @@ rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager *manager, const rf
     if (!number) number = &unused;
     *number = 0;
     if (params && params->report) *params->report = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_restore_params, params));
     RF_REQUIRE(manager, "rf_checkpoint_manager_restore: manager is NULL");
     RF_TRY(rf_checkpoint_wait(manager->checkpoint));
     rf_strategy *strategy = manager->checkpoint->strategy;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/params.h"
 #include "base/platform.h"
 #include "persist/archive/reader.h"
 #include "replica/strategy.h"
@@ -286,6 +287,7 @@ rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, const char *path, con
     static const rf_restore_params defaults = { 0 };
     if (!params) params = &defaults;
     if (params->report) *params->report = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_restore_params, params));
     RF_REQUIRE(checkpoint, "rf_checkpoint_restore: checkpoint is NULL");
     RF_REQUIRE(path && *path, "rf_checkpoint_restore: path is empty");
     RF_TRY(rf_checkpoint_wait(checkpoint));

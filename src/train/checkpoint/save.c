@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/params.h"
 #include "base/platform.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -232,6 +233,7 @@ rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint)
 
 rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const char *path, const rf_save_params *params)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_save_params, params));
     RF_REQUIRE(checkpoint, "rf_checkpoint_save: checkpoint is NULL");
     RF_TRY(rf_strategy_check_process(checkpoint->strategy));
     RF_REQUIRE(path && *path, "rf_checkpoint_save: path is empty");

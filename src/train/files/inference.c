@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models for use alone: a graph out of a file (rf_model_export()), or the layers of a saved model. */
+#include "base/params.h"
 #include "train/files/inference_file.h"
 #include "train/files/model_file.h"
 #include "train/model.h"
@@ -113,6 +114,7 @@ rf_result rf_inference_load(const char *path, const rf_inference_params *params,
     static const rf_inference_params defaults = { 0 };
     RF_REQUIRE(out, "rf_inference_load: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_inference_params, params));
     RF_REQUIRE(path && *path, "rf_inference_load: path is empty");
     rf_inference *i = RF_NEW(rf_inference);
     if (!i) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/params.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/inference_json.h"
 #include "train/model.h"
@@ -90,6 +91,7 @@ static rf_result write_contents(contents *c, const rf_model *model, const rf_inf
 
 rf_result rf_model_export(rf_model *model, const char *path, const rf_save_params *params)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_save_params, params));
     RF_REQUIRE(model, "rf_model_export: model is NULL");
     RF_REQUIRE(path && *path, "rf_model_export: path is empty");
     RF_REQUIRE(!params || !params->async, "rf_model_export: params->async is for rf_checkpoint_save()");

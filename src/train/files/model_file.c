@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/params.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/model_json.h"
 #include "train/fit/compile.h"
@@ -12,6 +13,7 @@
 
 static rf_result check_save(const rf_model *model, const char *path, const rf_save_params *params, const char *function)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_save_params, params));
     RF_REQUIRE(model, "%s: model is NULL", function);
     RF_REQUIRE(path && *path, "%s: path is empty", function);
     RF_REQUIRE(!params || !params->async, "%s: params->async is for rf_checkpoint_save()", function);

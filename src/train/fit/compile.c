@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/params.h"
 #include "train/loss.h"
 #include "train/optimizer/optimizer.h"
 #include "train/trace_util.h"
@@ -123,6 +124,7 @@ static rf_result prepare(rf_model *model, rf_compiled *c, const rf_compile_param
 
 rf_result rf_model_compile(rf_model *model, const rf_compile_params *params)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_compile_params, params));
     RF_TRY(check_params(model, params));
     rf_compiled *c = RF_NEW(rf_compiled);
     if (!c) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -2,6 +2,7 @@
 /* Datasets whose batches are spread over the workers of a job. */
 #include <string.h>
 
+#include "base/params.h"
 #include "data/pipeline.h"
 #include "data/slice.h"
 #include "replica/strategy.h"
@@ -53,6 +54,7 @@ rf_result rf_strategy_distribute_dataset(rf_strategy *strategy, const rf_dataset
 {
     RF_REQUIRE(out, "rf_strategy_distribute_dataset: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_distribute_params, params));
     RF_REQUIRE(strategy, "rf_strategy_distribute_dataset: strategy is NULL");
     RF_REQUIRE(dataset, "rf_strategy_distribute_dataset: dataset is NULL");
     const rf_distribute_policy policy = params ? params->policy : RF_DISTRIBUTE_AUTO;

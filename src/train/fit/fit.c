@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/params.h"
 #include "base/platform.h"
 #include "replica/strategy.h"
 #include "train/callbacks/callback.h"
@@ -310,6 +311,7 @@ static rf_result distribute(rf_strategy *s, const rf_fit_params *params, rf_data
 rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history *history)
 {
     if (history) *history = (rf_history){ 0 };
+    RF_TRY(RF_PARAMS_CHECK(rf_fit_params, params));
     RF_TRY(check_params(model, params));
     RF_TRY(build_for(model, params->data));
     rf_dataset *data = NULL, *validation = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fully connected layer. */
 #include "base/error.h"
+#include "base/params.h"
 #include "train/layers/layer.h"
 #include "train/trace_util.h"
 
@@ -43,6 +44,7 @@ rf_result rf_layer_dense(const rf_dense_params *params, rf_layer **out)
 {
     RF_REQUIRE(out, "rf_layer_dense: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_dense_params, params));
     RF_REQUIRE(params, "rf_layer_dense: params is NULL; units has no default");
     RF_REQUIRE(params->units > 0, "rf_layer_dense: units is %d, must be positive", (int)params->units);
     rf_affine affine;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers over images: convolution and pooling. */
 #include "base/error.h"
+#include "base/params.h"
 #include "train/layers/layer.h"
 #include "train/trace_util.h"
 
@@ -67,6 +68,7 @@ rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out)
 {
     RF_REQUIRE(out, "rf_layer_conv2d: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_conv2d_layer_params, params));
     RF_REQUIRE(params, "rf_layer_conv2d: params is NULL; filters and kernel_size have no default");
     const rf_conv2d_params *conv = &params->conv;
     RF_REQUIRE(params->filters > 0, "rf_layer_conv2d: filters is %d, must be positive", (int)params->filters);
@@ -139,6 +141,7 @@ static rf_result new_pool(const rf_layer_kind *kind, const char *function, const
 {
     RF_REQUIRE(out, "%s: out is NULL", function);
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_pool2d_params, params));
     const rf_pool2d_params p = params ? *params : (rf_pool2d_params){ 0 };
     RF_REQUIRE(p.window[0] >= 0 && p.window[1] >= 0, "%s: window %d x %d is negative", function, (int)p.window[0],
                (int)p.window[1]);

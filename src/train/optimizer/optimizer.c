@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/params.h"
 #include "train/optimizer/schedule.h"
 #include "train/trace_util.h"
 
@@ -75,6 +76,7 @@ rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *
 {
     RF_REQUIRE(out, "rf_optimizer_create: out is NULL");
     *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_optimizer_params, params));
     RF_REQUIRE(strategy, "rf_optimizer_create: strategy is NULL");
     rf_optimizer_config config;
     RF_TRY(rf_optimizer_configure(params, &config));

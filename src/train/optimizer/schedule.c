@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/params.h"
 
 static const double pi = 3.14159265358979323846;
 
@@ -70,6 +71,7 @@ static rf_result check_piecewise(const rf_schedule *s)
 
 rf_result rf_schedule_check(const rf_schedule *s)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_schedule, s));
     const rf_schedule_kind k = s->kind;
     const bool exponential = k == RF_SCHEDULE_EXPONENTIAL_DECAY, inverse = k == RF_SCHEDULE_INVERSE_TIME_DECAY;
     const bool cosine_kind = k == RF_SCHEDULE_COSINE_DECAY, polynomial_kind = k == RF_SCHEDULE_POLYNOMIAL_DECAY;
