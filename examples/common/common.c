@@ -91,7 +91,7 @@ static uint64_t parse_count(struct argp_state *state, const char *text, uint64_t
     errno = 0;
     const unsigned long long value = strtoull(text, &end, 10);
     if (errno || *text == '-' || end == text || *end || value == 0 || value > most)
-        argp_error(state, "'%s' is no number from 1 to %llu", text, (unsigned long long)most);
+        argp_error(state, "'%s' is not a number from 1 to %llu", text, (unsigned long long)most);
     return value;
 }
 

@@ -65,7 +65,7 @@ typedef enum rf_result {
     RF_ERROR_CANCELLED = -11, /**< the caller's callback asked to stop */
     RF_ERROR_NOT_FOUND = -12, /**< a named thing (device, file, layer) does not exist */
     RF_ERROR_INTERNAL = -13,  /**< a defect of the library; please report the message */
-    RF_ERROR_NOT_FINITE = -14, /**< a loss is infinite or no number: the training diverged */
+    RF_ERROR_NOT_FINITE = -14, /**< a loss is infinite or NaN: the training diverged */
 } rf_result;
 
 /** Static name of a result code, e.g. "RF_ERROR_TIMEOUT". Never NULL. Thread-safe. */

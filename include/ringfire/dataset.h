@@ -113,7 +113,7 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_generator(const rf_dataset_generato
 typedef rf_result (*rf_map_fn)(void *user, const rf_element *in, rf_element *out);
 RF_API RF_MUST_USE rf_result rf_dataset_map(const rf_dataset *in, rf_map_fn fn, void *user,
                                             const rf_element_spec *spec, rf_dataset **out);
-/** The seeds' `scale`: component `index` (u8) becomes f32 divided by 255. */
+/** Scales pixels to [0, 1]: component `index` (u8) becomes f32 divided by 255. */
 RF_API RF_MUST_USE rf_result rf_dataset_map_scale_u8(const rf_dataset *in, uint32_t index,
                                                      rf_dataset **out);
 /** Component `index` (i32 scalar, class number) becomes an f32 one-hot vector of `depth`. */

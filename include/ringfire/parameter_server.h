@@ -121,11 +121,10 @@ typedef struct rf_worker_params {
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_worker_params;
 
-/** Does what the chief schedules until it ends the job. Blocking. `variables` hold what was pulled
- * last.
- *  @return as rf_parameter_server_run(); a failing function is reported to the chief, whose
- * business it is, and does not end the worker. RF_ERROR_INVALID_ARGUMENT where variables differ
- * from the chief's. */
+/** Runs what the chief schedules until the chief ends the job. Blocking. Afterwards `variables`
+ * hold the values that were pulled last.
+ *  @return as rf_parameter_server_run(). A failing function is reported to the chief and does not
+ * end the worker. RF_ERROR_INVALID_ARGUMENT where variables differ from the chief's. */
 RF_API RF_MUST_USE rf_result rf_worker_run(const rf_worker_params *params);
 
 /* ---- the chief ---- */

@@ -42,7 +42,7 @@ RF_API RF_MUST_USE rf_result rf_profiler_start(const rf_profiler_params *params)
  * before. Thread-safe. */
 RF_API rf_result rf_profiler_stop(void);
 
-/** A span of one's own: the time at its begin, 0 when no trace runs, ... */
+/** A span of the caller's: the time at its beginning, 0 when no trace is running, ... */
 RF_API uint64_t rf_profiler_begin(void);
 /** ... and its end, by the same thread. Does nothing for a begin of 0. Spans of a thread should lie
  * within each other. `name` is copied, cut to 47 bytes. */

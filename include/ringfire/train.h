@@ -402,10 +402,10 @@ typedef struct rf_fit_params {
 /** Trains. The loss is the mean over the global batch (with regularisation); sample weights scale
  * losses, not metrics. When a stop is agreed (rf_strategy_request_stop()) training ends after that
  * batch: the epoch's end is left out, on_train_end is called, and the result is RF_OK. A loss that
- * is infinite or NaN, "val_loss" too, is RF_ERROR_NOT_FINITE: found where values are read, after
- * batches for on_batch_end and at the end of an epoch. Collective; a callback that fails on one
- * worker ends the job on all. @param history may be NULL; rf_history_free() it, also after a
- * failure: it then holds the epochs before. */
+ * is infinite or NaN, "val_loss" too, is RF_ERROR_NOT_FINITE. It is
+ * noticed after a batch if a callback has on_batch_end, else at the end of the epoch. Collective; a
+ * callback that fails on one worker ends the job on all. @param history may be NULL;
+ * rf_history_free() it, also after a failure: it then holds the epochs before. */
 RF_API RF_MUST_USE rf_result rf_model_fit(rf_model *model, const rf_fit_params *params,
                                           rf_history *history);
 /** Loss and metrics over a dataset. Blocking. @return RF_ERROR_NOT_FINITE, with `out` filled in,

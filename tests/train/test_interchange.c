@@ -304,10 +304,10 @@ static void npy(void **state)
         { "{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", RF_ERROR_UNSUPPORTED, "Fortran" },
         { "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", RF_ERROR_CORRUPT_DATA, "fortran_order" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", RF_ERROR_CORRUPT_DATA, "length" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", RF_ERROR_CORRUPT_DATA, "no number" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", RF_ERROR_CORRUPT_DATA, "not a number" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", RF_ERROR_CORRUPT_DATA,
           "range" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1", RF_ERROR_CORRUPT_DATA, "no number" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1", RF_ERROR_CORRUPT_DATA, "not a number" },
         { "{'descr': '<f4', 'shape': (1,), }", RF_ERROR_CORRUPT_DATA, "lacks" },
         { "", RF_ERROR_CORRUPT_DATA, "lacks" },
     };

@@ -12,7 +12,7 @@ uint32_t bench_number(struct argp_state *state, const char *text, unsigned long 
 {
     char *end;
     const unsigned long n = strtoul(text, &end, 10);
-    if (end == text || *end || n == 0 || n > most) argp_error(state, "'%s' is no number from 1 to %lu", text, most);
+    if (end == text || *end || n == 0 || n > most) argp_error(state, "'%s' is not a number from 1 to %lu", text, most);
     return (uint32_t)n;
 }
 
@@ -78,7 +78,7 @@ static double ranked(const double *values, uint32_t count, uint32_t rank)
         }
         if (less <= rank && rank < less + same) return values[i];
     }
-    return NAN; /* some are no numbers */
+    return NAN; /* some values are NaN */
 }
 
 double bench_median(const double *values, uint32_t count)

@@ -98,7 +98,7 @@ static rf_result read_shape(const char *path, const char *at, rf_shape *shape)
     for (;;) {
         while (*at == ' ' || *at == ',') at++;
         if (*at == ')') break;
-        if (!isdigit((unsigned char)*at)) return corrupt(path, "the shape holds something that is no number");
+        if (!isdigit((unsigned char)*at)) return corrupt(path, "the shape contains something that is not a number");
         if (shape->rank == RF_MAX_RANK)
             return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': more than %d dimensions", path, RF_MAX_RANK);
         int64_t dim = 0;

@@ -101,7 +101,7 @@ static rf_result save_best(void *user, void **data, size_t *size)
 static rf_result restore_best(void *user, const void *data, size_t size)
 {
     model_checkpoint *m = user;
-    if (size != sizeof(m->best)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are no number", size);
+    if (size != sizeof(m->best)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are not a number", size);
     memcpy(&m->best, data, size);
     return RF_OK;
 }
