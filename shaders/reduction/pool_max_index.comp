@@ -66,10 +66,10 @@ void main()
     for (int out_row = rows.x + first_line; out_row < min(rows.x + end_line, rows.y); out_row++) {
         for (int out_column = columns.x; out_column < columns.y; out_column++) {
             const int window = rf_out_at(out_row, out_column, p.channel);
-            sum += place_at[window] == own ? dy[window] : 0.0;
+            const float g = relu_mask != 0 ? rf_relu_grad(dy[window], x[at]) : dy[window];
+            sum += place_at[window] == own ? g : 0.0;
         }
     }
-    if (relu_mask != 0) sum = rf_relu_grad(sum, x[at]);
     dx[at] = first_line > 0 ? dx[at] + sum : sum;
 #endif
 }

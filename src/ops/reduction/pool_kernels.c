@@ -6,8 +6,8 @@
 
 /* Larger images would leave the range in which the shaders' division by reciprocals is exact. */
 #define MAX_IMAGE_VECTORS (1u << 22)
-/* Beyond this the walk through all windows of an element would keep any device busy for seconds. */
-#define MAX_GATHER_LOOPS (1u << 17)
+/* Beyond this walking through all windows of an element is hundreds of times slower than walking their sides. */
+#define MAX_GATHER_LOOPS (1u << 14)
 
 /* What an invocation stands for. */
 typedef enum pool_walk { WALK_WINDOWS, WALK_ELEMENTS, WALK_QUADS /* 2 x 2 elements */ } pool_walk;
