@@ -319,10 +319,10 @@ static const rf_op_case sparse_cases[] = {
     /* more classes than some drivers let one invocation walk */
     { .name = "logits_3x70001", LOGITS, .n_in = 2, .in = { CLASSES(-1, 70001, 1, 3), X(3, 2, 3, 70001) }, CLOSE },
     { .name = "probabilities_2x70001", .n_in = 2, .in = { CLASSES(0, 70001, 1, 2), P(2, 2, 70001) }, CLOSE },
-    { .name = "logits_1x5000011",
+    { .name = "logits_1x1000003",
       LOGITS,
       .n_in = 2,
-      .in = { CLASSES(0, 5000011, 1, 1), X(3, 2, 1, 5000011) },
+      .in = { CLASSES(0, 1000003, 1, 1), X(3, 2, 1, 1000003) },
       CLOSE,
       .large = true },
 };
@@ -372,10 +372,10 @@ static const rf_op_case sparse_grad_cases[] = {
       .in = { CLASSES(0, 70001, 1, 2), LOOSE(2, 2, 70001), X(1, 1, 2) },
       .rtol = 1e-4,
       .atol = 1e-5 },
-    { .name = "logits_1x5000011",
+    { .name = "logits_1x1000003",
       LOGITS,
       .n_in = 3,
-      .in = { CLASSES(0, 5000011, 1, 1), X(3, 2, 1, 5000011), X(1, 1, 1) },
+      .in = { CLASSES(0, 1000003, 1, 1), X(3, 2, 1, 1000003), X(1, 1, 1) },
       CLOSE,
       .large = true },
 };
