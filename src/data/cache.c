@@ -198,7 +198,7 @@ static rf_result next_cached(rf_stage *stage, const rf_element **out)
     const rf_result r = rf_stage_peek_input(stage, &in);
     if (r == RF_END) complete_pass(stage->dataset->data, pass);
     if (r != RF_OK) return r;
-    cache_chunk *chunk;
+    cache_chunk *chunk = NULL;
     RF_TRY(chunk_at(pass->own, &stage->dataset->spec, stage->position / CHUNK_ELEMENTS, &chunk));
     fill_place(stage, chunk, stage->position, in);
     pass->own->appended++;

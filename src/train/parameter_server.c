@@ -97,7 +97,7 @@ static rf_result make_batch(worker *w, uint32_t f, const rf_ps_work *work, rf_el
     const uint64_t before = rf_error_count();
     const rf_result r = function->batch(function->user, work->first, work->count, out);
     return rf_error_context(rf_error_of_user(r, before, "its batch function"), "examples %llu to %llu",
-                            (unsigned long long)work->first, (unsigned long long)(work->first + work->count));
+                            (unsigned long long)work->first, (unsigned long long)work->first + work->count);
 }
 
 static rf_result do_work(void *user, const rf_ps_work *work, const float *values, float *gradients, rf_ps_outcome *out)
