@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "hosts.h"
+#include "run/hosts.h"
 
 static host_list list; /* 270 kB: too much to clear each time */
 

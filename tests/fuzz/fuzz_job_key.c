@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint8_t key[RF_JOB_KEY_BYTES];
     /* A copy: of exactly this size, so that reading one byte more is seen. */
-    char *text = malloc(size ? size : 1);
+    char *text = calloc(size ? size : 1, 1);
     PROMISE(text);
     if (size > 0) memcpy(text, data, size);
     const rf_result r = rf_key_parse("key", text, size, key);

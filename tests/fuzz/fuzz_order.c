@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "hosts.h"
-#include "order.h"
+#include "run/hosts.h"
+#include "run/order.h"
 
 static void check_text(const start_order *o, const char *text, size_t size)
 {

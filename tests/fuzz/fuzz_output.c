@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "output.h"
+#include "run/output.h"
 
 /* How much was written to the file, and what. */
 typedef struct shown {

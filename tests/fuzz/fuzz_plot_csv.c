@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "fuzz.h"
-#include "plot.h"
+#include "plot/plot.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

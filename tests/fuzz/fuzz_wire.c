@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "wire.h"
+#include "run/wire.h"
 
 typedef struct seen {
     size_t frames, bytes;
