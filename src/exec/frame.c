@@ -195,23 +195,6 @@ rf_result rf_frame_record(rf_frame *frame)
 
 /* ---- use ---- */
 
-rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out)
-{
-    *out = NULL;
-    rf_instance *in;
-    RF_TRY(rf_program_instance(program, batch, &in));
-    rf_frame *frame = &in->frames[in->next_frame];
-    RF_TRY(rf_frame_wait(frame));
-    rf_frame_trace(frame);
-    rf_frame_choose_recs(frame);
-    RF_TRY(rf_frame_record(frame));
-    in->next_frame = (in->next_frame + 1) % RF_FRAMES_PER_INSTANCE;
-    frame->acquired = true;
-    frame->parts_done = 0;
-    *out = frame;
-    return RF_OK;
-}
-
 void *rf_frame_input(rf_frame *frame, uint32_t slot)
 {
     const rf_instance *in = frame->instance;

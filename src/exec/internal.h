@@ -213,22 +213,28 @@ struct rf_program {
     } pipelines; /* distinct */
 };
 
+/* ---- programs and their instances (program.c, instance.c) ---- */
 rf_result rf_program_instance(rf_program *program, int64_t batch, rf_instance **out);
 rf_result rf_instance_create(rf_program *program, int64_t batch, rf_instance **out);
 /* Waits for its frames. */
 void rf_instance_destroy(rf_instance **instance);
+
+/* ---- frames (frame.c) ---- */
+rf_result rf_frame_init(rf_instance *instance, rf_frame *frame); /* buffers */
+void rf_frame_finish(rf_frame *frame);
+/* (Re-)records when there is no recording for the present slab. */
+rf_result rf_frame_record(rf_frame *frame);
+rf_result rf_frame_wait(const rf_frame *frame);
+
+/* ---- where values lie (places.c) ---- */
 rf_span rf_instance_span(const rf_instance *instance, const rf_frame *frame, rf_value v);
 /* Where final copy `index` goes. */
 rf_span rf_instance_copy_target(const rf_instance *instance, const rf_frame *frame, uint32_t index);
 /* Spans of a planned node's tensors, for rf_record_node(). */
 void rf_instance_node_spans(const rf_instance *instance, const rf_frame *frame, uint32_t index, rf_span *in,
                             rf_span *out, rf_span *workspace);
-
-rf_result rf_frame_init(rf_instance *instance, rf_frame *frame); /* buffers */
-void rf_frame_finish(rf_frame *frame);
-/* (Re-)records when there is no recording for the present slab. */
-rf_result rf_frame_record(rf_frame *frame);
-rf_result rf_frame_wait(const rf_frame *frame);
+/* For each part, how many nodes have run at its end: then all that its placements need is there. */
+rf_result rf_instance_part_ends(const rf_instance *instance, uint32_t *ends);
 
 /* ---- device times in a trace of the host (frame_trace.c) ---- */
 /* Which recordings the run that begins uses; sets frame->run. */
@@ -240,8 +246,6 @@ void rf_frame_submitting(rf_frame *frame, uint32_t index);
 /* Tells the trace when the latest run was on the device; it must have ended. */
 void rf_frame_trace(rf_frame *frame);
 
-/* For each part, how many nodes have run at its end: then all that its placements need is there. */
-rf_result rf_instance_part_ends(const rf_instance *instance, uint32_t *ends);
 /* Cuts a run into submissions of at most `seconds_limit` by estimate: cut[i] is true when a new recording starts before
  * node i. Returns the number of recordings. Pure. */
 uint32_t rf_split_run(const rf_cost *costs, uint32_t count, double seconds_limit, bool *cut);

@@ -153,15 +153,3 @@ const rf_device_info *rf_gpu_info(const rf_gpu_device *device)
 {
     return &device->info;
 }
-
-void rf_gpu_set_name(rf_gpu_device *device, VkObjectType type, uint64_t handle, const char *name)
-{
-    if (!device->gpu->debug_utils || !device->vk.SetDebugUtilsObjectNameEXT || !name) return;
-    const VkDebugUtilsObjectNameInfoEXT info = {
-        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
-        .objectType = type,
-        .objectHandle = handle,
-        .pObjectName = name,
-    };
-    (void)device->vk.SetDebugUtilsObjectNameEXT(device->device, &info); /* only a debugging aid */
-}

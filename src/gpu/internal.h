@@ -133,7 +133,8 @@ void rf_gpu_unlock_drivers(void);
 /* ---- device_list.c ---- */
 void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_snapshot *out);
 
-/* ---- device.c ---- */
+/* ---- debug_name.c ---- */
+/* What validation messages and profilers call a Vulkan object. */
 void rf_gpu_set_name(rf_gpu_device *device, VkObjectType type, uint64_t handle, const char *name);
 
 /* ---- memory.c ---- */
@@ -145,14 +146,14 @@ void rf_gpu_pipelines_destroy(rf_gpu_device *device);
 rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory);
 void rf_gpu_pipeline_cache_close(rf_gpu_device *device);
 
-/* ---- precompile.c ---- */
+/* ---- variant.c ---- */
 /* Notes that the recording dispatches `pipeline` with these bindings. */
-rf_result rf_gpu_precompile_note(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings);
-/* Has the driver compile what the recordings dispatch and nothing has dispatched before, on several CPUs. */
-rf_result rf_gpu_precompile(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count);
+rf_result rf_gpu_variant_note(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings);
 void rf_gpu_variants_free(rf_gpu_pipeline *pipeline);
 
 /* ---- queue.c ---- */
+/* Submits without any check, and without compiling what the recordings dispatch (rf_gpu_submit() does both). */
+rf_result rf_gpu_queue_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket);
 /* Waits for everything submitted; then device writes are visible to the host. */
 rf_result rf_gpu_flush_to_host(rf_gpu_device *device);
 /* True when the timeline has reached `ticket`, as far as can be told without waiting. */

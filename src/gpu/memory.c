@@ -93,7 +93,7 @@ static rf_result clear(rf_gpu_buffer *buffer)
     RF_TRY(rf_gpu_recording_begin(buffer->device, "clear", &rec));
     RF_TRY_GOTO(rf_gpu_record_fill(rec, buffer, 0, buffer->capacity, 0), done);
     RF_TRY_GOTO(rf_gpu_recording_end(rec), done);
-    RF_TRY_GOTO(rf_gpu_submit(buffer->device, &rec, 1, &ticket), done);
+    RF_TRY_GOTO(rf_gpu_queue_submit(buffer->device, &rec, 1, &ticket), done);
     r = rf_gpu_wait(buffer->device, ticket, RF_GPU_TIMEOUT_NS);
 done:
     rf_gpu_recording_destroy(&rec);
@@ -195,7 +195,7 @@ static rf_result staged_copy(rf_gpu_buffer *from, uint64_t from_offset, rf_gpu_b
     RF_TRY_GOTO(rf_gpu_record_copy(rec, from, from_offset, to, to_offset, size), done);
     rf_gpu_record_host_barrier(rec);
     RF_TRY_GOTO(rf_gpu_recording_end(rec), done);
-    RF_TRY_GOTO(rf_gpu_submit(device, &rec, 1, &ticket), done);
+    RF_TRY_GOTO(rf_gpu_queue_submit(device, &rec, 1, &ticket), done);
     r = rf_gpu_wait(device, ticket, RF_GPU_TIMEOUT_NS);
 done:
     rf_gpu_recording_destroy(&rec);

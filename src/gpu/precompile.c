@@ -14,64 +14,11 @@
 
 /* ---- decisions ---- */
 
-void rf_gpu_texel_forms_add(rf_gpu_texel_forms *forms, uint32_t binding, uint32_t components, uint64_t buffer_size,
-                            uint64_t view_size)
-{
-    const uint32_t bit = 1u << binding;
-    if (components == 4) forms->rgba |= bit;
-    if ((buffer_size & (buffer_size - 1)) == 0) forms->power_of_two |= bit;
-    if ((view_size & 0xff00) == 0) forms->short_span |= bit;
-}
-
 uint32_t rf_gpu_precompile_helpers(uint32_t variants, uint32_t cpus)
 {
     uint32_t helpers = variants / VARIANTS_PER_HELPER;
     if (helpers > cpus - 1) helpers = cpus - 1;
     return helpers < MAX_HELPERS ? helpers : MAX_HELPERS;
-}
-
-/* ---- variants ---- */
-
-static rf_result find_variant(rf_gpu_pipeline *pipeline, const rf_gpu_texel_forms *forms, rf_gpu_variant **out)
-{
-    for (rf_gpu_variant *v = pipeline->variants; v; v = v->next)
-        if (memcmp(&v->forms, forms, sizeof(*forms)) == 0) {
-            *out = v;
-            return RF_OK;
-        }
-    rf_gpu_variant *v = RF_NEW(rf_gpu_variant);
-    if (!v) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    v->pipeline = pipeline;
-    v->forms = *forms;
-    v->next = pipeline->variants;
-    pipeline->variants = v;
-    *out = v;
-    return RF_OK;
-}
-
-void rf_gpu_variants_free(rf_gpu_pipeline *pipeline)
-{
-    while (pipeline->variants) {
-        rf_gpu_variant *next = pipeline->variants->next;
-        rf_free(pipeline->variants);
-        pipeline->variants = next;
-    }
-}
-
-rf_result rf_gpu_precompile_note(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings)
-{
-    if (!rec->device->plan.caps.compiles_at_dispatch) return RF_OK;
-    rf_gpu_texel_forms forms = { 0 };
-    for (uint32_t i = 0; i < pipeline->layout->num_bindings; i++)
-        if (pipeline->layout->texel_mask >> i & 1)
-            rf_gpu_texel_forms_add(&forms, i, bindings[i].texel_components, bindings[i].buffer->capacity,
-                                   bindings[i].size);
-    rf_gpu_variant *v;
-    RF_TRY(find_variant(pipeline, &forms, &v));
-    if (v->compiled) return RF_OK;
-    RF_TRY(RF_VEC_GROW(&rec->uncompiled));
-    rec->uncompiled.items[rec->uncompiled.count++] = v;
-    return RF_OK;
 }
 
 /* ---- compiling one ---- */
@@ -127,7 +74,7 @@ static rf_result compile_variant(const lane *l, const rf_gpu_variant *v)
     RF_TRY_GOTO(rf_gpu_recording_begin(l->device, "precompile", &rec), done);
     RF_TRY_GOTO(rf_gpu_record_empty_dispatch(rec, pipeline, bindings), done);
     RF_TRY_GOTO(rf_gpu_recording_end(rec), done);
-    RF_TRY_GOTO(rf_gpu_submit(l->device, &rec, 1, &ticket), done);
+    RF_TRY_GOTO(rf_gpu_queue_submit(l->device, &rec, 1, &ticket), done);
     r = rf_gpu_wait(l->device, ticket, RF_GPU_TIMEOUT_NS);
 done:
     rf_gpu_recording_destroy(&rec);
@@ -240,7 +187,8 @@ static rf_result compile_all(rf_gpu_device *device, rf_gpu_variant **variants, u
     return r;
 }
 
-rf_result rf_gpu_precompile(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count)
+/* Has the driver compile what the recordings dispatch and nothing has dispatched before, on several CPUs. */
+static rf_result compile_noted(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count)
 {
     uint32_t most = 0, found = 0;
     for (uint32_t i = 0; i < count; i++) most += recs[i]->uncompiled.count;
@@ -259,4 +207,33 @@ rf_result rf_gpu_precompile(rf_gpu_device *device, rf_gpu_recording *const *recs
     const rf_result r = helpers > 0 ? compile_all(device, variants, found, helpers) : RF_OK;
     rf_free(variants);
     return r;
+}
+
+/* ---- submission ---- */
+
+static rf_result check_recording(rf_gpu_device *device, const rf_gpu_recording *rec, uint32_t i)
+{
+    RF_REQUIRE(rec, "recording %u is NULL", i);
+    RF_REQUIRE(rec->device == device, "recording '%s' belongs to another device", rec->name);
+    RF_REQUIRE(rec->ended, "recording '%s' has not been ended", rec->name);
+    RF_REQUIRE(rf_gpu_is_done(device, rec->ticket), "recording '%s' is still in flight; wait for its ticket first",
+               rec->name);
+    return RF_OK;
+}
+
+rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket)
+{
+    RF_REQUIRE(device, "device is NULL");
+    RF_REQUIRE(ticket, "ticket is NULL");
+    RF_REQUIRE(recs || count == 0, "recs is NULL");
+    *ticket = device->submitted;
+    RF_TRY(rf_gpu_check_lost(device));
+    if (count == 0) return RF_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        RF_TRY(check_recording(device, recs[i], i));
+        for (uint32_t k = 0; k < i; k++)
+            RF_REQUIRE(recs[k] != recs[i], "recording '%s' is in one submission twice", recs[i]->name);
+    }
+    RF_TRY(compile_noted(device, recs, count));
+    return rf_gpu_queue_submit(device, recs, count, ticket);
 }

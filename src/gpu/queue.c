@@ -19,16 +19,6 @@ bool rf_gpu_is_done(rf_gpu_device *device, uint64_t ticket)
     return ticket <= device->completed;
 }
 
-static rf_result check_recording(rf_gpu_device *device, const rf_gpu_recording *rec, uint32_t i)
-{
-    RF_REQUIRE(rec, "recording %u is NULL", i);
-    RF_REQUIRE(rec->device == device, "recording '%s' belongs to another device", rec->name);
-    RF_REQUIRE(rec->ended, "recording '%s' has not been ended", rec->name);
-    RF_REQUIRE(rf_gpu_is_done(device, rec->ticket), "recording '%s' is still in flight; wait for its ticket first",
-               rec->name);
-    return RF_OK;
-}
-
 static rf_result submit_commands(rf_gpu_device *device, const VkCommandBuffer *commands, uint32_t count)
 {
     const uint64_t value = device->submitted + 1;
@@ -51,20 +41,8 @@ static rf_result submit_commands(rf_gpu_device *device, const VkCommandBuffer *c
     return RF_OK;
 }
 
-rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket)
+rf_result rf_gpu_queue_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket)
 {
-    RF_REQUIRE(device, "device is NULL");
-    RF_REQUIRE(ticket, "ticket is NULL");
-    RF_REQUIRE(recs || count == 0, "recs is NULL");
-    *ticket = device->submitted;
-    RF_TRY(rf_gpu_check_lost(device));
-    if (count == 0) return RF_OK;
-    for (uint32_t i = 0; i < count; i++) {
-        RF_TRY(check_recording(device, recs[i], i));
-        for (uint32_t k = 0; k < i; k++)
-            RF_REQUIRE(recs[k] != recs[i], "recording '%s' is in one submission twice", recs[i]->name);
-    }
-    RF_TRY(rf_gpu_precompile(device, recs, count));
     VkCommandBuffer few[MAX_INLINE_RECORDINGS];
     VkCommandBuffer *commands = count <= MAX_INLINE_RECORDINGS ? few : RF_NEW_ARRAY(VkCommandBuffer, count);
     if (!commands) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -117,7 +95,7 @@ rf_result rf_gpu_submit_host_flush(rf_gpu_device *device, uint64_t *ticket)
     RF_REQUIRE(device, "device is NULL");
     if (device->flushed != device->submitted) {
         RF_TRY(rf_gpu_wait(device, device->flushed, RF_GPU_TIMEOUT_NS)); /* the recording's latest submission */
-        RF_TRY(rf_gpu_submit(device, &device->host_flush, 1, &device->flushed));
+        RF_TRY(rf_gpu_queue_submit(device, &device->host_flush, 1, &device->flushed));
     }
     *ticket = device->flushed;
     return RF_OK;

@@ -300,7 +300,7 @@ rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipelin
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return RF_OK;
 
     const rf_vk_device *vk = &rec->device->vk;
-    RF_TRY(rf_gpu_precompile_note(rec, pipeline, bindings));
+    RF_TRY(rf_gpu_variant_note(rec, pipeline, bindings));
     RF_TRY(bind(rec, pipeline, bindings, push));
     const bool labelled =
         label && rec->device->gpu->debug_utils && vk->CmdBeginDebugUtilsLabelEXT && vk->CmdEndDebugUtilsLabelEXT;

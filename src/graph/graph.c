@@ -10,12 +10,6 @@
 /* Attributes of nodes that were given none. */
 static const _Alignas(16) unsigned char zero_attr[RF_MAX_ATTR];
 
-uint64_t rf_tensor_bytes(const rf_tensor_desc *desc)
-{
-    const int64_t count = rf_shape_count(desc->shape);
-    return count < 0 ? 0 : (uint64_t)count * rf_dtype_size(desc->dtype);
-}
-
 /* ---- the graph ---- */
 
 rf_result rf_graph_create(const rf_core_ops *core, rf_graph **out)

@@ -27,7 +27,12 @@ typedef struct rf_tensor_desc {
     rf_dtype dtype;
     rf_shape shape;
 } rf_tensor_desc;
-uint64_t rf_tensor_bytes(const rf_tensor_desc *desc); /* exact, not padded */
+/* Exact, not padded; 0 for a shape that is not valid. */
+static inline uint64_t rf_tensor_bytes(const rf_tensor_desc *desc)
+{
+    const int64_t count = rf_shape_count(desc->shape);
+    return count < 0 ? 0 : (uint64_t)count * rf_dtype_size(desc->dtype);
+}
 
 /* An op applied to tensors of known shapes: what inference, reference, cost and kernel plans see. */
 typedef struct rf_op_call {

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a recording dispatches that its driver has not compiled yet; precompile.c compiles it before the recording is
+ * submitted. */
+#include <string.h>
+
+#include "gpu/internal.h"
+
+void rf_gpu_texel_forms_add(rf_gpu_texel_forms *forms, uint32_t binding, uint32_t components, uint64_t buffer_size,
+                            uint64_t view_size)
+{
+    const uint32_t bit = 1u << binding;
+    if (components == 4) forms->rgba |= bit;
+    if ((buffer_size & (buffer_size - 1)) == 0) forms->power_of_two |= bit;
+    if ((view_size & 0xff00) == 0) forms->short_span |= bit;
+}
+
+static rf_result find_variant(rf_gpu_pipeline *pipeline, const rf_gpu_texel_forms *forms, rf_gpu_variant **out)
+{
+    for (rf_gpu_variant *v = pipeline->variants; v; v = v->next)
+        if (memcmp(&v->forms, forms, sizeof(*forms)) == 0) {
+            *out = v;
+            return RF_OK;
+        }
+    rf_gpu_variant *v = RF_NEW(rf_gpu_variant);
+    if (!v) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    v->pipeline = pipeline;
+    v->forms = *forms;
+    v->next = pipeline->variants;
+    pipeline->variants = v;
+    *out = v;
+    return RF_OK;
+}
+
+void rf_gpu_variants_free(rf_gpu_pipeline *pipeline)
+{
+    while (pipeline->variants) {
+        rf_gpu_variant *next = pipeline->variants->next;
+        rf_free(pipeline->variants);
+        pipeline->variants = next;
+    }
+}
+
+rf_result rf_gpu_variant_note(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings)
+{
+    if (!rec->device->plan.caps.compiles_at_dispatch) return RF_OK;
+    rf_gpu_texel_forms forms = { 0 };
+    for (uint32_t i = 0; i < pipeline->layout->num_bindings; i++)
+        if (pipeline->layout->texel_mask >> i & 1)
+            rf_gpu_texel_forms_add(&forms, i, bindings[i].texel_components, bindings[i].buffer->capacity,
+                                   bindings[i].size);
+    rf_gpu_variant *v;
+    RF_TRY(find_variant(pipeline, &forms, &v));
+    if (v->compiled) return RF_OK;
+    RF_TRY(RF_VEC_GROW(&rec->uncompiled));
+    rec->uncompiled.items[rec->uncompiled.count++] = v;
+    return RF_OK;
+}
