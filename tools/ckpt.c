@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ringfire ckpt: what is in a checkpoint or model file. */
-#include <argp.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -12,6 +11,7 @@
 #include <ringfire/interchange.h>
 
 #include "commands.h"
+#include "options.h"
 #include "printable.h"
 
 typedef struct ckpt_options {
@@ -66,9 +66,9 @@ static int show_safetensors(const char *path)
 {
     rf_safetensors *file;
     if (rf_safetensors_open(path, &file) < 0) return command_fail();
-    int status = EXIT_SUCCESS;
+    int status = CODE_OK;
     printf("%s: %llu tensors\n", path, (unsigned long long)rf_safetensors_count(file));
-    for (uint64_t i = 0; status == EXIT_SUCCESS && i < rf_safetensors_count(file); i++) {
+    for (uint64_t i = 0; status == CODE_OK && i < rf_safetensors_count(file); i++) {
         rf_archive_entry e;
         if (rf_safetensors_entry_at(file, i, &e) < 0)
             status = command_fail();
@@ -126,7 +126,7 @@ static int show_archive(const rf_archive *archive, const char *path)
         putchar('\n');
     }
     printf("  %llu bytes of tensors in %llu\n", (unsigned long long)bytes, (unsigned long long)stored);
-    return EXIT_SUCCESS;
+    return CODE_OK;
 }
 
 static int show(const char *path)
@@ -193,14 +193,14 @@ static int list(const char *directory)
     bool good = true;
     if (count < 0) {
         fprintf(stderr, "ringfire: cannot read the directory '%s': %s\n", directory, strerror(errno));
-        return EXIT_FAILURE;
+        return CODE_FAILED;
     }
     for (int i = 0; i < count; i++) {
         good &= list_file(directory, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+    return good ? CODE_OK : CODE_FAILED;
 }
 
 /* ---- verify ---- */
@@ -228,7 +228,7 @@ static int verify(const char *path)
 {
     if ((is_safetensors(path) ? verify_safetensors(path) : verify_archive(path)) < 0) return command_fail();
     printf("%s: good\n", path);
-    return EXIT_SUCCESS;
+    return CODE_OK;
 }
 
 /* ---- a file of either kind ---- */
@@ -433,7 +433,7 @@ static int convert(const char *from, const char *to)
     input in;
     if (is_safetensors(from) == is_safetensors(to)) {
         fprintf(stderr, "ringfire: one of the files must be called *.safetensors, the other one not\n");
-        return EXIT_FAILURE;
+        return CODE_FAILED;
     }
     rf_result r = open_input(from, &in);
     if (r >= 0)
@@ -444,7 +444,7 @@ static int convert(const char *from, const char *to)
         print_printable(stdout, rf_archive_value_name(in.archive, i), 0);
         if (i + 1 == in.num_values) putchar('\n');
     }
-    const int status = r < 0 ? command_fail() : EXIT_SUCCESS;
+    const int status = r < 0 ? command_fail() : CODE_OK;
     close_input(&in);
     return status;
 }
@@ -468,12 +468,12 @@ int command_ckpt(int argc, char **argv)
         NULL
     };
     ckpt_options o = { 0 };
-    argp_parse(&parser, argc, argv, 0, NULL, &o);
+    command_parse(&parser, argc, argv, 0, &o);
     if (strcmp(o.action, "ls") == 0 && o.num_paths < 2) return list(o.num_paths ? o.paths[0] : ".");
     if (strcmp(o.action, "show") == 0 && o.num_paths == 1) return show(o.paths[0]);
     if (strcmp(o.action, "verify") == 0 && o.num_paths == 1) return verify(o.paths[0]);
     if (strcmp(o.action, "diff") == 0 && o.num_paths == 2) return diff(o.paths[0], o.paths[1]);
     if (strcmp(o.action, "convert") == 0 && o.num_paths == 2) return convert(o.paths[0], o.paths[1]);
     fprintf(stderr, "ringfire ckpt: see 'ringfire ckpt --help'\n");
-    return EXIT_FAILURE;
+    return CODE_FAILED;
 }

@@ -7,6 +7,16 @@
 
 #include <ringfire/ringfire.h>
 
+/* What the tool ends with. `ringfire --help` and docs/command.md list the same. `ringfire run` also passes the code of
+ * the worker on that failed. */
+enum {
+    CODE_OK = 0,      /* done; the answer is yes */
+    CODE_FAILED = 1,  /* not done */
+    CODE_NO = 1,      /* the answer is no: the files differ, one is damaged */
+    CODE_USAGE = 2,   /* the command line is wrong */
+    CODE_TROUBLE = 2, /* `ckpt diff` cannot compare; as diff(1) */
+};
+
 int command_devices(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_bench_allreduce(int argc, char **argv);
@@ -19,7 +29,7 @@ int command_plot(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_trace(int argc, char **argv);
 
-/* "ringfire: message" on stderr; returns EXIT_FAILURE. */
+/* "ringfire: message" on stderr; returns CODE_FAILED. */
 int command_fail(void);
 
 #endif

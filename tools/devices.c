@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <argp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
 #include "commands.h"
+#include "options.h"
 #include "table.h"
 
 static const struct argp_option options[] = {
@@ -53,7 +53,7 @@ static int print_json(const rf_device_info *infos, uint32_t count)
     json_dumpf(list, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(list);
-    return EXIT_SUCCESS;
+    return CODE_OK;
 }
 
 static int print_table(const rf_device_info *infos, uint32_t count)
@@ -89,7 +89,7 @@ static int print_table(const rf_device_info *infos, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         if (!infos[i].usable) printf("Device %u cannot be used: %s\n", infos[i].index, infos[i].unusable_reason);
     if (software) printf("Devices of type cpu are software drivers: they compute on the processor.\n");
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    return ok ? CODE_OK : CODE_FAILED;
 }
 
 int command_devices(int argc, char **argv)
@@ -97,11 +97,11 @@ int command_devices(int argc, char **argv)
     bool json = false;
     const struct argp parser = { options, parse_option, NULL, "Lists the Vulkan devices that the loader finds.",
                                  NULL,    NULL,         NULL };
-    argp_parse(&parser, argc, argv, 0, NULL, &json);
+    command_parse(&parser, argc, argv, 0, &json);
     uint32_t count = 0;
     if (rf_devices_list(NULL, &count) < 0) return command_fail();
     rf_device_info *infos = calloc(count, sizeof(*infos));
-    if (!infos) return EXIT_FAILURE;
+    if (!infos) return CODE_FAILED;
     uint32_t found = count;
     if (rf_devices_list(infos, &found) < 0) {
         free(infos);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <argp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
+#include "options.h"
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
@@ -31,10 +31,10 @@ int command_keygen(int argc, char **argv)
         NULL,
         NULL
     };
-    argp_parse(&parser, argc, argv, 0, NULL, &path);
+    command_parse(&parser, argc, argv, 0, &path);
     char place[4096];
     if (!path && rf_key_file_default(place, sizeof(place)) < 0) return command_fail();
     if (rf_key_file_create(path) < 0) return command_fail();
     printf("%s\n", path ? path : place);
-    return EXIT_SUCCESS;
+    return CODE_OK;
 }

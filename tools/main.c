@@ -32,7 +32,7 @@ static void print_message(const char *head, const char *message)
 int command_fail(void)
 {
     print_message("ringfire: ", rf_error_message());
-    return EXIT_FAILURE;
+    return CODE_FAILED;
 }
 
 /* What the library does not fail for, but the user should know. Errors reach the user as what calls return. */
@@ -53,16 +53,16 @@ static void print_help(FILE *out)
 /* What was printed may not have arrived: a full disk, a closed pipe. */
 static int check_output(void)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return EXIT_SUCCESS;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return CODE_OK;
     fprintf(stderr, "ringfire: standard output: cannot write (%s)\n", strerror(errno));
-    return EXIT_FAILURE;
+    return CODE_FAILED;
 }
 
 int main(int argc, char **argv)
 {
     if (argc < 2) {
         print_help(stderr);
-        return EXIT_FAILURE;
+        return CODE_FAILED;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(stdout);
@@ -79,8 +79,8 @@ int main(int argc, char **argv)
         snprintf(name, sizeof(name), "ringfire %s", commands[i].name);
         argv[1] = name; /* what the option parser calls the program */
         const int code = commands[i].run(argc - 1, argv + 1);
-        return code == EXIT_SUCCESS ? check_output() : code;
+        return code == CODE_OK ? check_output() : code;
     }
     fprintf(stderr, "ringfire: there is no command '%s'; 'ringfire --help' lists them\n", argv[1]);
-    return EXIT_FAILURE;
+    return CODE_FAILED;
 }

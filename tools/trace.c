@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ringfire trace merge: the traces of a job's workers as one. */
-#include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "atomic_file.h"
 #include "commands.h"
+#include "options.h"
 #include "trace_merge.h"
 
 static int refuse(const char *path, const char *why)
@@ -136,8 +136,8 @@ int command_trace(int argc, char **argv)
         NULL
     };
     words w = { calloc((size_t)argc + 1, sizeof(char *)), 0 };
-    if (!w.items) return EXIT_FAILURE;
-    argp_parse(&parser, argc, argv, 0, NULL, &w);
+    if (!w.items) return CODE_FAILED;
+    command_parse(&parser, argc, argv, 0, &w);
     const int count = w.count - 2;
     trace_file *files = calloc((size_t)count, sizeof(*files));
     int result = files ? 0 : -1;
@@ -145,5 +145,5 @@ int command_trace(int argc, char **argv)
     if (files) result = merge(w.items[1], files, count);
     free(files);
     free(w.items);
-    return result == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return result == 0 ? CODE_OK : CODE_FAILED;
 }

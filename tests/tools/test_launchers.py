@@ -109,6 +109,20 @@ class Case(unittest.TestCase):
         if self.trainer:
             self.expect_losses(*self.run_to_end([*launcher, *self.trainer], timeout=120))
 
+    def measures(self, launcher):
+        """`ringfire bench allreduce` takes part in the launcher's job: one table for all, one exit code."""
+        script = '"$@"; echo code $?'
+        command = [*launcher, "sh", "-c", script, "sh", RINGFIRE, "bench", "allreduce", "--size", "64K", "--seconds", "0.05"]
+        code, out, err = self.run_to_end(command)
+        self.assertEqual((code, out.count("code 0"), out.count("code ")), (0, 2, 2), err)
+        self.assertEqual(out.count("2 ranks of this job on 1 host, libfabric provider "), 1, out)
+        self.assertEqual(len(re.findall(r"(?m)^64 KiB +auto +[0-9.]+ +[0-9.]+ +[0-9.]+$", out)), 1, out)
+        self.assertNotIn("ringfire:", err)
+        for option, part, expected_code in (("--ranks=3", "--ranks is 3", 2), ("--json=/nonexistent/x", "/nonexistent/x", 1)):
+            code, out, err = self.run_to_end([*command, option])
+            self.assertEqual((code, out.count("code %d" % expected_code), len(out.splitlines())), (0, 2, 2), out + err)
+            self.assertEqual(err.count(part), 1, err)
+
     def train_together(self, environments):
         if not self.trainer:
             return
@@ -189,6 +203,15 @@ class Launchers(Case):
         del self.env["RINGFIRE_KEY_FILE"]
         for options in ([], ["--encrypt"], ["--insecure"]):
             self.works(2, [RINGFIRE, "run", "-n", 2, "--no-prefix", *options, HELLO])
+        self.measures([RINGFIRE, "run", "-n", 2, "--no-prefix"])
+
+    def test_measuring_alone(self):
+        """Ranks of its own, also with the key of other jobs in the environment, and as the only worker of a job."""
+        for launcher in ([], [RINGFIRE, "run", "-n", 1, "--no-prefix"], [RINGFIRE, "run", "-n", 1, "--no-prefix", "--encrypt"]):
+            code, out, err = self.run_to_end([*launcher, RINGFIRE, "bench", "allreduce", "--size", "64K", "--seconds", "0.05"])
+            self.assertEqual((code, err), (0, ""))
+            self.assertIn("2 ranks on this host", out)
+            self.assertIn("plain socket ring", out)
 
     def test_ringfire_run_inside_others(self):
         """Its variables go before those of the job that it is started in."""
@@ -205,6 +228,7 @@ class Launchers(Case):
     def test_mpirun(self):
         self.works(2, [tool("mpirun"), "-n", 2, HELLO])
         self.trains([tool("mpirun"), "-n", 2])
+        self.measures([tool("mpirun"), "-n", 2])
 
     def test_mpirun_asked_through_pmix(self):
         """Where the size of this host is not known the master's address comes from PMIx."""
@@ -308,6 +332,7 @@ class Slurm(Case):
     def test_srun(self):
         self.works(2, ["srun", "-n", 2, HELLO])
         self.trains(["srun", "-n", 2])
+        self.measures(["srun", "-n", 2])
 
     def test_two_steps_at_once(self):
         """Each has a port of its own."""
@@ -364,6 +389,10 @@ class Namespaces(Case):
         self.assertEqual(code, 0, err)
         self.assertEqual(sorted(out.splitlines()), ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
         self.trains([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2", "--no-prefix"])
+        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2", "--no-prefix", RINGFIRE, "bench",
+                                          "allreduce", "--size", "64K", "--seconds", "0.05"])
+        self.assertEqual(code, 0, err)
+        self.assertIn("2 ranks of this job on 2 hosts, ", out)
 
     def test_own_name_is_loopback(self):
         """As distributions write it into /etc/hosts; workers must announce what the other host reaches all the same."""

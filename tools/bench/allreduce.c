@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench allreduce: the communicator's all-reduce among forked ranks, beside a ring over plain sockets and a
- * bare copy through them, taking turns in the same run. */
+/* ringfire bench allreduce: the communicator's all-reduce, in the job that a launcher has started this process in, or
+ * among forked ranks, there beside a ring over plain sockets and a bare copy through them, taking turns in the same
+ * run.
+ */
 #include <argp.h>
 #include <errno.h>
 #include <pthread.h>
@@ -17,12 +19,13 @@
 #include "bench/ring.h"
 #include "clock.h"
 #include "commands.h"
+#include "options.h"
 #include "ports.h"
 
 enum { MAX_SIZES = 16, MAX_METHODS = 8, ROUNDS = 15, PLAIN = 100, COPY = 101 };
 
 typedef struct allreduce_options {
-    uint32_t ranks;
+    uint32_t ranks; /* 0: not said */
     uint64_t sizes[MAX_SIZES];
     uint32_t num_sizes;
     int methods[MAX_METHODS]; /* rf_comm_algorithm, PLAIN or COPY */
@@ -35,13 +38,19 @@ typedef struct allreduce_options {
     uint16_t port;
 } allreduce_options;
 
-/* In memory that all ranks share. */
-typedef struct allreduce_shared {
-    pthread_barrier_t barrier;
-    uint32_t repeats;
+/* What was measured, a column for each rank of this host. In a job there is one column, of the slowest rank. */
+typedef struct allreduce_results {
+    uint32_t hosts, columns;
     char provider[64];
     double seconds[MAX_SIZES][MAX_METHODS][ROUNDS][BENCH_MAX_RANKS];
     double processor[MAX_SIZES][MAX_METHODS][ROUNDS][BENCH_MAX_RANKS];
+} allreduce_results;
+
+/* In memory that forked ranks share. */
+typedef struct allreduce_shared {
+    pthread_barrier_t barrier;
+    uint32_t repeats;
+    allreduce_results results;
 } allreduce_shared;
 
 static const struct {
@@ -64,7 +73,8 @@ static const char *method_name(int method)
 }
 
 static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "Processes to start (default: 2, at most 16)", 0 },
+    { "ranks", 'n', "N", 0,
+      "Processes to start (default: 2, at most 16); in a job of a launcher its own ranks are measured", 0 },
     { "size", 's', "BYTES", 0, "Size to measure, e.g. 4K or 16M; may be repeated (default: 4K 64K 1M 16M 64M 256M)",
       0 },
     { "algorithm", 'a', "NAME", 0,
@@ -73,7 +83,7 @@ static const struct argp_option argp_options[] = {
     { "encrypt", 'e', NULL, 0, "Encrypt the data", 0 },
     { "provider", 'p', "NAME", 0, "libfabric provider", 0 },
     { "seconds", 't', "X", 0, "Time spent per size and algorithm (default: 1)", 0 },
-    BENCH_JSON_OPTION,
+    JSON_OPTION,
     { 0 },
 };
 
@@ -107,26 +117,30 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     allreduce_options *o = state->input;
     switch (key) {
-    case 'n':
-        o->ranks = bench_number(state, text, BENCH_MAX_RANKS);
-        if (o->ranks < 2) argp_error(state, "one rank has nothing to exchange");
-        return 0;
+    case 'n': o->ranks = (uint32_t)option_number(state, "--ranks", text, 2, BENCH_MAX_RANKS); return 0;
     case 's':
-        if (o->num_sizes == MAX_SIZES || !parse_size(text, &o->sizes[o->num_sizes]))
-            argp_error(state, "'%s' is no size (or one too many)", text);
+        if (o->num_sizes == MAX_SIZES)
+            argp_error(state, "--size %s is one too many; at most %d are measured", text, MAX_SIZES);
+        if (!parse_size(text, &o->sizes[o->num_sizes]))
+            argp_error(state, "--size is '%s', not a size of 4 bytes to 4G such as 64K or 16M", text);
         o->num_sizes++;
         return 0;
     case 'a':
-        if (!add_algorithm(o, text)) argp_error(state, "'%s' is no algorithm (or one too many)", text);
+        if (!add_algorithm(o, text))
+            argp_error(state,
+                       "--algorithm is '%s', not auto, ring, doubling, halving, hierarchical or all (or one too many)",
+                       text);
         return 0;
     case 'w':
-        if (strcmp(text, "f16") != 0 && strcmp(text, "bf16") != 0) argp_error(state, "the wire is f16 or bf16");
+        if (strcmp(text, "f16") != 0 && strcmp(text, "bf16") != 0)
+            argp_error(state, "--wire is '%s', not f16 or bf16", text);
         o->wire = strcmp(text, "f16") == 0 ? RF_F16 : RF_BF16;
         return 0;
     case 'e': o->encrypt = true; return 0;
     case 'p': o->provider = text; return 0;
-    case 't': o->seconds = bench_seconds(state, text); return 0;
-    case 'j': o->json_path = text; return 0;
+    case 't': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
+    case 'j': o->json_path = text ? text : "-"; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -139,16 +153,122 @@ static double processor_time(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* ---- the report ---- */
+
+/* Of each round the slowest rank. */
+static void slowest(const allreduce_results *results, const double rounds[ROUNDS][BENCH_MAX_RANKS], double out[ROUNDS])
+{
+    for (int r = 0; r < ROUNDS; r++) {
+        out[r] = 0;
+        for (uint32_t i = 0; i < results->columns; i++)
+            if (rounds[r][i] > out[r]) out[r] = rounds[r][i];
+    }
+}
+
+/* How many times as fast as the plain ring: the median over the rounds, because the machine may be faster or slower as
+ * a whole from one round to the next. */
+static double times_plain(const double plain[ROUNDS], const double seconds[ROUNDS])
+{
+    double ratios[ROUNDS];
+    for (int r = 0; r < ROUNDS; r++) ratios[r] = plain[r] / seconds[r];
+    return bench_median(ratios, ROUNDS);
+}
+
+static bool report_size(const allreduce_options *o, const allreduce_results *results, uint32_t s, table *t,
+                        json_t *list)
+{
+    double all[MAX_METHODS][ROUNDS], seconds[MAX_METHODS], processor[MAX_METHODS];
+    uint32_t plain = MAX_METHODS;
+    for (uint32_t m = 0; m < o->num_methods; m++) {
+        slowest(results, results->processor[s][m], all[m]);
+        processor[m] = bench_median(all[m], ROUNDS);
+        slowest(results, results->seconds[s][m], all[m]);
+        seconds[m] = bench_median(all[m], ROUNDS);
+        if (o->methods[m] == PLAIN) plain = m;
+    }
+    char size[32];
+    const uint64_t bytes = o->sizes[s];
+    if (bytes % (1u << 20) == 0)
+        snprintf(size, sizeof(size), "%llu MiB", (unsigned long long)(bytes >> 20));
+    else if (bytes % 1024 == 0)
+        snprintf(size, sizeof(size), "%llu KiB", (unsigned long long)(bytes >> 10));
+    else
+        snprintf(size, sizeof(size), "%llu B", (unsigned long long)bytes);
+    bool ok = true;
+    for (uint32_t m = 0; m < o->num_methods; m++) {
+        char time[32], rate[32], cost[32], ratio[32] = "";
+        const double gbytes = (double)bytes / seconds[m] * 1e-9;
+        const bool compared = plain < MAX_METHODS && o->methods[m] != COPY;
+        const double times = compared ? times_plain(all[plain], all[m]) : 0;
+        snprintf(time, sizeof(time), seconds[m] < 1e-3 ? "%.4f" : "%.3f", seconds[m] * 1e3);
+        snprintf(rate, sizeof(rate), "%.3f", gbytes);
+        snprintf(cost, sizeof(cost), processor[m] < 1e-3 ? "%.4f" : "%.3f", processor[m] * 1e3);
+        if (compared) snprintf(ratio, sizeof(ratio), "%.2f", times);
+        ok &= table_row(t, (const char *[]){ size, method_name(o->methods[m]), time, rate, cost, ratio });
+        json_t *row =
+            json_pack("{s:I,s:s,s:f,s:f,s:f}", "bytes", (json_int_t)bytes, "algorithm", method_name(o->methods[m]),
+                      "seconds", seconds[m], "gbytes", gbytes, "processor_seconds", processor[m]);
+        if (compared) json_object_set_new(row, "ratio_to_plain_ring", json_real(times));
+        json_array_append_new(list, row);
+    }
+    return ok;
+}
+
+static int report(const allreduce_options *o, const allreduce_results *results)
+{
+    static const char *const headings[] = { "Size", "Algorithm", ">ms", ">GB/s", ">CPU ms", ">of plain ring" };
+    table t;
+    json_t *list = json_array();
+    const bool job = results->hosts > 0; /* without the plain ring, which is this host's */
+    bool ok = table_begin(&t, headings, job ? 5 : 6);
+    for (uint32_t s = 0; s < o->num_sizes; s++) ok &= report_size(o, results, s, &t, list);
+    json_t *result = json_pack("{s:s,s:i,s:i,s:b,s:s,s:o}", "provider", results->provider, "ranks", (int)o->ranks,
+                               "hosts", job ? (int)results->hosts : 1, "encrypted", o->encrypt, "wire",
+                               rf_dtype_name(o->wire ? o->wire : RF_F32), "results", list);
+    char about[256], where[64] = "on this host";
+    if (job) snprintf(where, sizeof(where), "of this job on %u host%s", results->hosts, results->hosts == 1 ? "" : "s");
+    snprintf(about, sizeof(about),
+             "%u ranks %s, libfabric provider %s, f32%s%s, in place%s.\nGB/s: bytes of the result / time; CPU: of one "
+             "rank.",
+             o->ranks, where, results->provider, o->wire ? " as " : "", o->wire ? rf_dtype_name(o->wire) : "",
+             o->encrypt ? ", encrypted" : "");
+    return bench_report(o->json_path, about, &t, result, ok);
+}
+
 /* ---- one rank ---- */
 
 typedef struct allreduce_rank {
     const allreduce_options *options;
-    allreduce_shared *shared;
-    uint32_t rank;
-    bench_ring ring;
+    allreduce_shared *shared; /* NULL: in a job, where ranks agree through `comm` */
+    allreduce_results *results;
+    uint32_t rank, size, column;
+    bench_ring ring; /* forked ranks only */
     rf_comm *comm;
     float *data, *other;
 } allreduce_rank;
+
+static bool create_buffers(allreduce_rank *k)
+{
+    uint64_t largest = sizeof(float);
+    for (uint32_t s = 0; s < k->options->num_sizes; s++)
+        if (k->options->sizes[s] > largest) largest = k->options->sizes[s];
+    k->data = malloc(largest);
+    k->other = k->shared ? calloc(1, largest) : NULL; /* what the bare copy receives */
+    return k->data && (k->other || !k->shared);
+}
+
+static void free_buffers(allreduce_rank *k)
+{
+    free(k->data);
+    free(k->other);
+}
+
+static bool wait_for_others(allreduce_rank *k)
+{
+    if (!k->shared) return rf_comm_barrier(k->comm) >= 0;
+    pthread_barrier_wait(&k->shared->barrier);
+    return true;
+}
 
 static bool once(allreduce_rank *k, int method, uint64_t count)
 {
@@ -159,15 +279,19 @@ static bool once(allreduce_rank *k, int method, uint64_t count)
                &(rf_collective_params){ .algorithm = (rf_comm_algorithm)method, .wire = k->options->wire }) == RF_OK;
 }
 
-/* Small whole numbers: their sums are exact, on narrow wires too. */
+/* Small whole numbers, whose sums are exact; on narrow wires as long as they are below 256 (bf16 has 8 bits). */
 static bool verify(allreduce_rank *k, int method, uint64_t count)
 {
-    const uint32_t n = k->options->ranks;
-    const uint64_t of_ranks = (uint64_t)n * (n - 1) / 2;
-    for (uint64_t i = 0; i < count; i++) k->data[i] = (float)(i % 7 + k->rank);
+    enum { VALUES = 7 };
+    float sums[VALUES] = { 0 };
+    for (uint32_t v = 0; v < VALUES; v++)
+        for (uint32_t r = 0; r < k->size; r++) sums[v] += (float)((v + r) % VALUES);
+    const float slack = k->options->wire && k->size * (VALUES - 1) > 256 ? sums[0] / 64 : 0;
+    for (uint64_t i = 0; i < count; i++) k->data[i] = (float)((i + k->rank) % VALUES);
     if (!once(k, method, count)) return false;
     for (uint64_t i = 0; i < count && method != COPY; i++) {
-        if (k->data[i] == (float)(i % 7 * n + of_ranks)) continue;
+        const float off = k->data[i] - sums[i % VALUES];
+        if (off <= slack && -off <= slack) continue;
         fprintf(stderr, "ringfire: %s: rank %u: element %llu is wrong\n", method_name(method), k->rank,
                 (unsigned long long)i);
         return false;
@@ -178,12 +302,25 @@ static bool verify(allreduce_rank *k, int method, uint64_t count)
 
 static bool timed(allreduce_rank *k, int method, uint64_t count, uint32_t repeats, double *seconds, double *processor)
 {
-    pthread_barrier_wait(&k->shared->barrier);
+    if (!wait_for_others(k)) return false;
     const double start = now(), began = processor_time();
     for (uint32_t i = 0; i < repeats; i++)
         if (!once(k, method, count)) return false;
     *seconds = (now() - start) / repeats;
     *processor = (processor_time() - began) / repeats;
+    return true;
+}
+
+/* What rank 0 finds. */
+static bool agree_on_repeats(allreduce_rank *k, double seconds, uint32_t *repeats)
+{
+    const double fit = k->options->seconds / ROUNDS / seconds;
+    *repeats = fit < 1 ? 1 : fit > 100000 ? 100000 : (uint32_t)fit;
+    if (!k->shared) return rf_comm_broadcast(k->comm, repeats, 1, RF_I32, 0, NULL) >= 0;
+    if (k->rank == 0) k->shared->repeats = *repeats;
+    pthread_barrier_wait(&k->shared->barrier);
+    *repeats = k->shared->repeats;
+    pthread_barrier_wait(&k->shared->barrier);
     return true;
 }
 
@@ -194,37 +331,104 @@ static bool measure_size(allreduce_rank *k, uint32_t s)
     uint32_t repeats[MAX_METHODS];
     for (uint32_t m = 0; m < o->num_methods; m++) {
         double seconds, unused;
-        if (!verify(k, o->methods[m], count) || !timed(k, o->methods[m], count, 3, &seconds, &unused)) return false;
-        if (k->rank == 0) {
-            const double fit = o->seconds / ROUNDS / seconds;
-            k->shared->repeats = fit < 1 ? 1 : fit > 100000 ? 100000 : (uint32_t)fit;
-        }
-        pthread_barrier_wait(&k->shared->barrier);
-        repeats[m] = k->shared->repeats;
-        pthread_barrier_wait(&k->shared->barrier);
+        if (!verify(k, o->methods[m], count) || !timed(k, o->methods[m], count, 3, &seconds, &unused) ||
+            !agree_on_repeats(k, seconds, &repeats[m]))
+            return false;
     }
     /* There and back, so that none always comes after the same other. */
     for (uint32_t round = 0; round < ROUNDS; round++)
         for (uint32_t i = 0; i < o->num_methods; i++) {
             const uint32_t m = round % 2 == 0 ? i : o->num_methods - 1 - i;
-            if (!timed(k, o->methods[m], count, repeats[m], &k->shared->seconds[s][m][round][k->rank],
-                       &k->shared->processor[s][m][round][k->rank]))
+            if (!timed(k, o->methods[m], count, repeats[m], &k->results->seconds[s][m][round][k->column],
+                       &k->results->processor[s][m][round][k->column]))
                 return false;
         }
     return true;
 }
 
+/* ---- a rank of a job ---- */
+
+/* Puts the slowest rank's times in place of this rank's. */
+static bool collect_size(allreduce_rank *k, uint32_t s)
+{
+    float times[MAX_METHODS][ROUNDS][2] = { 0 };
+    for (int m = 0; m < MAX_METHODS; m++)
+        for (int r = 0; r < ROUNDS; r++) {
+            times[m][r][0] = (float)k->results->seconds[s][m][r][0];
+            times[m][r][1] = (float)k->results->processor[s][m][r][0];
+        }
+    if (rf_comm_all_reduce(k->comm, times, times, sizeof(times) / sizeof(float), RF_F32, RF_COMM_MAX, NULL) < 0)
+        return false;
+    for (int m = 0; m < MAX_METHODS; m++)
+        for (int r = 0; r < ROUNDS; r++) {
+            k->results->seconds[s][m][r][0] = times[m][r][0];
+            k->results->processor[s][m][r][0] = times[m][r][1];
+        }
+    return true;
+}
+
+/* Hosts are counted by their first ranks. Minutes are not spent on results that rank 0 cannot write. */
+static bool begin_job(allreduce_rank *k, int32_t *code)
+{
+    int32_t hosts = rf_comm_local_rank(k->comm) == 0;
+    *code = k->rank > 0 || json_can_write(k->options->json_path) ? CODE_OK : CODE_FAILED;
+    if (rf_comm_all_reduce(k->comm, &hosts, &hosts, 1, RF_I32, RF_COMM_SUM, NULL) < 0 ||
+        rf_comm_broadcast(k->comm, code, 1, RF_I32, 0, NULL) < 0)
+        return false;
+    k->results->hosts = (uint32_t)hosts;
+    k->results->columns = 1;
+    snprintf(k->results->provider, sizeof(k->results->provider), "%s", rf_comm_provider(k->comm));
+    return true;
+}
+
+static bool measure_job(allreduce_rank *k, int32_t *code)
+{
+    if (!begin_job(k, code)) return false;
+    if (*code != CODE_OK) return true;
+    for (uint32_t s = 0; s < k->options->num_sizes; s++)
+        if (!measure_size(k, s) || !collect_size(k, s)) return false;
+    if (k->rank == 0) *code = report(k->options, k->results);
+    return rf_comm_broadcast(k->comm, code, 1, RF_I32, 0, NULL) >= 0;
+}
+
+/* Rank 0 alone speaks, unless something fails; all end with its exit code. */
+static int run_in_job(allreduce_options *o, rf_comm *comm)
+{
+    allreduce_rank k = { .options = o, .rank = rf_comm_rank(comm), .size = rf_comm_world_size(comm), .comm = comm };
+    int32_t code = CODE_USAGE;
+    if (o->ranks > 0 && o->ranks != k.size) {
+        if (k.rank == 0)
+            fprintf(stderr, "ringfire: --ranks is %u, but a launcher has started this job with %u ranks\n", o->ranks,
+                    k.size);
+        return code;
+    }
+    o->ranks = k.size;
+    k.results = calloc(1, sizeof(*k.results));
+    bool ok = k.results && create_buffers(&k);
+    if (!ok) fprintf(stderr, "ringfire: rank %u: no memory\n", k.rank);
+    if (ok && !measure_job(&k, &code)) {
+        ok = false;
+        fprintf(stderr, "ringfire: rank %u: %s\n", k.rank, rf_error_message());
+    }
+    if (!ok) {
+        code = CODE_FAILED;
+        rf_comm_abort(comm, "the measurement failed");
+    }
+    free_buffers(&k);
+    free(k.results);
+    return code;
+}
+
+/* ---- a forked rank ---- */
+
 static int run_rank(const allreduce_options *o, allreduce_shared *shared, uint32_t rank, const int *to, const int *from)
 {
-    allreduce_rank k = { .options = o, .shared = shared, .rank = rank };
-    uint64_t largest = sizeof(float);
-    for (uint32_t s = 0; s < o->num_sizes; s++)
-        if (o->sizes[s] > largest) largest = o->sizes[s];
-    k.data = malloc(largest);
-    k.other = calloc(1, largest);
-    if (!k.data || !k.other || !bench_ring_begin(&k.ring, rank, o->ranks, to, from)) {
+    allreduce_rank k = {
+        .options = o, .shared = shared, .results = &shared->results, .rank = rank, .size = o->ranks, .column = rank
+    };
+    if (!create_buffers(&k) || !bench_ring_begin(&k.ring, rank, o->ranks, to, from)) {
         fprintf(stderr, "ringfire: no memory\n");
-        return EXIT_FAILURE;
+        return CODE_FAILED;
     }
     const rf_comm_params params = { .world_size = o->ranks,
                                     .rank = rank,
@@ -237,14 +441,14 @@ static int run_rank(const allreduce_options *o, allreduce_shared *shared, uint32
                                     .encrypt = o->encrypt,
                                     .provider = o->provider };
     bool ok = rf_comm_create(&params, &k.comm) == RF_OK;
-    if (ok && rank == 0) snprintf(shared->provider, sizeof(shared->provider), "%s", rf_comm_provider(k.comm));
+    if (ok && rank == 0)
+        snprintf(shared->results.provider, sizeof(shared->results.provider), "%s", rf_comm_provider(k.comm));
     for (uint32_t s = 0; s < o->num_sizes && ok; s++) ok = measure_size(&k, s);
     if (!ok) fprintf(stderr, "ringfire: rank %u: %s\n", rank, rf_error_message());
     rf_comm_destroy(&k.comm);
     bench_ring_end(&k.ring);
-    free(k.data);
-    free(k.other);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    free_buffers(&k);
+    return ok ? CODE_OK : CODE_FAILED;
 }
 
 /* ---- all of them ---- */
@@ -287,80 +491,6 @@ static bool run_ranks(const allreduce_options *o, allreduce_shared *shared)
     return ok;
 }
 
-/* Of each round the slowest rank. */
-static void slowest(const allreduce_options *o, double rounds[ROUNDS][BENCH_MAX_RANKS], double out[ROUNDS])
-{
-    for (int r = 0; r < ROUNDS; r++) {
-        out[r] = 0;
-        for (uint32_t i = 0; i < o->ranks; i++)
-            if (rounds[r][i] > out[r]) out[r] = rounds[r][i];
-    }
-}
-
-/* How many times as fast as the plain ring: the median over the rounds, because the machine may be faster or slower as
- * a whole from one round to the next. */
-static double times_plain(const double plain[ROUNDS], const double seconds[ROUNDS])
-{
-    double ratios[ROUNDS];
-    for (int r = 0; r < ROUNDS; r++) ratios[r] = plain[r] / seconds[r];
-    return bench_median(ratios, ROUNDS);
-}
-
-static bool report_size(const allreduce_options *o, allreduce_shared *shared, uint32_t s, table *t, json_t *list)
-{
-    double all[MAX_METHODS][ROUNDS], seconds[MAX_METHODS], processor[MAX_METHODS];
-    uint32_t plain = 0;
-    for (uint32_t m = 0; m < o->num_methods; m++) {
-        slowest(o, shared->processor[s][m], all[m]);
-        processor[m] = bench_median(all[m], ROUNDS);
-        slowest(o, shared->seconds[s][m], all[m]);
-        seconds[m] = bench_median(all[m], ROUNDS);
-        if (o->methods[m] == PLAIN) plain = m;
-    }
-    char size[32];
-    const uint64_t bytes = o->sizes[s];
-    if (bytes % (1u << 20) == 0)
-        snprintf(size, sizeof(size), "%llu MiB", (unsigned long long)(bytes >> 20));
-    else if (bytes % 1024 == 0)
-        snprintf(size, sizeof(size), "%llu KiB", (unsigned long long)(bytes >> 10));
-    else
-        snprintf(size, sizeof(size), "%llu B", (unsigned long long)bytes);
-    bool ok = true;
-    for (uint32_t m = 0; m < o->num_methods; m++) {
-        char time[32], rate[32], cost[32], ratio[32] = "";
-        const double gbytes = (double)bytes / seconds[m] * 1e-9;
-        const double times = o->methods[m] == COPY ? 0 : times_plain(all[plain], all[m]);
-        snprintf(time, sizeof(time), seconds[m] < 1e-3 ? "%.4f" : "%.3f", seconds[m] * 1e3);
-        snprintf(rate, sizeof(rate), "%.3f", gbytes);
-        snprintf(cost, sizeof(cost), processor[m] < 1e-3 ? "%.4f" : "%.3f", processor[m] * 1e3);
-        if (o->methods[m] != COPY) snprintf(ratio, sizeof(ratio), "%.2f", times);
-        ok &= table_row(t, (const char *[]){ size, method_name(o->methods[m]), time, rate, cost, ratio });
-        json_array_append_new(list, json_pack("{s:I,s:s,s:f,s:f,s:f,s:f}", "bytes", (json_int_t)bytes, "algorithm",
-                                              method_name(o->methods[m]), "seconds", seconds[m], "gbytes", gbytes,
-                                              "processor_seconds", processor[m], "ratio_to_plain_ring", times));
-    }
-    return ok;
-}
-
-static int report(const allreduce_options *o, allreduce_shared *shared)
-{
-    static const char *const headings[] = { "Size", "Algorithm", ">ms", ">GB/s", ">CPU ms", ">of plain ring" };
-    table t;
-    json_t *list = json_array();
-    bool ok = table_begin(&t, headings, 6);
-    for (uint32_t s = 0; s < o->num_sizes; s++) ok &= report_size(o, shared, s, &t, list);
-    json_t *result =
-        json_pack("{s:s,s:i,s:b,s:s,s:o}", "provider", shared->provider, "ranks", (int)o->ranks, "encrypted",
-                  o->encrypt, "wire", rf_dtype_name(o->wire ? o->wire : RF_F32), "results", list);
-    char about[256];
-    snprintf(
-        about, sizeof(about),
-        "%u ranks on this host, libfabric provider %s, f32%s%s, in place. GB/s: bytes of the result / time; CPU: of "
-        "one rank.",
-        o->ranks, shared->provider, o->wire ? " as " : "", o->wire ? rf_dtype_name(o->wire) : "");
-    return bench_report(o->json_path, about, &t, result, ok);
-}
-
 static bool make_key(allreduce_options *o, char directory[32])
 {
     snprintf(directory, 32, "/tmp/ringfire-bench-XXXXXX");
@@ -383,40 +513,59 @@ static void set_defaults(allreduce_options *o)
         memcpy(o->sizes, sizes, sizeof(sizes));
     }
     if (o->num_methods == 0) o->methods[o->num_methods++] = RF_COMM_AUTO;
-    o->methods[o->num_methods++] = PLAIN;
-    o->methods[o->num_methods++] = COPY;
 }
 
-int command_bench_allreduce(int argc, char **argv)
+/* Ranks of this command's own, on this host. */
+static int run_alone(allreduce_options *o)
 {
-    allreduce_options o = { .ranks = 2, .seconds = 1 };
-    const struct argp parser = {
-        argp_options,
-        parse_option,
-        "",
-        "Measures the all-reduce between processes of this host, beside a ring over plain TCP sockets "
-        "and a bare copy through them.",
-        NULL,
-        NULL,
-        NULL
-    };
-    argp_parse(&parser, argc, argv, 0, NULL, &o);
-    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
-    set_defaults(&o);
+    if (o->ranks == 0) o->ranks = 2;
+    o->methods[o->num_methods++] = PLAIN;
+    o->methods[o->num_methods++] = COPY;
+    bench_forget_job_key();
+    if (!json_can_write(o->json_path)) return CODE_FAILED;
     allreduce_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED || !free_ports(&o.port, 1)) {
+    if (shared == MAP_FAILED || !free_ports(&o->port, 1)) {
         fprintf(stderr, "ringfire: no memory or no free port: %s\n", strerror(errno));
-        return EXIT_FAILURE;
+        return CODE_FAILED;
     }
     pthread_barrierattr_t attributes;
     pthread_barrierattr_init(&attributes);
     pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_barrier_init(&shared->barrier, &attributes, o.ranks);
+    pthread_barrier_init(&shared->barrier, &attributes, o->ranks);
+    shared->results.columns = o->ranks;
     char directory[32] = "";
-    int code = EXIT_FAILURE;
-    if ((!o.encrypt || make_key(&o, directory)) && run_ranks(&o, shared)) code = report(&o, shared);
-    if (o.key_file[0]) unlink(o.key_file);
+    int code = CODE_FAILED;
+    if ((!o->encrypt || make_key(o, directory)) && run_ranks(o, shared)) code = report(o, &shared->results);
+    if (o->key_file[0]) unlink(o->key_file);
     if (directory[0]) rmdir(directory);
     munmap(shared, sizeof(*shared));
     return code;
+}
+
+int command_bench_allreduce(int argc, char **argv)
+{
+    allreduce_options o = { .seconds = 1 };
+    const struct argp parser = {
+        argp_options,
+        parse_option,
+        "",
+        "Measures the all-reduce between processes of this host, beside a ring over plain TCP sockets and a bare copy "
+        "through them.\vStarted as the workers of a job ('ringfire run', mpirun, srun, torchrun, TF_CONFIG), it "
+        "measures that job instead, on all its hosts: rank 0 prints the table, and all ranks end with the same exit "
+        "code.",
+        NULL,
+        NULL,
+        NULL
+    };
+    command_parse(&parser, argc, argv, 0, &o);
+    set_defaults(&o);
+    rf_comm *comm;
+    if (rf_comm_create(&(rf_comm_params){ .encrypt = o.encrypt, .provider = o.provider }, &comm) < 0)
+        return command_fail();
+    const bool alone = rf_comm_world_size(comm) == 1;
+    const char *encrypt = getenv("RINGFIRE_ENCRYPT");
+    if (encrypt && strcmp(encrypt, "1") == 0) o.encrypt = true;
+    const int code = alone ? CODE_OK : run_in_job(&o, comm);
+    rf_comm_destroy(&comm);
+    return alone ? run_alone(&o) : code;
 }

@@ -9,6 +9,9 @@
 #include "bench/model.h"
 #include "bench/report.h"
 #include "commands.h"
+#include "options.h"
+
+#define BENCHES "ops, model, allreduce, checkpoint, observe and train"
 
 typedef struct bench_options {
     const char *what, *device, *op, *json_path;
@@ -26,7 +29,7 @@ static const struct argp_option argp_options[] = {
     { "batch", 'b', "N", 0, "model: examples per step (default: 64)", 0 },
     { "profile", 'p', NULL, 0, "model: add the time of each operation of the step", 0 },
     { "seconds", 's', "X", 0, "Time spent per measurement (default: 0.2 for ops, 5 for model)", 0 },
-    BENCH_JSON_OPTION,
+    JSON_OPTION,
     { 0 },
 };
 
@@ -39,16 +42,17 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'a': o->all_kernels = true; return 0;
     case 't': o->tune = true; return 0;
     case 'p': o->profile = true; return 0;
-    case 'j': o->json_path = text; return 0;
-    case 'b': o->batch = bench_number(state, text, 1u << 20); return 0;
-    case 's': o->seconds = bench_seconds(state, text); return 0;
+    case 'j': o->json_path = text ? text : "-"; return 0;
+    case 'b': o->batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 20); return 0;
+    case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
     case ARGP_KEY_ARG:
         if (o->what) argp_error(state, "'%s' is not expected", text);
         o->what = text;
         return 0;
     case ARGP_KEY_END:
-        if (!o->what || (strcmp(o->what, "ops") != 0 && strcmp(o->what, "model") != 0))
-            argp_error(state, "say what to measure: ops, model, allreduce, checkpoint, observe or train");
+        if (!o->what) argp_error(state, "say what to measure: " BENCHES);
+        if (strcmp(o->what, "ops") != 0 && strcmp(o->what, "model") != 0)
+            argp_error(state, "'%s' cannot be measured; there are " BENCHES, o->what);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -143,46 +147,39 @@ static int bench_model(const bench_options *o, double memcpy_rate)
 
 int command_bench(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "allreduce") == 0) {
-        static char name[] = "ringfire bench allreduce"; /* what the option parser calls the program */
-        argv[1] = name;
-        return command_bench_allreduce(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "checkpoint") == 0) {
-        static char name[] = "ringfire bench checkpoint"; /* what the option parser calls the program */
-        argv[1] = name;
-        return command_bench_checkpoint(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "observe") == 0) {
-        static char name[] = "ringfire bench observe"; /* what the option parser calls the program */
-        argv[1] = name;
-        return command_bench_observe(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "train") == 0) {
-        static char name[] = "ringfire bench train"; /* what the option parser calls the program */
-        argv[1] = name;
-        return command_bench_train(argc - 1, argv + 1);
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } others[] = { { "allreduce", command_bench_allreduce },
+                   { "checkpoint", command_bench_checkpoint },
+                   { "observe", command_bench_observe },
+                   { "train", command_bench_train } };
+    for (size_t i = 0; argc > 1 && i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strcmp(argv[1], others[i].name) != 0) continue;
+        char name[64];
+        snprintf(name, sizeof(name), "ringfire bench %s", others[i].name);
+        argv[1] = name; /* what the option parser calls the program */
+        return others[i].run(argc - 1, argv + 1);
     }
     bench_options o = { .batch = 64 };
     const struct argp parser = {
         argp_options,
         parse_option,
-        "ops|model\nallreduce [OPTION...]\ncheckpoint [OPTION...]\nobserve [OPTION...]\ntrain [OPTION...]",
-        "Measures single operations, or the training of a small CNN (Conv 32 - pool - Conv 64 - pool - "
-        "Dense 64 - Dense 10 on 28x28 images) on one device. 'allreduce' measures the exchange between workers, "
+        "ops\nmodel\nallreduce\ncheckpoint\nobserve\ntrain",
+        "Measures single operations (ops), or the training of a small CNN on one device (model: Conv 32 - pool - Conv "
+        "64 - pool - Dense 64 - Dense 10 on 28x28 images).\v'allreduce' measures the exchange between workers, "
         "'checkpoint' saving and loading, 'observe' traces and event files, 'train' training with several workers; "
-        "they have options of their own: "
-        "'ringfire bench train --help'.",
+        "they have options of their own: 'ringfire bench train --help'.",
         NULL,
         NULL,
         NULL
     };
-    argp_parse(&parser, argc, argv, 0, NULL, &o);
+    command_parse(&parser, argc, argv, 0, &o);
     const bool model = strcmp(o.what, "model") == 0;
     if (!(o.seconds > 0)) o.seconds = model ? 5 : 0.2;
-    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
+    if (!json_can_write(o.json_path)) return CODE_FAILED;
     const double rate = model ? 0 : rf_bench_memcpy(64u << 20);
-    if (!model && !bench_json_only(o.json_path))
+    if (!model && !json_replaces_text(o.json_path))
         printf("This machine now: memcpy %.1f GB/s (read + write, one thread, 64 MiB)\n", rate);
     return model ? bench_model(&o, rf_bench_memcpy(64u << 20)) : bench_ops(&o, rate);
 }

@@ -16,6 +16,7 @@
 #include "bench/save.h"
 #include "clock.h"
 #include "commands.h"
+#include "options.h"
 
 enum { MAX_ROUNDS = 32, RAW_WRITE = 0, SAVE, LOAD, VERIFY, NUM_STEPS };
 
@@ -49,7 +50,7 @@ static const struct argp_option argp_options[] = {
     { "device", 'D', "NAME", 0, "training: device (default: the first usable one, GPUs before software)", 0 },
     { "batch", 'b', "N", 0, "training: examples per step (default: 32)", 0 },
     { "threads", 't', "N", 0, "Threads that compress (default: one per core, at most 8)", 0 },
-    BENCH_JSON_OPTION,
+    JSON_OPTION,
     { 0 },
 };
 
@@ -59,22 +60,20 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     char *end;
     switch (key) {
     case 'd': o->directory = text; return 0;
-    case 's':
-        o->gigabytes = strtod(text, &end);
-        if (end == text || *end || !(o->gigabytes >= 0.001 && o->gigabytes <= 1000))
-            argp_error(state, "'%s' is no size from 0.001 to 1000", text);
-        return 0;
-    case 'r': o->rounds = bench_number(state, text, MAX_ROUNDS); return 0;
+    case 's': o->gigabytes = option_real(state, "--size", text, 0.001, 1000); return 0;
+    case 'r': o->rounds = (uint32_t)option_number(state, "--rounds", text, 1, MAX_ROUNDS); return 0;
     case 'l':
         o->save.level = (int32_t)strtol(text, &end, 10);
-        if (end == text || *end) argp_error(state, "'%s' is no level", text);
+        if (end == text || *end || o->save.level < -100 || o->save.level > 22)
+            argp_error(state, "--level is '%s', not a number of -100 to 22", text);
         return 0;
     case 'n': o->save.no_compression = true; return 0;
-    case 't': o->save.threads = bench_number(state, text, 64); return 0;
+    case 't': o->save.threads = (uint32_t)option_number(state, "--threads", text, 1, 64); return 0;
     case 'T': o->training = true; return 0;
     case 'D': o->device = text; return 0;
-    case 'b': o->batch = bench_number(state, text, 1u << 16); return 0;
-    case 'j': o->json_path = text; return 0;
+    case 'b': o->batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 16); return 0;
+    case 'j': o->json_path = text ? text : "-"; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -234,7 +233,7 @@ static int bench_training(const checkpoint_options *o)
 {
     const size_t size = strlen(o->directory) + 64;
     char *path = malloc(size);
-    if (!path) return EXIT_FAILURE;
+    if (!path) return CODE_FAILED;
     bench_save_round rounds[MAX_ROUNDS];
     bench_save_result result = { .rounds = rounds };
     snprintf(path, size, "%s/ringfire-bench-%ld.rfck", o->directory, (long)getpid());
@@ -260,8 +259,8 @@ int command_bench_checkpoint(int argc, char **argv)
                                  NULL,
                                  NULL,
                                  NULL };
-    argp_parse(&parser, argc, argv, 0, NULL, &o);
-    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
+    command_parse(&parser, argc, argv, 0, &o);
+    if (!json_can_write(o.json_path)) return CODE_FAILED;
     if (o.training) return bench_training(&o);
     checkpoint_bench b = { .options = &o, .count = (uint64_t)(o.gigabytes * 1e9) / sizeof(float) };
     b.bytes = b.count * sizeof(float);
@@ -270,7 +269,7 @@ int command_bench_checkpoint(int argc, char **argv)
     b.raw_path = malloc(size);
     b.weights = malloc(b.bytes);
     b.loaded = malloc(b.bytes);
-    int code = EXIT_FAILURE;
+    int code = CODE_FAILED;
     if (b.path && b.raw_path && b.weights && b.loaded) {
         snprintf(b.path, size, "%s/ringfire-bench-%ld.rfck", o.directory, (long)getpid());
         snprintf(b.raw_path, size, "%s/ringfire-bench-%ld.raw", o.directory, (long)getpid());

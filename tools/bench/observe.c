@@ -13,6 +13,7 @@
 #include "bench/report.h"
 #include "clock.h"
 #include "commands.h"
+#include "options.h"
 
 enum { PLAIN, TRACE, EVENTS_STEP, EVENTS_EPOCH, NUM_MODES, MAX_TURNS = 256 };
 
@@ -39,7 +40,7 @@ static const struct argp_option argp_options[] = {
     { "batch", 'b', "N", 0, "Examples per step (default: 64)", 0 },
     { "steps", 'n', "N", 0, "Steps of an epoch (default: 16)", 0 },
     { "seconds", 's', "X", 0, "Time spent measuring (default: 40)", 0 },
-    BENCH_JSON_OPTION,
+    JSON_OPTION,
     { 0 },
 };
 
@@ -49,10 +50,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'd': o->device = text; return 0;
     case 'o': o->directory = text; return 0;
-    case 'b': o->batch = bench_number(state, text, 1u << 16); return 0;
-    case 'n': o->steps = bench_number(state, text, 1u << 12); return 0;
-    case 's': o->seconds = bench_seconds(state, text); return 0;
-    case 'j': o->json_path = text; return 0;
+    case 'b': o->batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 16); return 0;
+    case 'n': o->steps = (uint32_t)option_number(state, "--steps", text, 1, 1u << 12); return 0;
+    case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
+    case 'j': o->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -217,16 +218,16 @@ int command_bench_observe(int argc, char **argv)
         NULL,
         NULL
     };
-    argp_parse(&parser, argc, argv, 0, NULL, &o);
-    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
+    command_parse(&parser, argc, argv, 0, &o);
+    if (!json_can_write(o.json_path)) return CODE_FAILED;
     char folder[] = "/tmp/ringfire-observe-XXXXXX";
     if (!o.directory) o.directory = mkdtemp(folder);
     if (!o.directory) {
         fprintf(stderr, "ringfire: no directory can be made in /tmp; use --directory\n");
-        return EXIT_FAILURE;
+        return CODE_FAILED;
     }
     observer *b = calloc(1, sizeof(*b));
-    if (!b) return EXIT_FAILURE;
+    if (!b) return CODE_FAILED;
     b->options = &o;
     b->trace_path = join(o.directory, "trace.json");
     b->events_path = join(o.directory, "events");

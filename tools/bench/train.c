@@ -16,6 +16,7 @@
 #include "bench/report.h"
 #include "clock.h"
 #include "commands.h"
+#include "options.h"
 #include "ports.h"
 
 enum { MAX_WORKERS = 16, ROUNDS = 7, WIDTH = 512, PIXELS = 784, CLASSES = 10, MAX_LAYERS = 64, MODES = 2 };
@@ -54,7 +55,7 @@ static const struct argp_option argp_options[] = {
     { "bucket", 'k', "KIB", 0, "Size of the buckets that are exchanged (default: the library's)", 0 },
     { "cores-per-worker", 'c', "N", 0, "Keep each worker, and llvmpipe in it, on N processor cores of its own", 0 },
     { "seconds", 's', "X", 0, "Time spent measuring (default: 10)", 0 },
-    BENCH_JSON_OPTION,
+    JSON_OPTION,
     { 0 },
 };
 
@@ -62,14 +63,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     train_options *o = state->input;
     switch (key) {
-    case 'n': o->workers = bench_number(state, text, MAX_WORKERS); return 0;
+    case 'n': o->workers = (uint32_t)option_number(state, "--workers", text, 1, MAX_WORKERS); return 0;
     case 'd': o->devices = text; return 0;
-    case 'b': o->batch = bench_number(state, text, 1u << 16); return 0;
-    case 'p': o->megabytes = bench_number(state, text, MAX_LAYERS - 4); return 0;
-    case 'k': o->bucket_bytes = (uint64_t)bench_number(state, text, 1u << 20) << 10; return 0;
-    case 'c': o->cores = bench_number(state, text, 1024); return 0;
-    case 's': o->seconds = bench_seconds(state, text); return 0;
-    case 'j': o->json_path = text; return 0;
+    case 'b': o->batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 16); return 0;
+    case 'p': o->megabytes = (uint32_t)option_number(state, "--parameters", text, 1, MAX_LAYERS - 4); return 0;
+    case 'k': o->bucket_bytes = (uint64_t)option_number(state, "--bucket", text, 1, 1u << 20) << 10; return 0;
+    case 'c': o->cores = (uint32_t)option_number(state, "--cores-per-worker", text, 1, 1024); return 0;
+    case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
+    case 'j': o->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -209,13 +210,13 @@ static int run_worker(const train_options *o, uint32_t rank, train_shared *share
 {
     if (!pin(o, rank)) {
         fprintf(stderr, "ringfire: worker %u cannot have %u cores of its own: %s\n", rank, o->cores, strerror(errno));
-        return EXIT_FAILURE;
+        return CODE_FAILED;
     }
     trainer trainers[MODES] = { { .options = o } };
     const rf_result r = work(o, rank, shared, trainers);
     if (r < 0) fprintf(stderr, "ringfire: worker %u: %s\n", rank, rf_error_message());
     for (int mode = 0; mode < MODES; mode++) bench_net_destroy(&trainers[mode].net);
-    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    return r < 0 ? CODE_FAILED : CODE_OK;
 }
 
 static bool run_workers(const train_options *o, train_shared *shared)
@@ -315,14 +316,15 @@ int command_bench_train(int argc, char **argv)
                                  NULL,
                                  NULL,
                                  NULL };
-    argp_parse(&parser, argc, argv, 0, NULL, &o);
-    if (!bench_can_report(o.json_path)) return EXIT_FAILURE;
+    command_parse(&parser, argc, argv, 0, &o);
+    if (!json_can_write(o.json_path)) return CODE_FAILED;
+    bench_forget_job_key();
     train_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || !free_ports(o.ports, MODES)) {
         fprintf(stderr, "ringfire: no memory or no free port: %s\n", strerror(errno));
-        return EXIT_FAILURE;
+        return CODE_FAILED;
     }
-    const int code = run_workers(&o, shared) ? report(&o, shared) : EXIT_FAILURE;
+    const int code = run_workers(&o, shared) ? report(&o, shared) : CODE_FAILED;
     munmap(shared, sizeof(*shared));
     return code;
 }

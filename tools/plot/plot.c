@@ -2,12 +2,12 @@
 /* ringfire plot: which curves, in which charts. */
 #include "plot/plot.h"
 
-#include <argp.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
+#include "options.h"
 
 /* ---- axes ---- */
 
@@ -269,10 +269,10 @@ int command_plot(int argc, char **argv)
                     .tags = calloc((size_t)argc + 1, sizeof(char *)) };
     bool ok = a.paths && a.tags;
     if (ok) {
-        argp_parse(&parser, argc, argv, 0, NULL, &a);
+        command_parse(&parser, argc, argv, 0, &a);
         ok = plot(&a);
     }
     free(a.paths);
     free(a.tags);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    return ok ? CODE_OK : CODE_FAILED;
 }

@@ -18,6 +18,7 @@
 
 #include <ringfire/ringfire.h>
 
+#include "commands.h"
 #include "ports.h"
 #include "run/hosts.h"
 #include "run/order.h"
@@ -302,7 +303,7 @@ static bool start_all(agent *a)
 int run_agent(void)
 {
     agent *a = calloc(1, sizeof(*a));
-    if (!a) return EXIT_FAILURE;
+    if (!a) return CODE_FAILED;
     static const int signals[] = { SIGCHLD, SIGTERM, SIGINT, SIGHUP };
     sigset_t blocked, unblocked;
     sigemptyset(&blocked);
@@ -329,5 +330,5 @@ int run_agent(void)
     free(a->workers);
     wire_free(&a->reader);
     free(a);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    return ok ? CODE_OK : CODE_FAILED;
 }

@@ -12,6 +12,7 @@
 
 #include <ringfire/ringfire.h>
 
+#include "commands.h"
 #include "printable.h"
 #include "run/link.h"
 #include "run/output.h"
@@ -159,7 +160,7 @@ static void link_ended(attempt *t, agent_link *l)
     t->has_cause = true;
     if (!l->failed) {
         const char *last = l->err.last;
-        set_cause(t, EXIT_FAILURE, "host %s %s%s%s", h->name, t->launched ? "was lost" : "was not reached",
+        set_cause(t, CODE_FAILED, "host %s %s%s%s", h->name, t->launched ? "was lost" : "was not reached",
                   last[0] ? ": " : "", last);
     }
     t->result->only_unreachable = !t->launched && h->lost;
@@ -172,7 +173,7 @@ static void launch(attempt *t)
     t->launched = true;
     if (start_workers(t->o, t->links, t->num_links, t->num_workers, t->epoch, error)) return;
     t->has_cause = true;
-    set_cause(t, EXIT_FAILURE, "%s", error);
+    set_cause(t, CODE_FAILED, "%s", error);
     t->launched = false; /* agents that have not begun end with their input */
     stop(t);
 }
@@ -184,7 +185,7 @@ static bool hello(attempt *t, agent_link *l, const wire_frame *f)
     if (strcmp(version, rf_version_string()) != 0) {
         l->failed = true;
         t->has_cause = true;
-        set_cause(t, EXIT_FAILURE, "host %s has ringfire %.40s, this is %s; install the same version",
+        set_cause(t, CODE_FAILED, "host %s has ringfire %.40s, this is %s; install the same version",
                   host_of(t, l)->name, version, rf_version_string());
         stop(t);
         return true;
@@ -205,7 +206,7 @@ static bool take_frame(attempt *t, agent_link *l, const wire_frame *f)
         t->all_ok = false;
         if (!t->has_cause && !t->stopping) {
             t->has_cause = true;
-            set_cause(t, EXIT_FAILURE, "host %s: %.400s", host_of(t, l)->name, f->data);
+            set_cause(t, CODE_FAILED, "host %s: %.400s", host_of(t, l)->name, f->data);
         }
         stop(t);
         return true;
@@ -226,7 +227,7 @@ static bool take_frame(attempt *t, agent_link *l, const wire_frame *f)
     if (!written && !t->stopping) {
         t->has_cause = true;
         t->all_ok = false;
-        set_cause(t, EXIT_FAILURE, "the workers' output cannot be written: %s", strerror(errno));
+        set_cause(t, CODE_FAILED, "the workers' output cannot be written: %s", strerror(errno));
         stop(t);
     }
     return true;
@@ -315,7 +316,7 @@ static void watch(attempt *t, struct pollfd *fds)
         const bool waiting = !t->launched || t->stopping || t->stop_at;
         const struct timespec tick = { .tv_nsec = 100000000 };
         if (ppoll(fds, 2 * (nfds_t)t->num_links, waiting ? &tick : NULL, run_unblocked()) < 0 && errno != EINTR) {
-            set_cause(t, EXIT_FAILURE, "cannot wait for the workers: %s", strerror(errno));
+            set_cause(t, CODE_FAILED, "cannot wait for the workers: %s", strerror(errno));
             t->has_cause = true;
             for (uint32_t i = 0; i < t->num_links; i++) link_kill(&t->links[i]);
             return;
@@ -335,7 +336,7 @@ static bool prepare(attempt *t)
     for (uint32_t i = 0; i < t->num_links; i++) t->num_workers += t->places[i].count;
     t->workers = calloc(t->num_workers, sizeof(*t->workers));
     if (!t->links || !t->workers) {
-        set_cause(t, EXIT_FAILURE, "out of memory");
+        set_cause(t, CODE_FAILED, "out of memory");
         return false;
     }
     for (uint32_t i = 0; i < t->num_links; i++) {
@@ -357,7 +358,7 @@ static bool prepare(attempt *t)
 void run_attempt(const run_options *o, const placement *places, uint32_t num_places, uint64_t epoch,
                  attempt_result *result)
 {
-    *result = (attempt_result){ .status = EXIT_FAILURE };
+    *result = (attempt_result){ .status = CODE_FAILED };
     attempt t = { .o = o,
                   .places = places,
                   .num_links = num_places,
@@ -371,7 +372,7 @@ void run_attempt(const run_options *o, const placement *places, uint32_t num_pla
         char error[512];
         ok = link_open(o, &t.links[i], error);
         if (ok) continue;
-        set_cause(&t, EXIT_FAILURE, "%s", error);
+        set_cause(&t, CODE_FAILED, "%s", error);
         t.has_cause = true;
         stop(&t);
     }
@@ -388,7 +389,7 @@ void run_attempt(const run_options *o, const placement *places, uint32_t num_pla
     result->interrupted = t.passed_on != 0 || stopped;
     result->ok = t.launched && t.all_ok && !t.has_cause && !t.has_restartable;
     if (result->ok)
-        result->status = EXIT_SUCCESS;
+        result->status = CODE_OK;
     else if (t.passed_on && !result->cause[0])
         result->status = 128 + t.passed_on;
     free(t.links);

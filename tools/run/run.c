@@ -2,12 +2,12 @@
 /* ringfire run: starts the workers of a job, on this host or several, and starts them again when one is lost. */
 #include "run/run.h"
 
-#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
+#include "options.h"
 
 enum {
     OPTION_NNODES = 1000,
@@ -51,33 +51,14 @@ typedef struct parsed {
     bool agent;
 } parsed;
 
-static unsigned long number_option(struct argp_state *state, const char *name, const char *text, unsigned long low,
-                                   unsigned long high)
-{
-    char *end = NULL;
-    const unsigned long value = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || value < low || value > high)
-        argp_error(state, "--%s is '%s', not a number of %lu to %lu", name, text, low, high);
-    return value;
-}
-
-static double seconds_option(struct argp_state *state, const char *name, const char *text)
-{
-    char *end = NULL;
-    const double value = strtod(text, &end);
-    if (!text[0] || *end || !(value >= 0 && value <= 1e6))
-        argp_error(state, "--%s is '%s', not a number of seconds", name, text);
-    return value;
-}
-
 static void nodes_option(struct argp_state *state, run_options *o, const char *text)
 {
     char low[32];
     const size_t length = strcspn(text, ":");
     snprintf(low, sizeof(low), "%.*s", (int)(length < 31 ? length : 31), text);
-    o->min_hosts = (uint32_t)number_option(state, "nnodes", low, 1, MAX_WORKERS);
+    o->min_hosts = (uint32_t)option_number(state, "--nnodes", low, 1, MAX_WORKERS);
     o->max_hosts =
-        text[length] ? (uint32_t)number_option(state, "nnodes", text + length + 1, 1, MAX_WORKERS) : o->min_hosts;
+        text[length] ? (uint32_t)option_number(state, "--nnodes", text + length + 1, 1, MAX_WORKERS) : o->min_hosts;
     if (o->max_hosts < o->min_hosts) argp_error(state, "--nnodes %s: the second number is below the first", text);
 }
 
@@ -86,7 +67,7 @@ static void export_option(struct argp_state *state, run_options *o, char *text)
     if (!text[0] || text[0] == '=') argp_error(state, "--export '%s' names no variable", text);
     char **grown = realloc(o->exports, (o->num_exports + 1) * sizeof(*grown));
     if (!grown)
-        argp_failure(state, EXIT_FAILURE, 0, "out of memory");
+        argp_failure(state, CODE_FAILED, 0, "out of memory");
     else {
         o->exports = grown;
         o->exports[o->num_exports++] = text;
@@ -97,7 +78,8 @@ static error_t parse_hosts(int key, char *text, struct argp_state *state, run_op
 {
     char error[512];
     const bool ok = key == 'H' ? hosts_parse(o->hosts, text, error) : hosts_read_file(o->hosts, text, error);
-    if (!ok) argp_failure(state, EXIT_FAILURE, 0, "%s", error);
+    if (!ok && key == 'H') argp_error(state, "%s", error);
+    if (!ok) argp_failure(state, CODE_FAILED, 0, "%s", error);
     return 0;
 }
 
@@ -106,21 +88,21 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     parsed *p = state->input;
     run_options *o = &p->o;
     switch (key) {
-    case 'n': o->workers = (uint32_t)number_option(state, "workers", text, 1, MAX_WORKERS); return 0;
+    case 'n': o->workers = (uint32_t)option_number(state, "--workers", text, 1, MAX_WORKERS); return 0;
     case 'H':
     case OPTION_HOSTFILE: return parse_hosts(key, text, state, o);
     case 'x': export_option(state, o, text); return 0;
     case OPTION_NNODES: nodes_option(state, o, text); return 0;
     case OPTION_MAX_RESTARTS:
-        o->max_restarts = (uint32_t)number_option(state, "max-restarts", text, 0, 1000000);
+        o->max_restarts = (uint32_t)option_number(state, "--max-restarts", text, 0, 1000000);
         return 0;
-    case OPTION_MASTER_PORT: o->master_port = (uint16_t)number_option(state, "master-port", text, 1, 65535); return 0;
+    case OPTION_MASTER_PORT: o->master_port = (uint16_t)option_number(state, "--master-port", text, 1, 65535); return 0;
     case OPTION_BIND: o->bind = text; return 0;
     case OPTION_INSECURE: o->insecure = true; return 0;
     case OPTION_ENCRYPT: o->encrypt = true; return 0;
     case OPTION_SSH: o->ssh = text; return 0;
-    case OPTION_GRACE: o->grace = seconds_option(state, "grace", text); return 0;
-    case OPTION_START_TIMEOUT: o->start_timeout = seconds_option(state, "start-timeout", text); return 0;
+    case OPTION_GRACE: o->grace = option_seconds(state, "--grace", text, 0); return 0;
+    case OPTION_START_TIMEOUT: o->start_timeout = option_seconds(state, "--start-timeout", text, 0); return 0;
     case OPTION_NO_PREFIX: o->no_prefix = true; return 0;
     case OPTION_AGENT: p->agent = true; return 0;
     case ARGP_KEY_ARG: /* the program; the rest is its own */
@@ -230,7 +212,7 @@ static bool check_hosts(const run_options *o, char error[512])
 static int complain(const char *text)
 {
     fprintf(stderr, "ringfire: %s\n", text);
-    return EXIT_FAILURE;
+    return CODE_FAILED;
 }
 
 static int run_job(run_options *o)
@@ -286,7 +268,7 @@ int command_run(int argc, char **argv)
     };
     p.o.hosts = calloc(1, sizeof(*p.o.hosts));
     if (!p.o.hosts) return complain("out of memory");
-    argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &p);
+    command_parse(&parser, argc, argv, ARGP_IN_ORDER, &p);
     int code;
     if (p.agent) {
         code = run_agent();
