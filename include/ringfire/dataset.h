@@ -152,7 +152,11 @@ RF_API RF_MUST_USE rf_result rf_dataset_prefetch(const rf_dataset *in, uint32_t 
 RF_API void rf_dataset_destroy(rf_dataset **dataset);
 /** Types and shapes of the elements. */
 RF_API void rf_dataset_spec(const rf_dataset *dataset, rf_element_spec *out);
-/** Number of elements of one pass, -1 unknown, -2 infinite. */
+/** Cardinality of a dataset that never ends, as tf.data's INFINITE_CARDINALITY. */
+#define RF_CARDINALITY_INFINITE (-1)
+/** Cardinality of a dataset that has to be read to be counted, as tf.data's UNKNOWN_CARDINALITY. */
+#define RF_CARDINALITY_UNKNOWN (-2)
+/** Number of elements of one pass, ::RF_CARDINALITY_INFINITE or ::RF_CARDINALITY_UNKNOWN. */
 RF_API int64_t rf_dataset_cardinality(const rf_dataset *dataset);
 /** Batch size of the nearest rf_dataset_batch() below, 0 when not batched. */
 RF_API uint32_t rf_dataset_batch_size(const rf_dataset *dataset);

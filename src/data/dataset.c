@@ -52,7 +52,7 @@ rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spe
     atomic_init(&d->references, 1);
     d->kind = kind;
     d->spec = *spec;
-    d->cardinality = -1;
+    d->cardinality = RF_CARDINALITY_UNKNOWN;
     *out = d;
     return RF_OK;
 }

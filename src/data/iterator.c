@@ -64,13 +64,23 @@ static const char *role_of(const rf_dataset *d)
     return d->kind == &rf_dataset_kind_slice ? rf_slice_stands_for(d) : d->kind->name;
 }
 
+/* The first release's files have -1 for unknown and -2 for infinite, the reverse of RF_CARDINALITY_*; they stay valid.
+ */
+static uint64_t saved_cardinality(const rf_dataset *d)
+{
+    const int64_t saved = d->cardinality == RF_CARDINALITY_UNKNOWN    ? -1
+                          : d->cardinality == RF_CARDINALITY_INFINITE ? -2
+                                                                      : d->cardinality;
+    return (uint64_t)saved;
+}
+
 /* A position means nothing for another pipeline. */
 static uint64_t fingerprint(const rf_dataset *d)
 {
     uint64_t h = 0;
     for (; d; d = d->input) {
         const uint64_t numbers[] = {
-            d->count, d->seed, d->index, d->flag, (uint64_t)d->cardinality, d->spec.num_components
+            d->count, d->seed, d->index, d->flag, saved_cardinality(d), d->spec.num_components
         };
         const char *name = role_of(d);
         if (!name) continue;

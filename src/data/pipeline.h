@@ -41,7 +41,7 @@ struct rf_dataset {
     const rf_dataset_kind *kind;
     rf_dataset *input; /* NULL for sources */
     rf_element_spec spec;
-    int64_t cardinality; /* -1 unknown, -2 infinite */
+    int64_t cardinality; /* of one pass; or RF_CARDINALITY_INFINITE, RF_CARDINALITY_UNKNOWN */
     uint32_t batch_size;
     uint64_t count, seed; /* numbers of the transformation: buffer size, repeats, shard ... */
     uint64_t index;

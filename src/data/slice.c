@@ -231,7 +231,7 @@ static rf_result rebuild(const rf_dataset *top, const rf_dataset *bottom, const 
     else
         r = rf_dataset_clone_over(top, below, out);
     if (r == RF_OK && top->kind != &rf_dataset_kind_repeat && below->cardinality != top->input->cardinality)
-        (*out)->cardinality = top->kind == &rf_dataset_kind_window ? -1 : below->cardinality;
+        (*out)->cardinality = top->kind == &rf_dataset_kind_window ? RF_CARDINALITY_UNKNOWN : below->cardinality;
     rf_dataset_destroy(&below);
     return r;
 }

@@ -203,7 +203,7 @@ static rf_result make_window(const rf_dataset *in, uint64_t first, uint64_t stri
     d->count = count;
     if (in->cardinality >= 0)
         d->cardinality = (int64_t)window_count(d, (uint64_t)in->cardinality);
-    else if (in->cardinality == -2 && count != UINT64_MAX)
+    else if (in->cardinality == RF_CARDINALITY_INFINITE && count != UINT64_MAX)
         d->cardinality = (int64_t)count;
     return RF_OK;
 }
@@ -362,7 +362,8 @@ rf_result rf_dataset_repeat(const rf_dataset *in, uint64_t count, rf_dataset **o
     (*out)->count = count;
     if (in->cardinality > 0) {
         int64_t total;
-        if (count == 0 || __builtin_mul_overflow(in->cardinality, (int64_t)count, &total)) total = -2;
+        if (count == 0 || __builtin_mul_overflow(in->cardinality, (int64_t)count, &total))
+            total = RF_CARDINALITY_INFINITE;
         (*out)->cardinality = total;
     }
     return RF_OK;

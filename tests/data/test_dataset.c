@@ -154,7 +154,7 @@ static void test_batch_shapes(void **state)
             rf_dataset_spec(d, &spec);
             assert_true(rf_shape_equal(spec.shape[1], RF_SHAPE(10, 2)));
             assert_int_equal(rf_dataset_batch_size(d), 10);
-            assert_int_equal(rf_dataset_cardinality(d), source ? -1 : drop ? 10 : 11);
+            assert_int_equal(rf_dataset_cardinality(d), source ? RF_CARDINALITY_UNKNOWN : drop ? 10 : 11);
             rf_iterator *it;
             OK(rf_iterator_create(d, 0, &it));
             const rf_element *e;
@@ -182,7 +182,7 @@ static void test_windows(void **state)
         APPLY(d, rf_dataset_skip(d, 5, &applied_));
         APPLY(d, rf_dataset_take(d, 20, &applied_));
         APPLY(d, rf_dataset_shard(d, 3, 1, &applied_));
-        assert_int_equal(rf_dataset_cardinality(d), source ? -1 : 7);
+        assert_int_equal(rf_dataset_cardinality(d), source ? RF_CARDINALITY_UNKNOWN : 7);
         assert_int_equal(read_epoch(d, 0, v, N), 7);
         for (int i = 0; i < 7; i++) assert_int_equal(v[i], 6 + 3 * i);
         rf_dataset_destroy(&d);
@@ -221,7 +221,7 @@ static void test_repeat_is_epochs(void **state)
     }
     rf_dataset_destroy(&d);
     OK(rf_dataset_repeat(shuffled, 0, &d));
-    assert_int_equal(rf_dataset_cardinality(d), -2);
+    assert_int_equal(rf_dataset_cardinality(d), RF_CARDINALITY_INFINITE);
     assert_int_equal(read_epoch(d, 0, all, 3 * N), 3 * N);
     rf_dataset_destroy(&d);
     /* Nothing, for ever, ends at once. */
@@ -453,6 +453,48 @@ static void test_position_with_other_batches(void **state)
     rf_dataset_destroy(&source);
 }
 
+/* Positions that were saved when -1 stood for an unknown number of elements and -2 for infinitely many. */
+static void test_positions_of_earlier_versions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *hex;
+        int64_t cardinality;
+    } saved[] = {
+        { "52464954455200028469e2bcc9177fd4c004a1f2e9c737330a000000"
+          "00000000000000000000000000000000000000000200000000000000",
+          RF_CARDINALITY_UNKNOWN },
+        { "5246495445520002d4fe7d614561a6c8bd1870e65b99caf50a000000"
+          "00000000000000000000000000000000000000000200000000000000",
+          RF_CARDINALITY_INFINITE },
+    };
+    for (int i = 0; i < 2; i++) {
+        rf_dataset *d = i == 0 ? generated() : numbers();
+        if (i == 1) APPLY(d, rf_dataset_repeat(d, 0, &applied_));
+        APPLY(d, rf_dataset_batch(d, 10, false, &applied_));
+        assert_int_equal(rf_dataset_cardinality(d), saved[i].cardinality);
+        uint8_t bytes[56];
+        assert_int_equal(strlen(saved[i].hex), 2 * sizeof(bytes));
+        for (size_t b = 0; b < sizeof(bytes); b++) {
+            const char digits[3] = { saved[i].hex[2 * b], saved[i].hex[2 * b + 1], 0 };
+            bytes[b] = (uint8_t)strtoul(digits, NULL, 16);
+        }
+        rf_iterator *it;
+        OK(rf_iterator_restore(d, bytes, sizeof(bytes), &it));
+        const rf_element *e;
+        OK(rf_iterator_next(it, &e));
+        assert_int_equal(*(const int32_t *)e->component[0].data, 20); /* two batches came before */
+        void *again;
+        size_t size;
+        OK(rf_iterator_save(it, &again, &size));
+        assert_int_equal(size, sizeof(bytes));
+        assert_memory_equal((const uint8_t *)again + 8, bytes + 8, 16); /* and earlier versions read ours */
+        rf_iterator_state_free(again);
+        rf_iterator_destroy(&it);
+        rf_dataset_destroy(&d);
+    }
+}
+
 static void test_saved_position_is_checked(void **state)
 {
     (void)state;
@@ -549,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_saved_position),
         cmocka_unit_test(test_position_with_other_batches),
         cmocka_unit_test(test_saved_position_is_checked),
+        cmocka_unit_test(test_positions_of_earlier_versions),
         cmocka_unit_test(test_built_in_maps),
         cmocka_unit_test(test_bad_arguments),
     };

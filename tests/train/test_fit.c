@@ -490,7 +490,7 @@ static void lengths(rf_strategy *strategy)
                                                      2, { RF_F32, RF_I32 }, { RF_SHAPE(FEATURES), RF_SCALAR_SHAPE } } };
     OK(rf_dataset_from_generator(&params, &generated));
     OK(rf_dataset_batch(generated, 16, false, &batched));
-    assert_int_equal(rf_dataset_cardinality(batched), -1);
+    assert_int_equal(rf_dataset_cardinality(batched), RF_CARDINALITY_UNKNOWN);
     int64_t seen[2] = { 0 };
     rf_callback *callback;
     OK(rf_callback_create(&(rf_callback_fns){ .on_epoch_begin = remember_batches }, seen, &callback));

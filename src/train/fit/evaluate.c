@@ -16,7 +16,8 @@ static rf_result evaluate_batches(rf_compiled *c, rf_iterator *iterator)
 
 rf_result rf_evaluate_pass(rf_compiled *compiled, const rf_dataset *data, const char *argument)
 {
-    RF_REQUIRE(rf_dataset_cardinality(data) != -2, "%s is infinite; limit it with rf_dataset_take()", argument);
+    RF_REQUIRE(rf_dataset_cardinality(data) != RF_CARDINALITY_INFINITE,
+               "%s is infinite; limit it with rf_dataset_take()", argument);
     RF_TRY(rf_meters_reset(&compiled->evaluate_meters));
     rf_iterator *iterator;
     RF_TRY(rf_iterator_create(data, 0, &iterator));

@@ -252,7 +252,7 @@ static rf_result check_params(const rf_model *model, const rf_fit_params *params
     RF_TRY(rf_check_dataset(params->data, true, "rf_model_fit: data"));
     if (params->validation_data)
         RF_TRY(rf_check_dataset(params->validation_data, true, "rf_model_fit: validation_data"));
-    RF_REQUIRE(params->steps_per_epoch > 0 || rf_dataset_cardinality(params->data) != -2,
+    RF_REQUIRE(params->steps_per_epoch > 0 || rf_dataset_cardinality(params->data) != RF_CARDINALITY_INFINITE,
                "rf_model_fit: data is infinite; set steps_per_epoch");
     RF_REQUIRE(params->num_callbacks == 0 || params->callbacks,
                "rf_model_fit: callbacks is NULL but num_callbacks is %u", params->num_callbacks);

@@ -89,7 +89,7 @@ rf_result rf_model_predict(rf_model *model, const rf_dataset *data, rf_array *ou
     *out = (rf_array){ 0 };
     RF_REQUIRE(model, "rf_model_predict: model is NULL");
     RF_TRY(rf_check_dataset(data, false, "rf_model_predict: data"));
-    RF_REQUIRE(rf_dataset_cardinality(data) != -2,
+    RF_REQUIRE(rf_dataset_cardinality(data) != RF_CARDINALITY_INFINITE,
                "rf_model_predict: data is infinite; limit it with rf_dataset_take()");
     if (!model->predict) {
         const rf_function_params params = {
