@@ -2,57 +2,9 @@
 #include <string.h>
 
 #include "ops/ops.h"
-#include "ops/reduction/reduction.h"
 
-static const rf_op *const all[] = {
-    /* element-wise and broadcasting */
-    &rf_op_elementwise,
-    &rf_op_sum_to_like,
-    &rf_op_fill_like,
-    &rf_op_broadcast_like,
-    /* linear */
-    &rf_op_matmul,
-    &rf_op_bias_add,
-    &rf_op_conv2d,
-    &rf_op_conv2d_data_grad,
-    &rf_op_conv2d_filter_grad,
-    /* pooling */
-    &rf_op_max_pool2d,
-    &rf_op_max_pool2d_grad,
-    &rf_op_avg_pool2d,
-    &rf_op_avg_pool2d_grad,
-    /* shape */
-    &rf_op_reshape,
-    &rf_op_reshape_like,
-    &rf_op_transpose,
-    &rf_op_stop_gradient,
-    /* reductions, softmax, losses */
-    &rf_op_reduce,
-    &rf_op_mean_scale,
-    &rf_op_argmax,
-    &rf_op_cumsum,
-    &rf_op_softmax,
-    &rf_op_softmax_grad,
-    &rf_op_log_softmax,
-    &rf_op_log_softmax_grad,
-    &rf_op_one_hot,
-    &rf_op_sparse_crossentropy,
-    &rf_op_sparse_crossentropy_grad,
-    &rf_op_crossentropy,
-    &rf_op_crossentropy_grad,
-    &rf_op_accuracy,
-    /* random numbers, types */
-    &rf_op_dropout,
-    &rf_op_dropout_grad,
-    &rf_op_cast,
-    /* state */
-    &rf_op_sgd_update,
-    &rf_op_momentum_update,
-    &rf_op_adam_update,
-    &rf_op_rmsprop_update,
-    &rf_op_accumulate,
-    &rf_op_metric_accumulate,
-};
+#define RF_OP_ADDRESS(name) &rf_op_##name,
+static const rf_op *const all[] = { RF_ALL_OPS(RF_OP_ADDRESS) };
 
 const rf_op *const *rf_ops_all(uint32_t *count)
 {

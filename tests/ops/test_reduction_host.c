@@ -329,27 +329,8 @@ static void test_pool_absorbs_relu_gradient(void **state)
 
 /* ---- plans ---- */
 
-static const rf_op *const ops[] = {
-    &rf_op_reduce,
-    &rf_op_mean_scale,
-    &rf_op_argmax,
-    &rf_op_accuracy,
-    &rf_op_one_hot,
-    &rf_op_softmax,
-    &rf_op_softmax_grad,
-    &rf_op_log_softmax,
-    &rf_op_log_softmax_grad,
-    &rf_op_sparse_crossentropy,
-    &rf_op_sparse_crossentropy_grad,
-    &rf_op_cumsum,
-    &rf_op_crossentropy,
-    &rf_op_crossentropy_grad,
-    &rf_op_max_pool2d,
-    &rf_op_max_pool2d_grad,
-    &rf_op_avg_pool2d,
-    &rf_op_avg_pool2d_grad,
-    &rf_op_metric_accumulate,
-};
+#define ADDRESS(name) &rf_op_##name,
+static const rf_op *const ops[] = { RF_REDUCTION_OPS(ADDRESS) };
 
 static const rf_device_caps devices[] = {
     { .driver = RF_DRIVER_LAVAPIPE,

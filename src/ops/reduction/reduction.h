@@ -105,8 +105,4 @@ static inline uint32_t rf_float_word(float value)
     return bits.u;
 }
 
-/* in: dy, x (shape only) -> dy * count(dy) / count(x): what a mean does to its gradient. An op because the counts
- * change with the batch, which a constant in the graph could not follow. */
-extern const rf_op rf_op_mean_scale;
-
 #endif

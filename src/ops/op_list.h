@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every op, once. The declarations in ops.h, the registry, and with them the tests, the benchmarks and what files may
+ * name come from this list, in its order. The three parts are the rooms of src/ops.
+ */
+#ifndef RF_OPS_OP_LIST_H
+#define RF_OPS_OP_LIST_H
+
+#define RF_POINTWISE_OPS(OP)                                                                                           \
+    OP(elementwise)    /* inputs broadcast together by NumPy's rules; output f32 */                                    \
+    OP(sum_to_like)    /* x, like (shape only): sums over the axes that broadcasting added */                          \
+    OP(fill_like)      /* like (shape only) */                                                                         \
+    OP(broadcast_like) /* x, like (shape only) */                                                                      \
+    OP(reshape)                                                                                                        \
+    OP(reshape_like) /* x, like (shape only) */                                                                        \
+    OP(transpose)                                                                                                      \
+    OP(stop_gradient)                                                                                                  \
+    OP(dropout)      /* x, random */                                                                                   \
+    OP(dropout_grad) /* dy, random */                                                                                  \
+    OP(cast)                                                                                                           \
+    /* Updates mutate param and slots, all of one length. Inputs: param, grad, slots..., hyper. */                     \
+    OP(sgd_update)      /* no slot */                                                                                  \
+    OP(momentum_update) /* 1 slot */                                                                                   \
+    OP(adam_update)     /* 2 slots: m, v */                                                                            \
+    OP(rmsprop_update)  /* 2 slots: mean square, momentum */                                                           \
+    OP(accumulate)      /* total (mutated) += x, of one shape */
+
+#define RF_LINEAR_OPS(OP)                                                                                              \
+    OP(matmul)             /* a, b[, bias] */                                                                          \
+    OP(bias_add)           /* x [..., c], bias [c] */                                                                  \
+    OP(conv2d)             /* x, kernel[, bias] */                                                                     \
+    OP(conv2d_data_grad)   /* dy, kernel, x (shape only) -> dx */                                                      \
+    OP(conv2d_filter_grad) /* x, dy, kernel (shape only) -> dkernel[, dbias] */
+
+#define RF_REDUCTION_OPS(OP)                                                                                           \
+    OP(max_pool2d)                                                                                                     \
+    OP(max_pool2d_grad) /* dy, x, y -> dx */                                                                           \
+    OP(avg_pool2d)                                                                                                     \
+    OP(avg_pool2d_grad) /* dy, x (shape only) -> dx */                                                                 \
+    OP(reduce)                                                                                                         \
+    OP(mean_scale) /* dy, x (shape only) -> dy * count(dy) / count(x): the gradient of a mean */                       \
+    OP(argmax)                                                                                                         \
+    OP(cumsum) /* along the last axis */                                                                               \
+    OP(softmax)                                                                                                        \
+    OP(softmax_grad) /* dy, y */                                                                                       \
+    OP(log_softmax)                                                                                                    \
+    OP(log_softmax_grad) /* dy, y */                                                                                   \
+    OP(one_hot)                                                                                                        \
+    OP(sparse_crossentropy)      /* labels i32, predictions */                                                         \
+    OP(sparse_crossentropy_grad) /* labels, predictions, dloss */                                                      \
+    OP(crossentropy)             /* labels f32, predictions */                                                         \
+    OP(crossentropy_grad)        /* labels, predictions, dloss */                                                      \
+    OP(accuracy)                 /* labels (i32 or one-hot f32), predictions -> f32 1 or 0 per example */              \
+    OP(metric_accumulate)        /* state (mutated), x[, w] */
+
+#define RF_ALL_OPS(OP)                                                                                                 \
+    RF_POINTWISE_OPS(OP)                                                                                               \
+    RF_LINEAR_OPS(OP)                                                                                                  \
+    RF_REDUCTION_OPS(OP)
+
+#endif
