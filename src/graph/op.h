@@ -12,11 +12,11 @@
 #include "base/shader.h"
 
 #define RF_MAX_INPUTS 8
-#define RF_MAX_OUTPUTS 3
-#define RF_MAX_ATTR 256 /* bytes of an op's attributes (plain data, compared with memcmp: zero the padding) */
-#define RF_MAX_SPEC 24  /* specialization constants of a dispatch; constant id i is spec[i] */
-#define RF_MAX_PUSH 128 /* bytes */
-#define RF_MAX_BINDINGS 12
+#define RF_MAX_OUTPUTS 8
+#define RF_MAX_ATTR 256    /* bytes of an op's attributes (plain data, compared with memcmp: zero the padding) */
+#define RF_MAX_SPEC 24     /* specialization constants of a dispatch; constant id i is spec[i] */
+#define RF_MAX_PUSH 128    /* bytes */
+#define RF_MAX_BINDINGS 12 /* of a dispatch; an op with more tensors than that works in several */
 
 typedef struct rf_op rf_op;
 typedef struct rf_graph rf_graph;
@@ -205,7 +205,9 @@ enum rf_op_flags {
     RF_OP_INPLACE = 1u << 1,     /* a kernel may be given output 0 at the same place as an input of equal size that
                                     dies here */
     RF_OP_NO_GRADIENT = 1u << 2, /* differentiable nowhere: gradient stops silently (argmax, one_hot, stop_gradient) */
-    RF_OP_NOT_TESTED_ALONE = 1u << 3,
+    RF_OP_LAST_AXIS = 1u << 3,   /* works along the last dimension, which kernels need in one piece: a tensor of one
+                                    dimension is never cut into parts */
+    RF_OP_NO_ONNX = 1u << 4,     /* has no form in ONNX: exporting a graph with it fails and names it */
 };
 
 struct rf_op {
@@ -218,6 +220,11 @@ struct rf_op {
     uint32_t
         shape_only;   /* bit i: only the shape of input i matters, its bytes are never read (no lifetime, no binding) */
     uint32_t mutates; /* bit i: input i is updated in place; such nodes are never removed */
+    /* Bit i: dimension 0 of input or output i counts no examples, but is something of its own (weights and their
+     * gradients). Of all others it does where it is as large as that of input 0: that is where kernels cut tensors that
+     * are larger than a descriptor. */
+    uint32_t unbatched_in, unbatched_out;
+    uint32_t settings; /* bit i: input i holds numbers that are checked before they come here: always finite */
     /* Fills call->out from call->in and attr. Error messages name the op and the shapes. Pure. May lower call->n_out
      * when the attributes ask for fewer outputs. */
     rf_result (*infer)(rf_op_call *call);

@@ -126,6 +126,29 @@ static void one_output_of_several(void **state)
     rf_graph_destroy(&g);
 }
 
+/* As many outputs as an op may have, the first of which nothing reads; fused and planned like any other. */
+static void all_outputs_there_may_be(void **state)
+{
+    (void)state;
+    assert_true(RF_MAX_OUTPUTS >= 8);
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value x, fan[RF_MAX_OUTPUTS], grad;
+    OK(rf_graph_input(g, 0, F32(4, 2), &x));
+    const rf_value small = toy_scaled(g, x, 0.125f); /* for differences: the sine of the last output is steep */
+    OK(rf_graph_add(g, &toy_fan, NULL, &small, 1, fan));
+    rf_value total = toy1(g, &toy_sin, fan[1]);
+    for (uint32_t i = 2; i < RF_MAX_OUTPUTS; i++) total = toy2(g, &toy_add, total, toy1(g, &toy_sin, fan[i]));
+    const rf_value loss = toy1(g, &toy_sum, total);
+    OK(rf_graph_differentiate(g, loss, &x, 1, &grad));
+    check_gradients(g, loss, &x, 1, &grad);
+    const rf_op wider = {
+        .name = "wider", .min_in = 1, .max_in = 1, .n_out = RF_MAX_OUTPUTS + 1, .infer = toy_fan.infer
+    };
+    FAILS(RF_ERROR_INTERNAL, "too many outputs", rf_graph_add(g, &wider, NULL, &x, 1, fan));
+    rf_graph_destroy(&g);
+}
+
 static void no_influence_gives_zeros(void **state)
 {
     (void)state;
@@ -249,6 +272,7 @@ int main(void)
         cmocka_unit_test(nested_with_fan_out),
         cmocka_unit_test(equal_expressions_are_two_targets),
         cmocka_unit_test(one_output_of_several),
+        cmocka_unit_test(all_outputs_there_may_be),
         cmocka_unit_test(no_influence_gives_zeros),
         cmocka_unit_test(shapes_carry_no_gradient),
         cmocka_unit_test(intermediate_targets),

@@ -97,6 +97,8 @@ static rf_result run(const rf_op_call *call, void *const *in, void *const *out)
             y[i] = a[i] * a[i], z[i] = a[i] * by;
         else if (op == &toy_split)
             y[i] = 2 * a[i], z[i] = a[i] * a[i];
+        else if (op == &toy_fan)
+            for (uint32_t o = 0; o < call->n_out; o++) ((float *)out[o])[i] = (float)(o + 1) * a[i];
         else if (op == &toy_expand_like)
             y[i] = a[0];
         else if (op == &toy_fill_like)
@@ -188,6 +190,19 @@ static rf_result grad_split(rf_grad_context *c)
     return RF_OK;
 }
 
+static rf_result grad_fan(rf_grad_context *c)
+{
+    for (uint32_t o = 0; o < c->n_out; o++) {
+        const float factor = (float)(o + 1);
+        rf_value term;
+        if (!c->dout[o]) continue;
+        RF_TRY(add1(c->graph, &toy_scale, &factor, c->dout[o], &term));
+        if (c->din[0]) RF_TRY(add2(c->graph, &toy_add, c->din[0], term, &term));
+        c->din[0] = term;
+    }
+    return RF_OK;
+}
+
 static rf_result grad_sum(rf_grad_context *c)
 {
     return add2(c->graph, &toy_expand_like, c->dout[0], c->in[0], &c->din[0]);
@@ -264,6 +279,7 @@ OP(toy_cos, 1, 1, infer_same, .flags = RF_OP_INPLACE);
 OP(toy_square, 1, 1, infer_same, .gradient = grad_square, .absorb_sibling = square_absorbs_sibling);
 OP(toy_square_scale, 1, 2, infer_same, .attr_size = sizeof(float));
 OP(toy_split, 1, 2, infer_same, .gradient = grad_split);
+OP(toy_fan, 1, RF_MAX_OUTPUTS, infer_same, .gradient = grad_fan);
 OP(toy_sum, 1, 1, infer_scalar, .gradient = grad_sum);
 OP(toy_expand_like, 2, 1, infer_like, .shape_only = 2, .gradient = grad_expand);
 OP(toy_fill_like, 1, 1, infer_like, .shape_only = 1, .attr_size = sizeof(float), .flags = RF_OP_NO_GRADIENT);
@@ -352,10 +368,12 @@ static rf_value pick(rf_rng *rng, const rf_value *values, uint32_t count)
 rf_graph *toy_random(rf_rng *rng, uint32_t nodes, int64_t batch, rf_value *results, uint32_t num_results)
 {
     static const char objects[2];
-    static const rf_op *const unary[] = { &toy_sin, &toy_square, &toy_stop, &toy_split, &toy_floor, &toy_cos };
+    static const rf_op *const unary[] = {
+        &toy_sin, &toy_square, &toy_stop, &toy_split, &toy_floor, &toy_cos, &toy_fan
+    };
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
-    rf_value *values = test_calloc(nodes * 2 + 16, sizeof(*values)); /* of shape [batch, 3] */
+    rf_value *values = test_calloc(nodes * RF_MAX_OUTPUTS + 16, sizeof(*values)); /* of shape [batch, 3] */
     uint32_t count = 0;
     rf_value states[2];
     for (uint32_t i = 0; i < 2; i++) {
@@ -384,9 +402,11 @@ rf_graph *toy_random(rf_rng *rng, uint32_t nodes, int64_t batch, rf_value *resul
             else
                 out[0] = toy1(g, &toy_square, toy1(g, &toy_sin, states[rf_rng_below(rng, 2)]));
             break;
-        default: OK(rf_graph_add(g, unary[rf_rng_below(rng, 6)], NULL, &a, 1, out)); break;
+        default:
+            OK(rf_graph_add(g, unary[rf_rng_below(rng, sizeof(unary) / sizeof(unary[0]))], NULL, &a, 1, out));
+            break;
         }
-        for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t i = 0; i < RF_MAX_OUTPUTS; i++) {
             if (out[i]) values[count++] = out[i];
         }
     }

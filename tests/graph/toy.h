@@ -37,6 +37,8 @@ extern const rf_op toy_sin, toy_cos;
 extern const rf_op toy_square, toy_square_scale;
 /* split: 2x and x^2. */
 extern const rf_op toy_split;
+/* fan: x, 2x, 3x, ... to as many outputs as an op may have. */
+extern const rf_op toy_fan;
 /* sum: to a scalar; expand_like: a scalar to the shape of the second input. */
 extern const rf_op toy_sum, toy_expand_like, toy_fill_like;
 /* Views: flatten to [n, rest], the shape of another value, a fixed shape (attr: rf_shape). */

@@ -61,13 +61,6 @@ static bool is_float(const rf_tensor_desc *desc)
     return desc->dtype == RF_F32 || desc->dtype == RF_F16 || desc->dtype == RF_BF16;
 }
 
-/* An optimizer's hyperparameters are finite: they are checked before they come here. */
-static bool holds_hyperparameters(const rf_op_call *call, uint32_t input)
-{
-    return call->op->mutates != 0 && input == call->n_in - 1 && input > 1 &&
-           rf_shape_count(call->in[input].shape) == RF_HYPER_COUNT;
-}
-
 static void sprinkle_input(const rf_op_call *call, uint32_t input, uint32_t round, uint64_t key, void *bytes)
 {
     const rf_tensor_desc *desc = &call->in[input];
@@ -94,7 +87,7 @@ void walk_special_fill(rf_case_data *data, const char *case_name, uint32_t round
 {
     const rf_op_call *call = &data->call;
     for (uint32_t i = 0; i < call->n_in; i++) {
-        if (!is_float(&call->in[i]) || (call->op->shape_only >> i & 1) || holds_hyperparameters(call, i)) continue;
+        if (!is_float(&call->in[i]) || ((call->op->shape_only | call->op->settings) >> i & 1)) continue;
         if (rf_shape_count(call->in[i].shape) == 0) continue;
         const uint64_t key = rf_hash64(rf_hash_bytes(case_name, strlen(case_name), round), i);
         sprinkle_input(call, i, round, key, data->in[i]);

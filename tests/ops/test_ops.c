@@ -179,13 +179,12 @@ static void run_kernel(case_run *run, const rf_kernel *kernel, const walk_device
  */
 static bool is_counted(const rf_op_call *call, uint32_t tensor)
 {
-    const bool conv = strncmp(call->op->name, "conv2d", 6) == 0, is_out = tensor >= call->n_in;
-    const rf_tensor_desc *desc = is_out ? &call->out[tensor - call->n_in] : &call->in[tensor];
-    if (conv && (tensor == 1 || is_out) && desc != &call->out[0])
-        return call->op == &rf_op_conv2d_filter_grad && !is_out;
-    if (call->op == &rf_op_conv2d_filter_grad && is_out) return false;
-    if (call->op == &rf_op_cumsum && desc->shape.rank == 1) return false; /* goes through a list in one piece */
-    return desc->shape.rank > 0 && call->in[0].shape.rank > 0 && desc->shape.dim[0] == call->in[0].shape.dim[0];
+    const bool is_out = tensor >= call->n_in;
+    const uint32_t i = is_out ? tensor - call->n_in : tensor;
+    const rf_shape *shape = is_out ? &call->out[i].shape : &call->in[i].shape;
+    if ((is_out ? call->op->unbatched_out : call->op->unbatched_in) >> i & 1) return false;
+    if ((call->op->flags & RF_OP_LAST_AXIS) && shape->rank == 1) return false;
+    return shape->rank > 0 && call->in[0].shape.rank > 0 && shape->dim[0] == call->in[0].shape.dim[0];
 }
 
 static const rf_tensor_desc *tensor_of(const rf_op_call *call, uint32_t i)
@@ -349,8 +348,7 @@ static void run_op(walk *w, const rf_op *op)
 {
     walk_counts counts = { 0 };
     const double start = seconds_now();
-    if (op->num_cases == 0 && !(op->flags & RF_OP_NOT_TESTED_ALONE))
-        walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no test case");
+    if (op->num_cases == 0) walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no test case");
     if (op->num_kernels == 0 && !(op->flags & RF_OP_VIEW))
         walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no kernel");
     if (!op->reference) walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no reference");

@@ -102,6 +102,7 @@ const rf_op rf_op_conv2d = {
     .min_in = 2,
     .max_in = 3,
     .n_out = 1,
+    .unbatched_in = 1u << 1 | 1u << 2,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -188,11 +188,6 @@ rf_cost rf_conv_cost(const rf_op_call *call)
 
 /* ---- plans ---- */
 
-bool rf_linear_grid_fits(const rf_device_caps *caps, uint64_t workgroups)
-{
-    return workgroups <= (uint64_t)caps->max_grid[0] * caps->max_grid[1] / 2;
-}
-
 void rf_linear_grid(rf_dispatch *d, const rf_device_caps *caps, uint64_t workgroups)
 {
     const uint64_t rows = rf_div_up(workgroups, caps->max_grid[0]);

@@ -39,7 +39,6 @@ static inline uint64_t rf_linear_min(uint64_t a, uint64_t b)
 /* Workgroups of local_size_x lanes, one dimension of work items spread over x and y: the shader's item number is
  * (y * grid.x + x) * local_size_x + lane. */
 void rf_linear_grid(rf_dispatch *d, const rf_device_caps *caps, uint64_t workgroups);
-bool rf_linear_grid_fits(const rf_device_caps *caps, uint64_t workgroups);
 /* All tensors of the call fit one storage descriptor (shape-only inputs do not count). */
 bool rf_linear_fits_storage(const rf_op_call *call, const rf_device_caps *caps);
 /* Workgroup size for one-lane-per-element shaders. */

@@ -154,8 +154,9 @@ static const rf_attr_field dropout_fields[] = {
 #define DROPOUT_OP(op_name)                                                                                            \
     {                                                                                                                  \
         .name = op_name, RF_ATTRIBUTES(rf_dropout_attr, dropout_fields), .min_in = 2, .max_in = 2, .n_out = 1,         \
-        .flags = RF_OP_INPLACE, .infer = infer, .gradient = gradient, .reference = reference, .cost = cost,            \
-        .kernels = kernels, .num_kernels = RF_LENGTH(kernels), .cases = cases, .num_cases = RF_LENGTH(cases),          \
+        .flags = RF_OP_INPLACE | RF_OP_NO_ONNX, .infer = infer, .gradient = gradient, .reference = reference,          \
+        .cost = cost, .kernels = kernels, .num_kernels = RF_LENGTH(kernels), .cases = cases,                           \
+        .num_cases = RF_LENGTH(cases),                                                                                 \
     }
 const rf_op rf_op_dropout = DROPOUT_OP("dropout");
 /* The same mask on the gradient: recomputed, not stored. */

@@ -261,16 +261,16 @@ static const rf_op_case momentum_cases[] = {
 
 #define UPDATE_OP(op_name, n_inputs, mutated, op_cases, ...)                                                           \
     {                                                                                                                  \
-        .name = op_name, .min_in = n_inputs, .max_in = n_inputs, .mutates = mutated, .infer = infer,                   \
-        .reference = reference, .cost = cost, .kernels = kernels, .num_kernels = RF_LENGTH(kernels),                   \
+        .name = op_name, .min_in = n_inputs, .max_in = n_inputs, .flags = RF_OP_NO_ONNX, .mutates = mutated,           \
+        .infer = infer, .reference = reference, .cost = cost, .kernels = kernels, .num_kernels = RF_LENGTH(kernels),   \
         .cases = op_cases, .num_cases = RF_LENGTH(op_cases), __VA_ARGS__                                               \
     }
 static const rf_attr_field update_fields[] = { RF_ATTR_FLAG(update_attr, nesterov) };
-const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, 1u, sgd_cases, );
-const rf_op rf_op_momentum_update =
-    UPDATE_OP("momentum_update", 4, 1u | 4u, momentum_cases, RF_ATTRIBUTES(update_attr, update_fields));
-const rf_op rf_op_adam_update = UPDATE_OP("adam_update", 5, 1u | 4u | 8u, adam_cases, );
-const rf_op rf_op_rmsprop_update = UPDATE_OP("rmsprop_update", 5, 1u | 4u | 8u, rmsprop_cases, );
+const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, 1u, sgd_cases, .settings = 1u << 2);
+const rf_op rf_op_momentum_update = UPDATE_OP("momentum_update", 4, 1u | 4u, momentum_cases, .settings = 1u << 3,
+                                              RF_ATTRIBUTES(update_attr, update_fields));
+const rf_op rf_op_adam_update = UPDATE_OP("adam_update", 5, 1u | 4u | 8u, adam_cases, .settings = 1u << 4);
+const rf_op rf_op_rmsprop_update = UPDATE_OP("rmsprop_update", 5, 1u | 4u | 8u, rmsprop_cases, .settings = 1u << 4);
 const rf_op rf_op_accumulate = UPDATE_OP("accumulate", 2, 1u, accumulate_cases, );
 
 rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in)

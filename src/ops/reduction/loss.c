@@ -440,6 +440,7 @@ static const rf_attr_field loss_fields[] = { RF_ATTR_FLAG(rf_loss_attr, from_log
         .min_in = inputs,                                                                                              \
         .max_in = inputs,                                                                                              \
         .n_out = 1,                                                                                                    \
+        .flags = RF_OP_NO_ONNX,                                                                                        \
         .infer = infer_,                                                                                               \
         .gradient = gradient_,                                                                                         \
         .reference = reference_,                                                                                       \

@@ -195,7 +195,7 @@ const rf_op rf_op_reduce = {
     .num_cases = RF_NUM_REDUCE_CASES,
 };
 
-/* ---- mean_scale ---- */
+/* ---- mean_scale: an op because the counts change with the batch, which a constant could not follow ---- */
 
 static float mean_scale_factor(const rf_op_call *call)
 {
@@ -275,7 +275,7 @@ const rf_op rf_op_mean_scale = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = RF_OP_INPLACE,
+    .flags = RF_OP_INPLACE | RF_OP_NO_ONNX,
     .shape_only = 1u << 1,
     .infer = mean_scale_infer,
     .gradient = mean_scale_gradient,

@@ -254,12 +254,13 @@ static const rf_op_case log_softmax_grad_cases[] = { GRAD_CASES(LOG_PROBABILITIE
 
 /* ---- the ops ---- */
 
-#define SOFTMAX_OP(id, inputs, infer_, gradient_)                                                                      \
+#define SOFTMAX_OP(id, inputs, flags_, infer_, gradient_)                                                              \
     const rf_op rf_op_##id = {                                                                                         \
         .name = #id,                                                                                                   \
         .min_in = inputs,                                                                                              \
         .max_in = inputs,                                                                                              \
         .n_out = 1,                                                                                                    \
+        .flags = flags_,                                                                                               \
         .infer = infer_,                                                                                               \
         .gradient = gradient_,                                                                                         \
         .reference = id##_reference,                                                                                   \
@@ -269,7 +270,7 @@ static const rf_op_case log_softmax_grad_cases[] = { GRAD_CASES(LOG_PROBABILITIE
         .cases = id##_cases,                                                                                           \
         .num_cases = RF_COUNT_OF(id##_cases),                                                                          \
     }
-SOFTMAX_OP(softmax, 1, softmax_infer, softmax_gradient);
-SOFTMAX_OP(log_softmax, 1, softmax_infer, log_softmax_gradient);
-SOFTMAX_OP(softmax_grad, 2, softmax_grad_infer, NULL);
-SOFTMAX_OP(log_softmax_grad, 2, softmax_grad_infer, NULL);
+SOFTMAX_OP(softmax, 1, RF_OP_LAST_AXIS, softmax_infer, softmax_gradient);
+SOFTMAX_OP(log_softmax, 1, RF_OP_LAST_AXIS, softmax_infer, log_softmax_gradient);
+SOFTMAX_OP(softmax_grad, 2, RF_OP_LAST_AXIS | RF_OP_NO_ONNX, softmax_grad_infer, NULL);
+SOFTMAX_OP(log_softmax_grad, 2, RF_OP_LAST_AXIS | RF_OP_NO_ONNX, softmax_grad_infer, NULL);
