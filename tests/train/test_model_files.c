@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The code of docs/models.md, word for word (tests/project/check_snippets.py), does what the text says. */
+/* The code of docs/models.md, word for word (tests/project/check_snippets.py), does what the text says. Models in files
+ * keep how they are trained. */
 #include <unistd.h>
 
 #include <ringfire/interchange.h>
 
 #include "run_state.h"
+#include "train/optimizer/optimizer.h"
 
 #define TRY(expression)                                                                                                \
     do {                                                                                                               \
@@ -95,8 +97,87 @@ static void the_documentation(void **state)
     scratch_remove(folder);
 }
 
+/* ---- what a model was compiled with ---- */
+
+/* Each field other than its default for one kind at least. */
+static const rf_optimizer_params optimizers[] = {
+    { .kind = RF_OPTIMIZER_ADAM, .epsilon = 0.25, .epsilon_form = RF_EPSILON_UNCORRECTED },
+    { .kind = RF_OPTIMIZER_ADAM, .epsilon = 0.25, .epsilon_form = RF_EPSILON_CORRECTED },
+    { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.5, .beta_1 = 0.75, .beta_2 = 0.625, .clip_norm = 2 },
+    { .kind = RF_OPTIMIZER_ADAMW, .epsilon_form = RF_EPSILON_UNCORRECTED, .weight_decay = 0.125, .clip_value = 3 },
+    { .kind = RF_OPTIMIZER_ADAMW, .epsilon = 0.5, .global_clip_norm = 4 },
+    { .kind = RF_OPTIMIZER_SGD, .momentum = 0.5, .nesterov = true, .accumulation_steps = 3 },
+    { .kind = RF_OPTIMIZER_RMSPROP, .momentum = 0.25, .rho = 0.75, .epsilon = 0.125 },
+};
+
+static void assert_same_optimizer(const rf_optimizer *optimizer, const rf_optimizer *expected)
+{
+    const rf_optimizer_params *a = &rf_optimizer_configuration(optimizer)->params;
+    const rf_optimizer_params *b = &rf_optimizer_configuration(expected)->params;
+    assert_int_equal(a->kind, b->kind);
+    assert_int_equal(a->epsilon_form, b->epsilon_form);
+    assert_int_equal(a->nesterov, b->nesterov);
+    assert_int_equal(a->accumulation_steps, b->accumulation_steps);
+#define SAME(field) assert_true(a->field == b->field)
+    SAME(momentum);
+    SAME(beta_1);
+    SAME(beta_2);
+    SAME(epsilon);
+    SAME(rho);
+    SAME(weight_decay);
+    SAME(clip_value);
+    SAME(clip_norm);
+    SAME(global_clip_norm);
+#undef SAME
+    assert_true(rf_optimizer_learning_rate(optimizer) == rf_optimizer_learning_rate(expected));
+}
+
+/* Weights after an epoch with the same masks of dropout. */
+static void train(rf_strategy *strategy, rf_model *model, float weights[RUN_WEIGHTS])
+{
+    rf_dataset *data = run_dataset(RUN_BATCH);
+    float *at = weights;
+    rf_strategy_set_seed(strategy, 7);
+    OK(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = 1 }, NULL));
+    const rf_variable_list list = rf_model_variables(model);
+    for (uint32_t i = 0; i < list.count; i++) {
+        OK(rf_variable_read(list.items[i], at));
+        at += rf_shape_count(rf_variable_shape(list.items[i]));
+    }
+    rf_dataset_destroy(&data);
+}
+
+static void optimizers_of_models(void **state)
+{
+    (void)state;
+    char folder[64], path[128];
+    float expected[RUN_WEIGHTS], weights[RUN_WEIGHTS];
+    rf_strategy *strategy = open_devices("llvmpipe");
+    if (!strategy) SKIP("not installed: llvmpipe");
+    snprintf(path, sizeof(path), "%s/net.rfck", scratch(folder));
+    for (size_t i = 0; i < sizeof(optimizers) / sizeof(optimizers[0]); i++) {
+        rf_optimizer *optimizer;
+        rf_model *loaded, *model = run_model(strategy, 16);
+        OK(rf_optimizer_create(strategy, &optimizers[i], &optimizer));
+        OK(rf_model_compile(model, &(rf_compile_params){
+                                       .optimizer = optimizer,
+                                       .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO } }));
+        OK(rf_model_save(model, path, NULL));
+        OK(rf_model_load(strategy, path, &loaded));
+        assert_same_optimizer(rf_model_optimizer(loaded), optimizer);
+        train(strategy, model, expected);
+        train(strategy, loaded, weights);
+        assert_memory_equal(weights, expected, sizeof(expected));
+        rf_model_destroy(&loaded);
+        rf_model_destroy(&model);
+        rf_optimizer_destroy(&optimizer);
+    }
+    rf_strategy_destroy(&strategy);
+    scratch_remove(folder);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_documentation) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_documentation), cmocka_unit_test(optimizers_of_models) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
