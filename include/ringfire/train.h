@@ -355,7 +355,7 @@ RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_
  * begins at an initial_epoch the lines from that epoch on of the last run in the file. A line that
  * was cut goes, too. In a job of several workers the chief alone writes.
  * rf_model_fit() fails with RF_ERROR_INVALID_ARGUMENT before it trains when the file has other
- * columns. */
+ * columns, or when a training in another process is writing it; the message names that process. */
 RF_API RF_MUST_USE rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out);
 /** `examples_per_second`: of the epoch that has ended, over all workers, without its validation. */
 typedef void (*rf_rate_fn)(void *user, const rf_fit_state *state, double examples_per_second);

@@ -103,22 +103,18 @@ static attempt try_lock(rf_directory_lock *lock, char holder[HOLDER_SIZE])
     return a;
 }
 
-static rf_result refuse(const char *directory, const char *holder)
+static rf_result refuse(const char *what, const char *holder, const char *instead)
 {
     const char *text = strchr(holder, ' ');
-    return RF_FAIL(
-        RF_ERROR_INVALID_ARGUMENT,
-        "'%s' is in use by another training (%.300s); wait for its end, stop it, or use another directory or "
-        "prefix",
-        directory, text ? text + 1 : "it has not written its name");
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                   "'%s' is in use by another training (%.300s); wait for its end, stop it, or use another %s", what,
+                   text ? text + 1 : "it has not written its name", instead);
 }
 
-rf_result rf_directory_lock_take(rf_directory_lock *lock, const char *directory, const char *name)
+/* What is locked and what else may be used are for the message. */
+static rf_result take(rf_directory_lock *lock, const char *what, const char *instead)
 {
     const uint64_t deadline = rf_now_ns() + WAIT_SECONDS * 1000000000ull;
-    if (lock->fd >= 0 || lock->unlocked) return RF_OK;
-    if (!lock->path) lock->path = rf_asprintf("%s/.%s.lock", directory, name);
-    if (!lock->path) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (;;) {
         char holder[HOLDER_SIZE] = "";
         const attempt a = try_lock(lock, holder);
@@ -129,9 +125,27 @@ rf_result rf_directory_lock_take(rf_directory_lock *lock, const char *directory,
                            lock->path, strerror(errno));
             return RF_OK;
         }
-        if (rf_now_ns() > deadline) return refuse(directory, holder);
+        if (rf_now_ns() > deadline) return refuse(what, holder, instead);
         (void)nanosleep(&(struct timespec){ .tv_nsec = POLL_MS * 1000000 }, NULL);
     }
+}
+
+rf_result rf_directory_lock_take(rf_directory_lock *lock, const char *directory, const char *name)
+{
+    if (lock->fd >= 0 || lock->unlocked) return RF_OK;
+    if (!lock->path) lock->path = rf_asprintf("%s/.%s.lock", directory, name);
+    if (!lock->path) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    return take(lock, directory, "directory or prefix");
+}
+
+rf_result rf_directory_lock_take_file(rf_directory_lock *lock, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const int directory = slash ? (int)(slash - path) + 1 : 0;
+    if (lock->fd >= 0 || lock->unlocked) return RF_OK;
+    if (!lock->path) lock->path = rf_asprintf("%.*s.%s.lock", directory, path, path + directory);
+    if (!lock->path) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    return take(lock, path, "path");
 }
 
 void rf_directory_lock_release(rf_directory_lock *lock)

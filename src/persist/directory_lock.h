@@ -24,6 +24,8 @@ typedef struct rf_directory_lock {
  * just ending; then RF_ERROR_INVALID_ARGUMENT says which process on which host has held it since when. Where the file
  * system has no locks, or nothing can be written, a warning says so and there is no lock. */
 rf_result rf_directory_lock_take(rf_directory_lock *lock, const char *directory, const char *name);
+/* The same for one file, or for the files that a pattern names; its directory exists. */
+rf_result rf_directory_lock_take_file(rf_directory_lock *lock, const char *path);
 void rf_directory_lock_release(rf_directory_lock *lock);
 
 #endif

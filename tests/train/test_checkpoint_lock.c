@@ -2,6 +2,7 @@
 /* Two trainings do not write checkpoints of one name into one directory; whoever is killed leaves no lock behind.
  * Usage: test_checkpoint_lock [hold DIRECTORY PREFIX], which is the other training. */
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -58,6 +59,7 @@ static pid_t start_other(const char *prefix)
     const pid_t process = fork();
     assert_true(process >= 0);
     if (process == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* also where the test fails */
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         close(ends[1]);
@@ -224,6 +226,7 @@ static void fits(void **state)
     const pid_t process = fork();
     assert_true(process >= 0);
     if (process == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         rf_directory_lock lock = RF_DIRECTORY_LOCK_NONE;
         if (rf_directory_lock_take(&lock, folder, "model_{epoch}.rfck") < 0) _exit(1);
         for (;;) pause();

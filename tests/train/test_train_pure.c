@@ -2,10 +2,13 @@
 /* The parts of training that need no device: schedules, the numbers of an update, logs, the summary, the CSV log. */
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -382,6 +385,66 @@ static void csv_log_resumed(void **state)
     unlink(path);
 }
 
+/* Another training: it has begun, has written a line and stays. */
+static pid_t start_other_csv(const char *path)
+{
+    int ends[2];
+    char said;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* also where the test fails */
+        rf_callback *callback;
+        rf_fit_state fit = { 0 };
+        rf_logs logs = { 0 };
+        rf_logs_add(&logs, "loss", 0.5);
+        rf_logs_add(&logs, "learning_rate", 1e-3);
+        if (rf_callback_csv_log(path, false, &callback) < 0 || begin_csv(callback, 0, 0) < 0 ||
+            callback->fns.on_epoch_end(callback->user, &fit, &logs) < 0 || write(ends[1], "!", 1) != 1)
+            _exit(1);
+        for (;;) pause();
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &said, 1), 1);
+    close(ends[0]);
+    return process;
+}
+
+/* Two trainings do not write one log, whatever they call it; one that is killed leaves no lock behind. */
+static void csv_log_of_another_process(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/ringfire_csv_XXXXXX", path[64], other_name[64], lock[64], text[512], who[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/log.csv", folder);
+    snprintf(lock, sizeof(lock), "%s/.log.csv.lock", folder);
+    snprintf(other_name, sizeof(other_name), "%s/link.csv", folder);
+    assert_int_equal(symlink("log.csv", other_name), 0);
+    const pid_t other = start_other_csv(path);
+    rf_callback *callback;
+    snprintf(who, sizeof(who), "in use by another training (process %d on ", (int)other);
+    assert_int_equal(rf_callback_csv_log(other_name, false, &callback), RF_OK);
+    assert_int_equal(begin_csv(callback, 0, 0), RF_ERROR_INVALID_ARGUMENT);
+    assert_message(who);
+    assert_message(path);
+    rf_callback_destroy(&callback);
+    read_text(path, text, sizeof(text));
+    assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n");
+    assert_int_equal(kill(other, SIGKILL), 0);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+    assert_int_equal(access(lock, F_OK), 0);
+    assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
+    run_csv(callback, 1, 1, 0);
+    assert_int_not_equal(access(lock, F_OK), 0); /* fit has ended */
+    rf_callback_destroy(&callback);
+    read_text(path, text, sizeof(text));
+    assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n1,0.25,0.001\n");
+    unlink(other_name);
+    unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void csv_log_errors(void **state)
 {
     (void)state;
@@ -429,11 +492,22 @@ static void callback_ownership(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponential),      cmocka_unit_test(piecewise),       cmocka_unit_test(cosine),
-        cmocka_unit_test(polynomial),       cmocka_unit_test(inverse_time),    cmocka_unit_test(bad_schedules),
-        cmocka_unit_test(defaults),         cmocka_unit_test(hyper_numbers),   cmocka_unit_test(bad_optimizers),
-        cmocka_unit_test(logs_and_history), cmocka_unit_test(summary),         cmocka_unit_test(csv_log),
-        cmocka_unit_test(csv_log_errors),   cmocka_unit_test(csv_log_resumed), cmocka_unit_test(callback_ownership),
+        cmocka_unit_test(exponential),
+        cmocka_unit_test(piecewise),
+        cmocka_unit_test(cosine),
+        cmocka_unit_test(polynomial),
+        cmocka_unit_test(inverse_time),
+        cmocka_unit_test(bad_schedules),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(hyper_numbers),
+        cmocka_unit_test(bad_optimizers),
+        cmocka_unit_test(logs_and_history),
+        cmocka_unit_test(summary),
+        cmocka_unit_test(csv_log),
+        cmocka_unit_test(csv_log_of_another_process),
+        cmocka_unit_test(csv_log_errors),
+        cmocka_unit_test(csv_log_resumed),
+        cmocka_unit_test(callback_ownership),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

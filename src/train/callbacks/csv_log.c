@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
+#include "persist/directory_lock.h"
 #include "train/callbacks/callback.h"
 
 typedef struct csv_log {
@@ -24,6 +25,7 @@ typedef struct csv_log {
     bool regular;  /* else it cannot be read, cut or measured */
     bool restored; /* this fit goes on from a backup, when the file had `size` bytes */
     uint64_t size;
+    rf_directory_lock lock; /* while the file is open */
 } csv_log;
 
 static rf_result write_failed(const csv_log *log)
@@ -123,20 +125,45 @@ static rf_result measure(csv_log *log, const rf_fit_progress *at, const char *he
 
 /* ---- events ---- */
 
-static rf_result on_train_begin(void *user, rf_fit_state *state)
+static int close_file(csv_log *log)
 {
-    csv_log *log = user;
-    struct stat status;
-    if (log->file) (void)fclose(log->file); /* an earlier fit ended with an error */
+    const int code = log->file ? fclose(log->file) : 0;
     log->file = NULL;
-    log->restored = false;
-    if (state->rank != 0) return RF_OK;
+    rf_directory_lock_release(&log->lock);
+    return code;
+}
+
+/* Two trainings would write between each other's lines. Several names of one file are one file. */
+static rf_result lock_file(csv_log *log)
+{
+    if (!log->regular) return RF_OK;
+    char *path = realpath(log->path, NULL);
+    const rf_result r = rf_directory_lock_take_file(&log->lock, path ? path : log->path);
+    free(path);
+    return rf_error_context(r, "csv log");
+}
+
+static rf_result open_file(csv_log *log)
+{
+    struct stat status;
     log->regular = stat(log->path, &status) != 0 || S_ISREG(status.st_mode);
     const int fd = open(log->path, (log->regular ? O_RDWR : O_WRONLY) | O_CREAT | O_CLOEXEC, 0666);
     if (fd >= 0) log->file = fdopen(fd, log->regular ? "r+" : "w");
     if (log->file) return RF_OK;
     const rf_result r = RF_FAIL_ERRNO(RF_ERROR_IO, "csv log: cannot open '%s' for writing", log->path);
     if (fd >= 0) close(fd);
+    return r;
+}
+
+static rf_result on_train_begin(void *user, rf_fit_state *state)
+{
+    csv_log *log = user;
+    (void)close_file(log); /* an earlier fit ended with an error */
+    log->restored = false;
+    if (state->rank != 0) return RF_OK;
+    RF_TRY(open_file(log));
+    const rf_result r = lock_file(log);
+    if (r < 0) (void)close_file(log);
     return r;
 }
 
@@ -198,10 +225,7 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     csv_log *log = user;
     (void)state;
     (void)logs;
-    FILE *file = log->file;
-    log->file = NULL;
-    if (!file) return RF_OK;
-    return fclose(file) != 0 ? write_failed(log) : RF_OK;
+    return close_file(log) != 0 ? write_failed(log) : RF_OK;
 }
 
 /* ---- backups ---- */
@@ -237,7 +261,7 @@ static const rf_callback_extras extras = { .begin = begin, .save = save_size, .r
 static void destroy(void *user)
 {
     csv_log *log = user;
-    if (log->file) (void)fclose(log->file);
+    (void)close_file(log);
     rf_free(log->path);
     rf_free(log);
 }
@@ -250,6 +274,7 @@ rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out)
     csv_log *log = RF_NEW(csv_log);
     if (!log) return RF_ERROR_OUT_OF_HOST_MEMORY;
     log->append = append;
+    log->lock = RF_DIRECTORY_LOCK_NONE;
     log->path = rf_strdup(path);
     const rf_callback_fns fns = {
         .on_train_begin = on_train_begin, .on_epoch_end = on_epoch_end, .on_train_end = on_train_end, .destroy = destroy

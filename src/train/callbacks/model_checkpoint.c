@@ -37,11 +37,7 @@ static rf_result lock_files(model_checkpoint *m)
     const int length = slash ? (int)(slash - m->path) : 0;
     if (memchr(m->path, '{', (size_t)length)) return RF_OK;
     RF_TRY(make_directory_of(m->path));
-    char *directory = !slash ? rf_strdup(".") : length == 0 ? rf_strdup("/") : rf_asprintf("%.*s", length, m->path);
-    if (!directory) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = rf_directory_lock_take(&m->lock, directory, slash ? slash + 1 : m->path);
-    rf_free(directory);
-    return rf_error_context(r, "model checkpoint");
+    return rf_error_context(rf_directory_lock_take_file(&m->lock, m->path), "model checkpoint");
 }
 
 static rf_result on_train_begin(void *user, rf_fit_state *state)
