@@ -139,7 +139,13 @@ typedef struct rf_cumsum_attr {
 } rf_cumsum_attr;
 rf_result rf_emit_cumsum(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
 
-/* ---- softmax.c, loss.c ---- */
+/* ---- softmax.c, loss.c, one_hot.c ---- */
+typedef struct rf_loss_attr {
+    uint32_t from_logits;
+} rf_loss_attr;
+typedef struct rf_one_hot_attr {
+    int32_t depth;
+} rf_one_hot_attr;
 rf_result rf_emit_softmax(rf_graph *g, rf_value x, rf_value *out);
 rf_result rf_emit_log_softmax(rf_graph *g, rf_value x, rf_value *out);
 rf_result rf_emit_one_hot(rf_graph *g, rf_value indices, int32_t depth, rf_value *out);

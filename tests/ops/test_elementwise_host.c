@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "ops/kit.h"
 #include "ops/pointwise/elementwise.h"
-#include "ops/pointwise/pointwise.h"
 
 static rf_tensor_desc f32(rf_shape shape)
 {
@@ -454,10 +454,15 @@ static void wide_grids_fold_into_rows(void **state)
     (void)state;
     rf_device_caps caps = make_caps(true);
     uint32_t grid[3];
+    rf_dispatch d = { .spec = { rf_local_size(&caps, RF_FLAT_LOCAL) }, .n_spec = 1 };
     const uint64_t n = 50ull * 1000 * 1000;
-    assert_int_equal(rf_pointwise_grid(&caps, n, grid), RF_OK);
-    assert_true(grid[0] <= caps.max_grid[0] && grid[1] > 1);
-    assert_true((uint64_t)grid[0] * grid[1] * rf_pointwise_local_size(&caps) >= n);
+    rf_dispatch_items(&d, &caps, n);
+    assert_true(d.grid[0] <= caps.max_grid[0] && d.grid[1] > 1);
+    assert_true((uint64_t)d.grid[0] * d.grid[1] * d.spec[0] >= n);
+    assert_true((uint64_t)d.grid[0] * d.grid[1] < rf_div_up(n, d.spec[0]) + d.grid[1]); /* hardly any is idle */
+    assert_true(rf_grid_make(&caps, (uint64_t)caps.max_grid[0] * caps.max_grid[1], grid));
+    assert_false(rf_grid_make(&caps, (uint64_t)caps.max_grid[0] * caps.max_grid[1] + 1, grid));
+    assert_false(rf_grid_make(&caps, 0, grid));
 }
 
 static void small_programs_take_small_shaders(void **state)

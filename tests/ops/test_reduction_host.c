@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-#include "ops/reduction/reduction.h"
+#include "ops/kit.h"
+#include "ops/ops.h"
 
 #define OK(expression)                                                                                                 \
     do {                                                                                                               \
@@ -236,7 +237,7 @@ static void refuse(const rf_op *op, const void *attr, const rf_tensor_desc *in, 
 #define REFUSE(op, attr, part, ...)                                                                                    \
     do {                                                                                                               \
         const rf_tensor_desc in_[] = { __VA_ARGS__ };                                                                  \
-        refuse(&rf_op_##op, attr, in_, RF_COUNT_OF(in_), part);                                                        \
+        refuse(&rf_op_##op, attr, in_, RF_LENGTH(in_), part);                                                          \
     } while (0)
 
 static void test_refusals(void **state)
@@ -303,7 +304,7 @@ static void test_pool_absorbs_relu_gradient(void **state)
     OK(rf_emit_max_pool2d(g, y, NULL, &pooled));
     OK(rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, pooled, NULL, 0, false, &loss));
     OK(rf_graph_differentiate(g, loss, &x, 1, &grad));
-    for (uint32_t i = 0; i < RF_COUNT_OF(data); i++) data[i] = (float)((int)(i * 37 % 23) - 16);
+    for (uint32_t i = 0; i < RF_LENGTH(data); i++) data[i] = (float)((int)(i * 37 % 23) - 16);
     for (int pass = 0; pass < 2; pass++) {
         void **values = rf_arena_alloc(&arena, g->values.count * sizeof(void *));
         assert_non_null(values);
@@ -415,9 +416,9 @@ static void test_plans(void **state)
 {
     (void)state;
     uint32_t plans = 0, cut = 0;
-    for (uint32_t o = 0; o < RF_COUNT_OF(ops); o++)
+    for (uint32_t o = 0; o < RF_LENGTH(ops); o++)
         for (uint32_t c = 0; c < ops[o]->num_cases; c++)
-            for (uint32_t d = 0; d < RF_COUNT_OF(devices); d++) {
+            for (uint32_t d = 0; d < RF_LENGTH(devices); d++) {
                 const rf_op_case *test_case = &ops[o]->cases[c];
                 rf_op_call call = {
                     .op = ops[o], .attr = test_case->attr, .n_in = test_case->n_in, .n_out = ops[o]->n_out
@@ -440,7 +441,7 @@ static void test_plans(void **state)
                     plans++;
                 }
                 /* Only the last device is too small for some: one image, say, that its descriptors cannot span. */
-                if (eligible == 0 && d + 1 < RF_COUNT_OF(devices))
+                if (eligible == 0 && d + 1 < RF_LENGTH(devices))
                     fail_msg("%s/%s: no kernel on device %u", ops[o]->name, test_case->name, d);
             }
     assert_true(plans > 1000);

@@ -44,8 +44,7 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
 
 static rf_cost cost(const rf_op_call *call)
 {
-    const double bytes = (double)rf_tensor_bytes(&call->in[0]);
-    return (rf_cost){ .flops = bytes / sizeof(float), .bytes = 2 * bytes + (double)rf_tensor_bytes(&call->in[1]) };
+    return rf_cost_of(call, (double)rf_desc_count(&call->in[0]));
 }
 
 static bool wide_possible(const rf_op_call *call)
@@ -55,12 +54,14 @@ static bool wide_possible(const rf_op_call *call)
 
 static double score_naive(const rf_op_call *call, const rf_device_caps *caps)
 {
-    return rf_tensor_bytes(&call->in[1]) <= caps->max_storage_range && caps->max_storage_range > caps->buffer_alignment;
+    return rf_tensor_bytes(&call->in[1]) <= caps->max_storage_range && caps->max_storage_range > caps->buffer_alignment
+               ? RF_SCORE_ANY
+               : RF_SCORE_NONE;
 }
 
 static double score_wide(const rf_op_call *call, const rf_device_caps *caps)
 {
-    return wide_possible(call) && score_naive(call, caps) > 0 ? 2 : 0;
+    return wide_possible(call) && score_naive(call, caps) > 0 ? RF_SCORE_WIDE : RF_SCORE_NONE;
 }
 
 /* In parts where x is larger than a descriptor may span. */
@@ -68,22 +69,20 @@ static rf_result plan_parts(const rf_op_call *call, const rf_device_caps *caps, 
                             const rf_shader *shader, uint32_t width)
 {
     const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), columns = (uint64_t)call->in[1].shape.dim[0];
-    const uint64_t step =
-        rf_linear_min((caps->max_storage_range - caps->buffer_alignment) / 16 * 4, INT32_MAX / 2 / 4 * 4);
-    const uint32_t local = rf_linear_local_size(caps);
+    const uint64_t step = rf_min((caps->max_storage_range - caps->buffer_alignment) / 16 * 4, INT32_MAX / 2 / 4 * 4);
+    const uint32_t local = rf_local_size(caps, 128);
     for (uint64_t at = 0; at < count; at += step) {
-        const uint64_t part = rf_linear_min(step, count - at);
-        const rf_linear_span span = rf_linear_part(caps, at, part);
-        const int32_t push[] = { (int32_t)(part / width), (int32_t)(columns / width), span.base / (int32_t)width,
-                                 (int32_t)(at % columns / width) };
+        const uint64_t part = rf_min(step, count - at);
+        const int32_t push[] = { (int32_t)(part / width), (int32_t)(columns / width),
+                                 (int32_t)(rf_element_base(caps, at) / width), (int32_t)(at % columns / width) };
         rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, local);
         rf_dispatch_push(d, push, sizeof(push));
-        rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, span);
-        rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
-        rf_linear_bind_part(d, RF_BIND_OUTPUT, 0, true, span);
-        rf_linear_grid(d, caps, rf_div_up(part / width, local));
+        rf_bind_elements(d, caps, RF_BIND_INPUT, 0, at, part);
+        rf_bind_whole(d, RF_BIND_INPUT, 1);
+        rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, at, part);
+        rf_dispatch_items(d, caps, part / width);
         d->concurrent = at > 0;
     }
     return RF_OK;
@@ -107,18 +106,9 @@ rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out
 static const rf_kernel naive = { "naive", score_naive, plan_naive }, wide = { "wide", score_wide, plan_wide };
 static const rf_kernel *const kernels[] = { &naive, &wide };
 
-#define VEC(a)                                                                                                         \
-    {                                                                                                                  \
-        { RF_F32, { 1, { a } } }, RF_FILL_NORMAL, 0, 0                                                                 \
-    }
-#define MAT(a, b)                                                                                                      \
-    {                                                                                                                  \
-        { RF_F32, { 2, { a, b } } }, RF_FILL_NORMAL, 0, 0                                                              \
-    }
-#define IMAGES(a, b, c, d)                                                                                             \
-    {                                                                                                                  \
-        { RF_F32, { 4, { a, b, c, d } } }, RF_FILL_NORMAL, 0, 0                                                        \
-    }
+#define VEC(a) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 1, a)
+#define MAT(a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 2, a, b)
+#define IMAGES(a, b, c, d) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 4, a, b, c, d)
 static const rf_op_case cases[] = {
     { .name = "one", .n_in = 2, .in = { MAT(1, 1), VEC(1) } },
     { .name = "vector", .n_in = 2, .in = { VEC(5), VEC(5) }, .check_gradient = true, .rtol = 1e-6 },
@@ -139,8 +129,6 @@ const rf_op rf_op_bias_add = {
     .gradient = gradient,
     .reference = reference,
     .cost = cost,
-    .kernels = kernels,
-    .num_kernels = sizeof(kernels) / sizeof(*kernels),
-    .cases = cases,
-    .num_cases = sizeof(cases) / sizeof(*cases),
+    RF_KERNELS(kernels),
+    RF_CASES(cases),
 };

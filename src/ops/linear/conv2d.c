@@ -108,8 +108,6 @@ const rf_op rf_op_conv2d = {
     .reference = reference,
     .cost = rf_conv_cost,
     .absorb_consumer = absorb_consumer,
-    .kernels = kernels,
-    .num_kernels = sizeof(kernels) / sizeof(*kernels),
-    .cases = rf_conv2d_cases,
-    .num_cases = RF_CONV2D_NUM_CASES,
+    RF_KERNELS(kernels),
+    RF_CASES(rf_conv2d_cases),
 };

@@ -3,14 +3,8 @@
  */
 #include "ops/linear/conv2d.h"
 
-#define T4(a, b, c, d)                                                                                                 \
-    {                                                                                                                  \
-        { RF_F32, { 4, { a, b, c, d } } }, RF_FILL_NORMAL, 0, 0                                                        \
-    }
-#define T1(a)                                                                                                          \
-    {                                                                                                                  \
-        { RF_F32, { 1, { a } } }, RF_FILL_NORMAL, 0, 0                                                                 \
-    }
+#define T4(a, b, c, d) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 4, a, b, c, d)
+#define T1(a) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 1, a)
 
 /* One geometry: image n h w cin, kernel kh kw cin/groups cout, output oh ow. */
 #define CONV_X(n, h, w, ci, kh, kw, cig, co, oh, ow) T4(n, h, w, ci)

@@ -94,10 +94,8 @@ const rf_op rf_op_conv2d_data_grad = {
     .gradient = data_gradient,
     .reference = data_reference,
     .cost = rf_conv_cost,
-    .kernels = data_kernels,
-    .num_kernels = sizeof(data_kernels) / sizeof(*data_kernels),
-    .cases = rf_conv2d_data_grad_cases,
-    .num_cases = RF_CONV2D_DATA_GRAD_NUM_CASES,
+    RF_KERNELS(data_kernels),
+    RF_CASES(rf_conv2d_data_grad_cases),
 };
 
 /* ---- with respect to the kernel; the bias' comes along because dy is being read anyway ---- */
@@ -197,8 +195,6 @@ const rf_op rf_op_conv2d_filter_grad = {
     .reference = filter_reference,
     .cost = rf_conv_cost,
     .absorb_sibling = filter_absorb_sibling,
-    .kernels = filter_kernels,
-    .num_kernels = sizeof(filter_kernels) / sizeof(*filter_kernels),
-    .cases = rf_conv2d_filter_grad_cases,
-    .num_cases = RF_CONV2D_FILTER_GRAD_NUM_CASES,
+    RF_KERNELS(filter_kernels),
+    RF_CASES(rf_conv2d_filter_grad_cases),
 };

@@ -18,7 +18,7 @@ static rf_lanes_batch group_strides(const rf_conv_geometry *g, int64_t a, int64_
 }
 
 /* Channels of each group start at a multiple of four and fill one. */
-static rf_result pad_groups(rf_lanes_plan *p, rf_lanes_operand *io, int64_t pixels, int64_t groups, int64_t channels)
+static rf_result pad_groups(rf_lanes_plan *p, rf_binding *io, int64_t pixels, int64_t groups, int64_t channels)
 {
     return rf_lanes_pad_rows(p, io, pixels * groups, channels);
 }
@@ -27,7 +27,7 @@ static rf_result plan_forward(rf_lanes_plan *p)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(p->call);
     const rf_conv2d_attr *attr = p->call->attr;
-    rf_lanes_operand x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    rf_binding x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
     RF_TRY(pad_groups(p, &x, g.n * g.h * g.w, g.groups, g.cig));
     RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
     const int64_t in = rf_lanes_fours(g.cig), out = rf_lanes_fours(g.cog);
@@ -64,7 +64,7 @@ static rf_result plan_forward_scalar(rf_lanes_plan *p)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(p->call);
     const rf_conv2d_attr *attr = p->call->attr;
-    rf_lanes_operand x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    rf_binding x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
     RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
     const int64_t out = rf_lanes_fours(g.cog);
     const rf_lanes_gather product = { .rows = g.n * g.oh * g.ow,
@@ -100,7 +100,7 @@ static rf_result plan_forward_scalar(rf_lanes_plan *p)
 static rf_result plan_data(rf_lanes_plan *p)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(p->call);
-    rf_lanes_operand dy = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    rf_binding dy = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
     RF_TRY(pad_groups(p, &dy, g.n * g.oh * g.ow, g.groups, g.cog));
     RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
     const int64_t out = rf_lanes_fours(g.cog), row = g.groups * out, tap = g.cig * row;
@@ -135,7 +135,7 @@ static rf_result plan_data(rf_lanes_plan *p)
 static rf_result plan_filter(rf_lanes_plan *p)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(p->call);
-    rf_lanes_operand x = rf_lanes_input(p->call, 0), dy = rf_lanes_input(p->call, 1);
+    rf_binding x = rf_lanes_input(p->call, 0), dy = rf_lanes_input(p->call, 1);
     RF_TRY(pad_groups(p, &x, g.n * g.h * g.w, g.groups, g.cig));
     RF_TRY(pad_groups(p, &dy, g.n * g.oh * g.ow, g.groups, g.cog));
     const int64_t in = rf_lanes_fours(g.cig), out = rf_lanes_fours(g.cog);
@@ -166,7 +166,7 @@ static rf_result plan_filter(rf_lanes_plan *p)
 static rf_result plan_filter_scalar(rf_lanes_plan *p)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(p->call);
-    rf_lanes_operand x = rf_lanes_input(p->call, 0), dy = rf_lanes_input(p->call, 1);
+    rf_binding x = rf_lanes_input(p->call, 0), dy = rf_lanes_input(p->call, 1);
     RF_TRY(pad_groups(p, &dy, g.n * g.oh * g.ow, g.groups, g.cog));
     const int64_t out = rf_lanes_fours(g.cog);
     const rf_lanes_grad product = { .kh = g.kh,

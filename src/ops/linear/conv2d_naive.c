@@ -19,14 +19,24 @@ static push push_make(const rf_conv_geometry *g)
                    (int32_t)g->sx,   (int32_t)g->dy, (int32_t)g->dx, (int32_t)g->pt,  (int32_t)g->pl };
 }
 
+/* Elements of one image in x and in y. */
+static uint64_t x_image(const rf_conv_geometry *g)
+{
+    return (uint64_t)(g->h * g->w * g->cin);
+}
+static uint64_t y_image(const rf_conv_geometry *g)
+{
+    return (uint64_t)(g->oh * g->ow * g->cout);
+}
+
 /* Images that one dispatch may cover; 0: not even one, or the kernel does not fit. */
 static uint64_t images_per_dispatch(const rf_conv_geometry *g, const rf_device_caps *caps)
 {
     if (caps->max_storage_range <= caps->buffer_alignment) return 0;
-    const uint64_t limit = rf_linear_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
+    const uint64_t limit = rf_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
     if ((uint64_t)(g->kh * g->kw * g->cig * g->cout) > limit) return 0;
-    const uint64_t x = (uint64_t)(g->h * g->w * g->cin), y = (uint64_t)(g->oh * g->ow * g->cout);
-    return rf_linear_min((uint64_t)g->n, limit / (x > y ? x : y));
+    const uint64_t x = x_image(g), y = y_image(g);
+    return rf_min((uint64_t)g->n, limit / (x > y ? x : y));
 }
 
 /* How much one dispatch takes of the loops over y, x and channels, the innermost; 0 channels: one for each pixel. */
@@ -72,7 +82,7 @@ static bool pixel_steps(const rf_conv_geometry *g, const rf_device_caps *caps, s
     if (!steps_make((steps){ (uint64_t)g->oh, (uint64_t)g->ow, 0 }, limit, out)) return false;
     *images = images_per_dispatch(g, caps);
     const bool whole = out->y == (uint64_t)g->oh && out->x == (uint64_t)g->ow;
-    *images = whole ? rf_linear_min(*images, limit / (loops_of(*out) + 1)) : rf_linear_min(*images, 1);
+    *images = whole ? rf_min(*images, limit / (loops_of(*out) + 1)) : rf_min(*images, 1);
     return *images > 0;
 }
 
@@ -116,43 +126,45 @@ static bool part_next(part *p, uint64_t images, uint64_t step)
             p->from.y += p->step.y;
         }
     }
-    p->count = rf_linear_min(step, images - p->first);
+    p->count = rf_min(step, images - p->first);
     return p->from.y < p->end.y;
 }
 
-/* A dispatch for a part, with spans of x and y made. */
+/* A dispatch for a part. */
 static rf_dispatch *add(rf_kernel_plan *plan, const rf_shader *shader, const rf_conv_geometry *g,
-                        const rf_device_caps *caps, const part *a, uint64_t loops, push *p, rf_linear_span *x,
-                        rf_linear_span *y)
+                        const rf_device_caps *caps, const part *a, uint64_t loops, push *p)
 {
-    const uint64_t xs = (uint64_t)(g->h * g->w * g->cin), ys = (uint64_t)(g->oh * g->ow * g->cout);
-    *x = rf_linear_part(caps, a->first * xs, a->count * xs);
-    *y = rf_linear_part(caps, a->first * ys, a->count * ys);
     *p = push_make(g);
     p->n = (int32_t)a->count;
-    p->x_base = x->base;
-    p->y_base = y->base;
+    p->x_base = (int32_t)rf_element_base(caps, a->first * x_image(g));
+    p->y_base = (int32_t)rf_element_base(caps, a->first * y_image(g));
     p->from_y = (int32_t)a->from.y;
     p->from_x = (int32_t)a->from.x;
     p->from_c = (int32_t)a->from.c;
-    p->to_y = (int32_t)rf_linear_min(a->from.y + a->step.y, a->end.y);
-    p->to_x = (int32_t)rf_linear_min(a->from.x + a->step.x, a->end.x);
-    p->to_c = (int32_t)rf_linear_min(a->from.c + a->step.c, a->end.c);
+    p->to_y = (int32_t)rf_min(a->from.y + a->step.y, a->end.y);
+    p->to_x = (int32_t)rf_min(a->from.x + a->step.x, a->end.x);
+    p->to_c = (int32_t)rf_min(a->from.c + a->step.c, a->end.c);
     p->accumulate = a->from.y + a->from.x + a->from.c > 0;
     p->last =
         a->from.y + a->step.y >= a->end.y && a->from.x + a->step.x >= a->end.x && a->from.c + a->step.c >= a->end.c;
     rf_dispatch *d = rf_kernel_plan_add(plan, shader, loops);
     if (!d) return NULL;
     d->concurrent = a->first > 0;
-    rf_dispatch_spec(d, rf_linear_local_size(caps));
+    rf_dispatch_spec(d, rf_local_size(caps, 128));
     return d;
+}
+
+static void bind_images(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, uint32_t index, const part *a,
+                        uint64_t image)
+{
+    rf_bind_elements(d, caps, kind, index, a->first * image, a->count * image);
 }
 
 static void finish(rf_dispatch *d, const rf_device_caps *caps, push *p, uint64_t total)
 {
     p->total = (int32_t)total;
     rf_dispatch_push(d, p, sizeof(*p));
-    rf_linear_grid(d, caps, rf_div_up(total, d->spec[0]));
+    rf_dispatch_items(d, caps, total);
 }
 
 static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -163,17 +175,16 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
     part a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cig } };
     if (!tap_steps(&g, caps, g.cig, &a.step))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d: the device does not loop that long");
-    for (a.count = rf_linear_min(step, n); a.from.y < a.end.y;) {
+    for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
         push p;
-        rf_linear_span x, y;
-        rf_dispatch *d = add(plan, &rf_shader_conv2d_naive, &g, caps, &a, loops_of(a.step), &p, &x, &y);
+        rf_dispatch *d = add(plan, &rf_shader_conv2d_naive, &g, caps, &a, loops_of(a.step), &p);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, attr->activation);
         rf_dispatch_spec(d, call->n_in == 3);
-        rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, x);
-        rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
-        rf_dispatch_bind(d, RF_BIND_INPUT, call->n_in == 3 ? 2 : 1, RF_VIEW_STORAGE, false);
-        rf_linear_bind_part(d, RF_BIND_OUTPUT, 0, true, y);
+        bind_images(d, caps, RF_BIND_INPUT, 0, &a, x_image(&g));
+        rf_bind_whole(d, RF_BIND_INPUT, 1);
+        rf_bind_whole(d, RF_BIND_INPUT, call->n_in == 3 ? 2 : 1);
+        bind_images(d, caps, RF_BIND_OUTPUT, 0, &a, y_image(&g));
         finish(d, caps, &p, a.count * (uint64_t)(g.oh * g.ow * g.cout));
         if (!part_next(&a, n, step)) break;
     }
@@ -187,14 +198,13 @@ static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, r
     part a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cog } };
     if (!tap_steps(&g, caps, g.cog, &a.step))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d_data_grad: the device does not loop that long");
-    for (a.count = rf_linear_min(step, n); a.from.y < a.end.y;) {
+    for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
         push p;
-        rf_linear_span x, y;
-        rf_dispatch *d = add(plan, &rf_shader_conv2d_data_grad_naive, &g, caps, &a, loops_of(a.step), &p, &x, &y);
+        rf_dispatch *d = add(plan, &rf_shader_conv2d_data_grad_naive, &g, caps, &a, loops_of(a.step), &p);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, y);
-        rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
-        rf_linear_bind_part(d, RF_BIND_OUTPUT, 0, true, x);
+        bind_images(d, caps, RF_BIND_INPUT, 0, &a, y_image(&g));
+        rf_bind_whole(d, RF_BIND_INPUT, 1);
+        bind_images(d, caps, RF_BIND_OUTPUT, 0, &a, x_image(&g));
         finish(d, caps, &p, a.count * (uint64_t)(g.h * g.w * g.cin));
         if (!part_next(&a, n, step)) break;
     }
@@ -211,18 +221,17 @@ static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps,
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d_filter_grad: the device does not loop that long");
     const uint64_t loops = 2 * (step * (loops_of(a.step) + 1) + 1);
     a.step.c = 1;
-    for (a.count = rf_linear_min(step, n); a.from.y < a.end.y;) {
+    for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
         push p;
-        rf_linear_span x, y;
-        rf_dispatch *d = add(plan, &rf_shader_conv2d_filter_grad_naive, &g, caps, &a, loops, &p, &x, &y);
+        rf_dispatch *d = add(plan, &rf_shader_conv2d_filter_grad_naive, &g, caps, &a, loops, &p);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         p.out_base = (int32_t)weights;
         p.accumulate = p.accumulate || a.first > 0;
         d->concurrent = false; /* all parts add to the same sums */
-        rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, x);
-        rf_linear_bind_part(d, RF_BIND_INPUT, 1, false, y);
-        rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
-        rf_dispatch_bind(d, RF_BIND_OUTPUT, call->n_out - 1, RF_VIEW_STORAGE, true);
+        bind_images(d, caps, RF_BIND_INPUT, 0, &a, x_image(&g));
+        bind_images(d, caps, RF_BIND_INPUT, 1, &a, y_image(&g));
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out - 1);
         finish(d, caps, &p, weights + (call->n_out > 1 ? (uint64_t)g.cout : 0));
         if (!part_next(&a, n, step)) break;
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/lanes.h"
 
-#include "ops/pointwise/pointwise.h"
 #include "rf_shaders.h"
 
 typedef struct gather_push {
@@ -25,24 +24,25 @@ static int32_t pair(int64_t y, int64_t x)
 
 /* ---- operands ---- */
 
-rf_lanes_operand rf_lanes_input(const rf_op_call *call, uint32_t index)
+rf_binding rf_lanes_input(const rf_op_call *call, uint32_t index)
 {
-    return (rf_lanes_operand){ RF_BIND_INPUT, index, 0, rf_tensor_bytes(&call->in[index]) };
+    return (rf_binding){ .kind = RF_BIND_INPUT, .index = index, .size = rf_tensor_bytes(&call->in[index]) };
 }
 
-rf_lanes_operand rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes)
+rf_binding rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes)
 {
-    const rf_lanes_operand o = { RF_BIND_WORKSPACE, 0, rf_align_up(p->plan->workspace, p->caps->buffer_alignment),
-                                 bytes };
+    const rf_binding o = { .kind = RF_BIND_WORKSPACE,
+                           .offset = rf_align_up(p->plan->workspace, p->caps->buffer_alignment),
+                           .size = bytes };
     p->plan->workspace = o.offset + bytes;
     return o;
 }
 
-void rf_lanes_bind(rf_dispatch *d, rf_lanes_operand o, rf_bind_view view, bool write)
+void rf_lanes_bind(rf_dispatch *d, rf_binding o, rf_bind_view view, bool write)
 {
-    rf_binding *binding = rf_dispatch_bind(d, o.kind, o.index, view, write);
-    binding->offset = o.offset;
-    binding->size = o.bytes;
+    o.view = view;
+    o.write = write;
+    rf_bind(d, o);
 }
 
 static rf_bind_view view_of(const rf_lanes_set *set, bool scalar)
@@ -51,7 +51,7 @@ static rf_bind_view view_of(const rf_lanes_set *set, bool scalar)
     return scalar ? RF_VIEW_TEXEL_R32F : RF_VIEW_TEXEL_RGBA32F;
 }
 
-rf_result rf_lanes_pack(rf_lanes_plan *p, rf_lanes_operand *io, const int64_t dim[4], const int64_t s[4])
+rf_result rf_lanes_pack(rf_lanes_plan *p, rf_binding *io, const int64_t dim[4], const int64_t s[4])
 {
     const int64_t fours = rf_lanes_fours(dim[3]);
     const uint64_t total = (uint64_t)(dim[0] * dim[1] * dim[2] * fours);
@@ -60,21 +60,21 @@ rf_result rf_lanes_pack(rf_lanes_plan *p, rf_lanes_operand *io, const int64_t di
     const uint32_t push[] = { (uint32_t)total, (uint32_t)dim[1], (uint32_t)dim[2], (uint32_t)fours, d1.magic,
                               d2.magic,        d3.magic,         d1.shift,         d2.shift,        d3.shift,
                               (uint32_t)s[0],  (uint32_t)s[1],   (uint32_t)s[2],   (uint32_t)s[3],  (uint32_t)dim[3] };
-    const rf_lanes_operand to = rf_lanes_workspace(p, total * 16);
+    const rf_binding to = rf_lanes_workspace(p, total * 16);
     rf_dispatch *d =
         rf_kernel_plan_add(p->plan, p->set->texel ? &rf_shader_linear_pack_texel : &rf_shader_linear_pack, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_linear_local_size(p->caps));
+    rf_dispatch_spec(d, rf_local_size(p->caps, 128));
     rf_lanes_bind(d, *io, view_of(p->set, true), false);
     rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
     rf_dispatch_push(d, push, sizeof(push));
-    rf_linear_grid(d, p->caps, rf_div_up(total, d->spec[0]));
+    rf_dispatch_items(d, p->caps, total);
     d->concurrent = p->plan->count > 1; /* packs stand first and touch nothing in common */
     *io = to;
     return RF_OK;
 }
 
-rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_lanes_operand *io, int64_t rows, int64_t columns)
+rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_binding *io, int64_t rows, int64_t columns)
 {
     if (columns % 4 == 0) return RF_OK;
     return rf_lanes_pack(p, io, (const int64_t[]){ 1, 1, rows, columns }, (const int64_t[]){ 0, 0, columns, 1 });
@@ -93,7 +93,7 @@ int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t 
     return useful < fewest ? fewest : useful;
 }
 
-rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t parts, uint64_t stride, uint64_t count,
+rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_binding partial, int64_t parts, uint64_t stride, uint64_t count,
                            uint64_t extra, int64_t columns, uint32_t activation, bool bias)
 {
     const uint64_t total = rf_div_up(count, 4);
@@ -101,7 +101,7 @@ rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t p
                              (int32_t)parts, (int32_t)(stride / 4), (int32_t)(count - extra) };
     rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_linear_sum, (uint64_t)parts + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_linear_local_size(p->caps));
+    rf_dispatch_spec(d, rf_local_size(p->caps, 128));
     rf_dispatch_spec(d, activation);
     rf_dispatch_spec(d, bias);
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
@@ -109,10 +109,10 @@ rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t p
         rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
     else
         rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
-    rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
-    rf_dispatch_bind(d, RF_BIND_OUTPUT, extra ? 1 : 0, RF_VIEW_STORAGE, true);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, extra ? 1 : 0);
     rf_dispatch_push(d, push, sizeof(push));
-    rf_linear_grid(d, p->caps, rf_div_up(total, d->spec[0]));
+    rf_dispatch_items(d, p->caps, total);
     return RF_OK;
 }
 
@@ -178,7 +178,7 @@ bool rf_lanes_gather_fits(const rf_op_call *call, const rf_device_caps *caps, in
     return parts == 1 || parts * (rf_tensor_bytes(&call->out[0]) + 16) <= caps->max_storage_range;
 }
 
-rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lanes_operand a, rf_lanes_operand b)
+rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_binding a, rf_binding b)
 {
     const rf_lanes_set *set = p->set;
     const rf_lanes_tile *tile =
@@ -232,7 +232,7 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
                                (int32_t)split,
                                (int32_t)stride };
     rf_dispatch_push(d, &push, sizeof(push));
-    rf_linear_grid(d, p->caps, total);
+    rf_dispatch_groups(d, p->caps, total);
     rf_lanes_bind(d, a, view_of(set, g->scalar), false);
     rf_lanes_bind(d, b, view_of(set, false), false);
     if (g->bias)
@@ -240,17 +240,17 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lan
     else
         rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
     if (parts == 1) {
-        rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
-        rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         return RF_OK;
     }
-    const rf_lanes_operand partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
+    const rf_binding partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     return rf_lanes_add_sum(p, partial, parts, stride, count, 0, g->c_row, g->activation, g->bias);
 }
 
-rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_operand a, rf_lanes_operand b)
+rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding a, rf_binding b)
 {
     const rf_lanes_set *set = p->set;
     const uint64_t rows = (uint64_t)(g->kh * g->kw * g->loads) * (g->scalar ? 1 : 4);
@@ -303,7 +303,7 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
                              : parts > 1       ? (int32_t)main_count
                                                : 0 };
     rf_dispatch_push(d, &push, sizeof(push));
-    rf_linear_grid(d, p->caps, total);
+    rf_dispatch_groups(d, p->caps, total);
     rf_lanes_bind(d, a, view_of(set, g->scalar), false);
     rf_lanes_bind(d, b, view_of(set, false), false);
     if (g->bias)
@@ -311,11 +311,11 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_o
     else
         rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
     if (parts == 1) {
-        rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
-        rf_dispatch_bind(d, RF_BIND_OUTPUT, g->bias_gradient ? 1 : 0, RF_VIEW_STORAGE, true);
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        rf_bind_whole(d, RF_BIND_OUTPUT, g->bias_gradient ? 1 : 0);
         return RF_OK;
     }
-    const rf_lanes_operand partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
+    const rf_binding partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     return rf_lanes_add_sum(p, partial, parts, stride, main_count + extra, extra, g->columns, g->activation, g->bias);
@@ -389,7 +389,7 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
 {
     const double rate = caps->driver == set->favourite ? 60e9 : 30e9;
     const double seconds = padded_flops / rate + packed_bytes / 4e9 + 30e-6 * dispatches;
-    return caps->is_cpu ? rf_linear_score(seconds) : 1e-6 * rf_linear_score(seconds);
+    return rf_score_of_time(seconds) * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
 }
 
 #define TILE(name, height, width)                                                                                      \

@@ -26,13 +26,6 @@ typedef struct rf_lanes_set {
 } rf_lanes_set;
 extern const rf_lanes_set rf_lanes8_texel, rf_lanes8_storage, rf_lanes4_storage, rf_lanes4_quad, rf_lanes16_texel;
 
-/* An operand: a whole tensor of the call, or what a pack made of one in the workspace. */
-typedef struct rf_lanes_operand {
-    rf_bind_kind kind;
-    uint32_t index;
-    uint64_t offset, bytes;
-} rf_lanes_operand;
-
 /* A plan under construction. */
 typedef struct rf_lanes_plan {
     const rf_lanes_set *set; /* NULL for kernels without lanes */
@@ -41,17 +34,18 @@ typedef struct rf_lanes_plan {
     rf_kernel_plan *plan;
 } rf_lanes_plan;
 
-rf_lanes_operand rf_lanes_input(const rf_op_call *call, uint32_t index);
+/* Operands: a whole tensor of the call, or what a pack made of one in the workspace. */
+rf_binding rf_lanes_input(const rf_op_call *call, uint32_t index);
 /* Copies *io to the workspace as [d0][d1][d2][d3 padded with zeros to a multiple of four]; s: strides of *io. */
-rf_result rf_lanes_pack(rf_lanes_plan *p, rf_lanes_operand *io, const int64_t d[4], const int64_t s[4]);
+rf_result rf_lanes_pack(rf_lanes_plan *p, rf_binding *io, const int64_t d[4], const int64_t s[4]);
 /* The same for a matrix of rows that only get longer. Nothing to do when columns are a multiple of four. */
-rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_lanes_operand *io, int64_t rows, int64_t columns);
+rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_binding *io, int64_t rows, int64_t columns);
 
-rf_lanes_operand rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes);
-void rf_lanes_bind(rf_dispatch *d, rf_lanes_operand o, rf_bind_view view, bool write);
+rf_binding rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes);
+void rf_lanes_bind(rf_dispatch *d, rf_binding o, rf_bind_view view, bool write);
 /* Appends the dispatch that adds `parts` lists of `count` partial sums, `stride` elements apart, into output 0, the
  * last `extra` of them into output 1, and finishes with bias (input 2) and activation. */
-rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_lanes_operand partial, int64_t parts, uint64_t stride, uint64_t count,
+rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_binding partial, int64_t parts, uint64_t stride, uint64_t count,
                            uint64_t extra, int64_t columns, uint32_t activation, bool bias);
 /* Parts that a long sum is cut into so that there is enough to do side by side, and no more than `longest` in one. */
 int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest, uint64_t longest);
@@ -78,7 +72,7 @@ typedef struct rf_lanes_gather {
     uint32_t activation;
     bool bias; /* input 2 of the call */
 } rf_lanes_gather;
-rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_lanes_operand a, rf_lanes_operand b);
+rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_binding a, rf_binding b);
 
 /* Whether the device can loop over a gather's taps and channels (loads per tap) and holds the partial sums that it may
  * take. */
@@ -95,7 +89,7 @@ typedef struct rf_lanes_grad {
     uint32_t activation;
     bool bias, bias_gradient; /* input 2 of the call; output 1 of it */
 } rf_lanes_grad;
-rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_lanes_operand a, rf_lanes_operand b);
+rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding a, rf_binding b);
 
 /* The device can run the set's shaders and every tensor of the call fits its descriptors. */
 bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps);

@@ -186,47 +186,8 @@ rf_cost rf_conv_cost(const rf_op_call *call)
     return cost;
 }
 
-/* ---- plans ---- */
-
-void rf_linear_grid(rf_dispatch *d, const rf_device_caps *caps, uint64_t workgroups)
-{
-    const uint64_t rows = rf_div_up(workgroups, caps->max_grid[0]);
-    d->grid[0] = (uint32_t)rf_div_up(workgroups, rows);
-    d->grid[1] = (uint32_t)rows;
-    d->grid[2] = 1;
-}
-
-bool rf_linear_fits_storage(const rf_op_call *call, const rf_device_caps *caps)
-{
-    for (uint32_t i = 0; i < call->n_in; i++)
-        if (!(call->op->shape_only >> i & 1) && rf_tensor_bytes(&call->in[i]) > caps->max_storage_range) return false;
-    for (uint32_t i = 0; i < call->n_out; i++)
-        if (rf_tensor_bytes(&call->out[i]) > caps->max_storage_range) return false;
-    return true;
-}
-
-uint32_t rf_linear_local_size(const rf_device_caps *caps)
-{
-    return (uint32_t)rf_linear_min(128, rf_linear_min(caps->max_workgroup_size[0], caps->max_workgroup_invocations));
-}
-
 double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps)
 {
-    return rf_linear_score(caps->is_cpu ? call->op->cost(call).flops / 1e9 + 30e-6
-                                        : call->op->cost(call).flops / 1e11 + 5e-6);
-}
-
-rf_linear_span rf_linear_part(const rf_device_caps *caps, uint64_t first, uint64_t count)
-{
-    const uint64_t start = first * sizeof(float), offset = start / caps->buffer_alignment * caps->buffer_alignment;
-    return (rf_linear_span){ .offset = offset,
-                             .size = start - offset + count * sizeof(float),
-                             .base = (int32_t)((start - offset) / sizeof(float)) };
-}
-
-void rf_linear_bind_part(rf_dispatch *d, rf_bind_kind kind, uint32_t index, bool write, rf_linear_span span)
-{
-    rf_binding *binding = rf_dispatch_bind(d, kind, index, RF_VIEW_STORAGE, write);
-    binding->offset = span.offset;
-    binding->size = span.size;
+    return rf_score_of_time(caps->is_cpu ? call->op->cost(call).flops / 1e9 + 30e-6
+                                         : call->op->cost(call).flops / 1e11 + 5e-6);
 }

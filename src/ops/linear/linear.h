@@ -3,7 +3,7 @@
 #ifndef RF_OPS_LINEAR_LINEAR_H
 #define RF_OPS_LINEAR_LINEAR_H
 
-#include "base/error.h"
+#include "ops/kit.h"
 #include "ops/ops.h"
 
 /* ---- epilogue: y = activation(x + bias) ---- */
@@ -30,34 +30,7 @@ rf_result rf_conv_geometry_make(const char *op, const rf_conv2d_attr *attr, cons
 rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call);
 rf_cost rf_conv_cost(const rf_op_call *call);
 
-/* ---- plans ---- */
-static inline uint64_t rf_linear_min(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Workgroups of local_size_x lanes, one dimension of work items spread over x and y: the shader's item number is
- * (y * grid.x + x) * local_size_x + lane. */
-void rf_linear_grid(rf_dispatch *d, const rf_device_caps *caps, uint64_t workgroups);
-/* All tensors of the call fit one storage descriptor (shape-only inputs do not count). */
-bool rf_linear_fits_storage(const rf_op_call *call, const rf_device_caps *caps);
-/* Workgroup size for one-lane-per-element shaders. */
-uint32_t rf_linear_local_size(const rf_device_caps *caps);
-
-/* Score of a kernel that would take this long: every kernel of this family scores that way, so that scores compare. */
-static inline double rf_linear_score(double seconds)
-{
-    return 1e-3 / seconds;
-}
-/* The same for one-lane-per-element kernels: what drivers reach without reuse of what they load. */
+/* Score of a one-lane-per-element kernel: what drivers reach without reuse of what they load. */
 double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps);
-
-/* A part of a tensor: binding offsets must be aligned, so the shader gets the odd elements before it as `base`. */
-typedef struct rf_linear_span {
-    uint64_t offset, size; /* bytes, for rf_binding */
-    int32_t base;          /* elements from `offset` to the first element of the part */
-} rf_linear_span;
-rf_linear_span rf_linear_part(const rf_device_caps *caps, uint64_t first, uint64_t count);
-void rf_linear_bind_part(rf_dispatch *d, rf_bind_kind kind, uint32_t index, bool write, rf_linear_span span);
 
 #endif

@@ -229,8 +229,6 @@ const rf_op rf_op_matmul = {
     .reference = reference,
     .cost = cost,
     .absorb_consumer = absorb_consumer,
-    .kernels = kernels,
-    .num_kernels = sizeof(kernels) / sizeof(*kernels),
-    .cases = rf_matmul_cases,
-    .num_cases = RF_MATMUL_NUM_CASES,
+    RF_KERNELS(kernels),
+    RF_CASES(rf_matmul_cases),
 };

@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/matmul.h"
 
-#define VEC(a)                                                                                                         \
-    {                                                                                                                  \
-        { RF_F32, { 1, { a } } }, RF_FILL_NORMAL, 0, 0                                                                 \
-    }
-#define MAT(a, b)                                                                                                      \
-    {                                                                                                                  \
-        { RF_F32, { 2, { a, b } } }, RF_FILL_NORMAL, 0, 0                                                              \
-    }
-#define BATCH(z, a, b)                                                                                                 \
-    {                                                                                                                  \
-        { RF_F32, { 3, { z, a, b } } }, RF_FILL_NORMAL, 0, 0                                                           \
-    }
-#define BATCH2(y, z, a, b)                                                                                             \
-    {                                                                                                                  \
-        { RF_F32, { 4, { y, z, a, b } } }, RF_FILL_NORMAL, 0, 0                                                        \
-    }
+#define VEC(a) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 1, a)
+#define MAT(a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 2, a, b)
+#define BATCH(z, a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 3, z, a, b)
+#define BATCH2(y, z, a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 4, y, z, a, b)
 #define ATTR(ta, tb, act) (&(const rf_matmul_attr){ ta, tb, RF_ACTIVATION_##act })
 
 /* Sums of k products of N(0,1) numbers, each rounded at the size of the partial sums: the error grows as k does at

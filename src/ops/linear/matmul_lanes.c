@@ -25,7 +25,7 @@ static void batch_strides(const rf_matmul_geometry *g, int64_t a_matrix, int64_t
 static rf_result plan_rows(rf_lanes_plan *p, const rf_matmul_geometry *g)
 {
     const stored a = stored_make(p->call, 0, g->m, g->k), b = stored_make(p->call, 1, g->n, g->k);
-    rf_lanes_operand in_a = rf_lanes_input(p->call, 0), in_b = rf_lanes_input(p->call, 1);
+    rf_binding in_a = rf_lanes_input(p->call, 0), in_b = rf_lanes_input(p->call, 1);
     const int64_t fours_k = rf_lanes_fours(g->k), fours_n = rf_lanes_fours(g->n);
     if (g->ta)
         RF_TRY(rf_lanes_pack(p, &in_a, (const int64_t[]){ a.matrices, 1, g->m, g->k },
@@ -67,7 +67,7 @@ static rf_result plan_rows(rf_lanes_plan *p, const rf_matmul_geometry *g)
 static rf_result plan_summands(rf_lanes_plan *p, const rf_matmul_geometry *g)
 {
     const stored a = stored_make(p->call, 0, g->k, g->m), b = stored_make(p->call, 1, g->k, g->n);
-    rf_lanes_operand in_a = rf_lanes_input(p->call, 0), in_b = rf_lanes_input(p->call, 1);
+    rf_binding in_a = rf_lanes_input(p->call, 0), in_b = rf_lanes_input(p->call, 1);
     const int64_t fours_m = rf_lanes_fours(g->m), fours_n = rf_lanes_fours(g->n);
     RF_TRY(rf_lanes_pad_rows(p, &in_a, a.matrices * g->k, g->m));
     RF_TRY(rf_lanes_pad_rows(p, &in_b, b.matrices * g->k, g->n));

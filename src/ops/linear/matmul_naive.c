@@ -21,18 +21,18 @@ static bool steps_make(const rf_matmul_geometry *g, const rf_device_caps *caps, 
 {
     if (caps->max_storage_range <= caps->buffer_alignment) return false;
     /* Elements; less one alignment unit, which a part may reach back. */
-    const uint64_t limit = rf_linear_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
+    const uint64_t limit = rf_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
     const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
-    *out = (steps){ rf_linear_min(m, limit / n), n, k };
+    *out = (steps){ rf_min(m, limit / n), n, k };
     if (g->ta)
-        out->k = rf_linear_min(out->k, limit / m);
+        out->k = rf_min(out->k, limit / m);
     else
-        out->m = rf_linear_min(out->m, limit / k);
+        out->m = rf_min(out->m, limit / k);
     if (g->tb)
-        out->n = rf_linear_min(out->n, limit / k);
+        out->n = rf_min(out->n, limit / k);
     else
-        out->k = rf_linear_min(out->k, limit / n);
-    out->k = rf_linear_min(out->k, rf_loop_limit(caps) - 1);
+        out->k = rf_min(out->k, limit / n);
+    out->k = rf_min(out->k, rf_loop_limit(caps) - 1);
     return out->m > 0 && out->n > 0 && out->k > 0 && n <= limit;
 }
 
@@ -40,11 +40,11 @@ static double score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     steps s;
-    if (!steps_make(&g, caps, &s)) return 0;
+    if (!steps_make(&g, caps, &s)) return RF_SCORE_NONE;
     /* A product that takes every kernel about as long as its dispatch, where the others take most of a second to
      * compile. Only forward: its gradients share their pipelines with larger products. */
     const bool tiny = call->op->cost(call).flops <= 1e5;
-    if (caps->compiles_at_dispatch && tiny && !g.ta && !g.tb) return rf_linear_score(30e-6);
+    if (caps->compiles_at_dispatch && tiny && !g.ta && !g.tb) return rf_score_of_time(30e-6);
     return rf_linear_naive_score(call, caps);
 }
 
@@ -54,11 +54,11 @@ static rf_dispatch *add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const
 {
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_matmul_naive, summands + 1);
     if (!d) return NULL;
-    const uint32_t local = rf_linear_local_size(caps);
+    const uint32_t local = rf_local_size(caps, 128);
     rf_dispatch_spec(d, local);
     rf_dispatch_spec(d, g->activation);
     rf_dispatch_spec(d, g->bias);
-    rf_linear_grid(d, caps, rf_div_up(total, local));
+    rf_dispatch_items(d, caps, total);
     return d;
 }
 
@@ -80,7 +80,7 @@ static push push_make(const rf_matmul_geometry *g)
 /* Matrices bound whole; as many summands at a time as an invocation may loop over. */
 static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const uint64_t k = (uint64_t)g->k, step = rf_linear_min(k, rf_loop_limit(caps) - 1);
+    const uint64_t k = (uint64_t)g->k, step = rf_min(k, rf_loop_limit(caps) - 1);
     push p = push_make(g);
     p.total = (int32_t)(g->batch * g->m * g->n);
     for (int i = 0; i < 4; i++) {
@@ -89,7 +89,7 @@ static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *c
         p.b_stride[i] = (int32_t)g->b_stride[i];
     }
     for (uint64_t at = 0; at < k; at += step) {
-        const uint64_t count = rf_linear_min(step, k - at);
+        const uint64_t count = rf_min(step, k - at);
         p.k = (int32_t)count;
         p.a_base = (int32_t)at * p.a_k;
         p.b_base = (int32_t)at * p.b_k;
@@ -97,10 +97,10 @@ static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *c
         p.last = at + count == k;
         rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total, count);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
-        rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
-        rf_dispatch_bind(d, RF_BIND_INPUT, g->bias ? 2 : 0, RF_VIEW_STORAGE, false);
-        rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+        rf_bind_whole(d, RF_BIND_INPUT, 0);
+        rf_bind_whole(d, RF_BIND_INPUT, 1);
+        rf_bind_whole(d, RF_BIND_INPUT, g->bias ? 2 : 0);
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_dispatch_push(d, &p, sizeof(p));
     }
     return RF_OK;
@@ -113,31 +113,29 @@ static rf_result plan_part(const rf_matmul_geometry *g, const rf_device_caps *ca
     const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
     int64_t za, zb;
     rf_matmul_batch_offset(g, (int64_t)z, &za, &zb);
-    const rf_linear_span a = g->ta ? rf_linear_part(caps, (uint64_t)za + from.k * m, count.k * m)
-                                   : rf_linear_part(caps, (uint64_t)za + from.m * k, count.m * k);
-    const rf_linear_span b = g->tb ? rf_linear_part(caps, (uint64_t)zb + from.n * k, count.n * k)
-                                   : rf_linear_part(caps, (uint64_t)zb + from.k * n, count.k * n);
-    const rf_linear_span c = rf_linear_part(caps, (z * m + from.m) * n, count.m * n);
+    const uint64_t a = (uint64_t)za + (g->ta ? from.k * m : from.m * k), a_count = g->ta ? count.k * m : count.m * k;
+    const uint64_t b = (uint64_t)zb + (g->tb ? from.n * k : from.k * n), b_count = g->tb ? count.n * k : count.k * n;
+    const uint64_t c = (z * m + from.m) * n;
     push p = push_make(g);
     p.m = (int32_t)count.m;
     p.n = (int32_t)count.n;
     p.k = (int32_t)count.k;
     p.total = (int32_t)(count.m * count.n);
-    p.a_base = a.base + (int32_t)(g->ta ? from.m : from.k);
-    p.b_base = b.base + (int32_t)(g->tb ? from.k : from.n);
-    p.c_base = c.base + (int32_t)from.n;
+    p.a_base = (int32_t)rf_element_base(caps, a) + (int32_t)(g->ta ? from.m : from.k);
+    p.b_base = (int32_t)rf_element_base(caps, b) + (int32_t)(g->tb ? from.k : from.n);
+    p.c_base = (int32_t)rf_element_base(caps, c) + (int32_t)from.n;
     p.bias_base = (int32_t)from.n;
     p.accumulate = from.k > 0;
     p.last = from.k + count.k == k;
     rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total, count.k);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, a);
-    rf_linear_bind_part(d, RF_BIND_INPUT, 1, false, b);
+    rf_bind_elements(d, caps, RF_BIND_INPUT, 0, a, a_count);
+    rf_bind_elements(d, caps, RF_BIND_INPUT, 1, b, b_count);
     if (g->bias)
-        rf_dispatch_bind(d, RF_BIND_INPUT, 2, RF_VIEW_STORAGE, false);
+        rf_bind_whole(d, RF_BIND_INPUT, 2);
     else
-        rf_linear_bind_part(d, RF_BIND_INPUT, 0, false, a);
-    rf_linear_bind_part(d, RF_BIND_OUTPUT, 0, true, c);
+        rf_bind_elements(d, caps, RF_BIND_INPUT, 0, a, a_count);
+    rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, c, count.m * n);
     rf_dispatch_push(d, &p, sizeof(p));
     return RF_OK;
 }
@@ -145,7 +143,7 @@ static rf_result plan_part(const rf_matmul_geometry *g, const rf_device_caps *ca
 static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    if (rf_linear_fits_storage(call, caps)) return plan_whole(&g, caps, out);
+    if (rf_fits_storage(call, caps)) return plan_whole(&g, caps, out);
 
     steps step, at, end = { (uint64_t)g.m, (uint64_t)g.n, (uint64_t)g.k };
     if (!steps_make(&g, caps, &step))
@@ -155,8 +153,8 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
             for (at.n = 0; at.n < end.n; at.n += step.n)
                 for (at.k = 0; at.k < end.k; at.k += step.k)
                     RF_TRY(plan_part(&g, caps, out, z, at,
-                                     (steps){ rf_linear_min(step.m, end.m - at.m), rf_linear_min(step.n, end.n - at.n),
-                                              rf_linear_min(step.k, end.k - at.k) }));
+                                     (steps){ rf_min(step.m, end.m - at.m), rf_min(step.n, end.n - at.n),
+                                              rf_min(step.k, end.k - at.k) }));
     return RF_OK;
 }
 

@@ -62,32 +62,39 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     rf_dispatch_spec(d, t.parts > 1 ? 0 : attr->activation);
     rf_dispatch_spec(d, t.parts == 1 && bias);
     rf_dispatch_push(d, &p, sizeof(p));
-    rf_linear_grid(d, caps, (uint64_t)t.total);
-    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
-    rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
-    rf_dispatch_bind(d, RF_BIND_INPUT, bias ? 2 : 0, RF_VIEW_STORAGE, false);
+    rf_dispatch_groups(d, caps, (uint64_t)t.total);
+    rf_bind_whole(d, RF_BIND_INPUT, 0);
+    rf_bind_whole(d, RF_BIND_INPUT, 1);
+    rf_bind_whole(d, RF_BIND_INPUT, bias ? 2 : 0);
     if (t.parts == 1) {
-        rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
-        rf_dispatch_bind(d, RF_BIND_OUTPUT, bias_gradient ? 1 : 0, RF_VIEW_STORAGE, true);
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        rf_bind_whole(d, RF_BIND_OUTPUT, bias_gradient ? 1 : 0);
         return RF_OK;
     }
-    const rf_lanes_operand partial = rf_lanes_workspace(&builder, (uint64_t)t.parts * stride * sizeof(float));
+    const rf_binding partial = rf_lanes_workspace(&builder, (uint64_t)t.parts * stride * sizeof(float));
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     return rf_lanes_add_sum(&builder, partial, t.parts, stride, main_count + extra, extra, g.cout, attr->activation,
                             bias);
 }
 
+/* What a kernel is: a form, and the number of threads of its workgroups. */
+typedef struct variant {
+    form f;
+    uint32_t threads;
+} variant;
+
+static double score_of(const rf_op_call *call, const rf_device_caps *caps, variant v)
+{
+    return score(call, caps, v.f, v.threads);
+}
+static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, variant v, rf_kernel_plan *out)
+{
+    return plan(call, caps, out, v.f, v.threads);
+}
+
 #define TILE_KERNEL(op, form, threads)                                                                                 \
-    static double op##_score_##threads(const rf_op_call *call, const rf_device_caps *caps)                             \
-    {                                                                                                                  \
-        return score(call, caps, form, threads);                                                                       \
-    }                                                                                                                  \
-    static rf_result op##_plan_##threads(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)      \
-    {                                                                                                                  \
-        return plan(call, caps, out, form, threads);                                                                   \
-    }                                                                                                                  \
-    const rf_kernel rf_##op##_tile##threads = { "tile" #threads, op##_score_##threads, op##_plan_##threads }
+    RF_VARIANT(, rf_##op##_tile##threads, "tile" #threads, score_of, plan_of, ((variant){ form, threads }))
 
 TILE_KERNEL(conv2d, FORWARD, 128);
 TILE_KERNEL(conv2d, FORWARD, 256);

@@ -14,13 +14,13 @@ double rf_tile_score(const rf_op_call *call, const rf_device_caps *caps, uint32_
     const double r = RF_TILE_ROWS, c = rf_tile_columns(threads);
     const uint32_t shared = RF_TILE_K * (RF_TILE_ROWS + 4 + rf_tile_columns(threads) + 4) * sizeof(float);
     if (caps->max_workgroup_invocations < threads || caps->max_workgroup_size[0] < threads ||
-        caps->max_shared_memory < shared || !rf_linear_fits_storage(call, caps))
+        caps->max_shared_memory < shared || !rf_fits_storage(call, caps))
         return 0;
     const double waste =
         (double)((uint64_t)((rows + r - 1) / r)) * r / rows * (double)((uint64_t)((columns + c - 1) / c)) * c / columns;
     /* Larger tiles reuse more. On a CPU shared memory is a detour: the last choice there. */
     const double seconds = flops * waste / (threads == 256 ? 2e12 : 1.5e12) + 5e-6;
-    return caps->is_cpu ? 1e-9 * rf_linear_score(seconds) : rf_linear_score(seconds);
+    return rf_score_of_time(seconds) * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
 }
 
 rf_tile_grid rf_tile_grid_make(const rf_device_caps *caps, uint32_t threads, int64_t rows, int64_t columns,
@@ -30,7 +30,7 @@ rf_tile_grid rf_tile_grid_make(const rf_device_caps *caps, uint32_t threads, int
                        .column_tiles = (int32_t)rf_div_up((uint64_t)columns, rf_tile_columns(threads)) };
     const uint64_t tiles = (uint64_t)t.row_tiles * (uint64_t)t.column_tiles * (uint64_t)batch;
     /* Longer sums than this would lose precision, and some drivers do not loop longer. */
-    const uint64_t longest = rf_linear_min(16384, rf_loop_limit(caps) - 1) * RF_TILE_K;
+    const uint64_t longest = rf_min(16384, rf_loop_limit(caps) - 1) * RF_TILE_K;
     const int64_t parts = rf_lanes_parts(tiles, 128, length, 16 * RF_TILE_K, longest);
     t.split = (int32_t)rf_align_up(rf_div_up((uint64_t)length, (uint64_t)parts), RF_TILE_K);
     t.parts = (int32_t)rf_div_up((uint64_t)length, (uint64_t)t.split);
@@ -45,7 +45,7 @@ static double score(const rf_op_call *call, const rf_device_caps *caps, uint32_t
     return rf_tile_score(call, caps, threads, (double)g.m, (double)g.n, call->op->cost(call).flops);
 }
 
-static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out, uint32_t threads)
+static rf_result plan_tiles(const rf_op_call *call, const rf_device_caps *caps, uint32_t threads, rf_kernel_plan *out)
 {
     static const rf_shader *const shaders[2][4] = {
         { &rf_shader_matmul_tile128, &rf_shader_matmul_tile128_ta, &rf_shader_matmul_tile128_tb,
@@ -83,35 +83,18 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     rf_dispatch_spec(d, t.parts > 1 ? 0 : g.activation);
     rf_dispatch_spec(d, t.parts == 1 && g.bias);
     rf_dispatch_push(d, &p, sizeof(p));
-    rf_linear_grid(d, caps, (uint64_t)t.total);
-    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
-    rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
-    rf_dispatch_bind(d, RF_BIND_INPUT, g.bias ? 2 : 0, RF_VIEW_STORAGE, false);
+    rf_dispatch_groups(d, caps, (uint64_t)t.total);
+    rf_bind_whole(d, RF_BIND_INPUT, 0);
+    rf_bind_whole(d, RF_BIND_INPUT, 1);
+    rf_bind_whole(d, RF_BIND_INPUT, g.bias ? 2 : 0);
     if (t.parts == 1) {
-        rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         return RF_OK;
     }
-    const rf_lanes_operand partial = rf_lanes_workspace(&builder, (uint64_t)t.parts * stride * sizeof(float));
+    const rf_binding partial = rf_lanes_workspace(&builder, (uint64_t)t.parts * stride * sizeof(float));
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     return rf_lanes_add_sum(&builder, partial, t.parts, stride, count, 0, g.n, g.activation, g.bias);
 }
 
-static double score_128(const rf_op_call *call, const rf_device_caps *caps)
-{
-    return score(call, caps, 128);
-}
-static double score_256(const rf_op_call *call, const rf_device_caps *caps)
-{
-    return score(call, caps, 256);
-}
-static rf_result plan_128(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
-{
-    return plan(call, caps, out, 128);
-}
-static rf_result plan_256(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
-{
-    return plan(call, caps, out, 256);
-}
-
-const rf_kernel rf_matmul_tile128 = { "tile128", score_128, plan_128 };
-const rf_kernel rf_matmul_tile256 = { "tile256", score_256, plan_256 };
+RF_VARIANT(, rf_matmul_tile128, "tile128", score, plan_tiles, 128);
+RF_VARIANT(, rf_matmul_tile256, "tile256", score, plan_tiles, 256);

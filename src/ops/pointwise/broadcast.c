@@ -3,10 +3,8 @@
  */
 #include <string.h>
 
-#include "base/error.h"
-#include "base/memory.h"
+#include "ops/kit.h"
 #include "ops/pointwise/elementwise.h"
-#include "ops/pointwise/pointwise.h"
 #include "rf_shaders.h"
 
 rf_result rf_broadcast_shape(const char *op, rf_shape a, rf_shape b, rf_shape *out)
@@ -89,8 +87,7 @@ static rf_result infer_between(rf_op_call *call, bool to_small)
 
 static rf_cost cost_copy(const rf_op_call *call)
 {
-    return (rf_cost){ (double)rf_shape_count(call->in[0].shape),
-                      (double)rf_tensor_bytes(&call->in[0]) + (double)rf_tensor_bytes(&call->out[0]) };
+    return rf_cost_of(call, (double)rf_desc_count(&call->in[0]));
 }
 
 /* ---- sum_to_like ---- */
@@ -206,13 +203,14 @@ static rf_result plan_columns(const rf_device_caps *caps, rf_kernel_plan *plan, 
     rf_dispatch *d =
         rf_kernel_plan_add(plan, width == 4 ? &rf_shader_sum_columns_w4 : &rf_shader_sum_columns_w1, rows / 2 + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+    rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
     const uint32_t push[6] = { (uint32_t)l->elements, (uint32_t)(l->outputs / width), (uint32_t)rows,
                                (uint32_t)slices,      (uint32_t)(in_offset / width),  (uint32_t)(out_offset / width) };
     rf_dispatch_push(d, push, sizeof(push));
-    rf_pointwise_bind(d, from.kind, 0, false, from.offset, from.size);
-    rf_pointwise_bind(d, to.kind, 0, true, to.offset, to.size);
-    return rf_pointwise_grid(caps, slices * push[1], d->grid);
+    rf_bind_bytes(d, from.kind, 0, from.offset, from.size)->write = false;
+    rf_bind_bytes(d, to.kind, 0, to.offset, to.size);
+    rf_dispatch_items(d, caps, slices * push[1]);
+    return RF_OK;
 }
 
 static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, const sum_layout *l, uint64_t slices,
@@ -221,7 +219,7 @@ static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, 
 {
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sum_strided, rf_div_up(l->elements, slices) + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+    rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
     uint32_t push[18] = { (uint32_t)l->outputs, (uint32_t)l->elements, (uint32_t)slices };
     for (uint32_t i = 0; i < 3; i++) {
         push[3 + i] = (uint32_t)l->kept_size[i];
@@ -233,9 +231,10 @@ static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, 
     push[16] = (uint32_t)out_offset;
     push[17] = (uint32_t)out_stride;
     rf_dispatch_push(d, push, sizeof(push));
-    rf_pointwise_bind(d, from.kind, 0, false, from.offset, from.size);
-    rf_pointwise_bind(d, to.kind, 0, true, to.offset, to.size);
-    return rf_pointwise_grid(caps, slices * l->outputs, d->grid);
+    rf_bind_bytes(d, from.kind, 0, from.offset, from.size)->write = false;
+    rf_bind_bytes(d, to.kind, 0, to.offset, to.size);
+    rf_dispatch_items(d, caps, slices * l->outputs);
+    return RF_OK;
 }
 
 static double sum_score(const rf_op_call *call, const rf_device_caps *caps)
@@ -243,7 +242,8 @@ static double sum_score(const rf_op_call *call, const rf_device_caps *caps)
     sum_layout l;
     sum_layout_of(call, &l);
     const uint64_t steps = sum_steps(&l, caps);
-    return steps > 0 && sum_total_slices(caps, &l, steps) * l.outputs * 4 <= caps->max_storage_range ? 1 : 0;
+    return steps > 0 && sum_total_slices(caps, &l, steps) * l.outputs * 4 <= caps->max_storage_range ? RF_SCORE_ANY
+                                                                                                     : RF_SCORE_NONE;
 }
 
 static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -259,17 +259,19 @@ static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, rf
     if (total > 1) plan->workspace = partial.size;
     uint64_t slice = 0;
     for (uint64_t first = 0; first < l.leading; first += steps) {
-        const uint64_t n = l.leading - first < steps ? l.leading - first : steps;
+        const uint64_t n = rf_min(l.leading - first, steps);
         const sum_layout part = sum_part(&l, n);
         const uint64_t slices = sum_slices(caps, l.leading_summed ? &part : &l);
-        const uint64_t begin = first * l.row, offset = begin * 4 / caps->buffer_alignment * caps->buffer_alignment;
-        const rf_binding from = { RF_BIND_INPUT, RF_VIEW_STORAGE, 0, false, offset, (begin + n * l.row) * 4 - offset };
+        const uint64_t base = rf_element_base(caps, first * l.row);
+        const rf_binding from = { .kind = RF_BIND_INPUT,
+                                  .offset = (first * l.row - base) * sizeof(float),
+                                  .size = (base + n * l.row) * sizeof(float) };
         /* Parts of summed runs make rows of their own; parts of kept runs fill their place in every row. */
         const uint64_t out_offset = l.leading_summed ? slice * l.outputs : first * (l.outputs / l.leading);
         if (l.columns)
-            RF_TRY(plan_columns(caps, plan, &part, slices, from, begin - offset / 4, to, out_offset));
+            RF_TRY(plan_columns(caps, plan, &part, slices, from, base, to, out_offset));
         else
-            RF_TRY(plan_strided(caps, plan, &part, slices, from, begin - offset / 4, to, out_offset, l.outputs));
+            RF_TRY(plan_strided(caps, plan, &part, slices, from, base, to, out_offset, l.outputs));
         plan->items[plan->count - 1].concurrent = first > 0;
         slice += slices;
     }
@@ -277,7 +279,7 @@ static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, rf
     return total > 1 ? plan_columns(caps, plan, &last, 1, partial, 0, output, 0) : RF_OK;
 }
 
-#define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
+#define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
 #define SUM_CASE(label, x, like, tolerance, ...)                                                                       \
     {                                                                                                                  \
         .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, .rtol = 1e-5,   \
@@ -317,10 +319,8 @@ const rf_op rf_op_sum_to_like = {
     .gradient = sum_gradient,
     .reference = sum_reference,
     .cost = cost_copy,
-    .kernels = sum_kernels,
-    .num_kernels = RF_LENGTH(sum_kernels),
-    .cases = sum_cases,
-    .num_cases = RF_LENGTH(sum_cases),
+    RF_KERNELS(sum_kernels),
+    RF_CASES(sum_cases),
 };
 
 rf_result rf_emit_sum_to_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
@@ -352,22 +352,22 @@ static rf_result fill_reference(const rf_op_call *call, void *const *in, void *c
 
 static rf_cost fill_cost(const rf_op_call *call)
 {
-    return (rf_cost){ 0, (double)rf_tensor_bytes(&call->out[0]) };
+    return rf_cost_of(call, 0);
 }
 
 static double fill_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)call, (void)caps;
-    return 1;
+    return RF_SCORE_ANY;
 }
 
 static rf_result fill_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    rf_pointwise_kernel k = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1, .push_size = sizeof(float) };
+    rf_flat_job k = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1, .push_size = sizeof(float) };
     k.tensors[0].kind = RF_BIND_OUTPUT;
     k.tensors[0].write = true;
     memcpy(k.push, call->attr, sizeof(float));
-    return rf_pointwise_plan(&k, (uint64_t)rf_shape_count(call->out[0].shape), caps, plan);
+    return rf_flat_job_plan(&k, (uint64_t)rf_shape_count(call->out[0].shape), caps, plan);
 }
 
 static const float fill_value = 0.75f;
@@ -380,7 +380,7 @@ static const rf_op_case fill_cases[] = {
     FILL_CASE("3", F32(1, 3), .large = false),
     FILL_CASE("5x51", F32(2, 5, 51), .large = false),
     FILL_CASE("1024", F32(1, 1024), .large = false),
-    FILL_CASE("like_i32", RF_CASE_SHAPE(RF_I32, 1, 257), .large = false),
+    FILL_CASE("like_i32", RF_DESC(RF_I32, 1, 257), .large = false),
     FILL_CASE("4M", F32(1, 4194304), .large = true, .benchmark = true),
 };
 static const rf_kernel fill_kernel = { "vec4", fill_score, fill_plan };
@@ -402,10 +402,8 @@ const rf_op rf_op_fill_like = {
     .infer = fill_infer,
     .reference = fill_reference,
     .cost = fill_cost,
-    .kernels = fill_kernels,
-    .num_kernels = RF_LENGTH(fill_kernels),
-    .cases = fill_cases,
-    .num_cases = RF_LENGTH(fill_cases),
+    RF_KERNELS(fill_kernels),
+    RF_CASES(fill_cases),
 };
 
 rf_result rf_emit_fill_like(rf_graph *g, float value, rf_value like, rf_value *out)
@@ -445,27 +443,22 @@ static rf_op_call as_copy(const rf_op_call *call)
     return copy;
 }
 
-#define BROADCAST_KERNEL(i)                                                                                            \
-    static double broadcast_score_##i(const rf_op_call *call, const rf_device_caps *caps)                              \
-    {                                                                                                                  \
-        const rf_op_call copy = as_copy(call);                                                                         \
-        return rf_elementwise_kernels[i]->score(&copy, caps);                                                          \
-    }                                                                                                                  \
-    static rf_result broadcast_plan_##i(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)      \
-    {                                                                                                                  \
-        const rf_op_call copy = as_copy(call);                                                                         \
-        return rf_elementwise_kernels[i]->plan(&copy, caps, plan);                                                     \
-    }
-BROADCAST_KERNEL(0)
-BROADCAST_KERNEL(1)
-BROADCAST_KERNEL(2)
-BROADCAST_KERNEL(3)
-static const rf_kernel broadcast_0 = { "u64x8", broadcast_score_0, broadcast_plan_0 };
-static const rf_kernel broadcast_1 = { "vec4", broadcast_score_1, broadcast_plan_1 };
-static const rf_kernel broadcast_2 = { "strided", broadcast_score_2, broadcast_plan_2 };
-static const rf_kernel broadcast_3 = { "texel", broadcast_score_3, broadcast_plan_3 };
+static double broadcast_score(const rf_op_call *call, const rf_device_caps *caps, uint32_t i)
+{
+    const rf_op_call copy = as_copy(call);
+    return rf_elementwise_kernels[i]->score(&copy, caps);
+}
+static rf_result broadcast_plan(const rf_op_call *call, const rf_device_caps *caps, uint32_t i, rf_kernel_plan *plan)
+{
+    const rf_op_call copy = as_copy(call);
+    return rf_elementwise_kernels[i]->plan(&copy, caps, plan);
+}
+RF_VARIANT(static, broadcast_0, "u64x8", broadcast_score, broadcast_plan, 0);
+RF_VARIANT(static, broadcast_1, "vec4", broadcast_score, broadcast_plan, 1);
+RF_VARIANT(static, broadcast_2, "strided", broadcast_score, broadcast_plan, 2);
+RF_VARIANT(static, broadcast_3, "texel", broadcast_score, broadcast_plan, 3);
 static const rf_kernel *const broadcast_kernels[] = { &broadcast_0, &broadcast_1, &broadcast_2, &broadcast_3 };
-_Static_assert(sizeof(broadcast_kernels) / sizeof(broadcast_kernels[0]) == RF_ELEMENTWISE_NUM_KERNELS,
+_Static_assert(RF_LENGTH(broadcast_kernels) == RF_ELEMENTWISE_NUM_KERNELS,
                "one broadcast kernel for each element-wise kernel");
 
 #define BROADCAST_CASE(label, x, like, ...)                                                                            \
@@ -495,10 +488,8 @@ const rf_op rf_op_broadcast_like = {
     .gradient = broadcast_gradient,
     .reference = broadcast_reference,
     .cost = cost_copy,
-    .kernels = broadcast_kernels,
-    .num_kernels = RF_LENGTH(broadcast_kernels),
-    .cases = broadcast_cases,
-    .num_cases = RF_LENGTH(broadcast_cases),
+    RF_KERNELS(broadcast_kernels),
+    RF_CASES(broadcast_cases),
 };
 
 rf_result rf_emit_broadcast_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)

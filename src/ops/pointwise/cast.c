@@ -3,11 +3,9 @@
  * bit types through f32. To f16 and bf16: rounded to nearest even. */
 #include <string.h>
 
-#include "base/error.h"
 #include "base/half.h"
-#include "base/memory.h"
+#include "ops/kit.h"
 #include "ops/ops.h"
-#include "ops/pointwise/pointwise.h"
 #include "rf_shaders.h"
 
 static rf_result infer(rf_op_call *call)
@@ -78,35 +76,34 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
 
 static rf_cost cost(const rf_op_call *call)
 {
-    return (rf_cost){ (double)rf_shape_count(call->out[0].shape),
-                      (double)rf_tensor_bytes(&call->in[0]) + (double)rf_tensor_bytes(&call->out[0]) };
+    return rf_cost_of(call, (double)rf_desc_count(&call->out[0]));
 }
 
 static double score(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)call, (void)caps;
-    return 1;
+    return RF_SCORE_ANY;
 }
 
 static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const size_t from = rf_dtype_size(call->in[0].dtype), to = rf_dtype_size(call->out[0].dtype);
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape);
-    const uint64_t chunk = rf_pointwise_chunk(caps, from > to ? from : to);
+    const uint64_t chunk = rf_flat_chunk(caps, from > to ? from : to);
     for (uint64_t start = 0; start < count; start += chunk) {
-        const uint64_t n = count - start < chunk ? count - start : chunk;
+        const uint64_t n = rf_min(count - start, chunk);
         const uint32_t push = (uint32_t)n;
         rf_dispatch *d = rf_kernel_plan_add(out, &rf_shader_cast, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
-        rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+        rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
         rf_dispatch_spec(d, call->in[0].dtype);
         rf_dispatch_spec(d, call->out[0].dtype);
         rf_dispatch_push(d, &push, sizeof(push));
         /* Whole words: the last one may be shared with padding, which the shader leaves alone. */
-        rf_pointwise_bind(d, RF_BIND_INPUT, 0, false, start * from, rf_align_up(n * from, 4));
-        rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * to, rf_align_up(n * to, 4));
-        RF_TRY(rf_pointwise_grid(caps, rf_div_up(n, 4), d->grid));
+        rf_bind_bytes(d, RF_BIND_INPUT, 0, start * from, rf_align_up(n * from, 4));
+        rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * to, rf_align_up(n * to, 4));
+        rf_dispatch_items(d, caps, rf_div_up(n, 4));
     }
     return RF_OK;
 }
@@ -114,8 +111,7 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
 static const uint32_t to_f32 = RF_F32, to_f16 = RF_F16, to_bf16 = RF_BF16, to_i32 = RF_I32, to_u8 = RF_U8;
 #define CAST_CASE(label, attributes, type, size, fill, a, b, ...)                                                      \
     {                                                                                                                  \
-        .name = label, .attr = &attributes, .n_in = 1, .in = { { RF_CASE_SHAPE(type, 1, size), fill, a, b } },         \
-        __VA_ARGS__                                                                                                    \
+        .name = label, .attr = &attributes, .n_in = 1, .in = { { RF_DESC(type, 1, size), fill, a, b } }, __VA_ARGS__   \
     }
 /* A type to all types: an awkward size for each. */
 #define CAST_FROM(from, name, fill, a, b)                                                                              \
@@ -164,10 +160,8 @@ const rf_op rf_op_cast = {
     .gradient = gradient,
     .reference = reference,
     .cost = cost,
-    .kernels = kernels,
-    .num_kernels = RF_LENGTH(kernels),
-    .cases = cases,
-    .num_cases = RF_LENGTH(cases),
+    RF_KERNELS(kernels),
+    RF_CASES(cases),
 };
 
 rf_result rf_emit_cast(rf_graph *g, rf_value x, rf_dtype dtype, rf_value *out)

@@ -171,10 +171,7 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
 static rf_cost cost(const rf_op_call *call)
 {
     const rf_elementwise_attr *attr = call->attr;
-    rf_cost c = { (double)attr->n_steps * (double)rf_shape_count(call->out[0].shape),
-                  (double)rf_tensor_bytes(&call->out[0]) };
-    for (uint32_t i = 0; i < call->n_in; i++) c.bytes += (double)rf_tensor_bytes(&call->in[i]);
-    return c;
+    return rf_cost_of(call, (double)attr->n_steps * (double)rf_desc_count(&call->out[0]));
 }
 
 /* ---- fusion ---- */
@@ -318,8 +315,6 @@ const rf_op rf_op_elementwise = {
     .reference = reference,
     .cost = cost,
     .absorb_consumer = absorb_consumer,
-    .kernels = rf_elementwise_kernels,
-    .num_kernels = RF_ELEMENTWISE_NUM_KERNELS,
-    .cases = rf_elementwise_cases,
-    .num_cases = RF_LENGTH(rf_elementwise_cases),
+    RF_KERNELS(rf_elementwise_kernels),
+    RF_CASES(rf_elementwise_cases),
 };

@@ -7,34 +7,16 @@
 #ifndef RF_OPS_POINTWISE_ELEMENTWISE_CASES_H
 #define RF_OPS_POINTWISE_ELEMENTWISE_CASES_H
 
+#include "ops/kit.h"
 #include "ops/pointwise/elementwise.h"
-#include "ops/pointwise/pointwise.h"
 
-#define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
-#define NORMAL(...)                                                                                                    \
-    {                                                                                                                  \
-        F32(__VA_ARGS__), RF_FILL_NORMAL, 0, 1                                                                         \
-    }
-#define WIDE(...)                                                                                                      \
-    {                                                                                                                  \
-        F32(__VA_ARGS__), RF_FILL_NORMAL, 0, 30                                                                        \
-    }
-#define POSITIVE(...)                                                                                                  \
-    {                                                                                                                  \
-        F32(__VA_ARGS__), RF_FILL_UNIFORM, 0.1f, 4                                                                     \
-    }
-#define DISTINCT(...)                                                                                                  \
-    {                                                                                                                  \
-        F32(__VA_ARGS__), RF_FILL_DISTINCT, 0, 0                                                                       \
-    }
-#define EXPONENT(...)                                                                                                  \
-    {                                                                                                                  \
-        F32(__VA_ARGS__), RF_FILL_INTEGER, 0, 5                                                                        \
-    }
-#define SMALL_INT(...)                                                                                                 \
-    {                                                                                                                  \
-        F32(__VA_ARGS__), RF_FILL_INTEGER, -3, 4                                                                       \
-    }
+#define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
+#define NORMAL(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
+#define WIDE(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 30, __VA_ARGS__)
+#define POSITIVE(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.1f, 4, __VA_ARGS__)
+#define DISTINCT(...) RF_TENSOR(RF_F32, RF_FILL_DISTINCT, 0, 0, __VA_ARGS__)
+#define EXPONENT(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, 0, 5, __VA_ARGS__)
+#define SMALL_INT(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, -3, 4, __VA_ARGS__)
 
 #define PROGRAM(name, n, ...) static const rf_elementwise_attr name = { n, { __VA_ARGS__ } }
 #define UNARY(fn) PROGRAM(p_##fn, 1, { RF_FN_##fn, 0, 0, 0, 0 })

@@ -7,10 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/memory.h"
+#include "ops/kit.h"
 #include "ops/pointwise/elementwise.h"
-#include "ops/pointwise/pointwise.h"
 #include "rf_shaders.h"
 
 enum { MODE_UNUSED, MODE_FULL, MODE_ONE, MODE_WINDOW_VECTOR, MODE_WINDOW_SPLAT, MODE_WINDOW_ANY, MODE_SECOND = 8 };
@@ -173,15 +171,14 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
     const variant *v = find_variant(call);
     layout l;
     if (!find_layout(call, caps, &l)) return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: kernel is not eligible");
-    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape),
-                   chunk = rf_pointwise_chunk(caps, sizeof(float));
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
     for (uint64_t start = 0; start < count; start += chunk) {
-        const uint64_t n = count - start < chunk ? count - start : chunk;
+        const uint64_t n = rf_min(count - start, chunk);
         rf_dispatch *d = rf_kernel_plan_add(plan, form_shader(v, f, caps), RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         wide_push push = { (uint32_t)(n / f->width), (uint32_t)(n % f->width), { { 0 } }, { 0 } };
-        rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+        rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
         rf_dispatch_spec(d, modes(&l, call->n_in, f));
         rf_dispatch_spec(d, push.n_tail != 0);
         push_steps(d, v, call, push.imm);
@@ -194,10 +191,10 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
             d->bind[i].offset = start * 4;
             d->bind[i].size = n * 4;
         }
-        rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * 4, n * 4);
+        rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * 4, n * 4);
         const uint64_t items = (uint64_t)push.n_vec + push.n_tail;
         const bool doubled = f->texel && v->steps == 1; /* eight items, then the eight after them */
-        RF_TRY(rf_pointwise_grid(caps, doubled ? rf_align_up(items, 16) / 2 : items, d->grid));
+        rf_dispatch_items(d, caps, doubled ? rf_align_up(items, 16) / 2 : items);
     }
     return RF_OK;
 }
@@ -205,9 +202,9 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
 static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
 {
     layout l;
-    if (!caps->int64 || !find_layout(call, caps, &l)) return 0;
+    if (!caps->int64 || !find_layout(call, caps, &l)) return RF_SCORE_NONE;
     /* Wider loads pay for themselves where several inputs are read, on lavapipe only. */
-    return caps->driver == RF_DRIVER_LAVAPIPE && call->n_in > 1 ? 3 : 1;
+    return caps->driver == RF_DRIVER_LAVAPIPE && call->n_in > 1 ? RF_SCORE_SHAPE : RF_SCORE_ANY;
 }
 
 static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -218,7 +215,7 @@ static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, 
 static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
 {
     layout l;
-    return find_layout(call, caps, &l) ? 2 : 0;
+    return find_layout(call, caps, &l) ? RF_SCORE_WIDE : RF_SCORE_NONE;
 }
 
 static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -229,7 +226,7 @@ static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, r
 /* Whether every input, or what a dispatch reads of it, fits a texel view. */
 static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, const layout *l)
 {
-    const uint64_t chunk = rf_pointwise_chunk(caps, sizeof(float));
+    const uint64_t chunk = rf_flat_chunk(caps, sizeof(float));
     for (uint32_t i = 0; i < call->n_in; i++) {
         uint64_t count = (uint64_t)rf_shape_count(call->in[i].shape);
         if (l->kind[i] == MODE_FULL && count > chunk) count = chunk;
@@ -244,8 +241,8 @@ static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, cons
 static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
 {
     layout l;
-    if (!rf_pointwise_texels(caps) || !find_layout(call, caps, &l) || !fits_texels(call, caps, &l)) return 0;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? 4 : 0.75;
+    if (!rf_flat_texels(caps) || !find_layout(call, caps, &l) || !fits_texels(call, caps, &l)) return RF_SCORE_NONE;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
 static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -282,10 +279,9 @@ static void input_range(const rf_collapsed *c, uint32_t present, uint64_t start,
 /* Elements per dispatch of the strided form: as many as let every input's range fit a descriptor. 0: none do. */
 static uint64_t strided_chunk(const rf_op_call *call, const rf_device_caps *caps, const rf_collapsed *c)
 {
-    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), least = rf_pointwise_chunk(caps, 1 << 22);
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), least = rf_flat_chunk(caps, 1 << 22);
     if (count >= 1ull << 31) return 0; /* the shader divides indices by multiplication */
-    for (uint64_t chunk = rf_pointwise_chunk(caps, sizeof(float)); chunk >= least;
-         chunk = rf_align_up(chunk / 2, least)) {
+    for (uint64_t chunk = rf_flat_chunk(caps, sizeof(float)); chunk >= least; chunk = rf_align_up(chunk / 2, least)) {
         bool fits = true;
         for (uint64_t start = 0; start < count && fits; start += chunk)
             for (uint32_t i = 0; i < call->n_in && fits; i++) {
@@ -303,7 +299,7 @@ static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
 {
     rf_collapsed c;
     rf_broadcast_collapse(call->out[0].shape, call->in, call->n_in, &c);
-    return rf_shape_count(call->out[0].shape) == 0 || strided_chunk(call, caps, &c) ? 0.5 : 0;
+    return rf_shape_count(call->out[0].shape) == 0 || strided_chunk(call, caps, &c) ? RF_SCORE_RESERVE : RF_SCORE_NONE;
 }
 
 static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -316,7 +312,7 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
     const uint64_t chunk = strided_chunk(call, caps, &c);
     if (!chunk) return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: kernel is not eligible");
     for (uint64_t start = 0; start < count; start += chunk) {
-        const uint64_t n = count - start < chunk ? count - start : chunk;
+        const uint64_t n = rf_min(count - start, chunk);
         rf_dispatch *d = rf_kernel_plan_add(plan, v->strided, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
@@ -327,7 +323,7 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
             push.magic[k] = m.magic;
             push.shifts |= m.shift << (5 * k);
         }
-        rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+        rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
         rf_dispatch_spec(d, ((1u << call->n_in) - 1) | c.rank << 8);
         rf_dispatch_spec(d, 0);
         push_steps(d, v, call, push.imm);
@@ -335,15 +331,14 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
             const uint32_t k = i < call->n_in ? i : 0;
             uint64_t first, end;
             input_range(&c, c.present[k], start, n, &first, &end);
-            const uint64_t from = first * 4 / caps->buffer_alignment * caps->buffer_alignment;
-            rf_pointwise_bind(d, RF_BIND_INPUT, k, false, from, end * 4 - from);
+            const uint32_t base = rf_bind_elements(d, caps, RF_BIND_INPUT, k, first, end - first);
             for (uint32_t b = 0; b < c.rank; b++)
                 push.present[i / 4] |= (c.present[k] >> (c.rank - 1 - b) & 1) << b << (8 * (i & 3));
-            push.offset[i] = 0u - (uint32_t)(from / 4);
+            push.offset[i] = base - (uint32_t)first;
         }
         rf_dispatch_push(d, &push, (uint32_t)offsetof(strided_push, imm) + v->steps * 4);
-        rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * 4, n * 4);
-        RF_TRY(rf_pointwise_grid(caps, n, d->grid));
+        rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * 4, n * 4);
+        rf_dispatch_items(d, caps, n);
     }
     return RF_OK;
 }

@@ -7,11 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/memory.h"
 #include "base/philox.h"
+#include "ops/kit.h"
 #include "ops/ops.h"
-#include "ops/pointwise/pointwise.h"
 #include "rf_shaders.h"
 
 static rf_result infer(rf_op_call *call)
@@ -81,22 +79,21 @@ static rf_cost cost(const rf_op_call *call)
 static double score(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)caps;
-    return per_example(call) < 1ull << 32 ? 1 : 0;
+    return per_example(call) < 1ull << 32 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
 static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const rf_dropout_attr *attr = call->attr;
-    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape),
-                   chunk = rf_pointwise_chunk(caps, sizeof(float));
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
     const uint64_t per = per_example(call);
     for (uint64_t start = 0; start < count; start += chunk) {
-        const uint64_t n = count - start < chunk ? count - start : chunk;
+        const uint64_t n = rf_min(count - start, chunk);
         const bool aligned = per % 4 == 0;
         rf_dispatch *d = rf_kernel_plan_add(out, &rf_shader_dropout, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
-        rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+        rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
         rf_dispatch_spec(d, aligned);
         struct {
             uint32_t count, start[2], per_example, threshold, stream;
@@ -110,21 +107,21 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
                    scale(attr->rate),
                    { (uint32_t)attr->seed, (uint32_t)(attr->seed >> 32) } };
         rf_dispatch_push(d, &push, sizeof(push));
-        rf_pointwise_bind(d, RF_BIND_INPUT, 0, false, start * 4, n * 4);
-        rf_dispatch_bind(d, RF_BIND_INPUT, 1, RF_VIEW_STORAGE, false);
-        rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, start * 4, n * 4);
-        RF_TRY(rf_pointwise_grid(caps, aligned ? n / 4 : n / 4 + 2, d->grid));
+        rf_bind_bytes(d, RF_BIND_INPUT, 0, start * 4, n * 4);
+        rf_bind_whole(d, RF_BIND_INPUT, 1);
+        rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * 4, n * 4);
+        rf_dispatch_items(d, caps, aligned ? n / 4 : n / 4 + 2);
     }
     return RF_OK;
 }
 
 static const rf_dropout_attr half = { 0.5f, 0, 0 }, fifth = { 0.2f, 7, 0 }, none = { 0, 1, 0 },
                              nearly_all = { 0.99999994f, 2, 0 }, seeded = { 0.3f, 3, 0x123456789abcdef0ull };
-#define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
+#define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
 #define DROPOUT_CASE(label, attributes, shape, ...)                                                                    \
     {                                                                                                                  \
         .name = label, .attr = &attributes, .n_in = 2, __VA_ARGS__,                                                    \
-        .in = { { shape, RF_FILL_NORMAL, 0, 1 }, { RF_CASE_SHAPE(RF_I32, 1, 6), RF_FILL_INTEGER, 0, 1000000 } },       \
+        .in = { { shape, RF_FILL_NORMAL, 0, 1 }, { RF_DESC(RF_I32, 1, 6), RF_FILL_INTEGER, 0, 1000000 } },             \
         .rtol = 1e-6                                                                                                   \
     }
 static const rf_op_case cases[] = {
@@ -155,8 +152,7 @@ static const rf_attr_field dropout_fields[] = {
     {                                                                                                                  \
         .name = op_name, RF_ATTRIBUTES(rf_dropout_attr, dropout_fields), .min_in = 2, .max_in = 2, .n_out = 1,         \
         .flags = RF_OP_INPLACE | RF_OP_NO_ONNX, .infer = infer, .gradient = gradient, .reference = reference,          \
-        .cost = cost, .kernels = kernels, .num_kernels = RF_LENGTH(kernels), .cases = cases,                           \
-        .num_cases = RF_LENGTH(cases),                                                                                 \
+        .cost = cost, RF_KERNELS(kernels), RF_CASES(cases),                                                            \
     }
 const rf_op rf_op_dropout = DROPOUT_OP("dropout");
 /* The same mask on the gradient: recomputed, not stored. */

@@ -2,10 +2,8 @@
 /* Ops that change shapes: reshape, reshape_like, transpose, stop_gradient. All but transpose are views. */
 #include <string.h>
 
-#include "base/error.h"
-#include "base/memory.h"
+#include "ops/kit.h"
 #include "ops/ops.h"
-#include "ops/pointwise/pointwise.h"
 #include "rf_shaders.h"
 
 static rf_cost cost_none(const rf_op_call *call)
@@ -63,7 +61,7 @@ static rf_result reshape_gradient(rf_grad_context *ctx)
     return rf_emit_reshape_like(ctx->graph, ctx->dout[0], ctx->in[0], &ctx->din[0]);
 }
 
-#define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
+#define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
 static const rf_shape to_15 = { 1, { -1 } }, to_5x3 = { 2, { 5, -1 } }, to_scalar = { 0, { 0 } };
 #define VIEW_CASE(label, attributes, shape)                                                                            \
     {                                                                                                                  \
@@ -94,8 +92,7 @@ const rf_op rf_op_reshape = {
     .gradient = reshape_gradient,
     .reference = reference_view,
     .cost = cost_none,
-    .cases = reshape_cases,
-    .num_cases = RF_LENGTH(reshape_cases),
+    RF_CASES(reshape_cases),
 };
 
 rf_result rf_emit_reshape(rf_graph *g, rf_value x, rf_shape shape, rf_value *out)
@@ -151,8 +148,7 @@ const rf_op rf_op_reshape_like = {
     .gradient = reshape_gradient,
     .reference = reference_view,
     .cost = cost_none,
-    .cases = reshape_like_cases,
-    .num_cases = RF_LENGTH(reshape_like_cases),
+    RF_CASES(reshape_like_cases),
 };
 
 rf_result rf_emit_reshape_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
@@ -181,8 +177,7 @@ const rf_op rf_op_stop_gradient = {
     .infer = stop_infer,
     .reference = reference_view,
     .cost = cost_none,
-    .cases = stop_cases,
-    .num_cases = RF_LENGTH(stop_cases),
+    RF_CASES(stop_cases),
 };
 
 rf_result rf_emit_stop_gradient(rf_graph *g, rf_value x, rf_value *out)
@@ -250,7 +245,7 @@ static rf_result transpose_reference(const rf_op_call *call, void *const *in, vo
 
 static rf_cost transpose_cost(const rf_op_call *call)
 {
-    return (rf_cost){ 0, 2.0 * (double)rf_tensor_bytes(&call->out[0]) };
+    return rf_cost_of(call, 0);
 }
 
 /* Dimensions in the output's order, innermost first, merged where they stay neighbours. */
@@ -306,13 +301,13 @@ static double blocks_score(const rf_op_call *call, const rf_device_caps *caps)
     transpose_layout l;
     uint64_t rows, columns, batch;
     transpose_layout_of(call, &l);
-    if (!transpose_matrices(&l, &rows, &columns, &batch) || rows % 4 || columns % 4) return 0;
-    const uint64_t down = rf_div_up(rows / 4, rf_pointwise_local_size(caps) / BLOCKS_SIDE);
+    if (!transpose_matrices(&l, &rows, &columns, &batch) || rows % 4 || columns % 4) return RF_SCORE_NONE;
+    const uint64_t down = rf_div_up(rows / 4, rf_local_size(caps, RF_FLAT_LOCAL) / BLOCKS_SIDE);
     return rf_tensor_bytes(&call->in[0]) <= caps->max_storage_range &&
-                   rf_pointwise_local_size(caps) >= 2 * BLOCKS_SIDE && down * batch <= caps->max_grid[1] &&
+                   rf_local_size(caps, RF_FLAT_LOCAL) >= 2 * BLOCKS_SIDE && down * batch <= caps->max_grid[1] &&
                    rf_div_up(columns / 4, BLOCKS_SIDE) <= caps->max_grid[0]
-               ? 2
-               : 0;
+               ? RF_SCORE_SHAPE
+               : RF_SCORE_NONE;
 }
 
 static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -325,14 +320,14 @@ static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps,
     if (rows * columns * batch == 0) return RF_OK;
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_transpose_blocks, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const uint32_t local = rf_pointwise_local_size(caps), down = local / BLOCKS_SIDE;
+    const uint32_t local = rf_local_size(caps, RF_FLAT_LOCAL), down = local / BLOCKS_SIDE;
     rf_dispatch_spec(d, local);
     rf_dispatch_spec(d, BLOCKS_SIDE);
     const uint32_t push[4] = { (uint32_t)(rows / 4), (uint32_t)(columns / 4), (uint32_t)rf_div_up(rows / 4, down),
                                (uint32_t)batch };
     rf_dispatch_push(d, push, sizeof(push));
-    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
-    rf_dispatch_bind(d, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+    rf_bind_whole(d, RF_BIND_INPUT, 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     d->grid[0] = (uint32_t)rf_div_up(columns / 4, BLOCKS_SIDE);
     d->grid[1] = push[2] * (uint32_t)batch;
     d->grid[2] = 1;
@@ -360,9 +355,9 @@ static double strided_score(const rf_op_call *call, const rf_device_caps *caps)
     transpose_layout l;
     transpose_layout_of(call, &l);
     const uint32_t in = outermost_input(&l), out = l.rank - 1;
-    if (rf_shape_count(call->in[0].shape) == 0) return 1;
-    return box_steps(caps, l.size[in], l.in_stride[in]) > 0 && box_steps(caps, l.size[out], l.out_stride[out]) > 0 ? 1
-                                                                                                                   : 0;
+    const bool fits =
+        box_steps(caps, l.size[in], l.in_stride[in]) > 0 && box_steps(caps, l.size[out], l.out_stride[out]) > 0;
+    return fits || rf_shape_count(call->in[0].shape) == 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
 /* One dispatch for the box of a0 <= index of the input's outermost dimension < a1, b0 <= index of the output's < b1. */
@@ -376,12 +371,10 @@ static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps,
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     d->concurrent = plan->count > 1;
     const uint64_t in_first = a0 * l->in_stride[in], out_first = b0 * l->out_stride[out];
-    const uint64_t in_from = in_first * 4 / caps->buffer_alignment * caps->buffer_alignment;
-    const uint64_t out_from = out_first * 4 / caps->buffer_alignment * caps->buffer_alignment;
     struct {
         uint32_t count, in_offset, out_offset, shifts, size[6], magic[6], in_stride[6], out_stride[6];
     } push = { 0 };
-    uint64_t count = 1, in_offset = in_first - in_from / 4, out_offset = out_first - out_from / 4;
+    uint64_t count = 1, in_offset = rf_element_base(caps, in_first), out_offset = rf_element_base(caps, out_first);
     for (uint32_t i = 0; i < l->rank; i++) {
         uint64_t size = l->size[i];
         if (i == in) size = a1 - a0;
@@ -400,13 +393,13 @@ static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps,
     push.count = (uint32_t)count;
     push.in_offset = (uint32_t)(in_offset / width);
     push.out_offset = (uint32_t)(out_offset / width);
-    rf_dispatch_spec(d, rf_pointwise_local_size(caps));
+    rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
     rf_dispatch_spec(d, l->rank);
     rf_dispatch_push(d, &push, sizeof(push));
-    rf_pointwise_bind(d, RF_BIND_INPUT, 0, false, in_from, (in_first + (a1 - a0) * l->in_stride[in]) * 4 - in_from);
-    rf_pointwise_bind(d, RF_BIND_OUTPUT, 0, true, out_from,
-                      (out_first + (b1 - b0) * l->out_stride[out]) * 4 - out_from);
-    return rf_pointwise_grid(caps, count, d->grid);
+    rf_bind_elements(d, caps, RF_BIND_INPUT, 0, in_first, (a1 - a0) * l->in_stride[in]);
+    rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, out_first, (b1 - b0) * l->out_stride[out]);
+    rf_dispatch_items(d, caps, count);
+    return RF_OK;
 }
 
 static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -420,15 +413,14 @@ static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps
     if (in == out) {
         if (b < a) a = b;
         for (uint64_t i = 0; i < l.size[in]; i += a) {
-            const uint64_t end = i + a < l.size[in] ? i + a : l.size[in];
+            const uint64_t end = rf_min(i + a, l.size[in]);
             RF_TRY(box_plan(&l, caps, plan, i, end, i, end));
         }
         return RF_OK;
     }
     for (uint64_t i = 0; i < l.size[in]; i += a)
         for (uint64_t j = 0; j < l.size[out]; j += b)
-            RF_TRY(box_plan(&l, caps, plan, i, i + a < l.size[in] ? i + a : l.size[in], j,
-                            j + b < l.size[out] ? j + b : l.size[out]));
+            RF_TRY(box_plan(&l, caps, plan, i, rf_min(i + a, l.size[in]), j, rf_min(j + b, l.size[out])));
     return RF_OK;
 }
 
@@ -455,7 +447,7 @@ static const rf_op_case transpose_cases[] = {
     TRANSPOSE_CASE("reverse_rank6", reverse6, F32(6, 2, 3, 4, 5, 2, 3), .large = false),
     TRANSPOSE_CASE("mixed_rank6", mixed6, F32(6, 2, 3, 4, 5, 2, 3), .check_gradient = false),
     TRANSPOSE_CASE("nhwc_to_nchw", channels, F32(4, 2, 7, 9, 5), .large = false),
-    TRANSPOSE_CASE("i32", swap2, RF_CASE_SHAPE(RF_I32, 2, 31, 33), .large = false),
+    TRANSPOSE_CASE("i32", swap2, RF_DESC(RF_I32, 2, 31, 33), .large = false),
     TRANSPOSE_CASE("2048x2048", swap2, F32(2, 2048, 2048), .large = true, .benchmark = true),
     TRANSPOSE_CASE("64x26x26x32_to_nchw", channels, F32(4, 64, 26, 26, 32), .large = true, .benchmark = true),
 };
@@ -476,10 +468,8 @@ const rf_op rf_op_transpose = {
     .gradient = transpose_gradient,
     .reference = transpose_reference,
     .cost = transpose_cost,
-    .kernels = transpose_kernels,
-    .num_kernels = RF_LENGTH(transpose_kernels),
-    .cases = transpose_cases,
-    .num_cases = RF_LENGTH(transpose_cases),
+    RF_KERNELS(transpose_kernels),
+    RF_CASES(transpose_cases),
 };
 
 rf_result rf_emit_transpose(rf_graph *g, rf_value x, const int32_t *perm, rf_value *out)

@@ -7,10 +7,8 @@
  */
 #include <math.h>
 
-#include "base/error.h"
-#include "base/memory.h"
+#include "ops/kit.h"
 #include "ops/ops.h"
-#include "ops/pointwise/pointwise.h"
 #include "ops/scalar.h"
 #include "rf_shaders.h"
 
@@ -123,7 +121,7 @@ static rf_result plan_form(const rf_op_call *call, const rf_device_caps *caps, r
 {
     const uint32_t n = num_tensors(call);
     const bool texel = form >= TEXEL8;
-    rf_pointwise_kernel k = { .shader = shader_of(call->op, form), .width = form == VEC4 ? 4 : 8, .n_tensors = n };
+    rf_flat_job k = { .shader = shader_of(call->op, form), .width = form == VEC4 ? 4 : 8, .n_tensors = n };
     for (uint32_t i = 0; i < n; i++) {
         const bool written = call->op->mutates >> i & 1;
         k.tensors[i].index = i;
@@ -136,13 +134,13 @@ static rf_result plan_form(const rf_op_call *call, const rf_device_caps *caps, r
     }
     if (n < call->n_in) k.small[k.n_small++] = call->n_in - 1;
     k.spec[k.n_spec++] = call->op == &rf_op_momentum_update && ((const update_attr *)call->attr)->nesterov;
-    return rf_pointwise_plan(&k, (uint64_t)rf_shape_count(call->in[0].shape), caps, plan);
+    return rf_flat_job_plan(&k, (uint64_t)rf_shape_count(call->in[0].shape), caps, plan);
 }
 
 static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)call;
-    return !caps->int64 ? 0 : caps->driver == RF_DRIVER_LAVAPIPE ? 3 : 1;
+    return !caps->int64 ? RF_SCORE_NONE : caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_ANY;
 }
 
 static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -153,7 +151,7 @@ static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, 
 static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)call, (void)caps;
-    return 2;
+    return RF_SCORE_WIDE;
 }
 
 static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -164,9 +162,10 @@ static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, r
 /* See score_texel of elementwise_kernels.c. */
 static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
 {
-    const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), chunk = rf_pointwise_chunk(caps, sizeof(float));
-    if (!rf_pointwise_texels(caps) || rf_div_up(count < chunk ? count : chunk, 4) > caps->max_texel_elements) return 0;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? 4 : 0.75;
+    const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
+    if (!rf_flat_texels(caps) || rf_div_up(count < chunk ? count : chunk, 4) > caps->max_texel_elements)
+        return RF_SCORE_NONE;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
 static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -181,20 +180,11 @@ static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4, &kernel
 
 /* ---- cases ---- */
 
-#define F32(...) RF_CASE_SHAPE(RF_F32, __VA_ARGS__)
-#define VECTOR(n)                                                                                                      \
-    {                                                                                                                  \
-        F32(1, n), RF_FILL_NORMAL, 0, 1                                                                                \
-    }
-#define POSITIVE(n)                                                                                                    \
-    {                                                                                                                  \
-        F32(1, n), RF_FILL_UNIFORM, 0.01f, 1                                                                           \
-    }
+#define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
+#define VECTOR(n) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, 1, n)
+#define POSITIVE(n) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.01f, 1, 1, n)
 /* Hyperparameters are random too, within bounds that keep every rule tame. */
-#define HYPER                                                                                                          \
-    {                                                                                                                  \
-        F32(1, RF_HYPER_COUNT), RF_FILL_UNIFORM, 0.1f, 0.9f                                                            \
-    }
+#define HYPER RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.1f, 0.9f, 1, RF_HYPER_COUNT)
 #define UPDATE_CASES(rule, n_inputs, inputs)                                                                           \
     static const rf_op_case rule##_cases[] = {                                                                         \
         { .name = "1", .n_in = n_inputs, .in = inputs(1), .rtol = 1e-5, .atol = 1e-5 },                                \
@@ -262,8 +252,7 @@ static const rf_op_case momentum_cases[] = {
 #define UPDATE_OP(op_name, n_inputs, mutated, op_cases, ...)                                                           \
     {                                                                                                                  \
         .name = op_name, .min_in = n_inputs, .max_in = n_inputs, .flags = RF_OP_NO_ONNX, .mutates = mutated,           \
-        .infer = infer, .reference = reference, .cost = cost, .kernels = kernels, .num_kernels = RF_LENGTH(kernels),   \
-        .cases = op_cases, .num_cases = RF_LENGTH(op_cases), __VA_ARGS__                                               \
+        .infer = infer, .reference = reference, .cost = cost, RF_KERNELS(kernels), RF_CASES(op_cases), __VA_ARGS__     \
     }
 static const rf_attr_field update_fields[] = { RF_ATTR_FLAG(update_attr, nesterov) };
 const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, 1u, sgd_cases, .settings = 1u << 2);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the first maximum of the last dimension is, and whether it is where a label says: argmax and accuracy. */
-#include "ops/reduction/reduction.h"
+#include "ops/kit.h"
+#include "ops/ops.h"
 #include "ops/scalar.h"
 #include "rf_shaders.h"
 
@@ -64,26 +65,11 @@ static rf_row_job argmax_job(const rf_op_call *call, const rf_device_caps *caps,
 }
 
 /* One invocation a row, or one workgroup. */
-#define ROW_KERNEL(op, way, group)                                                                                     \
-    static double op##_##way##_score(const rf_op_call *call, const rf_device_caps *caps)                               \
-    {                                                                                                                  \
-        const rf_row_job job = op##_job(call, caps, group);                                                            \
-        return rf_row_job_score(&job, caps, rf_desc_columns(&call->in[call->n_in - 1]));                               \
-    }                                                                                                                  \
-    static rf_result op##_##way##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)       \
-    {                                                                                                                  \
-        const rf_row_job job = op##_job(call, caps, group);                                                            \
-        return rf_row_job_plan(&job, caps, plan);                                                                      \
-    }                                                                                                                  \
-    static const rf_kernel op##_##way = { #way, op##_##way##_score, op##_##way##_plan };
-ROW_KERNEL(argmax, row, false)
-ROW_KERNEL(argmax, group, true)
+RF_ROW_KERNEL(argmax_row, "row", argmax_job(call, caps, false));
+RF_ROW_KERNEL(argmax_group, "group", argmax_job(call, caps, true));
 static const rf_kernel *const argmax_kernels[] = { &argmax_row, &argmax_group };
 
-#define X(fill_, a_, b_, ...)                                                                                          \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = fill_, .a = a_, .b = b_                                          \
-    }
+#define X(fill_, a_, b_, ...) RF_TENSOR(RF_F32, fill_, a_, b_, __VA_ARGS__)
 #define NORMAL(...) X(RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
 #define TIES(...) X(RF_FILL_INTEGER, -2, 3, __VA_ARGS__)
 static const rf_op_case argmax_cases[] = {
@@ -111,10 +97,8 @@ const rf_op rf_op_argmax = {
     .infer = argmax_infer,
     .reference = argmax_reference,
     .cost = compare_cost,
-    .kernels = argmax_kernels,
-    .num_kernels = RF_COUNT_OF(argmax_kernels),
-    .cases = argmax_cases,
-    .num_cases = RF_COUNT_OF(argmax_cases),
+    RF_KERNELS(argmax_kernels),
+    RF_CASES(argmax_cases),
 };
 
 /* ---- accuracy ---- */
@@ -170,14 +154,11 @@ static rf_row_job accuracy_job(const rf_op_call *call, const rf_device_caps *cap
     return job;
 }
 
-ROW_KERNEL(accuracy, row, false)
-ROW_KERNEL(accuracy, group, true)
+RF_ROW_KERNEL(accuracy_row, "row", accuracy_job(call, caps, false));
+RF_ROW_KERNEL(accuracy_group, "group", accuracy_job(call, caps, true));
 static const rf_kernel *const accuracy_kernels[] = { &accuracy_row, &accuracy_group };
 
-#define CLASSES(low, high, ...)                                                                                        \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high                             \
-    }
+#define CLASSES(low, high, ...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, low, high, __VA_ARGS__)
 static const rf_op_case accuracy_cases[] = {
     { .name = "1x1", .n_in = 2, .in = { CLASSES(0, 1, 1, 1), NORMAL(2, 1, 1) } },
     { .name = "33x4", .n_in = 2, .in = { CLASSES(0, 4, 1, 33), TIES(2, 33, 4) } },
@@ -200,8 +181,6 @@ const rf_op rf_op_accuracy = {
     .infer = accuracy_infer,
     .reference = accuracy_reference,
     .cost = compare_cost,
-    .kernels = accuracy_kernels,
-    .num_kernels = RF_COUNT_OF(accuracy_kernels),
-    .cases = accuracy_cases,
-    .num_cases = RF_COUNT_OF(accuracy_cases),
+    RF_KERNELS(accuracy_kernels),
+    RF_CASES(accuracy_cases),
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cumulative sums along the last dimension. */
-#include "ops/reduction/reduction.h"
+#include "ops/kit.h"
+#include "ops/ops.h"
 #include "rf_shaders.h"
 
 #include <math.h>
@@ -86,17 +87,7 @@ static rf_row_job row_job(const rf_op_call *call, const rf_device_caps *caps)
     return job;
 }
 
-static double row_score(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_row_job job = row_job(call, caps);
-    return job.loops <= rf_loop_limit(caps) && rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
-}
-
-static rf_result row_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    const rf_row_job job = row_job(call, caps);
-    return rf_row_job_plan(&job, caps, plan);
-}
+RF_ROW_KERNEL(kernel_row, "row", row_job(call, caps));
 
 /* Blocks enough to keep the device busy, but no more than a block has elements: each invocation adds up the totals of
  * the blocks before its own. */
@@ -128,10 +119,10 @@ static double blocked_score(const rf_op_call *call, const rf_device_caps *caps)
     const cumsum_cut cut = blocked_cut(call, caps);
     rf_row_job totals, scan;
     blocked_jobs(call, caps, cut, &totals, &scan);
-    if (cut.blocks < 2 || scan.loops > rf_loop_limit(caps)) return 0;
-    if (rf_row_job_chunk(&totals, caps) == 0 || rf_row_job_chunk(&scan, caps) == 0) return 0;
+    if (cut.blocks < 2 || scan.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
+    if (rf_row_job_chunk(&totals, caps) == 0 || rf_row_job_chunk(&scan, caps) == 0) return RF_SCORE_NONE;
     const bool idle = totals.rows < (caps->is_cpu ? caps->subgroup_size : 4096);
-    return idle && rf_desc_columns(&call->in[0]) >= 1024 ? 2 : 0.5;
+    return idle && rf_desc_columns(&call->in[0]) >= 1024 ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
 static rf_result blocked_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -144,7 +135,6 @@ static rf_result blocked_plan(const rf_op_call *call, const rf_device_caps *caps
     return rf_row_job_plan(&scan, caps, plan);
 }
 
-static const rf_kernel kernel_row = { "row", row_score, row_plan };
 static const rf_kernel kernel_blocked = { "blocked", blocked_score, blocked_plan };
 static const rf_kernel *const cumsum_kernels[] = { &kernel_row, &kernel_blocked };
 
@@ -201,8 +191,6 @@ const rf_op rf_op_cumsum = {
     .gradient = cumsum_gradient,
     .reference = cumsum_reference,
     .cost = cumsum_cost,
-    .kernels = cumsum_kernels,
-    .num_kernels = RF_COUNT_OF(cumsum_kernels),
-    .cases = cumsum_cases,
-    .num_cases = RF_COUNT_OF(cumsum_cases),
+    RF_KERNELS(cumsum_kernels),
+    RF_CASES(cumsum_cases),
 };

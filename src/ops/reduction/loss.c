@@ -3,7 +3,8 @@
  * Cross-entropy losses, one number for each row of predictions, and their gradients. Predictions are logits, or
  * probabilities p, which count as clip(p / sum(p), 1e-7, 1 - 1e-7), as in Keras.
  */
-#include "ops/reduction/reduction.h"
+#include "ops/kit.h"
+#include "ops/ops.h"
 #include "ops/scalar.h"
 #include "rf_shaders.h"
 
@@ -233,20 +234,8 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, b
 }
 
 /* One invocation a row, or one workgroup. */
-#define LOSS_KERNEL(way, group)                                                                                        \
-    static double way##_score(const rf_op_call *call, const rf_device_caps *caps)                                      \
-    {                                                                                                                  \
-        const rf_row_job job = loss_job(call, caps, group);                                                            \
-        return rf_row_job_score(&job, caps, rf_desc_columns(&call->in[1]));                                            \
-    }                                                                                                                  \
-    static rf_result way##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)              \
-    {                                                                                                                  \
-        const rf_row_job job = loss_job(call, caps, group);                                                            \
-        return rf_row_job_plan(&job, caps, plan);                                                                      \
-    }                                                                                                                  \
-    static const rf_kernel loss_##way = { #way, way##_score, way##_plan };
-LOSS_KERNEL(row, false)
-LOSS_KERNEL(group, true)
+RF_ROW_KERNEL(loss_row, "row", loss_job(call, caps, false));
+RF_ROW_KERNEL(loss_group, "group", loss_job(call, caps, true));
 static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group };
 
 /* ---- cases ---- */
@@ -256,23 +245,11 @@ static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group };
     {                                                                                                                  \
         1                                                                                                              \
     }
-#define CLASSES(low, high, ...)                                                                                        \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high                             \
-    }
-#define X(sd, ...)                                                                                                     \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL, .b = sd                                          \
-    }
-#define P(...)                                                                                                         \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_PROBABILITY                                              \
-    }
+#define CLASSES(low, high, ...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, low, high, __VA_ARGS__)
+#define X(sd, ...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, sd, __VA_ARGS__)
+#define P(...) RF_TENSOR(RF_F32, RF_FILL_PROBABILITY, 0, 0, __VA_ARGS__)
 /* Values that sum to anything, some small enough to be clipped. */
-#define LOOSE(...)                                                                                                     \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = 0, .b = 4                                  \
-    }
+#define LOOSE(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, 0, 4, __VA_ARGS__)
 #define CLOSE .rtol = 2e-5, .atol = 2e-6
 
 static const rf_op_case sparse_cases[] = {
@@ -445,10 +422,8 @@ static const rf_attr_field loss_fields[] = { RF_ATTR_FLAG(rf_loss_attr, from_log
         .gradient = gradient_,                                                                                         \
         .reference = reference_,                                                                                       \
         .cost = loss_cost,                                                                                             \
-        .kernels = loss_kernels,                                                                                       \
-        .num_kernels = RF_COUNT_OF(loss_kernels),                                                                      \
-        .cases = cases_,                                                                                               \
-        .num_cases = RF_COUNT_OF(cases_),                                                                              \
+        RF_KERNELS(loss_kernels),                                                                                      \
+        RF_CASES(cases_),                                                                                              \
     }
 LOSS_OP(sparse_crossentropy, 2, loss_infer, sparse_gradient, loss_reference, sparse_cases);
 LOSS_OP(sparse_crossentropy_grad, 3, loss_grad_infer, NULL, loss_grad_reference, sparse_grad_cases);

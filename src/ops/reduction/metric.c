@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A metric's running total, kept on the device as an unevaluated sum of two floats. */
-#include "ops/reduction/reduction.h"
+#include "ops/kit.h"
+#include "ops/ops.h"
 #include "rf_shaders.h"
 
 #include <math.h>
@@ -63,7 +64,7 @@ static uint64_t metric_step(const rf_op_call *call, const rf_device_caps *caps)
 
 static double metric_score(const rf_op_call *call, const rf_device_caps *caps)
 {
-    return metric_step(call, caps) > 0 ? 1 : 0;
+    return metric_step(call, caps) > 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
 static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -71,7 +72,7 @@ static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps,
     const uint64_t count = rf_desc_count(&call->in[1]), step = metric_step(call, caps);
     const uint32_t lanes = metric_lanes(call, caps);
     for (uint64_t first = 0; first < count; first += step) {
-        const uint32_t part = (uint32_t)(count - first < step ? count - first : step);
+        const uint32_t part = (uint32_t)rf_min(count - first, step);
         /* A run of neighbours, then one turn for each invocation. */
         const uint64_t loops = rf_div_up(part, lanes) + lanes + 2;
         rf_dispatch *d =
@@ -79,13 +80,10 @@ static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps,
         if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, lanes);
         rf_dispatch_push(d, &part, sizeof(part));
-        rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, true);
-        for (uint32_t i = 1; i < call->n_in; i++) {
-            rf_binding *values = rf_dispatch_bind(d, RF_BIND_INPUT, i, RF_VIEW_STORAGE, false);
-            values->offset = first * sizeof(float);
-            values->size = part * sizeof(float);
-        }
-        d->grid[0] = d->grid[1] = d->grid[2] = 1;
+        rf_bind_whole(d, RF_BIND_INPUT, 0)->write = true;
+        for (uint32_t i = 1; i < call->n_in; i++)
+            rf_bind_bytes(d, RF_BIND_INPUT, i, first * sizeof(float), part * sizeof(float));
+        rf_dispatch_groups(d, caps, 1);
     }
     return RF_OK;
 }
@@ -93,14 +91,8 @@ static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps,
 static const rf_kernel metric_kernel = { "group", metric_score, metric_plan };
 static const rf_kernel *const metric_kernels[] = { &metric_kernel };
 
-#define STATE                                                                                                          \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, 1, 4), .fill = RF_FILL_ZERO                                                            \
-    }
-#define VALUES(n)                                                                                                      \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, 1, n), .fill = RF_FILL_UNIFORM, .a = 0, .b = 3                                         \
-    }
+#define STATE RF_TENSOR(RF_F32, RF_FILL_ZERO, 0, 0, 1, 4)
+#define VALUES(n) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0, 3, 1, n)
 #define CASE(case_name, n, tolerance)                                                                                  \
     .name = case_name, .n_in = 2, .in = { STATE, VALUES(n) }, .rtol = 1e-6, .atol = tolerance
 #define WEIGHTED_CASE(case_name, n)                                                                                    \
@@ -133,8 +125,6 @@ const rf_op rf_op_metric_accumulate = {
     .infer = metric_infer,
     .reference = metric_reference,
     .cost = metric_cost,
-    .kernels = metric_kernels,
-    .num_kernels = RF_COUNT_OF(metric_kernels),
-    .cases = metric_cases,
-    .num_cases = RF_COUNT_OF(metric_cases),
+    RF_KERNELS(metric_kernels),
+    RF_CASES(metric_cases),
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/reduction/reduction.h"
+#include "ops/kit.h"
+#include "ops/ops.h"
 #include "rf_shaders.h"
 
 static int32_t one_hot_depth(const rf_op_call *call)
@@ -63,19 +64,7 @@ static rf_row_job one_hot_job(const rf_op_call *call, const rf_device_caps *caps
     return job;
 }
 
-static double one_hot_score(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_row_job job = one_hot_job(call, caps);
-    return rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
-}
-
-static rf_result one_hot_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    const rf_row_job job = one_hot_job(call, caps);
-    return rf_row_job_plan(&job, caps, plan);
-}
-
-static const rf_kernel one_hot_kernel = { "element", one_hot_score, one_hot_plan };
+RF_ROW_KERNEL(one_hot_kernel, "element", one_hot_job(call, caps));
 static const rf_kernel *const one_hot_kernels[] = { &one_hot_kernel };
 
 #define CASE(case_name, depth, low, high, ...)                                                                         \
@@ -101,8 +90,6 @@ const rf_op rf_op_one_hot = {
     .infer = one_hot_infer,
     .reference = one_hot_reference,
     .cost = one_hot_cost,
-    .kernels = one_hot_kernels,
-    .num_kernels = RF_COUNT_OF(one_hot_kernels),
-    .cases = one_hot_cases,
-    .num_cases = RF_COUNT_OF(one_hot_cases),
+    RF_KERNELS(one_hot_kernels),
+    RF_CASES(one_hot_cases),
 };

@@ -299,18 +299,9 @@ static rf_cost pool_cost(const rf_op_call *call)
 #define EXPLICIT(t, b, l, r) RF_PADDING_EXPLICIT, { t, b, l, r }, 0
 #define MASKED RF_PADDING_VALID, { 0 }, 1
 #define MASKED_SAME RF_PADDING_SAME, { 0 }, 1
-#define NORMAL(...)                                                                                                    \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, 4, __VA_ARGS__)                                                                        \
-    }
-#define DISTINCT(...)                                                                                                  \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, 4, __VA_ARGS__), .fill = RF_FILL_DISTINCT                                              \
-    }
-#define TIES(...)                                                                                                      \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, 4, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = -2, .b = 3                              \
-    }
+#define NORMAL(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 4, __VA_ARGS__)
+#define DISTINCT(...) RF_TENSOR(RF_F32, RF_FILL_DISTINCT, 0, 0, 4, __VA_ARGS__)
+#define TIES(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, -2, 3, 4, __VA_ARGS__)
 
 /* Forward: rows shared by maxima (exact) and means. */
 #define FORWARD_CASES(fill, ...)                                                                                       \
@@ -491,10 +482,8 @@ const rf_op rf_op_max_pool2d = {
     .gradient = max_pool_gradient,
     .reference = max_pool_reference,
     .cost = pool_cost,
-    .kernels = rf_max_pool_kernels,
-    .num_kernels = RF_NUM_MAX_POOL_KERNELS,
-    .cases = max_pool_cases,
-    .num_cases = RF_COUNT_OF(max_pool_cases),
+    RF_KERNELS(rf_max_pool_kernels),
+    RF_CASES(max_pool_cases),
 };
 
 /* The kernels find the maxima again instead of reading y: less memory traffic, and y need not live that long. */
@@ -510,10 +499,8 @@ const rf_op rf_op_max_pool2d_grad = {
     .reference = max_pool_grad_reference,
     .cost = pool_cost,
     .absorb_consumer = absorb_relu_grad,
-    .kernels = rf_max_pool_grad_kernels,
-    .num_kernels = RF_NUM_MAX_POOL_GRAD_KERNELS,
-    .cases = max_pool_grad_cases,
-    .num_cases = RF_COUNT_OF(max_pool_grad_cases),
+    RF_KERNELS(rf_max_pool_grad_kernels),
+    RF_CASES(max_pool_grad_cases),
 };
 
 const rf_op rf_op_avg_pool2d = {
@@ -526,10 +513,8 @@ const rf_op rf_op_avg_pool2d = {
     .gradient = avg_pool_gradient,
     .reference = avg_pool_reference,
     .cost = pool_cost,
-    .kernels = rf_avg_pool_kernels,
-    .num_kernels = RF_NUM_AVG_POOL_KERNELS,
-    .cases = avg_pool_cases,
-    .num_cases = RF_COUNT_OF(avg_pool_cases),
+    RF_KERNELS(rf_avg_pool_kernels),
+    RF_CASES(avg_pool_cases),
 };
 
 const rf_op rf_op_avg_pool2d_grad = {
@@ -543,8 +528,6 @@ const rf_op rf_op_avg_pool2d_grad = {
     .infer = pool_grad_infer,
     .reference = avg_pool_grad_reference,
     .cost = pool_cost,
-    .kernels = rf_avg_pool_grad_kernels,
-    .num_kernels = RF_NUM_AVG_POOL_GRAD_KERNELS,
-    .cases = avg_pool_grad_cases,
-    .num_cases = RF_COUNT_OF(avg_pool_grad_cases),
+    RF_KERNELS(rf_avg_pool_grad_kernels),
+    RF_CASES(avg_pool_grad_cases),
 };

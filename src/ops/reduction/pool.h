@@ -3,7 +3,8 @@
 #ifndef RF_OPS_REDUCTION_POOL_H
 #define RF_OPS_REDUCTION_POOL_H
 
-#include "ops/reduction/reduction.h"
+#include "ops/kit.h"
+#include "ops/ops.h"
 
 typedef struct rf_pool_geometry {
     int64_t images, height, width, channels, out_height, out_width;

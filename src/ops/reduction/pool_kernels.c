@@ -30,7 +30,7 @@ typedef struct pool_variant {
     pool_loop loops;
     uint32_t vector;
     pool_needs needs;
-    double score;
+    int score;
     bool texel; /* reads through texel buffers */
 } pool_variant;
 
@@ -99,7 +99,7 @@ static bool image_job(const rf_pool_geometry *p, const rf_device_caps *caps, con
                          .loops = loops };
     const int64_t sizes[] = { p->images,    p->height,    p->width,     channels,     p->out_height, p->out_width,
                               p->window[0], p->window[1], p->stride[0], p->stride[1], p->pad_top,    p->pad_left };
-    for (uint32_t i = 0; i < RF_COUNT_OF(sizes); i++) job->push[job->n_push++] = (uint32_t)sizes[i];
+    for (uint32_t i = 0; i < RF_LENGTH(sizes); i++) job->push[job->n_push++] = (uint32_t)sizes[i];
     job->push[job->n_push++] = rf_float_word(1.0f / (float)channels);
     job->push[job->n_push++] = rf_float_word(1.0f / (float)columns);
     job->push[job->n_push++] = p->relu_mask;
@@ -132,12 +132,12 @@ static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const p
 static double pool_score(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v)
 {
     rf_row_job job;
-    if (!pool_job(call, caps, v, &job)) return 0;
+    if (!pool_job(call, caps, v, &job)) return RF_SCORE_NONE;
     const uint64_t chunk = rf_row_job_chunk(&job, caps);
     /* Texel views gain where the driver makes single loads of vectors only; not when they are so small that a call
      * becomes many dispatches. */
-    if (v->texel && (caps->driver != RF_DRIVER_LAVAPIPE || chunk < job.rows)) return chunk > 0 ? 0.5 : 0;
-    return chunk > 0 ? v->score : 0;
+    if (chunk == 0) return RF_SCORE_NONE;
+    return v->texel && (caps->driver != RF_DRIVER_LAVAPIPE || chunk < job.rows) ? RF_SCORE_RESERVE : v->score;
 }
 
 static rf_result pool_plan(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v,
@@ -151,15 +151,7 @@ static rf_result pool_plan(const rf_op_call *call, const rf_device_caps *caps, c
 
 #define KERNEL(id, text, ...)                                                                                          \
     static const pool_variant id##_variant = { __VA_ARGS__ };                                                          \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
-    {                                                                                                                  \
-        return pool_score(call, caps, &id##_variant);                                                                  \
-    }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
-    {                                                                                                                  \
-        return pool_plan(call, caps, &id##_variant, plan);                                                             \
-    }                                                                                                                  \
-    static const rf_kernel id = { text, id##_score, id##_plan };
+    RF_VARIANT(static, id, text, pool_score, pool_plan, &id##_variant)
 
 /* ---- large windows: one side after the other ---- */
 
@@ -169,8 +161,8 @@ enum { LARGE_WINDOW = 1024 }; /* elements: from here on walking sides is chosen 
 static double sides_score(const rf_pool_geometry *p, const rf_row_job *jobs, uint32_t n, const rf_device_caps *caps)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (jobs[i].loops > rf_loop_limit(caps) || rf_row_job_chunk(&jobs[i], caps) == 0) return 0;
-    return p->window[0] * p->window[1] >= LARGE_WINDOW ? 3.5 : 0.5;
+        if (jobs[i].loops > rf_loop_limit(caps) || rf_row_job_chunk(&jobs[i], caps) == 0) return RF_SCORE_NONE;
+    return p->window[0] * p->window[1] >= LARGE_WINDOW ? RF_SCORE_EXACT : RF_SCORE_RESERVE;
 }
 
 /* Shaders for single channels and for fours. */
@@ -317,32 +309,36 @@ static const rf_kernel max_grad_sides = { "sides", max_grad_sides_score, max_gra
 
 /* ---- the kernels ---- */
 
-KERNEL(max_any, "any", &rf_shader_pool_max, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, 1)
-KERNEL(max_vec4, "vec4", &rf_shader_pool_max_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, 2)
-KERNEL(max_2x2, "2x2", &rf_shader_pool_max_2x2, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2, 3)
-KERNEL(max_2x2_texel, "2x2_texel", &rf_shader_pool_max_2x2_texel, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2, 4, true)
+KERNEL(max_any, "any", &rf_shader_pool_max, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY);
+KERNEL(max_vec4, "vec4", &rf_shader_pool_max_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE);
+KERNEL(max_2x2, "2x2", &rf_shader_pool_max_2x2, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
+KERNEL(max_2x2_texel, "2x2_texel", &rf_shader_pool_max_2x2_texel, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2,
+       RF_SCORE_DRIVER, true);
 const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS] = { &max_any, &max_vec4, &max_2x2, &max_2x2_texel,
                                                                         &max_sides };
 
-KERNEL(max_grad_gather, "gather", &rf_shader_pool_max_grad_gather, WALK_ELEMENTS, LOOPS_BOTH, 1, NEEDS_NOTHING, 1)
+KERNEL(max_grad_gather, "gather", &rf_shader_pool_max_grad_gather, WALK_ELEMENTS, LOOPS_BOTH, 1, NEEDS_NOTHING,
+       RF_SCORE_ANY);
 KERNEL(max_grad_gather_vec4, "gather_vec4", &rf_shader_pool_max_grad_gather_vec4, WALK_ELEMENTS, LOOPS_BOTH, 4,
-       NEEDS_NOTHING, 2)
-KERNEL(max_grad_cells, "cells", &rf_shader_pool_max_grad_cells, WALK_WINDOWS, LOOPS_CELL, 1, NEEDS_SEPARATE, 1.5)
+       NEEDS_NOTHING, RF_SCORE_WIDE);
+KERNEL(max_grad_cells, "cells", &rf_shader_pool_max_grad_cells, WALK_WINDOWS, LOOPS_CELL, 1, NEEDS_SEPARATE,
+       RF_SCORE_WIDE);
 KERNEL(max_grad_cells_vec4, "cells_vec4", &rf_shader_pool_max_grad_cells_vec4, WALK_WINDOWS, LOOPS_CELL, 4,
-       NEEDS_SEPARATE, 3)
-KERNEL(max_grad_2x2, "2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2, 4)
-KERNEL(max_grad_2x2_texel, "2x2_texel", &rf_shader_pool_max_grad_2x2_texel, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2, 5,
-       true)
+       NEEDS_SEPARATE, RF_SCORE_SHAPE);
+KERNEL(max_grad_2x2, "2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
+KERNEL(max_grad_2x2_texel, "2x2_texel", &rf_shader_pool_max_grad_2x2_texel, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2,
+       RF_SCORE_DRIVER, true);
 const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS] = {
     &max_grad_gather, &max_grad_gather_vec4, &max_grad_cells, &max_grad_cells_vec4,
     &max_grad_2x2,    &max_grad_2x2_texel,   &max_grad_sides
 };
 
-KERNEL(avg_any, "any", &rf_shader_pool_avg, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, 1)
-KERNEL(avg_vec4, "vec4", &rf_shader_pool_avg_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, 2)
+KERNEL(avg_any, "any", &rf_shader_pool_avg, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY);
+KERNEL(avg_vec4, "vec4", &rf_shader_pool_avg_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE);
 const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS] = { &avg_any, &avg_vec4, &avg_sides };
 
-KERNEL(avg_grad_any, "any", &rf_shader_pool_avg_grad, WALK_ELEMENTS, LOOPS_COVERING, 1, NEEDS_NOTHING, 1)
-KERNEL(avg_grad_vec4, "vec4", &rf_shader_pool_avg_grad_vec4, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING, 2)
+KERNEL(avg_grad_any, "any", &rf_shader_pool_avg_grad, WALK_ELEMENTS, LOOPS_COVERING, 1, NEEDS_NOTHING, RF_SCORE_ANY);
+KERNEL(avg_grad_vec4, "vec4", &rf_shader_pool_avg_grad_vec4, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING,
+       RF_SCORE_WIDE);
 const rf_kernel *const rf_avg_pool_grad_kernels[RF_NUM_AVG_POOL_GRAD_KERNELS] = { &avg_grad_any, &avg_grad_vec4,
                                                                                   &avg_grad_sides };

@@ -170,7 +170,7 @@ static rf_cost reduce_cost(const rf_op_call *call)
 static const char *reduce_name(uint32_t kind)
 {
     static const char *const names[] = { "sum", "mean", "max", "sum_squares", "sum_abs" };
-    return kind < RF_COUNT_OF(names) ? names[kind] : "?";
+    return kind < RF_LENGTH(names) ? names[kind] : "?";
 }
 
 static const rf_attr_field reduce_fields[] = {
@@ -189,10 +189,8 @@ const rf_op rf_op_reduce = {
     .gradient = reduce_gradient,
     .reference = reduce_reference,
     .cost = reduce_cost,
-    .kernels = rf_reduce_kernels,
-    .num_kernels = RF_NUM_REDUCE_KERNELS,
-    .cases = rf_reduce_cases,
-    .num_cases = RF_NUM_REDUCE_CASES,
+    RF_KERNELS(rf_reduce_kernels),
+    RF_CASES(rf_reduce_cases),
 };
 
 /* ---- mean_scale: an op because the counts change with the batch, which a constant could not follow ---- */
@@ -246,19 +244,7 @@ static rf_row_job mean_scale_job(const rf_op_call *call, const rf_device_caps *c
     return job;
 }
 
-static double mean_scale_score(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_row_job job = mean_scale_job(call, caps);
-    return rf_row_job_chunk(&job, caps) > 0 ? 1 : 0;
-}
-
-static rf_result mean_scale_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    const rf_row_job job = mean_scale_job(call, caps);
-    return rf_row_job_plan(&job, caps, plan);
-}
-
-static const rf_kernel mean_scale_kernel = { "element", mean_scale_score, mean_scale_plan };
+RF_ROW_KERNEL(mean_scale_kernel, "element", mean_scale_job(call, caps));
 static const rf_kernel *const mean_scale_kernels[] = { &mean_scale_kernel };
 
 #define SCALE_CASE(case_name, n, m)                                                                                    \
@@ -281,8 +267,6 @@ const rf_op rf_op_mean_scale = {
     .gradient = mean_scale_gradient,
     .reference = mean_scale_reference,
     .cost = mean_scale_cost,
-    .kernels = mean_scale_kernels,
-    .num_kernels = RF_COUNT_OF(mean_scale_kernels),
-    .cases = mean_scale_cases,
-    .num_cases = RF_COUNT_OF(mean_scale_cases),
+    RF_KERNELS(mean_scale_kernels),
+    RF_CASES(mean_scale_cases),
 };

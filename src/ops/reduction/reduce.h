@@ -3,7 +3,8 @@
 #ifndef RF_OPS_REDUCTION_REDUCE_H
 #define RF_OPS_REDUCTION_REDUCE_H
 
-#include "ops/reduction/reduction.h"
+#include "ops/kit.h"
+#include "ops/ops.h"
 #include "rf_shaders.h"
 
 /* Bit i: axis i is reduced. Never 0 unless the input is a scalar. */

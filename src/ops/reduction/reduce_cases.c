@@ -75,4 +75,4 @@ const rf_op_case rf_reduce_cases[] = {
     /* beyond one descriptor on a device with the smallest limits */
     { CASE_WITHIN(1e-3, "sum_1_34000x1024", SUM, 2, 0, 2, 34000, 1024), .large = true },
 };
-_Static_assert(RF_COUNT_OF(rf_reduce_cases) == RF_NUM_REDUCE_CASES, "reduce.h counts the cases");
+_Static_assert(RF_LENGTH(rf_reduce_cases) == RF_NUM_REDUCE_CASES, "reduce.h counts the cases");

@@ -152,7 +152,7 @@ static bool reduce_layout_make(const rf_op_call *call, const rf_device_caps *cap
     uint32_t grid[3];
     const uint64_t results = l->slices_per_part * n_out / v->vector;
     return l->workspace <= caps->max_storage_range && l->total_slices * n_out <= INT32_MAX &&
-           rf_flat_grid(caps, v->per_group ? results : rf_div_up(results, rf_local_size(caps, 64)), grid);
+           rf_grid_make(caps, v->per_group ? results : rf_div_up(results, rf_local_size(caps, 64)), grid);
 }
 
 /* Iterations over one slice: blocks of 64, or a share of it and a tree. */
@@ -173,17 +173,11 @@ static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, 
     rf_dispatch_spec(d, local);
     rf_dispatch_spec(d, kind);
     rf_dispatch_push(d, push, sizeof(*push));
-    rf_dispatch_bind(d, in->kind, 0, RF_VIEW_STORAGE, false);
-    rf_dispatch_bind(d, out->kind, 0, RF_VIEW_STORAGE, true);
-    d->bind[0] = *in;
-    d->bind[1] = *out;
+    rf_bind(d, *in);
+    rf_bind(d, *out);
     if (v->texel) d->bind[0].view = RF_VIEW_TEXEL_RGBA32F;
-    if (v->tail) {
-        rf_dispatch_bind(d, in->kind, 0, RF_VIEW_STORAGE, false);
-        d->bind[2] = *in;
-    }
-    if (!rf_flat_grid(caps, v->per_group ? results : rf_div_up(results, local), d->grid))
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "reduce: too many workgroups for the device");
+    if (v->tail) rf_bind(d, *in);
+    rf_dispatch_groups(d, caps, v->per_group ? results : rf_div_up(results, local));
     return RF_OK;
 }
 
@@ -270,21 +264,21 @@ static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_cap
 static double any_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
 {
     reduce_layout l;
-    return reduce_layout_make(call, caps, v, &l) ? 1 : 0;
+    return reduce_layout_make(call, caps, v, &l) ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
 /* Texel views gain where the driver makes single loads of vectors only, not when a call becomes many dispatches. */
-static double texel_score(const reduce_layout *l, const rf_device_caps *caps, double score)
+static double texel_score(const reduce_layout *l, const rf_device_caps *caps)
 {
-    return caps->driver == RF_DRIVER_LAVAPIPE && l->part == l->form.lead ? score : 0.5;
+    return caps->driver == RF_DRIVER_LAVAPIPE && l->part == l->form.lead ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
 static double columns_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
 {
     reduce_layout l;
-    if (!reduce_layout_make(call, caps, v, &l)) return 0;
+    if (!reduce_layout_make(call, caps, v, &l)) return RF_SCORE_NONE;
     const bool fits = l.form.n_red == 1 && l.form.n_kept >= 1 && l.form.kept_stride[2] == 1 && l.form.kept[2] % 4 == 0;
-    return !fits ? 0 : v->texel ? texel_score(&l, caps, 5) : 4;
+    return !fits ? RF_SCORE_NONE : v->texel ? texel_score(&l, caps) : RF_SCORE_SHAPE;
 }
 
 /* The last dimension, or all of them, is what is reduced. */
@@ -296,36 +290,27 @@ static bool is_rows(const reduce_form *f)
 static double rows_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
 {
     reduce_layout l;
-    if (!reduce_layout_make(call, caps, v, &l) || !is_rows(&l.form)) return 0;
-    if (l.form.total % 4 != 0 && l.form.n_out > 1) return 0; /* only a single row may have a tail */
-    if (!caps->is_cpu) return 0.5;                           /* strided reads: a GPU would not coalesce them */
-    return v->texel ? texel_score(&l, caps, 4) : 3;
+    if (!reduce_layout_make(call, caps, v, &l) || !is_rows(&l.form)) return RF_SCORE_NONE;
+    if (l.form.total % 4 != 0 && l.form.n_out > 1) return RF_SCORE_NONE; /* only a single row may have a tail */
+    if (!caps->is_cpu) return RF_SCORE_RESERVE; /* strided reads: a GPU would not coalesce them */
+    return v->texel ? texel_score(&l, caps) : RF_SCORE_SHAPE;
 }
 
 static double tree_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)
 {
     reduce_layout l;
-    if (!reduce_layout_make(call, caps, v, &l) || l.form.n_red != 1) return 0;
-    if (caps->is_cpu) return 0.5;
-    return l.form.red_stride[2] == 1 && l.form.total >= 64 ? 3 : 0.6;
+    if (!reduce_layout_make(call, caps, v, &l) || l.form.n_red != 1) return RF_SCORE_NONE;
+    if (caps->is_cpu) return RF_SCORE_RESERVE;
+    return l.form.red_stride[2] == 1 && l.form.total >= 64 ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
-#define KERNEL(id, text, score_of)                                                                                     \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
-    {                                                                                                                  \
-        return score_of(call, caps, &variant_##id);                                                                    \
-    }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
-    {                                                                                                                  \
-        return reduce_plan_variant(call, caps, &variant_##id, plan);                                                   \
-    }                                                                                                                  \
-    static const rf_kernel kernel_##id = { text, id##_score, id##_plan };
-KERNEL(any, "any", any_score_of)
-KERNEL(columns, "columns_vec4", columns_score_of)
-KERNEL(columns_texel, "columns_texel", columns_score_of)
-KERNEL(rows, "rows_vec4", rows_score_of)
-KERNEL(rows_texel, "rows_texel", rows_score_of)
-KERNEL(tree, "tree", tree_score_of)
+#define KERNEL(id, text, score_of) RF_VARIANT(static, kernel_##id, text, score_of, reduce_plan_variant, &variant_##id)
+KERNEL(any, "any", any_score_of);
+KERNEL(columns, "columns_vec4", columns_score_of);
+KERNEL(columns_texel, "columns_texel", columns_score_of);
+KERNEL(rows, "rows_vec4", rows_score_of);
+KERNEL(rows_texel, "rows_texel", rows_score_of);
+KERNEL(tree, "tree", tree_score_of);
 const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = { &kernel_any,           &kernel_columns,
                                                                     &kernel_columns_texel, &kernel_rows,
                                                                     &kernel_rows_texel,    &kernel_tree };

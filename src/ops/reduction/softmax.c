@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax and its logarithm along the last dimension, and their gradients. */
-#include "ops/reduction/reduction.h"
+#include "ops/kit.h"
+#include "ops/ops.h"
 #include "ops/scalar.h"
 #include "rf_shaders.h"
 
@@ -143,19 +144,12 @@ static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps
 static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, softmax_way way)
 {
     const rf_row_job job = softmax_job(call, caps, way);
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    const uint64_t chunk = rf_row_job_chunk(&job, caps);
-    if (chunk == 0 || job.loops > rf_loop_limit(caps)) return 0;
-    switch (way) {
-    case WAY_ROW: return 1;
-    case WAY_ROW_VEC4: return columns % 4 == 0 ? 2 : 0;
-    case WAY_ROW_TEXEL:
-        if (columns % 4 != 0) return 0;
-        return caps->driver == RF_DRIVER_LAVAPIPE && chunk == job.rows ? 2.5 : 0.5;
-    case WAY_GROUP: return caps->is_cpu ? 0.5 : columns >= 64 ? 3 : 0.8;
-    case WAY_COUNT: break;
-    }
-    return 0;
+    const double score = rf_row_job_score(&job, caps);
+    if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
+    if (rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
+    if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
+    return caps->driver == RF_DRIVER_LAVAPIPE && rf_row_job_chunk(&job, caps) == job.rows ? RF_SCORE_DRIVER
+                                                                                          : RF_SCORE_RESERVE;
 }
 
 static rf_result softmax_plan(const rf_op_call *call, const rf_device_caps *caps, softmax_way way, rf_kernel_plan *plan)
@@ -164,36 +158,17 @@ static rf_result softmax_plan(const rf_op_call *call, const rf_device_caps *caps
     return rf_row_job_plan(&job, caps, plan);
 }
 
-#define KERNEL(id, text, way)                                                                                          \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
-    {                                                                                                                  \
-        return softmax_score(call, caps, way);                                                                         \
-    }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
-    {                                                                                                                  \
-        return softmax_plan(call, caps, way, plan);                                                                    \
-    }                                                                                                                  \
-    static const rf_kernel id = { text, id##_score, id##_plan };
-KERNEL(kernel_row, "row", WAY_ROW)
-KERNEL(kernel_row_vec4, "row_vec4", WAY_ROW_VEC4)
-KERNEL(kernel_row_texel, "row_texel", WAY_ROW_TEXEL)
-KERNEL(kernel_group, "group", WAY_GROUP)
+RF_VARIANT(static, kernel_row, "row", softmax_score, softmax_plan, WAY_ROW);
+RF_VARIANT(static, kernel_row_vec4, "row_vec4", softmax_score, softmax_plan, WAY_ROW_VEC4);
+RF_VARIANT(static, kernel_row_texel, "row_texel", softmax_score, softmax_plan, WAY_ROW_TEXEL);
+RF_VARIANT(static, kernel_group, "group", softmax_score, softmax_plan, WAY_GROUP);
 static const rf_kernel *const softmax_kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_row_texel, &kernel_group };
 
 /* ---- cases ---- */
 
-#define X(sd, ...)                                                                                                     \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL, .b = sd                                          \
-    }
-#define PROBABILITIES(...)                                                                                             \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_PROBABILITY                                              \
-    }
-#define LOG_PROBABILITIES(...)                                                                                         \
-    {                                                                                                                  \
-        .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_UNIFORM, .a = -8, .b = 0                                 \
-    }
+#define X(sd, ...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, sd, __VA_ARGS__)
+#define PROBABILITIES(...) RF_TENSOR(RF_F32, RF_FILL_PROBABILITY, 0, 0, __VA_ARGS__)
+#define LOG_PROBABILITIES(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, -8, 0, __VA_ARGS__)
 
 static const rf_op_case softmax_cases[] = {
     { .name = "1x1", .n_in = 1, .in = { X(1, 2, 1, 1) }, .rtol = 1e-5, .atol = 1e-7 },
@@ -265,10 +240,9 @@ static const rf_op_case log_softmax_grad_cases[] = { GRAD_CASES(LOG_PROBABILITIE
         .gradient = gradient_,                                                                                         \
         .reference = id##_reference,                                                                                   \
         .cost = softmax_cost,                                                                                          \
-        .kernels = softmax_kernels,                                                                                    \
-        .num_kernels = RF_COUNT_OF(softmax_kernels),                                                                   \
+        RF_KERNELS(softmax_kernels),                                                                                   \
         .cases = id##_cases,                                                                                           \
-        .num_cases = RF_COUNT_OF(id##_cases),                                                                          \
+        .num_cases = RF_LENGTH(id##_cases),                                                                            \
     }
 SOFTMAX_OP(softmax, 1, RF_OP_LAST_AXIS, softmax_infer, softmax_gradient);
 SOFTMAX_OP(log_softmax, 1, RF_OP_LAST_AXIS, softmax_infer, log_softmax_gradient);

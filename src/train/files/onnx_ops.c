@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/kit.h"
 #include "ops/ops.h"
-#include "ops/reduction/reduction.h"
 #include "train/files/onnx.h"
 
 #define OP1(op, a) rf_onnx_op(o, op, a, NULL, NULL)
@@ -490,7 +490,7 @@ static const struct {
 
 rf_result rf_onnx_add_node(rf_onnx *o, const rf_node_info *node)
 {
-    for (size_t i = 0; i < RF_COUNT_OF(table); i++)
+    for (size_t i = 0; i < RF_LENGTH(table); i++)
         if (table[i].op == node->op) return table[i].add(o, node);
     return RF_FAIL(RF_ERROR_UNSUPPORTED, "operation '%s' has no form in ONNX", node->op->name);
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/reduction/reduction.h"
+#include "ops/kit.h"
+
+#include <string.h>
+
+/* ---- shapes and costs ---- */
 
 uint64_t rf_desc_count(const rf_tensor_desc *desc)
 {
@@ -65,6 +69,17 @@ rf_cost rf_cost_of(const rf_op_call *call, double flops)
     return cost;
 }
 
+bool rf_fits_storage(const rf_op_call *call, const rf_device_caps *caps)
+{
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (!(call->op->shape_only >> i & 1) && rf_tensor_bytes(&call->in[i]) > caps->max_storage_range) return false;
+    for (uint32_t i = 0; i < call->n_out; i++)
+        if (rf_tensor_bytes(&call->out[i]) > caps->max_storage_range) return false;
+    return true;
+}
+
+/* ---- workgroups and grids ---- */
+
 uint32_t rf_local_size(const rf_device_caps *caps, uint32_t wanted)
 {
     uint32_t size = wanted;
@@ -73,6 +88,113 @@ uint32_t rf_local_size(const rf_device_caps *caps, uint32_t wanted)
     while (size & (size - 1)) size &= size - 1; /* a power of two, for trees */
     return size;
 }
+
+bool rf_grid_make(const rf_device_caps *caps, uint64_t groups, uint32_t grid[3])
+{
+    const uint64_t y = rf_div_up(groups, caps->max_grid[0]);
+    if (groups == 0 || y > caps->max_grid[1]) return false;
+    grid[0] = (uint32_t)rf_div_up(groups, y); /* x and y about equally used: hardly any idle workgroup */
+    grid[1] = (uint32_t)y;
+    grid[2] = 1;
+    return true;
+}
+
+void rf_dispatch_groups(rf_dispatch *d, const rf_device_caps *caps, uint64_t groups)
+{
+    (void)rf_grid_make(caps, groups, d->grid);
+}
+
+void rf_dispatch_items(rf_dispatch *d, const rf_device_caps *caps, uint64_t items)
+{
+    rf_dispatch_groups(d, caps, rf_div_up(items, d->spec[0]));
+}
+
+bool rf_flat_texels(const rf_device_caps *caps)
+{
+    return caps->int64 && caps->subgroup_shuffle && caps->full_subgroups &&
+           (caps->subgroup_size == 8 || caps->subgroup_size == 16) &&
+           rf_local_size(caps, RF_FLAT_LOCAL) % caps->subgroup_size == 0;
+}
+
+rf_magic rf_magic_make(uint32_t divisor)
+{
+    if (divisor <= 1) return (rf_magic){ 0, 0 };
+    uint32_t log = 0;
+    while ((1ull << log) < divisor) log++;
+    return (rf_magic){ (uint32_t)rf_div_up(1ull << (31 + log), divisor), log - 1 };
+}
+
+/* ---- bindings ---- */
+
+void rf_bind(rf_dispatch *d, rf_binding binding)
+{
+    *rf_dispatch_bind(d, binding.kind, binding.index, binding.view, binding.write) = binding;
+}
+
+rf_binding *rf_bind_whole(rf_dispatch *d, rf_bind_kind kind, uint32_t index)
+{
+    return rf_dispatch_bind(d, kind, index, RF_VIEW_STORAGE, kind != RF_BIND_INPUT);
+}
+
+rf_binding *rf_bind_bytes(rf_dispatch *d, rf_bind_kind kind, uint32_t index, uint64_t offset, uint64_t size)
+{
+    rf_binding *binding = rf_bind_whole(d, kind, index);
+    binding->offset = offset;
+    binding->size = size;
+    return binding;
+}
+
+uint32_t rf_element_base(const rf_device_caps *caps, uint64_t first)
+{
+    return (uint32_t)(first * sizeof(float) % caps->buffer_alignment / sizeof(float));
+}
+
+uint32_t rf_bind_elements(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, uint32_t index, uint64_t first,
+                          uint64_t count)
+{
+    const uint32_t base = rf_element_base(caps, first);
+    rf_bind_bytes(d, kind, index, (first - base) * sizeof(float), (base + count) * sizeof(float));
+    return base;
+}
+
+/* ---- flat jobs ---- */
+
+uint64_t rf_flat_chunk(const rf_device_caps *caps, size_t element_size)
+{
+    uint64_t elements = caps->max_storage_range / element_size;
+    if (elements > 1u << 29) elements = 1u << 29;
+    const uint64_t step = caps->buffer_alignment > 64 ? caps->buffer_alignment : 64;
+    return elements > step ? elements / step * step : step;
+}
+
+rf_result rf_flat_job_plan(const rf_flat_job *job, uint64_t count, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const uint64_t chunk = rf_flat_chunk(caps, sizeof(float));
+    for (uint64_t start = 0; start < count; start += chunk) {
+        const uint64_t n = rf_min(count - start, chunk);
+        rf_dispatch *d = rf_kernel_plan_add(plan, job->shader, RF_NO_LOOPS);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        d->concurrent = start > 0;
+        rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
+        rf_dispatch_spec(d, n % job->width != 0);
+        for (uint32_t i = 0; i < job->n_spec; i++) rf_dispatch_spec(d, job->spec[i]);
+        uint32_t push[RF_MAX_PUSH / 4] = { (uint32_t)(n / job->width), (uint32_t)(n % job->width) };
+        memcpy(push + 2, job->push, job->push_size);
+        rf_dispatch_push(d, push, 8 + job->push_size);
+        for (uint32_t i = 0; i < job->n_tensors; i++)
+            rf_bind(d, (rf_binding){ .kind = job->tensors[i].kind,
+                                     .view = job->tensors[i].view,
+                                     .index = job->tensors[i].index,
+                                     .write = job->tensors[i].write,
+                                     .offset = start * sizeof(float),
+                                     .size = n * sizeof(float) });
+        for (uint32_t i = 0; i < job->n_small; i++) rf_bind_whole(d, RF_BIND_INPUT, job->small[i]);
+        rf_dispatch_items(d, caps, (uint64_t)push[0] + push[1]);
+    }
+    return RF_OK;
+}
+
+/* ---- row jobs ---- */
 
 uint64_t rf_row_loops(uint64_t columns, uint32_t lanes, uint32_t passes)
 {
@@ -94,25 +216,16 @@ void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shad
 {
     job->shader = shader;
     job->grid = RF_GRID_GROUPS;
+    job->columns = columns;
     job->local = rf_row_group_size(caps, columns, passes);
     job->loops = rf_row_loops(columns, job->local, passes);
 }
 
-double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps, uint64_t columns)
+double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps)
 {
-    if (job->loops > rf_loop_limit(caps) || rf_row_job_chunk(job, caps) == 0) return 0;
-    if (job->grid != RF_GRID_GROUPS) return 1;
-    return caps->is_cpu ? 0.5 : columns >= 64 ? 3 : 0.8;
-}
-
-bool rf_flat_grid(const rf_device_caps *caps, uint64_t groups, uint32_t grid[3])
-{
-    const uint64_t y = rf_div_up(groups, caps->max_grid[0]);
-    if (groups == 0 || y > caps->max_grid[1]) return false;
-    grid[0] = (uint32_t)rf_div_up(groups, y); /* x and y of about equal use: hardly any idle workgroup */
-    grid[1] = (uint32_t)y;
-    grid[2] = 1;
-    return true;
+    if (job->loops > rf_loop_limit(caps) || rf_row_job_chunk(job, caps) == 0) return RF_SCORE_NONE;
+    if (job->grid != RF_GRID_GROUPS) return RF_SCORE_ANY;
+    return caps->is_cpu || job->columns < 64 ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
 }
 
 void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes)
@@ -126,8 +239,8 @@ static bool row_job_grid(const rf_row_job *job, const rf_device_caps *caps, uint
     switch (job->grid) {
     case RF_GRID_THREADS:
         return rows <= INT32_MAX / job->threads_per_row &&
-               rf_flat_grid(caps, rf_div_up(rows * job->threads_per_row, job->local), grid);
-    case RF_GRID_GROUPS: return rows <= INT32_MAX && rf_flat_grid(caps, rows, grid);
+               rf_grid_make(caps, rf_div_up(rows * job->threads_per_row, job->local), grid);
+    case RF_GRID_GROUPS: return rows <= INT32_MAX && rf_grid_make(caps, rows, grid);
     case RF_GRID_IMAGES:
         grid[0] = (uint32_t)rf_div_up(job->threads_per_row, job->local);
         grid[1] = (uint32_t)rows;
@@ -172,7 +285,7 @@ rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_
     const uint64_t chunk = rf_row_job_chunk(job, caps);
     if (chunk == 0) return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: one row is too large for the device", job->shader->name);
     for (uint64_t first = 0; first < job->rows; first += chunk) {
-        const uint64_t rows = job->rows - first < chunk ? job->rows - first : chunk;
+        const uint64_t rows = rf_min(job->rows - first, chunk);
         rf_dispatch *d = rf_kernel_plan_add(plan, job->shader, job->loops);
         if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, job->local);
@@ -183,9 +296,8 @@ rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_
         rf_dispatch_push(d, push, job->n_push * (uint32_t)sizeof(uint32_t));
         for (uint32_t i = 0; i < job->n_tensors; i++) {
             const rf_row_tensor *t = &job->tensors[i];
-            rf_binding *binding = rf_dispatch_bind(d, t->kind, t->index, t->view, t->write);
-            binding->offset = t->base + first * t->row_bytes;
-            binding->size = rows * t->row_bytes;
+            rf_bind(d, (rf_binding){ t->kind, t->view, t->index, t->write, t->base + first * t->row_bytes,
+                                     rows * t->row_bytes });
         }
         if (!row_job_grid(job, caps, rows, d->grid))
             return RF_FAIL(RF_ERROR_INTERNAL, "%s: the grid of a part exceeds the device's limit", job->shader->name);

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of ops are made of: literals for their tables, checks of shapes, costs, scores, and the parts of
+ * kernel plans: workgroups, grids, bindings, and the two jobs that most plans are. A flat job walks tensors element by
+ * element; a row job walks them by rows, whatever the op takes for one: a vector along the last axis, an image.
+ */
+#ifndef RF_OPS_KIT_H
+#define RF_OPS_KIT_H
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "graph/op.h"
+
+/* ---- literals ---- */
+
+#define RF_LENGTH(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
+/* Of an op: its tables. */
+#define RF_KERNELS(table) .kernels = table, .num_kernels = RF_LENGTH(table)
+#define RF_CASES(table) .cases = table, .num_cases = RF_LENGTH(table)
+/* Static initialisers, for cases: a descriptor (type, rank, dimensions...) and an input with its filling. */
+/* clang-format off */
+#define RF_DESC(type, rank, ...) { (type), { (rank), { __VA_ARGS__ } } }
+#define RF_TENSOR(type, fill, a, b, ...) { RF_DESC(type, __VA_ARGS__), fill, a, b }
+/* clang-format on */
+
+static inline uint64_t rf_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint32_t rf_float_word(float value)
+{
+    union {
+        float f;
+        uint32_t u;
+    } bits = { .f = value };
+    return bits.u;
+}
+
+/* ---- shapes and costs ---- */
+
+uint64_t rf_desc_count(const rf_tensor_desc *desc);
+uint64_t rf_desc_columns(const rf_tensor_desc *desc); /* last dimension; 1 for a scalar */
+uint64_t rf_desc_rows(const rf_tensor_desc *desc);    /* product of all other dimensions */
+/* Failures that name the op, the argument and its shape. */
+rf_result rf_expect_dtype(const rf_op_call *call, uint32_t input, rf_dtype dtype);
+rf_result rf_expect_not_empty(const rf_op_call *call, uint32_t input);
+rf_result rf_expect_shape(const rf_op_call *call, uint32_t input, const rf_shape *shape, const char *why);
+/* f32 with at least one dimension: what softmax and its relatives take. */
+rf_result rf_expect_rows(const rf_op_call *call, uint32_t input);
+/* Reads and writes every byte of the tensors once. */
+rf_cost rf_cost_of(const rf_op_call *call, double flops);
+/* All tensors of the call fit one storage descriptor (shape-only inputs do not count). */
+bool rf_fits_storage(const rf_op_call *call, const rf_device_caps *caps);
+
+/* ---- scores ---- */
+
+/*
+ * Scores order the kernels of one op on one device; those of different ops are never compared. Most kernels are rated
+ * by kind: wherever several are eligible, the one that stands last in this list runs.
+ */
+enum {
+    RF_SCORE_NONE,    /* not eligible */
+    RF_SCORE_RESERVE, /* right, but made for other devices or shapes: where nothing else does */
+    RF_SCORE_ANY,     /* for any device and shape: one element, row or window an invocation */
+    RF_SCORE_WIDE,    /* the same with wider loads: several elements, mostly four, an invocation */
+    RF_SCORE_SHAPE,   /* made for shapes like this one, or for this kind of device */
+    RF_SCORE_EXACT,   /* made for few shapes: one size that is built in, windows too large for the others */
+    RF_SCORE_DRIVER,  /* measured to be the fastest on this driver */
+};
+/* Where the choice depends on how much there is to compute, as in matrix products, all kernels of the op are rated by
+ * the time that they would take instead. */
+static inline double rf_score_of_time(double seconds)
+{
+    return 1e-3 / seconds;
+}
+/* A factor of that for kernels on devices that they were not made for: they come after all that were. */
+#define RF_SCORE_FOREIGN 1e-9
+
+/* ---- workgroups and grids ---- */
+
+#define RF_FLAT_LOCAL 256 /* wanted invocations of a workgroup in flat jobs */
+/* `wanted` invocations, or the largest power of two that the device takes. */
+uint32_t rf_local_size(const rf_device_caps *caps, uint32_t wanted);
+/* A line of workgroups, spread over x and y where x does not take it: hardly any idle one. False when they are too many
+ * for the device, or none. Shaders number them y * grid.x + x. */
+bool rf_grid_make(const rf_device_caps *caps, uint64_t groups, uint32_t grid[3]);
+/* Sets the grid for so many workgroups, or for so many invocations in workgroups of spec[0], of which the last ones may
+ * be idle. What is too large is found out when the plan is checked. */
+void rf_dispatch_groups(rf_dispatch *d, const rf_device_caps *caps, uint64_t groups);
+void rf_dispatch_items(rf_dispatch *d, const rf_device_caps *caps, uint64_t items);
+/* The device can run shaders that read and write by RF_TEXELS and RF_WRITE of shaders/include/wide.glsl. */
+bool rf_flat_texels(const rf_device_caps *caps);
+
+/* n / d for n < 2^31 as rf_divide() of shaders/include/division.glsl does it. */
+typedef struct rf_magic {
+    uint32_t magic, shift;
+} rf_magic;
+rf_magic rf_magic_make(uint32_t divisor);
+
+/* ---- bindings: each is appended, outputs and the workspace for writing ---- */
+
+void rf_bind(rf_dispatch *d, rf_binding binding);
+rf_binding *rf_bind_whole(rf_dispatch *d, rf_bind_kind kind, uint32_t index);
+rf_binding *rf_bind_bytes(rf_dispatch *d, rf_bind_kind kind, uint32_t index, uint64_t offset, uint64_t size);
+/* `count` elements of four bytes from number `first` on. Descriptors start at aligned offsets: returned is where the
+ * first element stands in what is bound, which is also what rf_element_base() gives. */
+uint32_t rf_bind_elements(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, uint32_t index, uint64_t first,
+                          uint64_t count);
+uint32_t rf_element_base(const rf_device_caps *caps, uint64_t first);
+
+/* ---- flat jobs ---- */
+
+/* Elements per dispatch when the widest element takes `element_size` bytes: every chunk starts at an aligned offset for
+ * any element size, and indices stay below 2^29. */
+uint64_t rf_flat_chunk(const rf_device_caps *caps, size_t element_size);
+/* A kernel over n_tensors flat f32 tensors of `count` elements, `width` elements an invocation. Its shader's constants
+ * are { local size, has tail, extra... } and its push constants { whole vectors, tail elements, extra... }. */
+typedef struct rf_flat_job {
+    const rf_shader *shader;
+    uint32_t width;
+    uint32_t n_tensors;
+    struct {
+        rf_bind_kind kind;
+        uint32_t index;
+        bool write;
+        rf_bind_view view;
+    } tensors[8];
+    uint32_t n_small; /* further inputs bound whole after the tensors */
+    uint32_t small[2];
+    uint32_t n_spec, spec[8];
+    uint32_t push_size, push[24]; /* bytes and words of what follows the two counts */
+} rf_flat_job;
+rf_result rf_flat_job_plan(const rf_flat_job *job, uint64_t count, const rf_device_caps *caps, rf_kernel_plan *plan);
+
+/* ---- row jobs ---- */
+
+typedef enum rf_row_grid {
+    RF_GRID_THREADS, /* rows * threads_per_row invocations, numbered through x and y */
+    RF_GRID_GROUPS,  /* one workgroup a row, numbered through x and y */
+    RF_GRID_IMAGES,  /* x: threads_per_row invocations, y: the row */
+} rf_row_grid;
+typedef struct rf_row_tensor {
+    rf_bind_kind kind;
+    uint32_t index;
+    bool write;
+    rf_bind_view view;
+    uint64_t row_bytes;
+    uint64_t base; /* bytes before the first row: of a workspace that holds several things; aligned as bindings are */
+} rf_row_tensor;
+typedef struct rf_row_job {
+    const rf_shader *shader;
+    rf_row_grid grid;
+    uint32_t local; /* workgroup size: spec[0] */
+    uint64_t rows, threads_per_row;
+    uint64_t loops;   /* see rf_dispatch: RF_NO_LOOPS where no loop depends on sizes */
+    uint64_t columns; /* of a row that a workgroup walks; set by rf_row_job_group() */
+    uint32_t n_tensors, n_push, n_spec;
+    rf_row_tensor tensors[RF_MAX_BINDINGS];
+    uint32_t spec[4];               /* spec[1] and on */
+    uint32_t push[RF_MAX_PUSH / 4]; /* push[0] is overwritten with the rows of the dispatch */
+} rf_row_job;
+void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes);
+/* Rows that one dispatch may take, so that every tensor's part fits a descriptor and starts where descriptors may, and
+ * the grid fits; 0 when not even one may. */
+uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps);
+/* As many dispatches as that needs. */
+rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_kernel_plan *plan);
+/*
+ * Row operations come in two ways: one invocation walks a row, or a workgroup does, whose invocations take turns
+ * with the columns (GROUP of shaders/include/row_group.glsl). `passes`: how often a row is walked, in blocks of 64 or
+ * not.
+ */
+/* Iterations for `columns` steps shared by `lanes` invocations. */
+uint64_t rf_row_loops(uint64_t columns, uint32_t lanes, uint32_t passes);
+/* Invocations of a workgroup that walks a row: 128, more where these would loop longer than the device lets them. */
+uint32_t rf_row_group_size(const rf_device_caps *caps, uint64_t columns, uint32_t passes);
+/* Makes the job one of workgroups: its grid, local size and loops. */
+void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shader *shader, uint64_t columns,
+                      uint32_t passes);
+/* RF_SCORE_NONE where the device cannot loop that long or a row does not fit its descriptors; otherwise what rates the
+ * two ways: rows for software devices, workgroups for GPUs. */
+double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps);
+
+/* ---- kernels ---- */
+
+/* Defines a kernel whose functions take one more argument. `linkage`: static or nothing. */
+#define RF_VARIANT(linkage, id, text, score_of, plan_of, variant)                                                      \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    {                                                                                                                  \
+        return score_of(call, caps, variant);                                                                          \
+    }                                                                                                                  \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    {                                                                                                                  \
+        return plan_of(call, caps, variant, plan);                                                                     \
+    }                                                                                                                  \
+    linkage const rf_kernel id = { text, id##_score, id##_plan }
+/* Defines a kernel that is one row job: an expression in which `call` and `caps` stand for those of the kernel. */
+#define RF_ROW_KERNEL(id, text, make_job)                                                                              \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    {                                                                                                                  \
+        const rf_row_job job = make_job;                                                                               \
+        return rf_row_job_score(&job, caps);                                                                           \
+    }                                                                                                                  \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    {                                                                                                                  \
+        const rf_row_job job = make_job;                                                                               \
+        return rf_row_job_plan(&job, caps, plan);                                                                      \
+    }                                                                                                                  \
+    static const rf_kernel id = { text, id##_score, id##_plan }
+
+#endif
