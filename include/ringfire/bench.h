@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file Measuring kernels on a device; what `ringfire bench` is made of. */
+/**
+ * @file
+ * Measurements of kernels on a device, as `ringfire bench` uses them.
+ */
 #ifndef RINGFIRE_BENCH_H
 #define RINGFIRE_BENCH_H
 
@@ -10,45 +13,66 @@
 extern "C" {
 #endif
 
-/** One measured kernel at one case. */
+/**
+ * One measured kernel in one case. It and its strings are borrowed for the call of the callback.
+ */
 typedef struct rf_bench_row {
     const char *device, *op, *kernel, *case_name;
-    double seconds; /**< best of several runs, submission included */
-    double gflops;  /**< arithmetic rate by the op's cost function, 0 where it does none */
-    double gbytes;  /**< memory rate by the op's cost function, in 1e9 bytes a second */
-    bool chosen;    /**< the kernel that would be used here */
+    double seconds; /**< best of several runs, including submission */
+    /** 1e9 operations per second, by the op's cost function; 0 where it has none */
+    double gflops;
+    double gbytes; /**< 1e9 bytes of memory traffic per second, by the op's cost function */
+    bool chosen;   /**< whether this kernel would be used in this case */
 } rf_bench_row;
-/** Called per row; a negative result stops the run, which returns it. */
+/** Receives one row. A negative result ends the measurement, which returns it. */
 typedef rf_result (*rf_bench_fn)(void *user, const rf_bench_row *row);
 
+/** What rf_bench_ops() measures. */
 typedef struct rf_bench_ops_params {
     const char *device; /**< as rf_one_device_params::device */
-    const char *op;     /**< only ops whose name contains this; NULL: all */
-    bool all_kernels;   /**< every eligible kernel, not just the chosen one */
-    bool tune;          /**< remember the fastest in the tuning cache */
-    double min_seconds; /**< time spent per row; 0: 0.2 */
+    const char *op;     /**< only ops whose name contains this text; NULL: all */
+    bool all_kernels;   /**< measure every eligible kernel, not only the chosen one */
+    bool tune;          /**< store the fastest kernel in the tuning cache */
+    double min_seconds; /**< time spent on each row; 0: 0.2 */
     rf_device_options options;
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_bench_ops_params;
-/** Runs the benchmark cases of the op table on one device. Blocking, minutes for all. @since 0.1 */
+/**
+ * Runs the benchmark cases of the operations on one device, which it opens and closes.
+ * Blocking: takes minutes for all operations. `fn` is called by the calling thread.
+ * @return what `fn` returned; RF_ERROR_NOT_FOUND when no operation or device matches;
+ *   RF_ERROR_INTERNAL when the validation layer reports a message.
+ * @since 0.1
+ */
 RF_API RF_MUST_USE rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn,
                                           void *user);
 
-/** Speed of this machine right now: bytes read plus written per second, in 1e9, of a memcpy of
- * `bytes` on one thread. */
+/**
+ * Memory rate of this machine at the moment: 1e9 bytes per second, read plus written, of a memcpy()
+ * of `bytes` on one thread.
+ * Blocking: takes at least a twentieth of a second. 0 when `bytes` is 0 or there is not enough
+ * memory. Thread-safe.
+ */
 RF_API double rf_bench_memcpy(size_t bytes);
 
-/** Time per node of a function's recorded step, measured with device timestamps where there are
- * some. */
+/**
+ * Time of one node of a recorded step, measured with device timestamps where the device has them.
+ */
 typedef struct rf_bench_node {
     const char *op, *kernel;
     double seconds, gflops, gbytes;
     uint64_t reserved[4]; /**< zero until a later version has more to say */
 } rf_bench_node;
-/** Profiles replica 0's part of a function that has run with `examples` examples at least once.
- * `*rows` is freed with rf_bench_nodes_free(). */
+/**
+ * Measures the nodes of a function's recorded step on replica 0.
+ * The function must have run with `examples` examples on that replica. Variables and other state
+ * are restored afterwards. Blocking.
+ * @param[out] rows `*count` rows, which the caller frees with rf_bench_nodes_free().
+ * @return RF_ERROR_INVALID_ARGUMENT when the function has not run in that way.
+ */
 RF_API RF_MUST_USE rf_result rf_bench_function(rf_function *function, uint32_t examples,
                                                rf_bench_node **rows, uint32_t *count);
+/** Frees what rf_bench_function() returned. NULL does nothing. Thread-safe. */
 RF_API void rf_bench_nodes_free(rf_bench_node *rows);
 
 #ifdef __cplusplus

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Checkpoints: everything a run needs to go on, in one file, whatever strategy saved it.
+ * Checkpoints: everything that a run needs to continue, in one file, independent of the strategy
+ * that saved it.
  *
  * A checkpoint is a set of named entries: tensors ("model/conv2d/kernel",
- * "optimizer/m/conv2d/kernel") and small values
- * ("optimizer/iterations", "train/iterator"). docs/checkpoint-format.md describes the bytes. Files
- * are complete or absent: they are written under a temporary name and renamed. Readers trust
- * nothing.
+ * "optimizer/m/conv2d/kernel") and small values ("optimizer/iterations", "train/iterator").
+ * docs/checkpoint-format.md describes the bytes.
+ *
+ * The following holds for the whole header unless a comment states otherwise.
+ *  - Files are complete or absent: they are written under a temporary name and renamed. Directories
+ *    that are missing are not created.
+ *  - Readers trust no byte of a file. Damage is RF_ERROR_CORRUPT_DATA; a missing file is
+ *    RF_ERROR_NOT_FOUND, one that cannot be read or written RF_ERROR_IO, and one of a later version
+ *    of the format RF_ERROR_UNSUPPORTED. Messages name the file.
+ *  - Functions that read or write files are blocking.
+ *  - Functions that save or restore checkpoints and models are collective
+ *    (rf_strategy_create_multi_worker()): all workers of a job call them.
  */
 #ifndef RINGFIRE_CHECKPOINT_H
 #define RINGFIRE_CHECKPOINT_H
@@ -20,47 +29,65 @@
 extern "C" {
 #endif
 
+/** A checkpoint or model file that is open for reading. */
 typedef struct rf_archive rf_archive;
+/** The set of objects that a checkpoint saves and restores. */
 typedef struct rf_checkpoint rf_checkpoint;
+/** A directory of numbered checkpoints, for one training at a time. */
 typedef struct rf_checkpoint_manager rf_checkpoint_manager;
 
+/** How files are saved. NULL or zeroed: at once, compressed, in one file. */
 typedef struct rf_save_params {
-    bool async;    /**< return at once: a thread copies variables and optimizer state out of the
-                      devices, compresses    and writes. What is saved is the state at the call: the
-                      next    update waits for the copy,    which is made while its step computes.
-                      (Device    memory    that cannot be mapped is copied    before the call returns.)
-                      Memory for    the copy is    kept for the next save until the    checkpoint is
-                      destroyed. The next    save, restore    or rf_checkpoint_wait() reports a failure
-                    */
-    int32_t level; /**< zstd's; 0: 1 */
+    /**
+     * Return at once: a thread copies variables and optimizer state out of the devices, compresses
+     * and writes.
+     * What is saved is the state at the call: the next update waits for the copy, which is made
+     * while the step of that update computes. Device memory that cannot be mapped is copied before
+     * the call returns. The memory of the copy is kept for the next save until the checkpoint is
+     * destroyed.
+     * The next save, restore or rf_checkpoint_wait() reports a failure.
+     */
+    bool async;
+    int32_t level; /**< of zstd; 0: 1 */
     bool no_compression;
-    uint32_t threads; /**< 0: as many as there are cores, at most 8 */
-    bool sharded; /**< for checkpoints and models of a job of several workers: every worker writes
-                     what it owns, into a file of its own beside `path`, "<path>.part-...", and the
-                     chief writes `path`, which makes them one checkpoint. All workers must be given
-                     the same path in a directory that they share. In a job of one worker it makes
-                     no difference */
+    uint32_t threads; /**< 0: the number of cores, at most 8 */
+    /**
+     * For checkpoints and models of a job of several workers: every worker writes what it owns,
+     * into a file of its own beside `path`, "<path>.part-...", and the chief writes `path`, which
+     * makes them one checkpoint.
+     * All workers must be given the same path in a directory that they share. In a job of one
+     * worker it makes no difference.
+     */
+    bool sharded;
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_save_params;
 
 /* ---- a file, entry by entry ---- */
 
+/** A tensor to write. */
 typedef struct rf_archive_tensor {
-    const char *name; /**< "model/conv2d/kernel": UTF-8 parts that are not empty, "." or "..",
-                         without control characters */
+    /**
+     * "model/conv2d/kernel": UTF-8, in parts that are neither empty, "." nor "..", without control
+     * characters.
+     */
+    const char *name;
     rf_dtype dtype;
     rf_shape shape;
     const void *data;     /**< borrowed; dense */
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_archive_tensor;
 
-/** Writes a file of tensors, in any order, that the functions below read. Blocking, `params->async`
- * or not; NULL: defaults. On failure nothing is left behind and an older file of that name stays as
- * it is. Thread-safe.
- *  @return RF_ERROR_IO (disk full, ...), RF_ERROR_INVALID_ARGUMENT names the tensor. */
+/**
+ * Writes a file of tensors, in any order, that the functions below read. Thread-safe; not
+ * collective.
+ * `params` may be NULL, and `params->async` is ignored. On failure nothing is left behind, and an
+ * older file of that name is kept.
+ * @return RF_ERROR_IO (disk full, ...); RF_ERROR_INVALID_ARGUMENT names the tensor.
+ */
 RF_API RF_MUST_USE rf_result rf_archive_save(const char *path, const rf_archive_tensor *tensors,
                                              uint64_t num_tensors, const rf_save_params *params);
 
+/** A tensor of an archive. */
 typedef struct rf_archive_entry {
     const char *name; /**< borrowed from the archive */
     rf_dtype dtype;
@@ -70,235 +97,348 @@ typedef struct rf_archive_entry {
     uint64_t reserved[4];  /**< zero until a later version has more to say */
 } rf_archive_entry;
 
-/** Opens a checkpoint or model file and checks its header; tensors are read (and their checksums
- * checked) on demand. One that was saved in parts (rf_save_params::sharded) is opened by its main
- * file and looks like any other; the parts must be beside it, all of the same save. They stay open:
- * one file more for each worker that saved.
- *  @return RF_ERROR_CORRUPT_DATA says what is wrong with which part. */
+/**
+ * Opens a checkpoint or model file and checks its header. Tensors are read, and their checksums
+ * verified, on demand.
+ * A checkpoint that was saved in part files (rf_save_params::sharded) is opened by its main file
+ * and looks like any other. The part files must be beside it, all of the same save. They stay open:
+ * one more file for each worker that saved.
+ * @return RF_ERROR_CORRUPT_DATA states what is wrong with which file.
+ */
 RF_API RF_MUST_USE rf_result rf_archive_open(const char *path, rf_archive **out);
+/** Closes the files. Names of entries become invalid. */
 RF_API void rf_archive_close(rf_archive **archive);
-/** Number of tensors, and one of them. Order is that of the names. */
+/** Number of tensors. */
 RF_API uint64_t rf_archive_count(const rf_archive *archive);
+/** One of the tensors, in the order of their names. Thread-safe on one archive. */
 RF_API RF_MUST_USE rf_result rf_archive_entry_at(const rf_archive *archive, uint64_t index,
                                                  rf_archive_entry *out);
+/**
+ * The tensor of that name. Thread-safe on one archive.
+ * @return RF_ERROR_NOT_FOUND when there is none.
+ */
 RF_API RF_MUST_USE rf_result rf_archive_find(const rf_archive *archive, const char *name,
                                              rf_archive_entry *out);
-/** Reads one tensor without touching the others. `data` holds entry.bytes. Thread-safe on one
- * archive. */
+/**
+ * Reads one tensor without reading the others. `size` must be entry.bytes. Thread-safe on one
+ * archive.
+ * @return RF_ERROR_NOT_FOUND, RF_ERROR_INVALID_ARGUMENT for another size, RF_ERROR_CORRUPT_DATA.
+ */
 RF_API RF_MUST_USE rf_result rf_archive_read(const rf_archive *archive, const char *name,
                                              void *data, uint64_t size);
-/** Reads `size` bytes of a tensor from byte `offset` on, in memory that does not depend on the
- * tensor's size: to go through large ones piece by piece. Thread-safe on one archive.
- *  @return RF_ERROR_INVALID_ARGUMENT when the tensor has fewer bytes. */
+/**
+ * Reads `size` bytes of a tensor, beginning at byte `offset`, in memory that does not depend on the
+ * tensor's size: for reading large tensors in ranges. Thread-safe on one archive.
+ * @return RF_ERROR_INVALID_ARGUMENT when the tensor has fewer bytes.
+ */
 RF_API RF_MUST_USE rf_result rf_archive_read_range(const rf_archive *archive, const char *name,
                                                    uint64_t offset, void *data, uint64_t size);
-/** Small values: what there is, by index, in the order of their names; a text form for people, cut
- * to `size`: all of texts and numbers, the first bytes and a checksum of long byte strings. */
+/** Number of small values. */
 RF_API uint64_t rf_archive_num_values(const rf_archive *archive);
+/**
+ * Name of a small value, by index, in the order of the names. Owned by the archive; NULL when out
+ * of range.
+ */
 RF_API const char *rf_archive_value_name(const rf_archive *archive, uint64_t index);
+/**
+ * A readable form of a small value, cut to `size`: texts and numbers in full, the first bytes and a
+ * checksum of long byte strings.
+ */
 RF_API RF_MUST_USE rf_result rf_archive_value_text(const rf_archive *archive, uint64_t index,
                                                    char *text, size_t size);
-/** Files beside the main one that belong to it, 0 when all is in one; their names, without a
- * directory: to copy or count them. */
+/** Number of part files beside the main file; 0 when there is only one file. */
 RF_API uint64_t rf_archive_num_parts(const rf_archive *archive);
+/**
+ * Name of a part file, without its directory: for copying or counting them. Owned by the archive;
+ * NULL when out of range.
+ */
 RF_API const char *rf_archive_part_name(const rf_archive *archive, uint64_t index);
-/** Reads and checks every byte. */
+/** Reads every byte and verifies every checksum. */
 RF_API RF_MUST_USE rf_result rf_archive_verify(const rf_archive *archive);
 
 /* ---- what belongs to a run ---- */
 
-/** An empty set of things to save, of one strategy. Objects added are borrowed and must outlive the
- * checkpoint. Names are paths' first parts and must differ. */
+/**
+ * Creates an empty set of things to save, all of one strategy.
+ * Objects that are added are borrowed and must outlive the checkpoint. Names become the first parts
+ * of the entries' names: they must differ, and contain no "/".
+ */
 RF_API RF_MUST_USE rf_result rf_checkpoint_create(rf_strategy *strategy, rf_checkpoint **out);
-/** Waits for a save in flight. One that is sharded it completes, together with the other workers:
- * all of them call it. */
+/**
+ * Waits for a save in flight. A sharded one is completed together with the other workers: all of
+ * them call this.
+ */
 RF_API void rf_checkpoint_destroy(rf_checkpoint **checkpoint);
+/** Adds the variables of a model, which must be built when saving and restoring. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_model(rf_checkpoint *checkpoint, const char *name,
                                                      rf_model *model);
-/** Its steps, slots ("optimizer/m/...") and learning rate or schedule are restored. Another kind of
- * optimizer than the saved one is refused, as is a file without slots for one that has them and has
- * made steps. Other settings (betas, momentum, clipping, weight decay) stay as the program made
- * them; where they differ, the report and a warning say so. */
+/**
+ * Adds an optimizer. Its steps, slots ("optimizer/m/...") and learning rate or schedule are
+ * restored.
+ * An optimizer of another kind than the saved one is refused, and so is a file without slots for an
+ * optimizer that has slots and has made steps. Other settings (betas, momentum, clipping, weight
+ * decay) stay as the program made them; differences are listed in the report and logged as a
+ * warning.
+ */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_optimizer(rf_checkpoint *checkpoint,
                                                          const char *name, rf_optimizer *optimizer);
+/** Adds what a metric has accumulated. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_metric(rf_checkpoint *checkpoint, const char *name,
                                                       rf_metric *metric);
+/** Adds one variable. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_variable(rf_checkpoint *checkpoint, const char *name,
                                                         rf_variable *variable);
-/** A training function: its count of steps, which dropout depends on. */
+/** Adds a training function: its number of steps, on which dropout depends. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_function(rf_checkpoint *checkpoint, const char *name,
                                                         rf_function *function);
-/** The place in a pass over the data. `*iterator` may be NULL when saving (nothing is saved) and is
- * replaced by one at the saved place when restoring. */
+/**
+ * Adds the place in a pass over the data.
+ * `*iterator` may be NULL when saving, in which case nothing is saved. Restoring replaces it by an
+ * iterator at the saved place.
+ */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_iterator(rf_checkpoint *checkpoint, const char *name,
                                                         rf_iterator **iterator,
                                                         const rf_dataset *dataset);
-/** A number of the program: epoch, step. */
+/** Adds a number of the program, such as an epoch or a step. `counter` is borrowed. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_counter(rf_checkpoint *checkpoint, const char *name,
                                                        uint64_t *counter);
 
-/** Writes `path` (".rfck" is customary). On several workers all call it; together they write one
- * checkpoint. Blocking unless async. With `sharded` it is there when all parts are on the disk and
- * the main file after them: a blocking save returns then; an asynchronous one ends in the next
- * save, restore, rf_checkpoint_wait() or rf_checkpoint_destroy(), which all workers call. When one
- * of them fails, all do, the parts are removed, and what was saved there before stays.
- *  @return RF_ERROR_INVALID_ARGUMENT when the chief does not find what another worker has written
- * in its directory. */
+/**
+ * Writes `path` (".rfck" is customary). On several workers all call it; together they write one
+ * checkpoint. Blocking unless `async`.
+ * With `sharded` the checkpoint exists once all part files are on the disk, and the main file after
+ * them. A blocking save returns then; an asynchronous one ends in the next save, restore,
+ * rf_checkpoint_wait() or rf_checkpoint_destroy(), which all workers call. When one worker fails,
+ * all fail, the part files are removed, and what was saved there before is kept.
+ * @return RF_ERROR_INVALID_ARGUMENT when the chief does not find in its directory what another
+ *   worker has written.
+ */
 RF_API RF_MUST_USE rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const char *path,
                                                 const rf_save_params *params);
-/** Waits for an asynchronous save and reports its outcome, the same to all workers. Collective. */
+/** Waits for an asynchronous save and returns its outcome, the same on all workers. Collective. */
 RF_API RF_MUST_USE rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint);
 
+/** How a checkpoint is restored. NULL or zeroed: it must fit exactly. */
 typedef struct rf_restore_params {
-    bool partial; /**< take what fits; else anything missing, unexpected or of another shape or kind
-                     is an error that lists it, and nothing is changed */
-    char *
-        *report; /**< NULL, or receives a text of what was missing, unexpected, of another shape or
-                    kind, or differs without being restored, a line for each; rf_string_free() */
+    /**
+     * Restore what fits. Otherwise anything missing, unexpected or of another shape or kind is an
+     * error that lists it, and nothing is changed.
+     */
+    bool partial;
+    /**
+     * NULL, or receives a text with a line for each entry that was missing, unexpected, of another
+     * shape or kind, or that differs without being restored. The caller frees it with
+     * rf_string_free().
+     */
+    char **report;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_restore_params;
+/**
+ * Sets the objects of a checkpoint from a file, whichever strategy saved it: all of them or, on
+ * failure, none. `params` may be NULL. Collective.
+ * @return RF_ERROR_INVALID_ARGUMENT lists what does not fit.
+ */
 RF_API RF_MUST_USE rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, const char *path,
                                                    const rf_restore_params *params);
 
 /* ---- a directory of checkpoints ---- */
 
+/** Where a manager keeps its checkpoints. `directory` is required. */
 typedef struct rf_checkpoint_manager_params {
-    const char *directory; /**< made where it does not exist */
-    const char *prefix;    /**< file name without number and suffix, e.g. "ckpt", or with its place:
-                              "ckpt_{epoch}"; NULL:    "ckpt" */
-    uint32_t max_to_keep;  /**< newest ones; 0: 5, 1: 2, so that there is another one if the newest
-                              is damaged. While one is  written in the background there is one more,
-                              until its outcome is known (the next save,  restore or wait) */
-    double keep_every_hours; /**< besides, one for each so many hours is kept for ever; 0: none */
+    const char *directory; /**< created where it does not exist */
+    /**
+     * File name without number and suffix, e.g. "ckpt", or with a place for the number:
+     * "ckpt_{epoch}". NULL: "ckpt".
+     */
+    const char *prefix;
+    /**
+     * How many of the newest files are kept. 0: 5. 1: 2, so that another one is left if the newest
+     * is damaged.
+     * While one is written in the background there is one more, until its outcome is known (the
+     * next save, restore or wait).
+     */
+    uint32_t max_to_keep;
+    /** In addition, keep one file for each period of this many hours for ever. 0: none. */
+    double keep_every_hours;
     rf_save_params save;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_checkpoint_manager_params;
-/** Opens the directory for one training: a manager is who writes there. On several workers the
- * chief's does. As long as it lives, other processes are refused managers of the same directory and
- * prefix (RF_ERROR_INVALID_ARGUMENT names the process, its host and since when; a holder that is
- * just ending is waited for, five seconds at most). The lock is the kernel's: it ends with the
- * process, killed or not. Managers of other prefixes, and several ones of one process that take
- * turns, share a directory. Reading needs no manager: use rf_checkpoint_latest() and
- * rf_checkpoint_restore() to evaluate while another process trains. Removes what killed saves left.
- * Collective; blocking. */
+/**
+ * Opens the directory for one training, which alone writes there. On several workers the chief's
+ * manager does.
+ * While the manager exists, other processes are refused managers of the same directory and prefix
+ * (RF_ERROR_INVALID_ARGUMENT names the process, its host and since when; a holder that is about to
+ * end is waited for, five seconds at most). The lock belongs to the kernel: it ends with the
+ * process, even a killed one. Managers of other prefixes, and several managers of one process that
+ * take turns, can share a directory.
+ * Reading needs no manager: use rf_checkpoint_latest() and rf_checkpoint_restore() to evaluate
+ * while another process trains.
+ * Files that killed saves left behind are removed. Collective; blocking.
+ */
 RF_API RF_MUST_USE rf_result
 rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_checkpoint_manager_params *params,
                              rf_checkpoint_manager **out);
+/** Ends the management of the directory and releases its lock. */
 RF_API void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager);
-/** Saves under `number` (epoch or step) and removes what is not to be kept, never the file just
- * written. The highest number is the newest: one below a complete file of the directory is refused
- * (RF_ERROR_INVALID_ARGUMENT), because restoring would take that other file. A training that starts
- * anew needs another directory or prefix. A manager that has restored nothing does not save where
- * all files are damaged (RF_ERROR_CORRUPT_DATA): they may still be rescued. */
+/**
+ * Saves under `number` (epoch or step) and removes files that are not to be kept, but never the one
+ * just written. Collective.
+ * The highest number is the newest. A number below that of a complete file in the directory is
+ * refused (RF_ERROR_INVALID_ARGUMENT), because restoring would take that other file: a training
+ * that starts from scratch needs another directory or prefix.
+ * A manager that has restored nothing does not save where all files are damaged
+ * (RF_ERROR_CORRUPT_DATA): it may still be possible to rescue them.
+ */
 RF_API RF_MUST_USE rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager,
                                                         uint64_t number);
-/** Restores the newest complete checkpoint; RF_ERROR_NOT_FOUND when there is none. `*number` may be
- * NULL. Damaged files are passed over with a warning; when all are damaged (in a copy whose parts
- * are missing, say) it is RF_ERROR_CORRUPT_DATA, which names the newest file and what is wrong with
- * it. Nothing is removed then, and saving is refused until the files are moved away. A file that
- * cannot be read for another reason (no permission, RF_ERROR_IO; a later version of the format,
- * RF_ERROR_UNSUPPORTED) is an error, and nothing older is taken in its place. */
+/**
+ * Restores the newest complete checkpoint. `number` receives its number and may be NULL; `params`
+ * may be NULL. Collective.
+ * Damaged files are skipped with a warning.
+ * @return RF_ERROR_NOT_FOUND when there is no checkpoint.
+ * @return RF_ERROR_CORRUPT_DATA when all are damaged (in a copy without its part files, say), with
+ *   the newest file and what is wrong with it. Nothing is removed then, and saving is refused until
+ *   the files are moved away.
+ * @return RF_ERROR_IO or RF_ERROR_UNSUPPORTED when a file cannot be read for another reason (no
+ *   permission; a later version of the format). Nothing older is restored in its place.
+ */
 RF_API RF_MUST_USE rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager *manager,
                                                            const rf_restore_params *params,
                                                            uint64_t *number);
-/** Path of the newest complete checkpoint of a directory, by its number; free with
- * rf_string_free(). Passes over what rf_checkpoint_manager_restore() does. */
+/**
+ * Finds the newest complete checkpoint of a directory, by its number, and skips the files that
+ * rf_checkpoint_manager_restore() skips. Not collective. Thread-safe.
+ * @param[out] path owned by the caller, who frees it with rf_string_free().
+ * @return as rf_checkpoint_manager_restore().
+ */
 RF_API RF_MUST_USE rf_result rf_checkpoint_latest(const char *directory, const char *prefix,
                                                   char **path);
 
 /* ---- with fit ---- */
 
+/** Where and when rf_callback_backup_and_restore() saves. `directory` is required. */
 typedef struct rf_backup_params {
-    const char *directory;       /**< made where it does not exist; for one training at a time */
-    uint64_t save_every_batches; /**< 0: after every epoch; else after so many batches (at the end
-                                    of a group of steps_per_execution) */
-    bool keep; /**< leave the backup when training has ended; else it is removed, so that the next
-                  fit starts anew */
+    const char *directory; /**< created where it does not exist; for one training at a time */
+    /**
+     * 0: after every epoch. n: after every n batches (at the end of a group of
+     * steps_per_execution).
+     */
+    uint64_t save_every_batches;
+    /**
+     * Keep the backup when training has ended. Otherwise it is removed, so that the next fit starts
+     * from scratch.
+     */
+    bool keep;
     rf_save_params save;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_backup_params;
 /**
- * A fit that was interrupted goes on where it was: start the same program again. Weights,
- * optimizer, metrics, place in the data, dropout, learning rate, early stopping and the best value
- * of model checkpoints are those of the latest backup; with the same devices the numbers are the
- * same to the last bit as without the interruption. When a stop is agreed
- * (rf_strategy_request_stop(), say from a handler of SIGTERM) a backup is made at once and fit
- * returns: a program should then exit with ::RF_EXIT_RESTARTABLE. On another number of replicas or
+ * Creates a callback by which an interrupted fit continues where it was: start the same program
+ * again.
+ * Weights, optimizer, metrics, place in the data, dropout, learning rate, early stopping and the
+ * best value of model checkpoints are restored from the latest backup. With the same devices the
+ * numbers are bit-identical to those without the interruption. On another number of replicas or
  * workers the epoch continues with the examples that it has not seen, also where the batch size
- * follows that number. Files are called "backup-<number>.rfck".
+ * depends on that number.
+ * When a stop is agreed (rf_strategy_request_stop(), say from a handler of SIGTERM) a backup is
+ * made at once and fit returns: a program should then exit with ::RF_EXIT_RESTARTABLE.
+ * Files are called "backup-<number>.rfck".
  */
 RF_API RF_MUST_USE rf_result rf_callback_backup_and_restore(const rf_backup_params *params,
                                                             rf_callback **out);
 
+/** What rf_callback_model_checkpoint() saves. `path` is required. */
 typedef struct rf_model_checkpoint_params {
-    const char *path;       /**< with places: {epoch} (from 1), {epoch:03d}, values by name as in
-                               {val_loss:.2f}; ".rfck" is       appended where it is missing. Directories
-                               are       made. E.g. "checkpoints/ckpt_{epoch}" */
+    /**
+     * With places: {epoch} (from 1), {epoch:03d}, values by name as in {val_loss:.2f}. ".rfck" is
+     * appended where it is missing. Directories are created. E.g. "checkpoints/ckpt_{epoch}".
+     */
+    const char *path;
     const char *monitor;    /**< for save_best_only; NULL: "val_loss" */
-    bool maximize;          /**< of the monitored value more is better */
-    bool save_best_only;    /**< save only where the monitored value is better than all before */
+    bool maximize;          /**< larger values of `monitor` are better */
+    bool save_best_only;    /**< save only when the monitored value is better than all before */
     bool save_weights_only; /**< rf_model_save_weights() instead of rf_model_save() */
-    rf_save_params save;    /**< without async */
+    rf_save_params save;    /**< without `async` */
     uint64_t reserved[4];   /**< zero: room for later fields */
 } rf_model_checkpoint_params;
-/** Saves the model after every epoch. While fit runs, other processes are refused the same path, as
- * with rf_checkpoint_manager_create(), except where directories of the path have places. */
+/**
+ * Creates a callback that saves the model after every epoch.
+ * While fit runs, other processes are refused the same path, as with
+ * rf_checkpoint_manager_create(), except where directories of the path contain places.
+ */
 RF_API RF_MUST_USE rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params,
                                                           rf_callback **out);
 
 /* ---- models ---- */
 
-/** Saves the weights alone, as "model/<variable>". `params` may be NULL; not async. Collective, as
- * everything here. */
+/**
+ * Saves only the weights, as "model/<variable>". `params` may be NULL; `async` is not supported.
+ * Collective.
+ */
 RF_API RF_MUST_USE rf_result rf_model_save_weights(rf_model *model, const char *path,
                                                    const rf_save_params *params);
-/** Sets the weights of a built model from any file that holds them as "model/<variable>": all or
- * none. */
+/**
+ * Sets the weights of a built model from any file that contains them as "model/<variable>": all or
+ * none. Collective.
+ */
 RF_API RF_MUST_USE rf_result rf_model_load_weights(rf_model *model, const char *path);
-/** Saves a sequential model that is built: its layers, weights, and where it is compiled optimizer,
- * loss and metrics.
- *  @return RF_ERROR_UNSUPPORTED names a layer that is code (lambda), or says that the model is:
- * save its weights (rf_model_save_weights()) to train on, export it (rf_model_export()) to use it.
+/**
+ * Saves a sequential model that is built: its layers and weights, and where it is compiled its
+ * optimizer, loss and metrics. Collective.
+ * @return RF_ERROR_UNSUPPORTED when a layer (lambda) or the model itself is code. Save its weights
+ *   (rf_model_save_weights()) to continue training, or export it (rf_model_export()) to use it.
  */
 RF_API RF_MUST_USE rf_result rf_model_save(rf_model *model, const char *path,
                                            const rf_save_params *params);
-/** Makes the model on any strategy. A compiled one owns its optimizer. Evaluates as the saved one
- * did; training goes on. */
+/**
+ * Creates a saved model on any strategy. It evaluates as the saved one did, and training can
+ * continue. A compiled model owns its optimizer. Collective.
+ */
 RF_API RF_MUST_USE rf_result rf_model_load(rf_strategy *strategy, const char *path, rf_model **out);
-/** The optimizer that the model was compiled with, or NULL. */
+/** The optimizer that the model was compiled with, or NULL. Borrowed. */
 RF_API rf_optimizer *rf_model_optimizer(const rf_model *model);
 
 /* ---- inference ---- */
 
+/** A model in a file, ready to run on a batch. */
 typedef struct rf_inference rf_inference;
 
 /**
- * Writes a built model for use without training: the graph that its forward pass comes to with
- * training off, weights and constants. Sequential or not: what layers and functions compute is in
- * the graph, their code is not needed again. Variables keep the values that they have now. The
- * model is traced once more, its function called. Blocking, not async; collective.
+ * Writes a built model for use without training: the graph of its forward pass with training off,
+ * weights and constants. Collective.
+ * Sequential or not: what layers and functions compute is in the graph, and their code is not
+ * needed again. Variables keep the values that they have now. The model is traced once more, so its
+ * function is called. `params` may be NULL; `async` is not supported.
  * @return RF_ERROR_UNSUPPORTED where the forward pass updates state; RF_ERROR_INVALID_ARGUMENT
- * where a shape in it is fixed to one size of the batch.
+ *   where a shape in it is fixed to one batch size.
  */
 RF_API RF_MUST_USE rf_result rf_model_export(rf_model *model, const char *path,
                                              const rf_save_params *params);
 
+/** Where an inference runs. */
 typedef struct rf_inference_params {
-    rf_strategy *strategy; /**< borrowed; NULL: one device of its own, `device` */
+    rf_strategy *strategy; /**< borrowed; NULL: a strategy of its own, on `device` */
     const char *device;    /**< as rf_one_device_params::device */
     uint64_t reserved[4];  /**< zero: room for later fields */
 } rf_inference_params;
-/** Loads what rf_model_export() or rf_model_save() wrote. */
+/** Loads what rf_model_export() or rf_model_save() wrote. `params` may be NULL. */
 RF_API RF_MUST_USE rf_result rf_inference_load(const char *path, const rf_inference_params *params,
                                                rf_inference **out);
+/** Destroys an inference, and its strategy where it has its own. */
 RF_API void rf_inference_destroy(rf_inference **inference);
-/** Type and shape of input and output; dimensions that depend on the batch, such as dim[0], are -1.
- * Either may be NULL. */
+/**
+ * Types and shapes of input and output, without data. Dimensions that depend on the batch, such as
+ * dim[0], are -1. Either may be NULL.
+ */
 RF_API void rf_inference_signature(const rf_inference *inference, rf_array *input,
                                    rf_array *output);
-/** Runs a batch of any size. `input` has the signature's type and shape; `output->data` is the
- * caller's: rf_array_free(). No rows give no rows, at once (`input->data` may be NULL then).
- * Blocking. */
+/**
+ * Runs a batch of any size. `input` has the type and shape of the signature. Blocking.
+ * An input without rows (its `data` may be NULL) gives an output without rows, without running
+ * anything.
+ * @param[out] output `data` is owned by the caller, who frees it with rf_array_free().
+ * @return RF_ERROR_INVALID_ARGUMENT when `input` does not match the signature.
+ */
 RF_API RF_MUST_USE rf_result rf_inference_run(rf_inference *inference, const rf_array *input,
                                               rf_array *output);
 

@@ -2,12 +2,18 @@
 /**
  * @file
  * Input pipelines in the manner of tf.data: a dataset is an immutable description; an iterator
- * walks it.
+ * walks over it.
  *
  * An *element* is a tuple of up to RF_MAX_COMPONENTS arrays, e.g. (image [28,28,1] f32, label []
- * i32). Transformations return a new dataset that holds a reference to its input, so the input may
- * be destroyed right away. Datasets are immutable and may be shared by threads; an iterator belongs
- * to one thread at a time.
+ * i32).
+ *
+ * The following holds for the whole header unless a comment states otherwise.
+ *  - Transformations return a new dataset, owned by the caller, that holds a reference to its
+ *    input: the input may be destroyed right away.
+ *  - Datasets may be shared by threads. An iterator may be used by one thread at a time.
+ *  - Creating a dataset or an iterator checks its arguments only; elements are made by
+ *    rf_iterator_next(). Functions of the caller are then called by the thread that calls it or by
+ *    a prefetch thread, and must be able to run there.
  */
 #ifndef RINGFIRE_DATASET_H
 #define RINGFIRE_DATASET_H
@@ -18,13 +24,18 @@
 extern "C" {
 #endif
 
+/** The largest number of components of an element. */
 #define RF_MAX_COMPONENTS 8
 
+/** A description of elements: a source and the steps applied to it. Immutable. */
 typedef struct rf_dataset rf_dataset;
+/** One pass over a dataset. */
 typedef struct rf_iterator rf_iterator;
 
-/** Types and shapes of the components of a dataset's elements. After batching, dim[0] is the batch
- * (the last one may be smaller); dim[0] here is then the nominal batch size. */
+/**
+ * Types and shapes of the components of a dataset's elements.
+ * After batching, dim[0] is the nominal batch size; the last batch may be smaller.
+ */
 typedef struct rf_element_spec {
     uint32_t num_components;
     rf_dtype dtype[RF_MAX_COMPONENTS];
@@ -36,121 +47,186 @@ typedef struct rf_element_spec {
 typedef struct rf_element {
     uint32_t num_components;
     rf_array component[RF_MAX_COMPONENTS];
-    /** Of a batch whose rows are spread over the workers of a job: this element holds the rows from
-     * `first_row` on of the global batch's `global_rows` (dim[0] of the components says how many,
-     * none included). 0: it is the whole batch. */
+    /**
+     * For a batch whose rows are spread over the workers of a job. This element holds dim[0] of the
+     * `global_rows` rows of the global batch, from `first_row` on; dim[0] may be 0.
+     * `global_rows` 0: the element is the whole batch.
+     */
     uint32_t first_row, global_rows;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_element;
 
-/** Rows of the global batch that a batch belongs to: its own, or those of all workers. */
+/**
+ * Number of rows of the global batch that `batch` belongs to: its own rows, or those of all workers
+ * together.
+ * Thread-safe.
+ */
 RF_API int64_t rf_element_global_rows(const rf_element *batch);
 
 /* ---- sources ---- */
 
-/** Slices arrays along dimension 0 (tf.data's from_tensor_slices). All arrays must agree in dim[0].
- *  The bytes are copied unless `borrow` is set; then they must outlive every dataset and iterator
- * made from this one. */
+/** Arrays for rf_dataset_from_arrays(). */
 typedef struct rf_dataset_arrays_params {
-    const rf_array *arrays;
+    const rf_array *arrays; /**< one for each component; all must have the same dim[0] */
     uint32_t num_arrays;
+    /**
+     * Use the bytes in place instead of copying them. They must then outlive every dataset and
+     * iterator made from this one.
+     */
     bool borrow;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_dataset_arrays_params;
+/**
+ * Slices arrays along dimension 0 (tf.data's from_tensor_slices).
+ * @return RF_ERROR_INVALID_ARGUMENT when dim[0] differs between the arrays.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_from_arrays(const rf_dataset_arrays_params *params,
                                                     rf_dataset **out);
 
-/** Several pairs of IDX files one after the other, as if they were one; all images must have one
- * size. Every file is looked at once here; its data is loaded when first needed and kept from then
- * on, so that a worker that is given only some of the files (rf_strategy_distribute_dataset() by
- * file) never holds the others. */
+/**
+ * Several pairs of IDX files in sequence, as if they were one; all images must have the same size.
+ * Blocking: reads the header of every file. The data of a file is loaded when it is first needed
+ * and kept from then on, so that a worker that reads only some of the files
+ * (::RF_DISTRIBUTE_BY_FILE) never holds the others.
+ * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the name of the file.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_from_idx_files(const char *const *images_paths,
                                                        const char *const *labels_paths,
                                                        uint32_t num_files, rf_dataset **out);
 
-/** Which half of an MNIST-like directory to read. */
+/** Which part of an MNIST-like directory to read. */
 typedef enum rf_split { RF_SPLIT_TRAIN, RF_SPLIT_TEST } rf_split;
 
-/** Images and labels from one IDX file each, plain or gzipped (detected from content, not from the
- * name). Elements: (image u8 [rows, columns, 1], label i32 []). */
+/**
+ * Images and labels from one IDX file each, plain or gzipped (detected from the content, not from
+ * the name).
+ * Elements are (image u8 [rows, columns, 1], label i32 []). Blocking: reads both files.
+ * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the name of the file.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_from_idx(const char *images_path, const char *labels_path,
                                                  rf_dataset **out);
 
-/** Finds the four files of an MNIST-like directory (train-images-idx3-ubyte[.gz] and so on; `-` or
- * `.` before "idx").
- *  @param directory NULL: the environment variable RINGFIRE_DATA, else the distribution's
- * Fashion-MNIST. */
+/**
+ * Finds the files of a split in an MNIST-like directory (train-images-idx3-ubyte[.gz] and so on,
+ * with `-` or `.` before "idx") and reads them as rf_dataset_from_idx() does.
+ * @param directory NULL: the environment variable RINGFIRE_DATA, else the Fashion-MNIST of the
+ *   distribution.
+ * @return RF_ERROR_NOT_FOUND when there are no such files.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_from_mnist_directory(const char *directory, rf_split split,
                                                              rf_dataset **out);
 
-/** Reads one IDX file, plain or gzipped, of any type and up to RF_MAX_RANK dimensions (u8, i32 and
- * f32 kept, i8 and i16 widened to i32, f64 narrowed to f32). `out->data` is owned by the caller:
- * rf_array_free(). */
+/**
+ * Reads one IDX file, plain or gzipped, of any type and up to RF_MAX_RANK dimensions.
+ * u8, i32 and f32 are kept, i8 and i16 are widened to i32, f64 is narrowed to f32. Blocking.
+ * Thread-safe.
+ * @param[out] out `data` is owned by the caller, who frees it with rf_array_free().
+ * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the name of the file.
+ */
 RF_API RF_MUST_USE rf_result rf_idx_read(const char *path, rf_array *out);
-/** Frees an array whose data the library allocated and zeroes it. */
+/** Frees an array whose data the library allocated, and zeroes the struct. NULL does nothing. */
 RF_API void rf_array_free(rf_array *array);
 
-/** Fills the element (buffers are allocated to `spec`); index counts from 0 in each pass.
- *  Returns RF_OK, RF_END at the end, or an error that the iterator passes on: the next call on the
- * iterator then asks for the same element again. Any other code is RF_ERROR_INVALID_ARGUMENT. */
+/**
+ * Fills in the element number `index`, which counts from 0 in each pass. The buffers of `out` are
+ * allocated according to the spec.
+ * @return RF_OK, RF_END at the end, or an error that the iterator passes on: the next call on the
+ *   iterator then asks for the same element again. Any other code is RF_ERROR_INVALID_ARGUMENT.
+ */
 typedef rf_result (*rf_generator_fn)(void *user, uint64_t index, rf_element *out);
+/** A function of the caller that makes the elements. */
 typedef struct rf_dataset_generator_params {
     rf_generator_fn generate;
+    /** passed to `generate`; borrowed by every dataset and iterator made from this one */
     void *user;
     rf_element_spec spec;
-    uint64_t cardinality; /**< number of elements when known, else 0 */
+    uint64_t cardinality; /**< number of elements, after which a pass ends; 0: unknown */
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_dataset_generator_params;
+/** Elements that a function of the caller makes. */
 RF_API RF_MUST_USE rf_result rf_dataset_from_generator(const rf_dataset_generator_params *params,
                                                        rf_dataset **out);
 
 /* ---- transformations ---- */
 
-/** Maps one element to another: `in` is read-only, `out` has buffers allocated to the spec given.
- * Must be pure when the dataset is cached or its iterator state is saved. May be called from the
- * prefetch thread. Returns RF_OK or an error that the iterator passes on: the next call on the
- * iterator then brings the same element again. Any positive code is RF_ERROR_INVALID_ARGUMENT. */
+/**
+ * Maps one element to another. `in` is read-only; the buffers of `out` are allocated according to
+ * the spec.
+ * It must be pure when the dataset is cached or the state of its iterator is saved. It may be
+ * called from a prefetch thread.
+ * @return RF_OK, or an error that the iterator passes on: the next call on the iterator then brings
+ *   the same element again. Any positive code is RF_ERROR_INVALID_ARGUMENT.
+ */
 typedef rf_result (*rf_map_fn)(void *user, const rf_element *in, rf_element *out);
+/**
+ * Applies `fn` to every element. `spec` describes what it makes; `user` is borrowed by every
+ * dataset and iterator made from this one.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_map(const rf_dataset *in, rf_map_fn fn, void *user,
                                             const rf_element_spec *spec, rf_dataset **out);
-/** Scales pixels to [0, 1]: component `index` (u8) becomes f32 divided by 255. */
+/** Scales pixels to [0, 1]: component `index` (u8) becomes f32, divided by 255. */
 RF_API RF_MUST_USE rf_result rf_dataset_map_scale_u8(const rf_dataset *in, uint32_t index,
                                                      rf_dataset **out);
-/** Component `index` (i32 scalar, class number) becomes an f32 one-hot vector of `depth`. */
+/**
+ * Component `index` (an i32 scalar, a class number) becomes an f32 one-hot vector of length
+ * `depth`.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_map_one_hot(const rf_dataset *in, uint32_t index,
                                                     uint32_t depth, rf_dataset **out);
-/** Keeps the elements in memory; later passes (and iterators) read from there. Where the steps
- * below are read in order, a cache is complete once a pass has come to its end: what an iterator
- * kept that stops before is discarded, and the next pass begins anew. All passes have the order of
- * epoch 0, whatever shuffles below: shuffle after the cache for an order of its own in each epoch.
+/**
+ * Keeps the elements in memory; later passes and other iterators read them from there.
+ * Where the steps below are read in order, a cache is complete once a pass has reached its end.
+ * What an iterator kept that stopped earlier is discarded, and the next pass begins again.
+ * All passes have the order of epoch 0, even when there is a shuffle below: shuffle after the cache
+ * to get another order in each epoch.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_cache(const rf_dataset *in, rf_dataset **out);
-/** Shuffles through a buffer of `buffer_size` elements (>= cardinality gives a full shuffle). Same
- * seed, same order; with `reshuffle_each_iteration` (pass true for tf.data's default) pass n of the
- * iterator uses a stream of its own. */
+/**
+ * Shuffles through a buffer of `buffer_size` elements; a buffer of at least the cardinality gives a
+ * full shuffle.
+ * The same seed gives the same order. With `reshuffle_each_iteration` (tf.data's default is true)
+ * the order depends on the epoch of the iterator, too.
+ * @return RF_ERROR_INVALID_ARGUMENT when `buffer_size` is 0.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_shuffle(const rf_dataset *in, uint64_t buffer_size,
                                                 uint64_t seed, bool reshuffle_each_iteration,
                                                 rf_dataset **out);
-/** Groups elements along a new dimension 0. Without `drop_remainder` the last batch may be smaller.
+/**
+ * Groups `batch_size` elements along a new dimension 0. Without `drop_remainder` the last batch may
+ * be smaller.
+ * @return RF_ERROR_INVALID_ARGUMENT when `batch_size` is 0 or a component has RF_MAX_RANK
+ *   dimensions already.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_batch(const rf_dataset *in, uint32_t batch_size,
                                               bool drop_remainder, rf_dataset **out);
-/** `count` passes over the input; 0 means for ever. */
+/**
+ * Makes `count` passes over the input; 0 repeats it without end. Each pass is an epoch of its own
+ * for the shuffles below.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_repeat(const rf_dataset *in, uint64_t count,
                                                rf_dataset **out);
+/** The first `count` elements of the input. */
 RF_API RF_MUST_USE rf_result rf_dataset_take(const rf_dataset *in, uint64_t count,
                                              rf_dataset **out);
+/** The elements of the input after the first `count`. */
 RF_API RF_MUST_USE rf_result rf_dataset_skip(const rf_dataset *in, uint64_t count,
                                              rf_dataset **out);
-/** Every `num_shards`-th element, beginning with `index`. */
+/**
+ * Every `num_shards`-th element, beginning with element `index`.
+ * @return RF_ERROR_INVALID_ARGUMENT when `index` is not below `num_shards`.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_shard(const rf_dataset *in, uint32_t num_shards,
                                               uint32_t index, rf_dataset **out);
-/** Prepares up to `buffer_size` elements ahead in a background thread; 0 means 2. */
+/**
+ * Prepares up to `buffer_size` elements in advance, in a background thread of each iterator; 0
+ * means 2.
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_prefetch(const rf_dataset *in, uint32_t buffer_size,
                                                  rf_dataset **out);
 
+/** Releases the reference of the caller. Datasets and iterators made from this one remain valid. */
 RF_API void rf_dataset_destroy(rf_dataset **dataset);
-/** Types and shapes of the elements. */
+/** Fills in types and shapes of the elements. */
 RF_API void rf_dataset_spec(const rf_dataset *dataset, rf_element_spec *out);
 /** Cardinality of a dataset that never ends, as tf.data's INFINITE_CARDINALITY. */
 #define RF_CARDINALITY_INFINITE (-1)
@@ -158,29 +234,46 @@ RF_API void rf_dataset_spec(const rf_dataset *dataset, rf_element_spec *out);
 #define RF_CARDINALITY_UNKNOWN (-2)
 /** Number of elements of one pass, ::RF_CARDINALITY_INFINITE or ::RF_CARDINALITY_UNKNOWN. */
 RF_API int64_t rf_dataset_cardinality(const rf_dataset *dataset);
-/** Batch size of the nearest rf_dataset_batch() below, 0 when not batched. */
+/** Batch size of the nearest rf_dataset_batch() below; 0 when the elements are not batched. */
 RF_API uint32_t rf_dataset_batch_size(const rf_dataset *dataset);
 
 /* ---- iteration ---- */
 
-/** Starts a pass. The n-th iterator of a reshuffling dataset is the n-th epoch: `epoch` selects its
- * order. */
+/**
+ * Starts a pass. `epoch` selects the order of a reshuffling dataset: pass n to the iterator of the
+ * n-th epoch.
+ * The iterator holds a reference to the dataset. The caller owns the iterator.
+ */
 RF_API RF_MUST_USE rf_result rf_iterator_create(const rf_dataset *dataset, uint64_t epoch,
                                                 rf_iterator **out);
-/** Next element; `out` borrows memory of the iterator that stays valid until the next call on it.
- *  @return RF_OK, RF_END, or an error. After an error the iterator stays at its place: the next
- * call tries the same element again, and none is lost. */
+/**
+ * The next element. `out` borrows memory of the iterator and is valid until the next call on it.
+ * Blocking: makes the element, or waits for the prefetch thread.
+ * @return RF_OK, RF_END at the end of the pass, or an error. After an error the iterator stays
+ *   where it is: the next call tries the same element again, and none is lost.
+ */
 RF_API RF_MUST_USE rf_result rf_iterator_next(rf_iterator *iterator, const rf_element **out);
-/** Serialises the position (not the data) so that a new iterator of an equal dataset continues with
- * the very element that would have come next. Where only the batch size differs, at most
- * rf_dataset_map() and rf_dataset_prefetch() following the batch, it continues with the example
- * that would have come next, so that the pass sees each once.
- *  `*state` is owned by the caller: free with rf_iterator_state_free(). */
+/**
+ * Serialises the position, but not the data, so that an iterator of an equal dataset continues with
+ * exactly the element that would have come next.
+ * Where the datasets differ in the batch size only, and only rf_dataset_map() and
+ * rf_dataset_prefetch() follow the batch, the new iterator continues with the example that would
+ * have come next, so that the pass contains each example once.
+ * @param[out] state owned by the caller, who frees it with rf_iterator_state_free().
+ */
 RF_API RF_MUST_USE rf_result rf_iterator_save(const rf_iterator *iterator, void **state,
                                               size_t *size);
+/**
+ * Makes an iterator that continues at a saved position. Blocking where elements must be read to get
+ * there.
+ * @return RF_ERROR_INVALID_ARGUMENT when the position was saved from a dataset with other steps,
+ *   sizes or seeds; RF_ERROR_CORRUPT_DATA when `state` is not a position, or lies past the end.
+ */
 RF_API RF_MUST_USE rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state,
                                                  size_t size, rf_iterator **out);
+/** Frees what rf_iterator_save() returned. NULL does nothing. */
 RF_API void rf_iterator_state_free(void *state);
+/** Ends a pass. Blocking: waits for the prefetch thread. */
 RF_API void rf_iterator_destroy(rf_iterator **iterator);
 
 #ifdef __cplusplus

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file Vulkan devices: what there is and how to name it. */
+/**
+ * @file
+ * Vulkan devices: which ones there are, and how to name them.
+ */
 #ifndef RINGFIRE_DEVICE_H
 #define RINGFIRE_DEVICE_H
 
@@ -18,12 +21,15 @@ typedef enum rf_device_type {
     RF_DEVICE_TYPE_CPU, /**< a software driver such as lavapipe or SwiftShader */
 } rf_device_type;
 
-/** "cpu", "discrete", ... */
+/**
+ * Name of a device type: "cpu", "discrete", "integrated", "virtual" or "other".
+ * The string is static. Thread-safe.
+ */
 RF_API const char *rf_device_type_name(rf_device_type type);
 
-/** What a user wants to know of a device before using it. All sizes in bytes. */
+/** What a user wants to know about a device before using it. All sizes are in bytes. */
 typedef struct rf_device_info {
-    uint32_t index;        /**< position in the list; what `devices = "0,2"` refers to */
+    uint32_t index;        /**< position in the list, to which `devices = "0,2"` refers */
     char name[256];        /**< VkPhysicalDeviceProperties::deviceName */
     char driver_name[256]; /**< e.g. "llvmpipe" */
     char driver_info[256]; /**< e.g. "Mesa 22.3.6 (LLVM 15.0.6)" */
@@ -41,19 +47,20 @@ typedef struct rf_device_info {
     uint64_t max_storage_buffer_range;
     uint32_t max_texel_buffer_elements;
     bool has_fp16, has_bf16, has_int8, has_cooperative_matrix, has_external_memory_host;
-    bool usable; /**< meets the floor: Vulkan 1.2, a compute queue, timeline semaphores, ... */
-    char unusable_reason[160]; /**< when not usable: what is missing, "" otherwise */
+    bool usable; /**< meets the minimum: Vulkan 1.2, a compute queue, timeline semaphores, ... */
+    char unusable_reason[160]; /**< what is missing when the device is not usable, else "" */
     uint64_t reserved[8];      /**< zero until a later version has more to say */
 } rf_device_info;
 
 /**
- * Lists the Vulkan devices that the loader finds (VK_DRIVER_FILES / VK_ICD_FILENAMES are honoured),
- * usable or not.
- * @param[out] infos     NULL to only count.
- * @param[in,out] count  capacity of `infos` in, number of devices out (all of them, also when more
- * than the capacity). Blocking: loads drivers, tens of milliseconds. Thread-safe.
- * @return RF_ERROR_UNSUPPORTED when there is no Vulkan loader, RF_ERROR_NOT_FOUND when no driver
- * offers a device.
+ * Lists the Vulkan devices that the loader finds, usable or not.
+ * The loader honours VK_DRIVER_FILES and VK_ICD_FILENAMES.
+ * Blocking: it loads the drivers, which takes tens of milliseconds. Thread-safe.
+ * @param[out] infos array of the caller; NULL only counts the devices.
+ * @param[in,out] count capacity of `infos` on entry, the number of devices on return. That number
+ *   can exceed the capacity; only as many entries as fit are written.
+ * @return RF_ERROR_UNSUPPORTED when there is no Vulkan loader or it is too old, RF_ERROR_NOT_FOUND
+ *   when no driver offers a device.
  * @since 0.1
  */
 RF_API RF_MUST_USE rf_result rf_devices_list(rf_device_info *infos, uint32_t *count);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Weights and arrays in other programs' formats: safetensors, NumPy's .npy, ONNX. Readers trust
- * nothing; files appear under their names only when they are complete.
+ * Weights and arrays in the formats of other programs: safetensors, NumPy's .npy, ONNX.
+ *
+ * Readers trust no byte of a file. Files appear under their names only when they are complete. All
+ * functions that read or write files are blocking, and return RF_ERROR_NOT_FOUND or RF_ERROR_IO
+ * with the name of the file.
  */
 #ifndef RINGFIRE_INTERCHANGE_H
 #define RINGFIRE_INTERCHANGE_H
@@ -16,65 +19,98 @@
 extern "C" {
 #endif
 
+/** An array with a name. */
 typedef struct rf_named_array {
     const char *name;
     rf_array array;
 } rf_named_array;
 
-/** Arrays that were read; rf_array_set_free(). */
+/** Arrays that were read. The caller frees them with rf_array_set_free(). */
 typedef struct rf_array_set {
     rf_named_array *items; /**< in the order of the file's bytes */
     uint32_t count;
 } rf_array_set;
+/** Frees the arrays of a set and zeroes it. NULL does nothing. */
 RF_API void rf_array_set_free(rf_array_set *set);
 
-/** Writes a safetensors file. Types: all of ::rf_dtype. The data of every array begins at a
- * multiple of its element's size: arrays of larger elements come first. */
+/**
+ * Writes a safetensors file. Every ::rf_dtype is possible. Thread-safe.
+ * The data of every array begins at a multiple of its element's size: arrays of larger elements
+ * come first.
+ */
 RF_API RF_MUST_USE rf_result rf_safetensors_write(const char *path, const rf_named_array *arrays,
                                                   uint32_t count);
-/** Reads one. @return RF_ERROR_UNSUPPORTED names a tensor of a type or rank that there is not here;
- * RF_ERROR_CORRUPT_DATA. */
+/**
+ * Reads a safetensors file as a whole. Thread-safe.
+ * @return RF_ERROR_UNSUPPORTED names a tensor whose type or rank this library does not have;
+ *   RF_ERROR_CORRUPT_DATA.
+ */
 RF_API RF_MUST_USE rf_result rf_safetensors_read(const char *path, rf_array_set *out);
 
-/** A safetensors file that is read piece by piece, in memory that does not depend on the size of
- * its tensors. Opening checks the header and that its tensors cover the file. Thread-safe once it
- * is open.
- *  @return as rf_safetensors_read() */
+/**
+ * A safetensors file that is read in ranges, in memory that does not depend on the size of its
+ * tensors. Thread-safe once it is open.
+ */
 typedef struct rf_safetensors rf_safetensors;
+/**
+ * Opens a file. Checks the header, and that its tensors cover the file.
+ * @return as rf_safetensors_read().
+ */
 RF_API RF_MUST_USE rf_result rf_safetensors_open(const char *path, rf_safetensors **out);
+/** Closes a file. The names of its entries become invalid. */
 RF_API void rf_safetensors_close(rf_safetensors **file);
-/** Number of tensors, and one of them, in the order of their names; the name is borrowed. */
+/** Number of tensors. */
 RF_API uint64_t rf_safetensors_count(const rf_safetensors *file);
+/** One of the tensors, in the order of their names. The name is borrowed from the file. */
 RF_API RF_MUST_USE rf_result rf_safetensors_entry_at(const rf_safetensors *file, uint64_t index,
                                                      rf_archive_entry *out);
-/** Reads `size` bytes of a tensor from byte `offset` on.
- *  @return RF_ERROR_INVALID_ARGUMENT when the tensor has fewer, RF_ERROR_NOT_FOUND when there is no
- * such tensor. */
+/**
+ * Reads `size` bytes of a tensor, beginning at byte `offset`.
+ * @return RF_ERROR_INVALID_ARGUMENT when the tensor has fewer, RF_ERROR_NOT_FOUND when there is no
+ *   such tensor.
+ */
 RF_API RF_MUST_USE rf_result rf_safetensors_read_range(const rf_safetensors *file, const char *name,
                                                        uint64_t offset, void *data, uint64_t size);
-/** Copies all tensors of an archive into a safetensors file, and the other way round, in memory of
- * a few megabytes. Values of an archive have no place in a safetensors file. Blocking; a file
- * appears under `path` when it is complete. `params` may be NULL. */
+/**
+ * Copies all tensors of an archive into a safetensors file, in a few megabytes of memory.
+ * The values of an archive have no equivalent in a safetensors file and are left out.
+ */
 RF_API RF_MUST_USE rf_result rf_safetensors_from_archive(rf_archive *archive, const char *path);
+/**
+ * Copies all tensors of a safetensors file into an archive, in a few megabytes of memory. `params`
+ * may be NULL.
+ */
 RF_API RF_MUST_USE rf_result rf_archive_from_safetensors(rf_safetensors *file, const char *path,
                                                          const rf_save_params *params);
 
-/** Writes an array as .npy; bf16, which NumPy has not, is refused. */
+/** Writes an array as .npy. bf16, which NumPy does not have, is refused. Thread-safe. */
 RF_API RF_MUST_USE rf_result rf_npy_write(const char *path, const rf_array *array);
-/** Reads one; `out->data` is the caller's: rf_array_free(). Row-major, little-endian f4, f2, i4,
- * i8, u1. */
+/**
+ * Reads an .npy file: row-major, little-endian f4, f2, i4, i8 or u1. Thread-safe.
+ * @param[out] out `data` is owned by the caller, who frees it with rf_array_free().
+ * @return RF_ERROR_UNSUPPORTED for another type or order; RF_ERROR_CORRUPT_DATA.
+ */
 RF_API RF_MUST_USE rf_result rf_npy_read(const char *path, rf_array *out);
 
-/** The weights of a built model by the names of its variables, "dense/kernel". Reading sets all of
- * them or none, and leaves alone what else the file holds, of whatever type; the chief of a job
- * reads and writes. Collective. */
+/**
+ * Writes the weights of a built model under the names of its variables, "dense/kernel". The chief
+ * of a job writes. Collective.
+ */
 RF_API RF_MUST_USE rf_result rf_model_export_safetensors(rf_model *model, const char *path);
+/**
+ * Sets the weights of a built model from a safetensors file: all of them or none.
+ * Tensors that the model does not have are ignored, whatever their type. The chief of a job reads.
+ * Collective.
+ */
 RF_API RF_MUST_USE rf_result rf_model_import_safetensors(rf_model *model, const char *path);
 
-/** A built model, sequential or not, as an ONNX graph for inference (IR 8, opset 13): "input" and
- * "output" have the types and shapes that they have here, images [n, h, w, c]; n is open. Casts to
- * integers agree for numbers that the integers can hold. Collective. @return RF_ERROR_UNSUPPORTED
- * names an operation that has no form there (losses, gradients). */
+/**
+ * Writes a built model, sequential or not, as an ONNX graph for inference (IR 8, opset 13).
+ * Collective.
+ * "input" and "output" have the types and shapes that they have here, images [n, h, w, c]; n is
+ * open. Casts to integers agree for numbers that the integers can represent.
+ * @return RF_ERROR_UNSUPPORTED names an operation that ONNX does not have (losses, gradients).
+ */
 RF_API RF_MUST_USE rf_result rf_model_export_onnx(rf_model *model, const char *path);
 
 #ifdef __cplusplus

@@ -3,17 +3,25 @@
  * @file
  * Tracing: operations on symbolic tensors inside a step (::rf_step_fn).
  *
- * Tensors are dense, row-major; images are NHWC, kernels [kh, kw, cin / groups, cout]. A tracing
- * function that fails returns the invalid tensor (id 0) and records its error in the trace;
- * operations on invalid tensors do nothing, so a step may check once, with rf_trace_status(), at
- * its end. Arithmetic is f32 unless said otherwise. Dimension 0 of the step's inputs is the batch
- * and may differ from run to run: use -1 in rf_reshape() instead of a number read from
- * rf_tensor_shape().
+ * Tensors are dense and row-major. Images are NHWC, kernels [kh, kw, cin / groups, cout].
+ * Arithmetic is f32 unless stated otherwise. Dimension 0 of the step's inputs is the batch and may
+ * differ from run to run: use -1 in rf_reshape() instead of a number read from rf_tensor_shape().
+ *
+ * The following holds for every tracing function of the library.
+ *  - It may be called only by the step that is being traced, by the thread that traces it, and with
+ *    tensors of its own trace. It records an operation and does not block.
+ *  - When it fails it returns the invalid tensor (id 0) and records its error in the trace.
+ *    Operations on invalid tensors do nothing, so a step may check once, with rf_trace_status(), at
+ *    its end.
+ *  - Wrong shapes, types and values are RF_ERROR_INVALID_ARGUMENT. The message names function and
+ *    shapes.
+ *  - Operands are f32, and results have the type and shape of their operand, unless the comment
+ *    states otherwise.
  *
  * NaN in, NaN out, on every device, whatever is fused: rf_maximum(), rf_minimum(), rf_reduce_max(),
- * rf_max_pool2d(), activations, losses and their gradients do not lose it. Comparisons are false
- * with NaN; rf_argmax() gives the first NaN; rf_pow() is 1 for an exponent of 0 or a base of 1, as
- * in C; a cast to integers gives 0. Infinities are as in C. Denormals may be taken for zeros.
+ * rf_max_pool2d(), activations, losses and their gradients propagate NaN. Comparisons with NaN are
+ * false; rf_argmax() returns the first NaN; rf_pow() is 1 for an exponent of 0 or a base of 1, as
+ * in C; a cast to integers gives 0. Infinities behave as in C. Denormals may be treated as zeros.
  */
 #ifndef RINGFIRE_OPS_H
 #define RINGFIRE_OPS_H
@@ -25,57 +33,87 @@
 extern "C" {
 #endif
 
-/** Handle of a symbolic tensor of one trace. Zero-initialised: invalid. Copy freely. */
+/**
+ * Handle of a symbolic tensor of one trace. A zero-initialised handle is the invalid tensor.
+ * Handles may be copied freely.
+ */
 typedef struct rf_tensor {
     uint32_t id;
     uint32_t trace;
 } rf_tensor;
 
-/** First error of the trace, RF_OK when there was none. */
+/**
+ * The first error of the trace, which also becomes the error of the thread; RF_OK when there was
+ * none.
+ */
 RF_API rf_result rf_trace_status(const rf_trace *t);
-/** Makes the trace fail with a message of the caller's; returns `result`. */
+/** Makes the trace fail with a message of the caller. Returns `result`. */
 RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format, ...)
     RF_PRINTF(3, 4);
-/** True while a function created with `training` is traced. */
+/** Whether a function created with `training` is being traced. */
 RF_API bool rf_trace_training(const rf_trace *t);
+/** Number of replicas of the strategy, over all workers. */
 RF_API uint32_t rf_trace_num_replicas(const rf_trace *t);
+/**
+ * Shape of a tensor in this trace. Dimension 0 of what depends on the batch may differ in other
+ * runs.
+ */
 RF_API rf_shape rf_tensor_shape(const rf_trace *t, rf_tensor x);
+/** Element type of a tensor; RF_DTYPE_INVALID for the invalid tensor. */
 RF_API rf_dtype rf_tensor_dtype(const rf_trace *t, rf_tensor x);
 
 /* ---- leaves ---- */
-/** The variable's value as of the start of the step. Of another strategy's variable: an error that
- * says so. */
+/** Value of a variable at the start of the step. A variable of another strategy is an error. */
 RF_API rf_tensor rf_variable_tensor(rf_trace *t, rf_variable *variable);
+/** A scalar constant. */
 RF_API rf_tensor rf_constant(rf_trace *t, float value);
-/** A constant of any shape; `values` is copied. */
+/** A constant of any type that tensors have, and any shape without zeros. `values` is copied. */
 RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values);
-/** Number of examples in the global batch of the step being run (over all replicas), an f32 scalar
- * known at run time. */
+/**
+ * Number of examples in the global batch of the step being run, over all replicas: an f32 scalar
+ * that is known at run time.
+ */
 RF_API rf_tensor rf_global_batch_size(rf_trace *t);
 
 /* ---- element-wise; two-operand forms broadcast as NumPy does ---- */
+/** a + b. */
 RF_API rf_tensor rf_add(rf_trace *t, rf_tensor a, rf_tensor b);
+/** a - b. */
 RF_API rf_tensor rf_subtract(rf_trace *t, rf_tensor a, rf_tensor b);
+/** a * b. */
 RF_API rf_tensor rf_multiply(rf_trace *t, rf_tensor a, rf_tensor b);
+/** a / b. */
 RF_API rf_tensor rf_divide(rf_trace *t, rf_tensor a, rf_tensor b);
+/** a to the power b, with the special cases of C's pow(). */
 RF_API rf_tensor rf_pow(rf_trace *t, rf_tensor a, rf_tensor b);
+/** The larger of a and b. */
 RF_API rf_tensor rf_maximum(rf_trace *t, rf_tensor a, rf_tensor b);
+/** The smaller of a and b. */
 RF_API rf_tensor rf_minimum(rf_trace *t, rf_tensor a, rf_tensor b);
+/** -x. */
 RF_API rf_tensor rf_negative(rf_trace *t, rf_tensor x);
+/** |x|. */
 RF_API rf_tensor rf_abs(rf_trace *t, rf_tensor x);
+/** x * x. */
 RF_API rf_tensor rf_square(rf_trace *t, rf_tensor x);
+/** e to the power x. */
 RF_API rf_tensor rf_exp(rf_trace *t, rf_tensor x);
+/** Natural logarithm. */
 RF_API rf_tensor rf_log(rf_trace *t, rf_tensor x);
+/** Square root. */
 RF_API rf_tensor rf_sqrt(rf_trace *t, rf_tensor x);
+/** Hyperbolic tangent. */
 RF_API rf_tensor rf_tanh(rf_trace *t, rf_tensor x);
+/** 1 / (1 + e^-x). */
 RF_API rf_tensor rf_sigmoid(rf_trace *t, rf_tensor x);
+/** max(x, 0). */
 RF_API rf_tensor rf_relu(rf_trace *t, rf_tensor x);
-/** x for x > 0, alpha * x otherwise. */
+/** x for x > 0, alpha * x otherwise. `alpha` must not be negative. */
 RF_API rf_tensor rf_leaky_relu(rf_trace *t, rf_tensor x, float alpha);
-/** Gaussian error linear unit; `approximate` is the tanh form (Hendrycks & Gimpel 2016). */
+/** Gaussian error linear unit. `approximate` selects the tanh form (Hendrycks & Gimpel 2016). */
 RF_API rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate);
 
-/** Activations that layers and fused kernels know. */
+/** Activations that layers and fused kernels provide. */
 typedef enum rf_activation {
     RF_ACTIVATION_LINEAR,
     RF_ACTIVATION_RELU,
@@ -85,16 +123,22 @@ typedef enum rf_activation {
     RF_ACTIVATION_GELU, /**< the erf form */
     RF_ACTIVATION_SOFTMAX,
 } rf_activation;
+/** Applies an activation. Softmax is along the last axis. */
 RF_API rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation);
 
 /* ---- linear algebra and convolution ---- */
-/** a [..., m, k] x b [..., k, n]; batch dimensions broadcast. */
+/**
+ * a [..., m, k] x b [..., k, n] -> [..., m, n]; the leading dimensions broadcast.
+ * With `transpose_a` or `transpose_b` the last two dimensions of that operand are exchanged first.
+ */
 RF_API rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, bool transpose_a,
                            bool transpose_b);
-/** x [..., c] + bias [c]. */
+/** x [..., c] + bias [c] -> [..., c]. */
 RF_API rf_tensor rf_bias_add(rf_trace *t, rf_tensor x, rf_tensor bias);
 
+/** Padding as in Keras: none, so much that the result has the size of x / stride, or as given. */
 typedef enum rf_padding { RF_PADDING_VALID, RF_PADDING_SAME, RF_PADDING_EXPLICIT } rf_padding;
+/** How a kernel moves over an image. NULL or zeroed: valid padding, stride 1. */
 typedef struct rf_conv2d_params {
     rf_padding padding;
     int32_t stride[2];           /**< height, width; 0 means 1 */
@@ -103,11 +147,14 @@ typedef struct rf_conv2d_params {
     int32_t explicit_padding[4]; /**< top, bottom, left, right; for RF_PADDING_EXPLICIT */
     uint64_t reserved[4];        /**< zero: room for later fields */
 } rf_conv2d_params;
-/** x [n, h, w, cin], kernel [kh, kw, cin / groups, cout] -> [n, oh, ow, cout]. Cross-correlation,
- * as TensorFlow's. */
+/**
+ * x [n, h, w, cin], kernel [kh, kw, cin / groups, cout] -> [n, oh, ow, cout].
+ * Cross-correlation, as TensorFlow's. `params` may be NULL.
+ */
 RF_API rf_tensor rf_conv2d(rf_trace *t, rf_tensor x, rf_tensor kernel,
                            const rf_conv2d_params *params);
 
+/** Windows of a pooling. NULL or zeroed: 2 x 2, without overlap or padding. */
 typedef struct rf_pool2d_params {
     int32_t window[2]; /**< 0 means 2 */
     int32_t stride[2]; /**< 0 means the window */
@@ -115,69 +162,102 @@ typedef struct rf_pool2d_params {
     int32_t explicit_padding[4];
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_pool2d_params;
-/** Maximum over windows; the gradient goes to the first maximum in row-major order. */
+/**
+ * Maximum over windows: [n, h, w, c] -> [n, oh, ow, c]. `params` may be NULL.
+ * The gradient goes to the first maximum in row-major order.
+ */
 RF_API rf_tensor rf_max_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params);
-/** Mean over windows; padding is not counted. */
+/** Mean over windows, padding excluded: [n, h, w, c] -> [n, oh, ow, c]. `params` may be NULL. */
 RF_API rf_tensor rf_avg_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params);
-/** [n, h, w, c] -> [n, c]. */
+/** Mean over height and width: [n, h, w, c] -> [n, c]. */
 RF_API rf_tensor rf_global_avg_pool2d(rf_trace *t, rf_tensor x);
 
 /* ---- shape ---- */
-/** At most one dimension may be -1. */
+/**
+ * The same elements in another shape, of any type. At most one dimension may be -1, which stands
+ * for the rest.
+ */
 RF_API rf_tensor rf_reshape(rf_trace *t, rf_tensor x, rf_shape shape);
 /** [n, ...] -> [n, product of the rest]. */
 RF_API rf_tensor rf_flatten(rf_trace *t, rf_tensor x);
-/** Output dimension i is input dimension perm[i]; `perm` has rank entries. */
+/**
+ * Permutes dimensions: dimension i of the result is dimension perm[i] of x. `perm` has as many
+ * entries as x has dimensions.
+ */
 RF_API rf_tensor rf_transpose(rf_trace *t, rf_tensor x, const int32_t *perm);
 
 /* ---- reductions: axes may be negative; num_axes 0 reduces all ---- */
+/** Sum over `axes`. With `keep_dims` they remain as dimensions of 1. */
 RF_API rf_tensor rf_reduce_sum(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
                                bool keep_dims);
-/** Mean over the elements this replica has: over the batch axis this is NOT the global mean; see
- * rf_compute_average_loss. */
+/**
+ * Mean over `axes`, of the elements that this replica has: over the batch axis this is NOT the
+ * global mean; see rf_compute_average_loss().
+ */
 RF_API rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
                                 bool keep_dims);
-/** The gradient is shared equally by elements that attain the maximum. */
+/**
+ * Maximum over `axes`. The gradient is divided equally among the elements that attain the maximum.
+ */
 RF_API rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
                                bool keep_dims);
-/** Index (i32) of the first maximum along the last axis. No gradient. */
+/** Index (i32) of the first maximum along the last axis: [..., c] -> [...]. It has no gradient. */
 RF_API rf_tensor rf_argmax(rf_trace *t, rf_tensor x);
 
 /* ---- scans ---- */
-/** Cumulative sums along the last axis. `exclusive` leaves each element out of its own sum, so that
- * the first is 0; `reverse` adds from the last element backwards. */
+/**
+ * Cumulative sums along the last axis.
+ * `exclusive` leaves each element out of its own sum, so that the first is 0; `reverse` adds from
+ * the last element backwards.
+ */
 RF_API rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
 
 /* ---- classification and regression ---- */
-/** Along the last axis. */
+/** Softmax along the last axis. */
 RF_API rf_tensor rf_softmax(rf_trace *t, rf_tensor x);
+/** Logarithm of the softmax along the last axis. */
 RF_API rf_tensor rf_log_softmax(rf_trace *t, rf_tensor x);
-/** i32 class numbers [...] -> f32 [..., depth]; numbers out of range give zeros. */
+/** i32 class numbers [...] -> f32 [..., depth]. Numbers out of range give zeros. */
 RF_API rf_tensor rf_one_hot(rf_trace *t, rf_tensor indices, int32_t depth);
-/** labels i32 [n...], predictions [n..., c] -> per-example losses [n...]. A label outside 0..c-1
- * gives NaN. */
+/**
+ * labels i32 [n...], predictions [n..., c] -> losses per example [n...].
+ * A label outside 0 .. c - 1 gives NaN. Without `from_logits` predictions are probabilities,
+ * treated as in rf_categorical_crossentropy().
+ */
 RF_API rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels,
                                                     rf_tensor predictions, bool from_logits);
-/** labels f32 [n..., c] -> [n...]. Probabilities are normalised and clipped to [1e-7, 1 - 1e-7], as
- * Keras does. */
+/**
+ * labels f32 [n..., c], predictions [n..., c] -> losses per example [n...].
+ * Without `from_logits` predictions are probabilities, which are normalised and clipped to [1e-7, 1
+ * - 1e-7], as in Keras.
+ */
 RF_API rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
                                              bool from_logits);
 /** Mean over the last axis of squared differences: [n..., c] -> [n...]. */
 RF_API rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions);
 
 /* ---- other ---- */
-/** Outside of training: x. Else zeroes elements with probability `rate` and scales the rest by 1 /
- * (1 - rate). The mask is a function of seed, step and position in the global batch alone
- * (Philox4x32-10, Salmon et al. 2011): the same on every device and for every split. seed 0: the
- * strategy's and the place in the trace. */
+/**
+ * In training, sets elements to zero with probability `rate` in [0, 1) and scales the others by 1 /
+ * (1 - rate). Outside of training it returns x.
+ * The mask is a function of seed, step and position in the global batch alone (Philox4x32-10,
+ * Salmon et al. 2011): it is the same on every device and for every split of the batch.
+ * `seed` 0: derived from the seed of the strategy and the place in the trace.
+ */
 RF_API rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed);
+/** Converts the element type. Tensors cannot be i64. */
 RF_API rf_tensor rf_cast(rf_trace *t, rf_tensor x, rf_dtype dtype);
-/** Value of x, without a gradient. */
+/** The value of x, without a gradient. */
 RF_API rf_tensor rf_stop_gradient(rf_trace *t, rf_tensor x);
-/** d loss / d targets[i] into grads[i] (scalar loss; zeros where a target has no influence). Every
- * handle that a tracing function returned is a target of its own: of two equal expressions, each
- * gets the gradient that flows through it alone. (They are computed once all the same.) Variables
- * and inputs of the step are one target each, however often they are read. */
+/**
+ * Differentiates: grads[i] becomes d loss / d targets[i], of the shape of the target, with zeros
+ * where a target has no influence. `loss` must be a scalar.
+ * Every handle that a tracing function returned is a target of its own: of two equal expressions
+ * each gets the gradient that flows through it alone, although they are computed only once.
+ * Variables and inputs of the step are one target each, however often they are read.
+ * @return RF_ERROR_NO_GRADIENT when an operation in between has no gradient; `grads` are then
+ *   invalid tensors.
+ */
 RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targets,
                               uint32_t num_targets, rf_tensor *grads);
 

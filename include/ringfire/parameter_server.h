@@ -5,37 +5,38 @@
  * ClusterCoordinator.
  *
  * TF_CONFIG describes the cluster: tasks of type "ps" hold the parameters and run the optimizer on
- * what they hold, tasks of type "worker" compute gradients, the task "chief" says what is to be
- * done. All run the same program, which asks rf_cluster_task_get() what it is:
+ * what they hold, tasks of type "worker" compute gradients, and the task "chief" decides what is
+ * done. All run the same program, which asks rf_cluster_task_get() which task it is:
  *
  *  - a server calls rf_parameter_server_run();
  *  - a worker creates strategy, model and functions as for training on its own devices (with
- * rf_optimizer_create_remote() for the optimizer) and calls rf_worker_run();
+ *    rf_optimizer_create_remote() for the optimizer) and calls rf_worker_run();
  *  - the chief creates the model (its values are the initial values everywhere) and a coordinator,
- * schedules work by the name of a function and a range of examples, and joins.
+ *    schedules work by the name of a function and a range of examples, and joins.
  *
- * A worker that does what was scheduled pulls the parameters from the servers, runs the function
- * and pushes the gradients back. Two ways to train:
+ * To do scheduled work a worker pulls the parameters from the servers, runs the function and pushes
+ * the gradients back. There are two ways to train:
  *
- *  - **asynchronous** (the default): what is scheduled goes to whichever worker is free; servers
- * apply gradients as they arrive. Each push carries the version of the parameters it was computed
- * from, so that its staleness (updates made in between) is measured. `max_ahead` bounds it: no
- * worker begins anything while it is so many steps ahead of the slowest (stale synchronous
- * parallel; Ho et al. 2013), which makes a push at most (workers - 1) * (2 * max_ahead - 1) updates
- * old.
+ *  - **asynchronous** (the default): scheduled work goes to whichever worker is free, and servers
+ *    apply gradients as they arrive. Each push carries the version of the parameters from which it
+ *    was computed, so that its staleness (updates made in between) is measured. `max_ahead` bounds
+ *    it: no worker begins a step while it is so many steps ahead of the slowest (stale synchronous
+ *    parallel; Ho et al. 2013), so that a push is at most (workers - 1) * (2 * max_ahead - 1)
+ *    updates old.
  *  - **synchronous**: each scheduled range is one step. It is cut into one part per worker of the
- * cluster; servers add the parts' gradients, each weighted by its share of the examples, in a fixed
- * order and update once, when all are there. The result is that of one device with the whole range
- * as its batch, whichever workers do the parts.
+ *    cluster. Servers add the gradients of the parts, each weighted by its share of the examples,
+ *    in a fixed order, and update once when all are there. The result is that of one device with
+ *    the whole range as its batch, whichever workers compute the parts.
  *
- * A worker may be lost at any time: what it was doing is given to another (asynchronous training
- * may then count a gradient twice, at those servers that it had reached). It may be started again
- * and rejoins. A lost server or chief ends the job: every task returns ::RF_ERROR_PEER_LOST, which
- * names it ("ps 1 (10.0.0.3:2222) was lost: ..."). Tasks may be started in any order.
+ * A worker may be lost at any time: its work is given to another one (asynchronous training may
+ * then count a gradient twice, at those servers that the first worker had reached). It may be
+ * started again and rejoins. A lost server or chief ends the job: every task returns
+ * ::RF_ERROR_PEER_LOST, which names it ("ps 1 (10.0.0.3:2222) was lost: ..."). Tasks may be started
+ * in any order.
  *
- * Losses must be averages over the batch (rf_compute_average_loss()).
- * Connections are authenticated with the job key like those of rf_comm_create(); see
- * ::rf_comm_params. Every wait has a deadline.
+ * Losses must be averages over the batch (rf_compute_average_loss()). Connections are authenticated
+ * with the job key like those of rf_comm_create(); see ::rf_comm_params. Every wait has a deadline.
+ * Objects may be used by one thread at a time.
  */
 #ifndef RINGFIRE_PARAMETER_SERVER_H
 #define RINGFIRE_PARAMETER_SERVER_H
@@ -52,6 +53,7 @@ extern "C" {
 
 /* ---- which task this is ---- */
 
+/** What a task of the cluster does. */
 typedef enum rf_cluster_role {
     RF_ROLE_CHIEF,
     RF_ROLE_WORKER,
@@ -59,59 +61,84 @@ typedef enum rf_cluster_role {
     RF_ROLE_EVALUATOR, /**< takes no part in the training */
 } rf_cluster_role;
 
+/** One task of the cluster. */
 typedef struct rf_cluster_task {
     rf_cluster_role role;
     uint32_t index;                    /**< among the tasks of its role */
     uint32_t num_workers, num_servers; /**< of the cluster */
     uint64_t reserved[4];              /**< zero until a later version has more to say */
 } rf_cluster_task;
-/** This process' task as TF_CONFIG has it. @return RF_ERROR_NOT_FOUND without TF_CONFIG. */
+/**
+ * Fills in which task of TF_CONFIG this process is. Thread-safe.
+ * @return RF_ERROR_NOT_FOUND without TF_CONFIG; RF_ERROR_INVALID_ARGUMENT names what is wrong in
+ *   it.
+ */
 RF_API RF_MUST_USE rf_result rf_cluster_task_get(rf_cluster_task *out);
 
 /* ---- parameter servers ---- */
 
+/** How a server joins and where it computes. */
 typedef struct rf_parameter_server_params {
-    rf_comm_params comm;         /**< key and timeouts; rank, world and master are TF_CONFIG's */
-    rf_one_device_params device; /**< where the parameters lie and are updated */
+    rf_comm_params comm; /**< key and timeouts; rank, world and master are those of TF_CONFIG */
+    rf_one_device_params device; /**< where the parameters are stored and updated */
     uint64_t reserved[4];        /**< zero: room for later fields */
 } rf_parameter_server_params;
 
-/** Serves until the chief ends the job. The chief says which parameters and which optimizer: a
- * server knows nothing of the model. Blocking.
- *  @return RF_OK at the job's end; RF_ERROR_TIMEOUT when no chief came within
- * comm.bootstrap_timeout; RF_ERROR_PEER_LOST names the task that was lost. */
+/**
+ * Serves until the chief ends the job. The chief provides parameters and optimizer: a server knows
+ * nothing of the model. Blocking. `params` may be NULL.
+ * @return RF_OK at the end of the job; RF_ERROR_TIMEOUT when no chief came within
+ *   comm.bootstrap_timeout; RF_ERROR_PEER_LOST names the task that was lost.
+ */
 RF_API RF_MUST_USE rf_result rf_parameter_server_run(const rf_parameter_server_params *params);
 
 /* ---- workers ---- */
 
-/** Most results of a function, and most bytes of a function's name. */
+/** The largest number of results of a function. */
 #define RF_MAX_RESULTS 8
 #define RF_FUNCTION_NAME_BYTES 64
 
-/** An optimizer for steps of workers: rf_optimizer_minimize() and rf_optimizer_apply_gradients()
- * sum gradients over the strategy's replicas as always, but leave the variables to the servers. */
+/**
+ * Creates an optimizer for steps of workers: rf_optimizer_minimize() and
+ * rf_optimizer_apply_gradients() sum gradients over the replicas of the strategy as usual, but
+ * leave the variables to the servers.
+ * Its owner destroys it with rf_optimizer_destroy().
+ */
 RF_API RF_MUST_USE rf_result rf_optimizer_create_remote(rf_strategy *strategy, rf_optimizer **out);
 
-/** Makes the batch of examples [first, first + count) that the chief asked for. `out` borrows
- * memory that stays as it is until the next call. Returns RF_OK or an error, which the chief is
- * told; a positive code is RF_ERROR_INVALID_ARGUMENT. */
+/**
+ * Makes the batch of examples [first, first + count) that the chief asked for. `out` borrows memory
+ * that must stay unchanged until the next call.
+ * @return RF_OK or an error, which is reported to the chief. A positive code is
+ *   RF_ERROR_INVALID_ARGUMENT.
+ */
 typedef rf_result (*rf_batch_fn)(void *user, uint64_t first, uint64_t count, rf_element *out);
 
-/** What the chief can schedule on a worker. */
+/**
+ * A function that the chief can schedule on a worker. `name` and `function` are required, and
+ * `batch` or `data`.
+ */
 typedef struct rf_worker_function {
-    const char *name;      /**< borrowed */
-    rf_function *function; /**< a step on the worker's strategy; its first `num_results` outputs are
-                              scalars, which are summed over the replicas and sent to the chief */
-    uint32_t num_results;  /**< at most RF_MAX_RESULTS */
-    bool
-        no_update; /**< the step has no optimizer: parameters are pulled, but no gradients pushed */
-    rf_batch_fn batch; /**< batches by range; or: */
-    void *user;
-    const rf_dataset *data; /**< this worker's own dataset, batched: used where the chief gives no
-                               range; begins again at its end */
-    uint64_t reserved[4];   /**< zero: room for later fields */
+    const char *name; /**< borrowed */
+    /**
+     * A step on the worker's strategy. Its first `num_results` outputs are scalars, which are
+     * summed over the replicas and sent to the chief. Borrowed.
+     */
+    rf_function *function;
+    uint32_t num_results; /**< at most RF_MAX_RESULTS */
+    /** The step has no optimizer: parameters are pulled, but no gradients are pushed. */
+    bool no_update;
+    rf_batch_fn batch; /**< makes batches by range; or use `data` */
+    void *user;        /**< passed to `batch`; borrowed */
+    /**
+     * This worker's own dataset, batched: used where the chief gives no range. It begins again at
+     * its end. Borrowed.
+     */
+    const rf_dataset *data;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_worker_function;
 
+/** What a worker offers to the chief. All of it is borrowed until rf_worker_run() returns. */
 typedef struct rf_worker_params {
     rf_comm_params comm;
     rf_strategy *strategy; /**< of this process alone: one device, mirrored or central storage */
@@ -121,75 +148,99 @@ typedef struct rf_worker_params {
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_worker_params;
 
-/** Runs what the chief schedules until the chief ends the job. Blocking. Afterwards `variables`
- * hold the values that were pulled last.
- *  @return as rf_parameter_server_run(). A failing function is reported to the chief and does not
- * end the worker. RF_ERROR_INVALID_ARGUMENT where variables differ from the chief's. */
+/**
+ * Runs what the chief schedules until the chief ends the job. Blocking. Afterwards `variables` hold
+ * the values that were pulled last.
+ * A function that fails is reported to the chief and does not end the worker.
+ * @return as rf_parameter_server_run(); RF_ERROR_INVALID_ARGUMENT where the variables differ from
+ *   those of the chief.
+ */
 RF_API RF_MUST_USE rf_result rf_worker_run(const rf_worker_params *params);
 
 /* ---- the chief ---- */
 
+/** The chief's view of the cluster. */
 typedef struct rf_coordinator rf_coordinator;
-/** The result of something scheduled, there or on its way (TensorFlow's RemoteValue). */
+/** The result of scheduled work, present or expected (TensorFlow's RemoteValue). */
 typedef struct rf_remote_value rf_remote_value;
 
+/** How the chief trains. */
 typedef struct rf_coordinator_params {
     rf_comm_params comm;
     rf_variable_list variables; /**< trainable; their values become the servers' */
-    const rf_optimizer_params
-        *optimizer; /**< what the servers run; NULL: the defaults. Clipping by norm needs whole
-                       gradients, which no server has: it is refused */
+    /**
+     * What the servers run; NULL: the defaults. Clipping by norm is refused: it needs whole
+     * gradients, which no server has.
+     */
+    const rf_optimizer_params *optimizer;
     bool synchronous;
-    uint32_t max_ahead;       /**< asynchronous: see above; 0: no bound */
+    uint32_t max_ahead;       /**< asynchronous training: see above; 0: no bound */
     uint64_t max_shard_bytes; /**< larger variables are cut into ranges; 0: 4 MiB */
     uint64_t reserved[8];     /**< zero: room for later fields */
 } rf_coordinator_params;
 
-/** Waits for the servers, gives them parameters and optimizer, and begins to take workers in.
- * Blocking up to comm.bootstrap_timeout. A coordinator may be used by one thread at a time. */
+/**
+ * Waits for the servers, gives them parameters and optimizer, and begins to accept workers.
+ * Blocking, up to comm.bootstrap_timeout (then RF_ERROR_TIMEOUT). The variables are kept alive.
+ */
 RF_API RF_MUST_USE rf_result rf_coordinator_create(const rf_coordinator_params *params,
                                                    rf_coordinator **out);
-/** Ends the job on all tasks. What is scheduled and not done is dropped. */
+/** Ends the job on all tasks. Scheduled work that is not done is dropped. Blocking. */
 RF_API void rf_coordinator_destroy(rf_coordinator **coordinator);
 
-/** Adds work: examples [first, first + count) for a function; `count` 0: the next batch of the
- * worker's own dataset (of each worker's, in synchronous training). Returns at once.
- *  @param[out] value  NULL, or the result: rf_remote_value_destroy().
- *  @return the failure of an earlier function, once, as rf_coordinator_join(). */
+/**
+ * Adds work: examples [first, first + count) for a function. With `count` 0 it is the next batch of
+ * the worker's own dataset (of each worker's, in synchronous training). Returns at once.
+ * @param[out] value NULL, or receives the result, owned by the caller, who destroys it with
+ *   rf_remote_value_destroy().
+ * @return the failure of an earlier function, once, as rf_coordinator_join().
+ */
 RF_API RF_MUST_USE rf_result rf_coordinator_schedule(rf_coordinator *coordinator,
                                                      const char *function, uint64_t first,
                                                      uint64_t count, rf_remote_value **value);
-/** Waits until everything scheduled is done.
- *  @return the first failure of a function (what was scheduled and not begun by then is dropped;
- * later work may be scheduled again); RF_ERROR_PEER_LOST for a lost server, or when no worker is
- * left and none rejoins within comm.bootstrap_timeout; RF_ERROR_TIMEOUT when nothing was finished
- * for comm.operation_timeout. */
+/**
+ * Waits until all scheduled work is done. Blocking.
+ * @return the first failure of a function. What was scheduled and had not begun by then is dropped;
+ *   later work may be scheduled again.
+ * @return RF_ERROR_PEER_LOST for a lost server, or when no worker is left and none rejoins within
+ *   comm.bootstrap_timeout.
+ * @return RF_ERROR_TIMEOUT when nothing was finished for comm.operation_timeout.
+ */
 RF_API RF_MUST_USE rf_result rf_coordinator_join(rf_coordinator *coordinator);
-/** Whether rf_coordinator_join() would return at once. */
+/** Whether rf_coordinator_join() would return at once. Does not block. */
 RF_API bool rf_coordinator_done(rf_coordinator *coordinator);
-/** Waits for one result: `results` gets the function's scalars, combined over the parts in
- * proportion to their examples.
- *  @param num_results  as the worker's function says. */
+/**
+ * Waits for one result: `results` receives the scalars of the function, combined over the parts in
+ * proportion to their examples. Blocking.
+ * @param num_results as in rf_worker_function.
+ */
 RF_API RF_MUST_USE rf_result rf_remote_value_fetch(rf_remote_value *value, float *results,
                                                    uint32_t num_results);
-/** Before or after its coordinator. */
+/** Frees a result, before or after its coordinator is destroyed. */
 RF_API void rf_remote_value_destroy(rf_remote_value **value);
 
-/** Copies the servers' parameters to the chief's variables. In asynchronous training while work is
- * going on the parts of different servers may be of different versions. */
+/**
+ * Copies the servers' parameters to the chief's variables. Blocking.
+ * In asynchronous training, while work is in progress, the parameters of different servers may be
+ * of different versions.
+ */
 RF_API RF_MUST_USE rf_result rf_coordinator_read_variables(rf_coordinator *coordinator);
 
+/** What has happened in the job so far. */
 typedef struct rf_coordinator_stats {
-    uint32_t num_workers; /**< that take part now */
+    uint32_t num_workers; /**< that take part at present */
     uint32_t workers_lost, workers_rejoined;
-    uint64_t finished;      /**< parts of work done */
-    uint64_t retried;       /**< parts given to another worker */
-    uint64_t pushes;        /**< parts that brought gradients */
-    uint64_t max_staleness; /**< updates between pull and push, of any push on any server */
-    double mean_staleness;  /**< of the servers' largest, over the pushes */
-    uint64_t max_ahead; /**< most steps that a worker was ahead of the slowest when it began one */
+    uint64_t finished; /**< parts of work done */
+    uint64_t retried;  /**< parts given to another worker */
+    uint64_t pushes;   /**< parts that brought gradients */
+    /** updates between pull and push: the largest of any push on any server */
+    uint64_t max_staleness;
+    double mean_staleness; /**< the largest among the servers, averaged over the pushes */
+    /** the most steps that a worker was ahead of the slowest when it began one */
+    uint64_t max_ahead;
     uint64_t reserved[8]; /**< zero until a later version has more to say */
 } rf_coordinator_stats;
+/** Fills in the statistics. Does not block. */
 RF_API void rf_coordinator_get_stats(rf_coordinator *coordinator, rf_coordinator_stats *out);
 
 #ifdef __cplusplus

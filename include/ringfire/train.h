@@ -3,6 +3,13 @@
  * @file
  * Training: layers and models, losses, optimizers, learning-rate schedules, metrics, fit / evaluate
  * / predict. Names and defaults follow Keras.
+ *
+ * The following holds for the whole header unless a comment states otherwise.
+ *  - Objects belong to a strategy and follow its rules (strategy.h): one thread at a time, created
+ *    in the same order on every worker, destroyed before the strategy.
+ *  - Functions with an ::rf_trace are tracing functions and follow the rules in ops.h.
+ *  - Parameters that are out of range, contradict each other or do not apply to the kind are
+ *    RF_ERROR_INVALID_ARGUMENT. The message names the parameter.
  */
 #ifndef RINGFIRE_TRAIN_H
 #define RINGFIRE_TRAIN_H
@@ -16,20 +23,26 @@
 extern "C" {
 #endif
 
+/** A layer: a description until its model is built. */
 typedef struct rf_layer rf_layer;
+/** Layers or a function, and the variables that they use. */
 typedef struct rf_model rf_model;
+/** Updates variables from gradients. Owns its state (moments, step). */
 typedef struct rf_optimizer rf_optimizer;
+/** A value that is accumulated over batches on the devices. */
 typedef struct rf_metric rf_metric;
+/** Functions that rf_model_fit() calls as training proceeds. */
 typedef struct rf_callback rf_callback;
 
 /* ---- layers ---- */
 
-/** l1 * sum|w| + l2 * sum w^2, added to the loss. */
+/** A penalty added to the loss: l1 * sum|w| + l2 * sum w^2. */
 typedef struct rf_regularizer {
     float l1, l2;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_regularizer;
 
+/** A fully connected layer. `units` is required. */
 typedef struct rf_dense_params {
     int32_t units;
     rf_activation activation;
@@ -40,9 +53,10 @@ typedef struct rf_dense_params {
     const char *name;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_dense_params;
+/** A convolution layer. `filters` and `kernel_size` are required. */
 typedef struct rf_conv2d_layer_params {
     int32_t filters;
-    int32_t kernel_size[2]; /**< [1] = 0: square */
+    int32_t kernel_size[2]; /**< height, width; width 0: square */
     rf_conv2d_params conv;
     rf_activation activation;
     bool no_bias;
@@ -52,129 +66,189 @@ typedef struct rf_conv2d_layer_params {
     const char *name;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_conv2d_layer_params;
-/** Layers are descriptions until a model is built. A layer created here belongs to the model it is
- * added to, or is destroyed with rf_layer_destroy(). */
+/**
+ * Fully connected layer: [n, in] -> [n, units].
+ * The caller owns a new layer until a model takes it over, and destroys it with rf_layer_destroy()
+ * where none does. That holds for all functions that create layers.
+ */
 RF_API RF_MUST_USE rf_result rf_layer_dense(const rf_dense_params *params, rf_layer **out);
+/** Convolution layer: [n, h, w, cin] -> [n, oh, ow, filters]. */
 RF_API RF_MUST_USE rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out);
+/** Layer of rf_max_pool2d(). `params` may be NULL. */
 RF_API RF_MUST_USE rf_result rf_layer_max_pool2d(const rf_pool2d_params *params, rf_layer **out);
+/** Layer of rf_avg_pool2d(). `params` may be NULL. */
 RF_API RF_MUST_USE rf_result rf_layer_avg_pool2d(const rf_pool2d_params *params, rf_layer **out);
+/** Layer of rf_global_avg_pool2d(). */
 RF_API RF_MUST_USE rf_result rf_layer_global_avg_pool2d(rf_layer **out);
+/** Layer of rf_flatten(). */
 RF_API RF_MUST_USE rf_result rf_layer_flatten(rf_layer **out);
-/** `shape` without the batch dimension; one entry may be -1. */
+/** Layer of rf_reshape(). `shape` is without the batch dimension; one entry may be -1. */
 RF_API RF_MUST_USE rf_result rf_layer_reshape(rf_shape shape, rf_layer **out);
+/** Layer of rf_activate(). */
 RF_API RF_MUST_USE rf_result rf_layer_activation(rf_activation activation, rf_layer **out);
+/** Layer of rf_dropout(), which acts in training only. */
 RF_API RF_MUST_USE rf_result rf_layer_dropout(float rate, uint64_t seed, rf_layer **out);
-/** Any function of one tensor. Variables that it uses belong to the model, as in
- * rf_model_create_custom(). */
+/**
+ * Any function of one tensor. Variables that it uses belong to the model, as in
+ * rf_model_create_custom().
+ */
 typedef rf_tensor (*rf_lambda_fn)(rf_trace *t, rf_tensor x, void *user);
+/** Layer of a function of the caller. `user` is borrowed for the lifetime of the layer. */
 RF_API RF_MUST_USE rf_result rf_layer_lambda(rf_lambda_fn fn, void *user, rf_layer **out);
+/** Destroys a layer that no model has taken over. */
 RF_API void rf_layer_destroy(rf_layer **layer);
 
 /* ---- models ---- */
 
+/** Whether a model is called for training, which is where dropout acts. */
 typedef enum rf_mode { RF_INFERENCE = 0, RF_TRAINING = 1 } rf_mode;
 
-/** A model's forward function for rf_model_create_custom(). */
+/**
+ * The forward function of rf_model_create_custom(). It follows the rules of a step (::rf_step_fn).
+ */
 typedef rf_tensor (*rf_model_call_fn)(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode,
                                       void *user);
 
-/** Takes over `layers` (also when it fails). `input_shape` without the batch; rank 0: built at the
- * first call. */
+/**
+ * Creates a model whose layers are applied one after the other.
+ * Takes over `layers`, also when it fails. `input_shape` is without the batch dimension; NULL, or
+ * rank 0: the model is built at its first call.
+ */
 RF_API RF_MUST_USE rf_result rf_model_create_sequential(rf_strategy *strategy,
                                                         rf_layer *const *layers,
                                                         uint32_t num_layers,
                                                         const rf_shape *input_shape,
                                                         rf_model **out);
-/** Subclassing in C: `call` applies the model's layers with rf_layer_call() and any operations in
- * between. Layers are added with rf_model_add_layer(). As in Keras, what a call uses belongs to the
- * model: variables that `call` takes with rf_variable_tensor(), and those of other models that it
- * calls, are trained, counted, saved and exported with it. They live as long as the model does,
- * whoever made them. A variable whose name the model has already is saved with a number after it.
+/**
+ * Creates a model from a function: subclassing in C. `call` applies the layers of the model with
+ * rf_layer_call(), and any operations in between. Layers are added with rf_model_add_layer().
+ * `user` is borrowed for the lifetime of the model.
+ * As in Keras, what a call uses belongs to the model: variables that `call` obtains with
+ * rf_variable_tensor(), and those of other models that it calls, are trained, counted, saved and
+ * exported with it. They live as long as the model does, no matter who created them. A variable
+ * whose name occurs in the model already is saved with a number appended.
  */
 RF_API RF_MUST_USE rf_result rf_model_create_custom(rf_strategy *strategy, rf_model_call_fn call,
                                                     void *user, rf_model **out);
-/** Gives a layer to a custom model (also when it fails, the model's). The pointer stays valid as
- * long as the model. */
+/**
+ * Gives a layer to a custom model, which takes it over also when this fails. The pointer stays
+ * valid as long as the model.
+ * @return RF_ERROR_INVALID_ARGUMENT for a sequential model, or when the name of the layer occurs
+ *   already.
+ */
 RF_API RF_MUST_USE rf_result rf_model_add_layer(rf_model *model, rf_layer *layer);
+/** Applies a layer of the model inside its `call`. */
 RF_API rf_tensor rf_layer_call(rf_trace *t, rf_model *model, rf_layer *layer, rf_tensor x,
                                rf_mode mode);
+/**
+ * Destroys a model with its layers, and its variables where nothing else uses them. Blocking: waits
+ * for work in flight.
+ */
 RF_API void rf_model_destroy(rf_model **model);
-/** Creates the variables for inputs of this shape (without the batch). Done by the first call where
- * it was not done. */
+/**
+ * Creates the variables for inputs of this shape, which is without the batch dimension. The first
+ * call of the model does it where it has not been done. Blocking.
+ * @return RF_ERROR_INVALID_ARGUMENT when the model was built for another shape.
+ */
 RF_API RF_MUST_USE rf_result rf_model_build(rf_model *model, rf_shape input_shape);
 /** Applies the model inside a step. */
 RF_API rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode);
-/** Trainable variables in the order of their first use; borrowed from the model; empty before it is
- * built. */
+/**
+ * Trainable variables in the order of their first use. They are borrowed from the model. The list
+ * is empty before the model is built.
+ */
 RF_API rf_variable_list rf_model_variables(const rf_model *model);
-/** Number of scalars in all variables, those that are not trainable included. */
+/** Number of scalars in all variables, including those that are not trainable. */
 RF_API uint64_t rf_model_count_params(const rf_model *model);
-/** Table of layers, output shapes and parameter counts, as text. Free with rf_string_free(). */
+/**
+ * Table of layers, output shapes and parameter counts, as text.
+ * @param[out] text owned by the caller, who frees it with rf_string_free().
+ */
 RF_API RF_MUST_USE rf_result rf_model_summary(const rf_model *model, char **text);
+/** Frees a string that the library allocated. NULL does nothing. Thread-safe. */
 RF_API void rf_string_free(char *text);
-/** Sum of the regularisation penalties of the model's layers, a scalar (constant 0 when there are
- * none). */
+/**
+ * Sum of the regularisation penalties of the model's layers: a scalar, the constant 0 when there
+ * are none.
+ */
 RF_API rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model);
 
 /* ---- losses ---- */
 
+/** What a loss computes; see the function of the same name in ops.h. */
 typedef enum rf_loss_kind {
     RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
     RF_LOSS_CATEGORICAL_CROSSENTROPY,
     RF_LOSS_MEAN_SQUARED_ERROR,
 } rf_loss_kind;
+/** How losses per example become the result of a loss. */
 typedef enum rf_reduction {
-    RF_REDUCTION_AUTO, /**< SUM_OVER_BATCH_SIZE in fit; an error in a custom step, on one replica
-                          too: a step that worked there would be wrong on two */
+    /**
+     * SUM_OVER_BATCH_SIZE in fit. An error in a custom step, on one replica too: a step that worked
+     * there would be wrong on two.
+     */
+    RF_REDUCTION_AUTO,
     RF_REDUCTION_NONE,
     RF_REDUCTION_SUM,
     RF_REDUCTION_SUM_OVER_BATCH_SIZE,
 } rf_reduction;
+/** A loss of fit or of rf_loss_call(). */
 typedef struct rf_loss {
     rf_loss_kind kind;
-    /** The predictions of a crossentropy are logits; false: probabilities. With false, predictions
-     * of a layer whose last operation is neither softmax nor sigmoid are RF_ERROR_INVALID_ARGUMENT
-     * when the step is traced, and a warning is logged where the graph does not tell.
-     * Crossentropies of one column are refused. */
+    /**
+     * Whether the predictions of a crossentropy are logits; otherwise they are probabilities.
+     * For probabilities, predictions of a layer whose last operation is neither softmax nor sigmoid
+     * are RF_ERROR_INVALID_ARGUMENT when the step is traced, and a warning is logged where the
+     * graph does not show it. Crossentropies of one column are refused.
+     */
     bool from_logits;
     rf_reduction reduction;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_loss;
-/** Applies a loss in a custom step: per-example losses (NONE) or a scalar (SUM). AUTO and
- * SUM_OVER_BATCH_SIZE are refused: they would divide by the replica's share of the batch; use NONE
- * with rf_compute_average_loss(), or SUM. Labels of the sparse crossentropy may be [n...] or [n...,
- * 1] of any type; targets [n] go with predictions [n, 1]. */
+/**
+ * Applies a loss in a custom step: losses per example (NONE) or a scalar (SUM).
+ * AUTO and SUM_OVER_BATCH_SIZE are refused, because they would divide by the replica's share of the
+ * batch; use NONE with rf_compute_average_loss(), or SUM.
+ * Labels of the sparse crossentropy may be [n...] or [n..., 1] of any type; targets [n] match
+ * predictions [n, 1].
+ */
 RF_API rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels,
                               rf_tensor predictions);
 
+/** Weights and divisor of rf_compute_average_loss(). */
 typedef struct rf_average_loss_params {
-    rf_tensor sample_weight;    /**< per-example weights [n], or as many dimensions as the losses;
-                                   zeroed: none */
-    uint32_t global_batch_size; /**< fixed divisor; 0: the number of examples of the step being run,
-                                   over all replicas */
-    uint64_t reserved[4];       /**< zero: room for later fields */
+    /** Weights per example [n], or with as many dimensions as the losses. Zeroed: none. */
+    rf_tensor sample_weight;
+    /** Fixed divisor. 0: the number of examples of the step being run, over all replicas. */
+    uint32_t global_batch_size;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_average_loss_params;
-/** Sum of all losses, of any rank, divided by the global batch size: what gradients that are summed
- * over replicas need. */
+/**
+ * Sum of all losses, of any rank, divided by the global batch size: the loss whose gradients may be
+ * summed over replicas.
+ * `params` may be NULL. The result is a scalar.
+ */
 RF_API rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss,
                                          const rf_average_loss_params *params);
-/** Regularisation loss divided by the number of replicas that have examples in this step. */
+/**
+ * Regularisation loss, a scalar, divided by the number of replicas that have examples in this step.
+ */
 RF_API rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss);
 
 /* ---- learning-rate schedules ---- */
 
+/** How the learning rate depends on the step. */
 typedef enum rf_schedule_kind {
+    /** initial * rate^(step / decay_steps); with `staircase` the exponent is rounded down. */
     RF_SCHEDULE_CONSTANT,
-    RF_SCHEDULE_EXPONENTIAL_DECAY,  /**< initial * rate^(step / decay_steps), floor of the exponent
-                                       if staircase */
+    RF_SCHEDULE_EXPONENTIAL_DECAY,
     RF_SCHEDULE_PIECEWISE_CONSTANT, /**< values[i] while step <= boundaries[i] */
-    RF_SCHEDULE_COSINE_DECAY,       /**< from `initial` to alpha * initial in `decay_steps`, after a
-                                       linear rise from 0       during `warmup_steps` */
-    RF_SCHEDULE_POLYNOMIAL_DECAY, /**< (initial - end) * (1 - step / decay_steps)^power + end; power
-                                     0: 1 */
-    RF_SCHEDULE_INVERSE_TIME_DECAY, /**< initial / (1 + rate * step / decay_steps), floor of the
-                                       quotient if staircase */
+    /** initial / (1 + rate * step / decay_steps); with `staircase` the quotient is rounded down. */
+    RF_SCHEDULE_COSINE_DECAY,
+    RF_SCHEDULE_POLYNOMIAL_DECAY,
+    RF_SCHEDULE_INVERSE_TIME_DECAY,
 } rf_schedule_kind;
+/** A learning rate as a function of the step. Fields that the kind does not use must be zero. */
 typedef struct rf_schedule {
     rf_schedule_kind kind;
     double initial, rate, alpha, end, power;
@@ -185,26 +259,43 @@ typedef struct rf_schedule {
     double values[16];
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_schedule;
-/** The rate at a step; a pure function. NaN for a schedule that is wrong, e.g. with a field set
- * that its kind does not use; rf_optimizer_create() refuses such a schedule and says why. */
+/**
+ * The learning rate at a step. A pure function. Thread-safe.
+ * NaN for an invalid schedule, e.g. with a field set that its kind does not use;
+ * rf_optimizer_create() refuses such a schedule and gives the reason.
+ */
 RF_API double rf_schedule_value(const rf_schedule *schedule, uint64_t step);
 
 /* ---- optimizers ---- */
 
+/** The update rule of an optimizer. */
 typedef enum rf_optimizer_kind {
     RF_OPTIMIZER_SGD,
     RF_OPTIMIZER_ADAM,
     RF_OPTIMIZER_ADAMW,
     RF_OPTIMIZER_RMSPROP
 } rf_optimizer_kind;
-/** Where Adam and AdamW add epsilon: to the root of the second moment with its bias correction, or
- * without. In the first steps the difference is large wherever gradients are near epsilon. */
+/**
+ * Where Adam and AdamW add epsilon: to the root of the second moment with its bias correction, or
+ * without it.
+ * In the first steps the difference is large wherever gradients are near epsilon.
+ */
 typedef enum rf_epsilon_form {
-    RF_EPSILON_CORRECTED, /**< m' / (sqrt(v') + epsilon), m' and v' corrected: algorithm 1 of Kingma
-                             & Ba 2015, PyTorch's form */
-    RF_EPSILON_UNCORRECTED, /**< m / (sqrt(v) + epsilon), and the corrections in the rate: "epsilon
-                               hat" of the same paper, Keras' and TensorFlow's form */
+    /**
+     * m / (sqrt(v) + epsilon), with the corrections in the rate: "epsilon hat" of the same paper,
+     * the form of Keras and TensorFlow.
+     */
+    RF_EPSILON_CORRECTED,
+    RF_EPSILON_UNCORRECTED,
 } rf_epsilon_form;
+/**
+ * An optimizer before it is created.
+ * Defaults are those of Keras (including its epsilon of 1e-7), except for the place of epsilon in
+ * Adam and AdamW, which is PyTorch's unless `epsilon_form` selects Keras'. Momentum and RMSprop
+ * have Keras' form.
+ * Fields that the kind does not use must be zero, and at most one of the three clips may be set.
+ * Clipping sees the reduced (and accumulated) gradient.
+ */
 typedef struct rf_optimizer_params {
     rf_optimizer_kind kind;
     double learning_rate;        /**< 0: 0.01 for SGD, 0.001 for the others */
@@ -222,103 +313,138 @@ typedef struct rf_optimizer_params {
     rf_epsilon_form epsilon_form; /**< ADAM, ADAMW */
     uint64_t reserved[8];         /**< zero: room for later fields */
 } rf_optimizer_params;
-/** Defaults are Keras' (its epsilon of 1e-7, too), but for the place of epsilon in Adam and AdamW,
- * which is PyTorch's unless `epsilon_form` says otherwise. Momentum and RMSprop are in Keras' form.
- * Fields that the kind does not use must be zero, and at most one of the three clips may be set.
- * Clipping sees the reduced (and accumulated) gradient. */
+/** Creates an optimizer. `params` may be NULL: SGD with its defaults. */
 RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,
                                                  const rf_optimizer_params *params,
                                                  rf_optimizer **out);
+/** Releases an optimizer. A function that has traced it keeps its state alive. */
 RF_API void rf_optimizer_destroy(rf_optimizer **optimizer);
-/** In a step: differentiates `loss` with respect to the variables, sums gradients over replicas,
- * clips, updates. At most one call per step and optimizer. A loss that none of them influences is
- * RF_ERROR_NO_GRADIENT. */
+/**
+ * In a step: differentiates `loss` with respect to the variables, sums gradients over replicas,
+ * clips, and updates. At most one call per step and optimizer.
+ * @return RF_ERROR_NO_GRADIENT when no variable influences the loss; RF_ERROR_INVALID_ARGUMENT when
+ *   `loss` is not an f32 scalar, or a variable is not trainable or is listed twice.
+ */
 RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss,
                                        rf_variable_list variables);
-/** The same with gradients computed by the caller (one per variable, this replica's contribution).
+/**
+ * Like rf_optimizer_minimize(), with gradients that the caller computes: one for each variable, of
+ * its shape, with the contribution of this replica.
  */
 RF_API rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer,
                                               const rf_tensor *gradients,
                                               rf_variable_list variables);
+/** Learning rate of the next step. */
 RF_API double rf_optimizer_learning_rate(const rf_optimizer *optimizer);
-/** Takes effect at the next step; replaces a schedule. */
+/**
+ * Replaces learning rate or schedule from the next step on.
+ * @return RF_ERROR_INVALID_ARGUMENT for a rate that is negative, infinite or NaN.
+ */
 RF_API RF_MUST_USE rf_result rf_optimizer_set_learning_rate(rf_optimizer *optimizer, double rate);
 /** Number of updates made. */
 RF_API uint64_t rf_optimizer_iterations(const rf_optimizer *optimizer);
 
 /* ---- metrics ---- */
 
+/** What a metric accumulates. */
 typedef enum rf_metric_kind {
     RF_METRIC_MEAN,
     RF_METRIC_SUM,
     RF_METRIC_SPARSE_CATEGORICAL_ACCURACY,
     RF_METRIC_CATEGORICAL_ACCURACY,
 } rf_metric_kind;
-/** Accumulates on the devices; reading sums over replicas. */
+/**
+ * Creates a metric. Values are accumulated on the devices; reading it sums over replicas. `name`
+ * may be NULL.
+ */
 RF_API RF_MUST_USE rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind,
                                               const char *name, rf_metric **out);
+/** Releases a metric. A function that has traced it keeps its state alive. */
 RF_API void rf_metric_destroy(rf_metric **metric);
-/** In a step. Accuracies: labels and predictions (logits or probabilities) of at least two classes.
- * MEAN and SUM: `predictions` is the value, `labels` the invalid tensor. `sample_weight`: zeroed
- * for none. */
+/**
+ * In a step: adds the values of this batch to the metric.
+ * Accuracies take labels and predictions (logits or probabilities) of at least two classes. MEAN
+ * and SUM take the value as `predictions` and the invalid tensor as `labels`. `sample_weight` is
+ * zeroed for none.
+ */
 RF_API rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels,
                                   rf_tensor predictions, rf_tensor sample_weight);
-/** Over all replicas; 0 when nothing was accumulated. Collective: see
- * rf_strategy_create_multi_worker(). */
+/** Value over all replicas; 0 when nothing was accumulated. Collective; blocking. */
 RF_API RF_MUST_USE rf_result rf_metric_result(rf_metric *metric, double *out);
-/** Over this worker's replicas alone: for progress lines, which the clock decides to draw.
- * Blocking, not collective. */
+/**
+ * Value over the replicas of this worker only: for progress lines, which are drawn by the clock.
+ * Not collective; blocking.
+ */
 RF_API RF_MUST_USE rf_result rf_metric_local_result(rf_metric *metric, double *out);
+/** Sets a metric to nothing on the replicas of this worker; every worker must do it. Blocking. */
 RF_API RF_MUST_USE rf_result rf_metric_reset(rf_metric *metric);
+/** Name of a metric, owned by it. */
 RF_API const char *rf_metric_name(const rf_metric *metric);
 
 /* ---- fit ---- */
 
+/** What rf_model_fit() and rf_model_evaluate() use. `optimizer` and `loss` are required. */
 typedef struct rf_compile_params {
     rf_optimizer *optimizer; /**< borrowed; must live as long as the model */
     rf_loss loss;
-    const rf_metric_kind *metrics;
+    const rf_metric_kind *metrics; /**< accuracies, each at most once; NULL: none */
     uint32_t num_metrics;
-    uint32_t steps_per_execution; /**< on_batch_begin and on_batch_end are called once for n
-                                     batches; 0: 1 */
-    uint64_t reserved[8];         /**< zero: room for later fields */
+    /** on_batch_begin and on_batch_end are called once for n batches; 0: 1 */
+    uint32_t steps_per_execution;
+    uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_compile_params;
-/** Prepares fit and evaluate; may be called again. `metrics` are accuracies, each at most once. */
+/**
+ * Prepares fit and evaluate. It may be called again. `metrics` are accuracies, each at most once.
+ */
 RF_API RF_MUST_USE rf_result rf_model_compile(rf_model *model, const rf_compile_params *params);
 
+/** The largest number of values in ::rf_logs. */
 #define RF_MAX_LOGS 16
-/** Values at a callback, under the names that CSV logs, event files (after "epoch_" and "batch_"),
- * plots and histories have for them: "loss", "accuracy" (of whichever kind; of a model compiled
- * with both, "sparse_categorical_accuracy" and "categorical_accuracy"), with validation "val_loss",
- * "val_accuracy", and "learning_rate". After a batch: "loss" and metrics of the epoch so far;
- * reading them waits for the devices, so they are read only when some callback has on_batch_end. */
+/**
+ * Values at a callback, under the names that they have in CSV logs, event files (after "epoch_" and
+ * "batch_"), plots and histories: "loss", "accuracy" (of either kind; in a model compiled with
+ * both, "sparse_categorical_accuracy" and "categorical_accuracy"), with validation "val_loss" and
+ * "val_accuracy", and "learning_rate".
+ * After a batch: "loss" and metrics of the epoch so far. Reading them waits for the devices, so
+ * they are read only when some callback has on_batch_end.
+ * Names are borrowed from the model.
+ */
 typedef struct rf_logs {
     uint32_t count;
     const char *name[RF_MAX_LOGS];
     double value[RF_MAX_LOGS];
 } rf_logs;
-/** Value of a name; false when absent. */
+/** Looks up the value of a name. Returns false, and leaves `*value` alone, when there is none. */
 RF_API bool rf_logs_get(const rf_logs *logs, const char *name, double *value);
 
-/** State that callbacks may look at and change. In a job of several workers every worker calls its
- * own callbacks; values are the same everywhere. */
+/**
+ * State that callbacks may read, and change through `stop_training`.
+ * In a job of several workers every worker calls its own callbacks; the values are the same
+ * everywhere, except for `rank` and times.
+ */
 typedef struct rf_fit_state {
     rf_model *model;
     rf_optimizer *optimizer;
     uint32_t epoch, num_epochs; /**< epoch counts from 0 */
     uint64_t batch;             /**< within the epoch, from 0; the latest one */
     int64_t batches_per_epoch;  /**< -1 while unknown */
-    uint32_t batch_examples; /**< examples of the batch (or batches, steps_per_execution) that just
-                                ended */
-    double seconds;          /**< since the epoch began */
-    uint32_t rank; /**< of this worker; 0: the chief, who should do what is done once for the job */
-    bool stop_training; /**< set (on any worker) to end after the current epoch's end callbacks */
-    uint64_t epoch_examples; /**< that the epoch trained on so far, on all workers */
-    double train_seconds;    /**< at the epoch's end: what these took, without validation */
+    /** examples of the batch (or batches, with steps_per_execution) that just ended */
+    uint32_t batch_examples;
+    double seconds; /**< since the epoch began */
+    /** of this worker; 0: the chief, who should do what is done once for the job */
+    uint32_t rank;
+    /** set it (on any worker) to end after the current epoch's end callbacks */
+    bool stop_training;
+    uint64_t epoch_examples; /**< examples that the epoch has trained on so far, on all workers */
+    /** at the epoch's end: the time that training took, without validation */
+    double train_seconds;
 } rf_fit_state;
-/** Any entry may be NULL. An error returned stops fit, which returns it; a positive code, RF_END
- * too, is RF_ERROR_INVALID_ARGUMENT (`stop_training` is how training ends early). `logs` is NULL in
- * begin calls. */
+/**
+ * The functions of a callback. Any of them may be NULL. They are called by the thread that calls
+ * rf_model_fit().
+ * An error stops fit, which returns it. A positive code, even RF_END, is RF_ERROR_INVALID_ARGUMENT:
+ * training ends early through `stop_training`. `state` and `logs` are borrowed for the call.
+ */
 typedef struct rf_callback_fns {
     rf_result (*on_train_begin)(void *user, rf_fit_state *state);
     rf_result (*on_train_end)(void *user, rf_fit_state *state, const rf_logs *logs);
@@ -326,16 +452,21 @@ typedef struct rf_callback_fns {
     rf_result (*on_epoch_end)(void *user, rf_fit_state *state, const rf_logs *logs);
     rf_result (*on_batch_begin)(void *user, rf_fit_state *state);
     rf_result (*on_batch_end)(void *user, rf_fit_state *state, const rf_logs *logs);
-    void (*destroy)(void *user); /**< by rf_callback_destroy() */
+    void (*destroy)(void *user); /**< called by rf_callback_destroy() */
     uint64_t reserved[8];        /**< zero: room for later fields */
 } rf_callback_fns;
-/** Owns `user` from here on, when it succeeds. */
+/** Creates a callback. It owns `user` from then on if this succeeds. */
 RF_API RF_MUST_USE rf_result rf_callback_create(const rf_callback_fns *fns, void *user,
                                                 rf_callback **out);
-/** Rate for the epoch that begins, given the current one. */
+/** Learning rate of the epoch that begins, given the current one. */
 typedef double (*rf_epoch_rate_fn)(void *user, uint32_t epoch, double rate);
+/**
+ * Creates a callback that sets the learning rate at the beginning of each epoch. `user` is
+ * borrowed.
+ */
 RF_API RF_MUST_USE rf_result rf_callback_learning_rate_scheduler(rf_epoch_rate_fn fn, void *user,
                                                                  rf_callback **out);
+/** When rf_callback_early_stopping() ends training. */
 typedef struct rf_early_stopping_params {
     const char *monitor; /**< NULL: "val_loss" */
     double min_delta;
@@ -344,38 +475,54 @@ typedef struct rf_early_stopping_params {
     bool restore_best_weights;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_early_stopping_params;
-/** Stops when the value has not improved by more than min_delta for `patience` epochs (0 and 1: the
- * first such epoch). With restore_best_weights the weights of the best epoch are put back when
- * training ends. A monitored value that is not in the logs is an error. */
+/**
+ * Creates a callback that stops when the value has not improved by more than min_delta for
+ * `patience` epochs (0 and 1: at the first such epoch).
+ * With restore_best_weights the weights of the best epoch are put back when training ends. A
+ * monitored value that is not in the logs is RF_ERROR_INVALID_ARGUMENT of rf_model_fit().
+ */
 RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_params *params,
                                                         rf_callback **out);
-/** One line per epoch, below a header that is written when fit begins. A file that is there is
- * written anew; with `append`, and when fit goes on from a backup, its lines stay, less those of
- * epochs that are trained once more: what was written after the backup was made, or where fit
- * begins at an initial_epoch the lines from that epoch on of the last run in the file. A line that
- * was cut goes, too. In a job of several workers the chief alone writes.
+/**
+ * Creates a callback that writes one line per epoch, below a header that is written when fit
+ * begins.
+ * An existing file is replaced. With `append`, and when fit continues from a backup, its lines are
+ * kept, except those of epochs that are trained once more: the lines written after the backup was
+ * made, or, where fit begins at an initial_epoch, the lines from that epoch on of the last run in
+ * the file. An incomplete line is removed, too.
+ * In a job of several workers only the chief writes.
  * rf_model_fit() fails with RF_ERROR_INVALID_ARGUMENT before it trains when the file has other
- * columns, or when a training in another process is writing it; the message names that process. */
+ * columns, or when another process is writing it; the message names that process.
+ */
 RF_API RF_MUST_USE rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out);
-/** `examples_per_second`: of the epoch that has ended, over all workers, without its validation. */
+/** Receives the speed of the epoch that has ended, over all workers, without validation. */
 typedef void (*rf_rate_fn)(void *user, const rf_fit_state *state, double examples_per_second);
-/** Calls `fn` at the end of each epoch; unlike on_batch_end it makes nobody wait for the devices in
- * between. */
+/**
+ * Creates a callback that calls `fn` at the end of each epoch. Unlike on_batch_end it does not make
+ * the host wait for the devices in between. `user` is borrowed.
+ */
 RF_API RF_MUST_USE rf_result rf_callback_rate(rf_rate_fn fn, void *user, rf_callback **out);
+/** What rf_callback_tensorboard() writes. */
 typedef struct rf_tensorboard_params {
     const char *directory;   /**< NULL: "logs" */
     uint32_t histogram_freq; /**< histograms of the weights every n epochs; 0: none */
-    uint32_t update_freq;    /**< 0: values per epoch. n: also those after every n-th on_batch_end;
-                                looking at them makes the    host wait for the devices, so go with
-                                rf_compile_params::steps_per_execution */
-    bool no_graph;           /**< leave out the graph of the training step */
-    uint64_t reserved[4];    /**< zero: room for later fields */
+    /**
+     * 0: values per epoch. n: also those after every n-th on_batch_end. Reading them makes the host
+     * wait for the devices, so combine it with rf_compile_params::steps_per_execution.
+     */
+    uint32_t update_freq;
+    bool no_graph;        /**< leave out the graph of the training step */
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_tensorboard_params;
-/** Writes event files (events.h) to directory/train and directory/validation, under Keras' tags:
- * "epoch_loss", "epoch_accuracy", "epoch_learning_rate", "batch_loss", ... "<variable>/histogram".
- * Opened when fit begins. In a job of several workers the chief alone writes. */
+/**
+ * Creates a callback that writes event files (events.h) to directory/train and
+ * directory/validation, under Keras' tags: "epoch_loss", "epoch_accuracy", "epoch_learning_rate",
+ * "batch_loss", ... "<variable>/histogram".
+ * The files are opened when fit begins. In a job of several workers only the chief writes.
+ */
 RF_API RF_MUST_USE rf_result rf_callback_tensorboard(const rf_tensorboard_params *params,
                                                      rf_callback **out);
+/** Destroys a callback, and `user` through its `destroy`. */
 RF_API void rf_callback_destroy(rf_callback **callback);
 
 /** Values per epoch, as Keras' History. */
@@ -383,37 +530,58 @@ typedef struct rf_history {
     uint32_t num_epochs;
     rf_logs *epochs; /**< names are owned by the model */
 } rf_history;
+/** Frees the arrays of a history and zeroes it. NULL does nothing. */
 RF_API void rf_history_free(rf_history *history);
 
+/** What rf_model_fit() trains on. `data` is required. */
 typedef struct rf_fit_params {
     const rf_dataset *data;            /**< batched; elements (input, label[, sample weight]) */
     const rf_dataset *validation_data; /**< NULL: none */
     uint32_t epochs;                   /**< 0: 1 */
     uint32_t initial_epoch;
-    uint64_t steps_per_epoch; /**< 0: the whole dataset. Else epochs follow each other through the
-                                 dataset, which begins again where it ends */
+    /**
+     * 0: the whole dataset. Otherwise epochs follow each other through the dataset, which begins
+     * again when it ends.
+     */
+    uint64_t steps_per_epoch;
     rf_callback *const *callbacks; /**< borrowed */
     uint32_t num_callbacks;
-    rf_distribute_policy
-        distribute; /**< what each worker of a job reads, see rf_strategy_distribute_dataset();
-                         `validation_data` is never distributed by file */
+    /**
+     * What each worker of a job reads; see rf_strategy_distribute_dataset(). `validation_data` is
+     * never distributed by file.
+     */
+    rf_distribute_policy distribute;
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_fit_params;
-/** Trains. The loss is the mean over the global batch (with regularisation); sample weights scale
- * losses, not metrics. When a stop is agreed (rf_strategy_request_stop()) training ends after that
- * batch: the epoch's end is left out, on_train_end is called, and the result is RF_OK. A loss that
- * is infinite or NaN, "val_loss" too, is RF_ERROR_NOT_FINITE. It is
- * noticed after a batch if a callback has on_batch_end, else at the end of the epoch. Collective; a
- * callback that fails on one worker ends the job on all. @param history may be NULL;
- * rf_history_free() it, also after a failure: it then holds the epochs before. */
+/**
+ * Trains a compiled model. Collective; blocking until training ends.
+ * The loss is the mean over the global batch, plus regularisation. Sample weights scale losses, not
+ * metrics.
+ * When a stop is agreed (rf_strategy_request_stop()) training ends after that batch: the end of the
+ * epoch is left out, on_train_end is called, and the result is RF_OK.
+ * A callback that fails on one worker ends the job on all.
+ * @param history may be NULL. The caller frees it with rf_history_free(), also after a failure: it
+ *   then holds the epochs before it.
+ * @return RF_ERROR_NOT_FINITE when the loss (or "val_loss") is infinite or NaN, which is noticed
+ *   after a batch if a callback has on_batch_end, else at the end of the epoch;
+ *   RF_ERROR_INVALID_ARGUMENT when the model is not compiled or the data does not match it; errors
+ *   of the dataset and the callbacks.
+ */
 RF_API RF_MUST_USE rf_result rf_model_fit(rf_model *model, const rf_fit_params *params,
                                           rf_history *history);
-/** Loss and metrics over a dataset. Blocking. @return RF_ERROR_NOT_FINITE, with `out` filled in,
- * when the loss is infinite or NaN. */
+/**
+ * Loss and metrics over a dataset. Collective; blocking.
+ * @return RF_ERROR_NOT_FINITE, with `out` filled in, when the loss is infinite or NaN;
+ *   RF_ERROR_INVALID_ARGUMENT when the dataset is empty or infinite.
+ */
 RF_API RF_MUST_USE rf_result rf_model_evaluate(rf_model *model, const rf_dataset *data,
                                                rf_logs *out);
-/** Predictions for all elements of a batched dataset (component 0), joined. `out->data`:
- * rf_array_free(). */
+/**
+ * Predictions for all elements (component 0) of a batched dataset, joined along dimension 0.
+ * Collective; blocking.
+ * @param[out] out `data` is owned by the caller, who frees it with rf_array_free().
+ * @return RF_ERROR_INVALID_ARGUMENT when the dataset is empty or infinite.
+ */
 RF_API RF_MUST_USE rf_result rf_model_predict(rf_model *model, const rf_dataset *data,
                                               rf_array *out);
 

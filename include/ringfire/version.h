@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file The library's version: of the headers that a program is compiled with, and of the library
- * that it runs with. */
+/**
+ * @file
+ * The version of the headers that a program is compiled with, and of the library that it runs with.
+ */
 #ifndef RINGFIRE_VERSION_H
 #define RINGFIRE_VERSION_H
 
@@ -15,7 +17,7 @@ extern "C" {
 #define RF_VERSION_MINOR 1
 #define RF_VERSION_PATCH 0
 
-/** A version as one number, which grows with it. */
+/** A version as one number; later versions have larger numbers. */
 #define RF_VERSION_ENCODE(major, minor, patch) ((major) << 16 | (minor) << 8 | (patch))
 /** Version of these headers as one number. */
 #define RF_VERSION_NUMBER RF_VERSION_ENCODE(RF_VERSION_MAJOR, RF_VERSION_MINOR, RF_VERSION_PATCH)
@@ -27,9 +29,16 @@ extern "C" {
 #define RF_VERSION_AT_LEAST(major, minor, patch)                                                   \
     (RF_VERSION_NUMBER >= RF_VERSION_ENCODE(major, minor, patch))
 
-/** Version of the library at run time; compare it with ::RF_VERSION_NUMBER. Thread-safe. */
+/**
+ * Version of the library at run time, encoded like ::RF_VERSION_NUMBER, with which it can be
+ * compared.
+ * Thread-safe.
+ */
 RF_API uint32_t rf_version_number(void);
-/** Version of the library at run time as text, e.g. "0.1.0". Never NULL. Thread-safe. */
+/**
+ * Version of the library at run time as text, e.g. "0.1.0".
+ * The string is static and never NULL. Thread-safe.
+ */
 RF_API const char *rf_version_string(void);
 
 #ifdef __cplusplus
