@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <jansson.h>
 
 #include "commands.h"
+#include "json_output.h"
 #include "options.h"
-#include "table.h"
+#include "text.h"
 
 static const struct argp_option options[] = {
-    { "json", 'j', NULL, 0, "Print JSON for programs", 0 },
+    JSON_OPTION,
     { 0 },
 };
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     if (key == 'j') {
-        *(bool *)state->input = true;
+        *(const char **)state->input = text ? text : "-";
         return 0;
     }
     if (key == ARGP_KEY_ARG) argp_error(state, "'%s' is not expected", text);
@@ -46,58 +45,87 @@ static json_t *device_json(const rf_device_info *d)
         d->has_external_memory_host, "usable", d->usable, "unusable_reason", d->unusable_reason);
 }
 
-static int print_json(const rf_device_info *infos, uint32_t count)
+static int write_json(const char *path, const rf_device_info *infos, uint32_t count)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < count; i++) json_array_append_new(list, device_json(&infos[i]));
-    json_dumpf(list, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(list);
-    return CODE_OK;
+    return json_write(path, list) ? CODE_OK : CODE_FAILED;
 }
 
-static int print_table(const rf_device_info *infos, uint32_t count)
+static int name_width(const rf_device_info *infos, uint32_t count, int columns)
 {
-    static const char *const headings[] = { ">#",        "Name",       "Vendor",  "Driver",  "Type",   ">Memory",
-                                            ">Subgroup", ">Workgroup", ">Shared", ">Buffer", "Vulkan", "Extras" };
-    table t;
-    bool ok = table_begin(&t, headings, 12), software = false;
-    for (uint32_t i = 0; ok && i < count; i++) {
+    int width = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (text_width(infos[i].name) > width) width = text_width(infos[i].name);
+    return width < columns ? width : columns;
+}
+
+/* Its driver. Vendors pack version numbers differently; what they write out goes before. */
+static void print_driver(const rf_device_info *d, int indent, int columns)
+{
+    char version[32], api[32], text[1200];
+    format_version(d->api_version, api, sizeof(api));
+    format_version(d->driver_version, version, sizeof(version));
+    snprintf(text, sizeof(text), "Vulkan %s, vendor %s, driver %s, %s", api, d->vendor_name, d->driver_name,
+             d->driver_info[0] ? d->driver_info : version);
+    printf("%*s", indent, "");
+    print_cut(stdout, text, columns - indent);
+    putchar('\n');
+}
+
+/* What it can do. */
+static void print_abilities(const rf_device_info *d, int indent, int columns)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "subgroup %u, workgroup %u, shared %u KiB, buffers %llu MiB%s%s%s%s", d->subgroup_size,
+             d->max_workgroup_invocations, d->max_shared_memory / 1024,
+             (unsigned long long)(d->max_storage_buffer_range >> 20), d->has_fp16 ? ", fp16" : "",
+             d->has_bf16 ? ", bf16" : "", d->has_int8 ? ", int8" : "", d->has_cooperative_matrix ? ", coopmat" : "");
+    print_wrapped(stdout, text, indent, columns);
+}
+
+/* A line for each device, and below it what needs more room: nothing is wider than the terminal. */
+static void print_list(const rf_device_info *infos, uint32_t count)
+{
+    enum { INDENT = 3, REST = 23 }; /* type and memory */
+    const int columns = text_columns(stdout), width = name_width(infos, count, columns - INDENT - REST);
+    bool software = false;
+    for (uint32_t i = 0; i < count; i++) {
         const rf_device_info *d = &infos[i];
-        char index[16], version[32], driver[540], memory[32], subgroup[16], workgroup[16], shared[16], range[24],
-            api[32], extras[64];
-        snprintf(index, sizeof(index), "%u", d->index);
-        /* Vendors pack their numbers differently; what they write out goes before. */
-        format_version(d->driver_version, version, sizeof(version));
-        snprintf(driver, sizeof(driver), "%s, %s", d->driver_name, d->driver_info[0] ? d->driver_info : version);
+        char memory[32];
         snprintf(memory, sizeof(memory), "%.1f GiB", (double)d->memory_size / (1 << 30));
-        snprintf(subgroup, sizeof(subgroup), "%u", d->subgroup_size);
-        snprintf(workgroup, sizeof(workgroup), "%u", d->max_workgroup_invocations);
-        snprintf(shared, sizeof(shared), "%u KiB", d->max_shared_memory / 1024);
-        snprintf(range, sizeof(range), "%llu MiB", (unsigned long long)(d->max_storage_buffer_range >> 20));
-        format_version(d->api_version, api, sizeof(api));
-        snprintf(extras, sizeof(extras), "%s%s%s%s", d->has_fp16 ? "fp16 " : "", d->has_bf16 ? "bf16 " : "",
-                 d->has_int8 ? "int8 " : "", d->has_cooperative_matrix ? "coopmat" : "");
-        const char *cells[] = { index,  d->name,  d->vendor_name, driver, rf_device_type_name(d->type),
-                                memory, subgroup, workgroup,      shared, range,
-                                api,    extras };
-        ok = table_row(&t, cells);
+        printf("%-2u ", d->index);
+        print_cut(stdout, d->name, width);
+        const int left = width - text_width(d->name);
+        printf("%*s  %-10s %10s\n", left > 0 ? left : 0, "", rf_device_type_name(d->type), memory);
+        print_driver(d, INDENT, columns);
+        print_abilities(d, INDENT, columns);
+        if (!d->usable) {
+            char text[1024];
+            snprintf(text, sizeof(text), "cannot be used: %s", d->unusable_reason);
+            print_wrapped(stdout, text, INDENT, columns);
+        }
         software |= d->type == RF_DEVICE_TYPE_CPU;
     }
-    table_print(&t, stdout);
-    table_free(&t);
-    for (uint32_t i = 0; i < count; i++)
-        if (!infos[i].usable) printf("Device %u cannot be used: %s\n", infos[i].index, infos[i].unusable_reason);
-    if (software) printf("Devices of type cpu are software drivers: they compute on the processor.\n");
-    return ok ? CODE_OK : CODE_FAILED;
+    if (software)
+        print_wrapped(stdout, "Devices of type cpu are software drivers: they compute on the processor.", 0, columns);
 }
 
 int command_devices(int argc, char **argv)
 {
-    bool json = false;
-    const struct argp parser = { options, parse_option, NULL, "Lists the Vulkan devices that the loader finds.",
-                                 NULL,    NULL,         NULL };
-    command_parse(&parser, argc, argv, 0, &json);
+    const char *json_path = NULL;
+    const struct argp parser = {
+        options,
+        parse_option,
+        NULL,
+        "Lists the Vulkan devices that the loader finds. Long names are cut to the terminal's width; --json has all of "
+        "them.",
+        NULL,
+        NULL,
+        NULL
+    };
+    command_parse(&parser, argc, argv, 0, &json_path);
+    if (!json_can_write(json_path)) return CODE_FAILED;
     uint32_t count = 0;
     if (rf_devices_list(NULL, &count) < 0) return command_fail();
     rf_device_info *infos = calloc(count, sizeof(*infos));
@@ -108,7 +136,8 @@ int command_devices(int argc, char **argv)
         return command_fail();
     }
     if (found < count) count = found;
-    const int code = json ? print_json(infos, count) : print_table(infos, count);
+    if (!json_replaces_text(json_path)) print_list(infos, count);
+    const int code = json_path ? write_json(json_path, infos, count) : CODE_OK;
     free(infos);
     return code;
 }

@@ -12,7 +12,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     { "devices", "List the Vulkan devices of this machine", command_devices },
-    { "bench", "Measure operations or the training of a small CNN", command_bench },
+    { "bench", "Measure operations, training, exchange, checkpoints", command_bench },
     { "run", "Start a program as the workers of a job, here or on several hosts", command_run },
     { "keygen", "Make a job key", command_keygen },
     { "ckpt", "List, show, verify, compare and convert checkpoints", command_ckpt },
@@ -47,7 +47,14 @@ static void print_help(FILE *out)
     fprintf(out, "Usage: ringfire COMMAND [OPTION...]\n\n"
                  "Trains neural networks on whatever Vulkan devices there are.\n\nCommands:\n");
     for (int i = 0; i < NUM_COMMANDS; i++) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].purpose);
-    fprintf(out, "\n'ringfire COMMAND --help' tells more. 'ringfire --version' prints the version.\n");
+    fprintf(out, "\n'ringfire COMMAND --help' tells more. All commands take --version, and --json\n"
+                 "for programs.\n\n"
+                 "Exit codes:\n"
+                 "  0  success; for a question: yes\n"
+                 "  1  failure; for a question (ckpt ls, verify and diff): no\n"
+                 "  2  wrong usage; 'ckpt diff', as diff(1), also where it cannot compare\n"
+                 "  'ringfire run' ends as the worker that failed first: with its exit code, or\n"
+                 "  with 128 + N if signal N ended it.\n");
 }
 
 /* What was printed may not have arrived: a full disk, a closed pipe. */
@@ -61,8 +68,9 @@ static int check_output(void)
 int main(int argc, char **argv)
 {
     if (argc < 2) {
+        fprintf(stderr, "ringfire: COMMAND is missing\n\n");
         print_help(stderr);
-        return CODE_FAILED;
+        return CODE_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(stdout);
@@ -81,6 +89,7 @@ int main(int argc, char **argv)
         const int code = commands[i].run(argc - 1, argv + 1);
         return code == CODE_OK ? check_output() : code;
     }
-    fprintf(stderr, "ringfire: there is no command '%s'; 'ringfire --help' lists them\n", argv[1]);
-    return CODE_FAILED;
+    fprintf(stderr, "ringfire: there is no %s '%s'; 'ringfire --help' lists them\n",
+            argv[1][0] == '-' ? "option" : "command", argv[1]);
+    return CODE_USAGE;
 }

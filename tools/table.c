@@ -4,11 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
+
+enum { MAX_COLUMNS = 16 };
+
 bool table_begin(table *t, const char *const *headings, uint32_t num_columns)
 {
-    const char *cells[16];
+    const char *cells[MAX_COLUMNS];
     memset(t, 0, sizeof(*t));
-    t->num_columns = num_columns < 16 ? num_columns : 16;
+    t->num_columns = num_columns < MAX_COLUMNS ? num_columns : MAX_COLUMNS;
     for (uint32_t i = 0; i < t->num_columns; i++) {
         t->right[i] = headings[i][0] == '>';
         cells[i] = headings[i] + t->right[i];
@@ -33,20 +37,30 @@ bool table_row(table *t, const char *const *cells)
     return true;
 }
 
+static int column_width(const table *t, uint32_t column)
+{
+    int width = 0;
+    for (uint32_t r = 0; r < t->num_rows; r++) {
+        const int own = text_width(t->rows[r][column]);
+        if (own > width) width = own;
+    }
+    return width;
+}
+
 void table_print(const table *t, FILE *out)
 {
+    int widths[MAX_COLUMNS];
+    for (uint32_t c = 0; c < t->num_columns; c++) widths[c] = column_width(t, c);
     for (uint32_t r = 0; r < t->num_rows; r++) {
-        for (uint32_t c = 0; c < t->num_columns; c++) {
-            int width = 0;
-            for (uint32_t i = 0; i < t->num_rows; i++) {
-                const int length = (int)strlen(t->rows[i][c]);
-                if (length > width) width = length;
-            }
-            const bool last = c + 1 == t->num_columns;
-            if (t->right[c])
-                fprintf(out, "%*s%s", width, t->rows[r][c], last ? "" : "  ");
-            else
-                fprintf(out, "%-*s%s", last ? 0 : width, t->rows[r][c], last ? "" : "  ");
+        uint32_t count = t->num_columns; /* no spaces at the ends of lines */
+        while (count > 0 && !t->rows[r][count - 1][0]) count--;
+        for (uint32_t c = 0; c < count; c++) {
+            const char *text = t->rows[r][c];
+            const int room = widths[c] - text_width(text);
+            if (t->right[c]) fprintf(out, "%*s", room, "");
+            fputs(text, out);
+            if (!t->right[c] && c + 1 < count) fprintf(out, "%*s", room, "");
+            if (c + 1 < count) fputs("  ", out);
         }
         fputc('\n', out);
     }

@@ -5,10 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <jansson.h>
-
 #include "atomic_file.h"
 #include "commands.h"
+#include "json_output.h"
 #include "options.h"
 #include "trace_merge.h"
 
@@ -79,42 +78,62 @@ static int write_all_events(const char *path, const json_t *all)
     return ok ? 0 : -1;
 }
 
-static int merge(const char *out, trace_file *files, int count)
+static int report(const char *json_path, const char *out, size_t events, const trace_file *files, int count)
 {
+    json_t *merged = json_array(), *empty = json_array(), *cut = json_array();
+    int used = 0;
+    for (int i = 0; i < count; i++) {
+        used += !files[i].empty;
+        json_array_append_new(files[i].empty ? empty : merged, json_text(files[i].path));
+        if (files[i].cut) json_array_append_new(cut, json_text(files[i].path));
+    }
+    if (!json_replaces_text(json_path)) printf("%s: %zu events of %d files\n", out, events, used);
+    return json_write(json_path, json_pack("{s:o,s:I,s:o,s:o,s:o}", "file", json_text(out), "events",
+                                           (json_int_t)events, "merged", merged, "empty", empty, "cut", cut))
+               ? 0
+               : -1;
+}
+
+static int merge(const char *json_path, const char *out, trace_file *files, int count)
+{
+    trace_file *used = calloc((size_t)count, sizeof(*used)); /* without the empty ones */
     json_t *all = NULL;
-    int result = check_output(out, files, count), used = 0;
+    int num_used = 0, result = used ? check_output(out, files, count) : refuse(out, "no memory");
     for (int i = 0; result == 0 && i < count; i++) {
         result = load(&files[i]);
-        if (result != 0 || files[i].empty) continue;
-        const trace_file loaded = files[i];
-        files[i].events = NULL;
-        files[used++] = loaded;
+        if (result == 0 && !files[i].empty) used[num_used++] = files[i];
     }
-    if (result == 0) count = used;
-    if (result == 0 && used == 0) result = refuse(out, "there is nothing to write: all traces are empty");
+    if (result == 0 && num_used == 0) result = refuse(out, "there is nothing to write: all traces are empty");
     if (result == 0) {
-        all = trace_merge(files, count);
+        all = trace_merge(used, num_used);
         result = all ? write_all_events(out, all) : refuse(out, "no memory for the events");
     }
-    if (result == 0) printf("%s: %zu events of %d files\n", out, json_array_size(all), count);
+    if (result == 0) result = report(json_path, out, json_array_size(all), files, count);
     for (int i = 0; i < count; i++) json_decref(files[i].events);
     json_decref(all);
+    free(used);
     return result;
 }
 
 typedef struct words {
     char **items;
     int count;
+    const char *json_path;
 } words;
+
+static const struct argp_option argp_options[] = { JSON_OPTION, { 0 } };
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     words *w = state->input;
     switch (key) {
+    case 'j': w->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_ARG: w->items[w->count++] = text; return 0;
     case ARGP_KEY_END:
-        if (w->count == 0 || strcmp(w->items[0], "merge") != 0) argp_error(state, "say what to do: merge OUT IN...");
-        if (w->count < 3) argp_error(state, "merge takes a file to write and files to read");
+        if (w->count == 0) argp_error(state, "say what to do; there is merge");
+        if (strcmp(w->items[0], "merge") != 0) argp_error(state, "there is no '%s'; there is merge", w->items[0]);
+        if (w->count == 1) argp_error(state, "merge: OUT, the file to write, is missing");
+        if (w->count == 2) argp_error(state, "merge: IN, a file to read, is missing");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -123,7 +142,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 int command_trace(int argc, char **argv)
 {
     const struct argp parser = {
-        NULL,
+        argp_options,
         parse_option,
         "merge OUT IN...",
         "Puts the traces of a job's workers (RINGFIRE_TRACE) into one file, in which each worker is a process of its "
@@ -135,14 +154,15 @@ int command_trace(int argc, char **argv)
         NULL,
         NULL
     };
-    words w = { calloc((size_t)argc + 1, sizeof(char *)), 0 };
+    words w = { .items = calloc((size_t)argc + 1, sizeof(char *)) };
     if (!w.items) return CODE_FAILED;
     command_parse(&parser, argc, argv, 0, &w);
+    if (!json_can_write(w.json_path)) return CODE_FAILED;
     const int count = w.count - 2;
     trace_file *files = calloc((size_t)count, sizeof(*files));
     int result = files ? 0 : -1;
     for (int i = 0; files && i < count; i++) files[i].path = w.items[2 + i];
-    if (files) result = merge(w.items[1], files, count);
+    if (files) result = merge(w.json_path, w.items[1], files, count);
     free(files);
     free(w.items);
     return result == 0 ? CODE_OK : CODE_FAILED;

@@ -108,6 +108,13 @@ typedef struct rf_archive_entry {
 RF_API RF_MUST_USE rf_result rf_archive_open(const char *path, rf_archive **out);
 /** Closes the files. Names of entries become invalid. */
 RF_API void rf_archive_close(rf_archive **archive);
+/**
+ * What the file is: "checkpoint", "model" (rf_model_save()), "weights" (rf_model_save_weights()),
+ * "inference" (rf_model_export()), "tensors" (rf_archive_save()), or "part", one of the files
+ * beside a checkpoint that several workers wrote. Thread-safe.
+ * @return a text borrowed from the archive; NULL when `archive` is NULL
+ */
+RF_API const char *rf_archive_type(const rf_archive *archive);
 /** Number of tensors. */
 RF_API uint64_t rf_archive_count(const rf_archive *archive);
 /** One of the tensors, in the order of their names. Thread-safe on one archive. */

@@ -17,7 +17,7 @@ ALLOWED = {
     "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "jansson", "protobuf", "png"},
     "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "server", "train", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
-    "tools": {"ringfire", "jansson", "cairo", "bench", "plot", "run", "own"},
+    "tools": {"ringfire", "jansson", "cairo", "bench", "ckpt", "plot", "run", "own"},
     "examples": {"ringfire", "own"},
 }
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "zlib.h": "zlib", "zstd.h": "zstd",

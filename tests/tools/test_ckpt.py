@@ -62,7 +62,8 @@ class Ckpt(unittest.TestCase):
     def test_show(self):
         for name, parts in (("version1.rfck", 0), ("version1-raw.rfck", 0), ("version2.rfck", 3)):
             lines = self.good("show", SAMPLE / name).splitlines()
-            self.assertEqual(lines[0], "%s: 9 tensors, 4 values%s" % (SAMPLE / name, " in 3 parts" if parts else ""))
+            self.assertEqual(lines[0], "%s: %scheckpoint, 9 tensors, 4 values%s" %
+                             (SAMPLE / name, "sharded " if parts else "", " in 3 parts" if parts else ""))
             tensors = {m[1]: (m[2], m[3], int(m[4])) for m in (re.match(r"  (\S+) +(\w+) +(\[\S*\]) +(\d+)", l) for l in lines) if m}
             self.assertEqual(tensors, SAMPLE_TENSORS)
             values = dict(re.match(r"  (\S+) +(.*)", l).groups() for l in lines[10:14])
@@ -70,36 +71,56 @@ class Ckpt(unittest.TestCase):
             self.assertEqual(len([l for l in lines if l.startswith("  part version2.rfck.part-0000")]), parts)
         text = self.good("show", TRAIN / "checkpoint1.rfck")
         self.assertRegex(text, r"(?m)^  epoch +71$")
+        self.assertRegex(text, r"(?m)^  iterator/position +56 bytes: 52 46 .*\.\.\.$")
+        text = self.good("show", "--full", TRAIN / "checkpoint1.rfck")
         self.assertRegex(text, r"(?m)^  iterator/position +56 bytes: 52 46 .* \.\.\. \(xxh64 [0-9a-f]{16}\)$")
-        self.assertEqual(json.loads(re.search(r"(?m)^  architecture +(.*)$", self.good("show", TRAIN / "model1.rfck"))[1])
+        self.assertEqual(json.loads(re.search(r"(?m)^  architecture +(.*)$", self.good("show", "--full", TRAIN / "model1.rfck"))[1])
                          ["input_shape"], [6, 5, 2])
-        self.assertEqual(len(self.good("show", self.converted(SAMPLE / "version1.rfck")).splitlines()), 10)
+        lines = self.good("show", self.converted(SAMPLE / "version1.rfck")).splitlines()
+        self.assertEqual((len(lines), lines[0].split(": ")[1]), (11, "safetensors, 9 tensors"))
         self.fails("none.rfck", "show", self.root / "none.rfck")
 
     def test_ls(self):
         for source in sorted(SAMPLE.iterdir()):
             shutil.copy(source, self.root)
         (self.root / "notes.txt").write_text("no archive")
+        for name in ("layers-export.rfck", "layers-model.rfck"):
+            shutil.copy(TRAIN / name, self.root)
+        self.converted(SAMPLE / "version1.rfck", "x.safetensors")
+        (self.root / "net.onnx").write_bytes(b"\x08\x08")
         lines = self.good("ls", self.root).splitlines()
-        self.assertEqual([l.split()[0] for l in lines], ["version1-raw.rfck", "version1.rfck", "version2.rfck"])
+        kinds = {name: kind for name, kind in (re.match(r"(\S+) +\d+ bytes  ([^:]+)", l).groups() for l in lines)}
+        parts = sorted(p.name for p in self.root.glob("version2.rfck.part-*"))
+        self.assertEqual(kinds, {"layers-export.rfck": "exported model", "layers-model.rfck": "model", "net.onnx": "ONNX model",
+                                 "version1-raw.rfck": "checkpoint", "version1.rfck": "checkpoint", "version2.rfck": "sharded checkpoint",
+                                 "x.safetensors": "safetensors", **{p: "part of version2.rfck" for p in parts}})
+        self.assertEqual(list(kinds), sorted(kinds))
         for line in lines:
-            self.assertIn("9 tensors, 4 values", line)
+            if kinds[line.split()[0]].endswith("checkpoint"):
+                self.assertIn("9 tensors, 4 values", line)
         size = sum(path.stat().st_size for path in self.root.glob("version2*"))
-        self.assertRegex(lines[2], r" %d bytes .*, 3 parts$" % size)
+        self.assertRegex(lines[list(kinds).index("version2.rfck")], r" %d bytes .*, 3 parts$" % size)
 
+        for name in ("layers-export.rfck", "layers-model.rfck", "net.onnx"):
+            (self.root / name).unlink()
         whole = (self.root / "version1.rfck").read_bytes()
         (self.root / "cut\x1b[2J.rfck").write_bytes(whole[:-100])
         (self.root / "empty.rfck").write_bytes(b"")
-        next(self.root.glob("version2.rfck.part-00001*")).unlink()
+        (self.root / "x.safetensors").write_bytes(b"\x10")
+        (self.root / parts[1]).unlink()
         done = ckpt("ls", self.root)
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         lines = done.stdout.splitlines()
-        self.assertEqual([l.split()[0] for l in lines],
-                         ["cut\\x1b[2J.rfck", "empty.rfck", "version1-raw.rfck", "version1.rfck", "version2.rfck"])
-        for line, good in zip(lines, (False, False, True, True, False)):
-            self.assertEqual("9 tensors" in line, good, line)
+        good = {"cut\\x1b[2J.rfck": False, "empty.rfck": False, "version1-raw.rfck": True, "version1.rfck": True, "version2.rfck": False,
+                parts[0]: True, parts[2]: True, "x.safetensors": False}
+        self.assertEqual([l.split()[0] for l in lines], list(good))
+        for line in lines:
+            self.assertEqual(" tensors" in line, good[line.split()[0]], line)
+            self.assertEqual(" bytes  damaged: " in line, not good[line.split()[0]], line)
         self.assertIn("truncated", lines[1])
         self.assertIn("part-00001", lines[4])
+        (self.root / "version2.rfck").unlink()
+        self.assertIn("part of version2.rfck, which is not there", ckpt("ls", self.root).stdout)
         self.fails("nowhere", "ls", self.root / "nowhere")
 
     def test_verify(self):
@@ -184,7 +205,7 @@ class Ckpt(unittest.TestCase):
             text = self.good("convert", source, self.root / "out.safetensors")
             self.assertIn("optimizer/learning_rate", text)
             self.good("diff", source, self.root / "out.safetensors")
-        self.fails("*.safetensors", "convert", SAMPLE / "version1.rfck", self.root / "x.rfck")
+        self.fails("*.safetensors", "convert", SAMPLE / "version1.rfck", self.root / "x.rfck", code=2)
         self.fails("none.rfck", "convert", self.root / "none.rfck", self.root / "x.safetensors")
         self.assertFalse((self.root / "x.safetensors").exists())
 
@@ -224,7 +245,7 @@ class Ckpt(unittest.TestCase):
 
     def test_usage(self):
         for arguments in ((), ("dance",), ("show",), ("diff", "a"), ("ls", "a", "b"), ("diff", "a", "b", "c")):
-            self.assertNotEqual(ckpt(*arguments).returncode, 0, arguments)
+            self.assertEqual(ckpt(*arguments).returncode, 2, arguments)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ class Cli(unittest.TestCase):
                 done = subprocess.run([str(c) for c in command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
                 done.stdout = ""
                 self.fails(done, "standard output", "No space left")
-        done = run(RINGFIRE, "bench", "ops", "--op", "argmax", "--seconds", "1000", "--json", self.folder.name, timeout=30)
+        done = run(RINGFIRE, "bench", "ops", "--op", "argmax", "--seconds", "1000", "--json=" + self.folder.name, timeout=30)
         self.fails(done, self.folder.name, "Is a directory")
         self.fails(run(RINGFIRE, "bench", "ops", "--op", "nosuch"), "nosuch")
 

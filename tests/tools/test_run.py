@@ -311,7 +311,7 @@ class Local(Case):
         process.stdout = open(os.devnull)
 
     def test_bad_options(self):
-        for arguments, text in ((["-n", "0", "true"], "--workers is '0'"), (["-n", "x", "true"], "'x'"), ([], "no program"),
+        for arguments, text in ((["-n", "0", "true"], "--workers is '0'"), (["-n", "x", "true"], "'x'"), ([], "PROGRAM is missing"),
                                 (["--nnodes", "3:2", "true"], "3:2"), (["--nnodes", "2", "true"], "2 hosts but 1 is listed"),
                                 (["--master-port", "70000", "true"], "70000"), (["--grace", "soon", "true"], "soon"),
                                 (["--insecure", "--encrypt", "true"], "--insecure"), (["-H", "", "true"], "name of a host"),

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 
 #include "commands.h"
+#include "text.h"
 
 int bench_report(const char *json_path, const char *about, table *rows, json_t *result, bool ok)
 {
     const bool text = !json_replaces_text(json_path);
-    if (about && text) puts(about);
+    if (about && text) print_wrapped(stdout, about, 0, text_columns(stdout));
     if (rows && text) table_print(rows, stdout);
     ok &= json_write(json_path, result);
     if (rows) table_free(rows);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "json_output.h"
 #include "options.h"
 
 /* ---- axes ---- */
@@ -134,7 +135,7 @@ static void print_tags(const plot_data *data)
 }
 
 typedef struct arguments {
-    const char **paths, **tags, *out;
+    const char **paths, **tags, *out, *json_path;
     int num_paths, num_tags;
 } arguments;
 
@@ -178,6 +179,7 @@ static size_t choose_charts(const plot_data *data, const arguments *a, plot_char
 static const struct argp_option options[] = {
     { "out", 'o', "FILE", 0, "Write FILE (.svg or .png) instead of drawing on the terminal", 0 },
     { "tag", 't', "NAME", 0, "Draw these values; may be given more than once (default: losses and accuracies)", 0 },
+    JSON_OPTION,
     { 0 },
 };
 
@@ -193,12 +195,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'o':
         if (!ends_with(text, ".svg") && !ends_with(text, ".png"))
-            argp_error(state, "'%s' ends neither in .svg nor in .png", text);
+            argp_error(state, "--out is '%s', which ends neither in .svg nor in .png", text);
         a->out = text;
         return 0;
+    case 'j': a->json_path = text ? text : "-"; return 0;
     case 't': a->tags[a->num_tags++] = text; return 0;
     case ARGP_KEY_ARG: a->paths[a->num_paths++] = text; return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "say which directories to look into"); return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "LOGDIR is missing: say which directories to look into"); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -230,6 +233,28 @@ static void choose_prefix(const arguments *a, int index, char *prefix, size_t si
     }
 }
 
+static json_t *curve_json(const plot_curve *curve)
+{
+    json_t *x = json_array(), *y = json_array();
+    for (size_t i = 0; i < curve->series->count; i++) {
+        json_array_append_new(x, json_number(curve->series->x[i]));
+        json_array_append_new(y, json_number(curve->series->y[i]));
+    }
+    return json_pack("{s:o,s:o,s:o}", "run", json_text(curve->series->run), "x", x, "y", y);
+}
+
+/* What is drawn, and where. */
+static json_t *charts_json(const arguments *a, const plot_chart *charts, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_t *curves = json_array();
+        for (size_t k = 0; k < charts[i].count; k++) json_array_append_new(curves, curve_json(&charts[i].curves[k]));
+        json_array_append_new(list, json_pack("{s:o,s:o}", "tag", json_text(charts[i].tag), "curves", curves));
+    }
+    return json_pack("{s:o,s:o}", "file", a->out ? json_text(a->out) : json_null(), "charts", list);
+}
+
 static bool plot(const arguments *a)
 {
     plot_data data = { 0 };
@@ -246,10 +271,11 @@ static bool plot(const arguments *a)
         count = choose_charts(&data, a, charts);
     }
     ok = count > 0;
-    if (ok && !a->out)
-        plot_print(stdout, charts, count);
-    else if (ok)
+    if (ok && a->out)
         ok = ends_with(a->out, ".svg") ? plot_write_svg(a->out, charts, count) : plot_write_png(a->out, charts, count);
+    else if (ok && !json_replaces_text(a->json_path))
+        plot_print(stdout, charts, count);
+    if (ok) ok = json_write(a->json_path, a->json_path ? charts_json(a, charts, count) : NULL);
     free(charts);
     plot_data_free(&data);
     return ok;
@@ -270,7 +296,7 @@ int command_plot(int argc, char **argv)
     bool ok = a.paths && a.tags;
     if (ok) {
         command_parse(&parser, argc, argv, 0, &a);
-        ok = plot(&a);
+        ok = json_can_write(a.json_path) && plot(&a);
     }
     free(a.paths);
     free(a.tags);

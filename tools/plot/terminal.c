@@ -6,10 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { ROWS = 16, LABEL = 9, FEWEST_COLUMNS = 40, MOST_COLUMNS = 160 };
+#include "text.h"
+
+enum { ROWS = 16, LABEL = 9, MOST_COLUMNS = 160 };
 
 static const char marks[] = "ox+*#@%&=~";
 
@@ -28,18 +29,6 @@ static bool is_rich(FILE *out)
     if (!locale || !*locale) locale = getenv("LC_CTYPE");
     if (!locale || !*locale) locale = getenv("LANG");
     return term && strcmp(term, "dumb") != 0 && locale && (strstr(locale, "UTF-8") || strstr(locale, "utf8"));
-}
-
-static int find_columns(FILE *out)
-{
-    struct winsize size;
-    const char *variable = getenv("COLUMNS");
-    int columns = 80;
-    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        columns = size.ws_col;
-    else if (variable && atoi(variable) > 0)
-        columns = atoi(variable);
-    return columns < FEWEST_COLUMNS ? FEWEST_COLUMNS : columns > MOST_COLUMNS ? MOST_COLUMNS : columns;
 }
 
 /* (0, 0) is the upper left dot; rich ones are finer. */
@@ -205,7 +194,8 @@ static void print_chart(FILE *out, screen *s, const plot_chart *chart)
 
 void plot_print(FILE *out, const plot_chart *charts, size_t count)
 {
-    screen s = { .columns = find_columns(out) - LABEL - 3, .rich = is_rich(out) };
+    const int found = text_columns(out), columns = found < MOST_COLUMNS ? found : MOST_COLUMNS;
+    screen s = { .columns = columns - LABEL - 3, .rich = is_rich(out) };
     s.dots = malloc((size_t)ROWS * (size_t)s.columns);
     s.owner = malloc((size_t)ROWS * (size_t)s.columns);
     for (size_t i = 0; s.dots && s.owner && i < count; i++) {

@@ -13,6 +13,7 @@
 #include <ringfire/ringfire.h>
 
 #include "commands.h"
+#include "json_output.h"
 #include "printable.h"
 #include "run/link.h"
 #include "run/output.h"
@@ -28,7 +29,8 @@
 
 typedef struct worker {
     uint32_t link;
-    bool ended;
+    bool ended, told; /* told: its agent has said how */
+    int status;       /* as wait() gives it */
     output_lines out, err;
 } worker;
 
@@ -114,7 +116,8 @@ static void worker_ended(attempt *t, uint32_t rank, int status)
 {
     worker *w = &t->workers[rank];
     if (w->ended) return;
-    w->ended = true;
+    w->ended = w->told = true;
+    w->status = status;
     output_finish(&w->out);
     output_finish(&w->err);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
@@ -348,11 +351,28 @@ static bool prepare(attempt *t)
             char label[16];
             snprintf(label, sizeof(label), "%u", p->first_rank + k);
             w->link = i;
-            output_init(&w->out, STDOUT_FILENO, label, p->first_rank + k, t->o->no_prefix);
+            /* JSON on standard output stands alone there. */
+            output_init(&w->out, json_replaces_text(t->o->json_path) ? STDERR_FILENO : STDOUT_FILENO, label,
+                        p->first_rank + k, t->o->no_prefix);
             output_init(&w->err, STDERR_FILENO, label, p->first_rank + k, t->o->no_prefix);
         }
     }
     return true;
+}
+
+/* Workers that went away with their host have no exit code. */
+static json_t *workers_json(const attempt *t)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < t->num_workers; i++) {
+        const worker *w = &t->workers[i];
+        json_t *end = json_pack("{s:i,s:o}", "rank", (int)i, "host", json_text(host_of(t, &t->links[w->link])->name));
+        const bool exited = w->told && WIFEXITED(w->status), killed = w->told && WIFSIGNALED(w->status);
+        json_object_set_new(end, "exit_code", exited ? json_integer(WEXITSTATUS(w->status)) : json_null());
+        json_object_set_new(end, "signal", killed ? json_integer(WTERMSIG(w->status)) : json_null());
+        json_array_append_new(list, end);
+    }
+    return list;
 }
 
 void run_attempt(const run_options *o, const placement *places, uint32_t num_places, uint64_t epoch,
@@ -392,6 +412,7 @@ void run_attempt(const run_options *o, const placement *places, uint32_t num_pla
         result->status = CODE_OK;
     else if (t.passed_on && !result->cause[0])
         result->status = 128 + t.passed_on;
+    if (o->json_path && t.links && t.workers) result->workers = workers_json(&t);
     free(t.links);
     free(t.workers);
     free(fds);

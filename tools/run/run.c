@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "json_output.h"
 #include "options.h"
 
 enum {
@@ -42,6 +43,9 @@ static const struct argp_option options[] = {
     { "grace", OPTION_GRACE, "SECONDS", 0, "Between SIGTERM and SIGKILL for workers that are left when one failed (5)",
       2 },
     { "no-prefix", OPTION_NO_PREFIX, NULL, 0, "Pass output on as it comes, without [rank] in front of lines", 2 },
+    { "json", 'j', "FILE", OPTION_ARG_OPTIONAL,
+      "Print how the workers ended as JSON, or write it to FILE; printed, the workers' output goes to standard error",
+      3 },
     { "agent", OPTION_AGENT, NULL, OPTION_HIDDEN, NULL, 0 },
     { 0 },
 };
@@ -91,6 +95,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'n': o->workers = (uint32_t)option_number(state, "--workers", text, 1, MAX_WORKERS); return 0;
     case 'H':
     case OPTION_HOSTFILE: return parse_hosts(key, text, state, o);
+    case 'j': o->json_path = text ? text : "-"; return 0;
     case 'x': export_option(state, o, text); return 0;
     case OPTION_NNODES: nodes_option(state, o, text); return 0;
     case OPTION_MAX_RESTARTS:
@@ -111,7 +116,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!o->program && !p->agent)
-            argp_error(state, "no program to start; write 'ringfire run -n 2 -- PROGRAM ARGUMENT...'");
+            argp_error(state, "PROGRAM is missing; write 'ringfire run -n 2 -- PROGRAM ARGUMENT...'");
         if (o->insecure && o->encrypt) argp_error(state, "--encrypt needs the job key that --insecure does without");
         if (!o->ssh[strspn(o->ssh, " \t")]) argp_error(state, "--ssh is empty");
         if (o->bind && !o->bind[0]) argp_error(state, "--bind is empty");
@@ -215,37 +220,64 @@ static int complain(const char *text)
     return CODE_FAILED;
 }
 
-static int run_job(run_options *o)
+/* What --json tells of the job. */
+typedef struct job_end {
+    uint32_t restarts;
+    attempt_result last;
+} job_end;
+
+/* What went wrong before or between attempts. */
+static int give_up(job_end *end, const char *error)
+{
+    snprintf(end->last.cause, sizeof(end->last.cause), "%s", error);
+    return complain(error);
+}
+
+static int run_job(run_options *o, job_end *end)
 {
     char error[512];
     placement places[MAX_WORKERS];
-    uint32_t restarts = 0;
     const char *text = getenv("RINGFIRE_EPOCH");
     uint64_t epoch = text ? strtoull(text, NULL, 10) : 0;
-    if (!check_hosts(o, error)) return complain(error);
+    if (!check_hosts(o, error)) return give_up(end, error);
     catch_signals();
     for (;;) {
-        attempt_result result;
         const uint32_t count = place(o, places, error);
-        if (count == 0) return complain(error);
-        run_attempt(o, places, count, epoch, &result);
-        if (result.cause[0]) complain(result.cause);
-        if (result.ok || result.interrupted) return result.status;
+        if (count == 0) return give_up(end, error);
+        json_decref(end->last.workers);
+        run_attempt(o, places, count, epoch, &end->last);
+        const attempt_result *result = &end->last;
+        if (result->cause[0]) complain(result->cause);
+        if (result->ok || result->interrupted) return result->status;
         if (!o->min_hosts)
             for (uint32_t i = 0; i < o->hosts->count; i++) o->hosts->items[i].lost = false; /* no other can stand in */
         /* Hosts that were never reached cost no restart while enough others are left. */
-        const bool free_of_charge = result.only_unreachable && o->min_hosts;
-        if (!free_of_charge && restarts == o->max_restarts) return result.status;
+        const bool free_of_charge = result->only_unreachable && o->min_hosts;
+        if (!free_of_charge && end->restarts == o->max_restarts) return result->status;
         if (place(o, places, error) == 0) {
             complain(error);
-            return result.status;
+            return result->status;
         }
         if (free_of_charge) continue;
-        restarts++;
+        end->restarts++;
         epoch++;
-        fprintf(stderr, "ringfire: starting again, %u of %u times, epoch %llu\n", restarts, o->max_restarts,
+        fprintf(stderr, "ringfire: starting again, %u of %u times, epoch %llu\n", end->restarts, o->max_restarts,
                 (unsigned long long)epoch);
     }
+}
+
+static int run_and_report(run_options *o)
+{
+    job_end end = { 0 };
+    if (!json_can_write(o->json_path)) return CODE_FAILED;
+    const int code = run_job(o, &end);
+    json_t *program = json_array();
+    for (char **word = o->program; *word; word++) json_array_append_new(program, json_text(*word));
+    json_t *document = json_pack("{s:o,s:i,s:o,s:i,s:o}", "program", program, "exit_code", code, "cause",
+                                 end.last.cause[0] ? json_text(end.last.cause) : json_null(), "restarts",
+                                 (int)end.restarts, "workers", end.last.workers ? end.last.workers : json_array());
+    const bool written = json_write(o->json_path, document);
+    return code == CODE_OK && !written ? CODE_FAILED : code;
 }
 
 int command_run(int argc, char **argv)
@@ -279,7 +311,7 @@ int command_run(int argc, char **argv)
             snprintf(here, sizeof(here), "localhost:%u", p.o.workers ? p.o.workers : 1);
             hosts_parse(p.o.hosts, here, error);
         }
-        code = run_job(&p.o);
+        code = run_and_report(&p.o);
     }
     free(p.o.exports);
     free(p.o.hosts);

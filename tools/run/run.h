@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "run/hosts.h"
 
 typedef struct run_options {
@@ -22,6 +24,7 @@ typedef struct run_options {
     bool insecure, encrypt, no_prefix;
     char **exports; /* "NAME" or "NAME=VALUE" */
     uint32_t num_exports;
+    const char *json_path; /* NULL: none */
 } run_options;
 
 /* Part of a host in one attempt. */
@@ -35,9 +38,11 @@ typedef struct attempt_result {
     bool only_unreachable; /* no worker was started, since hosts (now marked lost) were not reached */
     int status;            /* what to exit with */
     char cause[1024];
+    json_t *workers; /* how each ended, where it ran; NULL: none was started */
 } attempt_result;
 
-/* Starts the placed workers and waits until all have ended. Hosts that went away are marked lost. */
+/* Starts the placed workers and waits until all have ended. Hosts that went away are marked lost. `result->workers` is
+ * the caller's. */
 void run_attempt(const run_options *o, const placement *places, uint32_t num_places, uint64_t epoch,
                  attempt_result *result);
 

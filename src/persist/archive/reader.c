@@ -148,7 +148,7 @@ void rf_archive_close(rf_archive **archive)
 
 const char *rf_archive_type(const rf_archive *archive)
 {
-    return archive->header.type;
+    return archive ? archive->header.type : NULL;
 }
 
 uint64_t rf_archive_count(const rf_archive *archive)

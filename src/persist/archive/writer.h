@@ -90,6 +90,5 @@ rf_result rf_archive_write_from(const char *path, const rf_archive_contents *con
 
 /* Values of an open archive, by name; `out` borrows. RF_ERROR_NOT_FOUND names it. */
 rf_result rf_archive_value_get(const rf_archive *archive, const char *name, rf_archive_value *out);
-const char *rf_archive_type(const rf_archive *archive);
 
 #endif

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting programs as users do: with pipes, or on a terminal."""
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+
+
+def run(program, *arguments, env=None, timeout=300, **options):
+    """Runs a program to its end and returns what subprocess.run() does. `env` is added to the environment; None as a value removes."""
+    merged = {k: v for k, v in {**os.environ, **(env or {})}.items() if v is not None}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **options}
+    return subprocess.run([str(program), *map(str, arguments)], encoding="utf-8", timeout=timeout, env=merged, **options)
+
+
+class Terminal:
+    """A program whose standard output is a terminal."""
+
+    def __init__(self, columns, *command):
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.process = subprocess.Popen(list(map(str, command)), stdout=slave, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        os.close(slave)
+        self.text = ""
+
+    def read(self, until=None, seconds=120):
+        """Reads to the end, or until the text shows up."""
+        deadline = time.monotonic() + seconds
+        while until is None or until not in self.text:
+            ready, _, _ = select.select([self.master], [], [], deadline - time.monotonic())
+            if not ready:
+                raise AssertionError("nothing more within %g s: %r" % (seconds, self.text[-500:]))
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:  # the other end is closed
+                break
+            self.text += data.decode()
+        return self.text
+
+    def catches(self, number):
+        status = pathlib.Path("/proc/%d/status" % self.process.pid).read_text()
+        return bool(int(re.search(r"SigCgt:\s*(\w+)", status).group(1), 16) >> (number - 1) & 1)
+
+    def finish(self, seconds=60):
+        self.read()
+        code = self.process.wait(seconds)
+        return code, self.process.stderr.read().decode()

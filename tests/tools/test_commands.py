@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all commands of the tool have in common: every command that the help lists has --version, --help and --json, names what is
+wrong with its arguments, and ends with the codes of docs/command.md.
+
+Usage: test_commands.py RINGFIRE SOURCE_ROOT"""
+import json
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import programs  # noqa: E402
+
+RINGFIRE, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+FIXTURES = ROOT / "tests/train/fixtures"
+NO_DRIVER = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
+OK, FAILED, NO, USAGE = 0, 1, 1, 2
+
+
+def ringfire(*arguments, env=None):
+    return programs.run(RINGFIRE, *arguments, env={"COLUMNS": None, **(env or {})})
+
+
+def listed_commands():
+    """As the help names them: ("devices",), ("ckpt", "show"), ..."""
+    listing = re.search(r"Commands:\n((?:  \S.*\n)+)", ringfire("--help").stdout)[1]
+    for name in re.findall(r"(?m)^  (\S+)", listing):
+        usage = ringfire(name, "--help").stdout
+        words = re.findall(r"(?m)^(?:Usage:|  or:) +ringfire %s \[OPTION\.\.\.\](?: ([a-z]+)\b)?" % name, usage)
+        for word in words:
+            yield (name, word) if word else (name,)
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        (self.root / "log.csv").write_text("epoch,loss\n0,1.5\n1,nan\n2,0.5\n")
+        for rank in (0, 1):
+            clock = {"ph": "M", "pid": rank, "name": "ringfire_clock", "args": {"wall_start_ns": 1000 * rank, "host": "h"}}
+            (self.root / ("rank%d.json" % rank)).write_text(json.dumps([clock]))
+        shutil.copy(FIXTURES / "model1.rfck", self.root)
+        (self.root / "cut.rfck").write_bytes((FIXTURES / "model1.rfck").read_bytes()[:300])
+
+    def calls(self):
+        """A short call of every command, and what its document has to hold."""
+        model, other = FIXTURES / "model1.rfck", FIXTURES / "layers-model.rfck"
+        out = self.root / "out"
+        return {
+            ("devices",): ((), lambda d: d[0]["name"] and d[0]["memory_bytes"] > 0),
+            ("bench", "ops"): (("--op", "argmax", "--seconds", "0.001", "--device", "0"), lambda d: d["ops"][0]["op"] == "argmax"),
+            ("bench", "model"): (("--batch", "4", "--seconds", "0.01", "--device", "0"), lambda d: d["images_per_second"] > 0),
+            ("bench", "allreduce"): (("--size", "4K", "--seconds", "0.01"), lambda d: d["ranks"] == 2 and d["results"][0]["bytes"] == 4096),
+            ("bench", "checkpoint"): (("--size", "0.001", "--rounds", "1", "--directory", self.root), lambda d: d["save_seconds"] > 0),
+            ("bench", "observe"): (("--batch", "4", "--steps", "1", "--seconds", "0.01", "--device", "0", "--directory", self.root),
+                                   lambda d: d["turns"] >= 1),
+            ("bench", "train"): (("--workers", "2", "--batch", "2", "--seconds", "0.01", "--parameters", "1", "--devices", "0"),
+                                 lambda d: d["workers"] == 2),
+            ("run",): (("-n", "2", "sh", "-c", "echo out; exit $((7 * RINGFIRE_RANK))"),
+                       lambda d: d["exit_code"] == 7 and [w["rank"] for w in d["workers"]] == [0, 1] and d["workers"][1]["exit_code"] == 7),
+            ("keygen",): ((self.root / "key",), lambda d: pathlib.Path(d["key_file"]).stat().st_mode & 0o777 == 0o600),
+            ("ckpt", "ls"): ((FIXTURES,), lambda d: d["good"] and {f["kind"] for f in d["files"]} >= {"checkpoint", "model", "exported model"}),
+            ("ckpt", "show"): ((model,), lambda d: d["kind"] == "model" and len(d["tensors"]) == 12 and len(d["values"]) == 7),
+            ("ckpt", "verify"): ((model,), lambda d: d["good"] is True),
+            ("ckpt", "diff"): ((model, other), lambda d: d["same"] is False and len(d["differences"]) > 3),
+            ("ckpt", "convert"): ((model, self.root / "out.safetensors"), lambda d: d["tensors"] == 12 and "training" in d["left_out"]),
+            ("plot",): ((self.root / "log.csv",), lambda d: d["charts"][0]["curves"][0]["y"] == [1.5, None, 0.5]),
+            ("trace", "merge"): ((out, self.root / "rank0.json", self.root / "rank1.json"), lambda d: d["events"] == 3 and len(d["merged"]) == 2),
+        }
+
+    def test_version_and_help(self):
+        version = ringfire("--version").stdout
+        self.assertRegex(version, r"^ringfire \d+\.\d+\.\d+\n$")
+        commands = set(listed_commands())
+        self.assertEqual(commands, set(self.calls()))
+        for command in sorted(commands):
+            with self.subTest(command):
+                for option in ("--version", "-V"):
+                    done = ringfire(*command, option)
+                    self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, version, ""))
+                done = ringfire(*command, "--help")
+                self.assertEqual((done.returncode, done.stderr), (OK, ""))
+                self.assertIn("--json", done.stdout)
+                self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
+        self.assertLessEqual(max(map(len, ringfire("--help").stdout.splitlines())), 80)
+
+    def test_json(self):
+        """One document on standard output and nothing else; with =FILE there, and the text as always."""
+        for command, (arguments, holds) in self.calls().items():
+            with self.subTest(command):
+                options = command + ("--json",)  # before the arguments: run's program has options of its own
+                done = ringfire(*options, *arguments)
+                self.assertTrue(holds(json.loads(done.stdout)), done.stdout)
+                self.assertEqual(done.returncode, {("run",): 7, ("ckpt", "diff"): NO}.get(command, OK), done.stderr)
+        for command in (("devices",), ("ckpt", "show"), ("run",)):
+            with self.subTest(command):
+                arguments, holds = self.calls()[command]
+                file = self.root / "document.json"
+                done = ringfire(*command, "--json=%s" % file, *arguments)
+                self.assertTrue(holds(json.loads(file.read_text())))
+                self.assertRegex(done.stdout, {"devices": "cpu|discrete|integrated", "ckpt": "tensors", "run": r"(?m)^\[1\] out$"}[command[0]])
+                done = ringfire(*command, "--json=/nonexistent/x", *arguments)
+                self.assertEqual((done.returncode, done.stdout), (FAILED, ""))
+                self.assertIn("/nonexistent/x: cannot write", done.stderr)
+
+    def test_answers(self):
+        """The document of a question whose answer is no."""
+        done = ringfire("ckpt", "verify", "--json", self.root / "cut.rfck")
+        self.assertEqual(done.returncode, NO)
+        answer = json.loads(done.stdout)
+        self.assertIs(answer["good"], False)
+        self.assertIn("truncated", answer["problem"])
+        done = ringfire("ckpt", "ls", "--json", self.root)
+        self.assertEqual(done.returncode, NO)
+        files = {f["name"]: f for f in json.loads(done.stdout)["files"]}
+        self.assertEqual({n: f["good"] for n, f in files.items()}, {"cut.rfck": False, "model1.rfck": True})
+
+    def test_usage(self):
+        """What was wrong is named, on standard error, with the allowed range of a number; the code is 2."""
+        wrong = [((), "COMMAND is missing"), (("devises",), "'devises'"), (("--nonsense",), "'--nonsense'")]
+        for command in listed_commands():
+            wrong.append((command + ("--nonsense",), "'--nonsense'"))
+        for name, words in (("bench", "ops, model, allreduce, checkpoint, observe and train"),
+                            ("ckpt", "ls, show, verify, diff and convert"), ("trace", "merge")):
+            wrong += [((name,), words), ((name, "dance"), "'dance'"), ((name, "dance"), words)]
+        for command in (("devices",), ("bench", "ops"), ("bench", "model"), ("bench", "allreduce"), ("bench", "checkpoint"),
+                        ("bench", "observe"), ("bench", "train")):
+            wrong.append((command + ("extra",), "'extra'"))
+        wrong += [(("keygen", "a", "extra"), "'extra'"), (("keygen", ""), "FILE"), (("ckpt", "ls", "a", "extra"), "'extra'"),
+                  (("ckpt", "show"), "FILE is missing"), (("ckpt", "show", "a", "extra"), "'extra'"), (("ckpt", "verify"), "FILE is missing"),
+                  (("ckpt", "diff"), "the first FILE is missing"), (("ckpt", "diff", "a"), "the second FILE is missing"),
+                  (("ckpt", "diff", "a", "b", "extra"), "'extra'"), (("ckpt", "convert"), "FROM is missing"),
+                  (("ckpt", "convert", "a"), "TO is missing"), (("ckpt", "convert", "a.rfck", "b.rfck"), "*.safetensors"),
+                  (("plot",), "LOGDIR is missing"), (("plot", "--out", "x.gif", "."), "'x.gif'"), (("trace", "merge"), "OUT"),
+                  (("trace", "merge", "a"), "IN"), (("run",), "PROGRAM is missing"), (("run", "-n"), "-- 'n'"),
+                  (("run", "--insecure", "--encrypt", "true"), "--encrypt"), (("run", "-H", "a:b", "true"), "'a:b'"),
+                  (("run", "--nnodes", "3:2", "true"), "--nnodes 3:2"), (("bench", "allreduce", "--algorithm", "fast"), "'fast'"),
+                  (("bench", "allreduce", "--wire", "f8"), "'f8'"), (("bench", "allreduce", "--size", "3x"), "'3x'")]
+        numbers = {("run",): {"--workers": (1, 1024), "--max-restarts": (0, 1000000), "--master-port": (1, 65535), "--nnodes": (1, 1024)},
+                   ("bench", "model"): {"--batch": (1, 1 << 20)}, ("bench", "allreduce"): {"--ranks": (2, 16)},
+                   ("bench", "checkpoint"): {"--rounds": (1, 32), "--batch": (1, 65536), "--threads": (1, 64), "--level": (-100, 22)},
+                   ("bench", "observe"): {"--batch": (1, 65536), "--steps": (1, 4096)},
+                   ("bench", "train"): {"--workers": (1, 16), "--batch": (1, 65536), "--parameters": (1, 60), "--bucket": (1, 1 << 20),
+                                        "--cores-per-worker": (1, 1024)}}
+        for command, options in numbers.items():
+            for option, (least, most) in options.items():
+                for value in (str(least - 1), str(most + 1), "many", "5x", ""):
+                    wrong.append((command + (option + "=" + value,), "%s is '%s', not a number of %d to %d" % (option, value, least, most)))
+        for command, option in ((("run",), "--grace"), (("bench", "ops"), "--seconds"), (("bench", "train"), "--seconds")):
+            for value in ("-1", "nan", "inf", "soon"):
+                wrong.append((command + (option + "=" + value,), "%s is '%s', not a number of seconds" % (option, value)))
+        for arguments, part in wrong:
+            with self.subTest(arguments):
+                done = ringfire(*arguments)
+                self.assertEqual((done.returncode, done.stdout), (USAGE, ""), done.stderr)
+                self.assertTrue(done.stderr.startswith("ringfire"), done.stderr)
+                self.assertIn(part, " ".join(done.stderr.split()))
+
+    def test_codes(self):
+        """Of what was asked for well but cannot be done, or has another answer."""
+        missing, cut, model = self.root / "missing.rfck", self.root / "cut.rfck", self.root / "model1.rfck"
+        (self.root / "key").write_text("")
+        codes = [(("devices",), FAILED, NO_DRIVER), (("bench", "allreduce", "--provider", "voodoo"), FAILED, {}),
+                 (("bench", "checkpoint", "--size", "0.001", "--directory", "/nonexistent"), FAILED, {}),
+                 (("keygen", self.root / "key"), FAILED, {}), (("ckpt", "ls", missing), FAILED, {}), (("ckpt", "ls", self.root), NO, {}),
+                 (("ckpt", "ls", FIXTURES), OK, {}), (("ckpt", "show", missing), FAILED, {}), (("ckpt", "show", model), OK, {}),
+                 (("ckpt", "verify", model), OK, {}), (("ckpt", "verify", cut), NO, {}), (("ckpt", "verify", missing), FAILED, {}),
+                 (("ckpt", "diff", model, model), OK, {}), (("ckpt", "diff", model, FIXTURES / "layers-model.rfck"), NO, {}),
+                 (("ckpt", "diff", model, missing), 2, {}), (("ckpt", "convert", missing, self.root / "x.safetensors"), FAILED, {}),
+                 (("plot", self.root / "nowhere"), FAILED, {}), (("plot", self.root / "log.csv"), OK, {}),
+                 (("trace", "merge", self.root / "x", missing), FAILED, {}), (("run", "true"), OK, {}), (("run", "sh", "-c", "exit 7"), 7, {}),
+                 (("run", "sh", "-c", "exit 75"), 75, {}), (("run", "sh", "-c", "kill -9 $$"), 128 + 9, {}),
+                 (("run", "--hostfile", missing, "true"), FAILED, {}), (("run", "-n", "3", "-H", "localhost", "true"), FAILED, {})]
+        codes += [(("bench", name, "--device", "voodoo"), FAILED, {}) for name in ("ops", "model", "observe")]
+        codes += [(("bench", "train", "--devices", "voodoo"), FAILED, {})]
+        asked = set()
+        for arguments, code, env in codes:
+            with self.subTest(arguments):
+                asked.add(arguments[:1] if arguments[0] in ("devices", "keygen", "plot", "run") else arguments[:2])
+                done = ringfire(*arguments, env=env)
+                self.assertEqual(done.returncode, code, done.stderr)
+                if code == FAILED and arguments[:2] not in (("ckpt", "ls"), ("ckpt", "diff")):
+                    self.assertTrue(done.stderr.startswith("ringfire"), done.stderr)
+        self.assertEqual(asked, set(listed_commands()))
+
+    def test_codes_are_documented(self):
+        in_help = dict(re.findall(r"(?m)^  (\d)  (\w+)", ringfire("--help").stdout))
+        in_docs = dict(re.findall(r"(?m)^\| (\d) \| (\w+)", (ROOT / "docs/command.md").read_text()))
+        self.assertEqual(in_help, in_docs)
+        self.assertEqual(set(in_help), {"0", "1", "2"})
+
+    # ---- width ----
+
+    def test_devices_fit(self):
+        names = [d["name"] for d in json.loads(ringfire("devices", "--json").stdout)]
+        for columns, text in ((80, ringfire("devices").stdout), (120, None), (80, None), (44, None), (20, None)):
+            if text is None:
+                terminal = programs.Terminal(columns, RINGFIRE, "devices")
+                self.assertEqual(terminal.finish(), (0, ""))
+                text = terminal.text
+            widest = max(map(len, text.splitlines()))
+            self.assertLessEqual(widest, max(columns, 40), text)
+            for name in names:
+                self.assertIn(name if columns >= 80 else name[:8], text)
+            if columns < 80 and max(map(len, names)) > 20:
+                self.assertIn("...", text)
+
+    def test_show_fits(self):
+        model = FIXTURES / "layers-model.rfck"
+        whole = {v["name"]: v["value"] for v in json.loads(ringfire("ckpt", "show", "--json", model).stdout)["values"]}
+        terminal = programs.Terminal(50, RINGFIRE, "ckpt", "show", model)
+        self.assertEqual(terminal.finish(), (0, ""))
+        for columns, text in ((80, ringfire("ckpt", "show", model).stdout), (50, terminal.text)):
+            values = [l for l in text.splitlines() if l.split()[0] in whole]
+            self.assertEqual(len(values), len(whole))
+            self.assertLessEqual(max(map(len, values)), columns)
+            self.assertRegex(text, r'(?m)^  architecture +\{"input_shape".*\.\.\.\r?$')
+            self.assertRegex(text, r"(?m)^  train_step/step +0\r?$")
+        text = ringfire("ckpt", "show", "--full", model).stdout
+        for name, value in whole.items():
+            self.assertRegex(text, r"(?m)^  %s +%s$" % (re.escape(name), re.escape(value)))
+
+
+if __name__ == "__main__":
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(Commands)
+    sys.exit(0 if unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful() else 1)
