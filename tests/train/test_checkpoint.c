@@ -24,7 +24,7 @@ static void assert_same(const float *a, const float *b, size_t count, const char
             fail_msg("%s: number %zu is %.9g, not %.9g", what, i, (double)a[i], (double)b[i]);
 }
 
-/* ---- the seed's story: any strategy to any other ---- */
+/* ---- from any strategy to any other ---- */
 
 static void move(const char *from, const char *to)
 {
