@@ -150,14 +150,13 @@ typedef struct rf_update {
     uint32_t num_hypers;                /* 1, or one per variable; HOST slot i of `apply` is hyper i */
     struct rf_update_replica *replicas; /* [num_local] */
     /* room that a step needs: */
-    float *hypers;      /* [num_hypers][hyper_count] */
-    double *squares;    /* [num_hypers]: sums of squares, then norms */
-    float *partials;    /* [pieces.count] */
-    float *gathered;    /* [pieces.count] */
-    uint64_t *counts;   /* [world size] */
-    rf_frame **frames;  /* [num_local] */
-    const float **from; /* [num_local] */
-    float **to;         /* [num_local] */
+    float *hypers;     /* [num_hypers][hyper_count] */
+    double *squares;   /* [num_hypers]: sums of squares, then norms */
+    float *partials;   /* [pieces.count] */
+    float *gathered;   /* [pieces.count] */
+    uint64_t *counts;  /* [world size] */
+    rf_frame **frames; /* [num_local] */
+    struct rf_turns *turns;
 } rf_update;
 
 typedef struct rf_update_replica {
@@ -201,7 +200,7 @@ typedef struct rf_signature {
         uint32_t count, capacity;
     } updates;
     rf_value hosts[RF_HOST_COUNT]; /* 0: not used */
-    struct rf_overlap *overlap;    /* NULL: gradients are exchanged after the backward pass */
+    bool overlaps;                 /* gradients are exchanged while the backward pass goes on */
     rf_program **programs;         /* [num_local], made when first needed */
     rf_frame **submission;         /* room for the frames of one replica's submission */
     uint64_t generation;           /* sum over the strategy and the updaters when the programs were made */
@@ -354,16 +353,26 @@ rf_result rf_update_prepare(rf_update *update, bool by_bucket);
 void rf_update_unprepare(rf_update *update);
 void rf_update_free(rf_update *update);
 
+/* ---- turns.c ---- */
+typedef struct rf_turns rf_turns;
+/* Whether a signature's updates should be prepared by bucket, so that gradients are exchanged while the backward pass
+ * goes on. */
+bool rf_overlap_wanted(const rf_strategy *strategy, const rf_signature *signature);
+/* After rf_update_prepare(). */
+rf_result rf_turns_create(const rf_signature *signature, rf_update *update, bool by_bucket);
+void rf_turns_free(rf_turns **turns);
+/* Stage A has to be submitted in parts, by rf_update_run(). */
+bool rf_turns_overlap(const rf_turns *turns);
+/* Part of the run in which the gradient of the update's variable i is placed. */
+uint32_t rf_turns_part(const rf_turns *turns, uint32_t variable);
+
 /* ---- update_run.c ---- */
 /* Frames that belong to the same submission as the replica's stage A, appended to frames[*count]. */
 rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame **frames, uint32_t *count);
-/* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. `examples` are
- * those of this worker's replicas. */
-rf_result rf_update_finish(rf_update *update, const uint32_t *examples);
-/* Steps of rf_update_finish() that overlap.c takes one part at a time. */
-void rf_update_compute_hypers(rf_update *update);
-rf_result rf_update_acquire_apply(rf_update *update, uint32_t part, uint32_t index, rf_frame **frame);
-void rf_update_count(rf_update *update); /* at the end */
+/* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. Where it has to be
+ * submitted in parts, it is submitted here: frames[r] hold their inputs (NULL where examples[r] is 0). Both are those
+ * of this worker's replicas. */
+rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32_t *examples);
 static inline rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_recording *rec)
 {
     return rec ? rf_replica_submit_recordings(replica, &rec, 1) : RF_OK;
@@ -377,18 +386,9 @@ static inline float *rf_replica_reachable(const rf_strategy *s, uint32_t index, 
 /* Most frames that one update adds to a submission. */
 #define RF_UPDATE_FRAMES 2
 
-/* ---- overlap.c ---- */
-/* Exchange of gradients while the backward pass goes on. */
-typedef struct rf_overlap rf_overlap;
-/* Whether a signature's updates should be prepared by bucket. */
-bool rf_overlap_wanted(const rf_strategy *strategy, const rf_signature *signature);
-/* After that; *out stays NULL where there is only one bucket. */
-rf_result rf_overlap_create(rf_strategy *strategy, const rf_signature *signature, rf_overlap **out);
-void rf_overlap_free(rf_overlap **overlap);
-/* Part of the run in which the gradient of the update's variable i is placed. */
-uint32_t rf_overlap_part(const rf_overlap *overlap, uint32_t variable);
-/* The whole step, once frames[r] of this worker's replicas (NULL where examples[r] is 0) hold their inputs. */
-rf_result rf_overlap_run(rf_overlap *overlap, rf_frame *const *frames);
+/* ---- norms.c ---- */
+/* Takes the norms of reduced gradients: update->squares. Waits. */
+rf_result rf_update_reduce_norms(rf_update *update);
 
 /* ---- exchange_stats.c ---- */
 /* Around what exchanges gradients and values in a step. */

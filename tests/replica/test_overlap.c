@@ -155,7 +155,7 @@ static rf_result train(worker *w)
         GO(rf_strategy_check_identical(w->strategy, NULL, NULL));
     }
     const rf_signature *signature = d.step->signatures.items[0];
-    w->report->numbers[0] = signature->overlap != NULL;
+    w->report->numbers[0] = signature->overlaps;
     w->report->numbers[1] = signature->updates.items[0].num_parts;
     rf_exchange_stats stats;
     rf_strategy_exchange_stats(w->strategy, &stats);

@@ -278,7 +278,12 @@ static void exchange_sums_in_order(void **state)
                                 { .range = { 5000, 650001 }, .owner = 0 },
                                 { .range = { 650064, 690000 }, .owner = RF_OWNER_ALL } };
     const float *from[3] = { data[0], data[1], data[2] };
-    assert_int_equal(exchange->fns->reduce_scatter(exchange, pieces, 4, from, data), RF_OK);
+    rf_bucket_exchange *all, *owned, *one;
+    assert_int_equal(exchange->fns->open(exchange, pieces, 4, false, &all), RF_OK);
+    assert_int_equal(exchange->fns->open(exchange, pieces, 3, false, &owned), RF_OK);
+    assert_int_equal(exchange->fns->open(exchange, pieces, 1, true, &one), RF_OK);
+    assert_int_equal(exchange->fns->start_reduce(all, from, data), RF_OK);
+    assert_int_equal(exchange->fns->finish(all), RF_OK);
     for (int p = 0; p < 4; p++)
         for (uint64_t i = pieces[p].range.begin; i < pieces[p].range.end; i++)
             for (uint32_t r = 0; r < 3; r++) {
@@ -290,21 +295,24 @@ static void exchange_sums_in_order(void **state)
             }
     for (int i = 650001; i < 650064; i++) assert_memory_equal(&data[0][i], &before[0][i], sizeof(float));
 
-    assert_int_equal(exchange->fns->all_gather(exchange, pieces, 3, from, data), RF_OK);
+    assert_int_equal(exchange->fns->start_gather(owned, from, data), RF_OK);
     assert_memory_equal(data[0], data[1], 650001 * sizeof(float));
     assert_memory_equal(data[0], data[2], 650001 * sizeof(float));
 
     from[0] = from[1] = NULL; /* replicas without examples */
     memcpy(data[2], before[2], 64 * sizeof(float));
-    assert_int_equal(exchange->fns->reduce_scatter(exchange, pieces, 1, from, data), RF_OK);
+    assert_int_equal(exchange->fns->start_reduce(one, from, data), RF_OK);
     assert_memory_equal(data[1], before[2], 64 * sizeof(float));
     from[2] = NULL;
-    assert_int_equal(exchange->fns->reduce_scatter(exchange, pieces, 1, from, data), RF_OK);
+    assert_int_equal(exchange->fns->start_reduce(one, from, data), RF_OK);
     for (int i = 0; i < 64; i++) assert_true(data[1][i] == 0);
     for (int r = 0; r < 3; r++) {
         rf_free(data[r]);
         rf_free(before[r]);
     }
+    exchange->fns->close(&all);
+    exchange->fns->close(&owned);
+    exchange->fns->close(&one);
     rf_exchange_destroy(&exchange);
     assert_null(exchange);
 }

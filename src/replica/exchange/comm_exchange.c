@@ -17,11 +17,14 @@ typedef struct comm_exchange {
     rf_exchange base;
     const rf_world *world;
     uint32_t num_local, first; /* replicas of this process */
-    rf_bucket_exchange *room;  /* for one bucket after the other */
 } comm_exchange;
 
 struct rf_bucket_exchange {
     comm_exchange *exchange;
+    const rf_piece *all; /* of one bucket, where it goes on in the background */
+    uint32_t num_all;
+    bool background;
+    /* The bucket whose turn it is: */
     const rf_piece *pieces;
     uint32_t num_pieces;
     rf_range range;    /* from the first piece's begin to the last one's end */
@@ -76,16 +79,21 @@ static void close_bucket(rf_bucket_exchange **bucket)
     *bucket = NULL;
 }
 
-static rf_result create_bucket(comm_exchange *x, rf_bucket_exchange **out)
+static rf_result open_bucket(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces, bool background,
+                             rf_bucket_exchange **out)
 {
+    comm_exchange *x = (comm_exchange *)exchange;
     rf_bucket_exchange *b = *out = RF_NEW(rf_bucket_exchange);
     if (!b) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    b->exchange = x;
+    *b = (rf_bucket_exchange){ .exchange = x, .all = pieces, .num_all = num_pieces, .background = background };
     b->counts = RF_NEW_ARRAY(uint64_t, x->world->size);
     b->to = RF_NEW_ARRAY(float *, x->num_local);
-    if (b->counts && b->to) return RF_OK;
-    close_bucket(out);
-    return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!b->counts || !b->to) {
+        close_bucket(out);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    bucket_exchange_select(b, pieces, num_pieces);
+    return RF_OK;
 }
 
 static bool is_mine(const comm_exchange *x, const rf_piece *piece)
@@ -177,11 +185,6 @@ static rf_result begin_reduce(rf_bucket_exchange *b, const float *const *contrib
     return RF_OK;
 }
 
-static rf_result start_reduce(rf_bucket_exchange *b, const float *const *contributions, float *const *sums)
-{
-    return begin_reduce(b, contributions, sums, &b->request);
-}
-
 /* ---- all-gather ---- */
 
 /* What this process has to give goes to its part of `packed`. */
@@ -234,20 +237,7 @@ static rf_result begin_gather(rf_bucket_exchange *b, const float *const *from, f
     return RF_OK;
 }
 
-static rf_result start_gather(rf_bucket_exchange *b, const float *const *from, float *const *to)
-{
-    return begin_gather(b, from, to, &b->request);
-}
-
-/* ---- in the background ---- */
-
-static rf_result open_bucket(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
-                             rf_bucket_exchange **out)
-{
-    RF_TRY(create_bucket((comm_exchange *)exchange, out));
-    bucket_exchange_select(*out, pieces, num_pieces);
-    return RF_OK;
-}
+/* ---- one bucket in the background, or one after the other ---- */
 
 static bool bucket_done(const rf_bucket_exchange *b)
 {
@@ -264,45 +254,40 @@ static rf_result finish_bucket(rf_bucket_exchange *b)
     return RF_OK;
 }
 
-/* ---- all buckets at once ---- */
+typedef rf_result (*begin_fn)(rf_bucket_exchange *, const float *const *from, float *const *to, rf_comm_request **);
 
-static rf_result reduce_scatter(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
-                                const float *const *contributions, float *const *sums)
+static rf_result start(rf_bucket_exchange *b, begin_fn begin, const float *const *from, float *const *to)
 {
-    rf_bucket_exchange *room = ((comm_exchange *)exchange)->room;
-    for (uint32_t i = 0; i < num_pieces; i += room->num_pieces) {
-        bucket_exchange_select(room, &pieces[i], num_pieces - i);
-        RF_TRY(begin_reduce(room, contributions, sums, NULL));
-        RF_TRY(finish_bucket(room));
+    if (b->background) return begin(b, from, to, &b->request);
+    for (uint32_t i = 0; i < b->num_all; i += b->num_pieces) {
+        bucket_exchange_select(b, &b->all[i], b->num_all - i);
+        RF_TRY(begin(b, from, to, NULL));
+        RF_TRY(finish_bucket(b));
     }
     return RF_OK;
 }
 
-static rf_result all_gather(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
-                            const float *const *from, float *const *to)
+static rf_result start_reduce(rf_bucket_exchange *b, const float *const *contributions, float *const *sums)
 {
-    rf_bucket_exchange *room = ((comm_exchange *)exchange)->room;
-    for (uint32_t i = 0; i < num_pieces; i += room->num_pieces) {
-        bucket_exchange_select(room, &pieces[i], num_pieces - i);
-        RF_TRY(begin_gather(room, from, to, NULL));
-        RF_TRY(finish_bucket(room));
-    }
-    return RF_OK;
+    return start(b, begin_reduce, contributions, sums);
+}
+
+static rf_result start_gather(rf_bucket_exchange *b, const float *const *from, float *const *to)
+{
+    return start(b, begin_gather, from, to);
 }
 
 /* ---- lifetime ---- */
 
 static void destroy(rf_exchange *exchange)
 {
-    comm_exchange *x = (comm_exchange *)exchange;
-    close_bucket(&x->room);
-    rf_free(x);
+    rf_free(exchange);
 }
 
 rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_exchange **out)
 {
-    static const rf_exchange_fns fns = { reduce_scatter, all_gather,  destroy,       open_bucket, start_reduce,
-                                         start_gather,   bucket_done, finish_bucket, close_bucket };
+    static const rf_exchange_fns fns = { destroy,     open_bucket,   start_reduce, start_gather,
+                                         bucket_done, finish_bucket, close_bucket };
     *out = NULL;
     comm_exchange *x = RF_NEW(comm_exchange);
     if (!x) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -310,11 +295,6 @@ rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_
     x->world = world;
     x->num_local = num_local;
     x->first = world->first[world->rank];
-    const rf_result r = create_bucket(x, &x->room);
-    if (r < 0) {
-        destroy(&x->base);
-        return r;
-    }
     *out = &x->base;
     return RF_OK;
 }

@@ -107,55 +107,44 @@ static void run_pieces(local_exchange *x, job *j, const rf_piece *pieces, uint32
     x->base.host_seconds += 1e-9 * (double)(rf_now_ns() - begin);
 }
 
-static rf_result reduce_scatter(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
-                                const float *const *contributions, float *const *sums)
-{
-    job j = { .work = sum_range, .from = contributions, .to = sums };
-    run_pieces((local_exchange *)exchange, &j, pieces, num_pieces);
-    return RF_OK;
-}
-
-static rf_result all_gather(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
-                            const float *const *from, float *const *to)
-{
-    for (uint32_t i = 0; i < num_pieces; i++)
-        if (pieces[i].owner == RF_OWNER_ALL)
-            return RF_FAIL(RF_ERROR_INTERNAL, "all_gather: piece %u has no single owner", i);
-    job j = { .work = copy_range, .from = from, .to = to };
-    run_pieces((local_exchange *)exchange, &j, pieces, num_pieces);
-    return RF_OK;
-}
-
 static void destroy(rf_exchange *exchange)
 {
     rf_free(exchange);
 }
 
-/* ---- buckets: memory is so near that the caller's thread does it at once ---- */
+/* ---- pieces: memory is so near that the caller's thread does it at once ---- */
 
 struct rf_bucket_exchange {
-    rf_exchange *exchange;
+    local_exchange *exchange;
     const rf_piece *pieces;
     uint32_t num_pieces;
 };
 
-static rf_result open_bucket(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces,
+static rf_result open_bucket(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces, bool background,
                              rf_bucket_exchange **out)
 {
+    (void)background;
     rf_bucket_exchange *b = *out = RF_NEW(rf_bucket_exchange);
     if (!b) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    *b = (rf_bucket_exchange){ exchange, pieces, num_pieces };
+    *b = (rf_bucket_exchange){ (local_exchange *)exchange, pieces, num_pieces };
     return RF_OK;
 }
 
 static rf_result reduce_bucket(rf_bucket_exchange *b, const float *const *contributions, float *const *sums)
 {
-    return reduce_scatter(b->exchange, b->pieces, b->num_pieces, contributions, sums);
+    job j = { .work = sum_range, .from = contributions, .to = sums };
+    run_pieces(b->exchange, &j, b->pieces, b->num_pieces);
+    return RF_OK;
 }
 
 static rf_result gather_bucket(rf_bucket_exchange *b, const float *const *from, float *const *to)
 {
-    return all_gather(b->exchange, b->pieces, b->num_pieces, from, to);
+    for (uint32_t i = 0; i < b->num_pieces; i++)
+        if (b->pieces[i].owner == RF_OWNER_ALL)
+            return RF_FAIL(RF_ERROR_INTERNAL, "all_gather: piece %u has no single owner", i);
+    job j = { .work = copy_range, .from = from, .to = to };
+    run_pieces(b->exchange, &j, b->pieces, b->num_pieces);
+    return RF_OK;
 }
 
 static bool bucket_done(const rf_bucket_exchange *bucket)
@@ -178,8 +167,8 @@ static void close_bucket(rf_bucket_exchange **bucket)
 
 rf_result rf_local_exchange_create(uint32_t num_replicas, rf_exchange **out)
 {
-    static const rf_exchange_fns fns = { reduce_scatter, all_gather,  destroy,       open_bucket, reduce_bucket,
-                                         gather_bucket,  bucket_done, finish_bucket, close_bucket };
+    static const rf_exchange_fns fns = { destroy,     open_bucket,   reduce_bucket, gather_bucket,
+                                         bucket_done, finish_bucket, close_bucket };
     *out = NULL;
     local_exchange *x = RF_NEW(local_exchange);
     if (!x) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -207,7 +207,7 @@ static rf_result submit_replica(const run *x, uint32_t index, uint64_t first)
     fill_inputs(x, x->function->frames[index], first, x->examples[index]);
     rf_span_end_with(begin, "replica", "upload", (rf_span_arg){ "replica", x->strategy->first + index },
                      (rf_span_arg){ "examples", x->examples[index] });
-    if (sig->overlap) return RF_OK; /* goes in parts */
+    if (sig->overlaps) return RF_OK; /* goes in parts */
     begin = rf_span_begin();
     sig->submission[count++] = x->function->frames[index];
     if (sig->updates.count > 0 && rf_strategy_is_copied(x->strategy)) {
@@ -229,20 +229,20 @@ static rf_result submit(const run *x, rf_per_replica **results)
 {
     uint64_t first = 0;
     for (uint32_t r = 0; r < x->strategy->first; r++) first += x->function->examples[r];
-    rf_overlap *overlap = x->signature->overlap;
+    const bool overlaps = x->signature->overlaps;
     rf_pace *pace = x->signature->updates.count > 0 ? x->strategy->balancing.pace : NULL;
     for (uint32_t r = 0; r < x->strategy->num_local; r++) {
         if (x->examples[r] == 0) continue;
         if (pace) rf_pace_begin(pace, r);
         RF_TRY(rf_replica_context(x->strategy, r, submit_replica(x, r, first)));
         const rf_replica *replica = &x->strategy->replicas[r];
-        if (pace && !overlap) rf_pace_submitted(pace, r, replica->device, replica->ticket);
+        if (pace && !overlaps) rf_pace_submitted(pace, r, replica->device, replica->ticket);
         first += x->examples[r];
     }
-    if (overlap) RF_TRY(rf_overlap_run(overlap, x->function->frames));
-    set_results(x, results);
-    for (uint32_t u = 0; !overlap && u < x->signature->updates.count; u++)
-        RF_TRY(rf_update_finish(&x->signature->updates.items[u], x->examples));
+    if (!overlaps) set_results(x, results); /* they are there when stage A is, which was submitted */
+    for (uint32_t u = 0; u < x->signature->updates.count; u++)
+        RF_TRY(rf_update_run(&x->signature->updates.items[u], x->function->frames, x->examples));
+    if (overlaps) set_results(x, results);
     if (pace) {
         rf_balancing_measured(x->strategy, x->function->examples);
         rf_pace_wait_for_slow(pace);

@@ -55,7 +55,6 @@ rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t tr
 static void drop_programs(rf_signature *sig, uint32_t num_local)
 {
     for (uint32_t r = 0; sig->programs && r < num_local; r++) rf_program_destroy(&sig->programs[r]);
-    rf_overlap_free(&sig->overlap);
     for (uint32_t u = 0; u < sig->updates.count; u++) rf_update_unprepare(&sig->updates.items[u]);
     sig->prepared = false;
 }
@@ -106,9 +105,15 @@ static rf_result rebuild(rf_function *f, rf_signature *sig)
     if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_local);
     if (!sig->submission) sig->submission = RF_NEW_ARRAY(rf_frame *, 1 + RF_UPDATE_FRAMES * (size_t)sig->updates.count);
     if (!sig->programs || !sig->submission) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const bool overlap = rf_overlap_wanted(s, sig);
-    for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_prepare(&sig->updates.items[u], overlap));
-    return overlap ? rf_overlap_create(s, sig, &sig->overlap) : RF_OK;
+    const bool by_bucket = rf_overlap_wanted(s, sig);
+    sig->overlaps = false;
+    for (uint32_t u = 0; u < sig->updates.count; u++) {
+        rf_update *update = &sig->updates.items[u];
+        RF_TRY(rf_update_prepare(update, by_bucket));
+        RF_TRY(rf_turns_create(sig, update, by_bucket));
+        sig->overlaps = rf_turns_overlap(update->turns); /* only one that is alone does */
+    }
+    return RF_OK;
 }
 
 rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
@@ -142,7 +147,7 @@ static void place_gradients(const rf_strategy *s, const rf_signature *sig, uint3
             *placements++ = (rf_program_placement){ .value = update->gradients[i],
                                                     .at = { s->gradients.buffers[index],
                                                             update->variables[i]->offset * sizeof(float) },
-                                                    .part = sig->overlap ? rf_overlap_part(sig->overlap, i) : 0 };
+                                                    .part = rf_turns_part(update->turns, i) };
     }
 }
 

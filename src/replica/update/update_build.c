@@ -267,11 +267,9 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
     update->gathered = RF_NEW_ARRAY(float, update->pieces.count);
     update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->world.size);
     update->frames = RF_NEW_ARRAY(rf_frame *, replicas);
-    update->from = RF_NEW_ARRAY(const float *, replicas);
-    update->to = RF_NEW_ARRAY(float *, replicas);
     update->replicas = RF_NEW_ARRAY(rf_update_replica, replicas);
     return update->hypers && update->squares && update->partials && update->gathered && update->counts &&
-                   update->frames && update->from && update->to && update->replicas
+                   update->frames && update->replicas
                ? RF_OK
                : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -329,6 +327,7 @@ static void free_part(rf_update_part *part, uint32_t num_local)
 void rf_update_unprepare(rf_update *update)
 {
     const uint32_t num_local = update->updater->strategy->num_local;
+    rf_turns_free(&update->turns);
     for (uint32_t r = 0; update->replicas && r < num_local; r++) free_replica(&update->replicas[r]);
     for (uint32_t k = 0; k < update->num_parts; k++) free_part(&update->parts[k], num_local);
     rf_free(update->parts);
@@ -342,8 +341,6 @@ void rf_update_unprepare(rf_update *update)
     rf_free(update->gathered);
     rf_free(update->counts);
     rf_free(update->frames);
-    rf_free(update->from);
-    rf_free(update->to);
     rf_piece_list_free(&update->pieces);
     *update = (rf_update){ .updater = update->updater,
                            .variables = update->variables,

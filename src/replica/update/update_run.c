@@ -1,10 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of a step after the replicas' own: reduce gradients, update, spread the values. */
+/*
+ * The part of a step in which gradients become new values: each bucket is reduced, updated and gathered.
+ *
+ * Where gradients are exchanged while the backward pass goes on, every replica's stage A is submitted in parts, each of
+ * which ends when the gradients of one bucket are there (overlap_plan.h says in which order, the same on all workers:
+ * their collective calls must be). Two parts are under way at a time, so that a device always has the next one, while
+ * updates of buckets that are reduced can still be submitted between parts. The first turn of a step with four buckets
+ * and the turns after it:
+ *
+ *     turn 0: part 0 done: reduce 0                                         submit part 2
+ *     turn 1: part 1 done: reduce 1              await reduce 0, update 0   submit part 3
+ *     turn 2: part 2 done: reduce 2, gather 0    await reduce 1, update 1
+ *     turn 3: part 3 done: reduce 3, gather 1    await reduce 2, update 2
+ *     turn 4:                        gather 2    await reduce 3, update 3
+ *     turn 5:                        gather 3    await all
+ *
+ * The plan follows the traced graph. A device may compute in another order, because its kernels fuse other nodes: then
+ * parts that still read a variable are submitted, and waited for, before it is written; that costs time, no more.
+ *
+ * Elsewhere everything is one bucket, and stage A, which was submitted as a whole, its one part: the same turns, one
+ * after the other. Norms of gradients are taken between reduction and update.
+ */
 #include <math.h>
 #include <string.h>
 
+#include "base/platform.h"
 #include "base/profiler.h"
-#include "replica/internal.h"
+#include "replica/update/turns.h"
+
+#define PARTS_UNDER_WAY 2
 
 static bool wants_norms(const rf_updater *u)
 {
@@ -17,9 +41,15 @@ static bool is_due(const rf_updater *u)
     return u->accumulated + 1 == u->params.accumulation_steps;
 }
 
+/* The whole update goes with stage A. */
+static bool joins(const rf_updater *u)
+{
+    return u->strategy->num_replicas == 1 && !wants_norms(u);
+}
+
 /* ---- numbers of the update ---- */
 
-void rf_update_compute_hypers(rf_update *update)
+static void compute_hypers(rf_update *update)
 {
     const rf_updater *u = update->updater;
     for (uint32_t i = 0; i < update->num_hypers; i++) {
@@ -28,20 +58,18 @@ void rf_update_compute_hypers(rf_update *update)
     }
 }
 
-rf_result rf_update_acquire_apply(rf_update *update, uint32_t part, uint32_t index, rf_frame **frame)
+static void fill_hypers(const rf_update *update, uint32_t index, rf_frame *frame)
 {
     const rf_updater *u = update->updater;
-    RF_TRY(rf_program_acquire(update->parts[part].replicas[index].apply, 0, frame));
     const size_t count = u->params.hyper_count;
     const bool perturbed = u->strategy->first + index == u->strategy->perturbed;
     for (uint32_t i = 0; i < update->num_hypers; i++) {
-        float *values = rf_frame_host(*frame, i);
+        float *values = rf_frame_host(frame, i);
         if (!values) continue;
         memcpy(values, update->hypers + i * count, count * sizeof(float));
         /* RINGFIRE_TEST_PERTURB: a device whose arithmetic rounds differently. */
         if (perturbed) values[u->params.rate_hyper] *= 1 + 0x1p-23f;
     }
-    return RF_OK;
 }
 
 /* ---- together with stage A ---- */
@@ -53,159 +81,283 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
         RF_TRY(rf_program_acquire(update->replicas[index].accumulate, 0, &frames[*count]));
         ++*count;
     }
-    if (u->strategy->num_replicas > 1 || wants_norms(u) || !is_due(u)) return RF_OK;
-    rf_update_compute_hypers(update);
-    RF_TRY(rf_update_acquire_apply(update, 0, index, &frames[*count]));
+    if (!joins(u) || !is_due(u)) return RF_OK;
+    compute_hypers(update);
+    RF_TRY(rf_program_acquire(update->parts[0].replicas[index].apply, 0, &frames[*count]));
+    fill_hypers(update, index, frames[*count]);
     ++*count;
     return RF_OK;
 }
 
-/* ---- reduce ---- */
+/* ---- time that nothing hides ---- */
 
-static rf_result submit_one(rf_strategy *s, uint32_t index, rf_gpu_recording *rec)
+/* Whether some device still works on what it was given. */
+static bool busy(const rf_turns *t)
 {
-    return rf_replica_submit_one(&s->replicas[index], rec);
+    const rf_strategy *s = t->strategy;
+    for (uint32_t r = 0; r < s->num_local; r++) {
+        const rf_replica *replica = &s->replicas[r];
+        if (replica->ticket != 0 && rf_gpu_watch(replica->device, replica->ticket, 0) == RF_ERROR_TIMEOUT) return true;
+    }
+    return false;
 }
 
-static rf_result reduce_gradients(rf_update *update, const uint32_t *examples)
+/* What the host has done for the exchange since `begin` was hidden where the devices are busy still; else it counts as
+ * a whole: when they became idle is not known. */
+static void count_exposed(rf_turns *t, uint64_t begin)
 {
-    rf_updater *u = update->updater;
-    rf_strategy *s = u->strategy;
-    const rf_flat *gradients = rf_updater_gradients(u);
+    if (!busy(t)) t->exposed += 1e-9 * (double)(rf_now_ns() - begin);
+}
+
+/* ---- before the first part ---- */
+
+/* Which part touches the variables of a bucket last. Where updates need room in the slab, which belongs to the run
+ * until its end, they come after the last one. */
+static rf_result learn_uses(rf_turns *t, uint32_t r)
+{
+    rf_turn_replica *at = &t->locals[r];
+    if (at->known || !at->frame) return RF_OK;
+    RF_TRY(rf_frame_state_parts(at->frame, t->parts));
+    for (uint32_t b = 0; b < t->plan.num_buckets; b++) {
+        rf_program *apply = t->update->parts[b].replicas[r].apply;
+        rf_program_stats stats = { 0 };
+        if (apply) RF_TRY(rf_program_stats_get(apply, 0, &stats));
+        t->buckets[b].replicas[r].last_use = stats.slab_size > 0 ? t->plan.num_buckets - 1 : 0;
+    }
+    for (uint32_t slot = 0; slot < t->signature->states.count; slot++) {
+        const uint32_t b = rf_turns_bucket_of_state(t, slot);
+        if (b == UINT32_MAX) continue;
+        rf_turn_bucket_replica *br = &t->buckets[b].replicas[r];
+        if (t->parts[slot] > br->last_use) br->last_use = t->parts[slot];
+    }
+    at->known = true;
+    return RF_OK;
+}
+
+/* All that has to be acquired: nothing may be between parts, and what can still fail for want of memory fails before
+ * any replica has changed. */
+static rf_result begin(rf_turns *t, rf_frame *const *frames, const uint32_t *examples)
+{
+    rf_strategy *s = t->strategy;
     for (uint32_t r = 0; r < s->num_local; r++) {
+        rf_turn_replica *at = &t->locals[r];
+        at->frame = t->overlaps ? frames[r] : NULL;
         /* Sums over several steps hold something whatever this step's share was. */
-        const bool contributes = examples[r] > 0 || u->params.accumulation_steps > 1;
-        if (contributes) RF_TRY(submit_one(s, r, update->parts[0].replicas[r].gradients_down));
-        update->from[r] = contributes ? rf_replica_reachable(s, r, gradients, &s->download) : NULL;
-        update->to[r] = rf_replica_reachable(s, r, gradients, &s->upload);
+        at->contributes = examples[r] > 0 || t->update->updater->params.accumulation_steps > 1;
+        at->submitted = 0;
+        for (uint32_t b = 0; b < t->plan.num_buckets; b++) {
+            rf_turn_bucket_replica *br = &t->buckets[b].replicas[r];
+            br->frame = NULL;
+            br->ticket = 0;
+            rf_program *apply = t->update->parts[b].replicas[r].apply;
+            if (apply) RF_TRY(rf_replica_context(s, r, rf_program_acquire(apply, 0, &br->frame)));
+        }
+        RF_TRY(rf_replica_context(s, r, learn_uses(t, r)));
     }
-    RF_TRY(rf_strategy_wait(s));
-    const uint64_t begin = rf_span_begin(), start = rf_now_ns();
-    const rf_exchange_mark mark = rf_exchange_mark_now(s);
-    RF_TRY(s->exchange->fns->reduce_scatter(s->exchange, update->pieces.items, update->pieces.count, update->from,
-                                            update->to));
-    rf_exchange_count(s, &mark, 1e-9 * (double)(rf_now_ns() - start));
-    rf_span_end(begin, "replica", "reduce");
-    for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(submit_one(s, r, update->parts[0].replicas[r].gradients_up));
+    t->depth = !t->overlaps ? 0 : s->balancing.pace ? t->plan.num_buckets : PARTS_UNDER_WAY;
+    t->exposed = 0;
     return RF_OK;
 }
 
-/* ---- norms ---- */
+/* ---- parts ---- */
 
-/* The replica that takes the norm of a piece: the owner; of a piece that all have, the first, so that all use the same
- * number. */
-static uint32_t reader(const rf_piece *piece)
+/* The first `count` parts of a replica's run are submitted after this. */
+static rf_result submit_parts(rf_turns *t, uint32_t r, uint32_t count)
 {
-    return piece->owner == RF_OWNER_ALL ? 0 : piece->owner;
-}
-
-/* Partials of this worker's pieces become those of all pieces: each rank sends its own, in order of pieces. */
-static rf_result share_partials(rf_update *update)
-{
-    rf_world *w = &update->updater->strategy->world;
-    if (w->size == 1) return RF_OK;
-    const rf_piece_list *pieces = &update->pieces;
-    uint32_t sent = 0;
-    memset(update->counts, 0, w->size * sizeof(update->counts[0]));
-    for (uint32_t i = 0; i < pieces->count; i++) {
-        const uint32_t rank = rf_world_rank_of(w, reader(&pieces->items[i]));
-        update->counts[rank] += sizeof(float);
-        if (rank == w->rank) update->partials[sent++] = update->partials[i];
-    }
-    RF_TRY(rf_world_gather_bytes(w, "norms", update->partials, update->gathered, update->counts));
-    for (uint32_t rank = 0, from = 0; rank < w->size; rank++) {
-        for (uint32_t i = 0; i < pieces->count; i++)
-            if (rf_world_rank_of(w, reader(&pieces->items[i])) == rank) update->partials[i] = update->gathered[from++];
+    rf_turn_replica *at = &t->locals[r];
+    rf_replica *replica = &t->strategy->replicas[r];
+    rf_pace *pace = t->strategy->balancing.pace;
+    if (count > t->plan.num_buckets) count = t->plan.num_buckets;
+    for (; at->submitted < count; at->submitted++) {
+        const uint32_t part = at->submitted;
+        const rf_update_part_replica *update = &t->update->parts[t->plan.order[part]].replicas[r];
+        if (at->frame) {
+            RF_TRY(rf_frame_submit_part(replica->exec, at->frame, part, &replica->ticket));
+            if (pace && part + 1 == t->plan.num_buckets) rf_pace_submitted(pace, r, replica->device, replica->ticket);
+        }
+        if (at->contributes) RF_TRY(rf_replica_submit_one(replica, update->gradients_down));
+        at->tickets[part] = replica->ticket;
     }
     return RF_OK;
 }
 
-/* Sums of squares per piece on their owners; the rest here, in double and in the order of the pieces. */
-static rf_result reduce_norms(rf_update *update)
+static rf_result submit_all(rf_turns *t, uint32_t count)
 {
-    rf_strategy *s = update->updater->strategy;
+    for (uint32_t r = 0; r < t->strategy->num_local; r++)
+        RF_TRY(rf_replica_context(t->strategy, r, submit_parts(t, r, count)));
+    return RF_OK;
+}
+
+static rf_result wait_for(rf_turns *t, uint32_t r, uint64_t ticket)
+{
+    if (ticket == 0) return RF_OK;
+    const uint64_t begun = rf_span_begin();
+    RF_TRY(rf_replica_context(t->strategy, r, rf_gpu_wait(t->strategy->replicas[r].device, ticket, RF_GPU_TIMEOUT_NS)));
+    rf_span_end_with(begun, "replica", "wait", (rf_span_arg){ "replica", t->strategy->first + r },
+                     (rf_span_arg){ NULL, 0 });
+    return RF_OK;
+}
+
+static rf_result finish_part(rf_turns *t, uint32_t r, uint32_t part)
+{
+    RF_TRY(rf_replica_context(t->strategy, r, submit_parts(t, r, part + 1)));
+    return wait_for(t, r, t->locals[r].tickets[part]);
+}
+
+/* ---- buckets ---- */
+
+static rf_result start_reduce(rf_turns *t, uint32_t b)
+{
+    rf_strategy *s = t->strategy;
+    const rf_flat *gradients = rf_updater_gradients(t->update->updater);
     for (uint32_t r = 0; r < s->num_local; r++) {
-        const rf_update_replica *at = &update->replicas[r];
-        if (!at->norms) continue;
-        RF_TRY(rf_program_acquire(at->norms, 0, &update->frames[r]));
-        RF_TRY(rf_replica_submit_frames(&s->replicas[r], &update->frames[r], 1));
+        t->from[r] = t->locals[r].contributes ? rf_replica_reachable(s, r, gradients, &s->download) : NULL;
+        t->to[r] = rf_replica_reachable(s, r, gradients, &s->upload);
     }
-    for (uint32_t r = 0; r < s->num_local; r++) {
-        const rf_update_replica *at = &update->replicas[r];
-        if (!at->norms) continue;
-        RF_TRY(rf_strategy_wait_local(s, r));
-        for (uint32_t i = 0; i < at->num_norms; i++)
-            memcpy(&update->partials[at->norm_pieces[i]], rf_frame_result(update->frames[r], i), sizeof(float));
-    }
-    RF_TRY(share_partials(update));
-    for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = 0;
-    for (uint32_t i = 0; i < update->pieces.count; i++) {
-        const uint32_t variable = update->pieces.items[i].variable;
-        update->squares[variable == RF_VARIABLES_ALL ? 0 : variable] += update->partials[i];
+    const uint64_t begun = rf_now_ns(), span = rf_span_begin();
+    RF_TRY(s->exchange->fns->start_reduce(t->buckets[b].exchange, t->from, t->to));
+    count_exposed(t, begun);
+    rf_span_end_with(span, "replica", "reduce", (rf_span_arg){ "bucket", b }, (rf_span_arg){ NULL, 0 });
+    return RF_OK;
+}
+
+static rf_result finish_exchange(rf_turns *t, uint32_t b)
+{
+    const uint64_t begun = rf_now_ns(), span = rf_span_begin();
+    RF_TRY(t->strategy->exchange->fns->finish(t->buckets[b].exchange));
+    count_exposed(t, begun);
+    rf_span_end_with(span, "replica", "await", (rf_span_arg){ "bucket", b }, (rf_span_arg){ NULL, 0 });
+    return RF_OK;
+}
+
+/* Sums that owners got become visible to their devices. */
+static rf_result upload_gradients(rf_turns *t, uint32_t b)
+{
+    for (uint32_t r = 0; r < t->strategy->num_local; r++) {
+        const rf_update_part_replica *at = &t->update->parts[b].replicas[r];
+        if (!at->apply) continue;
+        RF_TRY(rf_replica_context(t->strategy, r, rf_replica_submit_one(&t->strategy->replicas[r], at->gradients_up)));
     }
     return RF_OK;
 }
 
-/* ---- apply and gather ---- */
-
-/* Frames for all first: what can still fail for want of memory fails before any replica has changed. */
-static rf_result apply(rf_update *update)
+static rf_result update_replica(rf_turns *t, uint32_t b, uint32_t r)
 {
-    rf_strategy *s = update->updater->strategy;
-    RF_TRY(rf_strategy_await_copy(s));
-    rf_update_compute_hypers(update);
-    for (uint32_t r = 0; r < s->num_local; r++)
-        if (update->parts[0].replicas[r].apply) RF_TRY(rf_update_acquire_apply(update, 0, r, &update->frames[r]));
+    rf_replica *replica = &t->strategy->replicas[r];
+    rf_turn_bucket_replica *br = &t->buckets[b].replicas[r];
+    if (!br->frame) return RF_OK;
+    fill_hypers(t->update, r, br->frame);
+    RF_TRY(submit_parts(t, r, br->last_use + 1));
+    RF_TRY(rf_replica_submit_frames(replica, &br->frame, 1));
+    RF_TRY(rf_replica_submit_one(replica, t->update->parts[b].replicas[r].values_down));
+    br->ticket = replica->ticket;
+    return RF_OK;
+}
+
+static rf_result update_bucket(rf_turns *t, uint32_t b)
+{
+    if (t->exchanges) RF_TRY(finish_exchange(t, b));
+    RF_TRY(upload_gradients(t, b));
+    if (wants_norms(t->update->updater)) RF_TRY(rf_update_reduce_norms(t->update));
+    compute_hypers(t->update);
+    RF_TRY(rf_strategy_await_copy(t->strategy));
+    for (uint32_t r = 0; r < t->strategy->num_local; r++)
+        RF_TRY(rf_replica_context(t->strategy, r, update_replica(t, b, r)));
+    return RF_OK;
+}
+
+static rf_result start_gather(rf_turns *t, uint32_t b)
+{
+    rf_strategy *s = t->strategy;
     for (uint32_t r = 0; r < s->num_local; r++) {
-        if (!update->parts[0].replicas[r].apply) continue;
-        RF_TRY(rf_replica_submit_frames(&s->replicas[r], &update->frames[r], 1));
-        RF_TRY(submit_one(s, r, update->parts[0].replicas[r].values_down));
+        RF_TRY(finish_part(t, r, t->buckets[b].replicas[r].last_use));
+        RF_TRY(wait_for(t, r, t->buckets[b].replicas[r].ticket));
+        t->from[r] = rf_replica_reachable(s, r, &s->trainable.values, &s->download);
+        t->to[r] = rf_replica_reachable(s, r, &s->trainable.values, &s->upload);
+    }
+    const uint64_t begun = rf_now_ns(), span = rf_span_begin();
+    RF_TRY(s->exchange->fns->start_gather(t->buckets[b].exchange, t->from, t->to));
+    t->buckets[b].gathering = true;
+    count_exposed(t, begun);
+    rf_span_end_with(span, "replica", "gather", (rf_span_arg){ "bucket", b }, (rf_span_arg){ NULL, 0 });
+    return RF_OK;
+}
+
+/* Those that are done, or all. */
+static rf_result finish_gathers(rf_turns *t, bool all)
+{
+    rf_strategy *s = t->strategy;
+    for (uint32_t k = 0; k < t->plan.num_buckets; k++) {
+        const uint32_t b = t->plan.order[k];
+        rf_turn_bucket *at = &t->buckets[b];
+        if (!at->gathering || (!all && !s->exchange->fns->done(at->exchange))) continue;
+        at->gathering = false;
+        RF_TRY(finish_exchange(t, b));
+        for (uint32_t r = 0; r < s->num_local; r++)
+            RF_TRY(rf_replica_submit_one(&s->replicas[r], t->update->parts[b].replicas[r].values_up));
     }
     return RF_OK;
 }
 
-static rf_result gather_values(rf_update *update)
+/* ---- the step ---- */
+
+static rf_result take_turn(rf_turns *t, uint32_t k)
 {
-    rf_strategy *s = update->updater->strategy;
-    const rf_flat *values = &s->trainable.values;
-    for (uint32_t r = 0; r < s->num_local; r++) {
-        update->from[r] = rf_replica_reachable(s, r, values, &s->download);
-        update->to[r] = rf_replica_reachable(s, r, values, &s->upload);
+    const rf_overlap_plan *p = &t->plan;
+    if (t->exchanges && k < p->num_buckets) {
+        for (uint32_t r = 0; r < t->strategy->num_local; r++) RF_TRY(finish_part(t, r, k));
+        RF_TRY(start_reduce(t, p->order[k]));
     }
-    RF_TRY(rf_strategy_wait(s));
-    const uint64_t begin = rf_span_begin(), start = rf_now_ns();
-    const rf_exchange_mark mark = rf_exchange_mark_now(s);
-    RF_TRY(s->exchange->fns->all_gather(s->exchange, update->pieces.items, update->pieces.count, update->from,
-                                        update->to));
-    rf_exchange_count(s, &mark, 1e-9 * (double)(rf_now_ns() - start));
-    rf_span_end(begin, "replica", "gather");
-    for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(submit_one(s, r, update->parts[0].replicas[r].values_up));
-    return RF_OK;
+    for (uint32_t i = 0; i < p->num_buckets; i++)
+        if (t->gathers && p->gather[p->order[i]] == k) RF_TRY(start_gather(t, p->order[i]));
+    for (uint32_t i = 0; i < p->num_buckets; i++)
+        if (p->gather[p->order[i]] == k + 1) RF_TRY(update_bucket(t, p->order[i]));
+    RF_TRY(submit_all(t, k + 1 + t->depth));
+    return finish_gathers(t, false);
 }
 
-/* ---- the step's end ---- */
-
-static rf_result finish_due(rf_update *update, const uint32_t *examples)
+static rf_result take_turns(rf_turns *t, rf_frame *const *frames, const uint32_t *examples)
 {
-    const rf_updater *u = update->updater;
-    const bool several = u->strategy->num_replicas > 1;
-    if (!several && !wants_norms(u)) return RF_OK; /* went with stage A */
-    if (several) RF_TRY(reduce_gradients(update, examples));
-    if (wants_norms(u)) RF_TRY(reduce_norms(update));
-    RF_TRY(apply(update));
-    return several && u->strategy->update_mode == RF_UPDATE_SHARDED ? gather_values(update) : RF_OK;
+    RF_TRY(begin(t, frames, examples));
+    RF_TRY(submit_all(t, t->depth));
+    for (uint32_t k = 0; k < t->plan.num_turns; k++) RF_TRY(take_turn(t, k));
+    return finish_gathers(t, true);
+}
+
+/* Nothing may be under way in memory that somebody else will use. */
+static rf_result give_up(rf_turns *t, rf_result result)
+{
+    rf_error_record record;
+    rf_strategy_stick(t->strategy, result); /* ends the job: nothing is waited for long */
+    rf_error_save(&record);
+    for (uint32_t b = 0; t->exchanges && b < t->plan.num_buckets; b++) {
+        t->buckets[b].gathering = false;
+        (void)t->strategy->exchange->fns->finish(t->buckets[b].exchange);
+    }
+    return rf_error_restore(&record);
+}
+
+static rf_result run_due(rf_turns *t, rf_frame *const *frames, const uint32_t *examples)
+{
+    const rf_exchange_mark mark = rf_exchange_mark_now(t->strategy);
+    const rf_result r = take_turns(t, frames, examples);
+    if (r < 0) return give_up(t, r);
+    if (t->exchanges) rf_exchange_count(t->strategy, &mark, t->exposed);
+    return RF_OK;
 }
 
 /* The first of several accumulated steps replaces what was summed up before; without examples that is zeros. */
 static rf_result begin_totals(rf_update *update, const uint32_t *examples)
 {
     rf_strategy *s = update->updater->strategy;
-    for (uint32_t r = 0; r < s->num_local; r++)
-        RF_TRY(submit_one(s, r, examples[r] > 0 ? update->replicas[r].first : update->replicas[r].clear));
+    for (uint32_t r = 0; r < s->num_local; r++) {
+        const rf_update_replica *at = &update->replicas[r];
+        RF_TRY(rf_replica_submit_one(&s->replicas[r], examples[r] > 0 ? at->first : at->clear));
+    }
     return RF_OK;
 }
 
-void rf_update_count(rf_update *update)
+static void count_step(rf_update *update)
 {
     rf_updater *u = update->updater;
     if (is_due(u)) {
@@ -218,11 +370,11 @@ void rf_update_count(rf_update *update)
     for (uint32_t i = 0; i < update->count; i++) update->variables[i]->updater = u;
 }
 
-rf_result rf_update_finish(rf_update *update, const uint32_t *examples)
+rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32_t *examples)
 {
     const rf_updater *u = update->updater;
     if (u->params.accumulation_steps > 1 && u->accumulated == 0) RF_TRY(begin_totals(update, examples));
-    if (is_due(u)) RF_TRY(finish_due(update, examples));
-    rf_update_count(update);
+    if (is_due(u) && !joins(u)) RF_TRY(run_due(update->turns, frames, examples));
+    count_step(update);
     return RF_OK;
 }

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replica/update/turns.h"
+
+bool rf_overlap_wanted(const rf_strategy *s, const rf_signature *sig)
+{
+    if (!s->overlap || s->num_replicas == 1 || sig->updates.count != 1) return false;
+    const rf_updater_params *p = &sig->updates.items[0].updater->params;
+    return p->accumulation_steps == 1 && !p->variable_norms && !p->global_norm;
+}
+
+static bool within(const rf_update_part *part, const rf_variable *v)
+{
+    for (uint32_t i = 0; i < part->num_pieces; i++)
+        if (part->pieces[i].range.begin <= v->offset && v->offset < part->pieces[i].range.end) return true;
+    return false;
+}
+
+static void find_buckets(rf_turns *t)
+{
+    for (uint32_t i = 0; i < t->update->count; i++)
+        while (t->bucket_of[i] + 1 < t->update->num_parts &&
+               !within(&t->update->parts[t->bucket_of[i]], t->update->variables[i]))
+            t->bucket_of[i]++;
+}
+
+uint32_t rf_turns_bucket_of_state(const rf_turns *t, uint32_t slot)
+{
+    const rf_variable *v = t->signature->states.items[slot].variable;
+    for (uint32_t i = 0; v && i < t->update->count; i++)
+        if (t->update->variables[i] == v) return t->bucket_of[i];
+    return UINT32_MAX;
+}
+
+static void find_lives(const rf_turns *t, rf_bucket_life *lives)
+{
+    const rf_graph *g = t->signature->graph;
+    for (uint32_t i = 0; i < t->update->count; i++) {
+        const rf_value_info *gradient = &g->values.items[t->update->gradients[i]];
+        rf_bucket_life *life = &lives[t->bucket_of[i]];
+        if (gradient->kind == RF_VALUE_RESULT && gradient->producer > life->ready) life->ready = gradient->producer;
+    }
+    for (rf_node n = 0; n < g->nodes.count; n++) {
+        const rf_node_info *node = &g->nodes.items[n];
+        for (uint32_t i = 0; i < node->n_in && !node->dead; i++) {
+            if (!node->in[i]) continue;
+            const rf_value_info *info = &g->values.items[g->values.items[node->in[i]].storage];
+            const uint32_t b = info->kind == RF_VALUE_STATE ? rf_turns_bucket_of_state(t, info->slot) : UINT32_MAX;
+            if (b != UINT32_MAX) lives[b].last_use = n;
+        }
+    }
+}
+
+static rf_result make_plan(rf_turns *t)
+{
+    const uint32_t count = t->update->num_parts;
+    rf_bucket_life *lives = RF_NEW_ARRAY(rf_bucket_life, count);
+    if (!lives) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (t->overlaps) find_lives(t, lives);
+    const rf_result r = rf_overlap_plan_make(lives, count, &t->plan);
+    rf_free(lives);
+    return r;
+}
+
+static rf_result allocate(rf_turns *t)
+{
+    const uint32_t count = t->update->num_parts, num_local = t->strategy->num_local;
+    t->bucket_of = RF_NEW_ARRAY(uint32_t, t->update->count);
+    t->buckets = RF_NEW_ARRAY(rf_turn_bucket, count);
+    t->locals = RF_NEW_ARRAY(rf_turn_replica, num_local);
+    t->parts = RF_NEW_ARRAY(uint32_t, t->signature->graph->num_states);
+    t->from = RF_NEW_ARRAY(const float *, num_local);
+    t->to = RF_NEW_ARRAY(float *, num_local);
+    if (!t->bucket_of || !t->buckets || !t->locals || !t->parts || !t->from || !t->to)
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t r = 0; r < num_local; r++)
+        if (!(t->locals[r].tickets = RF_NEW_ARRAY(uint64_t, count))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t b = 0; b < count; b++)
+        if (!(t->buckets[b].replicas = RF_NEW_ARRAY(rf_turn_bucket_replica, num_local)))
+            return RF_ERROR_OUT_OF_HOST_MEMORY;
+    return RF_OK;
+}
+
+static rf_result create(rf_turns *t)
+{
+    RF_TRY(allocate(t));
+    find_buckets(t);
+    RF_TRY(make_plan(t));
+    rf_exchange *exchange = t->strategy->exchange;
+    for (uint32_t b = 0; t->exchanges && b < t->plan.num_buckets; b++) {
+        const rf_update_part *part = &t->update->parts[b];
+        RF_TRY(exchange->fns->open(exchange, part->pieces, part->num_pieces, t->overlaps, &t->buckets[b].exchange));
+    }
+    return RF_OK;
+}
+
+rf_result rf_turns_create(const rf_signature *signature, rf_update *update, bool by_bucket)
+{
+    rf_turns *t = update->turns = RF_NEW(rf_turns);
+    if (!t) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    t->strategy = update->updater->strategy;
+    t->signature = signature;
+    t->update = update;
+    t->overlaps = by_bucket && update->num_parts > 1;
+    t->exchanges = t->strategy->num_replicas > 1;
+    t->gathers = t->exchanges && t->strategy->update_mode == RF_UPDATE_SHARDED;
+    const rf_result r = create(t);
+    if (r < 0) rf_turns_free(&update->turns);
+    return r;
+}
+
+void rf_turns_free(rf_turns **turns)
+{
+    rf_turns *t = *turns;
+    if (!t) return;
+    for (uint32_t b = 0; t->buckets && b < t->update->num_parts; b++) {
+        if (t->buckets[b].exchange) t->strategy->exchange->fns->close(&t->buckets[b].exchange);
+        rf_free(t->buckets[b].replicas);
+    }
+    for (uint32_t r = 0; t->locals && r < t->strategy->num_local; r++) rf_free(t->locals[r].tickets);
+    rf_overlap_plan_free(&t->plan);
+    rf_free(t->bucket_of);
+    rf_free(t->buckets);
+    rf_free(t->locals);
+    rf_free(t->parts);
+    rf_free(t->from);
+    rf_free(t->to);
+    rf_free(t);
+    *turns = NULL;
+}
+
+bool rf_turns_overlap(const rf_turns *turns)
+{
+    return turns->overlaps;
+}
+
+uint32_t rf_turns_part(const rf_turns *t, uint32_t variable)
+{
+    return t->plan.part[t->bucket_of[variable]];
+}
