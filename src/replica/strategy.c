@@ -9,6 +9,8 @@
 #include "base/profiler.h"
 #include "gpu/device_select.h"
 #include "replica/internal.h"
+#include "replica/store/copying.h"
+#include "replica/store/flat.h"
 
 /* ---- lifetime ---- */
 
@@ -364,6 +366,11 @@ RF_API uint32_t rf_strategy_first_local_replica(const rf_strategy *strategy)
 RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy)
 {
     return strategy ? strategy->world.rank : 0;
+}
+
+uint64_t rf_strategy_seed(const rf_strategy *strategy)
+{
+    return strategy->seed;
 }
 
 uint32_t rf_strategy_first_replica(const rf_strategy *strategy, uint32_t rank)

@@ -5,6 +5,7 @@
 
 #include "base/philox.h"
 #include "replica/internal.h"
+#include "replica/store/variables.h"
 
 rf_result rf_ps_variables_check(const char *caller, const rf_strategy *strategy, rf_variable_list variables)
 {

@@ -20,6 +20,11 @@ ALLOWED = {
     "tools": {"ringfire", "jansson", "cairo", "bench", "ckpt", "plot", "run", "own"},
     "examples": {"ringfire", "own"},
 }
+# Rooms of a layer, and which of its rooms each may include; what stands above them (src/replica/*.h) all may.
+ROOMS = {
+    "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(), "update": {"store", "exchange", "balance"},
+                    "step": {"store", "exchange", "balance", "update"}},
+}
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "zlib.h": "zlib", "zstd.h": "zstd",
              "msgpack.h": "msgpack", "png.h": "png", "cairo.h": "cairo", "rf_shaders.h": "shaders", "pmix.h": "pmix"}
 LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "immintrin", "inttypes", "limits", "malloc", "math", "pthread",
@@ -42,6 +47,18 @@ def origin(path, name, quoted):
     return name.split("/")[0]
 
 
+def room_of(layer, name):
+    """The room of `layer` that an included file is in; None where it is in none."""
+    parts = name.split("/") if name.startswith(layer[4:] + "/") else ()
+    return parts[1] if len(parts) > 2 else None
+
+
+def enters_wrong_room(layer, path, name):
+    rooms = ROOMS.get(layer, {})
+    mine, theirs = path.parent.name, room_of(layer, name)
+    return mine in rooms and theirs is not None and theirs != mine and theirs not in rooms[mine]
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     wrong, checked = [], 0
@@ -58,6 +75,8 @@ def main():
                 source = origin(path, m.group(2), m.group(1) == '"')
                 if source is not None and source not in allowed:
                     wrong.append("%s:%d: %s may not include %s" % (path.relative_to(root), number, layer, m.group(2)))
+                if enters_wrong_room(layer, path, m.group(2)):
+                    wrong.append("%s:%d: the room %s may not include %s" % (path.relative_to(root), number, path.parent.name, m.group(2)))
     for line in wrong:
         print(line)
     print("%d files checked" % checked)

@@ -16,6 +16,8 @@
 #include "../validation.h"
 #include "ops/ops.h"
 #include "replica/internal.h"
+#include "replica/store/variables.h"
+#include "replica/update/updater.h"
 
 enum { IN = 150, MAX_BATCH = 64 }; /* w [IN] takes three units of the store, b [1] one */
 

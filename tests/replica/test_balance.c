@@ -26,7 +26,7 @@ static void begin(job *j, uint32_t replicas, uint32_t batch, const double *speed
 {
     *j = (job){ .replicas = replicas, .batch = batch, .rng = { .key = 5 } };
     for (uint32_t r = 0; r < replicas; r++) j->speed[r] = speed[r];
-    assert_int_equal(rf_balance_create(&(rf_balance_params){ .num_replicas = replicas }, NULL, &j->balance), RF_OK);
+    assert_int_equal(rf_balance_create(replicas, NULL, &j->balance), RF_OK);
 }
 
 /* Returns the step's time: the slowest replica's. */
@@ -170,7 +170,7 @@ static void test_unequal_beginning(void **state)
 {
     (void)state;
     rf_balance b;
-    assert_int_equal(rf_balance_create(&(rf_balance_params){ .num_replicas = 2 }, (double[]){ 3, 1 }, &b), RF_OK);
+    assert_int_equal(rf_balance_create(2, (double[]){ 3, 1 }, &b), RF_OK);
     assert_true(b.shares[0] == 0.75 && b.shares[1] == 0.25);
     assert_false(rf_balance_decide(&b)); /* knows nothing yet */
     assert_true(rf_balance_expected(&b, b.shares) == 0);
@@ -183,7 +183,7 @@ static void test_split_within_limits(void **state)
     (void)state;
     rf_balance b;
     uint32_t counts[3];
-    assert_int_equal(rf_balance_create(&(rf_balance_params){ .num_replicas = 3 }, (double[]){ 2, 1, 1 }, &b), RF_OK);
+    assert_int_equal(rf_balance_create(3, (double[]){ 2, 1, 1 }, &b), RF_OK);
     assert_true(rf_balance_split(&b, 100, counts));
     assert_int_equal(counts[0], 50);
     rf_balance_limit(&b, 0, 20);
@@ -202,7 +202,7 @@ static void test_split_within_limits(void **state)
     assert_int_equal(counts[0], 0);
     rf_balance_free(&b);
     /* A share of 0 stays, and does not keep the others from moving. */
-    assert_int_equal(rf_balance_create(&(rf_balance_params){ .num_replicas = 3 }, (double[]){ 1, 0, 1 }, &b), RF_OK);
+    assert_int_equal(rf_balance_create(3, (double[]){ 1, 0, 1 }, &b), RF_OK);
     for (int i = 0; i < 20; i++) {
         assert_true(rf_balance_split(&b, 60, counts));
         assert_int_equal(counts[1], 0);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "mw_model.h"
-#include "replica/internal.h"
+#include "replica/step/function.h"
 #include "replica/update/overlap_plan.h"
 
 #define LVP "llvmpipe"

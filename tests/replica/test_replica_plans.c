@@ -12,10 +12,10 @@
 
 #include "base/philox.h"
 #include "replica/exchange/exchange.h"
+#include "replica/exchange/pieces.h"
 #include "replica/store/hash.h"
 #include "replica/store/initializer.h"
 #include "replica/strategy.h"
-#include "replica/update/update_plan.h"
 
 /* ---- split ---- */
 

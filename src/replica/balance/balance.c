@@ -6,19 +6,14 @@
 #include "base/memory.h"
 #include "replica/strategy.h"
 
-static void set_defaults(rf_balance_params *p)
-{
-    if (p->smoothing <= 0) p->smoothing = 0.3;
-    if (p->threshold <= 0) p->threshold = 0.05;
-    if (p->interval == 0) p->interval = 8;
-    if (p->warm_up == 0) p->warm_up = 2;
-}
+#define SMOOTHING 0.3  /* weight of a new observation */
+#define THRESHOLD 0.05 /* expected gain in step time that is worth a change */
+#define INTERVAL 8u    /* steps between changes at least */
+#define WARM_UP 2u     /* observations of each replica that do not count: compilation */
 
-rf_result rf_balance_create(const rf_balance_params *params, const double *shares, rf_balance *out)
+rf_result rf_balance_create(uint32_t count, const double *shares, rf_balance *out)
 {
-    *out = (rf_balance){ .params = *params };
-    set_defaults(&out->params);
-    const uint32_t count = params->num_replicas;
+    *out = (rf_balance){ .num_replicas = count };
     out->speeds = RF_NEW_ARRAY(double, count);
     out->shares = RF_NEW_ARRAY(double, count);
     out->limits = RF_NEW_ARRAY(double, count);
@@ -48,12 +43,12 @@ void rf_balance_free(rf_balance *balance)
 void rf_balance_observe(rf_balance *b, const uint32_t *examples, const double *seconds)
 {
     b->batch = 0;
-    for (uint32_t r = 0; r < b->params.num_replicas; r++) {
+    for (uint32_t r = 0; r < b->num_replicas; r++) {
         b->batch += examples[r];
         if (examples[r] == 0 || !(seconds[r] > 0)) continue;
-        if (b->seen[r]++ < b->params.warm_up) continue;
+        if (b->seen[r]++ < WARM_UP) continue;
         const double speed = examples[r] / seconds[r];
-        b->speeds[r] = b->speeds[r] > 0 ? b->speeds[r] + b->params.smoothing * (speed - b->speeds[r]) : speed;
+        b->speeds[r] = b->speeds[r] > 0 ? b->speeds[r] + SMOOTHING * (speed - b->speeds[r]) : speed;
     }
     b->since_change++;
 }
@@ -66,7 +61,7 @@ void rf_balance_limit(rf_balance *b, uint32_t replica, uint32_t examples)
 double rf_balance_expected(const rf_balance *b, const double *shares)
 {
     double longest = 0;
-    for (uint32_t r = 0; r < b->params.num_replicas; r++) {
+    for (uint32_t r = 0; r < b->num_replicas; r++) {
         if (shares[r] <= 0) continue;
         if (b->speeds[r] <= 0) return 0;
         const double seconds = shares[r] * b->batch / b->speeds[r];
@@ -84,7 +79,7 @@ static uint32_t most_examples(const rf_balance *b, uint32_t replica)
 /* What is over a limit goes one by one to whom it costs least for its share (highest averages, D'Hondt's). */
 bool rf_balance_split(const rf_balance *b, uint64_t examples, uint32_t *counts)
 {
-    const uint32_t count = b->params.num_replicas;
+    const uint32_t count = b->num_replicas;
     rf_split_batch(examples, b->shares, count, counts);
     uint64_t over = 0;
     for (uint32_t r = 0; r < count; r++) {
@@ -112,13 +107,13 @@ bool rf_balance_split(const rf_balance *b, uint64_t examples, uint32_t *counts)
 /* Every replica keeps one example at least: a speed that is never measured can never recover. */
 static double lowest_share(const rf_balance *b)
 {
-    return b->batch >= b->params.num_replicas ? 1 / b->batch : 0;
+    return b->batch >= b->num_replicas ? 1 / b->batch : 0;
 }
 
 /* Proportional to speed within [lowest, limit]: those beyond a bound are fixed there, the others share what is left. */
 static void bounded_shares(const rf_balance *b, double *shares)
 {
-    const uint32_t count = b->params.num_replicas;
+    const uint32_t count = b->num_replicas;
     const double lowest = lowest_share(b);
     for (uint32_t r = 0; r < count; r++) shares[r] = -1; /* free */
     for (uint32_t pass = 0; pass < 2 * count + 1; pass++) {
@@ -148,14 +143,14 @@ static void bounded_shares(const rf_balance *b, double *shares)
 
 static bool all_known(const rf_balance *b)
 {
-    for (uint32_t r = 0; r < b->params.num_replicas; r++)
+    for (uint32_t r = 0; r < b->num_replicas; r++)
         if (b->speeds[r] <= 0 && b->limits[r] >= 1) return false;
     return b->batch > 0;
 }
 
 static bool beyond_a_limit(const rf_balance *b)
 {
-    for (uint32_t r = 0; r < b->params.num_replicas; r++)
+    for (uint32_t r = 0; r < b->num_replicas; r++)
         if (b->shares[r] * b->batch > b->limits[r] + 1e-9) return true;
     return false;
 }
@@ -164,20 +159,20 @@ bool rf_balance_decide(rf_balance *b)
 {
     if (!all_known(b)) return false;
     const bool must = beyond_a_limit(b);
-    if (!must && b->since_change < b->params.interval) return false;
-    double *wanted = RF_NEW_ARRAY(double, b->params.num_replicas);
+    if (!must && b->since_change < INTERVAL) return false;
+    double *wanted = RF_NEW_ARRAY(double, b->num_replicas);
     if (!wanted) return false; /* the present shares do as well */
     bounded_shares(b, wanted);
     double total = 0;
     bool good = true;
-    for (uint32_t r = 0; r < b->params.num_replicas; r++) {
+    for (uint32_t r = 0; r < b->num_replicas; r++) {
         good = good && wanted[r] >= 0 && isfinite(wanted[r]);
         total += wanted[r];
     }
     good = good && total > 0;
     const double now = rf_balance_expected(b, b->shares), then = good ? rf_balance_expected(b, wanted) : 0;
-    const bool change = good && (must || now > then * (1 + b->params.threshold));
-    for (uint32_t r = 0; change && r < b->params.num_replicas; r++) b->shares[r] = wanted[r] / total;
+    const bool change = good && (must || now > then * (1 + THRESHOLD));
+    for (uint32_t r = 0; change && r < b->num_replicas; r++) b->shares[r] = wanted[r] / total;
     if (change) b->since_change = 0;
     rf_free(wanted);
     return change;

@@ -12,16 +12,8 @@
 
 #include "base/error.h"
 
-typedef struct rf_balance_params {
-    uint32_t num_replicas;
-    double smoothing;  /* weight of a new observation; 0: 0.3 */
-    double threshold;  /* expected gain in step time that is worth a change; 0: 0.05 */
-    uint32_t interval; /* steps between changes at least; 0: 8 */
-    uint32_t warm_up;  /* observations of each replica that do not count (compilation); 0: 2 */
-} rf_balance_params;
-
 typedef struct rf_balance {
-    rf_balance_params params;
+    uint32_t num_replicas;
     double *speeds; /* examples per second; 0: not known yet */
     double *shares; /* of the global batch, adding up to 1 */
     double *limits; /* most examples that fit a replica's memory; INFINITY: no limit known */
@@ -31,7 +23,7 @@ typedef struct rf_balance {
 } rf_balance;
 
 /* Begins with `shares` (any scale; NULL: equal). A share of 0 stays 0. */
-rf_result rf_balance_create(const rf_balance_params *params, const double *shares, rf_balance *out);
+rf_result rf_balance_create(uint32_t num_replicas, const double *shares, rf_balance *out);
 void rf_balance_free(rf_balance *balance);
 /* One step: what each replica got and how long it computed. Replicas with no examples or no time are left as they were.
  */

@@ -12,7 +12,7 @@ rf_result rf_balancing_create(rf_strategy *s, rf_balance_mode mode)
     RF_TRY(rf_test_aid("RINGFIRE_TEST_MEMORY", &b->bounded, &b->bound));
     b->automatic = mode == RF_BALANCE_AUTO && s->num_replicas > 1;
     if (b->automatic) {
-        RF_TRY(rf_balance_create(&(rf_balance_params){ .num_replicas = s->num_replicas }, s->shares, &b->balance));
+        RF_TRY(rf_balance_create(s->num_replicas, s->shares, &b->balance));
         b->examples = RF_NEW_ARRAY(uint32_t, s->num_replicas);
         b->seconds = RF_NEW_ARRAY(double, s->num_replicas);
         b->news = RF_NEW_ARRAY(rf_replica_news, s->num_local);

@@ -7,7 +7,7 @@
 #ifndef RF_REPLICA_EXCHANGE_EXCHANGE_H
 #define RF_REPLICA_EXCHANGE_EXCHANGE_H
 
-#include "replica/update/update_plan.h"
+#include "replica/exchange/pieces.h"
 #include "replica/world.h"
 
 typedef struct rf_exchange rf_exchange;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long the exchange of gradients and values takes, and how much of that nothing else hides. */
+#include "replica/exchange/exchange_stats.h"
+
 #include "replica/internal.h"
 
 rf_exchange_mark rf_exchange_mark_now(const rf_strategy *s)

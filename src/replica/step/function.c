@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "replica/step/function.h"
+
 #include "base/params.h"
 #include "replica/internal.h"
+#include "replica/step/signature.h"
 
 static rf_result allocate(rf_function *f, const rf_function_params *params)
 {
@@ -87,4 +90,9 @@ uint64_t rf_function_step(const rf_function *function)
 void rf_function_set_step(rf_function *function, uint64_t step)
 {
     function->step = step;
+}
+
+rf_strategy *rf_function_strategy(const rf_function *function)
+{
+    return function->strategy;
 }

@@ -4,6 +4,7 @@
 
 #include "base/half.h"
 #include "replica/agree.h"
+#include "replica/step/function.h"
 
 /* ---- values ---- */
 

@@ -3,6 +3,7 @@
 #include <ringfire/bench.h>
 
 #include "replica/internal.h"
+#include "replica/step/function.h"
 
 #define PROFILE_RUNS 5
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "replica/agree.h"
+#include "replica/step/report.h"
 
 /* ---- the sad case ---- */
 

@@ -6,6 +6,12 @@
 #include "base/params.h"
 #include "base/profiler.h"
 #include "replica/internal.h"
+#include "replica/step/function.h"
+#include "replica/step/report.h"
+#include "replica/step/signature.h"
+#include "replica/store/check.h"
+#include "replica/store/copying.h"
+#include "replica/update/update.h"
 
 /* What all replicas of a run share. */
 typedef struct run {

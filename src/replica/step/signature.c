@@ -2,7 +2,15 @@
 /* A function for one kind of input: found or traced, and compiled for each replica. */
 #include <string.h>
 
+#include "replica/exchange/staging.h"
 #include "replica/internal.h"
+#include "replica/step/function.h"
+#include "replica/step/signature.h"
+#include "replica/store/local_state.h"
+#include "replica/store/variables.h"
+#include "replica/update/turns.h"
+#include "replica/update/update.h"
+#include "replica/update/updater.h"
 
 /* ---- lookup ---- */
 
@@ -105,13 +113,14 @@ static rf_result rebuild(rf_function *f, rf_signature *sig)
     if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_local);
     if (!sig->submission) sig->submission = RF_NEW_ARRAY(rf_frame *, 1 + RF_UPDATE_FRAMES * (size_t)sig->updates.count);
     if (!sig->programs || !sig->submission) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const bool by_bucket = rf_overlap_wanted(s, sig);
+    const bool by_bucket = sig->updates.count == 1 && rf_updater_can_overlap(sig->updates.items[0].updater);
+    const rf_traced_states traced = { sig->graph, sig->states.items, sig->states.count };
     sig->overlaps = false;
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         rf_update *update = &sig->updates.items[u];
         RF_TRY(rf_update_prepare(update, by_bucket));
-        RF_TRY(rf_turns_create(sig, update, by_bucket));
-        sig->overlaps = rf_turns_overlap(update->turns); /* only one that is alone does */
+        RF_TRY(rf_turns_create(&traced, update, by_bucket));
+        sig->overlaps = update->turns->overlaps; /* only one that is alone does */
     }
     return RF_OK;
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Are the replicas still copies of each other? A hash of every variable on every replica, compared over all workers. */
+#include "replica/store/check.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/philox.h"
 #include "replica/internal.h"
+#include "replica/store/flat.h"
 #include "replica/store/hash.h"
+#include "replica/store/variables.h"
 
 /* ---- the same variables everywhere ---- */
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A few numbers per replica that steps add to and the host sums when it reads them: metrics. */
+#include "replica/store/local_state.h"
+
 #include "replica/internal.h"
+#include "replica/store/flat.h"
 
 rf_local_state *rf_local_state_retain(rf_local_state *state)
 {
@@ -79,4 +82,19 @@ rf_result rf_local_state_reset(rf_local_state *state)
         result = rf_flat_write(&state->values, r, 0, state->count, zeros);
     rf_free(zeros);
     return result;
+}
+
+uint32_t rf_local_state_count(const rf_local_state *state)
+{
+    return state->count;
+}
+
+rf_result rf_local_state_write(rf_local_state *state, const float *values)
+{
+    rf_strategy *s = state->strategy;
+    RF_TRY(rf_strategy_wait(s));
+    RF_TRY(rf_strategy_status(s));
+    for (uint32_t r = 0; r < s->num_local; r++)
+        RF_TRY(rf_flat_write(&state->values, r, 0, state->count, values + (size_t)(s->first + r) * state->count));
+    return RF_OK;
 }

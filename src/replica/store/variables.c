@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/internal.h"
+#include "replica/store/variables.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/params.h"
 #include "base/philox.h"
+#include "replica/internal.h"
+#include "replica/store/flat.h"
 #include "replica/store/initializer.h"
 
 #define SMALLEST_STORE 16384 /* elements; small models never move */
@@ -208,41 +210,16 @@ RF_API rf_result rf_variable_assign(rf_variable *variable, const float *values)
     return write_all(variable, values, variable->count);
 }
 
-/* The reduced gradient lies with the owner of the piece, whose worker passes it on. */
-static rf_result read_gradient(rf_updater *u, const rf_piece *piece, rf_range range, float *values)
+rf_result rf_variable_read_range(const rf_variable *v, rf_range range, float *values)
 {
-    rf_strategy *s = u->strategy;
-    const rf_flat *gradients = rf_updater_gradients(u);
-    const uint64_t count = range.end - range.begin;
-    if (piece->owner == RF_OWNER_ALL) return rf_flat_read(gradients, 0, range.begin, count, values);
-    rf_result r = RF_OK;
-    if (rf_strategy_is_local(s, piece->owner))
-        r = rf_flat_read(gradients, piece->owner - s->first, range.begin, count, values);
-    RF_TRY(rf_strategy_stick_in_job(s, r));
-    return rf_world_broadcast(&s->world, "gradient", values, (size_t)count * sizeof(float), piece->owner);
+    RF_TRY(rf_strategy_wait_local(v->strategy, 0));
+    RF_TRY(rf_strategy_status(v->strategy));
+    return rf_flat_read(&rf_variable_store(v)->values, 0, v->offset + range.begin, range.end - range.begin, values);
 }
 
-RF_API rf_result rf_variable_read_gradient(const rf_variable *variable, float *values)
+rf_strategy *rf_variable_strategy(const rf_variable *variable)
 {
-    RF_REQUIRE(variable, "rf_variable_read_gradient: variable is NULL");
-    RF_REQUIRE(values, "rf_variable_read_gradient: values is NULL");
-    rf_updater *u = variable->updater;
-    if (!u) return RF_FAIL(RF_ERROR_NOT_FOUND, "no optimizer step has run for variable '%s' yet", variable->name);
-    if (u->accumulated > 0)
-        return RF_FAIL(RF_ERROR_NOT_FOUND,
-                       "the gradient of '%s' is being accumulated: %u of %u steps are done; read it after "
-                       "the step that updates",
-                       variable->name, u->accumulated, u->params.accumulation_steps);
-    RF_TRY(rf_strategy_wait(variable->strategy));
-    RF_TRY(rf_strategy_status(variable->strategy));
-    const uint64_t begin = variable->offset, end = begin + variable->count;
-    for (uint32_t i = 0; i < u->plan.count; i++) {
-        const rf_piece *piece = &u->plan.items[i];
-        const uint64_t from = piece->range.begin > begin ? piece->range.begin : begin;
-        const uint64_t to = piece->range.end < end ? piece->range.end : end;
-        if (from < to) RF_TRY(read_gradient(u, piece, (rf_range){ from, to }, values + (from - begin)));
-    }
-    return RF_OK;
+    return variable->strategy;
 }
 
 /* Insertion sort: lists come in creation order as a rule. */

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "replica/internal.h"
+#include "replica/update/update.h"
+#include "replica/update/updater.h"
 
 /* The replica that takes the norm of a piece: the owner; of a piece that all have, the first, so that all use the same
  * number. */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/update/turns.h"
 
-bool rf_overlap_wanted(const rf_strategy *s, const rf_signature *sig)
+#include "replica/internal.h"
+#include "replica/store/variables.h"
+#include "replica/update/update.h"
+#include "replica/update/updater.h"
+
+bool rf_updater_can_overlap(const rf_updater *u)
 {
-    if (!s->overlap || s->num_replicas == 1 || sig->updates.count != 1) return false;
-    const rf_updater_params *p = &sig->updates.items[0].updater->params;
+    const rf_updater_params *p = &u->params;
+    if (!u->strategy->overlap || u->strategy->num_replicas == 1) return false;
     return p->accumulation_steps == 1 && !p->variable_norms && !p->global_norm;
 }
 
@@ -25,7 +30,7 @@ static void find_buckets(rf_turns *t)
 
 uint32_t rf_turns_bucket_of_state(const rf_turns *t, uint32_t slot)
 {
-    const rf_variable *v = t->signature->states.items[slot].variable;
+    const rf_variable *v = t->traced.states[slot].variable;
     for (uint32_t i = 0; v && i < t->update->count; i++)
         if (t->update->variables[i] == v) return t->bucket_of[i];
     return UINT32_MAX;
@@ -33,7 +38,7 @@ uint32_t rf_turns_bucket_of_state(const rf_turns *t, uint32_t slot)
 
 static void find_lives(const rf_turns *t, rf_bucket_life *lives)
 {
-    const rf_graph *g = t->signature->graph;
+    const rf_graph *g = t->traced.graph;
     for (uint32_t i = 0; i < t->update->count; i++) {
         const rf_value_info *gradient = &g->values.items[t->update->gradients[i]];
         rf_bucket_life *life = &lives[t->bucket_of[i]];
@@ -67,7 +72,7 @@ static rf_result allocate(rf_turns *t)
     t->bucket_of = RF_NEW_ARRAY(uint32_t, t->update->count);
     t->buckets = RF_NEW_ARRAY(rf_turn_bucket, count);
     t->locals = RF_NEW_ARRAY(rf_turn_replica, num_local);
-    t->parts = RF_NEW_ARRAY(uint32_t, t->signature->graph->num_states);
+    t->parts = RF_NEW_ARRAY(uint32_t, t->traced.graph->num_states);
     t->from = RF_NEW_ARRAY(const float *, num_local);
     t->to = RF_NEW_ARRAY(float *, num_local);
     if (!t->bucket_of || !t->buckets || !t->locals || !t->parts || !t->from || !t->to)
@@ -93,12 +98,12 @@ static rf_result create(rf_turns *t)
     return RF_OK;
 }
 
-rf_result rf_turns_create(const rf_signature *signature, rf_update *update, bool by_bucket)
+rf_result rf_turns_create(const rf_traced_states *traced, rf_update *update, bool by_bucket)
 {
     rf_turns *t = update->turns = RF_NEW(rf_turns);
     if (!t) return RF_ERROR_OUT_OF_HOST_MEMORY;
     t->strategy = update->updater->strategy;
-    t->signature = signature;
+    t->traced = *traced;
     t->update = update;
     t->overlaps = by_bucket && update->num_parts > 1;
     t->exchanges = t->strategy->num_replicas > 1;
@@ -126,11 +131,6 @@ void rf_turns_free(rf_turns **turns)
     rf_free(t->to);
     rf_free(t);
     *turns = NULL;
-}
-
-bool rf_turns_overlap(const rf_turns *turns)
-{
-    return turns->overlaps;
 }
 
 uint32_t rf_turns_part(const rf_turns *t, uint32_t variable)

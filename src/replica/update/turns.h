@@ -3,8 +3,16 @@
 #ifndef RF_REPLICA_UPDATE_TURNS_H
 #define RF_REPLICA_UPDATE_TURNS_H
 
-#include "replica/internal.h"
+#include "replica/store/variables.h"
 #include "replica/update/overlap_plan.h"
+#include "replica/update/update.h"
+
+/* The graph that the gradients are part of, and what stands behind its states. Borrowed. */
+typedef struct rf_traced_states {
+    const rf_graph *graph;
+    const rf_state_ref *states; /* by slot */
+    uint32_t count;
+} rf_traced_states;
 
 typedef struct rf_turn_bucket_replica {
     rf_frame *frame;   /* of the update; NULL: it owns nothing of the bucket */
@@ -26,9 +34,9 @@ typedef struct rf_turn_replica {
     bool known; /* rf_turn_bucket_replica::last_use is */
 } rf_turn_replica;
 
-struct rf_turns {
+typedef struct rf_turns {
     rf_strategy *strategy;
-    const rf_signature *signature;
+    rf_traced_states traced;
     rf_update *update;
     bool overlaps;       /* stage A is submitted in parts */
     bool exchanges;      /* there are several replicas */
@@ -42,7 +50,16 @@ struct rf_turns {
     float **to;              /* [num_local]: room */
     uint32_t depth;          /* parts under way */
     double exposed;          /* seconds of this step */
-};
+} rf_turns;
+
+/* Whether an update that is alone in its step can be prepared by bucket, so that gradients are exchanged while the
+ * backward pass goes on. */
+bool rf_updater_can_overlap(const rf_updater *updater);
+/* After rf_update_prepare(). */
+rf_result rf_turns_create(const rf_traced_states *traced, rf_update *update, bool by_bucket);
+void rf_turns_free(rf_turns **turns);
+/* Part of the run in which the gradient of the update's variable i is placed. */
+uint32_t rf_turns_part(const rf_turns *turns, uint32_t variable);
 
 /* The bucket of the variable behind a state; UINT32_MAX where the update has none. */
 uint32_t rf_turns_bucket_of_state(const rf_turns *turns, uint32_t slot);

@@ -3,6 +3,10 @@
 #include <string.h>
 
 #include "replica/internal.h"
+#include "replica/store/variables.h"
+#include "replica/update/turns.h"
+#include "replica/update/update.h"
+#include "replica/update/updater.h"
 
 /* ---- programs over ranges ---- */
 

@@ -26,7 +26,13 @@
 
 #include "base/platform.h"
 #include "base/profiler.h"
+#include "replica/exchange/exchange_stats.h"
+#include "replica/exchange/staging.h"
+#include "replica/internal.h"
+#include "replica/store/copying.h"
 #include "replica/update/turns.h"
+#include "replica/update/update.h"
+#include "replica/update/updater.h"
 
 #define PARTS_UNDER_WAY 2
 
@@ -124,7 +130,7 @@ static rf_result learn_uses(rf_turns *t, uint32_t r)
         if (apply) RF_TRY(rf_program_stats_get(apply, 0, &stats));
         t->buckets[b].replicas[r].last_use = stats.slab_size > 0 ? t->plan.num_buckets - 1 : 0;
     }
-    for (uint32_t slot = 0; slot < t->signature->states.count; slot++) {
+    for (uint32_t slot = 0; slot < t->traced.count; slot++) {
         const uint32_t b = rf_turns_bucket_of_state(t, slot);
         if (b == UINT32_MAX) continue;
         rf_turn_bucket_replica *br = &t->buckets[b].replicas[r];

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "replica/internal.h"
+#include "replica/store/flat.h"
+#include "replica/store/variables.h"
+#include "replica/update/updater.h"
 
 /* ---- lifetime ---- */
 
@@ -76,6 +79,31 @@ uint64_t rf_updater_iterations(const rf_updater *updater)
 void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations)
 {
     updater->iterations = iterations;
+}
+
+uint32_t rf_updater_num_slots(const rf_updater *updater)
+{
+    return updater->params.num_slots;
+}
+
+rf_variable_list rf_updater_variables(const rf_updater *updater)
+{
+    return (rf_variable_list){ updater->variables.items, updater->variables.count };
+}
+
+uint32_t rf_updater_accumulation_steps(const rf_updater *updater)
+{
+    return updater->params.accumulation_steps;
+}
+
+uint32_t rf_updater_accumulated(const rf_updater *updater)
+{
+    return updater->accumulated;
+}
+
+void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps)
+{
+    updater->accumulated = steps;
 }
 
 /* ---- plans and the move of state between owners ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/update/update_plan.h"
+#include "replica/exchange/pieces.h"
 
 void rf_piece_list_free(rf_piece_list *pieces)
 {

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "replica/internal.h"
+#include "replica/store/variables.h"
+#include "replica/update/updater.h"
 
 static int by_begin(const void *a, const void *b)
 {
@@ -68,11 +70,4 @@ rf_result rf_updater_read_owned(rf_updater *u, uint32_t slot, const rf_variable 
                                   (part.end - part.begin) * sizeof(float)));
     }
     return RF_OK;
-}
-
-rf_result rf_variable_read_range(const rf_variable *v, rf_range range, float *values)
-{
-    RF_TRY(rf_strategy_wait_local(v->strategy, 0));
-    RF_TRY(rf_strategy_status(v->strategy));
-    return rf_flat_read(&rf_variable_store(v)->values, 0, v->offset + range.begin, range.end - range.begin, values);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which part of the flat parameter array is reduced and updated where. Pure. */
-#ifndef RF_REPLICA_UPDATE_UPDATE_PLAN_H
-#define RF_REPLICA_UPDATE_UPDATE_PLAN_H
+#ifndef RF_REPLICA_EXCHANGE_PIECES_H
+#define RF_REPLICA_EXCHANGE_PIECES_H
 
 #include "replica/strategy.h"
 

@@ -1,44 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What checkpoints read and write besides variables and optimizer slots: sums of gradients that are being accumulated,
- * per-replica state, counters. */
+/* Gradients after a step: sums that are being accumulated, and what the latest update was made with. */
 #include <string.h>
 
 #include "replica/internal.h"
-
-uint64_t rf_strategy_seed(const rf_strategy *strategy)
-{
-    return strategy->seed;
-}
-
-rf_strategy *rf_variable_strategy(const rf_variable *variable)
-{
-    return variable->strategy;
-}
-
-uint32_t rf_updater_num_slots(const rf_updater *updater)
-{
-    return updater->params.num_slots;
-}
-
-rf_variable_list rf_updater_variables(const rf_updater *updater)
-{
-    return (rf_variable_list){ updater->variables.items, updater->variables.count };
-}
-
-uint32_t rf_updater_accumulation_steps(const rf_updater *updater)
-{
-    return updater->params.accumulation_steps;
-}
-
-uint32_t rf_updater_accumulated(const rf_updater *updater)
-{
-    return updater->accumulated;
-}
-
-void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps)
-{
-    updater->accumulated = steps;
-}
+#include "replica/store/flat.h"
+#include "replica/store/variables.h"
+#include "replica/update/updater.h"
 
 /* ---- sums of gradients ---- */
 
@@ -99,26 +66,41 @@ rf_result rf_updater_write_totals(rf_updater *u, rf_variable *variable, const fl
     return result;
 }
 
-/* ---- metrics ---- */
+/* ---- reduced gradients ---- */
 
-uint32_t rf_local_state_count(const rf_local_state *state)
+/* The reduced gradient lies with the owner of the piece, whose worker passes it on. */
+static rf_result read_gradient(rf_updater *u, const rf_piece *piece, rf_range range, float *values)
 {
-    return state->count;
+    rf_strategy *s = u->strategy;
+    const rf_flat *gradients = rf_updater_gradients(u);
+    const uint64_t count = range.end - range.begin;
+    if (piece->owner == RF_OWNER_ALL) return rf_flat_read(gradients, 0, range.begin, count, values);
+    rf_result r = RF_OK;
+    if (rf_strategy_is_local(s, piece->owner))
+        r = rf_flat_read(gradients, piece->owner - s->first, range.begin, count, values);
+    RF_TRY(rf_strategy_stick_in_job(s, r));
+    return rf_world_broadcast(&s->world, "gradient", values, (size_t)count * sizeof(float), piece->owner);
 }
 
-rf_result rf_local_state_write(rf_local_state *state, const float *values)
+RF_API rf_result rf_variable_read_gradient(const rf_variable *variable, float *values)
 {
-    rf_strategy *s = state->strategy;
-    RF_TRY(rf_strategy_wait(s));
-    RF_TRY(rf_strategy_status(s));
-    for (uint32_t r = 0; r < s->num_local; r++)
-        RF_TRY(rf_flat_write(&state->values, r, 0, state->count, values + (size_t)(s->first + r) * state->count));
+    RF_REQUIRE(variable, "rf_variable_read_gradient: variable is NULL");
+    RF_REQUIRE(values, "rf_variable_read_gradient: values is NULL");
+    rf_updater *u = variable->updater;
+    if (!u) return RF_FAIL(RF_ERROR_NOT_FOUND, "no optimizer step has run for variable '%s' yet", variable->name);
+    if (u->accumulated > 0)
+        return RF_FAIL(RF_ERROR_NOT_FOUND,
+                       "the gradient of '%s' is being accumulated: %u of %u steps are done; read it after "
+                       "the step that updates",
+                       variable->name, u->accumulated, u->params.accumulation_steps);
+    RF_TRY(rf_strategy_wait(variable->strategy));
+    RF_TRY(rf_strategy_status(variable->strategy));
+    const uint64_t begin = variable->offset, end = begin + variable->count;
+    for (uint32_t i = 0; i < u->plan.count; i++) {
+        const rf_piece *piece = &u->plan.items[i];
+        const uint64_t from = piece->range.begin > begin ? piece->range.begin : begin;
+        const uint64_t to = piece->range.end < end ? piece->range.end : end;
+        if (from < to) RF_TRY(read_gradient(u, piece, (rf_range){ from, to }, values + (from - begin)));
+    }
     return RF_OK;
-}
-
-/* ---- functions ---- */
-
-rf_strategy *rf_function_strategy(const rf_function *function)
-{
-    return function->strategy;
 }

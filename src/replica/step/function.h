@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions, their traces and their results. */
+#ifndef RF_REPLICA_STEP_FUNCTION_H
+#define RF_REPLICA_STEP_FUNCTION_H
+
+#include "replica/internal.h"
+#include "replica/step/signature.h"
+
+struct rf_trace {
+    uint32_t serial;
+    const rf_trace_listener *listener; /* NULL: nobody */
+    rf_strategy *strategy;
+    rf_function *function;
+    rf_signature *signature;
+    rf_result status;
+    rf_error_record error;
+    uint32_t streams;
+};
+
+/* Result of one replica: in the frame as long as that lives, else in `copy`. */
+typedef struct rf_replica_value {
+    rf_frame *frame;
+    rf_exec *exec;
+    uint64_t ticket;
+    rf_tensor_desc desc;
+    void *copy;
+} rf_replica_value;
+struct rf_per_replica {
+    rf_function *function; /* not a counted reference: the function owns this */
+    uint32_t output;
+    rf_replica_value *values; /* [num_local] */
+    uint32_t *examples;       /* [num_replicas] */
+};
+
+struct rf_function {
+    uint32_t references;
+    rf_strategy *strategy;
+    rf_function_params params;
+    char *name;
+    uint64_t step; /* runs so far, counted when training */
+    uint32_t num_traces;
+    struct {
+        rf_signature **items;
+        uint32_t count, capacity;
+    } signatures;
+    rf_per_replica results[2][RF_MAX_COMPONENTS];
+    uint32_t parity;    /* which half the next run fills */
+    uint32_t *examples; /* [num_replicas], of the run being made */
+    rf_frame **frames;  /* [num_local] */
+};
+
+rf_result rf_trace_run(rf_function *function, rf_signature *signature);
+
+/* Moves results out of their frames, before those go. */
+rf_result rf_per_replica_detach(rf_per_replica *value);
+void rf_per_replica_free(rf_per_replica *value, uint32_t num_local);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a function came to for one kind of input. */
+#ifndef RF_REPLICA_STEP_SIGNATURE_H
+#define RF_REPLICA_STEP_SIGNATURE_H
+
+#include "exec/exec.h"
+#include "replica/store/variables.h"
+#include "replica/update/update.h"
+
+enum { RF_HOST_RANDOM, RF_HOST_GLOBAL_BATCH, RF_HOST_INVERSE_ACTIVE, RF_HOST_COUNT };
+
+/* What a step came to for one kind of input. */
+typedef struct rf_signature {
+    rf_element_spec spec; /* dim[0] of each component is that of the trace and not part of the signature */
+    rf_graph *graph;
+    rf_value outputs[RF_MAX_COMPONENTS];
+    struct {
+        rf_state_ref *items;
+        uint32_t count, capacity;
+    } states; /* by slot; references */
+    struct {
+        rf_update *items;
+        uint32_t count, capacity;
+    } updates;
+    rf_value hosts[RF_HOST_COUNT]; /* 0: not used */
+    bool overlaps;                 /* gradients are exchanged while the backward pass goes on */
+    rf_program **programs;         /* [num_local], made when first needed */
+    rf_frame **submission;         /* room for the frames of one replica's submission */
+    uint64_t generation;           /* sum over the strategy and the updaters when the programs were made */
+    bool prepared;
+} rf_signature;
+
+rf_result rf_signature_find(rf_function *function, const rf_element *batch, uint32_t traced_batch, rf_signature **out);
+/* Brings the signature up to date with arrays that have moved. */
+rf_result rf_signature_prepare(rf_function *function, rf_signature *signature);
+/* The replica's program, made at first use. */
+rf_result rf_signature_program(rf_function *function, rf_signature *signature, uint32_t index, rf_program **out);
+void rf_signature_free(rf_signature *signature, uint32_t num_local);
+
+#endif

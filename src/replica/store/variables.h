@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Variables, and the stores that they lie in. */
+#ifndef RF_REPLICA_STORE_VARIABLES_H
+#define RF_REPLICA_STORE_VARIABLES_H
+
+#include "base/memory.h"
+#include "replica/internal.h"
+
+struct rf_variable {
+    uint32_t references;
+    rf_strategy *strategy;
+    char *name;
+    rf_shape shape;
+    uint64_t count, offset; /* elements */
+    bool trainable;
+    rf_updater *updater; /* the last one that updated it; not a counted reference: an updater that goes clears it */
+};
+
+/* What stands behind a STATE slot of a graph. Exactly one is set. */
+typedef struct rf_state_ref {
+    rf_variable *variable;
+    rf_local_state *local;
+} rf_state_ref;
+
+static inline rf_store *rf_variable_store(const rf_variable *v)
+{
+    return v->trainable ? &v->strategy->trainable : &v->strategy->fixed;
+}
+/* Elements that a variable takes in its store, padding included. */
+static inline rf_range rf_variable_span(const rf_variable *v)
+{
+    return (rf_range){ v->offset, v->offset + rf_align_up(v->count, v->strategy->alignment) };
+}
+void rf_variables_sort(rf_variable **variables, uint32_t count); /* by offset */
+
+#endif

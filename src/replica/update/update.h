@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One update of a step: what it needs on each replica, and running it. */
+#ifndef RF_REPLICA_UPDATE_UPDATE_H
+#define RF_REPLICA_UPDATE_UPDATE_H
+
+#include "replica/update/updater.h"
+
+/* One rf_trace_update() of a signature. */
+typedef struct rf_update {
+    rf_updater *updater;
+    rf_variable **variables; /* references, as given */
+    rf_value *gradients;     /* in the signature's graph */
+    uint32_t count;
+    /* made for the generations of the signature: */
+    rf_variable **sorted; /* `variables` by offset: what rf_piece::variable counts */
+    rf_range *spans;      /* of `sorted` */
+    rf_range *runs;       /* of gradients without gaps */
+    uint32_t num_runs;
+    rf_piece_list pieces;
+    struct rf_update_part *parts; /* of `pieces`: all, or one part for each bucket */
+    uint32_t num_parts;
+    uint32_t num_hypers;                /* 1, or one per variable; HOST slot i of `apply` is hyper i */
+    struct rf_update_replica *replicas; /* [num_local] */
+    /* room that a step needs: */
+    float *hypers;     /* [num_hypers][hyper_count] */
+    double *squares;   /* [num_hypers]: sums of squares, then norms */
+    float *partials;   /* [pieces.count] */
+    float *gathered;   /* [pieces.count] */
+    uint64_t *counts;  /* [world size] */
+    rf_frame **frames; /* [num_local] */
+    struct rf_turns *turns;
+} rf_update;
+
+typedef struct rf_update_replica {
+    rf_program *accumulate, *norms; /* NULL where there is nothing to do */
+    uint32_t *norm_pieces;          /* piece of each result of `norms` */
+    uint32_t num_norms;
+    rf_gpu_recording *first, *clear; /* totals = gradients; totals = 0 */
+} rf_update_replica;
+
+/* What is exchanged and updated in one go. */
+typedef struct rf_update_part {
+    const rf_piece *pieces;
+    uint32_t num_pieces;
+    struct rf_update_part_replica *replicas; /* [num_local] */
+} rf_update_part;
+
+typedef struct rf_update_part_replica {
+    rf_program *apply;                                                         /* NULL: it owns nothing of the part */
+    rf_gpu_recording *gradients_down, *gradients_up, *values_down, *values_up; /* staging */
+} rf_update_part_replica;
+
+/* ---- update_build.c ---- */
+rf_result rf_update_prepare(rf_update *update, bool by_bucket);
+void rf_update_unprepare(rf_update *update);
+void rf_update_free(rf_update *update);
+
+/* ---- update_run.c ---- */
+/* Frames that belong to the same submission as the replica's stage A, appended to frames[*count]. */
+rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame **frames, uint32_t *count);
+/* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. Where it has to be
+ * submitted in parts, it is submitted here: frames[r] hold their inputs (NULL where examples[r] is 0). Both are those
+ * of this worker's replicas. */
+rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32_t *examples);
+/* Most frames that one update adds to a submission. */
+#define RF_UPDATE_FRAMES 2
+
+/* ---- norms.c ---- */
+/* Takes the norms of reduced gradients: update->squares. Waits. */
+rf_result rf_update_reduce_norms(rf_update *update);
+
+#endif

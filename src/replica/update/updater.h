@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an optimizer keeps between steps. */
+#ifndef RF_REPLICA_UPDATE_UPDATER_H
+#define RF_REPLICA_UPDATE_UPDATER_H
+
+#include "replica/exchange/pieces.h"
+#include "replica/internal.h"
+
+struct rf_updater {
+    uint32_t references;
+    rf_strategy *strategy;
+    rf_updater_params params;
+    bool destroyed; /* by its user; what `params` points to is gone */
+    uint64_t iterations;
+    uint32_t accumulated; /* steps since the last update */
+    struct {
+        rf_variable **items;
+        uint32_t count, capacity;
+    } variables;                         /* all it has met, by offset; references */
+    rf_piece_list plan;                  /* of all of them */
+    uint64_t generation;                 /* raised with the plan */
+    rf_gpu_buffer **slots[RF_MAX_SLOTS]; /* [num_local]: the owner's part only, by rf_piece::slot_offset */
+    rf_flat totals; /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */
+};
+
+rf_updater *rf_updater_retain(rf_updater *updater);
+void rf_updater_release(rf_updater *updater);
+/* Room for accumulated gradients where they are needed. */
+rf_result rf_updater_ensure_totals(rf_updater *updater);
+/* The array that gradients are summed in and read from. */
+static inline rf_flat *rf_updater_gradients(rf_updater *u)
+{
+    return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->gradients;
+}
+
+#endif
