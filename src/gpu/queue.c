@@ -43,7 +43,7 @@ static rf_result submit_commands(rf_gpu_device *device, const VkCommandBuffer *c
 
 rf_result rf_gpu_queue_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket)
 {
-    VkCommandBuffer few[MAX_INLINE_RECORDINGS];
+    VkCommandBuffer few[MAX_INLINE_RECORDINGS] = { 0 };
     VkCommandBuffer *commands = count <= MAX_INLINE_RECORDINGS ? few : RF_NEW_ARRAY(VkCommandBuffer, count);
     if (!commands) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < count; i++) commands[i] = recs[i]->commands;
