@@ -73,7 +73,7 @@ rf_result rf_error_of_user(rf_result result, uint64_t before, const char *what)
     if (result == RF_OK || (result < 0 && count != before && current.info.result == result)) return result;
     if (result > 0)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "%s returned %d (%s), which means nothing here; return RF_OK or an error", what, (int)result,
+                       "%s returned %d (%s), which is not allowed here; return RF_OK or an error", what, (int)result,
                        rf_result_name(result));
     if (result < RF_ERROR_LOWEST) return RF_FAIL(result, "%s returned %d (unknown result)", what, (int)result);
     return RF_FAIL(result, "%s returned %s", what, rf_result_name(result));

@@ -27,8 +27,8 @@ rf_result rf_process_check(int64_t home, const char *what)
     const int64_t here = rf_process_id();
     if (here == home) return RF_OK;
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                   "%s belongs to process %lld, and this is a child of its fork(), %lld, without its threads and "
-                   "devices; fork before you make it, or make another one here",
+                   "%s belongs to process %lld and cannot be used in %lld, a child of its fork() without its threads "
+                   "and devices; fork before creating it, or create another one here",
                    what, (long long)home, (long long)here);
 }
 
@@ -89,7 +89,7 @@ static rf_result read_all(int fd, const char *path, size_t limit, char **data, s
             used += (size_t)n;
             if (limit && used > limit) {
                 free(buffer);
-                return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: larger than the %zu bytes it may have", path, limit);
+                return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: larger than the limit of %zu bytes", path, limit);
             }
         }
         capacity *= 2;

@@ -99,7 +99,7 @@ static void unlock(void)
     }
     pthread_mutex_unlock(&state.lock);
     if (error != 0)
-        rf_log_message(RF_LOG_WARN, "trace '%s' is cut: writing it failed (%s); what comes after is lost", path,
+        rf_log_message(RF_LOG_WARN, "trace '%s' is truncated: writing it failed (%s); later events are lost", path,
                        strerror(error));
 }
 
@@ -312,7 +312,7 @@ static void put_head(void)
 /* Under the lock. */
 static rf_result start(const rf_profiler_params *p)
 {
-    RF_REQUIRE(!state.open, "rf_profiler_start: a trace to '%s' runs already", state.path);
+    RF_REQUIRE(!state.open, "rf_profiler_start: a trace to '%s' is running already", state.path);
     if (!state.text && !(state.text = rf_calloc(1, TEXT_SIZE))) return RF_ERROR_OUT_OF_HOST_MEMORY;
     char *path = rf_strdup(p->path);
     if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -395,7 +395,7 @@ __attribute__((destructor)) static void finish(void)
     const rf_result r = state.open ? stop() : RF_OK;
     const bool tell = r < 0 && !state.told;
     pthread_mutex_unlock(&state.lock);
-    if (tell) rf_log_message(RF_LOG_WARN, "trace '%s' is cut: %s", path, rf_error_message());
+    if (tell) rf_log_message(RF_LOG_WARN, "trace '%s' is truncated: %s", path, rf_error_message());
     if (state.has_key) (void)pthread_key_delete(state.key);
     state.has_key = false;
     for (uint32_t i = 0; i < state.tracks.count; i++) rf_free(state.tracks.items[i].name);

@@ -164,7 +164,7 @@ static rf_result idx_file_check(idx_file *f, const char *images_path, const char
         return RF_OK;
     }
     if (!rf_shape_equal(shape, spec->shape[0]))
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: images of %lld x %lld where the other files have %lld x %lld",
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: images of %lld x %lld, but the other files have %lld x %lld",
                        images_path, (long long)shape.dim[0], (long long)shape.dim[1], (long long)spec->shape[0].dim[0],
                        (long long)spec->shape[0].dim[1]);
     return RF_OK;

@@ -108,7 +108,7 @@ static rf_result inflate_idx(const char *path, z_stream *z, size_t compressed, i
     if (state == INFLATE_MORE) RF_TRY(inflate_some(path, z, &more, 1, &rest, &state));
     /* Also where the stream ends right behind that byte. */
     if (rest > 0)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: goes on after the %zu bytes its header announces", path,
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: continues after the %zu bytes that its header announces", path,
                        h->header_bytes + h->data_bytes);
     if (state == INFLATE_CUT)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA,
@@ -124,7 +124,7 @@ static rf_result load_gzip(const char *path, const uint8_t *file, size_t size, i
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: gzip files beyond 4 GiB must be unpacked first", path);
     z_stream z = { .next_in = (Bytef *)(uintptr_t)file, .avail_in = (uInt)size };
     if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
-        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "%s: zlib needs memory", path);
+        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "%s: zlib has no memory", path);
     const rf_result r = inflate_idx(path, &z, size, h, data);
     inflateEnd(&z);
     return r;
@@ -136,7 +136,7 @@ static rf_result load_plain(const char *path, const uint8_t *file, size_t size, 
     const size_t want = h->header_bytes + h->data_bytes;
     if (size < want) return truncated(path, size, want);
     if (size > want)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %zu bytes where its header announces %zu", path, size, want);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %zu bytes, but its header announces %zu", path, size, want);
     *data = rf_calloc(h->data_bytes, 1);
     if (!*data) return rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "%s", path);
     memcpy(*data, file + h->header_bytes, h->data_bytes);

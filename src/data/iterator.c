@@ -141,7 +141,7 @@ static rf_result restore_examples(const rf_dataset *dataset, const saved_positio
     const int64_t cardinality = find_batch(dataset)->input->cardinality;
     uint64_t seen;
     if (__builtin_mul_overflow(p->position, p->batch, &seen) || __builtin_add_overflow(seen, p->first, &seen))
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: position %llu is no place in a dataset",
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: position %llu does not exist in a dataset",
                        (unsigned long long)p->position);
     if (cardinality >= 0 && seen > (uint64_t)cardinality) seen = (uint64_t)cardinality; /* the last batch was short */
     RF_TRY(make_rest(dataset, seen, &it->rest));
@@ -165,7 +165,7 @@ rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state, size
     RF_REQUIRE(dataset && state, "rf_iterator_restore: %s is NULL", dataset ? "state" : "dataset");
     saved_position p;
     if (size != sizeof(p) || memcmp(state, state_magic, sizeof(state_magic)) != 0)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: %zu bytes that are no saved position of this version",
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: %zu bytes are not a saved position of this version",
                        size);
     memcpy(&p, state, sizeof(p));
     const rf_dataset *batch = find_batch(dataset);

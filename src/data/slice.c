@@ -288,17 +288,16 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
     const rf_dataset *batch = find_batch(in), *source = find_files(in);
     RF_REQUIRE(source, "rf_strategy_distribute_dataset: the dataset is not made of files; use "
                        "rf_dataset_from_idx_files() or distribute by example");
-    RF_REQUIRE(batch, "rf_strategy_distribute_dataset: a step after rf_dataset_batch() looks at whole batches; move it "
-                      "before, or distribute by example");
+    RF_REQUIRE(batch, "rf_strategy_distribute_dataset: a step after rf_dataset_batch() needs whole batches; move it "
+                      "before the batch, or distribute by example");
     RF_REQUIRE(source->num_files >= params->num_workers,
                "rf_strategy_distribute_dataset: %u files for %u workers; distribute by example", source->num_files,
                params->num_workers);
     for (const rf_dataset *d = batch->input; d != source; d = d->input)
-        RF_REQUIRE(
-            keeps_examples(d),
-            "rf_strategy_distribute_dataset: a '%s' step between the files and the batch changes how many examples "
-            "there are; distribute by example",
-            d->kind->name);
+        RF_REQUIRE(keeps_examples(d),
+                   "rf_strategy_distribute_dataset: a '%s' step between the files and the batch changes the number of "
+                   "examples; distribute by example",
+                   d->kind->name);
     RF_REQUIRE(!batch->flag, "rf_strategy_distribute_dataset: dropping the remainder is not possible by file; "
                              "distribute by example");
     RF_TRY(source->kind->select_files(source, params->worker, params->num_workers, own));
@@ -311,7 +310,8 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
     bool indexed;
     RF_TRY(is_indexed(*below, &indexed));
     RF_REQUIRE(indexed,
-               "rf_strategy_distribute_dataset: by file needs a shuffle buffer of at least the %lld examples of a "
+               "rf_strategy_distribute_dataset: distribution by file needs a shuffle buffer of at least the %lld "
+               "examples of a "
                "worker's files; enlarge it or distribute by example",
                (long long)(*own)->cardinality);
     return rebuild(in, batch, *step, out);

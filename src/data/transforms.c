@@ -150,7 +150,7 @@ rf_result rf_dataset_map_one_hot(const rf_dataset *in, uint32_t index, uint32_t 
     RF_REQUIRE(index < in->spec.num_components, "rf_dataset_map_one_hot: index is %u, the elements have %u components",
                index, in->spec.num_components);
     RF_REQUIRE(in->spec.dtype[index] == RF_I32 && in->spec.shape[index].rank == 0,
-               "rf_dataset_map_one_hot: component %u is no i32 scalar; apply it before batching", index);
+               "rf_dataset_map_one_hot: component %u is not an i32 scalar; apply it before batching", index);
     RF_REQUIRE(depth > 0, "rf_dataset_map_one_hot: depth is 0");
     rf_element_spec spec = in->spec;
     spec.dtype[index] = RF_F32;

@@ -129,7 +129,7 @@ static rf_result bench_all(op_bench *b)
     }
     const char *first;
     if (rf_gpu_validation_messages(b->gpu, &first) > 0)
-        return RF_FAIL(RF_ERROR_INTERNAL, "the validation layer objects: %s", first);
+        return RF_FAIL(RF_ERROR_INTERNAL, "the validation layer reports: %s", first);
     return RF_OK;
 }
 

@@ -241,7 +241,7 @@ rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t coun
         RF_REQUIRE(frames[i]->instance->program->exec == exec, "rf_frames_submit: frame %u is of another context", i);
         RF_REQUIRE(frames[i]->acquired, "rf_frames_submit: frame %u is not acquired", i);
         for (uint32_t k = 0; k < i; k++)
-            RF_REQUIRE(frames[i] != frames[k], "rf_frames_submit: frame %u comes twice", i);
+            RF_REQUIRE(frames[i] != frames[k], "rf_frames_submit: frame %u is listed twice", i);
     }
     /* Another program may have moved the slab since the frame was acquired. */
     for (uint32_t i = 0; i < count; i++) RF_TRY(rf_frame_record(frames[i]));

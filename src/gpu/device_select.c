@@ -24,7 +24,7 @@ static void describe_list(const rf_device_info *infos, uint32_t num_infos, char 
         if (n < 0) return;
         used += (size_t)n;
     }
-    if (num_infos == 0) snprintf(text, size, "no device at all");
+    if (num_infos == 0) snprintf(text, size, "no devices");
 }
 
 static rf_result not_found(const char *entry, const rf_device_info *infos, uint32_t num_infos)

@@ -135,7 +135,7 @@ void rf_gpu_pipeline_cache_close(rf_gpu_device *device)
         rf_result r = rf_make_directories(device->cache_path, 0700);
         *slash = '/';
         if (r == RF_OK) r = store(device);
-        if (r < 0) rf_log_message(RF_LOG_WARN, "pipeline cache not kept: %s", rf_error_message());
+        if (r < 0) rf_log_message(RF_LOG_WARN, "pipeline cache not saved: %s", rf_error_message());
     }
     device->vk.DestroyPipelineCache(device->device, device->pipeline_cache, NULL);
     device->pipeline_cache = VK_NULL_HANDLE;

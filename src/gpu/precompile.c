@@ -138,7 +138,7 @@ static void *help(void *argument)
         rf_gpu_device_open(j->device->gpu, &(rf_gpu_device_params){ .index = j->device->info.index }, &device);
     if (r >= 0) r = open_lane(&l, device);
     for (const rf_gpu_variant *v; r >= 0 && (v = take(j, false));) r = compile_variant(&l, v);
-    if (r < 0) rf_log_message(RF_LOG_WARN, "compiling on one CPU less: %s", rf_error_message());
+    if (r < 0) rf_log_message(RF_LOG_WARN, "compiling with one thread fewer: %s", rf_error_message());
     close_lane(&l);
     rf_gpu_device_close(&device);
     return NULL;

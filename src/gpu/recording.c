@@ -182,7 +182,7 @@ static rf_result check_binding(const rf_gpu_recording *rec, const char *shader, 
                (unsigned long long)b->offset, (unsigned long long)alignment);
     if (texel) {
         const uint64_t element = 4ull * b->texel_components;
-        RF_REQUIRE(b->size % element == 0, "%s: binding %u: %llu bytes are no whole number of texels", shader, i,
+        RF_REQUIRE(b->size % element == 0, "%s: binding %u: %llu bytes are not a whole number of texels", shader, i,
                    (unsigned long long)b->size);
         RF_REQUIRE(b->size / element <= device->plan.caps.max_texel_elements,
                    "%s: binding %u: %llu texels are more than the device's %u", shader, i,
@@ -411,7 +411,7 @@ static rf_result read_ticks(rf_gpu_recording *rec, uint64_t *ns, uint32_t count)
     rf_gpu_device *device = rec->device;
     RF_TRY(rf_gpu_check_lost(device));
     RF_REQUIRE(rec->ticket > 0 && rf_gpu_is_done(device, rec->ticket),
-               "recording '%s': no timestamps before a submission of it is done", rec->name);
+               "recording '%s': no timestamps before a submission of it has finished", rec->name);
     for (uint32_t first = 0; first < count; first += QUERIES_PER_POOL) {
         const uint32_t n = count - first < QUERIES_PER_POOL ? count - first : QUERIES_PER_POOL;
         RF_VK_TRY(device,

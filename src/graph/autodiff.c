@@ -91,7 +91,7 @@ static rf_result differentiate_node(differentiation *d, rf_node n)
     if (!any_in) return RF_OK;
     if (!node.op->gradient)
         return RF_FAIL(RF_ERROR_NO_GRADIENT,
-                       "'%s' has no gradient, but lies between the loss and what it is differentiated by; use "
+                       "'%s' has no gradient, but lies between the loss and a target of the differentiation; use "
                        "rf_stop_gradient() before it, or another operation",
                        node.op->name);
     RF_TRY(check_not_updated(d, n));

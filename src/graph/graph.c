@@ -100,7 +100,7 @@ static rf_result check_desc(const char *what, const char *name, const rf_tensor_
     RF_REQUIRE(desc->dtype != RF_I64, "%s '%s': i64 is a type of host memory only; convert it to i32", what, name);
     if (size == 0 || count < 0 || !rf_mul_size((size_t)count, size, &bytes)) {
         char shape[96];
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s '%s': %s%s is not a type and shape that can exist", what, name,
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s '%s': %s%s is not a valid type and shape", what, name,
                        rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, shape, sizeof(shape)));
     }
     return RF_OK;
@@ -123,8 +123,8 @@ static rf_result add_leaf(rf_graph *graph, const char *what, const rf_value_info
         const rf_tensor_desc *desc = rf_graph_desc(graph, found);
         if (desc->dtype != leaf->desc.dtype || !rf_shape_equal(desc->shape, leaf->desc.shape)) {
             char was[96], is[96];
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s '%s' is in the graph as %s%s, it cannot be %s%s too", what,
-                           name, rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, was, sizeof(was)),
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s '%s' is in the graph as %s%s, it cannot be %s%s as well",
+                           what, name, rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, was, sizeof(was)),
                            rf_dtype_name(leaf->desc.dtype), rf_shape_format(leaf->desc.shape, is, sizeof(is)));
         }
         *out = found;

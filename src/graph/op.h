@@ -207,7 +207,7 @@ enum rf_op_flags {
     RF_OP_NO_GRADIENT = 1u << 2, /* differentiable nowhere: gradient stops silently (argmax, one_hot, stop_gradient) */
     RF_OP_LAST_AXIS = 1u << 3,   /* works along the last dimension, which kernels need in one piece: a tensor of one
                                     dimension is never cut into parts */
-    RF_OP_NO_ONNX = 1u << 4,     /* has no form in ONNX: exporting a graph with it fails and names it */
+    RF_OP_NO_ONNX = 1u << 4,     /* cannot be expressed in ONNX: exporting a graph with it fails and names it */
 };
 
 struct rf_op {

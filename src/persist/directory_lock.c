@@ -121,7 +121,7 @@ static rf_result take(rf_directory_lock *lock, const char *what, const char *ins
         if (a == TAKEN || a == HELD_HERE) return RF_OK;
         if (a == NO_LOCKS) {
             lock->unlocked = true;
-            rf_log_message(RF_LOG_WARN, "'%s' cannot be locked (%s): see that no other training writes there",
+            rf_log_message(RF_LOG_WARN, "'%s' cannot be locked (%s): make sure that no other training writes there",
                            lock->path, strerror(errno));
             return RF_OK;
         }

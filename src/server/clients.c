@@ -98,7 +98,7 @@ static void *serve(void *argument)
         else if (m.type == RF_PS_PUSH)
             r = take_push(c, &m);
         else
-            r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "a message of type %u is nothing for a server", m.type);
+            r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "a server does not expect a message of type %u", m.type);
         if (r < 0) refuse(c, r);
     }
     rf_channel_shutdown(c->link->channel);
@@ -133,7 +133,7 @@ static void name_of(const rf_ps_clients *all, const rf_channel *channel, char na
 static rf_result check_client(rf_ps_clients *all, const rf_channel *channel, const char *name)
 {
     const rf_hello *hello = rf_channel_peer(channel);
-    RF_REQUIRE(strcmp(hello->role, "client") == 0, "%s is no client", name);
+    RF_REQUIRE(strcmp(hello->role, "client") == 0, "%s is not a client", name);
     RF_REQUIRE(hello->rank < rf_cluster_size(all->cluster), "%s has rank %u in a cluster of %u", name, hello->rank,
                rf_cluster_size(all->cluster));
     uint32_t count = 0;
@@ -207,7 +207,7 @@ static void *accept_clients(void *argument)
         rf_channel *channel;
         const rf_result r = rf_listener_accept(all->listener, ACCEPT_NS, &channel);
         if (r == RF_OK && add_client(all, channel) < 0)
-            rf_log_message(RF_LOG_WARN, "parameter server: a client was turned away: %s", rf_error_message());
+            rf_log_message(RF_LOG_WARN, "parameter server: a client was rejected: %s", rf_error_message());
         reap(all, false);
     }
     return NULL;

@@ -42,7 +42,7 @@ static rf_result await_ready(rf_coordinator *c, uint32_t s)
     rf_ps_message m;
     rf_ps_link_resume(c->servers[s]);
     const rf_result r = rf_ps_link_await(c->servers[s], c->job.operation_timeout_ns, c->job.peer_timeout_ns, &m);
-    if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s does not get ready", c->servers[s]->name);
+    if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s does not become ready", c->servers[s]->name);
     RF_TRY(r);
     if (m.type == RF_PS_READY) return RF_OK;
     if (m.type == RF_PS_FAILED) return RF_FAIL(m.result, "%s: %s", c->servers[s]->name, m.text);
@@ -223,7 +223,7 @@ RF_API rf_result rf_coordinator_schedule(rf_coordinator *coordinator, const char
     RF_REQUIRE(function && function[0] && strlen(function) < RF_FUNCTION_NAME_BYTES,
                "rf_coordinator_schedule: function is %s; give a name of 1 to %d characters",
                function ? function : "NULL", RF_FUNCTION_NAME_BYTES - 1);
-    RF_REQUIRE(first <= UINT64_MAX - count, "rf_coordinator_schedule: the range of examples ends nowhere");
+    RF_REQUIRE(first <= UINT64_MAX - count, "rf_coordinator_schedule: the range of examples overflows");
     rf_remote_value *item;
     RF_TRY(rf_remote_value_create(coordinator, function, first, count, &item));
     pthread_mutex_lock(&coordinator->lock);

@@ -59,8 +59,8 @@ static void part_ended(rf_coordinator *c, rf_remote_value *item)
     } else if (item->result < 0) {
         commit(c, item, 0); /* servers forget what has come of this step */
     } else if (item->num_pushed < item->num_parts) {
-        RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "'%s' pushed gradients on some workers only; register it alike on all",
-                item->function);
+        RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                "'%s' pushed gradients on some workers only; register it in the same way on all", item->function);
         rf_coordinator_fail_work(c, item);
         commit(c, item, 0);
     } else {
@@ -203,7 +203,8 @@ static void take_worker(rf_coordinator *c, rf_channel *channel)
     const uint32_t first = rf_cluster_rank(&c->cluster, RF_TASK_WORKER, 0), w = hello.rank - first;
     char name[RF_PS_NAME];
     if (strcmp(hello.role, "worker") != 0 || hello.rank < first || w >= c->num_workers) {
-        rf_log_message(RF_LOG_WARN, "coordinator: %s is no worker of this cluster", rf_channel_peer_address(channel));
+        rf_log_message(RF_LOG_WARN, "coordinator: %s is not a worker of this cluster",
+                       rf_channel_peer_address(channel));
         rf_channel_destroy(&channel);
         return;
     }
@@ -323,11 +324,11 @@ static void check_progress(rf_coordinator *c, uint64_t now)
         char rejected[256];
         rf_listener_rejection(c->listener, rejected, sizeof(rejected));
         if (c->last_loss[0])
-            RF_FAIL(RF_ERROR_PEER_LOST, "no worker is left, and none has come back within %.1f s; %s",
+            RF_FAIL(RF_ERROR_PEER_LOST, "no worker is left, and none has rejoined within %.1f s; %s",
                     (double)c->job.bootstrap_timeout_ns * 1e-9, c->last_loss);
         else
-            RF_FAIL(RF_ERROR_TIMEOUT, "no worker has come within %.1f s%s%s",
-                    (double)c->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; turned away: " : "", rejected);
+            RF_FAIL(RF_ERROR_TIMEOUT, "no worker has connected within %.1f s%s%s",
+                    (double)c->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected);
         fail(c);
     } else if (now - c->last_progress > c->job.operation_timeout_ns && anybody(c, true)) {
         uint32_t w = 0;

@@ -173,7 +173,7 @@ rf_result rf_ps_hello(const rf_job *job, const char *role, rf_hello *out)
     *out = (rf_hello){ .rank = job->rank, .world_size = job->world_size };
     snprintf(out->role, sizeof(out->role), "%s", role);
     if (getrandom(&out->incarnation, sizeof(out->incarnation), 0) != sizeof(out->incarnation))
-        return RF_FAIL_ERRNO(RF_ERROR_IO, "the system has no random numbers");
+        return RF_FAIL_ERRNO(RF_ERROR_IO, "the operating system provides no random numbers");
     return RF_OK;
 }
 

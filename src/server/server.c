@@ -38,8 +38,8 @@ static rf_result await_chief(server *s)
         if (r == RF_ERROR_TIMEOUT) {
             char rejected[256];
             rf_listener_rejection(s->listener, rejected, sizeof(rejected));
-            return RF_FAIL(r, "%s has not come within %.1f s%s%s", name, (double)s->job.bootstrap_timeout_ns * 1e-9,
-                           rejected[0] ? "; turned away: " : "", rejected);
+            return RF_FAIL(r, "%s has not connected within %.1f s%s%s", name,
+                           (double)s->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected);
         }
         RF_TRY(r);
         if (strcmp(rf_channel_peer(channel)->role, "chief") == 0 &&
@@ -78,7 +78,7 @@ static rf_result take_parameters(server *s, const rf_ps_message *init)
     const size_t size = init->payload_size;
     RF_REQUIRE(
         init->index == s->cluster.index && init->servers == s->cluster.count[RF_TASK_PS],
-        "%s takes this process for ps %llu of %llu, but TF_CONFIG says %u of %u; give all tasks the same cluster",
+        "%s regards this process as ps %llu of %llu, but TF_CONFIG says %u of %u; give all tasks the same cluster",
         s->chief->name, (unsigned long long)init->index, (unsigned long long)init->servers, s->cluster.index,
         s->cluster.count[RF_TASK_PS]);
     RF_REQUIRE(size <= sizeof(optimizer), "%s sent an optimizer of %zu bytes", s->chief->name, size);

@@ -56,9 +56,9 @@ static rf_result apply(rf_ps_shard *s, const float *gradient)
 static rf_result stage(rf_ps_shard *s, const rf_ps_message *push, float **gradient)
 {
     RF_REQUIRE(push->step == s->version && push->version == s->version,
-               "gradients of step %llu, made from parameters of step %llu, have come in step %llu",
+               "gradients of step %llu, computed from parameters of step %llu, arrived in step %llu",
                (unsigned long long)push->step, (unsigned long long)push->version, (unsigned long long)s->version);
-    RF_REQUIRE(push->part < s->num_parts, "gradients of part %llu have come; a step has at most %u",
+    RF_REQUIRE(push->part < s->num_parts, "gradients of part %llu arrived; a step has at most %u",
                (unsigned long long)push->part, s->num_parts);
     rf_ps_part *part = &s->parts[push->part];
     if (part->present) return RF_OK;
@@ -73,7 +73,7 @@ static rf_result stage(rf_ps_shard *s, const rf_ps_message *push, float **gradie
 static rf_result push_locked(rf_ps_shard *s, const rf_ps_message *push, float **gradient, uint64_t *staleness)
 {
     RF_TRY(status(s));
-    RF_REQUIRE(push->version <= s->version, "gradients of version %llu have come, this is %llu",
+    RF_REQUIRE(push->version <= s->version, "gradients of version %llu arrived, this is %llu",
                (unsigned long long)push->version, (unsigned long long)s->version);
     *staleness = s->version - push->version;
     return s->synchronous ? stage(s, push, gradient) : apply(s, *gradient);

@@ -76,8 +76,8 @@ bool rf_check_columns(rf_trace *t, rf_tensor predictions, const char *what)
     if (p.shape.rank < 1 || p.shape.dim[p.shape.rank - 1] != 1) return true;
     char text[96];
     (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                        "%s: predictions %s have one column, which is right whatever it holds; give the model one "
-                        "output for each class, 2 for yes and no",
+                        "%s: predictions %s have one column, with which every prediction is correct; give the model "
+                        "one output for each class, 2 for yes and no",
                         what, rf_shape_format(p.shape, text, sizeof(text)));
     return false;
 }
@@ -94,10 +94,11 @@ bool rf_loss_check_predictions(rf_trace *t, const rf_loss *loss, rf_tensor predi
     if (!rf_operand(t, predictions, "predictions", &v) || !rf_check_columns(t, predictions, function)) return false;
     const range known = range_of(rf_trace_graph(t), v);
     if (!loss->from_logits && known == RANGE_ANY) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                            "%s: loss.from_logits is false, but the predictions are no probabilities: their layer ends "
-                            "without softmax or sigmoid; set loss.from_logits, or give the layer RF_ACTIVATION_SOFTMAX",
-                            function);
+        (void)rf_trace_fail(
+            t, RF_ERROR_INVALID_ARGUMENT,
+            "%s: loss.from_logits is false, but the predictions are not probabilities: their layer ends "
+            "without softmax or sigmoid; set loss.from_logits, or give the layer RF_ACTIVATION_SOFTMAX",
+            function);
         return false;
     }
     if (!loss->from_logits && known == RANGE_UNKNOWN)
@@ -106,10 +107,11 @@ bool rf_loss_check_predictions(rf_trace *t, const rf_loss *loss, rf_tensor predi
                        "outputs are logits, set loss.from_logits",
                        function);
     if (loss->from_logits && known == RANGE_SOFTMAX)
-        rf_log_message(RF_LOG_WARN,
-                       "%s: loss.from_logits is set, but the model ends with softmax, which is then taken twice; clear "
-                       "loss.from_logits, or leave out the activation",
-                       function);
+        rf_log_message(
+            RF_LOG_WARN,
+            "%s: loss.from_logits is set, but the model ends with softmax, which is then applied twice; clear "
+            "loss.from_logits, or leave out the activation",
+            function);
     return true;
 }
 
@@ -174,7 +176,7 @@ rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_te
         (void)rf_trace_fail(
             t, RF_ERROR_INVALID_ARGUMENT,
             "rf_loss_call: loss.reduction AUTO is refused in a custom step, where only you know how losses of "
-            "several replicas add up; take RF_REDUCTION_NONE with rf_compute_average_loss(), or "
+            "several replicas add up; use RF_REDUCTION_NONE with rf_compute_average_loss(), or "
             "RF_REDUCTION_SUM");
         return RF_NO_TENSOR;
     }
@@ -183,7 +185,7 @@ rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_te
             t, RF_ERROR_INVALID_ARGUMENT,
             "rf_loss_call: loss.reduction SUM_OVER_BATCH_SIZE is refused in a custom step: it would divide by "
             "this replica's share of the batch, but gradients are summed over replicas, so each must divide "
-            "by the global batch; take RF_REDUCTION_NONE with rf_compute_average_loss()");
+            "by the global batch; use RF_REDUCTION_NONE with rf_compute_average_loss()");
         return RF_NO_TENSOR;
     }
     if (!rf_loss_check_predictions(t, loss, predictions, "rf_loss_call")) return RF_NO_TENSOR;
@@ -203,7 +205,7 @@ rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
     }
     if (!fits) {
         char a[96], b[96];
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "sample_weight %s does not go with values %s",
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "sample_weight %s does not match values %s",
                             rf_shape_format(w.shape, a, sizeof(a)), rf_shape_format(v.shape, b, sizeof(b)));
         return RF_NO_TENSOR;
     }
@@ -237,7 +239,7 @@ rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss)
     rf_value v;
     if (!rf_operand(t, loss, "rf_scale_regularization_loss: loss", &v)) return RF_NO_TENSOR;
     if (rf_graph_desc(rf_trace_graph(t), v)->shape.rank != 0) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_scale_regularization_loss: loss is no scalar");
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_scale_regularization_loss: loss is not a scalar");
         return RF_NO_TENSOR;
     }
     const rf_value inverse = rf_trace_inverse_active(t);

@@ -212,7 +212,7 @@ rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_
     }
     if (!rf_metric_compares(metric->kind) && labels.id != 0) {
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                             "rf_metric_update: metric '%s' takes a value alone; pass the invalid tensor as labels",
+                             "rf_metric_update: metric '%s' takes only a value; pass the invalid tensor as labels",
                              metric->name);
     }
     const rf_tensor x = measured(t, metric, labels, predictions);

@@ -35,7 +35,7 @@ rf_result rf_coordinator_create(const rf_coordinator_params *params, rf_coordina
     RF_REQUIRE(params, "rf_coordinator_create: params is NULL; variables are needed");
     RF_TRY(rf_ps_variables_check("rf_coordinator_create", NULL, params->variables));
     RF_REQUIRE(!params->synchronous || params->max_ahead == 0,
-               "rf_coordinator_create: max_ahead is for asynchronous training; synchronous workers never are");
+               "rf_coordinator_create: max_ahead is for asynchronous training; synchronous workers are never ahead");
     rf_optimizer_config config;
     RF_TRY(rf_error_context(rf_optimizer_configure(params->optimizer, &config), "rf_coordinator_create"));
     RF_REQUIRE(config.params.clip_norm == 0 && config.params.global_clip_norm == 0,

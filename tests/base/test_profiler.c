@@ -130,7 +130,7 @@ static void test_again(void **unused)
 static void note_cut(void *user, rf_log_level level, const char *message)
 {
     assert_int_equal(level, RF_LOG_WARN);
-    assert_non_null(strstr(message, "trace '/dev/full' is cut: writing it failed (No space left"));
+    assert_non_null(strstr(message, "trace '/dev/full' is truncated: writing it failed (No space left"));
     rf_profiler_end(rf_profiler_begin(), "in the log"); /* whoever is told may record spans */
     ++*(int *)user;
 }

@@ -231,7 +231,7 @@ static void test_unwritable_directory(void **state)
     snprintf(path, sizeof(path), "%s/file/cache", f->directory);
     use(path);
     assert_true(num_warnings >= 1);
-    assert_non_null(strstr(last_warning, "not kept"));
+    assert_non_null(strstr(last_warning, "not saved"));
     if (geteuid() != 0) {
         chmod(f->directory, 0500);
         num_warnings = 0;

@@ -301,8 +301,8 @@ static void test_wrong_use(void **state)
            rf_archive_write(path, &(rf_archive_contents){ "t", NULL, 0, &v, 1 }, NULL));
     rf_archive *a = NULL;
     expect(RF_ERROR_NOT_FOUND, "nothing", rf_archive_open("/tmp/nothing/here", &a));
-    expect(RF_ERROR_CORRUPT_DATA, "no regular file", rf_archive_open("/tmp", &a));
-    expect(RF_ERROR_CORRUPT_DATA, "no regular file", rf_archive_open("/dev/zero", &a));
+    expect(RF_ERROR_CORRUPT_DATA, "not a regular file", rf_archive_open("/tmp", &a));
+    expect(RF_ERROR_CORRUPT_DATA, "not a regular file", rf_archive_open("/dev/zero", &a));
     assert_null(a);
     assert_ok(rf_archive_save(path, t + 1, 1, NULL));
     assert_ok(rf_archive_open(path, &a));

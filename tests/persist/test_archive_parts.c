@@ -155,7 +155,7 @@ static void part_for_the_whole(void **state)
     rf_archive_close(&a);
     assert_int_equal(ops.rename(ops.user, PART(MAIN), MAIN), 0);
     assert_int_equal(rf_archive_open_with(&ops, MAIN, &a), RF_ERROR_CORRUPT_DATA);
-    assert_non_null(strstr(rf_error_message(), MAIN ": is one part of a checkpoint"));
+    assert_non_null(strstr(rf_error_message(), MAIN ": is a part file of a checkpoint"));
     assert_null(a);
     memory_files_free(&files);
 }
@@ -247,18 +247,18 @@ static void put_main(memory_files *files, const forgery *f, const rf_archive_ide
 
 #define GOOD .names = { "p0", "p1" }, .shape_a = 10, .a = { 0, 4, 1, 10, 0, 6, -1 }, .b = { 0, 5, -1 }
 static const forgery forgeries[] = {
-    { "as it should be", GOOD, .good = true },
+    { "a good one", GOOD, .good = true },
     { "the size of a part", GOOD, .change = 1 },
     { "the hash of a part", GOOD, .change = 2 },
     { "data of its own", GOOD, .change = 3 },
     { "another type", GOOD, .change = 4 },
     { "a tensor that is not listed", GOOD, .change = 5 },
-    { "a piece of a part that is none", .names = { "p0", "p1" }, 10, { 0, 10, 2, 10, -1 }, { 0, 5, -1 } },
+    { "a range of a part file that does not exist", .names = { "p0", "p1" }, 10, { 0, 10, 2, 10, -1 }, { 0, 5, -1 } },
     { "a huge number of a part", .names = { "p0", "p1" }, 10, { 0, 10, 1ll << 32, 10, -1 }, { 0, 5, -1 } },
     { "an empty piece", .names = { "p0", "p1" }, 10, { 0, 10, 1, 10, 0, 0, -1 }, { 0, 5, -1 } },
-    { "pieces that are too few", .names = { "p0", "p1" }, 10, { 0, 10, 1, 9, -1 }, { 0, 5, -1 } },
-    { "pieces that are too many", .names = { "p0", "p1" }, 10, { 0, 10, 1, 11, -1 }, { 0, 5, -1 } },
-    { "pieces that overflow", .names = { "p0", "p1" }, 10, { 0, INT64_MAX, 0, INT64_MAX, 1, 22, -1 }, { 0, 5, -1 } },
+    { "ranges that are too few", .names = { "p0", "p1" }, 10, { 0, 10, 1, 9, -1 }, { 0, 5, -1 } },
+    { "ranges that are too many", .names = { "p0", "p1" }, 10, { 0, 10, 1, 11, -1 }, { 0, 5, -1 } },
+    { "ranges that overflow", .names = { "p0", "p1" }, 10, { 0, INT64_MAX, 0, INT64_MAX, 1, 22, -1 }, { 0, 5, -1 } },
     { "less than the part has", .names = { "p0", "p1" }, 9, { 0, 9, 1, 9, -1 }, { 0, 5, -1 } },
     { "more than the part has", .names = { "p0", "p1" }, 10, { 0, 11, 1, 9, -1 }, { 0, 5, -1 } },
     { "a part that does not have it", .names = { "p0", "p1" }, 10, { 0, 10, 1, 10, -1 }, { 1, 5, -1 } },
@@ -320,7 +320,7 @@ static void no_parts(void **state)
         assert_int_equal(
             rf_archive_write_split(&ops, MAIN, &wrong[1], &(rf_archive_split){ &part, 1, &pieces }, NULL, NULL), RF_OK);
         assert_int_equal(rf_archive_open_with(&ops, MAIN, &a), i == 0 ? RF_OK : RF_ERROR_CORRUPT_DATA);
-        if (i > 0) assert_non_null(strstr(rf_error_message(), "no part of a checkpoint"));
+        if (i > 0) assert_non_null(strstr(rf_error_message(), "not a part file of a checkpoint"));
         rf_archive_close(&a);
         memory_files_free(&files);
     }

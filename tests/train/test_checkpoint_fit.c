@@ -404,7 +404,7 @@ static void managers(void **state)
     snprintf(inner, sizeof(inner), "%s/a/b", scratch(folder));
     FAILS(rf_checkpoint_manager_create(a.checkpoint,
                                        &(rf_checkpoint_manager_params){ .directory = inner, .prefix = "x/y" }, &m),
-          RF_ERROR_INVALID_ARGUMENT, "no file name");
+          RF_ERROR_INVALID_ARGUMENT, "not a file name");
     FAILS(rf_checkpoint_manager_create(a.checkpoint,
                                        &(rf_checkpoint_manager_params){ .directory = inner, .prefix = "{loss}" }, &m),
           RF_ERROR_INVALID_ARGUMENT, "only {epoch}");

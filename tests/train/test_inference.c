@@ -193,27 +193,27 @@ static void texts_that_lie(void **state)
         const char *part;
     } cases[] = {
         { NODE(PRODUCT), RF_OK, "" },
-        { "[]", RF_ERROR_CORRUPT_DATA, "no JSON object" },
+        { "[]", RF_ERROR_CORRUPT_DATA, "not a JSON object" },
         { "{}", RF_ERROR_CORRUPT_DATA, "'version' is missing" },
         { "{\"version\":2}", RF_ERROR_UNSUPPORTED, "version 2 is newer than 1" },
-        { "{\"version\":1}", RF_ERROR_CORRUPT_DATA, "'leaves' is no list" },
-        { "{\"version\":1,\"leaves\":[]}", RF_ERROR_CORRUPT_DATA, "'nodes' is no list" },
+        { "{\"version\":1}", RF_ERROR_CORRUPT_DATA, "'leaves' is not a list" },
+        { "{\"version\":1,\"leaves\":[]}", RF_ERROR_CORRUPT_DATA, "'nodes' is not a list" },
         { GRAPH("", "", ""), RF_ERROR_CORRUPT_DATA, "there are no outputs" },
         { GRAPH("7", "", Y), RF_ERROR_CORRUPT_DATA, "leaves[0]" },
-        { GRAPH("{\"kind\":\"host\"}", "", Y), RF_ERROR_CORRUPT_DATA, "leaves[0]: 'kind' is no known kind" },
+        { GRAPH("{\"kind\":\"host\"}", "", Y), RF_ERROR_CORRUPT_DATA, "leaves[0]: 'kind' is not a known kind" },
         { GRAPH("{\"dtype\":\"f32\",\"shape\":[]}", "", Y), RF_ERROR_CORRUPT_DATA, "'kind' is missing" },
         { GRAPH("{\"kind\":\"input\",\"name\":\"x\",\"dtype\":\"f64\",\"shape\":[-1]}", "", Y), RF_ERROR_CORRUPT_DATA,
-          "'f64' is no type" },
+          "'f64' is not a tensor type" },
         { GRAPH("{\"kind\":\"input\",\"name\":\"x\",\"dtype\":\"i64\",\"shape\":[-1]}", "", Y), RF_ERROR_CORRUPT_DATA,
-          "'i64' is no type" },
+          "'i64' is not a tensor type" },
         { GRAPH("{\"kind\":\"input\",\"name\":\"x\",\"dtype\":\"f32\",\"shape\":[3]}", "", Y), RF_ERROR_CORRUPT_DATA,
           "the batch, and only that" },
         { GRAPH("{\"kind\":\"input\",\"name\":\"x\",\"dtype\":\"f32\",\"shape\":[-1,-1]}", "", Y),
           RF_ERROR_CORRUPT_DATA, "the batch, and only that" },
         { GRAPH("{\"kind\":\"input\",\"name\":\"x\",\"dtype\":\"f32\",\"shape\":[-1,1,1,1,1,1,1]}", "", Y),
-          RF_ERROR_CORRUPT_DATA, "'shape' is no shape" },
+          RF_ERROR_CORRUPT_DATA, "'shape' is not a shape" },
         { GRAPH("{\"kind\":\"input\",\"name\":\"x\",\"dtype\":\"f32\",\"shape\":[-2]}", "", Y), RF_ERROR_CORRUPT_DATA,
-          "'shape' is no shape" },
+          "'shape' is not a shape" },
         { GRAPH("{\"kind\":\"input\",\"name\":\"x\",\"dtype\":\"f32\",\"shape\":[-1,4611686018427387904,4]}", "", Y),
           RF_ERROR_CORRUPT_DATA, "too large" },
         { GRAPH("{\"kind\":\"variable\",\"name\":\"k\",\"tensor\":\"w\",\"dtype\":\"i32\",\"shape\":[4]}", "", Y),
@@ -225,15 +225,15 @@ static void texts_that_lie(void **state)
         { GRAPH("{\"kind\":\"constant\",\"tensor\":\"c\",\"dtype\":\"f32\",\"shape\":[4]}", "", Y), RF_ERROR_NOT_FOUND,
           "no tensor 'c'" },
         { GRAPH("{\"kind\":\"global_batch\",\"dtype\":\"f32\",\"shape\":[2]}", "", Y), RF_ERROR_CORRUPT_DATA,
-          "no f32 scalar" },
+          "not an f32 scalar" },
         { GRAPH(INPUT, "", "{\"name\":\"y\",\"value\":1}"), RF_ERROR_CORRUPT_DATA, "output 'y' is value 1 of 1" },
         { GRAPH(INPUT, "", "{\"name\":\"y\",\"value\":-1}"), RF_ERROR_CORRUPT_DATA, "value -1 of 1" },
-        { GRAPH(INPUT, "", "{\"name\":7,\"value\":0}"), RF_ERROR_CORRUPT_DATA, "'name' is no text" },
-        { NODE("7"), RF_ERROR_CORRUPT_DATA, "nodes[0]: 'op' is no text" },
+        { GRAPH(INPUT, "", "{\"name\":7,\"value\":0}"), RF_ERROR_CORRUPT_DATA, "'name' is not a text" },
+        { NODE("7"), RF_ERROR_CORRUPT_DATA, "nodes[0]: 'op' is not a text" },
         { NODE("{\"op\":\"gather\"}"), RF_ERROR_UNSUPPORTED,
           "nodes[0]: operation 'gather' is not one of this version" },
         { NODE("{\"op\":\"accumulate\"}"), RF_ERROR_CORRUPT_DATA, "'accumulate' changes what it reads" },
-        { NODE("{\"op\":\"matmul\"}"), RF_ERROR_CORRUPT_DATA, "matmul: 'in' is no list" },
+        { NODE("{\"op\":\"matmul\"}"), RF_ERROR_CORRUPT_DATA, "matmul: 'in' is not a list" },
         { NODE("{\"op\":\"matmul\",\"in\":[0,2],\"out\":[" OUT "]}"), RF_ERROR_CORRUPT_DATA,
           "matmul: input 1 is value 2 of the 2 before it" },
         { NODE("{\"op\":\"matmul\",\"in\":[0,-1],\"out\":[" OUT "]}"), RF_ERROR_CORRUPT_DATA, "input 1 is value -1" },
@@ -252,7 +252,7 @@ static void texts_that_lie(void **state)
         { NODE("{\"op\":\"matmul\",\"in\":[0,1],\"out\":[{\"dtype\":\"f32\",\"shape\":[2,3]}]}"), RF_ERROR_CORRUPT_DATA,
           "value 2 is [-1,3], not [2,3]" },
         { NODE("{\"op\":\"matmul\",\"in\":[0,1],\"attributes\":[],\"out\":[" OUT "]}"), RF_ERROR_CORRUPT_DATA,
-          "no object" },
+          "not an object" },
         { NODE("{\"op\":\"matmul\",\"in\":[0,1],\"attributes\":{\"alpha\":1},\"out\":[" OUT "]}"), RF_ERROR_UNSUPPORTED,
           "matmul: attribute 'alpha' is not one of this version" },
         { NODE("{\"op\":\"matmul\",\"in\":[0,1],\"attributes\":{\"transpose_a\":2},\"out\":[" OUT "]}"),
@@ -262,8 +262,8 @@ static void texts_that_lie(void **state)
         { NODE("{\"op\":\"matmul\",\"in\":[0,1],\"attributes\":{\"activation\":\"softmax\"},\"out\":[" OUT "]}"),
           RF_ERROR_CORRUPT_DATA, "cannot be fused" },
         { RESHAPE("{\"rank\":7}"), RF_ERROR_CORRUPT_DATA, "attribute 'rank' is out of range" },
-        { RESHAPE("{\"rank\":2,\"dim\":5}"), RF_ERROR_CORRUPT_DATA, "'dim' is no list of at most 6" },
-        { RESHAPE("{\"rank\":2,\"dim\":[1,1,1,1,1,1,1]}"), RF_ERROR_CORRUPT_DATA, "'dim' is no list of at most 6" },
+        { RESHAPE("{\"rank\":2,\"dim\":5}"), RF_ERROR_CORRUPT_DATA, "'dim' is not a list of at most 6" },
+        { RESHAPE("{\"rank\":2,\"dim\":[1,1,1,1,1,1,1]}"), RF_ERROR_CORRUPT_DATA, "'dim' is not a list of at most 6" },
         { RESHAPE("{\"rank\":1,\"dim\":[-2]}"), RF_ERROR_CORRUPT_DATA, "attribute 'dim' is out of range" },
         { RESHAPE("{\"rank\":1,\"dim\":[8]}"), RF_ERROR_CORRUPT_DATA, "'out' does not list" },
         { RESHAPE("{\"padding\":1}"), RF_ERROR_UNSUPPORTED, "attribute 'padding'" },
@@ -401,7 +401,7 @@ static void custom_models(void **state)
     OK(rf_model_add_layer(model, c.conv));
     OK(rf_model_add_layer(model, c.dense));
     OK(rf_model_build(model, RF_SHAPE(5, 4, 2)));
-    FAILS(rf_model_save(model, "x", NULL), RF_ERROR_UNSUPPORTED, "rf_model_export() it for use alone");
+    FAILS(rf_model_save(model, "x", NULL), RF_ERROR_UNSUPPORTED, "export it for inference with rf_model_export()");
     FAILS(rf_model_save(model, "x", NULL), RF_ERROR_UNSUPPORTED, "rf_model_save_weights()");
     float x[3 * 40];
     fill_noise(x, 3 * 40, 4);
@@ -588,7 +588,8 @@ static void files_that_lie(void **state)
     write_file(NODE(PRODUCT), "v", RF_F32, RF_SHAPE(4, 3));
     FAILS(rf_inference_load(path, &params, &i), RF_ERROR_NOT_FOUND, "'w'");
     write_file(NODE("{}"), "w", RF_F32, RF_SHAPE(4, 3));
-    FAILS(rf_inference_load(path, &params, &i), RF_ERROR_CORRUPT_DATA, "lies.rfck': graph: nodes[0]: 'op' is no text");
+    FAILS(rf_inference_load(path, &params, &i), RF_ERROR_CORRUPT_DATA,
+          "lies.rfck': graph: nodes[0]: 'op' is not a text");
     write_file(GRAPH(INPUT "," INPUT, "", "{\"name\":\"y\",\"value\":1}"), "w", RF_F32, RF_SHAPE(4, 3));
     FAILS(rf_inference_load(path, &params, &i), RF_ERROR_UNSUPPORTED, "has 2 inputs and 1 outputs");
     assert_null(i);

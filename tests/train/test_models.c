@@ -239,7 +239,7 @@ static void small_layers(rf_strategy *strategy)
         for (int c = 0; c < 3; c++) assert_near(((float *)y.data)[n * 3 + c], exp(mean[c]) / sum, 1e-5, 0.0, "softmax");
     }
     rf_array_free(&y);
-    refuse_call(strategy, model, array_f32(RF_SHAPE(3, 10), x), "layer 'reshape' cannot give");
+    refuse_call(strategy, model, array_f32(RF_SHAPE(3, 10), x), "layer 'reshape' cannot reshape an example");
     rf_model_destroy(&model);
 }
 

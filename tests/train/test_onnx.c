@@ -253,7 +253,7 @@ static void what_has_no_form_is_named(void **state)
     OK(rf_layer_lambda(sparse_loss, NULL, &layer));
     OK(rf_model_create_sequential(one, &layer, 1, &input, &model));
     FAILS(rf_model_export_onnx(model, "/nonexistent/x"), RF_ERROR_UNSUPPORTED,
-          "rf_model_export_onnx: operation 'sparse_crossentropy' has no form in ONNX");
+          "rf_model_export_onnx: operation 'sparse_crossentropy' cannot be expressed in ONNX");
     rf_model_destroy(&model);
     rf_strategy_destroy(&one);
 }

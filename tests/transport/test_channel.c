@@ -184,7 +184,7 @@ static void test_rejections(void **state)
         rf_job other = job;
         strcpy(other.name, "bert");
         expect_rejection(&job, &other, &hello,
-                         "turned this worker away: rank 3 belongs to job 'bert', this is job 'resnet'",
+                         "rejected this worker: rank 3 belongs to job 'bert', this is job 'resnet'",
                          "rank 3 belongs to job 'bert', this is job 'resnet'");
         other = job;
         other.epoch = 6;

@@ -152,7 +152,7 @@ static void test_silence_ends(void **state)
     assert_true(rf_now_ns() - start > 4 * SECOND && rf_now_ns() - start < 7 * SECOND);
     char text[200];
     rf_listener_rejection(listener, text, sizeof(text));
-    assert_non_null(strstr(text, "connected and said"));
+    assert_non_null(strstr(text, "connected and sent"));
     close(silent);
     close(slow);
     rf_listener_destroy(&listener);
@@ -432,7 +432,7 @@ static void join_wrongly(crowd *c, int fd)
     const rf_result r = raw_handshake(fd, &mine, &session);
     if (r == RF_ERROR_PEER_LOST) return; /* evicted */
     assert_int_equal(r, RF_ERROR_INVALID_ARGUMENT);
-    assert_non_null(strstr(rf_error_message(), "turned this worker away: "));
+    assert_non_null(strstr(rf_error_message(), "rejected this worker: "));
 }
 
 /* Joins as an honest worker does, then misbehaves; every one of these must be noticed. */

@@ -152,7 +152,7 @@ static void test_versions(void **state)
     assert_int_equal(v.weight, RF_REJECTION_AUTHENTIC);
     assert_non_null(strstr(v.reason, "rank 3 has version 9 of the messages, this is version 3"));
     assert_int_equal(conclude(&h, v.message), RF_ERROR_INVALID_ARGUMENT);
-    assert_non_null(strstr(rf_error_message(), "turned this worker away: rank 3 has version 9"));
+    assert_non_null(strstr(rf_error_message(), "rejected this worker: rank 3 has version 9"));
     /* A forged reason is not shown. */
     v.message[RF_HANDSHAKE_HEADER] ^= 1;
     assert_int_equal(conclude(&h, v.message), RF_ERROR_INVALID_ARGUMENT);

@@ -129,7 +129,7 @@ static void test_strangers(void **state)
     f->jobs[2].world_size = 4;
     fleet_start(f);
     fleet_await(f, 3, 0, 5000);
-    check_failed(f, 4, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join within 1 s (turned away: ", "for a world of 4", 800,
+    check_failed(f, 4, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join within 1 s (rejected: ", "for a world of 4", 800,
                  2500);
     check_failed(f, 3, RF_ERROR_INVALID_ARGUMENT, "world of 4", "world of 3", 0, 800);
     fleet_free(f);
@@ -139,7 +139,7 @@ static void test_strangers(void **state)
     f->jobs[2].epoch = 4;
     fleet_start(f);
     fleet_await(f, 3, 0, 5000);
-    check_failed(f, 4, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join within 1 s (turned away: ", "4", 800, 2500);
+    check_failed(f, 4, RF_ERROR_TIMEOUT, "rank 2 of 3 did not join within 1 s (rejected: ", "4", 800, 2500);
     check_failed(f, 3, RF_ERROR_INVALID_ARGUMENT, "rank 2 cannot join rank 0", "", 0, 800);
     fleet_free(f);
 
@@ -148,7 +148,7 @@ static void test_strangers(void **state)
     f->jobs[1].key[0] ^= 1;
     fleet_start(f);
     fleet_await(f, 3, 0, 5000);
-    check_failed(f, 2, RF_ERROR_TIMEOUT, "rank 1 of 2 did not join within 1 s (turned away: ", "key", 800, 2500);
+    check_failed(f, 2, RF_ERROR_TIMEOUT, "rank 1 of 2 did not join within 1 s (rejected: ", "key", 800, 2500);
     check_failed(f, 1, RF_ERROR_INVALID_ARGUMENT, "rank 1 cannot join rank 0", "key", 0, 800);
     fleet_free(f);
 }
@@ -285,7 +285,7 @@ static void test_killed_while_waiting(void **state)
         kill(f->pids[victim], SIGKILL);
         fleet_await(f, 3, 1u << victim | 16, 5000);
         snprintf(name, sizeof(name), "rank %u (127.0.0.1:", victim);
-        check_failed(f, 1u << victim | 16, RF_ERROR_PEER_LOST, name, "was lost while the job came together", 0, 1500);
+        check_failed(f, 1u << victim | 16, RF_ERROR_PEER_LOST, name, "was lost while the job was assembling", 0, 1500);
         for (uint32_t r = 0; r < 4; r++)
             if (r != victim) assert_true(f->reports[r].at - killed < SECOND);
         fleet_free(f);
@@ -306,7 +306,7 @@ static void test_dies_after_the_table(void **state)
         misbehave(f, cases[i]);
         const uint64_t died = rf_now_ns();
         fleet_await(f, 3, 2, 5000);
-        check_failed(f, 2, RF_ERROR_PEER_LOST, "rank 1 (127.0.0.1", "was lost while the job came together", 0, 2500);
+        check_failed(f, 2, RF_ERROR_PEER_LOST, "rank 1 (127.0.0.1", "was lost while the job was assembling", 0, 2500);
         for (uint32_t r = 0; r < 4; r++)
             if (r != 1) assert_true((int64_t)(f->reports[r].at - died) < (int64_t)SECOND);
         fleet_free(f);
@@ -322,7 +322,7 @@ static void test_master_dies(void **state)
     sleep_ms(300);
     kill(f->pids[0], SIGKILL);
     fleet_await(f, 3, 5, 1000);
-    check_failed(f, 5, RF_ERROR_PEER_LOST, "rank 0 (127.0.0.1:", "was lost while the job came together", 0, 1500);
+    check_failed(f, 5, RF_ERROR_PEER_LOST, "rank 0 (127.0.0.1:", "was lost while the job was assembling", 0, 1500);
     fleet_free(f);
 }
 

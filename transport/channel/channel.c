@@ -135,7 +135,7 @@ static rf_result wait_to_send(sending *s)
     const rf_channel *c = s->channel;
     rf_result r = rf_socket_wait(c->fd, POLLOUT, s->deadline);
     if (r == RF_ERROR_TIMEOUT && s->timeout_ns > 0)
-        r = RF_FAIL(r, "%s took no data for %.3f s", c->address, (double)s->timeout_ns * 1e-9);
+        r = RF_FAIL(r, "%s accepted no data for %.3f s", c->address, (double)s->timeout_ns * 1e-9);
     return r;
 }
 
@@ -302,7 +302,8 @@ static rf_result handshake(const rf_identity *mine, int fd, const char *who, uin
                            rf_session *session)
 {
     uint8_t challenge[RF_CHALLENGE_SIZE] = { 0 }, reply[RF_REPLY_SIZE], answer[RF_HANDSHAKE_MAX], nonce[RF_NONCE_BYTES];
-    if (RAND_bytes(nonce, sizeof(nonce)) != 1) return RF_FAIL(RF_ERROR_IO, "the system has no random numbers");
+    if (RAND_bytes(nonce, sizeof(nonce)) != 1)
+        return RF_FAIL(RF_ERROR_IO, "the operating system provides no random numbers");
     rf_handshake_kind kind;
     size_t size;
     RF_TRY(rf_socket_receive_all(fd, challenge, RF_HANDSHAKE_HEADER, deadline, who));

@@ -125,8 +125,8 @@ static rf_result open_header(rf_frame_reader *reader)
     reader->type = rf_get_u16(head + 4);
     const uint64_t sequence = rf_get_u64(head + 8);
     if (sequence != seal->sequence)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "frame %llu arrived where frame %llu was due",
-                       (unsigned long long)sequence, (unsigned long long)seal->sequence);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "frame %llu arrived instead of frame %llu", (unsigned long long)sequence,
+                       (unsigned long long)seal->sequence);
     if (reader->size > RF_FRAME_MAX_BODY || rf_get_u16(head + 6) != 0)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a frame's header claims a body of %u bytes; the limit is %u",
                        reader->size, RF_FRAME_MAX_BODY);

@@ -170,7 +170,7 @@ rf_result rf_handshake_peek(const rf_identity *mine, const uint8_t *header, cons
                        who, protocol, mine->protocol);
     *size = size_of_kind(header[6]);
     if (*size == 0 || rf_get_u32(header + 8) != *size || (get_flags(header) & ~(unsigned)(FLAG_SECURE | FLAG_ENCRYPT)))
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a handshake that makes no sense", who);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a malformed handshake", who);
     return RF_OK;
 }
 
@@ -260,7 +260,7 @@ rf_result rf_handshake_reply(const rf_identity *mine, const char *who, const uin
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s began the handshake with message %d", who, (int)kind);
     if ((get_flags(challenge) & FLAG_SECURE) != (flags_of(mine) & FLAG_SECURE)) {
         *out_size = RF_HANDSHAKE_HEADER;
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s %s, this worker %s; start all workers alike", who,
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s %s, this worker %s; start all workers in the same way", who,
                        security_of(get_flags(challenge)), security_of(flags_of(mine)));
     }
     memcpy(out + RF_HANDSHAKE_HEADER, nonce, RF_NONCE_BYTES);
@@ -333,7 +333,7 @@ rf_result rf_handshake_judge(const rf_identity *mine, const char *who, const uin
     stranger his;
     if (!get_who(reply + RF_CHALLENGE_SIZE, &his)) {
         out->weight = RF_REJECTION_NOISE;
-        snprintf(out->reason, sizeof(out->reason), "%s sent a handshake that makes no sense", who);
+        snprintf(out->reason, sizeof(out->reason), "%s sent a malformed handshake", who);
         return RF_OK;
     }
     if (find_contradiction(mine, &his, get_flags(reply), get_wire(reply), out->reason, sizeof(out->reason))) {
@@ -365,11 +365,11 @@ rf_result rf_handshake_conclude(const rf_identity *mine, const char *who, const 
     if (kind == RF_HANDSHAKE_REJECT) {
         if (!printable((const char *)content, RF_REJECT_TEXT))
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s rejected this worker without a readable reason", who);
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s turned this worker away: %s", who, (const char *)content);
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s rejected this worker: %s", who, (const char *)content);
     }
     stranger his;
     char reason[RF_REJECT_TEXT];
-    if (!get_who(content, &his)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a handshake that makes no sense", who);
+    if (!get_who(content, &his)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a malformed handshake", who);
     if (find_contradiction(mine, &his, get_flags(message), get_wire(message), reason, sizeof(reason)))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: %s", who, reason);
     *peer = his.hello;

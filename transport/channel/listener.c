@@ -120,7 +120,7 @@ static void note_rejection(rf_listener *l, rf_rejection_weight weight, const cha
 static void drop_silent(rf_listener *l, pending *p)
 {
     char reason[RF_REJECT_TEXT];
-    snprintf(reason, sizeof(reason), "%s connected and said %s", p->address, p->received ? "too little" : "nothing");
+    snprintf(reason, sizeof(reason), "%s connected and sent %s", p->address, p->received ? "too little" : "nothing");
     note_rejection(l, RF_REJECTION_NOISE, reason);
     drop(l, p);
 }
@@ -408,7 +408,8 @@ rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_chan
     pthread_mutex_unlock(&l->lock);
     if (!entry) {
         if (timeout_ns == 0) return RF_ERROR_TIMEOUT; /* no record: asked for in each round of a polling loop */
-        return RF_FAIL(RF_ERROR_TIMEOUT, "nobody joined on port %u within %.3f s", l->port, (double)timeout_ns * 1e-9);
+        return RF_FAIL(RF_ERROR_TIMEOUT, "no worker joined on port %u within %.3f s", l->port,
+                       (double)timeout_ns * 1e-9);
     }
     *out = entry->channel;
     rf_free(entry);

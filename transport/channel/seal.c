@@ -88,5 +88,5 @@ rf_result rf_seal_open(rf_seal *seal, void *data, size_t size, void *out)
         EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_SET_TAG, RF_SEAL_BYTES, in + size) != 1)
         return failed("opening");
     if (EVP_CipherFinal_ex(c, none, &n) == 1) return RF_OK;
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a message is not what the peer sealed");
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a sealed message was modified");
 }

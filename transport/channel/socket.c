@@ -182,7 +182,7 @@ rf_result rf_socket_send_all(int fd, const void *bytes, size_t size, uint64_t de
             size -= (size_t)n;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             const rf_result r = rf_socket_wait(fd, POLLOUT, deadline);
-            if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s takes no data", who);
+            if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s accepts no data", who);
             RF_TRY(r);
         } else if (errno != EINTR) {
             return RF_FAIL_ERRNO(RF_ERROR_PEER_LOST, "connection to %s failed", who);

@@ -349,7 +349,7 @@ static rf_result check_call(const char *caller, rf_comm *comm, const rf_collecti
     task->rank = comm->job.rank;
     task->world_size = comm->job.world_size;
     task->hosts = comm->hosts;
-    RF_REQUIRE(size > 0, "%s: %d is no element type", caller, (int)call->dtype);
+    RF_REQUIRE(size > 0, "%s: %d is not an element type", caller, (int)call->dtype);
     const bool reduces = task->kind == RF_COLLECTIVE_ALL_REDUCE || task->kind == RF_COLLECTIVE_REDUCE_SCATTER;
     RF_REQUIRE(!reduces || rf_reduce_find(call->dtype, call->op),
                "%s: %s cannot be reduced with op %d; types are f32, f16, "
@@ -371,12 +371,12 @@ static rf_result check_call(const char *caller, rf_comm *comm, const rf_collecti
                (int)algorithm);
     call->wire = params && params->wire != call->dtype ? params->wire : RF_DTYPE_INVALID;
     RF_REQUIRE(!call->wire || ((call->wire == RF_F16 || call->wire == RF_BF16) && call->dtype == RF_F32),
-               "%s: %s cannot travel as %s; only f32 does as f16 or bf16", caller, rf_dtype_name(call->dtype),
+               "%s: %s cannot be sent as %s; only f32 does as f16 or bf16", caller, rf_dtype_name(call->dtype),
                rf_dtype_name(call->wire));
     task->algorithm =
         algorithm != RF_COMM_AUTO ? algorithm : rf_collective_schedule_select(task->kind, task->world_size, bytes);
     RF_REQUIRE(task->world_size == 1 || rf_collective_schedule_possible(task),
-               "%s: the algorithm '%s' does not do this among %u ranks; use RF_COMM_AUTO", caller,
+               "%s: the algorithm '%s' does not support this with %u ranks; use RF_COMM_AUTO", caller,
                rf_algorithm_name(algorithm), task->world_size);
     call->name = params && params->name ? params->name : "";
     RF_TRY(rf_comm_status(comm));

@@ -50,7 +50,8 @@ rf_result rf_engine_check_header(rf_engine *e, rf_peer *peer, const rf_call_head
     memcpy(same.name, e->header.name, sizeof(same.name)); /* names may differ, as long as all else agrees */
     if (memcmp(&same, &e->header, sizeof(same)) == 0) return RF_OK;
     if (got->magic != RF_CALL_MAGIC)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u sent something that is no call to rank %u", peer->rank, e->rank);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u sent something that is not a call to rank %u", peer->rank,
+                       e->rank);
     char theirs[RF_OPERATION_WHAT], ours[RF_OPERATION_WHAT];
     rf_engine_describe(got, theirs, sizeof(theirs));
     rf_engine_describe(&e->header, ours, sizeof(ours));

@@ -277,7 +277,7 @@ rf_result rf_engine_header_came(rf_engine *e, rf_peer *peer)
     }
     rf_call_header got;
     if (size < sizeof(got))
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u sent %zu bytes that are no call", peer->rank, size);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u sent %zu bytes that are not a call", peer->rank, size);
     memcpy(&got, peer->in, sizeof(got));
     RF_TRY(rf_engine_check_header(e, peer, &got));
     if (got.payload != size - sizeof(got) || got.payload != peer->in_payload)

@@ -139,7 +139,7 @@ rf_result rf_collective_schedule_make(const rf_collective_task *task, rf_collect
 {
     memset(out, 0, sizeof(*out));
     RF_REQUIRE(rf_collective_schedule_possible(task),
-               "%s: the algorithm '%s' does not do this among %u ranks; use auto", rf_collective_name(task->kind),
+               "%s: the algorithm '%s' does not support this with %u ranks; use auto", rf_collective_name(task->kind),
                rf_algorithm_name(task->algorithm), task->world_size);
     uint32_t *ranks = RF_NEW_ARRAY(uint32_t, task->world_size);
     if (!ranks) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -117,7 +117,7 @@ static rf_result answer(rf_fabric *f, struct fi_info *info, const void *data, si
 {
     const uint32_t peer = rf_fabric_check_token(f, data, size);
     if (peer == UINT32_MAX) {
-        rf_log_message(RF_LOG_WARN, "rank %u: a foreign data connection was turned away", f->rank);
+        rf_log_message(RF_LOG_WARN, "rank %u: a foreign data connection was rejected", f->rank);
         fi_reject(f->listener, info->handle, NULL, 0);
         return RF_OK;
     }

@@ -46,7 +46,7 @@ static rf_result listen_here(rf_fabric *f, rf_fabric_card *card)
     RF_TRY(check(f, fi_getname(&f->listener->fid, card->address, &size), "an address that is too long"));
     card->address_size = (uint32_t)size;
     if (RAND_bytes(card->nonce, sizeof(card->nonce)) != 1)
-        return RF_FAIL(RF_ERROR_IO, "the system has no random numbers for a nonce");
+        return RF_FAIL(RF_ERROR_IO, "the operating system provides no random numbers for a nonce");
     return RF_OK;
 }
 

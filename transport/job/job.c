@@ -161,9 +161,9 @@ static rf_result resolve_key(const rf_comm_params *p, const rf_job_env *env, rf_
     if (!insecure) RF_TRY(rf_job_flag(env, "RINGFIRE_INSECURE", &insecure));
     if (!path) path = rf_job_get(env, "RINGFIRE_KEY_FILE");
     if (insecure) {
-        RF_REQUIRE(!path, "%s names a job key but %s asks for none; drop one of them", where,
+        RF_REQUIRE(!path, "%s names a job key but %s asks for none; remove one of them", where,
                    p->insecure ? "insecure" : "RINGFIRE_INSECURE");
-        RF_REQUIRE(!job->encrypt, "encryption needs a job key, but %s asks for none; drop one of them",
+        RF_REQUIRE(!job->encrypt, "encryption needs a job key, but %s asks for none; remove one of them",
                    p->insecure ? "insecure" : "RINGFIRE_INSECURE");
         return RF_OK;
     }
@@ -173,7 +173,7 @@ static rf_result resolve_key(const rf_comm_params *p, const rf_job_env *env, rf_
     RF_REQUIRE(
         path,
         "a job of %u workers needs a job key: start it with 'ringfire run', or make a key with 'ringfire keygen' "
-        "and copy it to every host, or set RINGFIRE_INSECURE=1 to let anybody join",
+        "and copy it to every host, or set RINGFIRE_INSECURE=1 to let anyone join",
         job->world_size);
     RF_TRY(rf_key_read(path, job->key));
     job->secure = true;

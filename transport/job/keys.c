@@ -115,7 +115,7 @@ rf_result rf_key_write(const char *path)
     uint8_t key[RF_JOB_KEY_BYTES];
     char text[KEY_DIGITS + 1];
     if (RAND_bytes(key, sizeof(key)) != 1)
-        return RF_FAIL(RF_ERROR_IO, "the system has no random numbers to make a key of");
+        return RF_FAIL(RF_ERROR_IO, "the operating system provides no random numbers to make a key of");
     for (size_t i = 0; i < sizeof(key); i++) {
         text[2 * i] = digits[key[i] >> 4];
         text[2 * i + 1] = digits[key[i] & 15];

@@ -159,7 +159,8 @@ static rf_result own_address(const session *s, const rf_job *job, char host[RF_J
         value_free(value);
     }
     if (ok || rf_job_first_interface(host)) return RF_OK;
-    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rank 0 has no address that other hosts reach; set RINGFIRE_BIND to one");
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                   "rank 0 has no address that other hosts can reach; set RINGFIRE_BIND to one");
 }
 
 /* The job's derived port, or the next one that nobody has now. */
@@ -263,7 +264,7 @@ rf_result rf_job_pmix_master(const rf_job_env *env, rf_job *job)
         rf_pmix_open(&s.library) < 0 || s.library.Init(&s.me, NULL, 0) != PMIX_SUCCESS)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "there is no PMIx server to ask");
     const rf_result r = s.me.rank == job->rank ? exchange_master(&s, job)
-                                               : RF_FAIL(RF_ERROR_UNSUPPORTED, "PMIx numbers the workers otherwise");
+                                               : RF_FAIL(RF_ERROR_UNSUPPORTED, "PMIx numbers the workers differently");
     s.library.Finalize(NULL, 0);
     return r;
 }

@@ -15,7 +15,7 @@ typedef enum rf_mesh_frame {
     RF_MESH_TABLE,    /* master -> worker: everybody */
     RF_MESH_READY,    /* worker -> master: connected to everybody */
     RF_MESH_GO,       /* master -> worker: so is everybody */
-    RF_MESH_FAILED,   /* either way while the job comes together: it will not, and why */
+    RF_MESH_FAILED,   /* either way while the job is assembling: it will not, and why */
     RF_MESH_HEARTBEAT,
     RF_MESH_GOODBYE, /* last operation begun u64; the last frame of an orderly end */
     RF_MESH_ABORT,

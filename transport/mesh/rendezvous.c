@@ -79,7 +79,7 @@ static rf_result table_init(const rf_job *job, rf_mesh_table *table)
     table->heartbeat_interval_ns = job->heartbeat_interval_ns ? job->heartbeat_interval_ns : table->peer_timeout_ns / 8;
     table->operation_timeout_ns = job->operation_timeout_ns ? job->operation_timeout_ns : 300 * second;
     if (getrandom(table->session, sizeof(table->session), 0) != (ssize_t)sizeof(table->session))
-        return RF_FAIL(RF_ERROR_IO, "the operating system gives no random numbers");
+        return RF_FAIL(RF_ERROR_IO, "the operating system provides no random numbers");
     return RF_OK;
 }
 
@@ -102,7 +102,7 @@ rf_result rf_rendezvous(const rf_job *job, rf_assembly *out)
     out->world = job->world_size;
     RF_TRY_GOTO(table_init(job, &out->table), done);
     if (getrandom(&b.hello.incarnation, sizeof(b.hello.incarnation), 0) != (ssize_t)sizeof(b.hello.incarnation)) {
-        r = RF_FAIL(RF_ERROR_IO, "the operating system gives no random numbers");
+        r = RF_FAIL(RF_ERROR_IO, "the operating system provides no random numbers");
         goto done;
     }
     out->channels = RF_NEW_ARRAY(rf_channel *, job->world_size);

@@ -18,8 +18,8 @@ static void missing(const rf_bootstrap *b, char *text, size_t size)
     char why[256];
     rf_listener_rejection(b->listener, why, sizeof(why));
     const size_t used = strlen(text);
-    snprintf(text + used, size - used, " did not join within %g s%s%s%s", b->seconds, why[0] ? " (turned away: " : "",
-             why, why[0] ? ")" : "");
+    snprintf(text + used, size - used, " did not join within %g s%s%s%s", b->seconds, why[0] ? " (rejected: " : "", why,
+             why[0] ? ")" : "");
 }
 
 static void tell_waiting(const rf_bootstrap *b)
@@ -35,7 +35,7 @@ static void tell_waiting(const rf_bootstrap *b)
     }
 }
 
-#define LOST "rank %u (%s) was lost while the job came together"
+#define LOST "rank %u (%s) was lost while the job was assembling"
 
 /* A rank that has been here and cannot go on: nobody waits for another one in its place. */
 static rf_result gave_up(const rf_bootstrap *b, uint32_t rank, const char *address, const void *body, size_t size)
@@ -56,7 +56,7 @@ static rf_result hear_join(rf_bootstrap *b, uint32_t rank, bool *changed)
     if (r < 0) return rf_error_context(r, LOST, rank, rf_channel_peer_address(channel));
     if (type == RF_MESH_FAILED) return gave_up(b, rank, rf_channel_peer_address(channel), body, size);
     if (type != RF_MESH_JOIN || b->joined[rank])
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u (%s) sends message %u where it should join", rank,
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u (%s) sent message %u instead of joining", rank,
                        rf_channel_peer_address(channel), type);
     r = rf_mesh_decode_join(body, size, &b->joins[rank]);
     if (r < 0) return rf_error_context(r, "rank %u (%s)", rank, rf_channel_peer_address(channel));

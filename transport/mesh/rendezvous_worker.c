@@ -28,13 +28,13 @@ static rf_result hear_master(rf_bootstrap *b, uint64_t timeout_ns, uint16_t want
         if (r == RF_ERROR_TIMEOUT) return r;
         if (r < 0) {
             b->told = true;
-            return rf_error_context(r, "rank 0 (%s) was lost while the job came together",
+            return rf_error_context(r, "rank 0 (%s) was lost while the job was assembling",
                                     rf_channel_peer_address(b->out->channels[0]));
         }
         if (wanted && type == wanted) return RF_OK;
         rf_mesh_failure failure;
         if (type != RF_MESH_WAITING && type != RF_MESH_FAILED)
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 (%s) sends message %u while the job comes together",
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 (%s) sends message %u while the job is assembling",
                            rf_channel_peer_address(b->out->channels[0]), type);
         RF_TRY(rf_mesh_decode_failure(*body, *size, b->out->world, &failure));
         if (type == RF_MESH_FAILED) {
@@ -63,7 +63,7 @@ static rf_result await_master(rf_bootstrap *b, rf_mesh_frame wanted, const void 
         if (r != RF_ERROR_TIMEOUT || b->told) return r;
     }
     if (b->waiting[0]) return RF_FAIL(RF_ERROR_TIMEOUT, "%s", b->waiting);
-    return RF_FAIL(RF_ERROR_TIMEOUT, "rank 0 (%s) did not bring the job of %u ranks together within %g s",
+    return RF_FAIL(RF_ERROR_TIMEOUT, "rank 0 (%s) did not assemble the job of %u ranks within %g s",
                    rf_channel_peer_address(b->out->channels[0]), b->out->world, b->seconds);
 }
 

@@ -49,7 +49,7 @@ rf_result rf_block_writer_create(bool compress, int level, rf_block_writer **out
     ok = ok && set(w->zstd[STATISTICS], ZSTD_c_minMatch, 7) && set(w->zstd[STATISTICS], ZSTD_c_hashLog, 6);
     if (ok) return RF_OK;
     rf_block_writer_destroy(out);
-    return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot set a zstd compressor up");
+    return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot set up a zstd compressor");
 }
 
 void rf_block_writer_destroy(rf_block_writer **writer)

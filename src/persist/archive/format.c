@@ -58,7 +58,7 @@ rf_result rf_archive_layout_decode(const char *path, const uint8_t preamble[RF_A
                                    rf_archive_layout *out)
 {
     if (memcmp(preamble, magic, sizeof(magic)) != 0)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: no checkpoint or model file of Ringfire (its first bytes differ)",
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: not a checkpoint or model file of Ringfire (its first bytes differ)",
                        path);
     if (get(preamble + AT_HASH) != rf_xxh64(preamble, AT_HASH))
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the preamble is damaged; restore the file from a copy", path);
@@ -76,7 +76,7 @@ rf_result rf_archive_layout_decode(const char *path, const uint8_t preamble[RF_A
     const uint64_t room = actual_size - RF_ARCHIVE_TRAILER;
     if (l.header_size > RF_ARCHIVE_MAX_HEADER || l.header_offset < RF_ARCHIVE_PREAMBLE || l.header_offset > room ||
         room - l.header_offset != l.header_size)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: a header of %llu bytes at byte %llu cannot be", path,
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: a header of %llu bytes at byte %llu is impossible", path,
                        (unsigned long long)l.header_size, (unsigned long long)l.header_offset);
     *out = l;
     return RF_OK;

@@ -17,10 +17,11 @@ static char *path_beside(const char *path, const char *name)
 static rf_result check_part(const rf_archive *main, const rf_archive *part, const rf_archive_part *expected)
 {
     if (part->is.size != expected->is.size || part->is.hash != expected->is.hash)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the part beside it, '%s', is of another save; copy both again",
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: its part file '%s' belongs to another save; copy both again",
                        main->path, expected->name);
     if (part->header.sharded || strcmp(part->header.type, RF_ARCHIVE_PART_TYPE) != 0 || part->header.num_values > 0)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: '%s' is no part of a checkpoint", main->path, expected->name);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: '%s' is not a part file of a checkpoint", main->path,
+                       expected->name);
     return RF_OK;
 }
 
@@ -31,14 +32,14 @@ static rf_result open_part(const rf_archive *a, const rf_archive_part *expected,
     rf_result r = rf_archive_open_main(a->ops, path, out);
     rf_free(path);
     if (r == RF_ERROR_NOT_FOUND)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: its part '%s' is missing; it must be in the same directory", a->path,
-                       expected->name);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: its part file '%s' is missing; it must be in the same directory",
+                       a->path, expected->name);
     return r < 0 ? r : check_part(a, *out, expected);
 }
 
 static rf_result bad_slice(const rf_archive *a, uint32_t part, const char *name)
 {
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: '%.100s' is not in '%s' as it should be", a->path, name,
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the ranges of '%.100s' do not match part file '%s'", a->path, name,
                    a->parts[part]->path);
 }
 
@@ -83,7 +84,7 @@ static rf_result check_all_slices(const rf_archive *a)
     RF_TRY(r);
     for (uint32_t i = 0; i < a->header.num_parts; i++) slices -= a->parts[i]->header.num_tensors;
     return slices == 0 ? RF_OK
-                       : RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: a part has a tensor that it does not list", a->path);
+                       : RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: a part file has a tensor that it does not list", a->path);
 }
 
 rf_result rf_archive_open_parts(rf_archive *a)

@@ -24,12 +24,12 @@ static rf_result read_layout(rf_archive *a, rf_archive_layout *layout)
     do {
         size = a->ops->size(a->ops->user, a->fd);
     } while (size < 0 && errno == EINTR);
-    if (size < 0 && errno == EINVAL) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: no regular file", a->path);
+    if (size < 0 && errno == EINVAL) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: not a regular file", a->path);
     if (size < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot tell its size", a->path);
     if (size < RF_ARCHIVE_PREAMBLE + RF_ARCHIVE_TRAILER)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA,
-                       "%s: %lld bytes are too few for a checkpoint; the file is truncated or none", a->path,
-                       (long long)size);
+                       "%s: %lld bytes are too few for a checkpoint; the file is truncated or not a checkpoint",
+                       a->path, (long long)size);
     uint8_t preamble[RF_ARCHIVE_PREAMBLE], trailer[RF_ARCHIVE_TRAILER];
     RF_TRY(rf_file_read_at(a->ops, a->fd, a->path, preamble, sizeof(preamble), 0));
     RF_TRY(rf_archive_layout_decode(a->path, preamble, (uint64_t)size, layout));
@@ -83,11 +83,10 @@ static rf_result check_is_whole(const rf_archive *a)
     const char *slash = strrchr(a->path, '/');
     if (strcmp(a->header.type, RF_ARCHIVE_PART_TYPE) != 0) return RF_OK;
     if (strstr(slash ? slash : a->path, RF_ARCHIVE_PART_INFIX)) return RF_OK;
-    return RF_FAIL(
-        RF_ERROR_CORRUPT_DATA,
-        "%s: is one part of a checkpoint that several workers wrote, under the name of a whole one; copy the "
-        "main file again",
-        a->path);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA,
+                   "%s: is a part file of a checkpoint that several workers wrote, under the name of a whole one; copy "
+                   "the main file again",
+                   a->path);
 }
 
 /* One try. `*is` is the main file's identity when that could be read, else zero. */

@@ -172,7 +172,7 @@ static rf_result list_pieces(writing *w)
             bad |= msgpack_pack_uint64(p, pieces->items[i].part);
             bad |= msgpack_pack_uint64(p, pieces->items[i].count);
         }
-        if (left != 0) return RF_FAIL(RF_ERROR_INTERNAL, "tensor '%s': its pieces are not all of it", t->name);
+        if (left != 0) return RF_FAIL(RF_ERROR_INTERNAL, "tensor '%s': its ranges do not cover it", t->name);
         RF_TRY(packed(bad));
         RF_TRY(check_header_size(w));
     }
@@ -429,9 +429,9 @@ static rf_result sort_tensors(writing *w)
         const rf_archive_tensor *t = &c->tensors[i];
         RF_TRY(check_name("tensor", t->name));
         const int64_t bytes = rf_array_bytes(t->dtype, t->shape);
-        RF_REQUIRE(bytes >= 0, "tensor '%s': type or shape cannot be", t->name);
+        RF_REQUIRE(bytes >= 0, "tensor '%s': type or shape is invalid", t->name);
         RF_REQUIRE(bytes == 0 || t->data || w->split || w->source, "tensor '%s': data is NULL", t->name);
-        RF_REQUIRE(!__builtin_add_overflow(total, (uint64_t)bytes, &total), "tensors are too large together");
+        RF_REQUIRE(!__builtin_add_overflow(total, (uint64_t)bytes, &total), "the tensors are too large in total");
         w->tensors[i] = t;
     }
     qsort(w->tensors, c->num_tensors, sizeof(*w->tensors), by_tensor_name);
@@ -453,7 +453,7 @@ static rf_result sort_values(const rf_archive_value **values, const rf_archive_c
         if (v->kind >= RF_VALUE_STRING) {
             RF_REQUIRE(v->size == 0 || v->bytes, "value '%s': bytes are NULL", v->name);
             RF_REQUIRE(v->size <= RF_ARCHIVE_MAX_HEADER && (total += v->size) <= RF_ARCHIVE_MAX_HEADER,
-                       "value '%s': values have more than %d bytes together; save large ones as tensors", v->name,
+                       "value '%s': values have more than %d bytes in total; save large ones as tensors", v->name,
                        RF_ARCHIVE_MAX_HEADER);
         }
         RF_REQUIRE(v->kind != RF_VALUE_STRING || rf_utf8_valid(v->bytes, v->size),

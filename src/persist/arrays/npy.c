@@ -75,7 +75,7 @@ rf_result rf_npy_write(const char *path, const rf_array *array)
 
 static rf_result corrupt(const char *path, const char *what)
 {
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no .npy file: %s", path, what);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not an .npy file: %s", path, what);
 }
 
 /* The value of a key of the dictionary: what follows 'key': up to where it is understood. */
@@ -121,11 +121,11 @@ static rf_result parse_header(const char *path, const char *header, rf_array *ou
             out->dtype = types[i].dtype;
     }
     if (out->dtype == RF_DTYPE_INVALID && descr[0] != '\'')
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' has records with fields; there are <f4, <f2, <i4, <i8 and |u1",
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' has records with fields; supported are <f4, <f2, <i4, <i8 and |u1",
                        path);
     if (out->dtype == RF_DTYPE_INVALID) {
         const size_t length = strcspn(descr + 1, "'");
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is of type %.*s; there are <f4, <f2, <i4, <i8 and |u1", path,
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is of type %.*s; supported are <f4, <f2, <i4, <i8 and |u1", path,
                        (int)(length < 40 ? length : 40), descr + 1);
     }
     if (strncmp(order, "True", 4) == 0)

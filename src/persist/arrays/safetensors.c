@@ -42,7 +42,7 @@ static uint64_t array_bytes(const rf_array *array)
 
 static rf_result check_array(const rf_named_array *a, bool has_data)
 {
-    RF_REQUIRE(a->name && strcmp(a->name, "__metadata__") != 0, "rf_safetensors_write: '%s' is no name of a tensor",
+    RF_REQUIRE(a->name && strcmp(a->name, "__metadata__") != 0, "rf_safetensors_write: '%s' is not a valid tensor name",
                a->name ? a->name : "NULL");
     RF_REQUIRE(rf_dtype_size(a->array.dtype) > 0 && rf_shape_count(a->array.shape) >= 0,
                "rf_safetensors_write: '%s' has no valid type or shape", a->name);
@@ -92,7 +92,7 @@ static rf_result append_name(header_text *h, const char *name)
     char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
     json_decref(string);
     if (!quoted)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_safetensors_write: a name is no UTF-8, or memory is short");
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_safetensors_write: a name is not UTF-8, or memory is short");
     const rf_result r = append(h, quoted, strlen(quoted));
     free(quoted);
     return r;
@@ -297,7 +297,7 @@ static rf_result read_type(const source *s, const char *name, const json_t *valu
     }
     if (!text) return corrupt(s, name, "has no type");
     return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                   "'%s': tensor '%.200s' is of type %.16s; there are F32, F16, BF16, I32, I64, U8", s->path, name,
+                   "'%s': tensor '%.200s' is of type %.16s; supported are F32, F16, BF16, I32, I64, U8", s->path, name,
                    text);
 }
 
@@ -335,9 +335,10 @@ static rf_result check_metadata(const source *s, const json_t *metadata)
 {
     const char *key;
     json_t *value;
-    if (!json_is_object(metadata)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': __metadata__ is no object", s->path);
+    if (!json_is_object(metadata))
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': __metadata__ is not an object", s->path);
     json_object_foreach((json_t *)metadata, key, value) if (!json_is_string(value)) return RF_FAIL(
-        RF_ERROR_CORRUPT_DATA, "'%s': __metadata__ holds something that is no text", s->path);
+        RF_ERROR_CORRUPT_DATA, "'%s': __metadata__ holds something that is not a text", s->path);
     return RF_OK;
 }
 
@@ -395,7 +396,7 @@ static bool next_entry(char **at, bool first, header_entry *e)
 
 static rf_result no_object(const source *s, const char *why)
 {
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': the header is no JSON object: %s", s->path, why);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': the header is not a JSON object: %s", s->path, why);
 }
 
 /* The JSON library's tree can be many times the text. Every value comes with one of these characters, and takes fewer
@@ -407,7 +408,7 @@ static rf_result check_cost(const source *s, const char *text, const char *end)
     for (; text < end; text++) count += *text == ',' || *text == ':' || *text == '[' || *text == '{';
     if (count <= room / bytes_for_one) return RF_OK;
     return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                   "'%s': an entry of the header has %llu parts, too many for a file of %llu bytes", s->path,
+                   "'%s': an entry of the header has %llu elements, too many for a file of %llu bytes", s->path,
                    (unsigned long long)count, (unsigned long long)s->size);
 }
 
@@ -518,12 +519,12 @@ static rf_result read_text(source *s, char **text)
 {
     unsigned char length[LENGTH_BYTES];
     if (s->size < LENGTH_BYTES)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no safetensors file: too short", s->path);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a safetensors file: too short", s->path);
     RF_TRY(rf_file_read_at(s->ops, s->fd, s->path, length, LENGTH_BYTES, 0));
     uint64_t size = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) size |= (uint64_t)length[i] << 8 * i;
     if (size > MOST_HEADER || size > s->size - LENGTH_BYTES)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no safetensors file: a header of %llu bytes", s->path,
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a safetensors file: a header of %llu bytes", s->path,
                        (unsigned long long)size);
     s->data = LENGTH_BYTES + size;
     *text = rf_calloc((size_t)size + 1, 1);

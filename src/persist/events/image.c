@@ -17,9 +17,9 @@ static rf_result check(const rf_array *array, images *out)
     char text[96];
     const rf_shape s = array->shape;
     const int first = s.rank - 3;
-    RF_REQUIRE(array->dtype == RF_U8 || array->dtype == RF_F32,
-               "rf_event_writer_image: images are %s; u8 and f32 can be", rf_dtype_name(array->dtype));
-    RF_REQUIRE(s.rank == 3 || s.rank == 4, "rf_event_writer_image: images of shape %s; [h, w, c] or [n, h, w, c]",
+    RF_REQUIRE(array->dtype == RF_U8 || array->dtype == RF_F32, "rf_event_writer_image: images are %s, not u8 or f32",
+               rf_dtype_name(array->dtype));
+    RF_REQUIRE(s.rank == 3 || s.rank == 4, "rf_event_writer_image: images of shape %s, not [h, w, c] or [n, h, w, c]",
                rf_shape_format(s, text, sizeof(text)));
     RF_REQUIRE(s.dim[first] > 0 && s.dim[first] <= MAX_SIDE && s.dim[first + 1] > 0 && s.dim[first + 1] <= MAX_SIDE &&
                    s.dim[first + 2] >= 1 && s.dim[first + 2] <= 4,

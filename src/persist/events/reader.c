@@ -83,7 +83,7 @@ RF_API rf_result rf_event_reader_open(const char *path, rf_event_reader **out)
         result =
             RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "event file: cannot open '%s'", path);
     else if (fstat(r->fd, &st) != 0 || !S_ISREG(st.st_mode))
-        result = RF_FAIL(RF_ERROR_IO, "event file: '%s' is no file", path);
+        result = RF_FAIL(RF_ERROR_IO, "event file: '%s' is not a regular file", path);
     if (result < 0)
         rf_event_reader_close(&r);
     else
@@ -162,7 +162,8 @@ static rf_result read_record(rf_event_reader *r, size_t *size)
         return corrupt(r, "its length has another checksum; is this an event file?");
     if (length > MAX_RECORD) return corrupt(r, "it claims to be longer than 256 MiB");
     struct stat st;
-    if (fstat(r->fd, &st) != 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "event file '%s': cannot be looked at", r->path);
+    if (fstat(r->fd, &st) != 0)
+        return RF_FAIL_ERRNO(RF_ERROR_IO, "event file '%s': cannot read its attributes", r->path);
     const uint64_t end = r->offset + RF_RECORD_HEAD + length + RF_RECORD_TAIL;
     if (end > (uint64_t)st.st_size) return RF_END; /* the writer is not done with it */
     RF_TRY(make_room(r, (size_t)length + RF_RECORD_TAIL));

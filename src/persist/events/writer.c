@@ -413,7 +413,7 @@ RF_API rf_result rf_event_writer_hparams(rf_event_writer *writer, const rf_hpara
     const bool again = writer->hparams;
     writer->hparams = true;
     pthread_mutex_unlock(&writer->lock);
-    RF_REQUIRE(!again, "rf_event_writer_hparams: a run has its hyperparameters once");
+    RF_REQUIRE(!again, "rf_event_writer_hparams: the run has hyperparameters already");
     hparam_slot *slots = RF_NEW_ARRAY(hparam_slot, count);
     RfPb__HParamsPlugin__Entry **entries = RF_NEW_ARRAY(RfPb__HParamsPlugin__Entry *, count);
     const rf_result r =

@@ -115,9 +115,10 @@ static rf_result measure(csv_log *log, const rf_fit_progress *at, const char *he
         *keep = log->size;
     } else {
         if (log->restored)
-            rf_log_message(RF_LOG_WARN,
-                           "csv log: '%s' is not as it was when the backup was made; lines of epoch %u and later go",
-                           log->path, at->state.epoch);
+            rf_log_message(
+                RF_LOG_WARN,
+                "csv log: '%s' has changed since the backup was made; lines of epoch %u and later are removed",
+                log->path, at->state.epoch);
         *keep = at->resumed || at->state.epoch > 0 ? found.epoch : found.complete;
     }
     return RF_OK;
@@ -250,7 +251,8 @@ static rf_result save_size(void *user, void **data, size_t *size)
 static rf_result restore_size(void *user, const void *data, size_t size)
 {
     csv_log *log = user;
-    if (size != sizeof(log->size)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are no length of a csv log", size);
+    if (size != sizeof(log->size))
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are not the length of a csv log", size);
     memcpy(&log->size, data, size);
     log->restored = true;
     return RF_OK;

@@ -126,7 +126,7 @@ static rf_result restore_state(void *user, const void *data, size_t size)
     saved_state state = { 0 };
     if (size >= sizeof(state)) memcpy(&state, data, sizeof(state));
     if (size < sizeof(state) || state.num_weights != (size - sizeof(state)) / sizeof(float) || state.wait > UINT32_MAX)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are no state of early stopping", size);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are not a state of early stopping", size);
     forget_weights(s);
     s->best = state.best;
     s->wait = (uint32_t)state.wait;

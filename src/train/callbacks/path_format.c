@@ -44,8 +44,8 @@ static rf_result read_place(const char *pattern, const char *at, place *out)
     }
     if (!out->name[0] || *c != '}' || out->width > 64 || (out->digits != UINT32_MAX && out->digits > 32))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "'%s': '%s' is no place for a number; write {epoch}, {epoch:03d} or {val_loss:.2f}", pattern,
-                       at);
+                       "'%s': '%s' is not a valid place for a number; write {epoch}, {epoch:03d} or {val_loss:.2f}",
+                       pattern, at);
     out->end = c + 1;
     return RF_OK;
 }
@@ -71,7 +71,7 @@ static rf_result format_place(const char *pattern, const place *p, uint64_t epoc
         return RF_OK;
     }
     RF_REQUIRE(rf_logs_get(logs, p->name, &value), "'%s': there is no value '%s'", pattern, p->name);
-    RF_REQUIRE(p->conversion != 'd', "'%s': {%s} is no whole number; use f, e or g", pattern, p->name);
+    RF_REQUIRE(p->conversion != 'd', "'%s': {%s} is not a whole number; use f, e or g", pattern, p->name);
     const int digits = p->digits == UINT32_MAX ? 6 : (int)p->digits, width = (int)p->width;
     switch (p->conversion) {
     case 'f': snprintf(buf, size, p->zeros ? "%0*.*f" : "%*.*f", width, digits, value); break;
@@ -112,7 +112,7 @@ rf_result rf_path_format(const char *pattern, uint64_t epoch, const rf_logs *log
 rf_result rf_numbered_name_parse(const char *prefix, const char *suffix, rf_numbered_name *out)
 {
     *out = (rf_numbered_name){ 0 };
-    RF_REQUIRE(*prefix && !strchr(prefix, '/'), "prefix '%s' is no file name", prefix);
+    RF_REQUIRE(*prefix && !strchr(prefix, '/'), "prefix '%s' is not a file name", prefix);
     const char *brace = strchr(prefix, '{');
     if (!brace) {
         out->before = rf_asprintf("%s-", prefix);
@@ -122,7 +122,7 @@ rf_result rf_numbered_name_parse(const char *prefix, const char *suffix, rf_numb
         RF_TRY(read_place(prefix, brace, &p));
         RF_REQUIRE(strcmp(p.name, "epoch") == 0 && (!p.conversion || p.conversion == 'd') && (p.zeros || !p.width) &&
                        !strchr(p.end, '{'),
-                   "prefix '%s': only {epoch} or, say, {epoch:03d} may stand in it, once", prefix);
+                   "prefix '%s': it may contain only {epoch} or, for example, {epoch:03d}, once", prefix);
         out->width = p.width;
         out->before = rf_asprintf("%.*s", (int)(brace - prefix), prefix);
         out->after = rf_asprintf("%s%s", p.end, suffix);

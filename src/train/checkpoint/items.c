@@ -700,7 +700,7 @@ static rf_result append_object(rf_item_list *list, const rf_checkpoint *c, const
     case RF_TRACKED_TEXT: return append_plain(list, t, "", &text_kind);
     case RF_TRACKED_SEED: return append_plain(list, t, "/seed", &seed_kind);
     }
-    return RF_FAIL(RF_ERROR_INTERNAL, "checkpoint: '%s' is of no kind", t->name);
+    return RF_FAIL(RF_ERROR_INTERNAL, "checkpoint: '%s' has no kind", t->name);
 }
 
 rf_result rf_items_make(const rf_checkpoint *checkpoint, rf_item_list *out)

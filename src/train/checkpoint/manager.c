@@ -130,7 +130,7 @@ typedef struct damaged_list {
 /* The calling thread's error says what is wrong. */
 static void pass_over(damaged_list *damaged)
 {
-    rf_log_message(RF_LOG_WARN, "checkpoint passed over: %s", rf_error_message());
+    rf_log_message(RF_LOG_WARN, "checkpoint skipped: %s", rf_error_message());
     if (damaged && damaged->count++ == 0) snprintf(damaged->newest, sizeof(damaged->newest), "%s", rf_error_message());
 }
 
@@ -165,8 +165,8 @@ static rf_result none_in(const char *directory, const rf_numbered_name *name, co
 {
     if (damaged->count > 0)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA,
-                       "none of the %u checkpoints '%s<number>%s' in '%s' is whole; the newest: %s; nothing was "
-                       "removed: copy the files again, or move them away to start anew",
+                       "none of the %u checkpoints '%s<number>%s' in '%s' is intact; the newest: %s; nothing was "
+                       "removed: copy the files again, or move them away to start from scratch",
                        damaged->count, name->before, name->after, directory, damaged->newest);
     return RF_FAIL(RF_ERROR_NOT_FOUND, "there is no complete checkpoint '%s<number>%s' in '%s'", name->before,
                    name->after, directory);
@@ -229,7 +229,7 @@ static void remove_checkpoint(const rf_checkpoint_manager *m, const char *path)
     if (ops->unlink(ops->user, path) != 0 && errno != ENOENT)
         rf_log_message(RF_LOG_WARN, "cannot remove '%s'", path);
     else if (each_file(&w) < 0)
-        rf_log_message(RF_LOG_WARN, "parts of '%s' are left: %s", path, rf_error_message());
+        rf_log_message(RF_LOG_WARN, "part files of '%s' were not removed: %s", path, rf_error_message());
 }
 
 /* Whether the main file, which is called as `part` up to `length`, lists the part. Where it cannot be read: perhaps. */
@@ -413,7 +413,7 @@ static void prune_around_latest(const rf_checkpoint_manager *m)
 {
     found_list list;
     if (scan(ops_of(m), m->directory, &m->name, &list) < 0) {
-        rf_log_message(RF_LOG_WARN, "old checkpoints are kept: %s", rf_error_message());
+        rf_log_message(RF_LOG_WARN, "old checkpoints were not removed: %s", rf_error_message());
         return;
     }
     prune(m, &list, m->latest);
@@ -499,7 +499,7 @@ static rf_result restore_newest(rf_checkpoint_manager *m, const found_list *list
         if (r == RF_ERROR_CORRUPT_DATA)
             pass_over(&damaged);
         else
-            rf_log_message(RF_LOG_WARN, "checkpoint passed over: %s", rf_error_message());
+            rf_log_message(RF_LOG_WARN, "checkpoint skipped: %s", rf_error_message());
         again = true;
     }
 }

@@ -57,8 +57,8 @@ static rf_result refuse(const report *r, const char *path)
                                  trouble_names[i], r->first[i], r->counts[i] > 1 ? ", ..." : "");
     }
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                   "checkpoint '%s' is not of these objects: %s; the report of the restore parameters lists all, "
-                   "`partial` takes what fits",
+                   "checkpoint '%s' does not match these objects: %s; the report of the restore parameters lists all, "
+                   "`partial` restores what fits",
                    path, text);
 }
 
@@ -262,8 +262,7 @@ static rf_result agree(rf_strategy *strategy, rf_result mine)
     bool any;
     RF_TRY(rf_strategy_any(strategy, mine < 0, &any));
     if (mine < 0) return rf_error_restore(&record);
-    return any ? RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "another worker could not restore the checkpoint; its message "
-                                                    "says why")
+    return any ? RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "another worker could not restore the checkpoint; see its message")
                : RF_OK;
 }
 

@@ -34,7 +34,7 @@ rf_result rf_shared_item_take(const rf_item *item, const rf_shared_item *shared,
     const bool sound = item->kind->form == RF_ITEM_TENSOR   ? is_tensor(item, shared)
                        : item->kind->form == RF_ITEM_NUMBER ? shared->size == 0
                                                             : shared->size < SIZE_MAX;
-    if (!sound) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent something else as '%s'", item->name);
+    if (!sound) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent an unexpected value for '%s'", item->name);
     *out = (rf_item_value){ .present = true, .size = shared->size, .number = shared->number };
     if (item->kind->form != RF_ITEM_TENSOR) return RF_OK;
     out->shape = item->shape;

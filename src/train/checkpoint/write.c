@@ -152,7 +152,8 @@ rf_result rf_part_id_draw(rf_strategy *strategy, rf_part_id *id)
              (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
     RF_TRY(rf_share_bytes(strategy, "id of a checkpoint", id, sizeof(*id)));
     if (rf_part_id_sound(id)) return RF_OK;
-    return rf_strategy_give_up(strategy, RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 named a checkpoint's parts by no id"));
+    return rf_strategy_give_up(
+        strategy, RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent an invalid id for the part files of a checkpoint"));
 }
 
 static char *part_path(const rf_snapshot *s, uint32_t rank)

@@ -29,7 +29,7 @@ rf_result rf_json_parse(const char *text, size_t size, const char *what, json_t 
     if (json_is_object(*out)) return RF_OK;
     json_decref(*out);
     *out = NULL;
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: is no JSON object", what);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: is not a JSON object", what);
 }
 
 /* ---- members ---- */
@@ -85,7 +85,7 @@ rf_result rf_json_choice(const json_t *object, const char *name, const char *con
         *out = i;
         return RF_OK;
     }
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no known kind", name);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a known kind", name);
 }
 
 /* ---- schedules ---- */

@@ -178,7 +178,8 @@ static rf_result find_text(const rf_archive *archive, char **text, uint64_t *siz
         (void)rf_error_restore(&before); /* an older file, or a model's */
         return RF_OK;
     }
-    if (value.kind != RF_VALUE_STRING || value.size == 0) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'graph' is no text");
+    if (value.kind != RF_VALUE_STRING || value.size == 0)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'graph' is not a text");
     *text = rf_calloc((size_t)value.size, 1);
     if (!*text) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memcpy(*text, value.bytes, (size_t)value.size);

@@ -44,7 +44,7 @@ static rf_result check_nodes(const rf_graph *traced)
         const rf_node_info *node = &traced->nodes.items[n];
         if (!node->dead && node->op->mutates)
             return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                           "the forward pass updates state (operation '%s'), which use alone must not do; leave it out "
+                           "the forward pass updates state (operation '%s'), which inference must not do; leave it out "
                            "where rf_trace_training() is false",
                            node->op->name);
     }
@@ -62,8 +62,7 @@ static rf_result copy_leaf(const rf_value_info *leaf, rf_graph *to, rf_value *ou
     case RF_VALUE_CONSTANT: return rf_graph_constant(to, desc, leaf->data, out);
     default:
         if (strcmp(leaf->name, "global_batch") == 0) return rf_graph_host(to, leaf->object, desc, leaf->name, out);
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "the forward pass reads '%s', which there is only in training",
-                       leaf->name);
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "the forward pass reads '%s', which exists only in training", leaf->name);
     }
 }
 

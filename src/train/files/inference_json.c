@@ -86,7 +86,7 @@ static rf_result field_from_json(const rf_op *op, const char *name, const json_t
             field = &op->attr_fields[i];
     if (!field) return RF_FAIL(RF_ERROR_UNSUPPORTED, "attribute '%s' is not one of this version", name);
     if (field->count > 1 && (!json_is_array(value) || json_array_size(value) > field->count))
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "attribute '%s' is no list of at most %u", name, field->count);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "attribute '%s' is not a list of at most %u", name, field->count);
     const uint32_t length = field->count > 1 ? (uint32_t)json_array_size(value) : 1;
     for (uint32_t k = 0; k < length; k++)
         if (!element_from_json(field, field->count > 1 ? json_array_get(value, k) : value, attr, k))
@@ -98,7 +98,7 @@ rf_result rf_attributes_from_json(const rf_op *op, const json_t *object, void *a
 {
     memset(attr, 0, op->attr_size);
     if (!object) return RF_OK;
-    if (!json_is_object(object)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "the attributes are no object");
+    if (!json_is_object(object)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "the attributes are not an object");
     /* jansson's iterators are not const. */
     json_t *fields = (json_t *)(uintptr_t)object;
     for (void *at = json_object_iter(fields); at; at = json_object_iter_next(fields, at))
@@ -199,7 +199,7 @@ typedef struct reader {
 static rf_result member(const json_t *object, const char *name, const char **out)
 {
     *out = json_string_value(json_object_get(object, name));
-    return *out ? RF_OK : RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no text", name);
+    return *out ? RF_OK : RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a text", name);
 }
 
 /* `shape` has -1 where the batch stands, `desc` the reader's number of examples. */
@@ -211,16 +211,16 @@ static rf_result desc_from_json(const json_t *object, rf_tensor_desc *desc, rf_s
     for (int i = 1; i < RF_DTYPE_COUNT; i++)
         if (strcmp(rf_dtype_name((rf_dtype)i), dtype) == 0) desc->dtype = (rf_dtype)i;
     if (desc->dtype == RF_DTYPE_INVALID || desc->dtype == RF_I64)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no type of a tensor", dtype);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a tensor type", dtype);
     const json_t *dims = json_object_get(object, "shape");
     if (!json_is_array(dims) || json_array_size(dims) > RF_MAX_RANK)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'shape' is no shape");
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'shape' is not a shape");
     *shape = (rf_shape){ .rank = (int32_t)json_array_size(dims) };
     desc->shape.rank = shape->rank;
     for (int32_t i = 0; i < shape->rank; i++) {
         const json_t *dim = json_array_get(dims, (size_t)i);
         if (!json_is_integer(dim) || json_integer_value(dim) < -1)
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'shape' is no shape");
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'shape' is not a shape");
         shape->dim[i] = desc->shape.dim[i] = json_integer_value(dim);
         if (shape->dim[i] == -1) desc->shape.dim[i] = RF_INFERENCE_BATCH;
     }
@@ -290,7 +290,7 @@ static rf_result read_leaf(reader *r, const json_t *object)
     case CONSTANT: RF_TRY(read_stored(r, object, kind, &desc, shape, &v)); break;
     case GLOBAL_BATCH:
         if (desc.dtype != RF_F32 || shape.rank != 0)
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "the size of the batch is no f32 scalar");
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "the size of the batch is not an f32 scalar");
         RF_TRY(rf_graph_host(r->out->graph, &global_batch, desc, "global_batch", &v));
         break;
     default: return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'kind' is missing");
@@ -301,7 +301,7 @@ static rf_result read_leaf(reader *r, const json_t *object)
 static rf_result read_inputs(const reader *r, const json_t *list, rf_value *in, uint32_t *count)
 {
     if (!json_is_array(list) || json_array_size(list) > RF_MAX_INPUTS)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'in' is no list of at most %d values", RF_MAX_INPUTS);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'in' is not a list of at most %d values", RF_MAX_INPUTS);
     *count = (uint32_t)json_array_size(list);
     for (uint32_t i = 0; i < *count; i++) {
         const json_t *number = json_array_get(list, i);
@@ -390,7 +390,7 @@ static rf_result read_list(reader *r, const json_t *root, const char *name, size
     const json_t *list = json_object_get(root, name);
     const size_t count = json_array_size(list);
     if (!json_is_array(list) || count > most)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no list of at most %zu", name, most);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a list of at most %zu", name, most);
     for (size_t i = 0; i < count; i++) RF_TRY(rf_error_context(read(r, json_array_get(list, i)), "%s[%zu]", name, i));
     return RF_OK;
 }

@@ -96,7 +96,7 @@ static rf_result copy_text(const rf_archive *archive, const char *name, char **o
 {
     rf_archive_value value;
     RF_TRY(rf_archive_value_get(archive, name, &value));
-    if (value.kind != RF_VALUE_STRING) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no text", name);
+    if (value.kind != RF_VALUE_STRING) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a text", name);
     *out = rf_asprintf("%.*s", (int)value.size, (const char *)value.bytes);
     return *out ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -109,7 +109,7 @@ static rf_result read_descriptions(const char *path, char **architecture, char *
     rf_result r = copy_text(archive, "architecture", architecture);
     if (r == RF_ERROR_NOT_FOUND)
         r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                    "'%s' holds a %s without its architecture; load it into a model made by program "
+                    "'%s' holds a %s without its architecture; load it into a model that the program builds "
                     "(rf_model_load_weights(), rf_checkpoint_restore())",
                     path, rf_archive_type(archive));
     rf_archive_value unused;

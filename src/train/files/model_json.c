@@ -30,12 +30,12 @@ static rf_result pair_from_json(const json_t *object, const char *name, int32_t 
 {
     const json_t *list = json_object_get(object, name);
     if (!list) return RF_OK;
-    if (json_array_size(list) != count) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no list of %zu", name, count);
+    if (json_array_size(list) != count) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a list of %zu", name, count);
     for (size_t i = 0; i < count; i++) {
         const json_t *value = json_array_get(list, i);
         const json_int_t number = json_integer_value(value);
         if (!json_is_integer(value) || number < INT32_MIN || number > INT32_MAX)
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' holds something that is no 32-bit integer", name);
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' holds something that is not a 32-bit integer", name);
         values[i] = (int32_t)number;
     }
     return RF_OK;
@@ -52,11 +52,11 @@ static rf_result shape_from_json(const json_t *object, const char *name, rf_shap
 {
     const json_t *list = json_object_get(object, name);
     if (!json_is_array(list) || json_array_size(list) > RF_MAX_RANK)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no shape", name);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a shape", name);
     out->rank = (int32_t)json_array_size(list);
     for (int32_t i = 0; i < out->rank; i++) {
         const json_t *value = json_array_get(list, (size_t)i);
-        if (!json_is_integer(value)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is no shape", name);
+        if (!json_is_integer(value)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a shape", name);
         out->dim[i] = json_integer_value(value);
     }
     return RF_OK;
@@ -313,15 +313,16 @@ rf_result rf_model_check_describable(const rf_model *model, const char *function
     if (model->call)
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "%s: the model's forward function is code, which a file cannot hold; save its weights "
-                       "(rf_model_save_weights()) and make the model by program, or rf_model_export() it for use alone",
+                       "(rf_model_save_weights()) and build the model in the program, or export it for inference with "
+                       "rf_model_export()",
                        function);
     for (uint32_t i = 0; i < model->layers.count; i++) {
         const rf_layer *layer = model->layers.items[i];
         if (!find_describer(layer->kind->base_name))
             return RF_FAIL(RF_ERROR_UNSUPPORTED,
                            "%s: layer '%s' (%s) is code, which a file cannot hold; save the weights "
-                           "(rf_model_save_weights()) and make the model by program, or rf_model_export() it for "
-                           "use alone",
+                           "(rf_model_save_weights()) and build the model in the program, or export it for inference "
+                           "with rf_model_export()",
                            function, layer->name, layer->kind->type_name);
     }
     RF_REQUIRE(model->built, "%s: the model has no variables yet; call rf_model_build() first", function);

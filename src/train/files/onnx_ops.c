@@ -246,7 +246,7 @@ static rf_result check_fixed(const rf_onnx *o, rf_value v, const char *what)
     char text[96];
     for (int32_t i = 1; i < shape.rank; i++)
         if (shape.dim[i] < 0)
-            return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s of %s depend on the batch, which ONNX has no form for", what,
+            return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s of %s depend on the batch, which ONNX cannot express", what,
                            rf_shape_format(shape, text, sizeof(text)));
     return RF_OK;
 }
@@ -299,7 +299,7 @@ static rf_result add_reshape(rf_onnx *o, const rf_node_info *node)
 {
     const rf_shape *to = node->attr;
     for (int32_t i = 0; i < to->rank; i++)
-        if (to->dim[i] == 0) return RF_FAIL(RF_ERROR_UNSUPPORTED, "reshape to no elements has no form in ONNX");
+        if (to->dim[i] == 0) return RF_FAIL(RF_ERROR_UNSUPPORTED, "reshape to no elements cannot be expressed in ONNX");
     char *x = rf_onnx_get(o, node->in[0]);
     set_result(o, node, OP2("Reshape", x, rf_onnx_list(o, to->dim, to->rank)), false);
     return RF_OK;
@@ -492,5 +492,5 @@ rf_result rf_onnx_add_node(rf_onnx *o, const rf_node_info *node)
 {
     for (size_t i = 0; i < RF_LENGTH(table); i++)
         if (table[i].op == node->op) return table[i].add(o, node);
-    return RF_FAIL(RF_ERROR_UNSUPPORTED, "operation '%s' has no form in ONNX", node->op->name);
+    return RF_FAIL(RF_ERROR_UNSUPPORTED, "operation '%s' cannot be expressed in ONNX", node->op->name);
 }

@@ -78,7 +78,7 @@ static rf_result check_params(const rf_model *model, const rf_compile_params *pa
                params->num_metrics);
     for (uint32_t i = 0; i < params->num_metrics; i++) {
         RF_REQUIRE(rf_metric_compares(params->metrics[i]),
-                   "rf_model_compile: metrics[%u] compares no labels with predictions; use it in a step of your own",
+                   "rf_model_compile: metrics[%u] does not compare labels with predictions; use it in a custom step",
                    i);
         for (uint32_t j = 0; j < i; j++) {
             RF_REQUIRE(params->metrics[i] != params->metrics[j], "rf_model_compile: metrics[%u] repeats metrics[%u]", i,

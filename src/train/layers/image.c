@@ -27,8 +27,8 @@ static rf_result conv2d_build(rf_layer *layer, rf_strategy *strategy, rf_dtype d
                    (long long)expected, (long long)channels);
         return RF_OK;
     }
-    RF_REQUIRE(channels % groups == 0, "layer '%s': %lld input channels cannot be cut into %lld groups", layer->name,
-               (long long)channels, (long long)groups);
+    RF_REQUIRE(channels % groups == 0, "layer '%s': %lld input channels cannot be divided into %lld groups",
+               layer->name, (long long)channels, (long long)groups);
     const rf_affine *affine = &layer->u.conv2d.affine;
     const int32_t *size = layer->u.conv2d.kernel_size;
     const int64_t filters = layer->u.conv2d.filters;
@@ -79,10 +79,11 @@ rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out)
     RF_REQUIRE(conv->dilation[0] >= 0 && conv->dilation[1] >= 0, "rf_layer_conv2d: conv.dilation is negative");
     RF_REQUIRE(conv->groups >= 0, "rf_layer_conv2d: conv.groups is negative");
     RF_REQUIRE(conv->groups == 0 || params->filters % conv->groups == 0,
-               "rf_layer_conv2d: filters %d is no multiple of conv.groups %d", (int)params->filters, (int)conv->groups);
+               "rf_layer_conv2d: filters %d is not a multiple of conv.groups %d", (int)params->filters,
+               (int)conv->groups);
     RF_REQUIRE(known_padding(conv->padding), "rf_layer_conv2d: conv.padding %d does not exist", (int)conv->padding);
     RF_REQUIRE(valid_padding(conv->padding, conv->explicit_padding),
-               "rf_layer_conv2d: conv.padding: explicit_padding goes with RF_PADDING_EXPLICIT and is not negative");
+               "rf_layer_conv2d: conv.padding: explicit_padding needs RF_PADDING_EXPLICIT and must not be negative");
     rf_affine affine;
     RF_TRY(rf_affine_init(&affine, "rf_layer_conv2d", params->activation, params->no_bias, params->kernel_initializer,
                           params->bias_initializer, params->kernel_regularizer));
@@ -149,7 +150,7 @@ static rf_result new_pool(const rf_layer_kind *kind, const char *function, const
                (int)p.stride[1]);
     RF_REQUIRE(known_padding(p.padding), "%s: padding %d does not exist", function, (int)p.padding);
     RF_REQUIRE(valid_padding(p.padding, p.explicit_padding),
-               "%s: padding: explicit_padding goes with RF_PADDING_EXPLICIT and is not negative", function);
+               "%s: padding: explicit_padding needs RF_PADDING_EXPLICIT and must not be negative", function);
     rf_layer *layer;
     RF_TRY(rf_layer_new(kind, NULL, &layer));
     layer->u.pool = p;

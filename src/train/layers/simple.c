@@ -51,7 +51,7 @@ static rf_result reshape_build(rf_layer *layer, rf_strategy *strategy, rf_dtype 
     rf_shape shape;
     const rf_shape example = rf_example_shape(input);
     RF_REQUIRE(input.rank >= 1 && resolve(layer->u.shape, rf_shape_count(example), &shape),
-               "layer '%s' cannot give an example of shape %s the shape %s", layer->name,
+               "layer '%s' cannot reshape an example of shape %s to %s", layer->name,
                rf_shape_format(example, from, sizeof(from)), rf_shape_format(layer->u.shape, to, sizeof(to)));
     return RF_OK;
 }
