@@ -299,7 +299,7 @@ static void npy(void **state)
     } cases[] = {
         { "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", RF_ERROR_UNSUPPORTED, "of type <f8; supported" },
         { "{'descr': '<U1234567890', 'fortran_order': False, 'shape': (1,), }", RF_ERROR_UNSUPPORTED,
-          "of type <U1234567890; there" },
+          "of type <U1234567890; supported" },
         { "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,), }", RF_ERROR_UNSUPPORTED, "records" },
         { "{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", RF_ERROR_UNSUPPORTED, "Fortran" },
         { "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", RF_ERROR_CORRUPT_DATA, "fortran_order" },
