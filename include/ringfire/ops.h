@@ -185,6 +185,18 @@ RF_API rf_tensor rf_flatten(rf_trace *t, rf_tensor x);
  * entries as x has dimensions.
  */
 RF_API rf_tensor rf_transpose(rf_trace *t, rf_tensor x, const int32_t *perm);
+/**
+ * Takes ranges of the first `num_axes` axes, as NumPy's x[begin:end:step] does; the other axes stay
+ * whole, and no axis is dropped. x is f32 or i32, other types are RF_ERROR_UNSUPPORTED.
+ *
+ * The range of axis i is begin[i], begin[i] + step[i], and so on, without end[i]. Negative begins
+ * and ends count from the end of the axis; then both are cut to it. So INT64_MAX ends a range after
+ * the last element, and INT64_MIN ends one with a negative step before the first. Steps are not 0
+ * and fit 32 bits; a `step` of NULL means 1 everywhere. A range without elements is an error. Axis
+ * 0 of a batch holds the examples of this replica. The arrays are read before the function returns.
+ */
+RF_API rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const int64_t *end,
+                          const int64_t *step, uint32_t num_axes);
 
 /* ---- reductions: axes may be negative; num_axes 0 reduces all ---- */
 /** Sum over `axes`. With `keep_dims` they remain as dimensions of 1. */

@@ -14,6 +14,8 @@
     OP(reshape)                                                                                                        \
     OP(reshape_like) /* x, like (shape only) */                                                                        \
     OP(transpose)                                                                                                      \
+    OP(slice)                                                                                                          \
+    OP(slice_grad) /* dy, x (shape only) -> dx */                                                                      \
     OP(stop_gradient)                                                                                                  \
     OP(dropout)      /* x, random */                                                                                   \
     OP(dropout_grad) /* dy, random */                                                                                  \

@@ -118,6 +118,15 @@ rf_result rf_emit_flatten(rf_graph *g, rf_value x, rf_value *out);
 rf_result rf_emit_transpose(rf_graph *g, rf_value x, const int32_t *perm, rf_value *out);
 rf_result rf_emit_stop_gradient(rf_graph *g, rf_value x, rf_value *out);
 
+/* ---- slice.c ---- */
+/* Ranges as Python's: negative numbers count from the end, both ends are cut to the dimension. step 0: the whole axis.
+ */
+typedef struct rf_slice_attr {
+    int64_t begin[RF_MAX_RANK], end[RF_MAX_RANK], step[RF_MAX_RANK];
+} rf_slice_attr;
+rf_result rf_emit_slice(rf_graph *g, rf_value x, const int64_t *begin, const int64_t *end, const int64_t *step,
+                        uint32_t num_axes, rf_value *out);
+
 /* ---- reduce.c ---- */
 typedef enum rf_reduce_kind {
     RF_REDUCE_KIND_SUM,

@@ -235,6 +235,18 @@ rf_tensor rf_transpose(rf_trace *t, rf_tensor x, const int32_t *perm)
     return rf_trace_emit(t, r, out);
 }
 
+rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const int64_t *end, const int64_t *step,
+                   uint32_t num_axes)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_slice: x", &v)) return RF_NO_TENSOR;
+    const rf_result r = (begin && end) || num_axes == 0
+                            ? rf_emit_slice(rf_trace_graph(t), v, begin, end, step, num_axes, &out)
+                            : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_slice: %s is NULL but num_axes is %u",
+                                      begin ? "end" : "begin", num_axes);
+    return rf_trace_emit(t, r, out);
+}
+
 /* ---- reductions ---- */
 
 static rf_tensor reduce(rf_trace *t, rf_reduce_kind kind, const char *name, rf_tensor x, const int32_t *axes,

@@ -199,6 +199,19 @@ static rf_tensor transpose(rf_trace *t, const step *s, rf_tensor x)
     return rf_transpose(t, x, perm);
 }
 
+/* Begin, end and step of one axis after the other. */
+static rf_tensor slice(rf_trace *t, const step *s, rf_tensor x)
+{
+    int64_t begin[RF_MAX_RANK], end[RF_MAX_RANK], stride[RF_MAX_RANK];
+    uint32_t axes = 0;
+    for (; axes < RF_MAX_RANK && 3 * axes < s->num_numbers; axes++) {
+        begin[axes] = number(s, 3 * axes);
+        end[axes] = number(s, 3 * axes + 1);
+        stride[axes] = number(s, 3 * axes + 2);
+    }
+    return rf_slice(t, x, begin, end, stride, axes);
+}
+
 /* What takes more than operands. */
 static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b)
 {
@@ -212,6 +225,7 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "avg_pool2d") == 0) return pool(t, s, a, false);
     if (strcmp(name, "reshape") == 0) return reshape(t, s, a);
     if (strcmp(name, "transpose") == 0) return transpose(t, s, a);
+    if (strcmp(name, "slice") == 0) return slice(t, s, a);
     if (strcmp(name, "cumsum") == 0) return rf_cumsum(t, a, number(s, 0) != 0, number(s, 1) != 0);
     if (strcmp(name, "one_hot") == 0) return rf_one_hot(t, a, number(s, 0));
     if (strcmp(name, "cast") == 0) return rf_cast(t, a, (rf_dtype)number(s, 0));

@@ -244,6 +244,18 @@ class Builder:
         self.rng.shuffle(perm)
         return self.add(op, [x], perm)
 
+    def gen_slice(self, op):
+        """Ranges of some axes, backwards too, with ends inside and beyond."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 5)))
+        numbers = []
+        for size in self.shape(x)[:self.rng.randint(1, len(self.shape(x)))]:
+            step = self.rng.choice([1, 1, 1, 2, 3, size + 1, -1, -2, -5])
+            begin, end = (self.rng.randint(-size - 2, size + 2) for _ in range(2))
+            if len(range(size)[begin:end:step]) == 0:
+                begin, end = (0, size) if step > 0 else (size, -size - 1)
+            numbers += [begin, end, step]
+        return self.add(op, [x], numbers)
+
     def gen_reduce(self, op):
         x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
         rank = len(self.shape(x))
@@ -305,6 +317,7 @@ GENERATORS = {
                                         "flatten", "softmax", "log_softmax", "argmax", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
     "matmul": Builder.gen_matmul, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
+    "slice": Builder.gen_slice,
     **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max")}, "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,
     "mean_squared_error": Builder.gen_mean_squared_error, "cast": Builder.gen_cast,

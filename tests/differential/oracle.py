@@ -367,6 +367,13 @@ def cast(errors, operands, numbers):
     return x.double() * 1
 
 
+def strided_slice(errors, operands, numbers):
+    """Torch has no negative steps: by the places that NumPy takes."""
+    x = operands[0]
+    places = numpy.arange(x.numel()).reshape(x.shape)[tuple(slice(*numbers[i:i + 3]) for i in range(0, len(numbers), 3))]
+    return x.reshape(-1)[torch.from_numpy(places.copy())] * 1
+
+
 OPS = {
     "add": broadcast(torch.add), "subtract": broadcast(torch.sub), "multiply": broadcast(torch.mul), "divide": broadcast(torch.div),
     "maximum": broadcast(lambda a, b: torch.where(a >= b, a, b)), "minimum": broadcast(lambda a, b: torch.where(a <= b, a, b)),
@@ -379,7 +386,7 @@ OPS = {
     "global_avg_pool2d": lambda errors, operands, numbers: reduce_mean(errors, operands, [0, 1, 2]),
     "reshape": lambda errors, operands, numbers: operands[0].reshape(numbers) * 1,
     "flatten": unary(lambda x: x.reshape(x.shape[0], -1) * 1),
-    "transpose": lambda errors, operands, numbers: operands[0].permute(numbers) * 1,
+    "transpose": lambda errors, operands, numbers: operands[0].permute(numbers) * 1, "slice": strided_slice,
     "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "argmax": argmax, "cumsum": cumsum,
     "softmax": softmax, "log_softmax": log_softmax, "one_hot": one_hot,
     "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,

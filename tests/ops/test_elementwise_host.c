@@ -93,6 +93,18 @@ static void errors_name_the_op_and_the_shapes(void **state)
     check_error(&rf_op_reshape, &five, 1, odd, "reshape: [3,4] does not divide into [5,-1]");
     const int32_t twice[RF_MAX_RANK] = { 1, 1 };
     check_error(&rf_op_transpose, twice, 1, odd, "transpose: entry 1 of the permutation is 1");
+    rf_slice_attr range = { .begin = { 0, 4 }, .end = { INT64_MAX, INT64_MAX }, .step = { 1, 1 } };
+    check_error(&rf_op_slice, &range, 1, odd,
+                "slice: from 4 to 9223372036854775807 by 1 there is nothing along axis 1");
+    range.step[1] = INT64_MIN;
+    check_error(&rf_op_slice, &range, 1, odd, "slice: the step of axis 1 is -9223372036854775808");
+    range.step[1] = 0;
+    range.step[2] = -1;
+    check_error(&rf_op_slice, &range, 1, odd, "slice: a range for axis 2, which shape [3,4] does not have");
+    range.step[2] = 0;
+    check_error(&rf_op_slice_grad, &range, 2, odd, "slice_grad: input 0 has shape [3,4], needs [3]");
+    const rf_tensor_desc bytes = { RF_U8, RF_SHAPE(3, 4) };
+    check_error(&rf_op_slice, &range, 1, &bytes, "slice: u8 tensors are not supported");
     const rf_dropout_attr all = { 1, 0, 0 };
     const rf_tensor_desc drop[2] = { f32(RF_SHAPE(3)), { RF_I32, RF_SHAPE(6) } };
     check_error(&rf_op_dropout, &all, 2, drop, "dropout: rate is 1");
@@ -143,6 +155,29 @@ static void references_agree_with_known_values(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const double got = rf_scalar_table[rows[i].fn].reference(rows[i].a, rows[i].b, rows[i].imm);
         if (fabs(got - rows[i].expected) > 1e-12) fail_msg("%s: %.17g", rf_scalar_table[rows[i].fn].name, got);
+    }
+}
+
+/* x[1:3, ::-2] of a matrix of rows 0 1 2 3 4, 10 11 ..., and back among zeros. */
+static void slices_follow_pythons_rules(void **state)
+{
+    (void)state;
+    const rf_slice_attr attr = { .begin = { 1, INT64_MAX }, .end = { 3, INT64_MIN }, .step = { 1, -2 } };
+    const rf_tensor_desc in[2] = { f32(RF_SHAPE(2, 3)), f32(RF_SHAPE(4, 5)) };
+    static const float expected[6] = { 14, 12, 10, 24, 22, 20 };
+    float x[20], y[6] = { 0 }, dx[20];
+    for (int i = 0; i < 20; i++) x[i] = (float)(10 * (i / 5) + i % 5);
+    rf_op_call call = make_call(&rf_op_slice, &attr, 1, &in[1]);
+    assert_int_equal(rf_op_slice.infer(&call), RF_OK);
+    assert_true(rf_shape_equal(call.out[0].shape, RF_SHAPE(2, 3)));
+    assert_int_equal(rf_op_slice.reference(&call, (void *[]){ x }, (void *[]){ y }), RF_OK);
+    assert_memory_equal(y, expected, sizeof(y));
+    rf_op_call grad = make_call(&rf_op_slice_grad, &attr, 2, in);
+    assert_int_equal(rf_op_slice_grad.infer(&grad), RF_OK);
+    assert_int_equal(rf_op_slice_grad.reference(&grad, (void *[]){ y, NULL }, (void *[]){ dx }), RF_OK);
+    for (int i = 0; i < 20; i++) {
+        const bool taken = (i / 5 == 1 || i / 5 == 2) && i % 5 % 2 == 0;
+        assert_true(dx[i] == (taken ? x[i] : 0));
     }
 }
 
@@ -449,6 +484,38 @@ static void large_transposes_are_cut_into_boxes(void **state)
     rf_kernel_plan_free(&plan);
 }
 
+/* Every element once, wherever the cut falls: along the rows, along a row, backwards. */
+static void large_slices_are_cut_into_boxes(void **state)
+{
+    (void)state;
+    rf_device_caps caps = make_caps(true);
+    caps.max_storage_range = 4096;
+    static const rf_slice_attr ranges[] = {
+        { .step = { 0 } },
+        { .begin = { 1 }, .end = { INT64_MAX }, .step = { 1 } },
+        { .begin = { -1, 3 }, .end = { INT64_MIN, INT64_MAX }, .step = { -3, 2 } },
+        { .begin = { 0, INT64_MAX }, .end = { 40, 0 }, .step = { 1, -700 } },
+    };
+    for (size_t r = 0; r < RF_LENGTH(ranges); r++) {
+        const rf_tensor_desc in = f32(RF_SHAPE(97, 3001));
+        rf_op_call call = make_call(&rf_op_slice, &ranges[r], 1, &in);
+        assert_int_equal(rf_op_slice.infer(&call), RF_OK);
+        rf_kernel_plan plan = { 0 };
+        assert_int_equal(rf_kernel_plan_make(rf_op_slice.kernels[0], &call, &caps, &plan), RF_OK);
+        uint64_t elements = 0;
+        assert_true(plan.count > 1);
+        for (uint32_t i = 0; i < plan.count; i++) {
+            for (uint32_t b = 0; b < plan.items[i].n_bind; b++) {
+                assert_int_equal(plan.items[i].bind[b].offset % caps.buffer_alignment, 0);
+                assert_true(plan.items[i].bind[b].size <= caps.max_storage_range);
+            }
+            elements += plan.items[i].push[0] * (strstr(plan.items[i].shader->name, "w4") ? 4ull : 1);
+        }
+        assert_int_equal(elements, rf_shape_count(call.out[0].shape));
+        rf_kernel_plan_free(&plan);
+    }
+}
+
 static void wide_grids_fold_into_rows(void **state)
 {
     (void)state;
@@ -509,6 +576,7 @@ int main(void)
         cmocka_unit_test(errors_name_the_op_and_the_shapes),
         cmocka_unit_test(dimensions_collapse),
         cmocka_unit_test(references_agree_with_known_values),
+        cmocka_unit_test(slices_follow_pythons_rules),
         cmocka_unit_test(references_keep_nan),
         cmocka_unit_test(slopes_are_the_derivatives_of_gelu),
         cmocka_unit_test(dropout_depends_on_the_global_position_only),
@@ -520,6 +588,7 @@ int main(void)
         cmocka_unit_test(texel_views_fit_their_inputs),
         cmocka_unit_test(any_broadcasting_of_large_tensors_is_cut),
         cmocka_unit_test(large_transposes_are_cut_into_boxes),
+        cmocka_unit_test(large_slices_are_cut_into_boxes),
         cmocka_unit_test(wide_grids_fold_into_rows),
         cmocka_unit_test(small_programs_take_small_shaders),
         cmocka_unit_test(magic_division_is_exact),

@@ -131,6 +131,21 @@ static void check_all(rf_exec *exec)
     check(exec, &rf_op_transpose, rotate, 1, (rf_shape[]){ RF_SHAPE(23, 7, 31) });
     check(exec, &rf_op_transpose, outer, 1, (rf_shape[]){ RF_SHAPE(23, 31, 8) });
     check(exec, &rf_op_transpose, batch, 1, (rf_shape[]){ RF_SHAPE(43, 7, 19) });
+    const rf_slice_attr ranges[] = {
+        { .begin = { 1 }, .end = { -1 }, .step = { 1 } },
+        { .begin = { -1, 2 }, .end = { INT64_MIN, INT64_MAX }, .step = { -2, 1 } },
+        { .begin = { 0, 4 }, .end = { INT64_MAX, 2600 }, .step = { 1, 1 } },
+        { .begin = { 0, INT64_MAX }, .end = { 5, INT64_MIN }, .step = { 2, -1 } },
+        { .begin = { 0, 1 }, .end = { 5, INT64_MAX }, .step = { 1, 2500 } },
+    };
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+        rf_op_call slice = {
+            .op = &rf_op_slice, .attr = &ranges[i], .n_in = 1, .in = { { RF_F32, RF_SHAPE(9, 5004) } }
+        };
+        check(exec, &rf_op_slice, &ranges[i], 1, &slice.in[0].shape);
+        assert_int_equal(rf_op_slice.infer(&slice), RF_OK);
+        check(exec, &rf_op_slice_grad, &ranges[i], 2, (rf_shape[]){ slice.out[0].shape, slice.in[0].shape });
+    }
     const rf_shape n = RF_SHAPE(4101), hyper = RF_SHAPE(RF_HYPER_COUNT);
     check(exec, &rf_op_sgd_update, NULL, 3, (rf_shape[]){ n, n, hyper });
     check(exec, &rf_op_adam_update, NULL, 5, (rf_shape[]){ n, n, n, n, hyper });

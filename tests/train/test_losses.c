@@ -409,6 +409,69 @@ static void cumulative_sums(rf_strategy *strategy)
     refuse_step(&a, scalar_cumsum_step, "cumsum: input 0 is a scalar");
 }
 
+/* ---- slices: linear as well; every replica cuts its own examples ---- */
+
+static rf_result slice_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    static const int64_t begin[] = { 0, -2 }, end[] = { INT64_MAX, INT64_MIN }, step[] = { 1, -2 };
+    const rf_tensor y = rf_slice(t, in[2], begin, end, step, 2); /* x[:, -2::-2] */
+    out[0] = rf_reduce_sum(t, rf_square(t, y), NULL, 0, false);
+    rf_tensor gradient;
+    const rf_result r = rf_gradients(t, out[0], &in[2], 1, &gradient);
+    if (r < 0) return r;
+    out[1] = rf_reduce_sum(t, rf_multiply(t, gradient, in[2]), NULL, 0, false);
+    out[2] = rf_reduce_sum(t, rf_slice(t, in[2], NULL, NULL, NULL, 0), NULL, 0, false);
+    return rf_trace_status(t);
+}
+
+static rf_result empty_slice_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    static const int64_t begin[] = { 0, 5 }, end[] = { 1, 5 };
+    out[0] = rf_slice(t, in[2], begin, end, NULL, 2);
+    return rf_trace_status(t);
+}
+
+static rf_result still_slice_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    static const int64_t zero = 0, one = 1;
+    out[0] = rf_slice(t, in[2], &zero, &one, &zero, 1);
+    return rf_trace_status(t);
+}
+
+static rf_result unnamed_slice_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    static const int64_t zero = 0;
+    out[0] = rf_slice(t, in[2], &zero, NULL, NULL, 1);
+    return rf_trace_status(t);
+}
+
+static void slices(rf_strategy *strategy)
+{
+    inputs in;
+    fill_inputs(&in);
+    app a = { .strategy = strategy };
+    float is[3];
+    run_step(&a, slice_step, 3, is);
+    double squares = 0, all = 0;
+    for (int i = 0; i < N; i++) {
+        for (int c = 0; c < C; c++) {
+            const double x = (double)in.logits[i * C + c];
+            all += x;
+            if (c <= C - 2 && (C - 2 - c) % 2 == 0) squares += x * x;
+        }
+    }
+    assert_near(is[0], squares, 1e-5, 1e-5, "squares of a slice");
+    assert_near(is[1], 2 * squares, 1e-5, 1e-5, "gradient of a slice");
+    assert_near(is[2], all, 1e-5, 1e-4, "slice of no axis");
+    refuse_step(&a, empty_slice_step, "slice: from 5 to 5 by 1 there is nothing along axis 1");
+    refuse_step(&a, still_slice_step, "slice: the step of axis 0 is 0");
+    refuse_step(&a, unnamed_slice_step, "rf_slice: end is NULL but num_axes is 1");
+}
+
 /* ---- casts: a narrow type rounds, on the way back too; integers let no gradient through ---- */
 
 static rf_result cast_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -455,6 +518,7 @@ ON_ONE(bad_arguments)
 ON_ALL(metrics)
 ON_TWO(regularization)
 ON_TWO(cumulative_sums)
+ON_TWO(slices)
 ON_TWO(casts)
 
 int main(void)
@@ -470,6 +534,7 @@ int main(void)
         cmocka_unit_test(metrics_on_all),
         cmocka_unit_test(regularization_on_two),
         cmocka_unit_test(cumulative_sums_on_two),
+        cmocka_unit_test(slices_on_two),
         cmocka_unit_test(casts_on_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

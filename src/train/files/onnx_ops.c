@@ -333,6 +333,29 @@ static rf_result add_transpose(rf_onnx *o, const rf_node_info *node)
     return RF_OK;
 }
 
+/* The rules for ranges are the same there. */
+static rf_result add_slice(rf_onnx *o, const rf_node_info *node)
+{
+    const rf_slice_attr *attr = node->attr;
+    int64_t begin[RF_MAX_RANK], end[RF_MAX_RANK], axes[RF_MAX_RANK], step[RF_MAX_RANK], count = 0;
+    for (int64_t d = 0; d < rf_onnx_shape(o, node->in[0]).rank; d++) {
+        if (attr->step[d] == 0) continue;
+        begin[count] = attr->begin[d];
+        end[count] = attr->end[d];
+        axes[count] = d;
+        step[count++] = attr->step[d];
+    }
+    char *x = rf_onnx_get(o, node->in[0]);
+    if (count > 0) x = OP3("Slice", x, rf_onnx_list(o, begin, count), rf_onnx_list(o, end, count));
+    if (count > 0 && x) {
+        RfOnnx__NodeProto *slice = o->nodes.items[o->nodes.count - 1];
+        slice->input[slice->n_input++] = rf_onnx_list(o, axes, count);
+        slice->input[slice->n_input++] = rf_onnx_list(o, step, count);
+    }
+    set_result(o, node, x, false);
+    return RF_OK;
+}
+
 static rf_result add_stop_gradient(rf_onnx *o, const rf_node_info *node)
 {
     const bool first = rf_onnx_is_first(o, node->in[0]);
@@ -478,6 +501,7 @@ static const struct {
     { &rf_op_reshape, add_reshape },
     { &rf_op_reshape_like, add_reshape_like },
     { &rf_op_transpose, add_transpose },
+    { &rf_op_slice, add_slice },
     { &rf_op_stop_gradient, add_stop_gradient },
     { &rf_op_reduce, add_reduce },
     { &rf_op_argmax, add_argmax },

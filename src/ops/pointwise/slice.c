@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strided slices by Python's rules, and their gradient: the slice back at its place among zeros. */
+#include <string.h>
+
+#include "ops/kit.h"
+#include "ops/ops.h"
+#include "rf_shaders.h"
+
+/* ---- ranges ---- */
+
+/* What a range comes to along a dimension of `n`: where it begins, and how many elements it has. */
+typedef struct range {
+    int64_t begin, step, count;
+} range;
+
+static int64_t clamp(int64_t value, int64_t least, int64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+static range range_of(const rf_slice_attr *attr, int32_t axis, int64_t n)
+{
+    const int64_t step = attr->step[axis], begin = attr->begin[axis], end = attr->end[axis];
+    if (step == 0) return (range){ 0, 1, n };
+    /* Negative steps end before element 0, at -1. */
+    const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
+    const int64_t from = clamp(begin < 0 ? begin + n : begin, least, most);
+    const int64_t to = clamp(end < 0 ? end + n : end, least, most);
+    const int64_t distance = step > 0 ? to - from : from - to, stride = step > 0 ? step : -step;
+    return (range){ from, step, distance > 0 ? (distance + stride - 1) / stride : 0 };
+}
+
+/* ---- host side ---- */
+
+static rf_result sliced(const rf_op_call *call, const rf_tensor_desc *x, rf_tensor_desc *out)
+{
+    const rf_slice_attr *attr = call->attr;
+    const char *name = call->op->name;
+    char shape[96];
+    rf_shape_format(x->shape, shape, sizeof(shape));
+    if (rf_dtype_size(x->dtype) != 4)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: %s tensors are not supported; cast to f32 first", name,
+                       rf_dtype_name(x->dtype));
+    *out = *x;
+    for (int32_t d = 0; d < RF_MAX_RANK; d++) {
+        if (attr->step[d] == 0) continue;
+        if (d >= x->shape.rank)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: a range for axis %d, which shape %s does not have", name,
+                           (int)d, shape);
+        if (attr->step[d] > INT32_MAX || attr->step[d] < -INT32_MAX)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: the step of axis %d is %lld; it must fit 32 bits", name,
+                           (int)d, (long long)attr->step[d]);
+        out->shape.dim[d] = range_of(attr, d, x->shape.dim[d]).count;
+        if (out->shape.dim[d] == 0)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                           "%s: from %lld to %lld by %lld there is nothing along axis %d of shape %s", name,
+                           (long long)attr->begin[d], (long long)attr->end[d], (long long)attr->step[d], (int)d, shape);
+    }
+    return RF_OK;
+}
+
+static rf_result slice_infer(rf_op_call *call)
+{
+    return sliced(call, &call->in[0], &call->out[0]);
+}
+
+static rf_result slice_grad_infer(rf_op_call *call)
+{
+    rf_tensor_desc slice;
+    RF_TRY(sliced(call, &call->in[1], &slice));
+    RF_TRY(rf_expect_dtype(call, 0, slice.dtype));
+    RF_TRY(rf_expect_shape(call, 0, &slice.shape, "one gradient for each element of the slice"));
+    call->out[0] = call->in[1];
+    return RF_OK;
+}
+
+rf_result rf_emit_slice(rf_graph *g, rf_value x, const int64_t *begin, const int64_t *end, const int64_t *step,
+                        uint32_t num_axes, rf_value *out)
+{
+    rf_slice_attr attr = { { 0 } };
+    char shape[96];
+    if (num_axes > (uint32_t)rf_graph_desc(g, x)->shape.rank)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "slice: ranges for %u axes, but shape %s", num_axes,
+                       rf_shape_format(rf_graph_desc(g, x)->shape, shape, sizeof(shape)));
+    for (uint32_t d = 0; d < num_axes; d++) {
+        attr.step[d] = step ? step[d] : 1;
+        if (attr.step[d] == 0) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "slice: the step of axis %u is 0", d);
+        attr.begin[d] = begin[d];
+        attr.end[d] = end[d];
+    }
+    return rf_graph_add(g, &rf_op_slice, &attr, &x, 1, out);
+}
+
+/* Integers have no gradient. */
+static rf_result slice_gradient(rf_grad_context *ctx)
+{
+    const rf_value in[2] = { ctx->dout[0], ctx->in[0] };
+    if (ctx->dout[0] == 0 || !ctx->needed[0] || rf_graph_desc(ctx->graph, in[1])->dtype != RF_F32) return RF_OK;
+    return rf_graph_add(ctx->graph, &rf_op_slice_grad, ctx->attr, in, 2, &ctx->din[0]);
+}
+
+static rf_result slice_grad_gradient(rf_grad_context *ctx)
+{
+    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    return rf_graph_add(ctx->graph, &rf_op_slice, ctx->attr, &ctx->dout[0], 1, &ctx->din[0]);
+}
+
+/* The tensor that is sliced, and the slice: x and y, or dx and dy. */
+static const rf_shape *tensor_shape(const rf_op_call *call)
+{
+    return call->op == &rf_op_slice ? &call->in[0].shape : &call->in[1].shape;
+}
+static const rf_shape *slice_shape(const rf_op_call *call)
+{
+    return call->op == &rf_op_slice ? &call->out[0].shape : &call->in[0].shape;
+}
+
+/* Element of the tensor that element e of the slice is. */
+static int64_t place_of(const rf_op_call *call, int64_t e)
+{
+    const rf_shape *tensor = tensor_shape(call), *slice = slice_shape(call);
+    int64_t at = 0, stride = 1;
+    for (int32_t d = tensor->rank - 1; d >= 0; d--) {
+        const range r = range_of(call->attr, d, tensor->dim[d]);
+        at += (r.begin + e % slice->dim[d] * r.step) * stride;
+        e /= slice->dim[d];
+        stride *= tensor->dim[d];
+    }
+    return at;
+}
+
+static rf_result slice_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const uint32_t *x = in[0];
+    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) ((uint32_t *)out[0])[e] = x[place_of(call, e)];
+    return RF_OK;
+}
+
+static rf_result slice_grad_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const uint32_t *dy = in[0];
+    memset(out[0], 0, (size_t)rf_tensor_bytes(&call->out[0]));
+    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) ((uint32_t *)out[0])[place_of(call, e)] = dy[e];
+    return RF_OK;
+}
+
+/* Of a tensor only what the slice holds is read; of its gradient every element is written. */
+static rf_cost slice_cost(const rf_op_call *call)
+{
+    return (rf_cost){ 0, (double)rf_tensor_bytes(&call->out[0]) + 4.0 * (double)rf_shape_count(*slice_shape(call)) };
+}
+
+/* ---- kernel ---- */
+
+/* The slice's dimensions, innermost first, merged where their elements are evenly spaced; strides in the tensor, whose
+ * element `first` is element 0 of the slice. */
+typedef struct layout {
+    uint32_t rank;
+    uint64_t size[RF_MAX_RANK];
+    int64_t stride[RF_MAX_RANK], first;
+} layout;
+
+static layout layout_of(const rf_op_call *call)
+{
+    const rf_shape *tensor = tensor_shape(call);
+    layout l = { 0 };
+    int64_t stride = 1;
+    for (int32_t d = tensor->rank - 1; d >= 0; d--) {
+        const range r = range_of(call->attr, d, tensor->dim[d]);
+        l.first += r.begin * stride;
+        if (r.count > 1 && l.rank > 0 && r.step * stride == l.stride[l.rank - 1] * (int64_t)l.size[l.rank - 1]) {
+            l.size[l.rank - 1] *= (uint64_t)r.count;
+        } else if (r.count > 1) {
+            l.size[l.rank] = (uint64_t)r.count;
+            l.stride[l.rank++] = r.step * stride;
+        }
+        stride *= tensor->dim[d];
+    }
+    if (l.rank == 0) l.size[l.rank] = 1, l.stride[l.rank++] = 1;
+    return l;
+}
+
+/* Elements of the tensor from the first to the last one that the innermost `rank` dimensions reach, and how many of
+ * them stand before the box's element 0. */
+static uint64_t box_reach(const layout *l, uint32_t rank, uint64_t *before)
+{
+    uint64_t reach = 1;
+    *before = 0;
+    for (uint32_t d = 0; d < rank; d++) {
+        const uint64_t way = (l->size[d] - 1) * (uint64_t)(l->stride[d] < 0 ? -l->stride[d] : l->stride[d]);
+        reach += way;
+        if (l->stride[d] < 0) *before += way;
+    }
+    return reach;
+}
+
+/* Steps of dimension rank - 1 that descriptors can span in both tensors, with room for alignment; 0: not even one. */
+static uint64_t box_steps(const layout *l, uint32_t rank, const rf_device_caps *caps)
+{
+    const uint64_t limit = rf_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
+    uint64_t before, inner = 1;
+    const uint64_t reach = box_reach(l, rank - 1, &before);
+    for (uint32_t d = 0; d + 1 < rank; d++) inner *= l->size[d];
+    if (reach > limit || inner > limit) return 0;
+    const int64_t stride = l->stride[rank - 1];
+    const uint64_t far = (limit - reach) / (uint64_t)(stride < 0 ? -stride : stride) + 1;
+    const uint64_t steps = rf_min(far, limit / inner);
+    return rank > 1 || steps < 4 ? steps : steps / 4 * 4; /* parts of a line keep to fours */
+}
+
+/* One dispatch for the innermost `rank` dimensions, from element `first` of the tensor and `at` of the slice on. */
+static rf_result box_plan(const rf_op_call *call, const rf_device_caps *caps, const layout *l, uint32_t rank,
+                          int64_t first, uint64_t at, rf_kernel_plan *plan)
+{
+    const bool scatter = call->op == &rf_op_slice_grad;
+    uint64_t before, count = 1;
+    const uint64_t reach = box_reach(l, rank, &before), from = (uint64_t)first - before;
+    bool fours = l->stride[0] == 1 && l->size[0] % 4 == 0 && first % 4 == 0 && at % 4 == 0 &&
+                 rf_element_base(caps, from) % 4 == 0 && rf_element_base(caps, at) % 4 == 0;
+    for (uint32_t d = 1; d < rank; d++) fours = fours && l->stride[d] % 4 == 0;
+    const uint32_t width = fours ? 4 : 1;
+    static const rf_shader *const shaders[2][2] = { { &rf_shader_slice_w1, &rf_shader_slice_w4 },
+                                                    { &rf_shader_slice_grad_w1, &rf_shader_slice_grad_w4 } };
+    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[scatter][fours], RF_NO_LOOPS);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    d->concurrent = at > 0;
+    struct {
+        uint32_t count, tensor_offset, slice_offset, shifts, size[6], magic[6], stride[6];
+    } push = { .tensor_offset = (uint32_t)((rf_element_base(caps, from) + before) / width),
+               .slice_offset = rf_element_base(caps, at) / width };
+    for (uint32_t i = 0; i < rank; i++) {
+        const uint64_t size = i == 0 ? l->size[i] / width : l->size[i];
+        const rf_magic m = rf_magic_make((uint32_t)size);
+        push.size[i] = (uint32_t)size;
+        push.magic[i] = m.magic;
+        push.shifts |= m.shift << (5 * i);
+        push.stride[i] = (uint32_t)(i == 0 ? l->stride[i] : l->stride[i] / (int32_t)width);
+        count *= size;
+    }
+    push.count = (uint32_t)count;
+    rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
+    rf_dispatch_spec(d, rank);
+    rf_dispatch_push(d, &push, sizeof(push));
+    if (scatter) rf_bind_elements(d, caps, RF_BIND_INPUT, 0, at, count * width);
+    rf_bind_elements(d, caps, scatter ? RF_BIND_OUTPUT : RF_BIND_INPUT, 0, from, reach);
+    if (!scatter) rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, at, count * width);
+    rf_dispatch_items(d, caps, count);
+    return RF_OK;
+}
+
+/* In as few parts as descriptors allow: along the outermost dimension, or along the next one for each of its steps. */
+static rf_result parts_plan(const rf_op_call *call, const rf_device_caps *caps, layout l, uint32_t rank, int64_t first,
+                            uint64_t at, rf_kernel_plan *plan)
+{
+    const uint32_t outer = rank - 1;
+    const uint64_t steps = box_steps(&l, rank, caps), size = l.size[outer];
+    uint64_t inner = 1;
+    for (uint32_t d = 0; d < outer; d++) inner *= l.size[d];
+    for (uint64_t i = 0; i < size; i += steps ? steps : 1) {
+        const int64_t there = first + (int64_t)i * l.stride[outer];
+        if (steps == 0) {
+            RF_TRY(parts_plan(call, caps, l, outer, there, at + i * inner, plan));
+            continue;
+        }
+        l.size[outer] = rf_min(steps, size - i);
+        RF_TRY(box_plan(call, caps, &l, rank, there, at + i * inner, plan));
+    }
+    return RF_OK;
+}
+
+static double score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)call;
+    /* Single elements can be had then. */
+    return caps->max_storage_range >= caps->buffer_alignment + 4 * sizeof(float) ? RF_SCORE_ANY : RF_SCORE_NONE;
+}
+
+static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const layout l = layout_of(call);
+    if (call->op == &rf_op_slice_grad && rf_shape_count(*slice_shape(call)) < rf_shape_count(*tensor_shape(call))) {
+        rf_flat_job zeros = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1, .push_size = sizeof(float) };
+        zeros.tensors[0].kind = RF_BIND_OUTPUT;
+        zeros.tensors[0].write = true;
+        RF_TRY(rf_flat_job_plan(&zeros, rf_desc_count(&call->out[0]), caps, plan));
+    }
+    return parts_plan(call, caps, l, l.rank, l.first, 0, plan);
+}
+
+static const rf_kernel strided = { "strided", score, plan_strided };
+static const rf_kernel *const kernels[] = { &strided };
+
+/* ---- cases ---- */
+
+/* Begin, end and step of three axes; a step of 0 is a whole axis. */
+#define RANGES(...) RANGES_OF(__VA_ARGS__)
+#define RANGES_OF(b0, e0, s0, b1, e1, s1, b2, e2, s2)                                                                  \
+    .attr = &(const rf_slice_attr)                                                                                     \
+    {                                                                                                                  \
+        { b0, b1, b2 }, { e0, e1, e2 },                                                                                \
+        {                                                                                                              \
+            s0, s1, s2                                                                                                 \
+        }                                                                                                              \
+    }
+#define WHOLE 0, 0, 0
+#define F32(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
+/* Geometries for both ops: the ranges, the tensor and the slice that they give. The last one is more than a descriptor
+ * spans at the smallest limits; tests/ops/test_small_limits.c cuts smaller ones along any dimension. */
+#define CASES(CASE)                                                                                                    \
+    CASE("whole_5x7", RANGES(WHOLE, WHOLE, WHOLE), (2, 5, 7), (2, 5, 7), .check_gradient = true),                      \
+        CASE("one_of_1", RANGES(0, 1, 1, WHOLE, WHOLE), (1, 1), (1, 1), .check_gradient = true),                       \
+        CASE("middle_17", RANGES(3, 14, 1, WHOLE, WHOLE), (1, 17), (1, 11), .check_gradient = true),                   \
+        CASE("every_third_20", RANGES(1, INT64_MAX, 3, WHOLE, WHOLE), (1, 20), (1, 7), .check_gradient = true),        \
+        CASE("backwards_9", RANGES(INT64_MAX, INT64_MIN, -1, WHOLE, WHOLE), (1, 9), (1, 9), .check_gradient = true),   \
+        CASE("backwards_by_4_of_5x31", RANGES(WHOLE, -2, 1, -4, WHOLE), (2, 5, 31), (2, 5, 7),                         \
+             .check_gradient = true),                                                                                  \
+        CASE("from_the_end_2x3x4", RANGES(-1, INT64_MAX, 1, -2, INT64_MAX, 1, -3, -1, 1), (3, 2, 3, 4), (3, 1, 2, 2),  \
+             .check_gradient = true),                                                                                  \
+        CASE("beyond_the_ends_6x5", RANGES(-100, 100, 2, 100, -100, -3, WHOLE), (2, 6, 5), (2, 3, 2),                  \
+             .check_gradient = true),                                                                                  \
+        CASE("rows_64x32", RANGES(8, 40, 1, WHOLE, WHOLE), (2, 64, 32), (2, 32, 32), .large = false),                  \
+        CASE("rows_back_33x12", RANGES(-1, INT64_MIN, -2, WHOLE, WHOLE), (2, 33, 12), (2, 17, 12), .large = false),    \
+        CASE("fours_7x64", RANGES(WHOLE, 4, 36, 1, WHOLE), (2, 7, 64), (2, 7, 32), .large = false),                    \
+        CASE("off_fours_7x64", RANGES(WHOLE, 3, 35, 1, WHOLE), (2, 7, 64), (2, 7, 32), .large = false),                \
+        CASE("channels_2x9x11x5", RANGES(WHOLE, 1, -1, 2, INT64_MIN, INT64_MAX, 5), (4, 2, 9, 11, 5), (4, 2, 4, 3, 5), \
+             .large = false),                                                                                          \
+        CASE("prime_257x255", RANGES(2, 251, 1, 1, 254, 2, WHOLE), (2, 257, 255), (2, 249, 127), .large = false),      \
+        CASE("rank6", RANGES(WHOLE, 0, INT64_MAX, 2, INT64_MAX, INT64_MIN, -1), (6, 2, 3, 4, 5, 2, 3),                 \
+             (6, 2, 2, 4, 5, 2, 3), .large = false),                                                                   \
+        CASE("70001", RANGES(1, INT64_MAX, 1, WHOLE, WHOLE), (1, 70001), (1, 70000), .large = false),                  \
+        CASE("3x131101", RANGES(WHOLE, INT64_MAX, INT64_MIN, -3, WHOLE), (2, 3, 131101), (2, 3, 43701),                \
+             .large = false),                                                                                          \
+        CASE("half_of_2048x2048", RANGES(WHOLE, 1024, INT64_MAX, 1, WHOLE), (2, 2048, 2048), (2, 2048, 1024),          \
+             .large = true, .benchmark = true),                                                                        \
+        CASE("every_second_of_4096x1024", RANGES(0, INT64_MAX, 2, 1, INT64_MAX, 2, WHOLE), (2, 4096, 1024),            \
+             (2, 2048, 512), .large = true, .benchmark = true),                                                        \
+        CASE("34000x1024", RANGES(1, INT64_MAX, 1, 1, INT64_MAX, 2, WHOLE), (2, 34000, 1024), (2, 33999, 512),         \
+             .large = true)
+#define FORWARD_CASE(label, ranges, tensor, slice, ...)                                                                \
+    {                                                                                                                  \
+        .name = label, ranges, .n_in = 1, .in = { F32 tensor }, __VA_ARGS__                                            \
+    }
+#define GRAD_CASE(label, ranges, tensor, slice, ...)                                                                   \
+    {                                                                                                                  \
+        .name = label, ranges, .n_in = 2, .in = { F32 slice, F32 tensor }, __VA_ARGS__                                 \
+    }
+static const rf_op_case slice_cases[] = {
+    CASES(FORWARD_CASE),
+    { .name = "i32_31x33",
+      RANGES(30, 0, -3, 1, 30, 4, WHOLE),
+      .n_in = 1,
+      .in = { RF_TENSOR(RF_I32, RF_FILL_INTEGER, -400, 70000, 2, 31, 33) } },
+};
+static const rf_op_case slice_grad_cases[] = { CASES(GRAD_CASE) };
+
+/* ---- the ops ---- */
+
+static const rf_attr_field fields[] = {
+    RF_ATTR_INTS(rf_slice_attr, begin[0], "begin", RF_MAX_RANK, INT64_MIN, INT64_MAX),
+    RF_ATTR_INTS(rf_slice_attr, end[0], "end", RF_MAX_RANK, INT64_MIN, INT64_MAX),
+    RF_ATTR_INTS(rf_slice_attr, step[0], "step", RF_MAX_RANK, -INT32_MAX, INT32_MAX),
+};
+
+const rf_op rf_op_slice = {
+    .name = "slice",
+    RF_ATTRIBUTES(rf_slice_attr, fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .infer = slice_infer,
+    .gradient = slice_gradient,
+    .reference = slice_reference,
+    .cost = slice_cost,
+    RF_KERNELS(kernels),
+    RF_CASES(slice_cases),
+};
+
+const rf_op rf_op_slice_grad = {
+    .name = "slice_grad",
+    RF_ATTRIBUTES(rf_slice_attr, fields),
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = RF_OP_NO_ONNX,
+    .shape_only = 1u << 1,
+    .infer = slice_grad_infer,
+    .gradient = slice_grad_gradient,
+    .reference = slice_grad_reference,
+    .cost = slice_cost,
+    RF_KERNELS(kernels),
+    RF_CASES(slice_grad_cases),
+};
