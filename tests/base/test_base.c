@@ -14,6 +14,7 @@
 
 #include <ringfire/version.h>
 
+#include "../support/folder.h"
 #include "base/device_caps.h"
 #include "base/error.h"
 #include "base/half.h"
@@ -248,8 +249,8 @@ static void test_memory(void **state)
 static void test_files(void **state)
 {
     (void)state;
-    char directory[] = "/tmp/ringfire-test-XXXXXX";
-    assert_non_null(mkdtemp(directory));
+    char directory[SCRATCH_PATH];
+    scratch(directory);
     char nested[128], path[160];
     snprintf(nested, sizeof(nested), "%s/a/b", directory);
     snprintf(path, sizeof(path), "%s/file", nested);
@@ -314,8 +315,8 @@ static void expect_cache(const char *explicit_path, const char *wanted)
 static void test_cache_directory(void **state)
 {
     (void)state;
-    char root[] = "/tmp/ringfire-cache-XXXXXX", named[64], file[64], below[96], fallback[96];
-    assert_non_null(mkdtemp(root));
+    char root[SCRATCH_PATH], named[64], file[64], below[96], fallback[96];
+    scratch(root);
     snprintf(named, sizeof(named), "%s/named", root);
     snprintf(file, sizeof(file), "%s/file", root);
     snprintf(below, sizeof(below), "%s/below", file);

@@ -10,12 +10,13 @@
 
 #include <cmocka.h>
 
+#include "../support/folder.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/profiler.h"
 
-static char folder[] = "/tmp/test_profiler.XXXXXX";
+static char folder[SCRATCH_PATH];
 
 static char *read_text(const char *path)
 {
@@ -206,6 +207,13 @@ static void test_fork(void **unused)
     free(text);
 }
 
+static int make_folder(void **unused)
+{
+    (void)unused;
+    scratch(folder);
+    return 0;
+}
+
 static int remove_folder(void **unused)
 {
     (void)unused;
@@ -221,7 +229,6 @@ static int remove_folder(void **unused)
 
 int main(void)
 {
-    if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_crc32c),
         cmocka_unit_test(test_off),
@@ -232,5 +239,5 @@ int main(void)
         cmocka_unit_test(test_full_disk_is_told),
         cmocka_unit_test(test_fork),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -10,19 +10,11 @@
 
 #include <ringfire/dataset.h>
 
-#define OK(expression) assert_int_equal((expression), RF_OK)
+#include "../support/apply.h"
 
 enum { N = 61, BATCH = 8, EPOCHS = 4 };
 
 static const rf_element_spec number = { .num_components = 1, .dtype = { RF_I32 } };
-
-#define APPLY(d, call)                                                                                                 \
-    do {                                                                                                               \
-        rf_dataset *applied_;                                                                                          \
-        OK(call);                                                                                                      \
-        rf_dataset_destroy(&(d));                                                                                      \
-        (d) = applied_;                                                                                                \
-    } while (0)
 
 /* ---- sources ---- */
 

@@ -8,10 +8,9 @@
 
 #include <cmocka.h>
 
+#include "../support/apply.h"
 #include "base/error.h"
 #include <ringfire/dataset.h>
-
-#define OK(expression) assert_int_equal((expression), RF_OK)
 
 enum { N = 103 };
 
@@ -82,18 +81,6 @@ static int read_epoch(const rf_dataset *d, uint64_t epoch, int32_t *values, int 
     assert_null(it);
     return n;
 }
-
-static void replace(rf_dataset **d, rf_dataset *with)
-{
-    rf_dataset_destroy(d);
-    *d = with;
-}
-#define APPLY(d, call)                                                                                                 \
-    do {                                                                                                               \
-        rf_dataset *applied_;                                                                                          \
-        OK(call);                                                                                                      \
-        replace(&(d), applied_);                                                                                       \
-    } while (0)
 
 static void expect_permutation(const int32_t *values, int n)
 {

@@ -12,9 +12,10 @@
 
 #include <ringfire/dataset.h>
 
-#define OK(expression) assert_int_equal((expression), RF_OK)
+#include "../support/expect.h"
+#include "../support/folder.h"
 
-static char directory[] = "/tmp/ringfire-idx-XXXXXX";
+static char directory[SCRATCH_PATH];
 static char path_buffer[4][256];
 
 static const char *in_directory(const char *name)
@@ -195,7 +196,8 @@ static void test_pairs(void **state)
 static int make_directory(void **state)
 {
     (void)state;
-    return mkdtemp(directory) ? 0 : -1;
+    scratch(directory);
+    return 0;
 }
 
 static int remove_directory(void **state)

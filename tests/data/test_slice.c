@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
+#include "../support/apply.h"
+#include "../support/folder.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/slice.h"
-
-#define OK(expression) assert_int_equal((expression), RF_OK)
 
 enum { N = 103, BATCH = 16, MOST_WORKERS = 5 };
 
@@ -42,18 +42,6 @@ static rf_slice_params slice_params(uint32_t worker, uint32_t num_workers, bool 
     return (
         rf_slice_params){ .worker = worker, .num_workers = num_workers, .by_file = by_file, .split = split, .user = s };
 }
-
-static void replace(rf_dataset **d, rf_dataset *with)
-{
-    rf_dataset_destroy(d);
-    *d = with;
-}
-#define APPLY(d, call)                                                                                                 \
-    do {                                                                                                               \
-        rf_dataset *applied_;                                                                                          \
-        OK(call);                                                                                                      \
-        replace(&(d), applied_);                                                                                       \
-    } while (0)
 
 static rf_dataset *numbers(void)
 {
@@ -235,15 +223,14 @@ static void write_pair(const char *images, const char *labels, uint32_t first, u
 }
 
 typedef struct files {
-    char directory[64];
+    char directory[SCRATCH_PATH];
     char images[FILES][96], labels[FILES][96];
     const char *image_list[FILES], *label_list[FILES];
 } files;
 
 static void write_files(files *f)
 {
-    snprintf(f->directory, sizeof(f->directory), "/tmp/ringfire-slice-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    scratch(f->directory);
     uint32_t first = 0;
     for (int i = 0; i < FILES; i++) {
         snprintf(f->images[i], sizeof(f->images[i]), "%s/images-%d", f->directory, i);

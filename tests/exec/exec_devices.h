@@ -11,19 +11,9 @@
 
 #include <cmocka.h>
 
+#include "../support/expect.h"
 #include "base/error.h"
 #include "exec/exec.h"
-
-#define CHECK(expression)                                                                                              \
-    do {                                                                                                               \
-        const rf_result check_result_ = (expression);                                                                  \
-        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                    \
-    } while (0)
-#define CHECK_FAILS(code, text, expression)                                                                            \
-    do {                                                                                                               \
-        assert_int_equal((expression), (code));                                                                        \
-        if (!strstr(rf_error_message(), (text))) fail_msg("'%s' is not in: %s", (text), rf_error_message());           \
-    } while (0)
 
 extern rf_gpu_device *devices[]; /* num_devices of them, between open_all and close_all */
 extern uint32_t num_devices;

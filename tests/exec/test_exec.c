@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../skip.h"
+#include "../support/folder.h"
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "exec_ops.h"
@@ -171,7 +172,7 @@ static void body_frames(rf_exec *exec)
     float got_total[COLUMNS];
     CHECK(rf_gpu_buffer_read(total.buffer, 0, got_total, sizeof(got_total)));
     check_floats(got_total, expected_total, COLUMNS);
-    CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, "not acquired", rf_frames_submit(exec, both, 2, &ticket));
+    FAILS(rf_frames_submit(exec, both, 2, &ticket), RF_ERROR_INVALID_ARGUMENT, "not acquired");
     rf_arena_free(&arena);
     rf_program_destroy(&program);
     rf_gpu_buffer_destroy(&total.buffer);
@@ -484,22 +485,22 @@ static void body_failures(rf_exec *exec)
     rf_program_params params = { .name = "net", .graph = n.graph, .results = &n.y, .num_results = 1, .states = &total };
     rf_program *program;
     rf_frame *frame;
-    CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, "state 0", rf_program_create(exec, &params, &program));
+    FAILS(rf_program_create(exec, &params, &program), RF_ERROR_INVALID_ARGUMENT, "state 0");
     assert_null(program);
     total = (rf_location){ NULL, 0 };
-    CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, "state 0", rf_program_create(exec, &params, &program));
+    FAILS(rf_program_create(exec, &params, &program), RF_ERROR_INVALID_ARGUMENT, "state 0");
     total = (rf_location){ buffer, 1 << 20 };
-    CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, "does not fit", rf_program_create(exec, &params, &program));
+    FAILS(rf_program_create(exec, &params, &program), RF_ERROR_INVALID_ARGUMENT, "does not fit");
     total = (rf_location){ buffer, 0 };
     const rf_value nonsense = 10000;
     params.results = &nonsense;
-    CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, "result 0", rf_program_create(exec, &params, &program));
+    FAILS(rf_program_create(exec, &params, &program), RF_ERROR_INVALID_ARGUMENT, "result 0");
     params.results = &n.y;
     CHECK(rf_program_create(exec, &params, &program));
-    CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, "batch of 0", rf_program_acquire(program, 0, &frame));
+    FAILS(rf_program_acquire(program, 0, &frame), RF_ERROR_INVALID_ARGUMENT, "batch of 0");
     exec->caps.max_storage_range = 1024; /* 7 rows of 33 floats */
     CHECK(rf_program_acquire(program, 7, &frame));
-    CHECK_FAILS(RF_ERROR_UNSUPPORTED, "smaller batch", rf_program_acquire(program, 8, &frame));
+    FAILS(rf_program_acquire(program, 8, &frame), RF_ERROR_UNSUPPORTED, "smaller batch");
     assert_non_null(strstr(rf_error_message(), "axpy"));
     CHECK(rf_program_acquire(program, 7, &frame)); /* still usable */
     rf_program_destroy(&program);
@@ -508,7 +509,7 @@ static void body_failures(rf_exec *exec)
     CHECK(emit(n.graph, &op_nowhere, 1, n.x, n.x2, &v));
     params.results = &v;
     CHECK(rf_program_create(exec, &params, &program));
-    CHECK_FAILS(RF_ERROR_UNSUPPORTED, "nowhere(f32 [2,33]", rf_program_acquire(program, 2, &frame));
+    FAILS(rf_program_acquire(program, 2, &frame), RF_ERROR_UNSUPPORTED, "nowhere(f32 [2,33]");
     rf_program_destroy(&program);
     rf_gpu_buffer_destroy(&buffer);
     rf_graph_destroy(&n.graph);
@@ -550,12 +551,12 @@ static void body_kernel(rf_exec *exec)
         assert_true(r.seconds > 0 && r.seconds < 10);
     }
     r.inplace_input = 3;
-    CHECK_FAILS(RF_ERROR_INVALID_ARGUMENT, "in place", rf_kernel_execute(exec, &r));
+    FAILS(rf_kernel_execute(exec, &r), RF_ERROR_INVALID_ARGUMENT, "in place");
     r.inplace_input = 0;
 
     call = axpy_call(&op_scribble, &attr, 3);
     r.kernel = op_scribble.kernels[0];
-    CHECK_FAILS(RF_ERROR_INTERNAL, "wrote to input 0", rf_kernel_execute(exec, &r));
+    FAILS(rf_kernel_execute(exec, &r), RF_ERROR_INTERNAL, "wrote to input 0");
 
     call = axpy_call(&op_forgetful, &attr, 3);
     r.kernel = op_forgetful.kernels[0];
@@ -604,8 +605,8 @@ static char *find_cache_file(const char *directory)
 static void test_tuning(void **state)
 {
     (void)state;
-    char directory[] = "/tmp/ringfire-tuning-XXXXXX", nested[64];
-    assert_non_null(mkdtemp(directory));
+    char directory[SCRATCH_PATH], nested[64];
+    scratch(directory);
     snprintf(nested, sizeof(nested), "%s/a/b", directory);
     rf_exec *exec;
     const rf_exec_params params = { .device = devices[0], .cache_directory = nested };
@@ -654,9 +655,7 @@ static void test_tuning(void **state)
     }
     rf_log_set(NULL, NULL, RF_LOG_ERROR);
     rf_free(path);
-    char command[128];
-    snprintf(command, sizeof(command), "rm -r %s", directory);
-    assert_int_equal(system(command), 0);
+    scratch_remove(directory);
 }
 
 /* RINGFIRE_TUNE measures what the table does not know, on the way of making a program. */

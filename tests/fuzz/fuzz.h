@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include <ringfire/common.h>
+
 /* libFuzzer calls it with every input. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,5 +17,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
     do {                                                                                                               \
         if (!(condition)) abort();                                                                                     \
     } while (0)
+
+/* A failure says something, in one line. */
+static inline void promise_message(void)
+{
+    const char *text = rf_error_message();
+    PROMISE(text[0]);
+    for (; *text; text++) PROMISE((unsigned char)*text >= ' ');
+}
 
 #endif

@@ -13,19 +13,12 @@
 
 enum { WORKERS = 3 };
 
-static void check_message(void)
-{
-    const char *text = rf_error_message();
-    PROMISE(text[0]);
-    for (; *text; text++) PROMISE((unsigned char)*text >= ' ');
-}
-
 static void settings(rf_world *w, const uint8_t *data, size_t size)
 {
     rf_settings all[WORKERS] = { 0 };
     memcpy(all, data, size < sizeof(all) ? size : sizeof(all));
     if (rf_agree_settings(w, all) < 0) {
-        check_message();
+        promise_message();
         return;
     }
     PROMISE(w->first[0] == 0);
@@ -41,7 +34,7 @@ static void offers(const rf_world *w, bool local, const uint8_t *data, size_t si
     s.update_mode = local ? RF_UPDATE_LOCAL : RF_UPDATE_SHARDED;
     memcpy(all, data, size < sizeof(all) ? size : sizeof(all));
     if (rf_agree_offers(&s, all) < 0) {
-        check_message();
+        promise_message();
     } else {
         double total = 0;
         PROMISE(s.alignment >= 64 && (s.alignment & (s.alignment - 1)) == 0 && s.alignment <= 1u << 20);
@@ -64,7 +57,7 @@ static void steps(const rf_world *w, const uint8_t *data, size_t size)
     rf_step_report all[WORKERS] = { 0 };
     memcpy(all, data, size < sizeof(all) ? size : sizeof(all));
     if (rf_agree_step(w, all) < 0) {
-        check_message();
+        promise_message();
         return;
     }
     uint64_t at = 0;
@@ -84,7 +77,7 @@ static void rows(const rf_world *w, const uint8_t *data, size_t size)
     memcpy(numbers, data, size < sizeof(numbers) ? size : sizeof(numbers));
     memcpy(bytes, numbers + 1, sizeof(bytes));
     if (rf_agree_rows(w, "logits", numbers[0], bytes, &total) < 0) {
-        check_message();
+        promise_message();
         return;
     }
     wide exact = 0; /* without the carry being lost */

@@ -32,13 +32,6 @@ static void take(input *in, void *to, size_t size)
     in->size -= there;
 }
 
-static void check_message(void)
-{
-    const char *text = rf_error_message();
-    PROMISE(text[0]);
-    for (; *text; text++) PROMISE((unsigned char)*text >= ' ');
-}
-
 static void offers(input in)
 {
     rf_fabric_offer all[RANKS];
@@ -51,7 +44,7 @@ static void offers(input in)
         take(&in, &all[r], sizeof(all[r]));
     }
     if (rf_fabric_agree(all, sizes, RANKS, provider) < 0) {
-        check_message();
+        promise_message();
         return;
     }
     PROMISE(memchr(provider, '\0', sizeof(provider)) && provider[0]);
@@ -72,7 +65,7 @@ static void card(input in)
     take(&in, &size, sizeof(size));
     take(&in, c, sizeof(*c));
     if (rf_fabric_check_card(c, size, format, 1) < 0) {
-        check_message();
+        promise_message();
     } else {
         PROMISE(size == sizeof(*c) && c->address_size > 0 && c->address_size <= sizeof(c->address));
         /* As a provider reads it. */

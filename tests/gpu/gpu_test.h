@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../skip.h"
+#include "../support/expect.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "gpu/gpu.h"
@@ -24,12 +25,5 @@ typedef struct axpy_push {
     float scale;
     uint32_t rounds;
 } axpy_push;
-
-#define CHECK(expression)                                                                                              \
-    do {                                                                                                               \
-        const rf_result check_result_ = (expression);                                                                  \
-        if (check_result_ < 0) fail_msg("%s: %s", #expression, rf_error_message());                                    \
-    } while (0)
-#define CHECK_FAILS(code, expression) assert_int_equal((expression), (code))
 
 #endif

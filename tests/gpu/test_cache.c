@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pipeline cache on disk: written, reused, and harmless whatever has happened to the file. */
+#include "../support/folder.h"
 #include "gpu_test.h"
 
 #include <dirent.h>
@@ -18,8 +19,8 @@ static uint32_t device_index, num_devices;
 static bool is_cpu;
 
 typedef struct fixture {
-    char directory[64]; /* a temporary one */
-    char file[512];     /* the cache in it, once written */
+    char directory[SCRATCH_PATH];
+    char file[512]; /* the cache in it, once written */
 } fixture;
 
 static uint32_t num_warnings;
@@ -37,8 +38,7 @@ static int setup(void **state)
 {
     fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
-    strcpy(f->directory, "/tmp/ringfire-cache-test-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    scratch(f->directory);
     num_warnings = 0;
     last_warning[0] = '\0';
     *state = f;
@@ -207,8 +207,8 @@ static void test_other_drivers_file(void **state)
     snprintf(other, sizeof(other), "%s/set-aside", f->directory);
     assert_int_equal(rename(own, other), 0);
     device_index = there;
-    char second[64] = "/tmp/ringfire-cache-test-XXXXXX";
-    assert_non_null(mkdtemp(second));
+    char second[SCRATCH_PATH];
+    scratch(second);
     use(second);
     fixture g = { 0 };
     memcpy(g.directory, second, sizeof(second));

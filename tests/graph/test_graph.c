@@ -17,7 +17,7 @@ static void leaves_are_shared(void **state)
     OK(rf_graph_input(g, 1, F32(4, 3), &b));
     assert_int_equal(a, b);
     assert_int_equal(2, g->num_inputs);
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "[4,3]", rf_graph_input(g, 1, F32(4, 2), &c));
+    FAILS(rf_graph_input(g, 1, F32(4, 2), &c), RF_ERROR_INVALID_ARGUMENT, "[4,3]");
 
     OK(rf_graph_state(g, &object_a, F32(3), "w", &a));
     OK(rf_graph_state(g, &object_b, F32(3), "w", &b));
@@ -26,9 +26,9 @@ static void leaves_are_shared(void **state)
     assert_int_not_equal(a, b);
     assert_int_equal(2, g->num_states);
     assert_int_equal(1, g->values.items[b].slot);
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "'w'", rf_graph_state(g, &object_a, F32(4), "w", &c));
+    FAILS(rf_graph_state(g, &object_a, F32(4), "w", &c), RF_ERROR_INVALID_ARGUMENT, "'w'");
     assert_int_equal(0, c);
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "NULL", rf_graph_state(g, NULL, F32(4), "w", &c));
+    FAILS(rf_graph_state(g, NULL, F32(4), "w", &c), RF_ERROR_INVALID_ARGUMENT, "NULL");
 
     /* The same object may be a state and a host value: those are different things. */
     OK(rf_graph_host(g, &object_a, F32(3), "rate", &c));
@@ -45,13 +45,13 @@ static void leaves_are_shared(void **state)
     data[2] = 4;
     assert_true(((const float *)g->values.items[a].data)[2] == 3);
 
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "input", rf_graph_input(g, 7, F32(-1), &c));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "input",
-          rf_graph_input(g, 7, (rf_tensor_desc){ RF_F32, RF_SHAPE(INT64_C(1) << 40, INT64_C(1) << 40) }, &c));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "invalid",
-          rf_graph_input(g, 7, (rf_tensor_desc){ RF_DTYPE_INVALID, RF_SHAPE(1) }, &c));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "input '7': i64",
-          rf_graph_input(g, 7, (rf_tensor_desc){ RF_I64, RF_SHAPE(1) }, &c));
+    FAILS(rf_graph_input(g, 7, F32(-1), &c), RF_ERROR_INVALID_ARGUMENT, "input");
+    FAILS(rf_graph_input(g, 7, (rf_tensor_desc){ RF_F32, RF_SHAPE(INT64_C(1) << 40, INT64_C(1) << 40) }, &c),
+          RF_ERROR_INVALID_ARGUMENT, "input");
+    FAILS(rf_graph_input(g, 7, (rf_tensor_desc){ RF_DTYPE_INVALID, RF_SHAPE(1) }, &c), RF_ERROR_INVALID_ARGUMENT,
+          "invalid");
+    FAILS(rf_graph_input(g, 7, (rf_tensor_desc){ RF_I64, RF_SHAPE(1) }, &c), RF_ERROR_INVALID_ARGUMENT,
+          "input '7': i64");
     rf_graph_destroy(&g);
     assert_null(g);
     rf_graph_destroy(&g);
@@ -77,22 +77,22 @@ static void add_checks_its_arguments(void **state)
     rf_value x, y, out[RF_MAX_OUTPUTS] = { 0 };
     OK(rf_graph_input(g, 0, F32(4, 3), &x));
     OK(rf_graph_input(g, 1, F32(4, 2), &y));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_add", rf_graph_add(g, &toy_add, NULL, &x, 1, out));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_add", rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, x, x }, 3, out));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_add", rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, 0 }, 2, out));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_add", rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, 99 }, 2, out));
+    FAILS(rf_graph_add(g, &toy_add, NULL, &x, 1, out), RF_ERROR_INVALID_ARGUMENT, "toy_add");
+    FAILS(rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, x, x }, 3, out), RF_ERROR_INVALID_ARGUMENT, "toy_add");
+    FAILS(rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, 0 }, 2, out), RF_ERROR_INVALID_ARGUMENT, "toy_add");
+    FAILS(rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, 99 }, 2, out), RF_ERROR_INVALID_ARGUMENT, "toy_add");
     /* Inference's own message does not name the op here; the graph adds that. */
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_add: shapes [4,3] and [4,2]",
-          rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, y }, 2, out));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "must be a state",
-          rf_graph_add(g, &toy_accumulate, NULL, (rf_value[]){ x, x }, 2, NULL));
+    FAILS(rf_graph_add(g, &toy_add, NULL, (rf_value[]){ x, y }, 2, out), RF_ERROR_INVALID_ARGUMENT,
+          "toy_add: shapes [4,3] and [4,2]");
+    FAILS(rf_graph_add(g, &toy_accumulate, NULL, (rf_value[]){ x, x }, 2, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "must be a state");
 
     const rf_op wide = {
         .name = "wide", .min_in = 1, .max_in = 1, .n_out = 1, .attr_size = RF_MAX_ATTR + 1, .infer = infer_one
     };
-    FAILS(RF_ERROR_INTERNAL, "wide", rf_graph_add(g, &wide, NULL, &x, 1, out));
+    FAILS(rf_graph_add(g, &wide, NULL, &x, 1, out), RF_ERROR_INTERNAL, "wide");
     const rf_op huge = { .name = "huge", .min_in = 1, .max_in = 1, .n_out = 1, .infer = infer_huge };
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "huge", rf_graph_add(g, &huge, NULL, &x, 1, out));
+    FAILS(rf_graph_add(g, &huge, NULL, &x, 1, out), RF_ERROR_INVALID_ARGUMENT, "huge");
     assert_int_equal(0, g->nodes.count);
     assert_int_equal(3, g->values.count);
 
@@ -234,15 +234,15 @@ static void specialize_infers_again(void **state)
     assert_true(rf_shape_equal(RF_SHAPE(9, 10), rf_graph_desc(g, flat)->shape));
     assert_true(rf_shape_equal(RF_SCALAR_SHAPE, rf_graph_desc(g, sum)->shape));
     assert_true(rf_shape_equal(RF_SHAPE(7), rf_graph_desc(g, w)->shape));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "batch", rf_graph_specialize(g, 0));
+    FAILS(rf_graph_specialize(g, 0), RF_ERROR_INVALID_ARGUMENT, "batch");
     OK(rf_graph_specialize(g, 4));
 
     const rf_shape fixed = RF_SHAPE(8, 5);
     rf_value y;
     OK(rf_graph_add(g, &toy_reshape, &fixed, &flat, 1, &y));
     char *before = rf_graph_dump(g);
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_reshape", rf_graph_specialize(g, 6));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "traced with 4 examples does not fit a batch of 6", rf_graph_specialize(g, 6));
+    FAILS(rf_graph_specialize(g, 6), RF_ERROR_INVALID_ARGUMENT, "toy_reshape");
+    FAILS(rf_graph_specialize(g, 6), RF_ERROR_INVALID_ARGUMENT, "traced with 4 examples does not fit a batch of 6");
     char *after = rf_graph_dump(g);
     assert_string_equal(before, after); /* all or nothing */
     rf_free(before);
@@ -251,7 +251,7 @@ static void specialize_infers_again(void **state)
 
     rf_value scalar;
     OK(rf_graph_input(g, 1, SCALAR, &scalar));
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "input 1 is a scalar", rf_graph_specialize(g, 4));
+    FAILS(rf_graph_specialize(g, 4), RF_ERROR_INVALID_ARGUMENT, "input 1 is a scalar");
     rf_graph_destroy(&g);
 }
 
@@ -271,7 +271,7 @@ static void interpret_in_program_order(void **state)
     void **values = rf_arena_alloc(&arena, g->values.count * sizeof(*values));
     float xs = 3, ws = 4;
     values[x] = &xs;
-    FAILS(RF_ERROR_INVALID_ARGUMENT, "toy_flatten: input 0", rf_graph_interpret(g, &arena, values));
+    FAILS(rf_graph_interpret(g, &arena, values), RF_ERROR_INVALID_ARGUMENT, "toy_flatten: input 0");
     values[w] = &ws;
     OK(rf_graph_interpret(g, &arena, values));
     assert_true(*(float *)values[before] == 40 && *(float *)values[after] == 70 && ws == 7);
@@ -304,32 +304,32 @@ static void kernel_plans_are_held_against_the_device(void **state)
     (void)state;
     rf_device_caps caps = plan_caps();
     rf_kernel_plan plan = { 0 };
-    FAILS(RF_ERROR_INTERNAL, "no dispatch", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "no dispatch");
     plan_of_one(&plan, RF_NO_LOOPS);
     OK(rf_kernel_plan_check(&plan, &caps));
 
     plan_of_one(&plan, 0);
-    FAILS(RF_ERROR_INTERNAL, "does not say how long", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "does not say how long");
     plan_of_one(&plan, UINT64_MAX);
     OK(rf_kernel_plan_check(&plan, &caps)); /* a device without the limit */
     caps.max_loop_iterations = 1000;
     plan_of_one(&plan, 1000);
     OK(rf_kernel_plan_check(&plan, &caps));
     plan_of_one(&plan, 1001);
-    FAILS(RF_ERROR_INTERNAL, "loops 1001 times", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "loops 1001 times");
 
     plan_of_one(&plan, 1)->spec[0] = 129;
-    FAILS(RF_ERROR_INTERNAL, "workgroups of 129", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "workgroups of 129");
     plan_of_one(&plan, 1)->n_spec = 0;
-    FAILS(RF_ERROR_INTERNAL, "workgroups of 0", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "workgroups of 0");
     plan_of_one(&plan, 1)->grid[1] = 21;
-    FAILS(RF_ERROR_UNSUPPORTED, "1 x 21 x 1", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_UNSUPPORTED, "1 x 21 x 1");
     plan_of_one(&plan, 1)->grid[2] = 0;
-    FAILS(RF_ERROR_UNSUPPORTED, "1 x 1 x 0", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_UNSUPPORTED, "1 x 1 x 0");
     plan_of_one(&plan, 1)->push_size = 128;
     OK(rf_kernel_plan_check(&plan, &caps));
     caps.max_push_constants = 64;
-    FAILS(RF_ERROR_INTERNAL, "128 push-constant bytes", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "128 push-constant bytes");
     rf_kernel_plan_free(&plan);
 }
 
@@ -359,17 +359,17 @@ static void kernel_plans_do_not_overflow(void **state)
     for (uint32_t i = 2; i < RF_MAX_SPEC; i++) rf_dispatch_spec(d, 0);
     OK(rf_kernel_plan_check(&plan, &caps));
     rf_dispatch_spec(d, 0);
-    FAILS(RF_ERROR_INTERNAL, "toy", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "toy");
     d->n_spec = 2;
     for (uint32_t i = 0; i < RF_MAX_BINDINGS; i++) {
         rf_binding *binding = rf_dispatch_bind(d, RF_BIND_INPUT, i, RF_VIEW_STORAGE, false);
         assert_true(binding >= d->bind && binding < d->bind + RF_MAX_BINDINGS); /* for callers to write to */
     }
-    FAILS(RF_ERROR_INTERNAL, "bindings", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "bindings");
     d->n_bind = 1;
     char big[RF_MAX_PUSH + 4] = { 0 };
     rf_dispatch_push(d, big, sizeof(big));
-    FAILS(RF_ERROR_INTERNAL, "132", rf_kernel_plan_check(&plan, &caps));
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "132");
     rf_kernel_plan_free(&plan);
     assert_null(plan.items);
     rf_kernel_plan_free(NULL);

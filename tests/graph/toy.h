@@ -11,22 +11,13 @@
 
 #include <cmocka.h>
 
+#include "../support/expect.h"
 #include "base/error.h"
 #include "base/philox.h"
 #include "graph/graph.h"
 
 #define F32(...) ((rf_tensor_desc){ RF_F32, RF_SHAPE(__VA_ARGS__) })
 #define SCALAR ((rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE })
-/* assert_int_equal(RF_OK, ...) that shows the library's message. */
-#define OK(expression)                                                                                                 \
-    do {                                                                                                               \
-        if ((expression) < 0) fail_msg("%s: %s", #expression, rf_error_message());                                     \
-    } while (0)
-#define FAILS(code, text, expression)                                                                                  \
-    do {                                                                                                               \
-        assert_int_equal(code, expression);                                                                            \
-        if (!strstr(rf_error_message(), text)) fail_msg("'%s' does not say '%s'", rf_error_message(), text);           \
-    } while (0)
 
 /* add, mul: a, b of one shape. In-place. mul followed by add fuses into muladd. */
 extern const rf_op toy_add, toy_mul, toy_muladd;
@@ -62,5 +53,14 @@ void toy_check_order(const rf_graph *g);
 rf_graph *toy_random(rf_rng *rng, uint32_t nodes, int64_t batch, rf_value *results, uint32_t num_results);
 /* New bytes for every leaf that is not a constant, the same for the same seed; from the arena. */
 void **toy_fill_leaves(const rf_graph *g, rf_arena *arena, uint64_t seed);
+
+/* Two NaN are the same. */
+static inline bool same_numbers(const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (a[i] != b[i] && (a[i] == a[i] || b[i] == b[i])) return false;
+    }
+    return true;
+}
 
 #endif

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../support/clock.h"
 #include "base/half.h"
 #include "exec/internal.h"
 #include "walk.h"
@@ -335,13 +336,6 @@ static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_
     }
     free_all(&run);
     if (c->check_gradient && !w->options.split && !w->options.special) walk_gradient(w, counts, op, c);
-}
-
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 static void run_op(walk *w, const rf_op *op)

@@ -13,13 +13,10 @@
 
 #include <cmocka.h>
 
+#include "../support/expect.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
 
-#define OK(expression)                                                                                                 \
-    do {                                                                                                               \
-        if ((expression) < 0) fail_msg("%s: %s", #expression, rf_error_message());                                     \
-    } while (0)
 #define F32(...)                                                                                                       \
     {                                                                                                                  \
         .dtype = RF_F32, .shape = {(int32_t)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), { __VA_ARGS__ } }          \

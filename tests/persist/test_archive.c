@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "../skip.h"
+#include "../support/folder.h"
 #include "memory_files.h"
 #include "persist/archive/format.h"
 #include "persist/archive/transpose.h"
@@ -402,8 +403,7 @@ static void test_large(void **state)
 static int make_directory(void **state)
 {
     (void)state;
-    snprintf(directory, sizeof(directory), "/tmp/ringfire-archive-XXXXXX");
-    if (!mkdtemp(directory)) return -1;
+    scratch(directory);
     snprintf(path, sizeof(path), "%s/c.rfck", directory);
     return 0;
 }

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "../support/folder.h"
 #include "base/platform.h"
 #include "memory_files.h"
 #include "sample.h"
@@ -259,8 +260,8 @@ static void remove_temporaries(const char *directory)
 static void test_kill(void **state)
 {
     (void)state;
-    char directory[] = "/tmp/ringfire-kill-XXXXXX", path[64];
-    assert_non_null(mkdtemp(directory));
+    char directory[SCRATCH_PATH], path[64];
+    scratch(directory);
     snprintf(path, sizeof(path), "%s/c", directory);
     sample samples[8];
     for (uint64_t i = 0; i < 8; i++) sample_make(&samples[i], i, 20000);

@@ -15,11 +15,12 @@
 #include <cmocka.h>
 #include <ringfire/events.h>
 
+#include "../support/folder.h"
 #include "base/memory.h"
 #include "base/platform.h"
 #include "persist/events/record.h"
 
-static char folder[] = "/tmp/test_events.XXXXXX";
+static char folder[SCRATCH_PATH];
 
 static rf_event_writer *create(void)
 {
@@ -345,21 +346,26 @@ static void test_full_disk(void **unused)
     rf_event_writer_destroy(&w);
 }
 
+static int make_folder(void **unused)
+{
+    (void)unused;
+    scratch(folder);
+    return 0;
+}
+
 static int remove_folder(void **unused)
 {
     (void)unused;
-    char command[64];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
+    scratch_remove(folder);
+    return 0;
 }
 
 int main(void)
 {
-    if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_growing), cmocka_unit_test(test_damage),
         cmocka_unit_test(test_hostile),    cmocka_unit_test(test_threads), cmocka_unit_test(test_cost),
         cmocka_unit_test(test_arguments),  cmocka_unit_test(test_no_utf8), cmocka_unit_test(test_full_disk),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

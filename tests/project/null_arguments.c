@@ -9,7 +9,7 @@
 #include <ringfire/interchange.h>
 #include <ringfire/ringfire.h>
 
-#define CHECK(expression)                                                                                              \
+#define NEED(expression)                                                                                               \
     do {                                                                                                               \
         if ((expression) < 0) {                                                                                        \
             fprintf(stderr, "%s: %s\n", #expression, rf_error_message());                                              \
@@ -108,27 +108,27 @@ static void make_objects(struct objects *o, const rf_element *batch)
     const rf_array array = batch->component[0];
     rf_dataset *slices;
     rf_layer *layer;
-    CHECK(rf_strategy_create_one_device(NULL, &o->strategy));
-    CHECK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &slices));
-    CHECK(rf_dataset_batch(slices, 2, false, &o->dataset));
+    NEED(rf_strategy_create_one_device(NULL, &o->strategy));
+    NEED(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &slices));
+    NEED(rf_dataset_batch(slices, 2, false, &o->dataset));
     rf_dataset_destroy(&slices);
-    CHECK(rf_iterator_create(o->dataset, 0, &o->iterator));
-    CHECK(rf_layer_dense(&(rf_dense_params){ .units = 2 }, &layer));
-    CHECK(rf_model_create_sequential(o->strategy, &layer, 1, &RF_SHAPE(2), &o->model));
-    CHECK(rf_optimizer_create(o->strategy, NULL, &o->optimizer));
-    CHECK(
+    NEED(rf_iterator_create(o->dataset, 0, &o->iterator));
+    NEED(rf_layer_dense(&(rf_dense_params){ .units = 2 }, &layer));
+    NEED(rf_model_create_sequential(o->strategy, &layer, 1, &RF_SHAPE(2), &o->model));
+    NEED(rf_optimizer_create(o->strategy, NULL, &o->optimizer));
+    NEED(
         rf_model_compile(o->model, &(rf_compile_params){ .optimizer = o->optimizer, .loss = { .from_logits = true } }));
-    CHECK(rf_metric_create(o->strategy, RF_METRIC_SUM, NULL, &o->metric));
-    CHECK(rf_variable_create(o->strategy, &(rf_variable_params){ .shape = RF_SHAPE(2) }, &o->variable));
-    CHECK(rf_function_create(o->strategy, &(rf_function_params){ .step = sum, .num_outputs = 1 }, &o->function));
-    CHECK(rf_strategy_run(o->strategy, o->function, batch, &o->per_replica));
-    CHECK(rf_comm_create(NULL, &o->comm));
-    CHECK(rf_checkpoint_create(o->strategy, &o->checkpoint));
-    CHECK(rf_layer_flatten(&o->layer));
-    CHECK(rf_callback_create(&(rf_callback_fns){ 0 }, NULL, &o->callback));
-    CHECK(rf_model_save_weights(o->model, "weights", NULL));
-    CHECK(rf_archive_open("weights", &o->archive));
-    CHECK(rf_event_writer_create(&(rf_event_writer_params){ .directory = "events" }, &o->event_writer));
+    NEED(rf_metric_create(o->strategy, RF_METRIC_SUM, NULL, &o->metric));
+    NEED(rf_variable_create(o->strategy, &(rf_variable_params){ .shape = RF_SHAPE(2) }, &o->variable));
+    NEED(rf_function_create(o->strategy, &(rf_function_params){ .step = sum, .num_outputs = 1 }, &o->function));
+    NEED(rf_strategy_run(o->strategy, o->function, batch, &o->per_replica));
+    NEED(rf_comm_create(NULL, &o->comm));
+    NEED(rf_checkpoint_create(o->strategy, &o->checkpoint));
+    NEED(rf_layer_flatten(&o->layer));
+    NEED(rf_callback_create(&(rf_callback_fns){ 0 }, NULL, &o->callback));
+    NEED(rf_model_save_weights(o->model, "weights", NULL));
+    NEED(rf_archive_open("weights", &o->archive));
+    NEED(rf_event_writer_create(&(rf_event_writer_params){ .directory = "events" }, &o->event_writer));
 }
 
 int main(int argc, char **argv)
@@ -157,7 +157,7 @@ int main(int argc, char **argv)
         alarm(120);
         inside in = { &o, &inside_calls[i] };
         rf_function *f;
-        CHECK(rf_function_create(o.strategy, &(rf_function_params){ .step = one_call, .user = &in }, &f));
+        NEED(rf_function_create(o.strategy, &(rf_function_params){ .step = one_call, .user = &in }, &f));
         if (rf_strategy_run(o.strategy, f, &batch, NULL) == RF_OK) return 1;
         rf_function_destroy(&f);
         calls++;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job.h"
+#include "../support/clock.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,13 +18,6 @@ typedef struct shared {
     report reports[MAX_WORKERS];
     volatile uint32_t words[MAX_NUMBERS];
 } shared;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 rf_result job_failure(worker *w, const char *file, int line, const char *what)
 {
@@ -84,14 +78,14 @@ static void work(const job_params *p, uint32_t rank, uint16_t port, worker_fn bo
     if (p->perturb) setenv("RINGFIRE_TEST_PERTURB", text, 1);
     worker w = { .rank = rank, .world_size = p->num_workers, .user = p->user, .report = mine, .shared = all->words };
     rf_result r = create_strategy(p, rank, port, &w.strategy);
-    const double start = now();
+    const double start = seconds_now();
     if (r >= 0) {
         rf_strategy_set_seed(w.strategy, 7);
         for (uint32_t i = 0; p->staged && i < w.strategy->num_local; i++) w.strategy->replicas[i].staged = true;
         r = body(&w);
     }
     if (r < 0 && !mine->message[0]) snprintf(mine->message, sizeof(mine->message), "%s", rf_error_message());
-    mine->seconds = now() - start;
+    mine->seconds = seconds_now() - start;
     mine->result = r;
     rf_strategy_destroy(&w.strategy);
 }

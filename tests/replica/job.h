@@ -15,6 +15,7 @@
 #include <ringfire/ringfire.h>
 
 #include "../skip.h"
+#include "../support/expect.h"
 #include "../validation.h"
 
 enum { MAX_WORKERS = 4, MAX_STEPS = 1000, MAX_NUMBERS = 64 };
@@ -57,12 +58,6 @@ void run_job(const job_params *params, worker_fn body, report reports[MAX_WORKER
 /* Every worker's body returned RF_OK. */
 void check_job(const report *reports, uint32_t num_workers);
 
-/* Leaves the body with the failure. */
-#define GO(expression)                                                                                                 \
-    do {                                                                                                               \
-        const rf_result go_result_ = (expression);                                                                     \
-        if (go_result_ < 0) return go_result_;                                                                         \
-    } while (0)
 /* Leaves the body unless the condition holds. */
 #define EXPECT(condition)                                                                                              \
     do {                                                                                                               \

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "../skip.h"
+#include "../support/expect.h"
 #include "../validation.h"
 #include "ops/ops.h"
 #include "replica/internal.h"
@@ -21,10 +22,6 @@
 
 enum { IN = 150, MAX_BATCH = 64 }; /* w [IN] takes three units of the store, b [1] one */
 
-#define CHECK(expression)                                                                                              \
-    do {                                                                                                               \
-        if ((expression) < 0) fail_msg("%s: %s", #expression, rf_error_message());                                     \
-    } while (0)
 /* The call fails with this result and a message that contains all of the parts. */
 #define CHECK_FAILS(expression, want, ...)                                                                             \
     check_failure((expression), (want), #expression, (const char *const[]){ __VA_ARGS__, NULL })

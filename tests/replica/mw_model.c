@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mw_model.h"
+#include "../support/noise.h"
 
 #include <math.h>
 
@@ -57,12 +58,6 @@ rf_result net_create(worker *w, const training *t, net *n)
     n->images = calloc((size_t)(MAX_EXAMPLES * side * side), sizeof(float));
     n->labels = calloc(MAX_EXAMPLES, sizeof(int32_t));
     return rf_function_create(w->strategy, &step, &n->step);
-}
-
-static uint32_t mix(uint32_t *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
 }
 
 /* Noise with a bright row that tells the class. */

@@ -12,11 +12,7 @@
 #include <cmocka.h>
 #include <ringfire/ringfire.h>
 
-#define OK(expression)                                                                                                 \
-    do {                                                                                                               \
-        const rf_result ok_result_ = (expression);                                                                     \
-        if (ok_result_ != RF_OK) fail_msg("%s: %s: %s", #expression, rf_result_name(ok_result_), rf_error_message());  \
-    } while (0)
+#include "../support/expect.h"
 
 enum { FEATURES = 4, CLASSES = 2, EXAMPLES = 32, BATCH = 8, CHILD_SECONDS = 20 };
 

@@ -5,18 +5,12 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "../support/clock.h"
 #include "mw_model.h"
 
 #define LVP "llvmpipe"
 
 enum { STEPS = 50, STEADY = 25 }; /* the last STEADY steps are timed, with shares that have settled */
-
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int compare_times(const void *a, const void *b)
 {

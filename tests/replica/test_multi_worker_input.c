@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../support/folder.h"
 #include "base/memory.h"
 #include "data/slice.h"
 #include "mw_model.h"
@@ -192,7 +193,7 @@ enum { FILES = 5, IN_FILES = 107 };
 static const uint32_t file_sizes[FILES] = { 30, 7, 19, 40, 11 };
 
 typedef struct files {
-    char directory[64], images[FILES][96], labels[FILES][96];
+    char directory[SCRATCH_PATH], images[FILES][96], labels[FILES][96];
     uint32_t num_workers, replicas[MAX_WORKERS]; /* of the job that is compared with */
 } files;
 
@@ -203,8 +204,7 @@ static void put_be32(FILE *f, uint32_t v)
 
 static void write_files(files *f)
 {
-    snprintf(f->directory, sizeof(f->directory), "/tmp/ringfire-input-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    scratch(f->directory);
     uint32_t number = 0;
     for (uint32_t i = 0; i < FILES; i++) {
         snprintf(f->images[i], sizeof(f->images[i]), "%s/images-%u", f->directory, i);
@@ -469,8 +469,8 @@ static void continue_on_others(void **state)
 {
     (void)state;
     static report got[MAX_WORKERS], want[MAX_WORKERS];
-    char directory[] = "/tmp/ringfire-input-XXXXXX";
-    assert_non_null(mkdtemp(directory));
+    char directory[SCRATCH_PATH];
+    scratch(directory);
     const fitting straight = { 0 }, stopped = { directory, 10 }, resumed = { directory, 0 };
     run_job(&(job_params){ .num_workers = 1, .devices = { LVP }, .user = &straight }, fit, want);
     check_job(want, 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What strategies, functions and variables promise: the tutorial's figures, traces and their reuse, late variables,
  * results, local state, seeds, lifetimes, and messages that name what is wrong. */
+#include "../support/folder.h"
 #include "linear.h"
 
 #include <math.h>
@@ -458,15 +459,14 @@ static void no_hyper(void *user, uint64_t iteration, double norm, float *values)
 static void success_leaves_no_message(void **state)
 {
     (void)state;
-    char cache[] = "/tmp/ringfire-replica-XXXXXX", command[64];
-    assert_non_null(mkdtemp(cache));
+    char cache[SCRATCH_PATH];
+    scratch(cache);
     rf_strategy *s = NULL;
     assert_int_equal(rf_strategy_create_mirrored(NULL, NULL), RF_ERROR_INVALID_ARGUMENT);
     CHECK(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = one, .device.cache_directory = cache }, &s));
     assert_string_equal(rf_error_message(), "rf_strategy_create_mirrored: out is NULL");
     rf_strategy_destroy(&s);
-    snprintf(command, sizeof(command), "rm -r %s", cache);
-    assert_int_equal(system(command), 0);
+    scratch_remove(cache);
 }
 
 static void steps_that_fail(void **state)

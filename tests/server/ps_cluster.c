@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ps_cluster.h"
+#include "../support/clock.h"
+#include "../support/noise.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -23,13 +25,6 @@ static uint32_t num_tasks(const cluster *c)
     return 1 + c->params.num_workers + c->params.num_servers;
 }
 
-double now_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void pause_seconds(double seconds)
 {
     const struct timespec t = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
@@ -37,12 +32,6 @@ void pause_seconds(double seconds)
 }
 
 /* ---- data and model ---- */
-
-static uint32_t mix(uint32_t *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
-}
 
 typedef struct source {
     cluster *cluster;
@@ -295,7 +284,7 @@ void cluster_start_task(cluster *c, uint32_t task)
     const rf_result r = task == 0 ? run_chief(c) : task < server_task(c, 0) ? run_worker(c, task - 1) : run_server(c);
     mine->result = r;
     if (r < 0 && !mine->message[0]) snprintf(mine->message, sizeof(mine->message), "%s", rf_error_message());
-    mine->ended_at = now_seconds();
+    mine->ended_at = seconds_now();
     mine->ended = true;
     _exit(0);
 }

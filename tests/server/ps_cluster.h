@@ -16,6 +16,8 @@
 #include <ringfire/ringfire.h>
 
 #include "../skip.h"
+#include "../support/clock.h"
+#include "../support/expect.h"
 #include "../validation.h"
 
 enum { MAX_SERVERS = 3, MAX_PS_WORKERS = 3, MAX_TASKS = 1 + MAX_PS_WORKERS + MAX_SERVERS, MAX_LOSSES = 256 };
@@ -75,14 +77,13 @@ static inline uint32_t worker_task(uint32_t index)
 }
 uint32_t server_task(const cluster *c, uint32_t index);
 
-double now_seconds(void);
 void pause_seconds(double seconds);
 /* Waits for a condition, at most 60 s. */
 #define WAIT_FOR(condition)                                                                                            \
     do {                                                                                                               \
-        const double wait_begin_ = now_seconds();                                                                      \
+        const double wait_begin_ = seconds_now();                                                                      \
         while (!(condition)) {                                                                                         \
-            if (now_seconds() - wait_begin_ > 60) fail_msg("waited 60 s for %s", #condition);                          \
+            if (seconds_now() - wait_begin_ > 60) fail_msg("waited 60 s for %s", #condition);                          \
             pause_seconds(0.002);                                                                                      \
         }                                                                                                              \
     } while (0)
@@ -102,11 +103,5 @@ rf_result train_all(cluster *c, rf_coordinator *coordinator, rf_model *model);
 void train_alone(const cluster_params *params, shared_state *out);
 /* Stores losses [0, n) of values and the end of the training. */
 rf_result finish_training(cluster *c, rf_coordinator *coordinator, rf_model *model);
-
-#define GO(expression)                                                                                                 \
-    do {                                                                                                               \
-        const rf_result go_result_ = (expression);                                                                     \
-        if (go_result_ < 0) return go_result_;                                                                         \
-    } while (0)
 
 #endif

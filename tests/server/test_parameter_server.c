@@ -243,7 +243,7 @@ static void check_lost_server(bool is_synchronous, int signal, double limit)
     WAIT_FOR(c.shared->batches >= 60);
     char name[64];
     snprintf(name, sizeof(name), "ps 1 (127.0.0.1:%u)", c.ports[server_task(&c, 1)]);
-    const double since = now_seconds();
+    const double since = seconds_now();
     cluster_signal(&c, server_task(&c, 1), signal);
     WAIT_FOR(c.shared->reports[0].ended);
     if (signal == SIGSTOP) cluster_signal(&c, server_task(&c, 1), SIGKILL);
@@ -279,7 +279,7 @@ static void lost_chief(void **state)
     WAIT_FOR(c.shared->batches >= 20);
     char name[64];
     snprintf(name, sizeof(name), "chief 0 (127.0.0.1:%u)", c.ports[0]);
-    const double since = now_seconds();
+    const double since = seconds_now();
     cluster_signal(&c, 0, SIGKILL);
     cluster_wait(&c);
     for (uint32_t task = 1; task < 4; task++) check_names(&c, task, name, since, 3);

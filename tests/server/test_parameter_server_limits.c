@@ -25,6 +25,8 @@
 
 #include <cmocka.h>
 
+#include "../support/clock.h"
+#include "../support/folder.h"
 #include "base/platform.h"
 #include "server/link.h"
 #include "server/server.h"
@@ -35,7 +37,7 @@ enum { CHIEF, WORKER, SERVER, WORLD, COUNT = 1000, FLOOD = 40, KEPT = 4 };
 
 typedef struct server {
     pid_t pid;
-    char folder[32], key_file[48];
+    char folder[SCRATCH_PATH], key_file[48];
     rf_job job; /* with the key */
     uint16_t ports[WORLD];
     char *message; /* what it ended with; shared memory */
@@ -82,10 +84,9 @@ static uint64_t connections = 3000;
 static server server_start(void)
 {
     static const rf_ps_store_fns fns = { store_create, store_apply, store_destroy };
-    server s = { .folder = "/tmp/ringfire-test-XXXXXX",
-                 .job = { .world_size = WORLD, .secure = true, .name = "default" } };
+    server s = { .job = { .world_size = WORLD, .secure = true, .name = "default" } };
     char config[400];
-    assert_non_null(mkdtemp(s.folder));
+    scratch(s.folder);
     snprintf(s.key_file, sizeof(s.key_file), "%s/key", s.folder);
     assert_int_equal(rf_key_file_create(s.key_file), RF_OK);
     assert_int_equal(rf_key_read(s.key_file, s.job.key), RF_OK);
@@ -232,11 +233,6 @@ typedef struct worker {
     double longest; /* seconds of a pull and a push */
     bool wrong;
 } worker;
-
-static double seconds_now(void)
-{
-    return (double)rf_now_ns() * 1e-9;
-}
 
 /* Pulls and pushes; parameters count down from 0 by what was pushed. */
 static void *train(void *user)

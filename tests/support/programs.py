@@ -51,3 +51,10 @@ class Terminal:
         self.read()
         code = self.process.wait(seconds)
         return code, self.process.stderr.read().decode()
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stderr.close()
+        os.close(self.master)

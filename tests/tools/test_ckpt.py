@@ -11,6 +11,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import programs  # noqa: E402
+
 RINGFIRE, TESTS = sys.argv[1], pathlib.Path(sys.argv[2])
 SAMPLE = TESTS / "persist/fixtures"  # version1.rfck, version1-raw.rfck and version2.rfck (in parts) hold the same
 TRAIN = TESTS / "train/fixtures"
@@ -22,8 +25,7 @@ SAMPLE_VALUES = {"note": "gr\u00fcn", "state": "4 bytes: 00 01 02 03", "train/ra
 
 
 def ckpt(*arguments):
-    return subprocess.run([RINGFIRE, "ckpt", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          encoding="utf-8", timeout=60, stdin=subprocess.DEVNULL)
+    return programs.run(RINGFIRE, "ckpt", *arguments, timeout=60)
 
 
 def read_safetensors(path):

@@ -10,28 +10,20 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import digits  # noqa: E402
+import programs  # noqa: E402
+
 RINGFIRE, EXAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
 TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot", "parameter_server")
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 
-def run(program, *arguments, env=None, timeout=300):
-    return subprocess.run([str(program), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=timeout, stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
-
-
-def idx(rank, sizes, data):
-    return bytes([0, 0, 8, rank]) + b"".join(s.to_bytes(4, "big") for s in sizes) + data
-
-
 def write_data(folder, images=None, labels=None):
-    """A tiny data set: 70 images of 28 x 28 whose brightness is their class."""
-    pixels = b"".join(bytes([25 * (i % 10)]) * 784 for i in range(70))
-    images = images if images is not None else idx(3, (70, 28, 28), pixels)
-    labels = labels if labels is not None else idx(1, (70,), bytes(i % 10 for i in range(70)))
-    for stem in ("train", "t10k"):
-        pathlib.Path(folder, stem + "-images-idx3-ubyte").write_bytes(images)
-        pathlib.Path(folder, stem + "-labels-idx1-ubyte").write_bytes(labels)
+    """Training and test set of 70 images; files that are given stand in for theirs."""
+    for stem in digits.STEMS:
+        digits.write(folder, stem, digits.image_file(digits.shades(70)) if images is None else images,
+                     digits.label_file(70) if labels is None else labels)
 
 
 class Cli(unittest.TestCase):
@@ -49,24 +41,24 @@ class Cli(unittest.TestCase):
             self.assertIn(text, lines[0])
 
     def test_help(self):
-        done = run(RINGFIRE, "--help")
+        done = programs.run(RINGFIRE, "--help")
         self.assertEqual(done.returncode, 0)
         for command in ("devices", "bench"):
             self.assertIn(command, done.stdout)
-            self.assertEqual(run(RINGFIRE, command, "--help").returncode, 0)
+            self.assertEqual(programs.run(RINGFIRE, command, "--help").returncode, 0)
         for name in TRAINERS:
-            done = run(EXAMPLES / name, "--help")
+            done = programs.run(EXAMPLES / name, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("--devices", done.stdout)
             if name != "linear_model":
                 self.assertRegex(done.stdout, r"training set \(default:\s+[1-9]\d*\)")
-        self.assertRegex(run(RINGFIRE, "--version").stdout, r"^ringfire \d+\.\d+\.\d+\n$")
-        self.fails(run(RINGFIRE, "devises"), "devises", "--help")
+        self.assertRegex(programs.run(RINGFIRE, "--version").stdout, r"^ringfire \d+\.\d+\.\d+\n$")
+        self.fails(programs.run(RINGFIRE, "devises"), "devises", "--help")
 
     def test_devices(self):
-        table = run(RINGFIRE, "devices")
+        table = programs.run(RINGFIRE, "devices")
         self.assertEqual(table.returncode, 0, table.stderr)
-        devices = json.loads(run(RINGFIRE, "devices", "--json").stdout)
+        devices = json.loads(programs.run(RINGFIRE, "devices", "--json").stdout)
         self.assertGreaterEqual(len(devices), 1)
         for i, device in enumerate(devices):
             self.assertEqual(device["index"], i)
@@ -84,51 +76,51 @@ class Cli(unittest.TestCase):
                 done = subprocess.run([str(c) for c in command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
                 done.stdout = ""
                 self.fails(done, "standard output", "No space left")
-        done = run(RINGFIRE, "bench", "ops", "--op", "argmax", "--seconds", "1000", "--json=" + self.folder.name, timeout=30)
+        done = programs.run(RINGFIRE, "bench", "ops", "--op", "argmax", "--seconds", "1000", "--json=" + self.folder.name, timeout=30)
         self.fails(done, self.folder.name, "Is a directory")
-        self.fails(run(RINGFIRE, "bench", "ops", "--op", "nosuch"), "nosuch")
+        self.fails(programs.run(RINGFIRE, "bench", "ops", "--op", "nosuch"), "nosuch")
 
     def test_no_driver(self):
         env = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
-        self.fails(run(RINGFIRE, "devices", env=env), "Vulkan", "driver")
+        self.fails(programs.run(RINGFIRE, "devices", env=env), "Vulkan", "driver")
         for name in TRAINERS:
             if name != "parameter_server":  # looks for its cluster first
-                self.fails(run(EXAMPLES / name, env=env), "Vulkan", "driver")
+                self.fails(programs.run(EXAMPLES / name, env=env), "Vulkan", "driver")
 
     def test_unknown_device(self):
-        self.fails(run(EXAMPLES / "custom_loop", "--devices", "voodoo2"), "voodoo2")
-        self.fails(run(EXAMPLES / "custom_loop", "--devices", "99"), "99")
-        self.fails(run(RINGFIRE, "bench", "ops", "--device", "voodoo2"), "voodoo2")
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--devices", "voodoo2"), "voodoo2")
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--devices", "99"), "99")
+        self.fails(programs.run(RINGFIRE, "bench", "ops", "--device", "voodoo2"), "voodoo2")
 
     def test_bad_data(self):
         folder = self.folder.name
-        self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", folder)
-        write_data(folder, images=idx(3, (70, 28, 28), bytes(100)))
-        self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "truncated")
-        write_data(folder, images=idx(1, (70,), bytes(70)))
-        self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "images")
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", folder)
+        write_data(folder, images=digits.idx(3, (70, 28, 28), bytes(100)))
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "truncated")
+        write_data(folder, images=digits.idx(1, (70,), bytes(70)))
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "images")
         write_data(folder, images=b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03garbage")
-        self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "gzip")
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "gzip")
         labels = bytearray(i % 10 for i in range(70))
         labels[42] = 99
-        write_data(folder, labels=idx(1, (70,), bytes(labels)))
+        write_data(folder, labels=digits.idx(1, (70,), bytes(labels)))
         for name in ("custom_loop", "fit_callbacks", "mlp_one_hot"):
-            self.fails(run(EXAMPLES / name, "--data", folder), "training set in " + folder, "example 42", "label 99", "10 classes")
-        write_data(folder, images=idx(3, (70, 20, 20), bytes(70 * 400)))
-        self.fails(run(EXAMPLES / "custom_loop", "--data", folder), "1600 features", "576")
+            self.fails(programs.run(EXAMPLES / name, "--data", folder), "training set in " + folder, "example 42", "label 99", "10 classes")
+        write_data(folder, images=digits.idx(3, (70, 20, 20), bytes(70 * 400)))
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder), "1600 features", "576")
 
     def test_bad_options(self):
         for arguments in (("--epochs", "-1"), ("--epochs", "many"), ("--batch-size", "0"), ("--learning-rate", "nan"), ("--learning-rate", "inf"), ("extra",)):
-            done = run(EXAMPLES / "custom_loop", *arguments)
+            done = programs.run(EXAMPLES / "custom_loop", *arguments)
             self.assertNotEqual(done.returncode, 0, arguments)
             self.assertIn(arguments[-1], done.stderr)
 
     def test_divergence(self):
         write_data(self.folder.name)
         options = ("--data", self.folder.name, "--epochs", "9", "--batch-size", "16", "--learning-rate", "1e30", "--devices", "0")
-        self.fails(run(EXAMPLES / "custom_loop", *options), "epoch ", "step ", "the loss is ", "learning rate")
-        self.fails(run(EXAMPLES / "fit_callbacks", *options), "epoch ", "batch ", "the loss is ", "learning rate")
-        self.fails(run(EXAMPLES / "linear_model", "--learning-rate", "1e38", "--devices", "0"), "step ", "the loss is ", "learning rate")
+        self.fails(programs.run(EXAMPLES / "custom_loop", *options), "epoch ", "step ", "the loss is ", "learning rate")
+        self.fails(programs.run(EXAMPLES / "fit_callbacks", *options), "epoch ", "batch ", "the loss is ", "learning rate")
+        self.fails(programs.run(EXAMPLES / "linear_model", "--learning-rate", "1e38", "--devices", "0"), "step ", "the loss is ", "learning rate")
 
     def test_read_only_cache(self):
         """A directory that was named has to be writable; without the default one there is a warning."""
@@ -138,27 +130,27 @@ class Cli(unittest.TestCase):
         train = (EXAMPLES / "linear_model", "--batch-size", "8", "--devices", "0")
         tune = (RINGFIRE, "bench", "ops", "--op", "argmax", "--device", "0", "--seconds", "0.001")
         for command in (train, tune):
-            self.fails(run(*command, env={"RINGFIRE_CACHE": str(blocked / "below")}), "RINGFIRE_CACHE", str(blocked), "name another")
+            self.fails(programs.run(*command, env={"RINGFIRE_CACHE": str(blocked / "below")}), "RINGFIRE_CACHE", str(blocked), "name another")
         default = {"RINGFIRE_CACHE": "", "XDG_CACHE_HOME": str(blocked)}
         for env in (default, {"RINGFIRE_CACHE": "", "XDG_CACHE_HOME": "", "HOME": ""}):
-            done = run(*train, env=env)
+            done = programs.run(*train, env=env)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertIn("warning: no cache", done.stderr)
-        self.assertEqual(run(*tune, env=default).returncode, 0)
-        self.fails(run(*tune, "--tune", env=default), str(blocked), "RINGFIRE_CACHE")
+        self.assertEqual(programs.run(*tune, env=default).returncode, 0)
+        self.fails(programs.run(*tune, "--tune", env=default), str(blocked), "RINGFIRE_CACHE")
 
     def test_examples_learn(self):
         folder = self.folder.name
         write_data(folder)
         for name in ("custom_loop", "fit_callbacks", "mlp_one_hot"):
-            done = run(EXAMPLES / name, "--data", folder, "--epochs", "3", "--batch-size", "16")
+            done = programs.run(EXAMPLES / name, "--data", folder, "--epochs", "3", "--batch-size", "16")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stderr, "")
             self.assertIn("Number of devices: ", done.stdout)
             self.assertNotIn("\r", done.stdout)
             self.assertNotIn("nan", done.stdout)
-        done = run(EXAMPLES / "linear_model")
+        done = programs.run(EXAMPLES / "linear_model")
         self.assertEqual(done.returncode, 0, done.stderr)
         losses = [float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("step ")]
         self.assertEqual(len(losses), 10)
@@ -167,10 +159,10 @@ class Cli(unittest.TestCase):
     def test_parameter_server(self):
         write_data(self.folder.name)
         program = EXAMPLES / "parameter_server"
-        self.fails(run(program, env={"TF_CONFIG": ""}), "TF_CONFIG is not set")
+        self.fails(programs.run(program, env={"TF_CONFIG": ""}), "TF_CONFIG is not set")
         port = 20000 + os.getpid() * 8 % 12000  # below those that systems hand out by themselves
         # One device: tasks share the processor as it is.
-        done = run("sh", SCRIPTS / "run_parameter_server.sh", program, "--data", self.folder.name, "--devices", "0",
+        done = programs.run("sh", SCRIPTS / "run_parameter_server.sh", program, "--data", self.folder.name, "--devices", "0",
                    "--epochs", "2", "--batch-size", "16", "--synchronous",
                    env={"PORT": str(port), "RINGFIRE": RINGFIRE, "TF_CONFIG": ""})
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -200,6 +200,7 @@ class Commands(unittest.TestCase):
         for columns, text in ((80, ringfire("devices").stdout), (120, None), (80, None), (44, None), (20, None)):
             if text is None:
                 terminal = programs.Terminal(columns, RINGFIRE, "devices")
+                self.addCleanup(terminal.close)
                 self.assertEqual(terminal.finish(), (0, ""))
                 text = terminal.text
             widest = max(map(len, text.splitlines()))
@@ -213,6 +214,7 @@ class Commands(unittest.TestCase):
         model = FIXTURES / "layers-model.rfck"
         whole = {v["name"]: v["value"] for v in json.loads(ringfire("ckpt", "show", "--json", model).stdout)["values"]}
         terminal = programs.Terminal(50, RINGFIRE, "ckpt", "show", model)
+        self.addCleanup(terminal.close)
         self.assertEqual(terminal.finish(), (0, ""))
         for columns, text in ((80, ringfire("ckpt", "show", model).stdout), (50, terminal.text)):
             values = [l for l in text.splitlines() if l.split()[0] in whole]

@@ -17,6 +17,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import digits  # noqa: E402
+
 RINGFIRE, HELLO, *TRAINER = map(os.path.abspath, sys.argv[1:4])
 FOREIGN = ("RINGFIRE_", "OMPI_", "PMIX_", "SLURM_", "TORCHELASTIC_")
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
@@ -48,18 +51,6 @@ def expected(world):
     return ["rank %d of %d, local %d of %d, sum %d" % (r, world, r, world, world * (world + 1) // 2) for r in range(world)]
 
 
-def idx(rank, sizes, data):
-    return bytes([0, 0, 8, rank]) + b"".join(s.to_bytes(4, "big") for s in sizes) + data
-
-
-def write_data(folder):
-    """A little data set in the form of MNIST."""
-    pixels = b"".join(bytes((7 * i + k * (i % 10)) % 256 for k in range(784)) for i in range(70))
-    for stem in ("train", "t10k"):
-        (folder / (stem + "-images-idx3-ubyte")).write_bytes(idx(3, (70, 28, 28), pixels))
-        (folder / (stem + "-labels-idx1-ubyte")).write_bytes(idx(1, (70,), bytes(i % 10 for i in range(70))))
-
-
 def losses(out):
     """What the chief says of epochs and of the end; prefixes are the launcher's."""
     return re.findall(r"(Epoch \d+/\d+: loss: .*|Eval loss: .*)", out)
@@ -75,7 +66,7 @@ class Case(unittest.TestCase):
         key = self.folder / "key"
         subprocess.run([RINGFIRE, "keygen", str(key)], check=True, stdout=subprocess.DEVNULL)
         self.env = {**ENV, "RINGFIRE_KEY_FILE": str(key)}
-        write_data(self.folder)
+        digits.write_both(self.folder, digits.patterns)
         self.trainer = [*TRAINER, "--data", str(self.folder), "--devices", "llvmpipe", "--batch-size", "8", "--epochs", "2"] if TRAINER else None
 
     def run_to_end(self, arguments, env=None, timeout=60):

@@ -9,9 +9,10 @@ import sys
 import tempfile
 import unittest
 
-import test_cli  # takes the same arguments
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "persist"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "support"), str(TESTS / "persist")]
+import digits  # noqa: E402
+import programs  # noqa: E402
 import read_events  # noqa: E402
 
 RINGFIRE, EXAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -26,11 +27,11 @@ class Observing(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.root = pathlib.Path(cls.folder.name)
-        test_cli.write_data(cls.root)
+        digits.write_both(cls.root)
         options = ("--data", cls.root, "--epochs", "3", "--batch-size", "16", "--devices", "llvmpipe")
-        cls.one = test_cli.run(EXAMPLES / "fit_callbacks", *options, "--logdir", cls.root / "logs",
+        cls.one = programs.run(EXAMPLES / "fit_callbacks", *options, "--logdir", cls.root / "logs",
                                env={"RINGFIRE_TRACE": str(cls.root / "one.json"), "RINGFIRE_TRACE_OPS": "2"})
-        cls.two = test_cli.run(RINGFIRE, "run", "-n", "2", "--insecure", EXAMPLES / "fit_callbacks", *options,
+        cls.two = programs.run(RINGFIRE, "run", "-n", "2", "--insecure", EXAMPLES / "fit_callbacks", *options,
                                env={"RINGFIRE_TRACE": str(cls.root / "two.json"), "RINGFIRE_TRACE_OPS": "0"})
 
     @classmethod
@@ -96,7 +97,7 @@ class Observing(unittest.TestCase):
         self.assertTrue({"conv2d", "matmul", "VariableV2", "Placeholder"} <= {n["op"] for n in graph})
 
     def test_plot(self):
-        done = test_cli.run(RINGFIRE, "plot", self.root / "logs")
+        done = programs.run(RINGFIRE, "plot", self.root / "logs")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("epoch_accuracy", done.stdout)
 
@@ -124,7 +125,7 @@ class Observing(unittest.TestCase):
         for rank, path in enumerate(files):
             self.assertEqual({e["pid"] for e in self.load(path.name)}, {rank})
         out = self.root / "merged.json"
-        done = test_cli.run(RINGFIRE, "trace", "merge", out, *files)
+        done = programs.run(RINGFIRE, "trace", "merge", out, *files)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         trace = self.load("merged.json")
         self.assertEqual(len(trace), sum(len(self.load(f.name)) for f in files) + 1)  # and that it was merged
@@ -147,7 +148,7 @@ class Observing(unittest.TestCase):
         text = (self.root / "two.rank1.json").read_text()
         cut, out = self.root / "cut.json", self.root / "merged_cut.json"
         cut.write_text(text[:len(text) // 2])
-        done = test_cli.run(RINGFIRE, "trace", "merge", out, self.root / "two.rank0.json", cut)
+        done = programs.run(RINGFIRE, "trace", "merge", out, self.root / "two.rank0.json", cut)
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"^ringfire: trace '.*cut.json' was cut .*\n$")
         self.assertEqual({e["pid"] for e in self.load("merged_cut.json")}, {0, 1})
@@ -158,10 +159,10 @@ class Observing(unittest.TestCase):
         for arguments, part in ((("merge", "x", "/nonexistent"), "/nonexistent"), (("merge", "x", other), "no trace"),
                                 (("merge", "/nonexistent/x", self.root / "one.json"), "/nonexistent/x"), (("split",), "merge"),
                                 (("merge", "x"), "files")):
-            done = test_cli.run(RINGFIRE, "trace", *arguments)
+            done = programs.run(RINGFIRE, "trace", *arguments)
             self.assertGreater(done.returncode, 0)
             self.assertIn(part, done.stderr)
-        done = test_cli.run(EXAMPLES / "linear_model", env={"RINGFIRE_TRACE": "/nonexistent/x"})
+        done = programs.run(EXAMPLES / "linear_model", env={"RINGFIRE_TRACE": "/nonexistent/x"})
         self.assertGreater(done.returncode, 0)
         self.assertIn("RINGFIRE_TRACE", done.stderr)
 

@@ -8,10 +8,12 @@ import pathlib
 import resource
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import programs  # noqa: E402
 
 RINGFIRE = sys.argv[1]
 
@@ -21,8 +23,7 @@ def run(*arguments, limit=None):
     def full_disk():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    return subprocess.run([RINGFIRE, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
-                          stdin=subprocess.DEVNULL, preexec_fn=full_disk if limit is not None else None)
+    return programs.run(RINGFIRE, *arguments, timeout=60, preexec_fn=full_disk if limit is not None else None)
 
 
 class Outputs(unittest.TestCase):

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringfire plot on event files and CSV logs made here. Usage: test_plot.py RINGFIRE"""
-import os
 import pathlib
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "persist"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "support"), str(TESTS / "persist")]
+import programs  # noqa: E402
 import read_events  # noqa: E402
 
 RINGFIRE = sys.argv[1]
@@ -40,8 +40,7 @@ def scalar(tag, step, value):
 
 
 def plot(*arguments, **environment):
-    return subprocess.run([RINGFIRE, "plot", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=60, stdin=subprocess.DEVNULL, env={**os.environ, "COLUMNS": "80", **environment})
+    return programs.run(RINGFIRE, "plot", *arguments, timeout=60, env={"COLUMNS": "80", **environment})
 
 
 class Plot(unittest.TestCase):

@@ -13,18 +13,17 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import digits  # noqa: E402
+
 TRAINER, FIT, HEADER = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
 RESTARTABLE = int(re.search(r"#define RF_EXIT_RESTARTABLE (\d+)", pathlib.Path(HEADER).read_text()).group(1))
 EPOCHS, TRAIN, TEST = 4, 240, 100
 
 
-def idx(rank, sizes, data):
-    return bytes([0, 0, 8, rank]) + b"".join(s.to_bytes(4, "big") for s in sizes) + data
-
-
-def images(count, salt):
+def images(count):
     """Bright squares at places that tell the class, and noise, so that not all are learnt at once."""
-    state, pixels = salt, bytearray()
+    state, pixels = count, bytearray()
     for i in range(count):
         for k in range(784):
             state = (state * 1103515245 + 12345) % 2**31
@@ -38,9 +37,7 @@ class Restart(unittest.TestCase):
     def setUpClass(cls):
         cls.holder = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.holder.name)
-        for stem, count in (("train", TRAIN), ("t10k", TEST)):
-            (cls.folder / (stem + "-images-idx3-ubyte")).write_bytes(idx(3, (count, 28, 28), images(count, count)))
-            (cls.folder / (stem + "-labels-idx1-ubyte")).write_bytes(idx(1, (count,), bytes(i % 10 for i in range(count))))
+        digits.write_both(cls.folder, images, TRAIN, TEST)
         cls.whole = cls.finish(cls.start("whole"))
 
     @classmethod

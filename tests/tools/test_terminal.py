@@ -2,69 +2,22 @@
 """The trainers on a terminal: a progress line that fits, and Ctrl-C.
 
 Usage: test_terminal.py EXAMPLES_DIRECTORY"""
-import fcntl
 import os
 import pathlib
-import pty
 import re
-import select
 import signal
-import struct
-import subprocess
 import sys
 import tempfile
-import termios
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import digits  # noqa: E402
+import programs  # noqa: E402
 
 EXAMPLES = pathlib.Path(sys.argv[1]).resolve()
 IMAGES, TEST_IMAGES = 800, 64
 RESTARTABLE = 75  # RF_EXIT_RESTARTABLE
-
-
-def idx(rank, sizes, data):
-    return bytes([0, 0, 8, rank]) + b"".join(s.to_bytes(4, "big") for s in sizes) + data
-
-
-class Trainer:
-    """A program whose standard output is a terminal."""
-
-    def __init__(self, columns, *command):
-        self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.process = subprocess.Popen(list(map(str, command)), stdout=slave, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        os.close(slave)
-        self.text = ""
-
-    def read(self, until=None, seconds=120):
-        """Reads to the end, or until the text shows up."""
-        deadline = time.monotonic() + seconds
-        while until is None or until not in self.text:
-            ready, _, _ = select.select([self.master], [], [], deadline - time.monotonic())
-            if not ready:
-                raise AssertionError("nothing more within %g s: %r" % (seconds, self.text[-500:]))
-            try:
-                data = os.read(self.master, 65536)
-            except OSError:  # the other end is closed
-                break
-            self.text += data.decode()
-        return self.text
-
-    def catches(self, number):
-        status = pathlib.Path("/proc/%d/status" % self.process.pid).read_text()
-        return bool(int(re.search(r"SigCgt:\s*(\w+)", status).group(1), 16) >> (number - 1) & 1)
-
-    def finish(self, seconds=60):
-        self.read()
-        code = self.process.wait(seconds)
-        return code, self.process.stderr.read().decode()
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self.process.stderr.close()
-        os.close(self.master)
 
 
 class Terminal(unittest.TestCase):
@@ -73,13 +26,10 @@ class Terminal(unittest.TestCase):
         holder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(holder.cleanup)
         cls.data = pathlib.Path(holder.name)
-        for stem, count in (("train", IMAGES), ("t10k", TEST_IMAGES)):
-            pixels = b"".join(bytes([25 * (i % 10)]) * 784 for i in range(count))
-            (cls.data / (stem + "-images-idx3-ubyte")).write_bytes(idx(3, (count, 28, 28), pixels))
-            (cls.data / (stem + "-labels-idx1-ubyte")).write_bytes(idx(1, (count,), bytes(i % 10 for i in range(count))))
+        digits.write_both(cls.data, digits.shades, IMAGES, TEST_IMAGES)
 
     def start(self, columns, name, *options):
-        trainer = Trainer(columns, EXAMPLES / name, "--data", self.data, "--devices", "0", *options)
+        trainer = programs.Terminal(columns, EXAMPLES / name, "--data", self.data, "--devices", "0", *options)
         self.addCleanup(trainer.close)
         return trainer
 

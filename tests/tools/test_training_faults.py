@@ -13,6 +13,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import digits  # noqa: E402
+
 RINGFIRE, TRAINER = map(os.path.abspath, sys.argv[1:3])
 WORKERS = 3
 # Leaves the worker's process number and how it ended. Signals are the worker's to answer.
@@ -21,19 +24,12 @@ WRAP = ('trap "" TERM USR1; "$0" "$@" & echo $! >pid.$RINGFIRE_EPOCH.$RINGFIRE_R
         'wait $!; code=$?; echo $code >code.$RINGFIRE_EPOCH.$RINGFIRE_RANK; exit $code')
 
 
-def idx(rank, sizes, data):
-    return bytes([0, 0, 8, rank]) + b"".join(s.to_bytes(4, "big") for s in sizes) + data
-
-
 class Training(unittest.TestCase):
     def setUp(self):
         holder = tempfile.TemporaryDirectory()
         self.addCleanup(holder.cleanup)
         self.folder = pathlib.Path(holder.name)
-        pixels = b"".join(bytes((7 * i + k * (i % 10)) % 256 for k in range(784)) for i in range(70))
-        for stem in ("train", "t10k"):
-            (self.folder / (stem + "-images-idx3-ubyte")).write_bytes(idx(3, (70, 28, 28), pixels))
-            (self.folder / (stem + "-labels-idx1-ubyte")).write_bytes(idx(1, (70,), bytes(i % 10 for i in range(70))))
+        digits.write_both(self.folder, digits.patterns)
 
     def start(self, options, *arguments):
         self.out, self.err = self.folder / "out", self.folder / "err"

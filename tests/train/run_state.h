@@ -6,6 +6,7 @@
 
 #include <ringfire/checkpoint.h>
 
+#include "../support/folder.h"
 #include "support.h"
 
 enum { RUN_EXAMPLES = 44, RUN_FEATURES = 8, RUN_CLASSES = 4, RUN_BATCH = 6, RUN_BATCHES = 8 };
@@ -159,20 +160,6 @@ static inline void run_weights(const run_state *run, float weights[RUN_WEIGHTS])
         OK(rf_variable_read(list.items[i], weights));
         weights += rf_shape_count(rf_variable_shape(list.items[i]));
     }
-}
-
-/* A new directory for files of a test. */
-static inline const char *scratch(char path[64])
-{
-    strcpy(path, "/tmp/ringfire-test-XXXXXX");
-    assert_non_null(mkdtemp(path));
-    return path;
-}
-static inline void scratch_remove(const char *path)
-{
-    char command[128];
-    snprintf(command, sizeof(command), "rm -rf '%s'", path);
-    assert_int_equal(system(command), 0);
 }
 
 #endif

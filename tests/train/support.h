@@ -14,25 +14,8 @@
 #include <ringfire/ringfire.h>
 
 #include "../skip.h"
+#include "../support/expect.h"
 #include "../validation.h"
-
-#define OK(expression)                                                                                                 \
-    do {                                                                                                               \
-        const rf_result ok_result_ = (expression);                                                                     \
-        if (ok_result_ != RF_OK) fail_msg("%s: %s: %s", #expression, rf_result_name(ok_result_), rf_error_message());  \
-    } while (0)
-/* The call fails with this code and a one-line message that contains `part`. */
-#define FAILS(expression, code, part)                                                                                  \
-    do {                                                                                                               \
-        const rf_result fails_result_ = (expression);                                                                  \
-        if (fails_result_ != (code)) {                                                                                 \
-            fail_msg("%s gave %s, not %s (%s)", #expression, rf_result_name(fails_result_), #code,                     \
-                     rf_error_message());                                                                              \
-        }                                                                                                              \
-        if (!strstr(rf_error_message(), (part)) || strchr(rf_error_message(), '\n')) {                                 \
-            fail_msg("%s: '%s' does not say '%s' in one line", #expression, rf_error_message(), (part));               \
-        }                                                                                                              \
-    } while (0)
 
 static inline void assert_near(double is, double expected, double rtol, double atol, const char *what)
 {

@@ -314,16 +314,6 @@ static ssize_t full_disk(void *user, int fd, const void *data, size_t size, uint
     return pwrite(fd, data, size, (off_t)offset);
 }
 
-static uint32_t count_files(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    uint32_t count = 0;
-    assert_non_null(dir);
-    for (const struct dirent *e; (e = readdir(dir));) count += e->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
-
 static void a_full_disk(void **state)
 {
     (void)state;
@@ -339,7 +329,7 @@ static void a_full_disk(void **state)
     ops.pwrite = full_disk;
     a.checkpoint->ops = &ops;
     FAILS(rf_checkpoint_save(a.checkpoint, path, NULL), RF_ERROR_IO, "No space left");
-    assert_int_equal(count_files(folder), 1); /* the older one, whole */
+    assert_int_equal(scratch_count(folder), 1); /* the older one, whole */
     /* In the background: the next call says it. */
     OK(rf_checkpoint_save(a.checkpoint, path, &(rf_save_params){ .async = true }));
     FAILS(rf_checkpoint_wait(a.checkpoint), RF_ERROR_IO, "in the background");
@@ -375,7 +365,7 @@ static void in_the_background(void **state)
     /* Destroying waits. */
     OK(rf_checkpoint_save(a.checkpoint, path, &(rf_save_params){ .async = true }));
     run_destroy(&a);
-    assert_int_equal(count_files(folder), 1);
+    assert_int_equal(scratch_count(folder), 1);
     scratch_remove(folder);
 }
 

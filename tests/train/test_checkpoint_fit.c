@@ -122,16 +122,6 @@ static void fit(trainer *t, const fit_options *o, watcher *w)
     for (uint32_t i = 0; i < (o->directory ? 4u : 3u); i++) rf_callback_destroy(&callbacks[i]);
 }
 
-static uint32_t count_files(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    uint32_t count = 0;
-    assert_non_null(dir);
-    for (const struct dirent *e; (e = readdir(dir));) count += e->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
-
 /* Stopped after `stops[i]` batches, each time by a program that starts anew: the last one ends with the weights and the
  * logs of the fit that was never interrupted. */
 static void interrupted(const char *devices, fit_options o, const uint64_t *stops, uint32_t num_stops)
@@ -156,7 +146,7 @@ static void interrupted(const char *devices, fit_options o, const uint64_t *stop
         batches += last.batches;
         if (i < num_stops) {
             assert_true(rf_strategy_stop_agreed(t.strategy));
-            assert_true(count_files(folder) >= 1);
+            assert_true(scratch_count(folder) >= 1);
             trainer_destroy(&t);
         }
     }
@@ -172,7 +162,7 @@ static void interrupted(const char *devices, fit_options o, const uint64_t *stop
                 fail_msg("epoch %u: %s is %.17g, not %.17g", last.first_epoch + i, a->name[k], a->value[k],
                          b->value[k]);
     }
-    assert_int_equal(count_files(folder), 0); /* done: the next fit starts anew */
+    assert_int_equal(scratch_count(folder), 0); /* done: the next fit starts anew */
     scratch_remove(folder);
 }
 
@@ -362,7 +352,7 @@ static void damaged_backup(void **state)
     FAILS(rf_model_fit(t.model, &params, NULL), RF_ERROR_CORRUPT_DATA, "backup-1.rfck: ");
     rf_callback_destroy(&callback);
     trainer_destroy(&t);
-    assert_int_equal(count_files(folder), 1);
+    assert_int_equal(scratch_count(folder), 1);
     scratch_remove(folder);
 }
 
@@ -416,7 +406,7 @@ static void managers(void **state)
         a.epoch = i;
         OK(rf_checkpoint_manager_save(m, i));
     }
-    assert_int_equal(count_files(inner), 3);
+    assert_int_equal(scratch_count(inner), 3);
     /* By number, not by name or time; others' files are left alone; what is no archive is passed over. */
     touch(inner, "ckpt-12.rfck", 100);
     write_text(inner, "ckpt-13.rfck", "not an archive");
@@ -481,7 +471,7 @@ static void manager_keeps(void **state)
         OK(rf_checkpoint_manager_save(m, (uint64_t)i));
         snprintf(name, sizeof(name), "ckpt_%03d.rfck", i);
         touch(folder, name, (10 - i) * 3600);
-        if (i == 1) assert_int_equal(count_files(folder), 2);
+        if (i == 1) assert_int_equal(scratch_count(folder), 2);
     }
     const bool kept[] = { true, false, true, false, true, false, true, true };
     for (int i = 0; i < 8; i++) {
@@ -529,7 +519,7 @@ static void model_checkpoints(void **state)
     OK(rf_model_evaluate(t.model, t.validation, &logs));
     char directory[96], name[64];
     snprintf(directory, sizeof(directory), "%s/new", folder);
-    assert_int_equal(count_files(directory), 3);
+    assert_int_equal(scratch_count(directory), 3);
     OK(rf_checkpoint_latest(directory, "ckpt_{epoch}", &path));
     assert_non_null(strstr(path, "ckpt_3.rfck"));
     assert_true(trainer_create(&u, "llvmpipe", 4, RUN_BATCH));
@@ -548,7 +538,7 @@ static void model_checkpoints(void **state)
         snprintf(name, sizeof(name), "%02u-%.2f.rfck", i + 1, value);
         assert_true(exists(directory, name));
     }
-    assert_int_equal(count_files(directory), better);
+    assert_int_equal(scratch_count(directory), better);
     trainer_destroy(&t);
     trainer_destroy(&u);
     scratch_remove(folder);

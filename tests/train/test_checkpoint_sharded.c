@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../replica/mw_model.h"
+#include "../support/folder.h"
 #include "persist/archive/writer.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -26,8 +27,8 @@ static char folder[64];
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/ringfire-test-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    scratch(folder);
+    return 0;
 }
 
 static void empty(const char *path)

@@ -2,6 +2,7 @@
 /* Models as graphs: attributes and graphs as text, files of every kind of model, files that lie. */
 #include <ringfire/interchange.h>
 
+#include "../support/predict.h"
 #include "exec/case_data.h"
 #include "graph/attribute.h"
 #include "ops/ops.h"
@@ -305,12 +306,6 @@ static void texts_that_lie(void **state)
 }
 
 /* ---- files ---- */
-
-static rf_result predict_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    out[0] = rf_model_call(t, user, in[0], RF_INFERENCE);
-    return rf_trace_status(t);
-}
 
 /* Rows x of the model's, by the model itself. */
 static void predict(rf_strategy *strategy, rf_model *model, const rf_array *x, rf_array *out)

@@ -8,19 +8,16 @@
 #include <ringfire/interchange.h>
 
 #include "../replica/mw_model.h"
+#include "../support/predict.h"
 
 enum { ROWS = 5, INPUTS = 6 * 6, CLASSES = 10 };
-
-static rf_result predict(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    out[0] = rf_model_call(t, user, in[0], RF_INFERENCE);
-    return rf_trace_status(t);
-}
 
 /* The model's logits for the rows. */
 static rf_result run_model(worker *w, const net *n, const rf_array *rows, rf_array *out)
 {
-    const rf_function_params params = { .step = predict, .user = n->model, .num_outputs = 1, .name = "predict" };
+    const rf_function_params params = {
+        .step = predict_step, .user = n->model, .num_outputs = 1, .name = "predict_step"
+    };
     const rf_element batch = { .num_components = 1, .component = { *rows } };
     rf_function *function;
     rf_per_replica *result[1];

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <ringfire/train.h>
 
+#include "../support/folder.h"
 #include "base/error.h"
 #include "train/callbacks/callback.h"
 #include "train/fit/logs.h"
@@ -415,8 +416,8 @@ static pid_t start_other_csv(const char *path)
 static void csv_log_of_another_process(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/ringfire_csv_XXXXXX", path[64], other_name[64], lock[64], text[512], who[64];
-    assert_non_null(mkdtemp(folder));
+    char folder[SCRATCH_PATH], path[64], other_name[64], lock[64], text[512], who[64];
+    scratch(folder);
     snprintf(path, sizeof(path), "%s/log.csv", folder);
     snprintf(lock, sizeof(lock), "%s/.log.csv.lock", folder);
     snprintf(other_name, sizeof(other_name), "%s/link.csv", folder);

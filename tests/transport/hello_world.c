@@ -8,12 +8,7 @@
 
 #include <ringfire/comm.h>
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "../support/clock.h"
 
 static int fail(rf_result result)
 {
@@ -40,12 +35,12 @@ int main(int argc, char **argv)
                rf_comm_local_rank(comm), rf_comm_local_size(comm), (double)sum);
         fflush(stdout);
     }
-    const double end = now() + seconds;
+    const double end = seconds_now() + seconds;
     /* Rank 0 decides when it is over: clocks differ. */
     for (int32_t going = seconds > 0; r == RF_OK && going;) {
         usleep(10000);
         r = add(comm, &sum);
-        going = now() < end;
+        going = seconds_now() < end;
         if (r == RF_OK) r = rf_comm_broadcast(comm, &going, 1, RF_I32, 0, NULL);
     }
     const int code = r < 0 ? fail(r) : EXIT_SUCCESS;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
+#include "../support/clock.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -21,13 +22,6 @@ uint16_t ranks_free_port(void)
         abort();
     close(fd);
     return ntohs(address.sin_port);
-}
-
-double ranks_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static void pretend_host(uint32_t host)
@@ -65,7 +59,7 @@ ranks_result ranks_run(const ranks_params *params, ranks_fn fn, void *user)
     ranks_result result = { 0 };
     pid_t pids[16];
     const uint16_t port = ranks_free_port();
-    const double end = ranks_seconds() + (params->limit > 0 ? params->limit : 60);
+    const double end = seconds_now() + (params->limit > 0 ? params->limit : 60);
     fflush(NULL);
     for (uint32_t i = 0; i < params->world_size; i++) {
         pids[i] = fork();
@@ -82,7 +76,7 @@ ranks_result ranks_run(const ranks_params *params, ranks_fn fn, void *user)
             pids[i] = 0;
             left--;
         }
-        if (left > 0 && ranks_seconds() > end) {
+        if (left > 0 && seconds_now() > end) {
             fprintf(stderr, "%u of %u ranks did not end in time\n", left, params->world_size);
             for (uint32_t i = 0; i < params->world_size; i++)
                 if (pids[i] > 0) kill(pids[i], SIGKILL);

@@ -9,6 +9,8 @@
 
 #include <ringfire/comm.h>
 
+#include "../support/clock.h"
+
 typedef struct ranks_params {
     uint32_t world_size;
     double operation_timeout; /* 0: default */
@@ -30,7 +32,6 @@ typedef struct ranks_result {
 ranks_result ranks_run(const ranks_params *params, ranks_fn fn, void *user);
 /* A port that is free now. */
 uint16_t ranks_free_port(void);
-double ranks_seconds(void);
 
 #define EXPECT(condition)                                                                                              \
     do {                                                                                                               \

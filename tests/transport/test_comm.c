@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../support/folder.h"
 #include "base/half.h"
 #include "base/philox.h"
 #include "ranks.h"
@@ -406,8 +407,8 @@ static int encrypted(rf_comm *comm, void *user)
 static void test_encrypted(void **state)
 {
     (void)state;
-    char directory[] = "/tmp/ringfire-test-XXXXXX", key[64];
-    assert_non_null(mkdtemp(directory));
+    char directory[SCRATCH_PATH], key[64];
+    scratch(directory);
     snprintf(key, sizeof(key), "%s/key", directory);
     assert_int_equal(rf_key_file_create(key), RF_OK);
     for (uint32_t world = full ? 2 : 3; world <= (full ? 4u : 3u); world++)
@@ -457,7 +458,7 @@ static int desynchronised(rf_comm *comm, void *user)
     const int how = *(const int *)user;
     const bool odd = rf_comm_rank(comm) == 1;
     static float x[50000];
-    const double start = ranks_seconds();
+    const double start = seconds_now();
     if (rf_comm_barrier(comm) != RF_OK) { /* the others were faster: found out before this rank left the barrier */
         EXPECT(rf_comm_status(comm) == RF_ERROR_INVALID_ARGUMENT);
         return 0;
@@ -483,7 +484,7 @@ static int desynchronised(rf_comm *comm, void *user)
     if (how == 6) EXPECT(strstr(rf_error_message(), "20000 f32") && strstr(rf_error_message(), "20000 i32"));
     EXPECT(rf_comm_status(comm) == RF_ERROR_INVALID_ARGUMENT);
     EXPECT(rf_comm_all_reduce(comm, x, x, 1, RF_F32, RF_COMM_SUM, NULL) == RF_ERROR_INVALID_ARGUMENT);
-    EXPECT(ranks_seconds() - start < 3);
+    EXPECT(seconds_now() - start < 3);
     return 0;
 }
 
@@ -514,13 +515,13 @@ static int killed(rf_comm *comm, void *user)
     rf_result r;
     double before;
     do {
-        before = ranks_seconds();
+        before = seconds_now();
         r = rf_comm_all_reduce(comm, x, x, (uint64_t)size, RF_F32, RF_COMM_SUM, NULL);
     } while (r == RF_OK);
     EXPECT(r == RF_ERROR_PEER_LOST);
     EXPECT(rf_comm_lost_rank(comm) == 1);
     EXPECT(strstr(rf_error_message(), "rank 1"));
-    EXPECT(ranks_seconds() - before < 1);
+    EXPECT(seconds_now() - before < 1);
     EXPECT(rf_comm_barrier(comm) == RF_ERROR_PEER_LOST);
     free(x);
     return 0;
@@ -548,14 +549,14 @@ static int left_early(rf_comm *comm, void *user)
     double start = 0;
     rf_result r = RF_OK;
     for (int i = 0; r == RF_OK && i < (rf_comm_rank(comm) == 1 ? 5 : 6); i++) {
-        start = ranks_seconds();
+        start = seconds_now();
         r = rf_comm_all_reduce(comm, x, x, size, RF_F32, RF_COMM_SUM, NULL);
         /* A fast rank may have found out before a slow one has got to the end of the fifth. */
         EXPECT(r == RF_OK || i >= 4);
     }
     if (rf_comm_rank(comm) == 1) return r == RF_OK ? 0 : 1;
     EXPECT(r == RF_ERROR_PEER_LOST);
-    EXPECT(ranks_seconds() - start < 1);
+    EXPECT(seconds_now() - start < 1);
     EXPECT(strstr(rf_error_message(), "rank 1 (127.0.0.1) left the job while rank "));
     EXPECT(rf_comm_lost_rank(comm) == 1);
     return 0;
@@ -566,15 +567,15 @@ static void test_left_early(void **state)
     (void)state;
     for (uint32_t world = full ? 2 : 3; world <= (full ? 5u : 3u); world++)
         for (uint64_t size = 1; size <= 300000; size += 299999) {
-            const double start = ranks_seconds();
+            const double start = seconds_now();
             assert_int_equal(ranks_run(&(ranks_params){ .world_size = world }, left_early, &size).failures, 0);
-            assert_true(ranks_seconds() - start < 5);
+            assert_true(seconds_now() - start < 5);
         }
 }
 
 static void await_failure(rf_comm *comm)
 {
-    for (const double end = ranks_seconds() + 5; rf_comm_status(comm) == RF_OK && ranks_seconds() < end;) usleep(5000);
+    for (const double end = seconds_now() + 5; rf_comm_status(comm) == RF_OK && seconds_now() < end;) usleep(5000);
 }
 
 #define LONG_NAME "a call whose name has almost fifty characters"
@@ -589,11 +590,11 @@ static int deadline(rf_comm *comm, void *user)
         EXPECT(rf_comm_status(comm) == RF_ERROR_TIMEOUT);
         return 0;
     }
-    const double start = ranks_seconds();
+    const double start = seconds_now();
     EXPECT(rf_comm_all_reduce(comm, &x, &x, 1, RF_I32, RF_COMM_SUM, &(rf_collective_params){ .name = LONG_NAME }) ==
            RF_ERROR_TIMEOUT);
     EXPECT(strstr(rf_error_message(), LONG_NAME) && strstr(rf_error_message(), "rank 1"));
-    EXPECT(ranks_seconds() - start > 0.4 && ranks_seconds() - start < 1.5);
+    EXPECT(seconds_now() - start > 0.4 && seconds_now() - start < 1.5);
     return 0;
 }
 
@@ -621,9 +622,9 @@ static int aborted(rf_comm *comm, void *user)
     } else if (rf_comm_rank(comm) == 1) {
         await_failure(comm); /* never calls */
     } else {
-        const double start = ranks_seconds();
+        const double start = seconds_now();
         EXPECT(rf_comm_all_reduce(comm, &x, &x, 1, RF_F32, RF_COMM_SUM, NULL) == RF_ERROR_PEER_LOST);
-        EXPECT(ranks_seconds() - start < 1);
+        EXPECT(seconds_now() - start < 1);
     }
     EXPECT(rf_comm_status(comm) == RF_ERROR_PEER_LOST);
     EXPECT(strstr(rf_error_message(), "the disk is full") && strstr(rf_error_message(), "rank 0"));

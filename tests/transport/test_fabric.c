@@ -54,7 +54,7 @@ static int knock(const rf_fabric *f, const rf_fabric_card *door, const void *dat
         fi_ep_bind(endpoint, &completions->fid, FI_SEND | FI_RECV) || fi_enable(endpoint) ||
         fi_connect(endpoint, door->address, data, size))
         return -2;
-    for (const double end = ranks_seconds() + 1; answer < 0 && ranks_seconds() < end; usleep(1000)) {
+    for (const double end = seconds_now() + 1; answer < 0 && seconds_now() < end; usleep(1000)) {
         struct fi_eq_cm_entry entry;
         struct fi_eq_err_entry error = { 0 };
         uint32_t event;

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "../support/folder.h"
 #include "channel_support.h"
 #include "ranks.h"
 
@@ -40,13 +41,13 @@ static int train(rf_comm *comm, void *user)
     static float x[FLOATS];
     atomic_store(&b->pids[rank], getpid());
     for (int32_t stop = 0; !stop;) {
-        const double begin = ranks_seconds();
+        const double begin = seconds_now();
         for (int i = 0; i < FLOATS; i++) x[i] = (float)(rank + (uint32_t)i % 7);
         EXPECT(rf_comm_all_reduce(comm, x, x, FLOATS, RF_F32, RF_COMM_SUM, NULL) == RF_OK);
         for (int i = 0; i < FLOATS; i++) EXPECT(x[i] == (float)(3 + 3 * (i % 7)));
         stop = atomic_load(&b->stop);
         EXPECT(rf_comm_all_reduce(comm, &stop, &stop, 1, RF_I32, RF_COMM_MAX, NULL) == RF_OK);
-        const uint64_t us = (uint64_t)((ranks_seconds() - begin) * 1e6);
+        const uint64_t us = (uint64_t)((seconds_now() - begin) * 1e6);
         if (rank == 0 && atomic_fetch_add(&b->rounds[0], 1) > 0 && us > b->longest_us) b->longest_us = us;
         if (rank > 0) atomic_fetch_add(&b->rounds[rank], 1);
     }
@@ -96,8 +97,8 @@ static void test_running_job(void **state)
     (void)state;
     board *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(b != MAP_FAILED);
-    char directory[] = "/tmp/ringfire-test-XXXXXX", key[64];
-    assert_non_null(mkdtemp(directory));
+    char directory[SCRATCH_PATH], key[64];
+    scratch(directory);
     snprintf(key, sizeof(key), "%s/key", directory);
     assert_int_equal(rf_key_file_create(key), RF_OK);
     fflush(NULL);
@@ -105,13 +106,13 @@ static void test_running_job(void **state)
     assert_true(job >= 0);
     if (job == 0)
         _exit(ranks_run(&(ranks_params){ .world_size = RANKS, .key_file = key, .limit = 600 }, train, b).failures);
-    const double end = ranks_seconds() + 30;
+    const double end = seconds_now() + 30;
     for (int r = 0; r < RANKS; r++)
-        while (atomic_load(&b->rounds[r]) < 3 && ranks_seconds() < end) usleep(1000);
+        while (atomic_load(&b->rounds[r]) < 3 && seconds_now() < end) usleep(1000);
     uint16_t listening[MAX_PORTS], ports[MAX_PORTS];
     const uint32_t open_doors = ports_of(b, LISTENING, listening), num = ports_of(b, ESTABLISHED, ports);
     const uint64_t before = b->rounds[0];
-    const double begin = ranks_seconds();
+    const double begin = seconds_now();
     uint64_t let_in = 0;
     for (uint64_t i = 0; i < connections && num > 0; i++) {
         const int fd = raw_connect(ports[i % num], 2 + (unsigned)(i % 250));
@@ -119,9 +120,9 @@ static void test_running_job(void **state)
         let_in++;
         close(fd);
     }
-    while (b->rounds[0] < before + 3 && ranks_seconds() < begin + 30) usleep(1000);
+    while (b->rounds[0] < before + 3 && seconds_now() < begin + 30) usleep(1000);
     const uint64_t rounds = b->rounds[0] - before;
-    const double seconds = ranks_seconds() - begin;
+    const double seconds = seconds_now() - begin;
     b->stop = true;
     int status;
     assert_int_equal(waitpid(job, &status, 0), job);

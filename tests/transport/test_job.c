@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "../support/folder.h"
 #include "transport/job/cluster.h"
 #include "transport/job/sources.h"
 
@@ -582,8 +583,8 @@ static void write_text(const char *path, const char *text, mode_t mode)
 static void test_key(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/ringfire-job-XXXXXX", path[128], config[64];
-    assert_non_null(mkdtemp(folder));
+    char folder[SCRATCH_PATH], path[128], config[64];
+    scratch(folder);
     snprintf(path, sizeof(path), "%s/key", folder);
     snprintf(config, sizeof(config), "%s/.config", folder);
     rf_job job, other;

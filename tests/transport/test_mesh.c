@@ -18,7 +18,7 @@
 /* ---- exchange ---- */
 
 /* In children and threads: an assertion there must not unwind into the parent's test. */
-#define CHECK(condition)                                                                                               \
+#define NEED(condition)                                                                                                \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
             snprintf(f->reports[rank].message, sizeof(f->reports[rank].message), "line %d: %s (%s)", __LINE__,         \
@@ -44,29 +44,29 @@ static void exchange_rank(fleet *f, uint32_t rank)
     size_t sizes[FLEET_MAX];
     for (uint32_t round = 0; round < 20; round++) {
         memset(mine, (int)(rank + round * 8), sizeof(mine));
-        CHECK(rf_mesh_exchange(mesh, mine, size_of(rank, round), all, slot, sizes) == RF_OK);
+        NEED(rf_mesh_exchange(mesh, mine, size_of(rank, round), all, slot, sizes) == RF_OK);
         for (uint32_t r = 0; r < f->world; r++) {
-            CHECK(sizes[r] == size_of(r, round));
-            for (size_t i = 0; i < sizes[r]; i++) CHECK(all[r * slot + i] == (uint8_t)(r + round * 8));
+            NEED(sizes[r] == size_of(r, round));
+            for (size_t i = 0; i < sizes[r]; i++) NEED(all[r * slot + i] == (uint8_t)(r + round * 8));
         }
     }
     /* Everybody has the same keys for the link between two, others for other links and purposes. */
     uint8_t keys[FLEET_MAX][RF_JOB_KEY_BYTES] = { 0 }, other[RF_JOB_KEY_BYTES];
     for (uint32_t r = 0; r < f->world; r++) {
-        if (r != rank) CHECK(rf_mesh_link_key(mesh, r, "data", keys[r]) == f->jobs[rank].secure);
-        CHECK(rf_mesh_host(mesh, r) == 0);
-        CHECK(strcmp(rf_mesh_address(mesh, r), "127.0.0.1") == 0);
+        if (r != rank) NEED(rf_mesh_link_key(mesh, r, "data", keys[r]) == f->jobs[rank].secure);
+        NEED(rf_mesh_host(mesh, r) == 0);
+        NEED(strcmp(rf_mesh_address(mesh, r), "127.0.0.1") == 0);
     }
-    CHECK(rf_mesh_exchange(mesh, keys, sizeof(keys), all, sizeof(keys), sizes) == RF_OK);
+    NEED(rf_mesh_exchange(mesh, keys, sizeof(keys), all, sizeof(keys), sizes) == RF_OK);
     for (uint32_t r = 0; f->jobs[rank].secure && r < f->world; r++) {
         if (r == rank) continue;
-        CHECK(memcmp(all + r * sizeof(keys) + rank * RF_JOB_KEY_BYTES, keys[r], RF_JOB_KEY_BYTES) == 0);
-        CHECK(rf_mesh_link_key(mesh, r, "other", other) && memcmp(other, keys[r], sizeof(other)) != 0);
-        for (uint32_t i = 0; i < r; i++) CHECK(memcmp(keys[i], keys[r], sizeof(other)) != 0);
+        NEED(memcmp(all + r * sizeof(keys) + rank * RF_JOB_KEY_BYTES, keys[r], RF_JOB_KEY_BYTES) == 0);
+        NEED(rf_mesh_link_key(mesh, r, "other", other) && memcmp(other, keys[r], sizeof(other)) != 0);
+        for (uint32_t i = 0; i < r; i++) NEED(memcmp(keys[i], keys[r], sizeof(other)) != 0);
     }
-    CHECK(rf_mesh_exchange(mesh, mine, 60001, all, slot, sizes) == RF_ERROR_INVALID_ARGUMENT);
-    CHECK(rf_mesh_status(mesh) == RF_OK && rf_mesh_lost_rank(mesh) == -1);
-    CHECK(strcmp(rf_mesh_last_operations(mesh), "") == 0);
+    NEED(rf_mesh_exchange(mesh, mine, 60001, all, slot, sizes) == RF_ERROR_INVALID_ARGUMENT);
+    NEED(rf_mesh_status(mesh) == RF_OK && rf_mesh_lost_rank(mesh) == -1);
+    NEED(strcmp(rf_mesh_last_operations(mesh), "") == 0);
     rank_leave(f, rank, &mesh);
 }
 
@@ -372,7 +372,7 @@ static void aborting_rank(fleet *f, uint32_t rank)
     }
     uint8_t all[4];
     size_t sizes[4];
-    CHECK(rf_mesh_exchange(mesh, "x", 1, all, 1, sizes) == RF_OK);
+    NEED(rf_mesh_exchange(mesh, "x", 1, all, 1, sizes) == RF_OK);
     /* Rank 1 never comes to the second exchange; it ends the epoch instead. */
     if (rank == 1) {
         sleep_ms(100); /* an abort overtakes an exchange that is under way */
@@ -381,7 +381,7 @@ static void aborting_rank(fleet *f, uint32_t rank)
     const rf_result r = rf_mesh_exchange(mesh, "x", 1, all, 1, sizes);
     rank_note(f, rank, mesh, r);
     rf_mesh_abort(mesh, 2, RF_ERROR_IO, "comes too late");
-    CHECK(rf_mesh_status(mesh) == RF_ERROR_CANCELLED && strcmp(rf_error_message(), "rank 1 has had enough") == 0);
+    NEED(rf_mesh_status(mesh) == RF_ERROR_CANCELLED && strcmp(rf_error_message(), "rank 1 has had enough") == 0);
     for (int i = 0; i < 1000 && !calls.calls; i++) sleep_ms(1);
     rf_mesh_on_abort(mesh, count_call, &late);
     f->reports[rank].callbacks = calls.calls * 10 + late.calls;

@@ -19,7 +19,7 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     return rf_trace_status(t);
 }
 
-#define CHECK(x)                                                                                                       \
+#define NEED(x)                                                                                                        \
     do {                                                                                                               \
         if ((x) < 0) {                                                                                                 \
             fprintf(stderr, "%s\n", rf_error_message());                                                               \
@@ -33,15 +33,15 @@ int main(void)
     rf_strategy *strategy;
     rf_function *function;
     struct app a;
-    CHECK(rf_strategy_create_mirrored(NULL, &strategy));
-    CHECK(rf_variable_create(strategy, &(rf_variable_params){ .name = "slope", .shape = RF_SHAPE(1) }, &a.slope));
-    CHECK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .learning_rate = 0.05 }, &a.optimizer));
-    CHECK(rf_function_create(
+    NEED(rf_strategy_create_mirrored(NULL, &strategy));
+    NEED(rf_variable_create(strategy, &(rf_variable_params){ .name = "slope", .shape = RF_SHAPE(1) }, &a.slope));
+    NEED(rf_optimizer_create(strategy, &(rf_optimizer_params){ .learning_rate = 0.05 }, &a.optimizer));
+    NEED(rf_function_create(
         strategy, &(rf_function_params){ .step = step, .user = &a, .num_outputs = 1, .training = true }, &function));
     rf_element batch = { .num_components = 2,
                          .component = { { RF_F32, RF_SHAPE(4, 1), x }, { RF_F32, RF_SHAPE(4, 1), y } } };
-    for (int i = 0; i < 40; i++) CHECK(rf_strategy_run(strategy, function, &batch, NULL));
-    CHECK(rf_variable_read(a.slope, &slope));
+    for (int i = 0; i < 40; i++) NEED(rf_strategy_run(strategy, function, &batch, NULL));
+    NEED(rf_variable_read(a.slope, &slope));
     printf("ringfire %s, %u devices, slope %f\n", rf_version_string(), rf_strategy_num_replicas_in_sync(strategy),
            slope);
     rf_function_destroy(&function);
