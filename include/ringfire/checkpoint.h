@@ -67,8 +67,8 @@ typedef struct rf_save_params {
 /** A tensor to write. */
 typedef struct rf_archive_tensor {
     /**
-     * "model/conv2d/kernel": UTF-8, in parts that are neither empty, "." nor "..", without control
-     * characters.
+     * "model/conv2d/kernel": UTF-8, with components that are neither empty, "." nor "..", without
+     * control characters.
      */
     const char *name;
     rf_dtype dtype;

@@ -86,7 +86,7 @@ static const char *compare_tensor(const rf_archive_tensor *t, const rf_archive *
     return r < 0 ? rf_error_message() : same ? NULL : "a tensor's data differ";
 }
 
-/* The same in pieces: a few bytes, more than a block has, the end. */
+/* The same in extents: a few bytes, more than a block has, the end. */
 static const char *compare_ranges(const rf_archive_tensor *t, const rf_archive *archive)
 {
     const uint64_t bytes = (uint64_t)rf_shape_count(t->shape) * rf_dtype_size(t->dtype);
@@ -139,15 +139,15 @@ const char *sample_compare(const sample *s, const rf_archive *archive)
     return NULL;
 }
 
-/* Elements of all pieces of a part, one after another. */
-static void cut(const rf_archive_tensor *t, uint32_t part, uint32_t num_parts, uint64_t piece, rf_archive_tensor *out)
+/* Elements of all extents of a part, one after another. */
+static void cut(const rf_archive_tensor *t, uint32_t part, uint32_t num_parts, uint64_t extent, rf_archive_tensor *out)
 {
     const uint64_t count = (uint64_t)rf_shape_count(t->shape), size = rf_dtype_size(t->dtype);
     uint8_t *data = malloc(count * size + 1);
     uint64_t here = 0;
     if (!data) abort();
-    for (uint64_t i = part * piece; i < count; i += num_parts * piece) {
-        const uint64_t n = count - i < piece ? count - i : piece;
+    for (uint64_t i = part * extent; i < count; i += num_parts * extent) {
+        const uint64_t n = count - i < extent ? count - i : extent;
         memcpy(data + here * size, (const uint8_t *)t->data + i * size, n * size);
         here += n;
     }
@@ -155,12 +155,12 @@ static void cut(const rf_archive_tensor *t, uint32_t part, uint32_t num_parts, u
 }
 
 static rf_result write_part(const rf_file_ops *ops, const char *path, const rf_archive_contents *c, uint32_t part,
-                            uint32_t num_parts, uint64_t piece, rf_archive_identity *is)
+                            uint32_t num_parts, uint64_t extent, rf_archive_identity *is)
 {
     rf_archive_tensor tensors[SAMPLE_TENSORS];
     rf_archive_contents mine = { .type = RF_ARCHIVE_PART_TYPE, .tensors = tensors };
     for (uint64_t i = 0; i < c->num_tensors; i++) {
-        cut(&c->tensors[i], part, num_parts, piece, &tensors[mine.num_tensors]);
+        cut(&c->tensors[i], part, num_parts, extent, &tensors[mine.num_tensors]);
         if (tensors[mine.num_tensors].shape.dim[0] > 0)
             mine.num_tensors++;
         else
@@ -172,28 +172,28 @@ static rf_result write_part(const rf_file_ops *ops, const char *path, const rf_a
 }
 
 rf_result sample_write_parts(const rf_file_ops *ops, const char *path, const rf_archive_contents *c, uint32_t num_parts,
-                             uint64_t piece)
+                             uint64_t extent)
 {
     enum { MOST = 8 };
     char paths[MOST][1100];
     rf_archive_part parts[MOST];
-    rf_archive_pieces pieces[SAMPLE_TENSORS] = { { 0 } };
+    rf_archive_extents extents[SAMPLE_TENSORS] = { { 0 } };
     rf_result r = num_parts <= MOST ? RF_OK : RF_ERROR_INVALID_ARGUMENT;
     for (uint32_t p = 0; r >= 0 && p < num_parts; p++) {
         snprintf(paths[p], sizeof(paths[p]), "%s.part-%05u-of-%05u-sample", path, p, num_parts);
         const char *slash = strrchr(paths[p], '/');
         parts[p].name = slash ? slash + 1 : paths[p];
-        r = write_part(ops, paths[p], c, p, num_parts, piece, &parts[p].is);
+        r = write_part(ops, paths[p], c, p, num_parts, extent, &parts[p].is);
     }
     for (uint64_t t = 0; t < c->num_tensors; t++) {
         const uint64_t count = (uint64_t)rf_shape_count(c->tensors[t].shape);
-        pieces[t].items = malloc((count / piece + 1) * sizeof(rf_archive_piece));
-        if (!pieces[t].items) abort();
-        for (uint64_t i = 0; i < count; i += piece)
-            pieces[t].items[pieces[t].count++] =
-                (rf_archive_piece){ (uint32_t)(i / piece % num_parts), count - i < piece ? count - i : piece };
+        extents[t].items = malloc((count / extent + 1) * sizeof(rf_archive_extent));
+        if (!extents[t].items) abort();
+        for (uint64_t i = 0; i < count; i += extent)
+            extents[t].items[extents[t].count++] =
+                (rf_archive_extent){ (uint32_t)(i / extent % num_parts), count - i < extent ? count - i : extent };
     }
-    if (r >= 0) r = rf_archive_write_split(ops, path, c, &(rf_archive_split){ parts, num_parts, pieces }, NULL, NULL);
-    for (uint64_t t = 0; t < c->num_tensors; t++) free(pieces[t].items);
+    if (r >= 0) r = rf_archive_write_split(ops, path, c, &(rf_archive_split){ parts, num_parts, extents }, NULL, NULL);
+    for (uint64_t t = 0; t < c->num_tensors; t++) free(extents[t].items);
     return r;
 }

@@ -203,16 +203,16 @@ static void test_names(void **state)
     static const char *const good[] = { "a", "a/b", "...", "a.b/..c", "\xc3\xbc", "a\\\\b" };
     static const char *const bad[][2] = {
         { "", "a name is empty" },
-        { "/", "a name has an empty part" },
-        { "/a", "a name has an empty part" },
-        { "a/", "a name has an empty part" },
-        { "a//b", "a name has an empty part" },
-        { "..", "a name has a part '.' or '..'" },
-        { "../a", "a name has a part '.' or '..'" },
-        { "a/..", "a name has a part '.' or '..'" },
-        { "a/../b", "a name has a part '.' or '..'" },
-        { ".", "a name has a part '.' or '..'" },
-        { "a/./b", "a name has a part '.' or '..'" },
+        { "/", "a name has an empty component" },
+        { "/a", "a name has an empty component" },
+        { "a/", "a name has an empty component" },
+        { "a//b", "a name has an empty component" },
+        { "..", "a name has a component '.' or '..'" },
+        { "../a", "a name has a component '.' or '..'" },
+        { "a/..", "a name has a component '.' or '..'" },
+        { "a/../b", "a name has a component '.' or '..'" },
+        { ".", "a name has a component '.' or '..'" },
+        { "a/./b", "a name has a component '.' or '..'" },
         { "a\\nb", "a name has control characters" },
         { "\\u007f", "a name has control characters" },
         { "\\u0001", "a name has control characters" },
@@ -565,7 +565,7 @@ static void test_hundred_thousand(void **state)
     refuse_for("one name", check_many(&m, open_and_verify), "'000007': this name comes twice");
     m = honest;
     m.no_name = true;
-    refuse_for("no names", check_many(&m, open_and_verify), "a name has an empty part");
+    refuse_for("no names", check_many(&m, open_and_verify), "a name has an empty component");
 }
 
 /* 400 GB of zeros in 14 MB are what they say, so they are listed and read one by one; frames that hold more than they

@@ -23,7 +23,7 @@ static void whole(void **state)
     (void)state;
     static const struct {
         uint32_t parts;
-        uint64_t piece;
+        uint64_t extent;
     } cuts[] = { { 1, 1000000 }, { 2, 1 }, { 3, 700 }, { 5, 100000 }, { 8, 333 } };
     for (size_t k = 0; k < sizeof(cuts) / sizeof(cuts[0]); k++) {
         memory_files files = { 0 };
@@ -31,7 +31,7 @@ static void whole(void **state)
         sample s;
         rf_archive *a;
         sample_make(&s, k, 9000);
-        assert_int_equal(sample_write_parts(&ops, MAIN, &s.contents, cuts[k].parts, cuts[k].piece), RF_OK);
+        assert_int_equal(sample_write_parts(&ops, MAIN, &s.contents, cuts[k].parts, cuts[k].extent), RF_OK);
         assert_int_equal(rf_archive_open_with(&ops, MAIN, &a), RF_OK);
         assert_int_equal(rf_archive_num_parts(a), cuts[k].parts);
         assert_non_null(strstr(rf_archive_part_name(a, 0), "main.rfck.part-00000-of-"));
@@ -175,7 +175,7 @@ static void write_honest_parts(const rf_file_ops *ops, rf_archive_identity is[2]
                          RF_OK);
 }
 
-/* What is forged: texts of parts, then for "a" [rows, 2] and "b" [5] the pieces as pairs of numbers, -1 ends. */
+/* What is forged: texts of parts, then for "a" [rows, 2] and "b" [5] the extents as pairs of numbers, -1 ends. */
 typedef struct forgery {
     const char *what, *names[3];
     int64_t shape_a; /* rows */
@@ -191,10 +191,10 @@ static void pack_text(msgpack_packer *p, const char *text)
 }
 
 static void pack_tensor(msgpack_packer *p, const char *name, const char *dtype, int64_t rows, int64_t columns,
-                        const int64_t *pieces)
+                        const int64_t *extents)
 {
     uint32_t count = 0;
-    while (pieces[2 * count] >= 0) count++;
+    while (extents[2 * count] >= 0) count++;
     msgpack_pack_array(p, 4);
     pack_text(p, name);
     pack_text(p, dtype);
@@ -204,7 +204,7 @@ static void pack_tensor(msgpack_packer *p, const char *name, const char *dtype, 
     msgpack_pack_array(p, count);
     for (uint32_t i = 0; i < 2 * count; i++) {
         if (i % 2 == 0) msgpack_pack_array(p, 2);
-        msgpack_pack_int64(p, pieces[i]);
+        msgpack_pack_int64(p, extents[i]);
     }
 }
 
@@ -253,12 +253,12 @@ static const forgery forgeries[] = {
     { "data of its own", GOOD, .change = 3 },
     { "another type", GOOD, .change = 4 },
     { "a tensor that is not listed", GOOD, .change = 5 },
-    { "a range of a part file that does not exist", .names = { "p0", "p1" }, 10, { 0, 10, 2, 10, -1 }, { 0, 5, -1 } },
+    { "an extent of a part file that does not exist", .names = { "p0", "p1" }, 10, { 0, 10, 2, 10, -1 }, { 0, 5, -1 } },
     { "a huge number of a part", .names = { "p0", "p1" }, 10, { 0, 10, 1ll << 32, 10, -1 }, { 0, 5, -1 } },
-    { "an empty piece", .names = { "p0", "p1" }, 10, { 0, 10, 1, 10, 0, 0, -1 }, { 0, 5, -1 } },
-    { "ranges that are too few", .names = { "p0", "p1" }, 10, { 0, 10, 1, 9, -1 }, { 0, 5, -1 } },
-    { "ranges that are too many", .names = { "p0", "p1" }, 10, { 0, 10, 1, 11, -1 }, { 0, 5, -1 } },
-    { "ranges that overflow", .names = { "p0", "p1" }, 10, { 0, INT64_MAX, 0, INT64_MAX, 1, 22, -1 }, { 0, 5, -1 } },
+    { "an empty extent", .names = { "p0", "p1" }, 10, { 0, 10, 1, 10, 0, 0, -1 }, { 0, 5, -1 } },
+    { "extents that are too few", .names = { "p0", "p1" }, 10, { 0, 10, 1, 9, -1 }, { 0, 5, -1 } },
+    { "extents that are too many", .names = { "p0", "p1" }, 10, { 0, 10, 1, 11, -1 }, { 0, 5, -1 } },
+    { "extents that overflow", .names = { "p0", "p1" }, 10, { 0, INT64_MAX, 0, INT64_MAX, 1, 22, -1 }, { 0, 5, -1 } },
     { "less than the part has", .names = { "p0", "p1" }, 9, { 0, 9, 1, 9, -1 }, { 0, 5, -1 } },
     { "more than the part has", .names = { "p0", "p1" }, 10, { 0, 11, 1, 9, -1 }, { 0, 5, -1 } },
     { "a part that does not have it", .names = { "p0", "p1" }, 10, { 0, 10, 1, 10, -1 }, { 1, 5, -1 } },
@@ -309,8 +309,8 @@ static void no_parts(void **state)
         memory_files files = { 0 };
         const rf_file_ops ops = memory_file_ops(&files);
         rf_archive_part part = { .name = "x" };
-        rf_archive_piece piece = { 0, 20 };
-        const rf_archive_pieces pieces = { &piece, 1, 1 };
+        rf_archive_extent extent = { 0, 20 };
+        const rf_archive_extents extents = { &extent, 1, 1 };
         rf_archive *a;
         if (i < 3)
             assert_int_equal(rf_archive_write_split(&ops, "d/x", &wrong[i], NULL, NULL, &part.is), RF_OK);
@@ -318,7 +318,8 @@ static void no_parts(void **state)
             assert_int_equal(sample_write_parts(&ops, "d/x", &wrong[0], 2, 10), RF_OK);
         if (i == 3) assert_int_equal(rf_archive_identify(&ops, "d/x", &part.is), RF_OK);
         assert_int_equal(
-            rf_archive_write_split(&ops, MAIN, &wrong[1], &(rf_archive_split){ &part, 1, &pieces }, NULL, NULL), RF_OK);
+            rf_archive_write_split(&ops, MAIN, &wrong[1], &(rf_archive_split){ &part, 1, &extents }, NULL, NULL),
+            RF_OK);
         assert_int_equal(rf_archive_open_with(&ops, MAIN, &a), i == 0 ? RF_OK : RF_ERROR_CORRUPT_DATA);
         if (i > 0) assert_non_null(strstr(rf_error_message(), "not a part file of a checkpoint"));
         rf_archive_close(&a);
@@ -327,17 +328,17 @@ static void no_parts(void **state)
 }
 
 /* The writer does not write what the reader would refuse. */
-static void pieces_that_are_not_all(void **state)
+static void extents_that_are_not_all(void **state)
 {
     (void)state;
     memory_files files = { 0 };
     const rf_file_ops ops = memory_file_ops(&files);
     const rf_archive_part part = { .name = "x" };
-    rf_archive_piece piece = { 0, 19 };
-    const rf_archive_pieces pieces = { &piece, 1, 1 };
+    rf_archive_extent extent = { 0, 19 };
+    const rf_archive_extents extents = { &extent, 1, 1 };
     const rf_archive_tensor tensor = { "a", RF_F32, RF_SHAPE(20), NULL };
     assert_int_equal(rf_archive_write_split(&ops, MAIN, &(rf_archive_contents){ "t", &tensor, 1, NULL, 0 },
-                                            &(rf_archive_split){ &part, 1, &pieces }, NULL, NULL),
+                                            &(rf_archive_split){ &part, 1, &extents }, NULL, NULL),
                      RF_ERROR_INTERNAL);
     assert_int_equal(files.num_names, 0);
     memory_files_free(&files);
@@ -352,7 +353,7 @@ int main(void)
         cmocka_unit_test(part_for_the_whole),
         cmocka_unit_test(forged),
         cmocka_unit_test(no_parts),
-        cmocka_unit_test(pieces_that_are_not_all),
+        cmocka_unit_test(extents_that_are_not_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 enum {
     SMALLEST = 64, /* bytes of a block below which a frame's own bytes eat what is gained */
-    SAMPLES = 4,   /* pieces of a plane that decide for it */
+    SAMPLES = 4,   /* places of a plane that decide for it */
     SAMPLE_SIZE = 2048,
     WORTH = 16,     /* compression must save at least 1/16: less is not worth the time to load it */
     REPETITIVE = 8, /* searching for repetitions must save 1/8 more than counting bytes alone */
@@ -72,7 +72,7 @@ static size_t worth(size_t size)
     return size - size / WORTH;
 }
 
-/* What pays for a plane, judged by pieces of it. */
+/* What pays for a plane, judged by samples of it. */
 static method choose(rf_block_writer *w, const uint8_t *plane, size_t size)
 {
     if (size < SMALLEST) return STORE;

@@ -123,10 +123,10 @@ const char *rf_archive_name_problem(const char *name, uint64_t size)
     for (uint64_t i = 0; i <= size; i++) {
         if (i < size && ((uint8_t)name[i] < 0x20 || name[i] == 0x7f)) return "has control characters";
         if (i < size && name[i] != '/') continue;
-        const uint64_t part = i - begin;
-        if (part == 0) return "has an empty part";
-        if ((part == 1 && name[begin] == '.') || (part == 2 && name[begin] == '.' && name[begin + 1] == '.'))
-            return "has a part '.' or '..'";
+        const uint64_t length = i - begin;
+        if (length == 0) return "has an empty component";
+        if ((length == 1 && name[begin] == '.') || (length == 2 && name[begin] == '.' && name[begin + 1] == '.'))
+            return "has a component '.' or '..'";
         begin = i + 1;
     }
     return NULL;

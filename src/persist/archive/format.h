@@ -17,7 +17,7 @@ enum {
     RF_ARCHIVE_MAX_PARTS = 65536,
 };
 
-/* The fixed parts of a file. */
+/* Preamble and trailer. */
 typedef struct rf_archive_layout {
     uint64_t file_size, header_offset, header_size, header_hash;
 } rf_archive_layout;
@@ -45,8 +45,8 @@ typedef struct rf_archive_block {
     rf_archive_frame frame[RF_ARCHIVE_MAX_FRAMES];
 } rf_archive_block;
 
-/* NULL, or what is wrong with a name: not empty, UTF-8, no control characters, parts between '/' that are neither empty
- * nor "." nor "..", at most RF_ARCHIVE_MAX_NAME bytes. */
+/* NULL, or what is wrong with a name: not empty, UTF-8, no control characters, components between '/' that are neither
+ * empty nor "." nor "..", at most RF_ARCHIVE_MAX_NAME bytes. */
 const char *rf_archive_name_problem(const char *name, uint64_t size);
 bool rf_utf8_valid(const char *text, uint64_t size);
 /* Bytes of a dense array, -1 on overflow or an invalid type or shape. */

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 
-/* Least bytes of an entry: a tensor is an array of name, type, shape, and offset and blocks or pieces alone. */
+/* Least bytes of an entry: a tensor is an array of name, type, shape, and offset and blocks or extents alone. */
 enum { LEAST_TENSOR = 1 + 2 + 2 + 1 + 1, LEAST_VALUE = 2 + 1, LEAST_PART = 1 + 2 + 1 + 1 };
 
 typedef struct checker {
@@ -123,7 +123,7 @@ static bool read_block(rf_unpack *u, rf_archive_block *out)
     return out->raw <= RF_ARCHIVE_MAX_BLOCK;
 }
 
-static bool read_piece(rf_unpack *u, rf_archive_piece *out)
+static bool read_extent(rf_unpack *u, rf_archive_extent *out)
 {
     uint32_t fields;
     uint64_t part;
@@ -134,17 +134,17 @@ static bool read_piece(rf_unpack *u, rf_archive_piece *out)
     return out->count > 0;
 }
 
-static rf_result check_pieces(checker *c, const char *name, const rf_archive_record *r)
+static rf_result check_extents(checker *c, const char *name, const rf_archive_record *r)
 {
     uint64_t left = r->bytes / rf_dtype_size(r->dtype);
     for (uint32_t i = 0; i < r->num_blocks; i++) {
-        rf_archive_piece piece;
-        if (!read_piece(&c->at, &piece) || piece.part >= c->header->num_parts)
-            return bad_entry(c, name, "a piece cannot be");
-        if (piece.count > left) return bad_entry(c, name, "its pieces are larger than it is");
-        left -= piece.count;
+        rf_archive_extent extent;
+        if (!read_extent(&c->at, &extent) || extent.part >= c->header->num_parts)
+            return bad_entry(c, name, "an extent is impossible");
+        if (extent.count > left) return bad_entry(c, name, "its extents are larger than it is");
+        left -= extent.count;
     }
-    return left == 0 ? RF_OK : bad_entry(c, name, "its pieces are smaller than it is");
+    return left == 0 ? RF_OK : bad_entry(c, name, "its extents are smaller than it is");
 }
 
 static rf_result check_blocks(checker *c, const char *name, const rf_archive_record *r)
@@ -174,7 +174,7 @@ static rf_result check_tensor(checker *c, const char *previous, const char **nam
     if (!rf_unpack_array(&c->at, &fields) || fields != (sharded ? 4 : 5)) return bad(c, "expected a tensor");
     RF_TRY(check_name(c, previous, name));
     if (!read_record(&c->at, sharded, &r)) return bad_entry(c, *name, "its type, shape or place cannot be");
-    return sharded ? check_pieces(c, *name, &r) : check_blocks(c, *name, &r);
+    return sharded ? check_extents(c, *name, &r) : check_blocks(c, *name, &r);
 }
 
 static bool read_value(rf_unpack *u, rf_archive_value *v)
@@ -238,22 +238,22 @@ static bool read_part(rf_unpack *u, rf_archive_part *part)
     return rf_unpack_uint(u, &part->is.size) && rf_unpack_uint(u, &part->is.hash);
 }
 
-/* Ascending names see to it that no part comes twice. */
+/* Ascending names see to it that no part file is listed twice. */
 static rf_result check_parts(checker *c, rf_archive_header *h)
 {
     uint32_t count, fields;
     if (!rf_unpack_array(&c->at, &count) || count > RF_ARCHIVE_MAX_PARTS ||
         (uint64_t)(c->at.end - c->at.at) / LEAST_PART < count)
-        return bad(c, "expected an array of parts");
+        return bad(c, "expected an array of part files");
     h->parts = RF_NEW_ARRAY(uint32_t, count);
     if (!h->parts) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const char *name = NULL;
     for (uint32_t i = 0; i < count; i++) {
         rf_archive_part part;
-        if (!rf_unpack_array(&c->at, &fields) || fields != 3) return bad(c, "expected a part");
+        if (!rf_unpack_array(&c->at, &fields) || fields != 3) return bad(c, "expected a part file");
         RF_TRY(check_name(c, name, &name));
-        if (strchr(name, '/')) return bad_entry(c, name, "a part must be in the same directory");
-        if (!read_part(&c->at, &part)) return bad_entry(c, name, "expected size and hash of the part");
+        if (strchr(name, '/')) return bad_entry(c, name, "a part file must be in the same directory");
+        if (!read_part(&c->at, &part)) return bad_entry(c, name, "expected size and hash of the part file");
         h->parts[i] = (uint32_t)((const uint8_t *)name - h->bytes);
     }
     h->num_parts = count;
@@ -300,9 +300,9 @@ void rf_archive_next_block(rf_unpack *blocks, rf_archive_block *out)
     (void)read_block(blocks, out); /* checked before */
 }
 
-void rf_archive_next_piece(rf_unpack *pieces, rf_archive_piece *out)
+void rf_archive_next_extent(rf_unpack *extents, rf_archive_extent *out)
 {
-    (void)read_piece(pieces, out); /* checked before */
+    (void)read_extent(extents, out); /* checked before */
 }
 
 void rf_archive_header_part(const rf_archive_header *h, uint32_t index, rf_archive_part *out)

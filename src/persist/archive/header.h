@@ -19,7 +19,7 @@ typedef struct rf_archive_header {
 
 /* Checks `header->bytes`: everything has the right type, names are in order and valid, every tensor's blocks add up to
  * its size, and frames follow each other from the preamble to `data_end` without gap or overlap. Of a main file: there
- * is no data, parts are names of files without a directory, and every tensor's pieces lie in parts of the list and add
+ * is no data, parts are names of files without a directory, and every tensor's extents lie in parts of the list and add
  * up to its elements. On failure the caller still calls rf_archive_header_free. */
 rf_result rf_archive_header_check(rf_archive_header *header, const char *path, uint64_t data_end);
 void rf_archive_header_free(rf_archive_header *header);
@@ -30,12 +30,12 @@ typedef struct rf_archive_record {
     rf_dtype dtype;
     rf_shape shape;
     uint64_t bytes, offset; /* uncompressed size; place of the first frame */
-    uint32_t num_blocks;    /* of a main file: pieces */
-    rf_unpack blocks;       /* for rf_archive_next_block or rf_archive_next_piece, num_blocks times */
+    uint32_t num_blocks;    /* of a main file: extents */
+    rf_unpack blocks;       /* for rf_archive_next_block or rf_archive_next_extent, num_blocks times */
 } rf_archive_record;
 void rf_archive_header_tensor(const rf_archive_header *header, uint32_t index, rf_archive_record *out);
 void rf_archive_next_block(rf_unpack *blocks, rf_archive_block *out);
-void rf_archive_next_piece(rf_unpack *pieces, rf_archive_piece *out);
+void rf_archive_next_extent(rf_unpack *extents, rf_archive_extent *out);
 void rf_archive_header_part(const rf_archive_header *header, uint32_t index, rf_archive_part *out);
 void rf_archive_header_value(const rf_archive_header *header, uint32_t index, rf_archive_value *out);
 

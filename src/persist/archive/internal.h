@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the reader of one file (archive_reader.c) and that of parts (archive_parts.c) share. */
+/* What the reader of one file (reader.c) and that of part files (parts.c) share. */
 #ifndef RF_PERSIST_ARCHIVE_INTERNAL_H
 #define RF_PERSIST_ARCHIVE_INTERNAL_H
 

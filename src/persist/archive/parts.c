@@ -39,32 +39,32 @@ static rf_result open_part(const rf_archive *a, const rf_archive_part *expected,
 
 static rf_result bad_slice(const rf_archive *a, uint32_t part, const char *name)
 {
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the ranges of '%.100s' do not match part file '%s'", a->path, name,
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the extents of '%.100s' do not match part file '%s'", a->path, name,
                    a->parts[part]->path);
 }
 
-/* Parts have what the pieces of a tensor say: one dimension, all pieces together. `sums` is zero before and after. */
+/* Parts have what the extents of a tensor say: one dimension, all extents together. `sums` is zero before and after. */
 static rf_result check_slices(const rf_archive *a, const rf_archive_record *record, uint64_t *sums, uint64_t *slices)
 {
-    rf_archive_piece piece;
+    rf_archive_extent extent;
     rf_unpack at = record->blocks;
     for (uint32_t i = 0; i < record->num_blocks; i++) {
-        rf_archive_next_piece(&at, &piece);
-        sums[piece.part] += piece.count;
+        rf_archive_next_extent(&at, &extent);
+        sums[extent.part] += extent.count;
     }
     at = record->blocks;
     for (uint32_t i = 0; i < record->num_blocks; i++) {
-        rf_archive_next_piece(&at, &piece);
-        const uint64_t sum = sums[piece.part];
-        if (sum == 0) continue; /* looked at with an earlier piece */
-        sums[piece.part] = 0;
-        const rf_archive *part = a->parts[piece.part];
+        rf_archive_next_extent(&at, &extent);
+        const uint64_t sum = sums[extent.part];
+        if (sum == 0) continue; /* looked at with an earlier extent */
+        sums[extent.part] = 0;
+        const rf_archive *part = a->parts[extent.part];
         const uint32_t index = rf_archive_index(part, record->name);
-        if (index == part->header.num_tensors) return bad_slice(a, piece.part, record->name);
+        if (index == part->header.num_tensors) return bad_slice(a, extent.part, record->name);
         rf_archive_record slice;
         rf_archive_header_tensor(&part->header, index, &slice);
         if (slice.dtype != record->dtype || slice.shape.rank != 1 || (uint64_t)slice.shape.dim[0] != sum)
-            return bad_slice(a, piece.part, record->name);
+            return bad_slice(a, extent.part, record->name);
         ++*slices;
     }
     return RF_OK;
@@ -144,23 +144,23 @@ static rf_result read_slice(const rf_archive *part, const char *name, uint8_t *d
     return rf_archive_read_tensors(part, index, index + 1, data, slice.bytes);
 }
 
-/* Each part has one piece: they are read to their places. */
-static rf_result read_pieces(const rf_archive *a, const rf_archive_record *record, uint8_t *data)
+/* Each part has one extent: they are read to their places. */
+static rf_result read_extents(const rf_archive *a, const rf_archive_record *record, uint8_t *data)
 {
     rf_unpack at = record->blocks;
     for (uint32_t i = 0; i < record->num_blocks; i++) {
-        rf_archive_piece piece;
+        rf_archive_extent extent;
         uint64_t bytes;
-        rf_archive_next_piece(&at, &piece);
-        RF_TRY(read_slice(a->parts[piece.part], record->name, data, &bytes));
+        rf_archive_next_extent(&at, &extent);
+        RF_TRY(read_slice(a->parts[extent.part], record->name, data, &bytes));
         data += bytes;
     }
     return RF_OK;
 }
 
-/* `next`: where the next piece of each part lies in `slices`. */
-static rf_result gather_pieces(const rf_archive *a, const rf_archive_record *record, uint8_t *slices, uint64_t *next,
-                               uint8_t *data)
+/* `next`: where the next extent of each part lies in `slices`. */
+static rf_result gather_extents(const rf_archive *a, const rf_archive_record *record, uint8_t *slices, uint64_t *next,
+                                uint8_t *data)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < a->header.num_parts; i++) {
@@ -171,13 +171,13 @@ static rf_result gather_pieces(const rf_archive *a, const rf_archive_record *rec
         at += bytes;
     }
     const uint64_t element = rf_dtype_size(record->dtype);
-    rf_unpack pieces = record->blocks;
+    rf_unpack extents = record->blocks;
     for (uint32_t i = 0; i < record->num_blocks; i++) {
-        rf_archive_piece piece;
-        rf_archive_next_piece(&pieces, &piece);
-        memcpy(data, slices + next[piece.part], piece.count * element);
-        next[piece.part] += piece.count * element;
-        data += piece.count * element;
+        rf_archive_extent extent;
+        rf_archive_next_extent(&extents, &extent);
+        memcpy(data, slices + next[extent.part], extent.count * element);
+        next[extent.part] += extent.count * element;
+        data += extent.count * element;
     }
     return RF_OK;
 }
@@ -187,31 +187,31 @@ rf_result rf_archive_read_from_parts(const rf_archive *a, const rf_archive_recor
     uint32_t holders = 0;
     for (uint32_t i = 0; i < a->header.num_parts; i++)
         holders += rf_archive_index(a->parts[i], record->name) < a->parts[i]->header.num_tensors;
-    if (holders == record->num_blocks) return read_pieces(a, record, data);
+    if (holders == record->num_blocks) return read_extents(a, record, data);
     uint8_t *slices = rf_calloc(record->bytes, 1);
     uint64_t *next = RF_NEW_ARRAY(uint64_t, a->header.num_parts);
-    const rf_result r = slices && next ? gather_pieces(a, record, slices, next, data) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = slices && next ? gather_extents(a, record, slices, next, data) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_free(slices);
     rf_free(next);
     return r;
 }
 
-/* `next`: zero; where the next piece of each part lies in its slice. */
-static rf_result read_pieces_within(const rf_archive *a, const rf_archive_record *record, uint64_t begin, uint64_t end,
-                                    uint64_t *next, uint8_t *data)
+/* `next`: zero; where the next extent of each part lies in its slice. */
+static rf_result read_extents_within(const rf_archive *a, const rf_archive_record *record, uint64_t begin, uint64_t end,
+                                     uint64_t *next, uint8_t *data)
 {
     const uint64_t element = rf_dtype_size(record->dtype);
-    rf_unpack pieces = record->blocks;
+    rf_unpack extents = record->blocks;
     for (uint64_t i = 0, at = 0; i < record->num_blocks && at < end; i++) {
-        rf_archive_piece piece;
-        rf_archive_next_piece(&pieces, &piece);
-        const uint64_t bytes = piece.count * element, first = at < begin ? begin - at : 0;
-        const uint64_t last = at + bytes > end ? end - at : bytes, slice = next[piece.part];
-        const rf_archive *part = a->parts[piece.part];
+        rf_archive_extent extent;
+        rf_archive_next_extent(&extents, &extent);
+        const uint64_t bytes = extent.count * element, first = at < begin ? begin - at : 0;
+        const uint64_t last = at + bytes > end ? end - at : bytes, slice = next[extent.part];
+        const rf_archive *part = a->parts[extent.part];
         if (first < last)
             RF_TRY(rf_archive_read_blocks(part, rf_archive_index(part, record->name), slice + first, slice + last,
                                           data + (at + first - begin)));
-        next[piece.part] += bytes;
+        next[extent.part] += bytes;
         at += bytes;
     }
     return RF_OK;
@@ -221,7 +221,7 @@ rf_result rf_archive_read_range_from_parts(const rf_archive *a, const rf_archive
                                            uint64_t end, uint8_t *data)
 {
     uint64_t *next = RF_NEW_ARRAY(uint64_t, a->header.num_parts);
-    const rf_result r = next ? read_pieces_within(a, record, begin, end, next, data) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = next ? read_extents_within(a, record, begin, end, next, data) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_free(next);
     return r;
 }

@@ -428,7 +428,7 @@ rf_result rf_archive_read(const rf_archive *archive, const char *name, void *dat
     return rf_archive_read_tensors(archive, index, index + 1, data, size);
 }
 
-/* One block, or the part of it within begin..end of the tensor; `at` is where it begins there. */
+/* One block, or as much of it as lies within begin..end of the tensor; `at` is where it begins there. */
 static rf_result read_overlap(block_reader *reader, uint64_t at, uint64_t begin, uint64_t end, uint8_t *data)
 {
     uint8_t *scratch = NULL;

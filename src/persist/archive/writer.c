@@ -31,7 +31,7 @@ typedef struct job {
     struct {
         const rf_archive_tensor *tensor;
         uint64_t begin, size;
-    } part[JOB_BLOCKS];
+    } blocks[JOB_BLOCKS];
     rf_encoded_block encoded[JOB_BLOCKS];
     uint8_t *planes, *packed;
     uint8_t *raw; /* what was read from the source */
@@ -158,21 +158,21 @@ static rf_result list_block(writing *w, const rf_archive_block *block)
     return packed(pack_block(&w->packer, block));
 }
 
-static rf_result list_pieces(writing *w)
+static rf_result list_extents(writing *w)
 {
     msgpack_packer *p = &w->packer;
     for (; w->listed < w->num_tensors; w->listed++) {
         const rf_archive_tensor *t = w->tensors[w->listed];
-        const rf_archive_pieces *pieces = &w->split->pieces[t - w->contents->tensors];
-        int bad = pack_description(p, t, 4) | msgpack_pack_array(p, pieces->count);
+        const rf_archive_extents *extents = &w->split->extents[t - w->contents->tensors];
+        int bad = pack_description(p, t, 4) | msgpack_pack_array(p, extents->count);
         uint64_t left = (uint64_t)rf_shape_count(t->shape);
-        for (uint32_t i = 0; i < pieces->count; i++) {
-            left -= pieces->items[i].count;
+        for (uint32_t i = 0; i < extents->count; i++) {
+            left -= extents->items[i].count;
             bad |= msgpack_pack_array(p, 2);
-            bad |= msgpack_pack_uint64(p, pieces->items[i].part);
-            bad |= msgpack_pack_uint64(p, pieces->items[i].count);
+            bad |= msgpack_pack_uint64(p, extents->items[i].part);
+            bad |= msgpack_pack_uint64(p, extents->items[i].count);
         }
-        if (left != 0) return RF_FAIL(RF_ERROR_INTERNAL, "tensor '%s': its ranges do not cover it", t->name);
+        if (left != 0) return RF_FAIL(RF_ERROR_INTERNAL, "tensor '%s': its extents do not cover it", t->name);
         RF_TRY(packed(bad));
         RF_TRY(check_header_size(w));
     }
@@ -241,9 +241,9 @@ static job *take_job(writing *w)
         const uint64_t size = left < w->block_size ? left : w->block_size;
         if (size > room) break;
         if (size > 0) {
-            j->part[j->num_blocks].tensor = t;
-            j->part[j->num_blocks].begin = w->next_byte;
-            j->part[j->num_blocks++].size = size;
+            j->blocks[j->num_blocks].tensor = t;
+            j->blocks[j->num_blocks].begin = w->next_byte;
+            j->blocks[j->num_blocks++].size = size;
         }
         room -= size;
         w->next_byte += size;
@@ -262,13 +262,13 @@ static rf_result encode_job(const writing *w, rf_block_writer *encoder, job *j)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < j->num_blocks; i++) {
-        const rf_archive_tensor *t = j->part[i].tensor;
-        const uint8_t *data = w->source ? j->raw + at : (const uint8_t *)t->data + j->part[i].begin;
+        const rf_archive_tensor *t = j->blocks[i].tensor;
+        const uint8_t *data = w->source ? j->raw + at : (const uint8_t *)t->data + j->blocks[i].begin;
         if (w->source)
-            RF_TRY(w->source->read(w->source->user, t->name, j->part[i].begin, j->raw + at, j->part[i].size));
-        RF_TRY(rf_block_encode(encoder, data, j->part[i].size, rf_dtype_size(t->dtype),
+            RF_TRY(w->source->read(w->source->user, t->name, j->blocks[i].begin, j->raw + at, j->blocks[i].size));
+        RF_TRY(rf_block_encode(encoder, data, j->blocks[i].size, rf_dtype_size(t->dtype),
                                j->planes ? j->planes + at : NULL, j->packed ? j->packed + at : NULL, &j->encoded[i]));
-        at += j->part[i].size;
+        at += j->blocks[i].size;
     }
     return RF_OK;
 }
@@ -306,7 +306,7 @@ static void *encode_jobs(void *argument)
     return NULL;
 }
 
-/* The calling thread's part. */
+/* What the calling thread does. */
 static rf_result write_jobs(writing *w, rf_block_writer *encoder)
 {
     rf_result r = RF_OK;
@@ -386,7 +386,7 @@ static rf_result write_file(writing *w, const rf_archive_value **values, uint32_
 
     w->offset = w->place = RF_ARCHIVE_PREAMBLE;
     if (w->split) {
-        RF_TRY(list_pieces(w));
+        RF_TRY(list_extents(w));
     } else {
         RF_TRY(write_tensors(w, threads));
         while (w->listed < w->num_tensors) RF_TRY(list_tensor(w)); /* empty ones at the end */

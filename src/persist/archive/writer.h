@@ -37,9 +37,9 @@ typedef struct rf_archive_contents {
 
 /* Blocking, whatever params->async says; `params` may be NULL. Nothing is left behind on failure; an older file of that
  * name stays as it is. (Where only the directory could not be synced after the rename, the new file is in its place and
- * the message says so.) Names: parts between '/' that are neither empty nor "." nor "..", UTF-8, no control characters,
- * at most 1024 bytes, no two the same. All values and the list of tensors together have room in 16 MiB. A killed
- * process leaves "<path>.tmp-<host>-<process>-<number>" (RF_TEMPORARY_INFIX). */
+ * the message says so.) Names: components between '/' that are neither empty nor "." nor "..", UTF-8, no control
+ * characters, at most 1024 bytes, no two the same. All values and the list of tensors together have room in 16 MiB. A
+ * killed process leaves "<path>.tmp-<host>-<process>-<number>" (RF_TEMPORARY_INFIX). */
 rf_result rf_archive_write(const char *path, const rf_archive_contents *contents, const rf_save_params *params);
 /* The same with other file operations. */
 rf_result rf_archive_write_with(const rf_file_ops *ops, const char *path, const rf_archive_contents *contents,
@@ -48,7 +48,7 @@ rf_result rf_archive_write_with(const rf_file_ops *ops, const char *path, const 
 /*
  * One archive in several files. The main file has the type, the values and a description of every tensor; the elements
  * lie in parts beside it: archives of type "part" without values, whose tensor of the same name and type has one
- * dimension and the elements of all its pieces, one after another. The main file is written last: with it, all is
+ * dimension and the elements of all its extents, one after another. The main file is written last: with it, all is
  * there.
  */
 typedef struct rf_archive_identity {
@@ -58,18 +58,18 @@ typedef struct rf_archive_part {
     const char *name; /* of a file in the main file's directory, without '/' */
     rf_archive_identity is;
 } rf_archive_part;
-typedef struct rf_archive_piece {
+typedef struct rf_archive_extent {
     uint32_t part;
     uint64_t count; /* elements */
-} rf_archive_piece;
-typedef struct rf_archive_pieces {
-    rf_archive_piece *items;
+} rf_archive_extent;
+typedef struct rf_archive_extents {
+    rf_archive_extent *items;
     uint32_t count, capacity;
-} rf_archive_pieces;
+} rf_archive_extents;
 typedef struct rf_archive_split {
     const rf_archive_part *parts; /* in order of their names, no two the same */
     uint32_t num_parts;
-    const rf_archive_pieces *pieces; /* of each tensor of the contents, in the order of its elements */
+    const rf_archive_extents *extents; /* of each tensor of the contents, in the order of its elements */
 } rf_archive_split;
 #define RF_ARCHIVE_PART_TYPE "part"
 #define RF_ARCHIVE_PART_INFIX ".part-" /* in the names of all parts, and of nothing else */

@@ -38,11 +38,12 @@ static rf_result check(const rf_array *array, images *out)
 
 /* Width and height as text, then the files: what the plugin "images" takes. */
 static rf_result append(rf_event_writer *w, const char *tag, int64_t step, const images *all,
-                        ProtobufCBinaryData *parts)
+                        ProtobufCBinaryData *strings)
 {
     char width[16], height[16];
-    parts[0] = (ProtobufCBinaryData){ (size_t)snprintf(width, sizeof(width), "%u", all->width), (uint8_t *)width };
-    parts[1] = (ProtobufCBinaryData){ (size_t)snprintf(height, sizeof(height), "%u", all->height), (uint8_t *)height };
+    strings[0] = (ProtobufCBinaryData){ (size_t)snprintf(width, sizeof(width), "%u", all->width), (uint8_t *)width };
+    strings[1] =
+        (ProtobufCBinaryData){ (size_t)snprintf(height, sizeof(height), "%u", all->height), (uint8_t *)height };
     RfPb__TensorShape__Dim count = RF_PB__TENSOR_SHAPE__DIM__INIT, *dims[] = { &count };
     RfPb__TensorShape shape = RF_PB__TENSOR_SHAPE__INIT;
     RfPb__Tensor tensor = RF_PB__TENSOR__INIT;
@@ -52,7 +53,7 @@ static rf_result append(rf_event_writer *w, const char *tag, int64_t step, const
     tensor.dtype = RF_PB__DATA_TYPE__DT_STRING;
     tensor.tensor_shape = &shape;
     tensor.n_string_val = 2 + (size_t)all->count;
-    tensor.string_val = parts;
+    tensor.string_val = strings;
     return rf_event_writer_value(w, "images", RF_PB__DATA_CLASS__DATA_CLASS_BLOB_SEQUENCE, tag, step, &tensor);
 }
 
@@ -64,14 +65,14 @@ RF_API rf_result rf_event_writer_image(rf_event_writer *writer, const char *tag,
     RF_REQUIRE(array, "rf_event_writer_image: images is NULL");
     images all = { 0 };
     RF_TRY(check(array, &all));
-    ProtobufCBinaryData *parts = RF_NEW_ARRAY(ProtobufCBinaryData, (size_t)all.count + 2);
-    if (!parts) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    ProtobufCBinaryData *strings = RF_NEW_ARRAY(ProtobufCBinaryData, (size_t)all.count + 2);
+    if (!strings) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < all.count; i++)
         r = rf_png_encode((const char *)array->data + i * all.size, array->dtype, all.width, all.height, all.channels,
-                          &parts[2 + i].data, &parts[2 + i].len);
-    if (r >= 0) r = append(writer, tag, step, &all, parts);
-    for (uint32_t i = 0; i < all.count; i++) free(parts[2 + i].data);
-    rf_free(parts);
+                          &strings[2 + i].data, &strings[2 + i].len);
+    if (r >= 0) r = append(writer, tag, step, &all, strings);
+    for (uint32_t i = 0; i < all.count; i++) free(strings[2 + i].data);
+    rf_free(strings);
     return r;
 }

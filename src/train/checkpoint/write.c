@@ -28,11 +28,11 @@ static rf_archive_value as_value(const rf_item *item, const rf_item_value *value
                                .size = value->size };
 }
 
-/* What a file is made of; `pieces` of a main file, else NULL. */
+/* What a file is made of; `extents` of a main file, else NULL. */
 typedef struct contents {
     rf_archive_tensor *tensors;
     rf_archive_value *values;
-    rf_archive_pieces *pieces;
+    rf_archive_extents *extents;
     uint32_t num_tensors, num_values;
 } contents;
 
@@ -40,14 +40,14 @@ static rf_result contents_create(const rf_snapshot *s, contents *c)
 {
     *c = (contents){ .tensors = RF_NEW_ARRAY(rf_archive_tensor, s->items.count),
                      .values = RF_NEW_ARRAY(rf_archive_value, s->items.count),
-                     .pieces = RF_NEW_ARRAY(rf_archive_pieces, s->items.count) };
-    return c->tensors && c->values && c->pieces ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+                     .extents = RF_NEW_ARRAY(rf_archive_extents, s->items.count) };
+    return c->tensors && c->values && c->extents ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 static void contents_free(contents *c)
 {
-    for (uint32_t i = 0; c->pieces && i < c->num_tensors; i++) rf_free(c->pieces[i].items);
-    rf_free(c->pieces);
+    for (uint32_t i = 0; c->extents && i < c->num_tensors; i++) rf_free(c->extents[i].items);
+    rf_free(c->extents);
     rf_free(c->tensors);
     rf_free(c->values);
 }
@@ -231,27 +231,27 @@ static rf_result name_parts(const rf_snapshot *s, const outcome *outcomes, char 
     return RF_OK;
 }
 
-static rf_result add_piece(rf_archive_pieces *pieces, uint32_t part, uint64_t count)
+static rf_result add_extent(rf_archive_extents *extents, uint32_t part, uint64_t count)
 {
     if (count == 0) return RF_OK;
-    RF_TRY(RF_VEC_GROW(pieces));
-    pieces->items[pieces->count++] = (rf_archive_piece){ part, count };
+    RF_TRY(RF_VEC_GROW(extents));
+    extents->items[extents->count++] = (rf_archive_extent){ part, count };
     return RF_OK;
 }
 
 /* For the tensors that list_all() listed, in its order. */
-static rf_result list_pieces(const rf_snapshot *s, contents *c)
+static rf_result list_extents(const rf_snapshot *s, contents *c)
 {
     uint32_t tensor = 0;
     for (uint32_t i = 0; i < s->items.count; i++) {
         const rf_item_value *value = &s->values[i];
         if (s->items.items[i].kind->form != RF_ITEM_TENSOR || !value->present) continue;
-        rf_archive_pieces *pieces = &c->pieces[tensor++];
+        rf_archive_extents *extents = &c->extents[tensor++];
         for (uint32_t k = 0; k < value->owners.count; k++) {
             const rf_owned *owned = &value->owners.items[k];
-            RF_TRY(add_piece(pieces, owned->rank, owned->range.end - owned->range.begin));
+            RF_TRY(add_extent(extents, owned->rank, owned->range.end - owned->range.begin));
         }
-        if (value->owners.count == 0) RF_TRY(add_piece(pieces, 0, (uint64_t)rf_shape_count(value->shape)));
+        if (value->owners.count == 0) RF_TRY(add_extent(extents, 0, (uint64_t)rf_shape_count(value->shape)));
     }
     return RF_OK;
 }
@@ -268,9 +268,9 @@ static rf_result write_main(const rf_snapshot *s, const outcome *outcomes, bool 
     if (r >= 0) r = name_parts(s, outcomes, paths, parts);
     if (r >= 0) {
         list_all(s, &c);
-        r = list_pieces(s, &c);
+        r = list_extents(s, &c);
     }
-    if (r >= 0) r = replace(s, &c, &(rf_archive_split){ parts, s->world_size, c.pieces }, &is);
+    if (r >= 0) r = replace(s, &c, &(rf_archive_split){ parts, s->world_size, c.extents }, &is);
     *there = r >= 0;
     if (r < 0 && is.size > 0) {
         rf_error_record record;
