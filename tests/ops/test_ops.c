@@ -316,6 +316,7 @@ static void run_filled(case_run *run)
 static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *c)
 {
     case_run run = { .w = w, .counts = counts, .op = op, .c = c };
+    if (w->options.quick && c->large && !w->options.all_shaders) return; /* filling it would take longest of all */
     if (rf_case_data_make(op, c, 1, &run.start) < 0) {
         walk_fail(w, counts, op, c->name, NULL, NULL, "%s", rf_error_message());
         free_all(&run);
