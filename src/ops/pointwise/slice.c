@@ -115,15 +115,19 @@ static const rf_shape *slice_shape(const rf_op_call *call)
     return call->op == &rf_op_slice ? &call->out[0].shape : &call->in[0].shape;
 }
 
-/* Element of the tensor that element e of the slice is. */
-static int64_t place_of(const rf_op_call *call, int64_t e)
+static void ranges_of(const rf_op_call *call, range out[RF_MAX_RANK])
 {
-    const rf_shape *tensor = tensor_shape(call), *slice = slice_shape(call);
+    const rf_shape *tensor = tensor_shape(call);
+    for (int32_t d = 0; d < tensor->rank; d++) out[d] = range_of(call->attr, d, tensor->dim[d]);
+}
+
+/* Element of the tensor that element e of the slice is. */
+static int64_t place_of(const rf_shape *tensor, const range *r, int64_t e)
+{
     int64_t at = 0, stride = 1;
     for (int32_t d = tensor->rank - 1; d >= 0; d--) {
-        const range r = range_of(call->attr, d, tensor->dim[d]);
-        at += (r.begin + e % slice->dim[d] * r.step) * stride;
-        e /= slice->dim[d];
+        at += (r[d].begin + e % r[d].count * r[d].step) * stride;
+        e /= r[d].count;
         stride *= tensor->dim[d];
     }
     return at;
@@ -132,15 +136,21 @@ static int64_t place_of(const rf_op_call *call, int64_t e)
 static rf_result slice_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const uint32_t *x = in[0];
-    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) ((uint32_t *)out[0])[e] = x[place_of(call, e)];
+    uint32_t *y = out[0];
+    range r[RF_MAX_RANK];
+    ranges_of(call, r);
+    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) y[e] = x[place_of(tensor_shape(call), r, e)];
     return RF_OK;
 }
 
 static rf_result slice_grad_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const uint32_t *dy = in[0];
-    memset(out[0], 0, (size_t)rf_tensor_bytes(&call->out[0]));
-    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) ((uint32_t *)out[0])[place_of(call, e)] = dy[e];
+    uint32_t *dx = out[0];
+    range r[RF_MAX_RANK];
+    ranges_of(call, r);
+    memset(dx, 0, (size_t)rf_tensor_bytes(&call->out[0]));
+    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) dx[place_of(tensor_shape(call), r, e)] = dy[e];
     return RF_OK;
 }
 
