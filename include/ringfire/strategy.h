@@ -121,7 +121,8 @@ typedef struct rf_mirrored_params {
      * Exchange gradients after the backward pass instead of bucket by bucket during it (also:
      * RINGFIRE_OVERLAP=0).
      * The results are bit-identical. Optimizers that need norms of gradients, or that accumulate
-     * them, always exchange afterwards.
+     * them, always exchange afterwards, and so do steps that compute with gradients before they
+     * apply them.
      */
     bool no_overlap;
     rf_device_options device;

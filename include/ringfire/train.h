@@ -329,7 +329,23 @@ RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_
                                        rf_variable_list variables);
 /**
  * Like rf_optimizer_minimize(), with gradients that the caller computes: one for each variable, of
- * its shape, with the contribution of this replica.
+ * its shape.
+ *
+ * A gradient of rf_gradients() is this replica's contribution. It is summed over replicas (and over
+ * accumulation_steps, to a mean) before anything that is not linear in it: what the step computes
+ * from gradients, such as clipping by their norm, taking their sign or adding weight decay, sees
+ * the gradients of the whole batch, as in an optimizer of one replica. Besides gradients it may use
+ * variables and constants. Multiples and sums of gradients are summed as they are, and so is what
+ * the caller computes from examples by other means.
+ *
+ * With several replicas or accumulation_steps a step fails:
+ * ::RF_ERROR_UNSUPPORTED where such a computation also uses examples, or what is computed from
+ * them (weight the loss instead), or the size of the batch; ::RF_ERROR_INVALID_ARGUMENT where it
+ * uses the gradient of a variable that is not in the list, or two different multiples of one.
+ * With parameter servers it is ::RF_ERROR_UNSUPPORTED always: no worker has the sum.
+ *
+ * rf_variable_read_gradient() gives what was applied. What the step itself reports of gradients, a
+ * norm say, is still that of one replica.
  */
 RF_API rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer,
                                               const rf_tensor *gradients,

@@ -161,10 +161,35 @@ rf_result rf_state_copy_slot(rf_state_copy *copy, const rf_updater *updater, uin
 rf_result rf_state_copy_begin(rf_state_copy *copy);
 rf_result rf_state_copy_run(rf_state_copy *copy);
 
+/*
+ * What a step computes from gradients that are summed over all replicas, and updates with. Its STATE values are, by
+ * slot, reduced gradients (sums over accumulation_steps where gradients are accumulated) and variables.
+ */
+typedef struct rf_transform_state {
+    rf_variable *variable; /* borrowed: the signature has a reference */
+    bool gradient;         /* its reduced gradient, else its value */
+} rf_transform_state;
+typedef struct rf_gradient_transform {
+    rf_graph *graph;   /* NULL: gradients are used as they are */
+    rf_value *results; /* one for each variable of the update */
+    struct {
+        rf_transform_state *items;
+        uint32_t count, capacity;
+    } states; /* by slot */
+} rf_gradient_transform;
+void rf_gradient_transform_free(rf_gradient_transform *transform);
+/* The variable whose gradient rf_gradients() gave as this value; NULL: it did not. */
+rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v);
+/* Variable behind a STATE slot of the trace's graph; NULL: state of each replica. */
+rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot);
+/* A leaf of the trace's graph that all replicas have alike: variables, constants, numbers of the whole batch. */
+bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf);
+
 /* In a trace: after this step's gradients (values of the trace's graph, shaped like the variables) are reduced over the
  * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure
- * also makes the trace fail. */
-rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables);
+ * also makes the trace fail. `transform` (NULL: none) is empty afterwards, whatever the result. */
+rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables,
+                          rf_gradient_transform *transform);
 
 /* ---- shares of the batch ---- */
 

@@ -53,6 +53,7 @@ rf_result rf_optimizer_create_remote(rf_strategy *strategy, rf_optimizer **out)
 {
     /* Plain descent at rate 0 changes nothing; the strategy leaves the sum of the gradients behind. */
     RF_TRY(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD }, out));
+    rf_optimizer_set_remote(*out);
     const rf_result r = rf_optimizer_set_learning_rate(*out, 0);
     if (r < 0) rf_optimizer_destroy(out);
     return r;

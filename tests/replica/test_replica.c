@@ -424,18 +424,18 @@ static rf_result bad_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void
     case 8:
         return rf_variable_create(rf_trace_strategy(t), &(rf_variable_params){ .name = "hole", .shape = RF_SHAPE(0) },
                                   &b->own);
-    case 9: return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 });
+    case 9: return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 }, NULL);
     case 10:
         return rf_trace_update(t, b->updater, (rf_value[]){ rf_trace_variable(t, b->fixed) },
-                               (rf_variable_list){ &b->fixed, 1 });
+                               (rf_variable_list){ &b->fixed, 1 }, NULL);
     case 11:
         x = rf_trace_variable(t, b->own);
-        return rf_trace_update(t, b->updater, (rf_value[]){ x, x }, (rf_variable_list){ twice, 2 });
-    case 12: return rf_trace_update(t, b->updater, &x, (rf_variable_list){ 0 });
+        return rf_trace_update(t, b->updater, (rf_value[]){ x, x }, (rf_variable_list){ twice, 2 }, NULL);
+    case 12: return rf_trace_update(t, b->updater, &x, (rf_variable_list){ 0 }, NULL);
     case 13:
         x = rf_trace_variable(t, b->own);
-        RF_TRY(rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 }));
-        return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 });
+        RF_TRY(rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 }, NULL));
+        return rf_trace_update(t, b->updater, &x, (rf_variable_list){ &b->own, 1 }, NULL);
     case 14: return rf_gradients(t, in[0], in, 1, out);
     default: break;
     }

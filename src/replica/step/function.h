@@ -6,6 +6,11 @@
 #include "replica/internal.h"
 #include "replica/step/signature.h"
 
+typedef struct rf_gradient_handle {
+    rf_value value;
+    rf_variable *variable;
+} rf_gradient_handle;
+
 struct rf_trace {
     uint32_t serial;
     const rf_trace_listener *listener; /* NULL: nobody */
@@ -15,6 +20,10 @@ struct rf_trace {
     rf_result status;
     rf_error_record error;
     uint32_t streams;
+    struct {
+        rf_gradient_handle *items;
+        uint32_t count, capacity;
+    } gradients; /* that rf_gradients() gave for variables */
 };
 
 /* Result of one replica: in the frame as long as that lives, else in `copy`. */

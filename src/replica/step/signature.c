@@ -99,6 +99,7 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
         RF_REQUIRE(!update->updater->destroyed, "the optimizer that the function uses has been destroyed");
         if (!sig->prepared) RF_TRY(rf_updater_learn(update->updater, update->variables, update->count));
         RF_TRY(rf_updater_ensure_totals(update->updater));
+        if (update->transform.graph) RF_TRY(rf_updater_ensure_transformed(update->updater));
     }
     return sig->updates.count > 0 ? rf_staging_ensure(s) : RF_OK;
 }
@@ -113,7 +114,7 @@ static rf_result rebuild(rf_function *f, rf_signature *sig)
     if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_local);
     if (!sig->submission) sig->submission = RF_NEW_ARRAY(rf_frame *, 1 + RF_UPDATE_FRAMES * (size_t)sig->updates.count);
     if (!sig->programs || !sig->submission) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const bool by_bucket = sig->updates.count == 1 && rf_updater_can_overlap(sig->updates.items[0].updater);
+    const bool by_bucket = sig->updates.count == 1 && rf_update_can_overlap(&sig->updates.items[0]);
     const rf_traced_states traced = { sig->graph, sig->states.items, sig->states.count };
     sig->overlaps = false;
     for (uint32_t u = 0; u < sig->updates.count; u++) {

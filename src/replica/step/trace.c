@@ -233,6 +233,32 @@ RF_API rf_tensor rf_global_batch_size(rf_trace *t)
 
 /* ---- gradients ---- */
 
+rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v)
+{
+    for (uint32_t i = 0; i < t->gradients.count; i++)
+        if (t->gradients.items[i].value == v) return t->gradients.items[i].variable;
+    return NULL;
+}
+
+rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot)
+{
+    return t->signature->states.items[slot].variable;
+}
+
+bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf)
+{
+    const rf_value_info *info = &t->signature->graph->values.items[leaf];
+    switch (info->kind) {
+    case RF_VALUE_CONSTANT: return true;
+    case RF_VALUE_STATE: return rf_trace_slot_variable(t, info->slot) != NULL;
+    case RF_VALUE_HOST: return leaf != t->signature->hosts[RF_HOST_RANDOM];
+    case RF_VALUE_NONE:
+    case RF_VALUE_INPUT:
+    case RF_VALUE_RESULT: break;
+    }
+    return false;
+}
+
 static rf_result differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t count, rf_value *values,
                                rf_tensor *grads)
 {
@@ -247,6 +273,11 @@ static rf_result differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *tar
     for (uint32_t i = 0; i < count; i++) {
         RF_TRY(stick(t, graph->core->alias(graph, found[i], &found[i])));
         grads[i] = rf_trace_wrap(t, found[i]);
+        const rf_value_info *target = &graph->values.items[wanted[i]];
+        rf_variable *variable = target->kind == RF_VALUE_STATE ? rf_trace_slot_variable(t, target->slot) : NULL;
+        if (!variable) continue;
+        RF_TRY(stick(t, RF_VEC_GROW(&t->gradients)));
+        t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], variable };
     }
     return RF_OK;
 }
@@ -267,6 +298,14 @@ RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targ
 }
 
 /* ---- updates ---- */
+
+void rf_gradient_transform_free(rf_gradient_transform *transform)
+{
+    rf_graph_destroy(&transform->graph);
+    rf_free(transform->results);
+    rf_free(transform->states.items);
+    *transform = (rf_gradient_transform){ 0 };
+}
 
 static bool updated_before(const rf_signature *sig, const rf_variable *variable)
 {
@@ -304,7 +343,8 @@ static rf_result check_update(const rf_trace *t, const rf_updater *updater, cons
     return RF_OK;
 }
 
-static rf_result add_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables)
+static rf_result add_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables,
+                            rf_gradient_transform *transform)
 {
     rf_signature *sig = t->signature;
     RF_TRY(check_update(t, updater, gradients, variables));
@@ -324,13 +364,38 @@ static rf_result add_update(rf_trace *t, rf_updater *updater, const rf_value *gr
         update->gradients[i] = gradients[i];
     }
     update->count = variables.count;
+    if (transform) {
+        update->transform = *transform;
+        *transform = (rf_gradient_transform){ 0 };
+    }
     return RF_OK;
 }
 
-rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables)
+rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables,
+                          rf_gradient_transform *transform)
 {
-    RF_TRY(rf_trace_status(t));
-    return stick(t, add_update(t, updater, gradients, variables));
+    rf_result r = rf_trace_status(t);
+    if (r >= 0) r = stick(t, add_update(t, updater, gradients, variables, transform));
+    if (transform) rf_gradient_transform_free(transform);
+    return r;
+}
+
+/* A transform runs after the updates before its own: what it reads must still be what the step began with. */
+static rf_result check_transforms(const rf_signature *sig)
+{
+    for (uint32_t u = 0; u < sig->updates.count; u++) {
+        const rf_update *update = &sig->updates.items[u];
+        for (uint32_t i = 0; i < update->transform.states.count; i++) {
+            const rf_transform_state *state = &update->transform.states.items[i];
+            for (uint32_t k = 0; k < u && !state->gradient; k++)
+                for (uint32_t v = 0; v < sig->updates.items[k].count; v++)
+                    RF_REQUIRE(sig->updates.items[k].variables[v] != state->variable,
+                               "gradients are transformed with the value of '%s', which another optimizer updates "
+                               "before: apply that one after it",
+                               state->variable->name);
+        }
+    }
+    return RF_OK;
 }
 
 /* ---- running a step ---- */
@@ -387,6 +452,7 @@ static rf_result trace_step(rf_trace *t)
         t->signature->outputs[i] = rf_trace_value(t, out[i], name);
         RF_TRY(rf_trace_status(t));
     }
+    RF_TRY(check_transforms(t->signature));
     return share_equal(t->signature, f->params.num_outputs);
 }
 
@@ -395,5 +461,7 @@ rf_result rf_trace_run(rf_function *function, rf_signature *signature)
     rf_strategy *s = function->strategy;
     if (++s->trace_serial == 0) s->trace_serial = 1;
     rf_trace t = { .serial = s->trace_serial, .strategy = s, .function = function, .signature = signature };
-    return trace_step(&t);
+    const rf_result r = trace_step(&t);
+    rf_free(t.gradients.items);
+    return r;
 }

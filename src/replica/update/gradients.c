@@ -72,7 +72,7 @@ rf_result rf_updater_write_totals(rf_updater *u, rf_variable *variable, const fl
 static rf_result read_gradient(rf_updater *u, const rf_piece *piece, rf_range range, float *values)
 {
     rf_strategy *s = u->strategy;
-    const rf_flat *gradients = rf_updater_gradients(u);
+    const rf_flat *gradients = u->latest;
     const uint64_t count = range.end - range.begin;
     if (piece->owner == RF_OWNER_ALL) return rf_flat_read(gradients, 0, range.begin, count, values);
     rf_result r = RF_OK;

@@ -6,10 +6,11 @@
 #include "replica/update/update.h"
 #include "replica/update/updater.h"
 
-bool rf_updater_can_overlap(const rf_updater *u)
+bool rf_update_can_overlap(const rf_update *update)
 {
-    const rf_updater_params *p = &u->params;
-    if (!u->strategy->overlap || u->strategy->num_replicas == 1) return false;
+    const rf_strategy *s = update->updater->strategy;
+    const rf_updater_params *p = &update->updater->params;
+    if (!s->overlap || s->num_replicas == 1 || update->transform.graph) return false;
     return p->accumulation_steps == 1 && !p->variable_norms && !p->global_norm;
 }
 

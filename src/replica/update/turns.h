@@ -54,7 +54,7 @@ typedef struct rf_turns {
 
 /* Whether an update that is alone in its step can be prepared by bucket, so that gradients are exchanged while the
  * backward pass goes on. */
-bool rf_updater_can_overlap(const rf_updater *updater);
+bool rf_update_can_overlap(const rf_update *update);
 /* After rf_update_prepare(). */
 rf_result rf_turns_create(const rf_traced_states *traced, rf_update *update, bool by_bucket);
 void rf_turns_free(rf_turns **turns);

@@ -11,6 +11,7 @@ typedef struct rf_update {
     rf_variable **variables; /* references, as given */
     rf_value *gradients;     /* in the signature's graph */
     uint32_t count;
+    rf_gradient_transform transform;
     /* made for the generations of the signature: */
     rf_variable **sorted; /* `variables` by offset: what rf_piece::variable counts */
     rf_range *spans;      /* of `sorted` */
@@ -32,10 +33,11 @@ typedef struct rf_update {
 } rf_update;
 
 typedef struct rf_update_replica {
-    rf_program *accumulate, *norms; /* NULL where there is nothing to do */
-    uint32_t *norm_pieces;          /* piece of each result of `norms` */
+    rf_program *accumulate, *transform, *norms; /* NULL where there is nothing to do */
+    uint32_t *norm_pieces;                      /* piece of each result of `norms` */
     uint32_t num_norms;
     rf_gpu_recording *first, *clear; /* totals = gradients; totals = 0 */
+    uint64_t begun;                  /* ticket of the latest of these; 0: none */
 } rf_update_replica;
 
 /* What is exchanged and updated in one go. */
@@ -49,6 +51,12 @@ typedef struct rf_update_part_replica {
     rf_program *apply;                                                         /* NULL: it owns nothing of the part */
     rf_gpu_recording *gradients_down, *gradients_up, *values_down, *values_up; /* staging */
 } rf_update_part_replica;
+
+/* What the update is made with, once it is reduced. */
+static inline rf_flat *rf_update_gradients(const rf_update *update)
+{
+    return update->transform.graph ? &update->updater->transformed : rf_updater_gradients(update->updater);
+}
 
 /* ---- update_build.c ---- */
 rf_result rf_update_prepare(rf_update *update, bool by_bucket);

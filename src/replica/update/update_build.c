@@ -79,8 +79,8 @@ static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
         rf_value param, grad, slots[RF_MAX_SLOTS] = { 0 }, hyper;
         RF_TRY(range_state(g, identity(piece, 0), u->strategy->trainable.values.buffers[r], piece->range.begin, count,
                            &param));
-        RF_TRY(
-            range_state(g, identity(piece, 1), rf_updater_gradients(u)->buffers[r], piece->range.begin, count, &grad));
+        RF_TRY(range_state(g, identity(piece, 1), rf_update_gradients(b->update)->buffers[r], piece->range.begin, count,
+                           &grad));
         for (uint32_t k = 0; k < u->params.num_slots; k++)
             RF_TRY(range_state(g, identity(piece, 2 + k), u->slots[k][r], piece->slot_offset, count, &slots[k]));
         const uint32_t which = piece->variable == RF_VARIABLES_ALL ? 0 : piece->variable;
@@ -96,7 +96,7 @@ static rf_result emit_norms(const build *b, range_graph *g, rf_value *results)
     for (uint32_t i = 0; i < at->num_norms; i++) {
         const rf_piece *piece = &b->update->pieces.items[at->norm_pieces[i]];
         rf_value x;
-        RF_TRY(range_state(g, piece, rf_updater_gradients(b->updater)->buffers[b->index], piece->range.begin,
+        RF_TRY(range_state(g, piece, rf_update_gradients(b->update)->buffers[b->index], piece->range.begin,
                            piece->range.end - piece->range.begin, &x));
         RF_TRY(b->updater->params.emit_sum_squares(g->graph, x, &results[i]));
     }
@@ -167,7 +167,8 @@ static rf_result make_staging(const build *b, rf_update_part_replica *at)
     rf_strategy *s = b->updater->strategy;
     const rf_flat *gradients = rf_updater_gradients(b->updater), *values = &s->trainable.values;
     const transfer down = { "gradients down", gradients, &s->download, TRANSFER_PIECES },
-                   up = { "gradients up", &s->upload, gradients, TRANSFER_OWNED },
+                   up = { "gradients up", &s->upload, gradients,
+                          b->update->transform.graph ? TRANSFER_PIECES : TRANSFER_OWNED },
                    values_down = { "values down", values, &s->download, TRANSFER_OWNED },
                    values_up = { "values up", &s->upload, values, TRANSFER_OTHERS };
     RF_TRY(make_recording(b, &down, &at->gradients_down));
@@ -175,6 +176,40 @@ static rf_result make_staging(const build *b, rf_update_part_replica *at)
     if (s->update_mode == RF_UPDATE_LOCAL) return RF_OK;
     RF_TRY(make_recording(b, &values_down, &at->values_down));
     return make_recording(b, &values_up, &at->values_up);
+}
+
+/* ---- transforms ---- */
+
+static rf_location transform_state(const build *b, const rf_transform_state *state)
+{
+    const rf_variable *v = state->variable;
+    const rf_flat *flat = state->gradient ? rf_updater_gradients(b->updater) : &rf_variable_store(v)->values;
+    return (rf_location){ flat->buffers[b->index], v->offset * sizeof(float) };
+}
+
+/* Of whole gradients, on every replica that updates something: so each value is transformed and used by one device. */
+static rf_result make_transform(const build *b, rf_program **out)
+{
+    const rf_gradient_transform *t = &b->update->transform;
+    rf_location *states = RF_NEW_ARRAY(rf_location, t->states.count);
+    rf_program_placement *placements = RF_NEW_ARRAY(rf_program_placement, b->update->count);
+    rf_result r = states && placements ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) {
+        for (uint32_t i = 0; i < t->states.count; i++) states[i] = transform_state(b, &t->states.items[i]);
+        for (uint32_t i = 0; i < b->update->count; i++)
+            placements[i] = (rf_program_placement){ .value = t->results[i],
+                                                    .at = { b->updater->transformed.buffers[b->index],
+                                                            b->update->variables[i]->offset * sizeof(float) } };
+        const rf_program_params params = { .name = "transform",
+                                           .graph = t->graph,
+                                           .states = states,
+                                           .placements = placements,
+                                           .num_placements = b->update->count };
+        r = rf_program_create(b->updater->strategy->replicas[b->index].exec, &params, out);
+    }
+    rf_free(states);
+    rf_free(placements);
+    return r;
 }
 
 /* ---- one replica ---- */
@@ -212,6 +247,8 @@ static rf_result build_replica(const build *b)
     RF_TRY(list_norms(b, at));
     for (uint32_t k = 0; k < b->update->num_parts; k++)
         RF_TRY(build_part(&(build){ b->update, b->updater, b->index, &b->update->parts[k] }));
+    if (b->update->transform.graph && b->update->parts[0].replicas[b->index].apply)
+        RF_TRY(make_transform(b, &at->transform));
     if (at->num_norms > 0) RF_TRY(make_program(b, "norms", emit_norms, at->num_norms, &at->norms));
     if (b->updater->params.accumulation_steps == 1) return RF_OK;
     const rf_flat *totals = &b->updater->totals;
@@ -310,6 +347,7 @@ rf_result rf_update_prepare(rf_update *update, bool by_bucket)
 static void free_replica(rf_update_replica *at)
 {
     rf_program_destroy(&at->accumulate);
+    rf_program_destroy(&at->transform);
     rf_program_destroy(&at->norms);
     rf_gpu_recording_destroy(&at->first);
     rf_gpu_recording_destroy(&at->clear);
@@ -349,7 +387,8 @@ void rf_update_unprepare(rf_update *update)
     *update = (rf_update){ .updater = update->updater,
                            .variables = update->variables,
                            .gradients = update->gradients,
-                           .count = update->count };
+                           .count = update->count,
+                           .transform = update->transform };
 }
 
 void rf_update_free(rf_update *update)
@@ -358,6 +397,7 @@ void rf_update_free(rf_update *update)
     for (uint32_t i = 0; i < update->count; i++) rf_variable_release(update->variables[i]);
     rf_free(update->variables);
     rf_free(update->gradients);
+    rf_gradient_transform_free(&update->transform);
     rf_updater_release(update->updater);
     *update = (rf_update){ 0 };
 }

@@ -19,7 +19,8 @@
  * parts that still read a variable are submitted, and waited for, before it is written; that costs time, no more.
  *
  * Elsewhere everything is one bucket, and stage A, which was submitted as a whole, its one part: the same turns, one
- * after the other. Norms of gradients are taken between reduction and update.
+ * after the other. What the step computes from gradients, and norms of them, come between reduction and
+ * update.
  */
 #include <math.h>
 #include <string.h>
@@ -48,9 +49,10 @@ static bool is_due(const rf_updater *u)
 }
 
 /* The whole update goes with stage A. */
-static bool joins(const rf_updater *u)
+static bool joins(const rf_update *update)
 {
-    return u->strategy->num_replicas == 1 && !wants_norms(u);
+    const rf_updater *u = update->updater;
+    return u->strategy->num_replicas == 1 && !wants_norms(u) && !update->transform.graph;
 }
 
 /* ---- numbers of the update ---- */
@@ -87,7 +89,7 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
         RF_TRY(rf_program_acquire(update->replicas[index].accumulate, 0, &frames[*count]));
         ++*count;
     }
-    if (!joins(u) || !is_due(u)) return RF_OK;
+    if (!joins(update) || !is_due(u)) return RF_OK;
     compute_hypers(update);
     RF_TRY(rf_program_acquire(update->parts[0].replicas[index].apply, 0, &frames[*count]));
     fill_hypers(update, index, frames[*count]);
@@ -260,10 +262,42 @@ static rf_result update_replica(rf_turns *t, uint32_t b, uint32_t r)
     return RF_OK;
 }
 
+/* Transforms take whole gradients: every replica gets all sums. Those of pieces that all replicas own, and of pieces
+ * that one owns alone, are there. */
+static rf_result gather_gradients(rf_turns *t, uint32_t b)
+{
+    rf_strategy *s = t->strategy;
+    if (!t->gathers || s->central) return RF_OK;
+    const rf_flat *gradients = rf_updater_gradients(t->update->updater);
+    for (uint32_t r = 0; r < s->num_local; r++)
+        t->from[r] = t->to[r] = rf_replica_reachable(s, r, gradients, &s->upload);
+    const uint64_t begun = rf_now_ns(), span = rf_span_begin();
+    RF_TRY(s->exchange->fns->start_gather(t->buckets[b].exchange, t->from, t->to));
+    count_exposed(t, begun);
+    rf_span_end_with(span, "replica", "gather gradients", (rf_span_arg){ "bucket", b }, (rf_span_arg){ NULL, 0 });
+    return finish_exchange(t, b);
+}
+
+static rf_result transform_gradients(rf_turns *t)
+{
+    rf_update *update = t->update;
+    for (uint32_t r = 0; r < t->strategy->num_local; r++) {
+        rf_program *transform = update->replicas[r].transform;
+        if (!transform) continue;
+        RF_TRY(rf_replica_context(t->strategy, r, rf_program_acquire(transform, 0, &update->frames[r])));
+        RF_TRY(rf_replica_context(t->strategy, r,
+                                  rf_replica_submit_frames(&t->strategy->replicas[r], &update->frames[r], 1)));
+    }
+    return RF_OK;
+}
+
 static rf_result update_bucket(rf_turns *t, uint32_t b)
 {
+    const bool transforms = t->update->transform.graph != NULL;
     if (t->exchanges) RF_TRY(finish_exchange(t, b));
+    if (transforms) RF_TRY(gather_gradients(t, b));
     RF_TRY(upload_gradients(t, b));
+    if (transforms) RF_TRY(transform_gradients(t));
     if (wants_norms(t->update->updater)) RF_TRY(rf_update_reduce_norms(t->update));
     compute_hypers(t->update);
     RF_TRY(rf_strategy_await_copy(t->strategy));
@@ -357,8 +391,12 @@ static rf_result begin_totals(rf_update *update, const uint32_t *examples)
 {
     rf_strategy *s = update->updater->strategy;
     for (uint32_t r = 0; r < s->num_local; r++) {
-        const rf_update_replica *at = &update->replicas[r];
-        RF_TRY(rf_replica_submit_one(&s->replicas[r], examples[r] > 0 ? at->first : at->clear));
+        rf_update_replica *at = &update->replicas[r];
+        rf_replica *replica = &s->replicas[r];
+        /* Nothing else waits for it where one replica trains and nobody reads results. */
+        if (at->begun) RF_TRY(rf_replica_context(s, r, rf_gpu_wait(replica->device, at->begun, RF_GPU_TIMEOUT_NS)));
+        RF_TRY(rf_replica_submit_one(replica, examples[r] > 0 ? at->first : at->clear));
+        at->begun = replica->ticket;
     }
     return RF_OK;
 }
@@ -367,6 +405,7 @@ static void count_step(rf_update *update)
 {
     rf_updater *u = update->updater;
     if (is_due(u)) {
+        u->latest = rf_update_gradients(update);
         u->iterations++;
         u->accumulated = 0;
         if (u->strategy->num_replicas > 1) u->strategy->stats.updates++;
@@ -380,7 +419,7 @@ rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32
 {
     const rf_updater *u = update->updater;
     if (u->params.accumulation_steps > 1 && u->accumulated == 0) RF_TRY(begin_totals(update, examples));
-    if (is_due(u) && !joins(u)) RF_TRY(run_due(update->turns, frames, examples));
+    if (is_due(u) && !joins(update)) RF_TRY(run_due(update->turns, frames, examples));
     count_step(update);
     return RF_OK;
 }

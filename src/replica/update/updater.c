@@ -37,6 +37,7 @@ void rf_updater_release(rf_updater *u)
     rf_piece_list_free(&u->plan);
     free_slots(u->strategy, u->slots);
     rf_flat_free(u->strategy, &u->totals);
+    rf_flat_free(u->strategy, &u->transformed);
     rf_strategy_release(u->strategy);
     rf_free(u);
 }
@@ -59,6 +60,7 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     u->strategy = rf_strategy_retain(strategy);
     u->params = *params;
     u->totals.name = "accumulated gradients";
+    u->transformed.name = "transformed gradients";
     *out = u;
     return RF_OK;
 }
@@ -285,6 +287,14 @@ rf_result rf_updater_ensure_totals(rf_updater *u)
     if (u->params.accumulation_steps == 1 || u->totals.capacity == store->values.capacity) return RF_OK;
     RF_TRY(rf_strategy_wait(u->strategy));
     return rf_flat_grow(u->strategy, &u->totals, store->values.capacity, u->totals.capacity);
+}
+
+rf_result rf_updater_ensure_transformed(rf_updater *u)
+{
+    const rf_store *store = &u->strategy->trainable;
+    if (u->transformed.capacity == store->values.capacity) return RF_OK;
+    RF_TRY(rf_strategy_wait(u->strategy));
+    return rf_flat_grow(u->strategy, &u->transformed, store->values.capacity, u->transformed.capacity);
 }
 
 /* ---- slots for checkpoints ---- */

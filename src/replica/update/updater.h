@@ -20,13 +20,17 @@ struct rf_updater {
     rf_piece_list plan;                  /* of all of them */
     uint64_t generation;                 /* raised with the plan */
     rf_gpu_buffer **slots[RF_MAX_SLOTS]; /* [num_local]: the owner's part only, by rf_piece::slot_offset */
-    rf_flat totals; /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */
+    rf_flat transformed;   /* places as in the strategy's `trainable`; only where gradients are transformed */
+    const rf_flat *latest; /* what the latest update was made with */
+    rf_flat totals;        /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */
 };
 
 rf_updater *rf_updater_retain(rf_updater *updater);
 void rf_updater_release(rf_updater *updater);
 /* Room for accumulated gradients where they are needed. */
 rf_result rf_updater_ensure_totals(rf_updater *updater);
+/* Room for transformed gradients. */
+rf_result rf_updater_ensure_transformed(rf_updater *updater);
 /* The array that gradients are summed in and read from. */
 static inline rf_flat *rf_updater_gradients(rf_updater *u)
 {

@@ -6,11 +6,13 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/params.h"
+#include "train/optimizer/gradient_transform.h"
 #include "train/optimizer/schedule.h"
 #include "train/trace_util.h"
 
 struct rf_optimizer {
     rf_strategy *strategy;
+    bool remote; /* leaves gradients behind, for servers to update with */
     rf_optimizer_config config;
     rf_updater *updater;
 };
@@ -119,6 +121,11 @@ rf_updater *rf_optimizer_updater(rf_optimizer *optimizer)
     return optimizer->updater;
 }
 
+void rf_optimizer_set_remote(rf_optimizer *optimizer)
+{
+    optimizer->remote = true;
+}
+
 rf_strategy *rf_optimizer_strategy(const rf_optimizer *optimizer)
 {
     return optimizer->strategy;
@@ -175,7 +182,7 @@ static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, 
         (void)rf_trace_emit(t, r, 0);
         return r;
     }
-    return rf_trace_update(t, optimizer->updater, gradients, variables);
+    return rf_trace_update(t, optimizer->updater, gradients, variables, NULL);
 }
 
 rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss, rf_variable_list variables)
@@ -231,7 +238,10 @@ rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, con
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
     rf_result r = gather_gradients(t, gradients, variables, values);
-    if (r == RF_OK) r = rf_trace_update(t, optimizer->updater, values, variables);
+    rf_gradient_transform transform = { 0 };
+    const rf_gradient_use use = { .steps = optimizer->config.params.accumulation_steps, .remote = optimizer->remote };
+    if (r == RF_OK) r = rf_gradient_transform_find(t, &use, values, variables, &transform);
+    if (r == RF_OK) r = rf_trace_update(t, optimizer->updater, values, variables, &transform);
     rf_free(values);
     return r;
 }

@@ -27,6 +27,8 @@ rf_result rf_optimizer_set_schedule(rf_optimizer *optimizer, const rf_schedule *
 const char *rf_optimizer_kind_name(rf_optimizer_kind kind);
 const char *rf_optimizer_slot_name(rf_optimizer_kind kind, uint32_t slot);
 rf_updater *rf_optimizer_updater(rf_optimizer *optimizer);
+/* Of rf_optimizer_create_remote(). */
+void rf_optimizer_set_remote(rf_optimizer *optimizer);
 rf_strategy *rf_optimizer_strategy(const rf_optimizer *optimizer);
 
 #endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a step computes from gradients before it applies them sees the gradients of the whole batch: any number of
+ * replicas gives what one gives. */
+#include <math.h>
+#include <stdio.h>
+
+#include "job.h"
+#include "replica/internal.h"
+
+#define LVP "llvmpipe"
+#define SWS "SwiftShader"
+enum { STEPS = 6, IN = 40, OUT = 9, BATCH = 24, COUNT = IN * OUT + OUT };
+#define LIMIT 0.05f
+
+typedef enum way { CLIP, SIGN, DECAY, SCALE_BY_LOSS, FOREIGN_GRADIENT, TWO_MULTIPLES } way;
+
+typedef struct setup {
+    way way;
+    bool central;
+    rf_optimizer_params optimizer;
+} setup;
+
+typedef struct net {
+    const setup *setup;
+    rf_variable *variables[2]; /* kernel, bias */
+    rf_optimizer *optimizer;
+    rf_function *step;
+} net;
+
+static rf_tensor global_norm(rf_trace *t, const rf_tensor *g)
+{
+    return rf_sqrt(t, rf_add(t, rf_reduce_sum(t, rf_square(t, g[0]), NULL, 0, false),
+                             rf_reduce_sum(t, rf_square(t, g[1]), NULL, 0, false)));
+}
+
+/* What the caller makes of gradients. */
+static void transform(rf_trace *t, const net *n, rf_tensor loss, const rf_tensor *variables, rf_tensor *g)
+{
+    const rf_tensor norm = global_norm(t, g);
+    for (uint32_t i = 0; i < 2; i++) {
+        switch (n->setup->way) {
+        case CLIP:
+        case FOREIGN_GRADIENT:
+            g[i] = rf_multiply(t, g[i], rf_minimum(t, rf_constant(t, 1), rf_divide(t, rf_constant(t, LIMIT), norm)));
+            break;
+        case SIGN: /* of twice the gradient: what is linear may stand before */
+            g[i] = rf_multiply(t, g[i], rf_constant(t, 2));
+            g[i] = rf_divide(t, g[i], rf_add(t, rf_abs(t, g[i]), rf_constant(t, 1e-3f)));
+            break;
+        case DECAY: g[i] = rf_add(t, g[i], rf_multiply(t, variables[i], rf_constant(t, 0.1f))); break;
+        case SCALE_BY_LOSS: g[i] = rf_multiply(t, rf_square(t, g[i]), loss); break;
+        case TWO_MULTIPLES: g[i] = rf_multiply(t, rf_square(t, g[i]), rf_square(t, rf_negative(t, g[i]))); break;
+        }
+    }
+}
+
+static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const net *n = user;
+    const rf_tensor v[2] = { rf_variable_tensor(t, n->variables[0]), rf_variable_tensor(t, n->variables[1]) };
+    const rf_tensor x = rf_bias_add(t, rf_matmul(t, in[0], v[0], false, false), v[1]);
+    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], x, true), NULL);
+    rf_tensor g[2];
+    rf_gradients(t, out[0], v, 2, g);
+    transform(t, n, out[0], v, g);
+    const uint32_t count = n->setup->way == FOREIGN_GRADIENT ? 1 : 2;
+    return rf_optimizer_apply_gradients(t, n->optimizer, g, (rf_variable_list){ n->variables, count });
+}
+
+static rf_result create(rf_strategy *s, const setup *given, net *n)
+{
+    static const rf_shape shapes[] = { { 2, { IN, OUT } }, { 1, { OUT } } };
+    *n = (net){ .setup = given };
+    for (uint32_t i = 0; i < 2; i++)
+        GO(rf_variable_create(
+            s, &(rf_variable_params){ .shape = shapes[i], .initializer = { .kind = RF_INIT_RANDOM_NORMAL, .b = 0.3f } },
+            &n->variables[i]));
+    GO(rf_optimizer_create(s, &given->optimizer, &n->optimizer));
+    return rf_function_create(s, &(rf_function_params){ .step = step, .user = n, .num_outputs = 1, .training = true },
+                              &n->step);
+}
+
+static void destroy(net *n)
+{
+    rf_function_destroy(&n->step);
+    rf_optimizer_destroy(&n->optimizer);
+    rf_variable_destroy(&n->variables[0]);
+    rf_variable_destroy(&n->variables[1]);
+}
+
+static rf_result run_step(rf_strategy *s, const net *n, uint32_t number)
+{
+    float x[BATCH * IN];
+    int32_t labels[BATCH];
+    uint32_t noise = number * 7919u + 1;
+    for (uint32_t i = 0; i < BATCH; i++) {
+        for (uint32_t k = 0; k < IN; k++) {
+            noise = noise * 1664525u + 1013904223u;
+            x[i * IN + k] = (float)(noise >> 8) * 0x1p-23f - 1;
+        }
+        labels[i] = (int32_t)((noise >> 10) % OUT);
+    }
+    const rf_element batch = {
+        .num_components = 2, .component = { { RF_F32, RF_SHAPE(BATCH, IN), x }, { RF_I32, RF_SHAPE(BATCH), labels } }
+    };
+    return rf_strategy_run(s, n->step, &batch, NULL);
+}
+
+/* Weights after training, and the gradient of the latest update. */
+static rf_result train(rf_strategy *s, const setup *given, float *weights, float *gradient)
+{
+    net n;
+    rf_strategy_set_seed(s, 7);
+    GO(create(s, given, &n));
+    for (uint32_t i = 0; i < STEPS; i++) GO(run_step(s, &n, i));
+    GO(rf_strategy_check_identical(s, NULL, NULL));
+    GO(rf_variable_read(n.variables[0], weights));
+    GO(rf_variable_read(n.variables[1], weights + IN * OUT));
+    GO(rf_variable_read_gradient(n.variables[0], gradient));
+    GO(rf_variable_read_gradient(n.variables[1], gradient + IN * OUT));
+    destroy(&n);
+    return RF_OK;
+}
+
+static rf_result compare(worker *w, const char *what, const float *got, const float *want)
+{
+    for (uint32_t i = 0; i < COUNT; i++) {
+        if (fabsf(got[i] - want[i]) <= 2e-5f * (1 + fabsf(want[i]))) continue;
+        snprintf(w->report->message, sizeof(w->report->message), "%s %u: %.9g, with one replica %.9g", what, i,
+                 (double)got[i], (double)want[i]);
+        return RF_ERROR_INTERNAL;
+    }
+    return RF_OK;
+}
+
+static rf_result train_both(worker *w)
+{
+    const setup *given = w->user;
+    float weights[COUNT], gradient[COUNT], one_weights[COUNT], one_gradient[COUNT];
+    rf_strategy *one, *central = NULL;
+    if (given->central) {
+        const rf_central_storage_params params = { .mirrored = { .devices = LVP "," SWS, .bucket_bytes = 256 } };
+        GO(rf_strategy_create_central_storage(&params, &central));
+    }
+    GO(train(central ? central : w->strategy, given, weights, gradient));
+    GO(rf_strategy_create_one_device(&(rf_one_device_params){ .device = LVP }, &one));
+    GO(train(one, given, one_weights, one_gradient));
+    GO(compare(w, "weight", weights, one_weights));
+    GO(compare(w, "gradient", gradient, one_gradient));
+    double squares = 0;
+    for (uint32_t i = 0; i < COUNT; i++) squares += (double)gradient[i] * (double)gradient[i];
+    /* The limit is a part of the norm, or the test tests nothing. */
+    if (given->way == CLIP && given->optimizer.accumulation_steps <= 1) EXPECT(fabs(sqrt(squares) / LIMIT - 1) < 1e-3);
+    rf_strategy_destroy(&one);
+    rf_strategy_destroy(&central);
+    return RF_OK;
+}
+
+static void check(job_params job, const setup *s)
+{
+    static report reports[MAX_WORKERS];
+    job.user = s;
+    job.mirrored.bucket_bytes = 256;
+    run_job(&job, train_both, reports);
+    check_job(reports, job.num_workers);
+}
+
+#define MOMENTUM                                                                                                       \
+    {                                                                                                                  \
+        .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.5, .momentum = 0.9                                                \
+    }
+static const setup clip = { .way = CLIP, .optimizer = MOMENTUM };
+
+static void two_drivers(void **state)
+{
+    (void)state;
+    check((job_params){ .num_workers = 1, .devices = { LVP "," SWS } }, &clip);
+    check((job_params){ .num_workers = 1, .devices = { LVP "," SWS }, .staged = true }, &clip);
+}
+
+static void without_overlap(void **state)
+{
+    (void)state;
+    check((job_params){ .num_workers = 1, .devices = { LVP "," LVP "," LVP }, .mirrored = { .no_overlap = true } },
+          &clip);
+}
+
+static void every_replica_updates(void **state)
+{
+    (void)state;
+    check((job_params){ .num_workers = 1, .devices = { LVP "," LVP }, .mirrored = { .update_mode = RF_UPDATE_LOCAL } },
+          &clip);
+}
+
+static void central_storage(void **state)
+{
+    (void)state;
+    check((job_params){ .num_workers = 1, .devices = { LVP } },
+          &(setup){ .way = CLIP, .central = true, .optimizer = MOMENTUM });
+}
+
+static void two_workers(void **state)
+{
+    (void)state;
+    check((job_params){ .num_workers = 2, .devices = { LVP, SWS } }, &clip);
+    check((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .staged = true }, &clip);
+}
+
+static void unequal_shares(void **state)
+{
+    (void)state;
+    static const double shares[] = { 1, 5 };
+    check((job_params){ .num_workers = 1,
+                        .devices = { LVP "," LVP },
+                        .mirrored = { .shares = shares, .num_shares = 2 },
+                        .shares = { shares } },
+          &clip);
+}
+
+static void other_transforms(void **state)
+{
+    (void)state;
+    const job_params two = { .num_workers = 1, .devices = { LVP "," LVP } };
+    check(two, &(setup){ .way = SIGN, .optimizer = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 } });
+    check(two, &(setup){ .way = DECAY, .optimizer = MOMENTUM });
+    /* Of an optimizer that clips what the step gives it. */
+    check(two, &(setup){ .way = SIGN,
+                         .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .global_clip_norm = 2 } });
+}
+
+static void accumulated(void **state)
+{
+    (void)state;
+    const setup s = { .way = CLIP,
+                      .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.5, .accumulation_steps = 2 } };
+    check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &s);
+}
+
+/* ---- what cannot be right ---- */
+
+static rf_result refuse(worker *w)
+{
+    net n;
+    GO(create(w->strategy, &(setup){ .way = SCALE_BY_LOSS }, &n));
+    EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_UNSUPPORTED, "gradients[0]", "weight the loss instead");
+    destroy(&n);
+    GO(create(w->strategy, &(setup){ .way = FOREIGN_GRADIENT }, &n));
+    EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_INVALID_ARGUMENT, "not among the variables",
+                 "update both with one optimizer");
+    destroy(&n);
+    GO(create(w->strategy, &(setup){ .way = TWO_MULTIPLES }, &n));
+    EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_INVALID_ARGUMENT, "more than one multiple",
+                 "compute it from one");
+    destroy(&n);
+    /* What a worker computes from its part's gradient alone would reach the servers. */
+    GO(create(w->strategy, &clip, &n));
+    rf_optimizer_destroy(&n.optimizer);
+    GO(rf_optimizer_create_remote(w->strategy, &n.optimizer));
+    EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_UNSUPPORTED, "parameter servers", "clip_value");
+    destroy(&n);
+    return RF_OK;
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    static report reports[MAX_WORKERS];
+    run_job(&(job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, refuse, reports);
+    check_job(reports, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_drivers),      cmocka_unit_test(without_overlap), cmocka_unit_test(every_replica_updates),
+        cmocka_unit_test(central_storage),  cmocka_unit_test(two_workers),     cmocka_unit_test(unequal_shares),
+        cmocka_unit_test(other_transforms), cmocka_unit_test(accumulated),     cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
