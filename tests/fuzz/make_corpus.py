@@ -288,6 +288,10 @@ def graph():
         node("cumsum", [6], desc(5, -1, 1), reverse=1),
         node("fill_like", [7], desc(5, -1, 1), value="-inf"),
         node("broadcast_like", [2, 8], desc(5, -1, 1))]))
+    last, first = (1 << 63) - 1, -1 << 63
+    seed("graph", "ranges", text([row], [
+        node("slice", [0], desc(-1, 2), begin=[0, -2], end=[last, first], step=[1, -3]),
+        node("slice_grad", [1, 0], desc(-1, 6), begin=[0, -2], end=[last, first], step=[1, -3])]))
     words = {"kind": "input", "name": "input", **desc(-1, 3, dtype="i32")}
     seed("graph", "words", text([words], [
         node("one_hot", [0], desc(-1, 3, 9), depth=9),
