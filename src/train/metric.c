@@ -19,15 +19,16 @@ struct rf_metric {
     rf_local_state *state;
 };
 
+const char *const rf_metric_kind_names[RF_METRIC_KINDS] = {
+    [RF_METRIC_MEAN] = "mean",
+    [RF_METRIC_SUM] = "sum",
+    [RF_METRIC_SPARSE_CATEGORICAL_ACCURACY] = "sparse_categorical_accuracy",
+    [RF_METRIC_CATEGORICAL_ACCURACY] = "categorical_accuracy",
+};
+
 const char *rf_metric_kind_name(rf_metric_kind kind)
 {
-    switch (kind) {
-    case RF_METRIC_MEAN: return "mean";
-    case RF_METRIC_SUM: return "sum";
-    case RF_METRIC_SPARSE_CATEGORICAL_ACCURACY: return "sparse_categorical_accuracy";
-    case RF_METRIC_CATEGORICAL_ACCURACY: return "categorical_accuracy";
-    }
-    return NULL;
+    return (uint32_t)kind < RF_METRIC_KINDS ? rf_metric_kind_names[kind] : NULL;
 }
 
 bool rf_metric_compares(rf_metric_kind kind)

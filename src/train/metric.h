@@ -6,6 +6,9 @@
 
 #include "train/model.h"
 
+enum { RF_METRIC_KINDS = RF_METRIC_CATEGORICAL_ACCURACY + 1 };
+/* By kind: what files, logs and messages call it. */
+extern const char *const rf_metric_kind_names[RF_METRIC_KINDS];
 /* "sparse_categorical_accuracy", ...; NULL when there is no such kind. */
 const char *rf_metric_kind_name(rf_metric_kind kind);
 rf_metric_kind rf_metric_kind_of(const rf_metric *metric);

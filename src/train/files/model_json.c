@@ -5,6 +5,7 @@
 
 #include "ops/ops.h"
 #include "train/fit/compile.h"
+#include "train/metric.h"
 #include "train/optimizer/optimizer.h"
 
 enum { MOST_LAYERS = 4096, MOST_INPUTS = 1 << 26 /* elements of an example */ };
@@ -16,8 +17,6 @@ static const char *const initializer_names[] = { "glorot_uniform", "glorot_norma
 static const char *const loss_names[] = { "sparse_categorical_crossentropy", "categorical_crossentropy",
                                           "mean_squared_error" };
 static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size" };
-static const char *const optimizer_names[] = { "sgd", "adam", "adamw", "rmsprop" };
-static const char *const metric_names[] = { "mean", "sum", "sparse_categorical_accuracy", "categorical_accuracy" };
 
 /* ---- parts of layers ---- */
 
@@ -430,11 +429,11 @@ rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_
 json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
 {
     return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I}", "kind",
-                     optimizer_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum", p->momentum,
-                     "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon", p->epsilon,
-                     "epsilon_uncorrected", p->epsilon_form == RF_EPSILON_UNCORRECTED, "rho", p->rho, "weight_decay",
-                     p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm, "global_clip_norm",
-                     p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps);
+                     rf_optimizer_kind_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum",
+                     p->momentum, "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon",
+                     p->epsilon, "epsilon_uncorrected", p->epsilon_form == RF_EPSILON_UNCORRECTED, "rho", p->rho,
+                     "weight_decay", p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm,
+                     "global_clip_norm", p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps);
 }
 
 /* Fields that a kind does not use hold defaults, which its constructor would refuse. */
@@ -451,7 +450,7 @@ static rf_result optimizer_from_json(const json_t *object, rf_optimizer_params *
 {
     int kind = 0;
     uint64_t accumulation = 1;
-    RF_TRY(rf_json_choice(object, "kind", optimizer_names, COUNT(optimizer_names), &kind));
+    RF_TRY(rf_json_choice(object, "kind", rf_optimizer_kind_names, RF_OPTIMIZER_KINDS, &kind));
     RF_TRY(rf_schedule_from_json(json_object_get(object, "learning_rate"), schedule));
     RF_TRY(rf_json_number(object, "momentum", &p->momentum));
     RF_TRY(rf_json_bool(object, "nesterov", &p->nesterov));
@@ -480,7 +479,7 @@ rf_result rf_training_text(const rf_training *t, char **text)
     *text = NULL;
     json_t *metrics = json_array();
     for (uint32_t i = 0; i < t->num_metrics; i++)
-        json_array_append_new(metrics, json_string(metric_names[t->metrics[i]]));
+        json_array_append_new(metrics, json_string(rf_metric_kind_names[t->metrics[i]]));
     return rf_json_text(json_pack("{s:o, s:{s:s, s:b, s:s}, s:o, s:I}", "optimizer",
                                   rf_optimizer_to_json(&t->optimizer, &t->schedule), "loss", "kind",
                                   loss_names[t->loss.kind], "from_logits", t->loss.from_logits, "reduction",
@@ -508,8 +507,8 @@ static rf_result metrics_from_json(const json_t *list, rf_metric_kind *kinds, ui
     for (uint32_t i = 0; i < *count; i++) {
         const char *name = json_string_value(json_array_get(list, i));
         int kind = 0;
-        while (name && kind < COUNT(metric_names) && strcmp(metric_names[kind], name) != 0) kind++;
-        if (!name || kind == COUNT(metric_names)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a metric of no known kind");
+        while (name && kind < RF_METRIC_KINDS && strcmp(rf_metric_kind_names[kind], name) != 0) kind++;
+        if (!name || kind == RF_METRIC_KINDS) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a metric of no known kind");
         kinds[i] = (rf_metric_kind)kind;
     }
     return RF_OK;

@@ -23,6 +23,9 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
 /* For checkpoints: slots and counters are the updater's. */
 const rf_optimizer_config *rf_optimizer_configuration(const rf_optimizer *optimizer);
 rf_result rf_optimizer_set_schedule(rf_optimizer *optimizer, const rf_schedule *schedule);
+enum { RF_OPTIMIZER_KINDS = RF_OPTIMIZER_RMSPROP + 1 };
+/* By kind: what files and messages call it. */
+extern const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS];
 /* "sgd", ... and what its slots are called, e.g. "m"; NULL where there is no such kind or slot. */
 const char *rf_optimizer_kind_name(rf_optimizer_kind kind);
 const char *rf_optimizer_slot_name(rf_optimizer_kind kind, uint32_t slot);

@@ -8,27 +8,28 @@
 
 /* ---- names ---- */
 
+const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS] = {
+    [RF_OPTIMIZER_SGD] = "sgd",
+    [RF_OPTIMIZER_ADAM] = "adam",
+    [RF_OPTIMIZER_ADAMW] = "adamw",
+    [RF_OPTIMIZER_RMSPROP] = "rmsprop",
+};
+
+static const char *const slot_names[RF_OPTIMIZER_KINDS][2] = {
+    [RF_OPTIMIZER_SGD] = { "momentum", NULL },
+    [RF_OPTIMIZER_ADAM] = { "m", "v" },
+    [RF_OPTIMIZER_ADAMW] = { "m", "v" },
+    [RF_OPTIMIZER_RMSPROP] = { "mean_square", "momentum" },
+};
+
 const char *rf_optimizer_kind_name(rf_optimizer_kind kind)
 {
-    switch (kind) {
-    case RF_OPTIMIZER_SGD: return "sgd";
-    case RF_OPTIMIZER_ADAM: return "adam";
-    case RF_OPTIMIZER_ADAMW: return "adamw";
-    case RF_OPTIMIZER_RMSPROP: return "rmsprop";
-    }
-    return NULL;
+    return (uint32_t)kind < RF_OPTIMIZER_KINDS ? rf_optimizer_kind_names[kind] : NULL;
 }
 
 const char *rf_optimizer_slot_name(rf_optimizer_kind kind, uint32_t slot)
 {
-    static const char *const adam[] = { "m", "v" }, *const rmsprop[] = { "mean_square", "momentum" };
-    switch (kind) {
-    case RF_OPTIMIZER_SGD: return slot < 1 ? "momentum" : NULL;
-    case RF_OPTIMIZER_ADAM:
-    case RF_OPTIMIZER_ADAMW: return slot < 2 ? adam[slot] : NULL;
-    case RF_OPTIMIZER_RMSPROP: return slot < 2 ? rmsprop[slot] : NULL;
-    }
-    return NULL;
+    return (uint32_t)kind < RF_OPTIMIZER_KINDS && slot < 2 ? slot_names[kind][slot] : NULL;
 }
 
 /* ---- parameters ---- */
