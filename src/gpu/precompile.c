@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/condition.h"
 #include "gpu/internal.h"
 
 #define MAX_HELPERS 7u
@@ -113,14 +113,7 @@ static bool wait_for_need(job *j)
     pthread_mutex_lock(&j->mutex);
     bool needed = false;
     while (!needed && !j->over) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += PATIENCE_NS / 2;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
-        pthread_cond_timedwait(&j->ended, &j->mutex, &until);
+        (void)rf_condition_wait(&j->ended, &j->mutex, rf_now_ns() + PATIENCE_NS / 2);
         needed = !j->over && j->since > 0 && rf_now_ns() - j->since >= PATIENCE_NS;
     }
     pthread_mutex_unlock(&j->mutex);
@@ -175,12 +168,8 @@ static rf_result compile_all(rf_gpu_device *device, rf_gpu_variant **variants, u
     /* Else the time that older work takes would be taken for that of compiling. */
     RF_TRY(rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS));
     job j = { .device = device, .variants = variants, .count = count };
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    RF_TRY(rf_condition_init(&j.ended));
     pthread_mutex_init(&j.mutex, NULL);
-    pthread_cond_init(&j.ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
     const rf_result r = run_job(&j, helpers);
     pthread_cond_destroy(&j.ended);
     pthread_mutex_destroy(&j.mutex);

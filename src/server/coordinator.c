@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/condition.h"
+#include "base/platform.h"
 #include "replica/internal.h"
 #include "server/coordinator_internal.h"
 #include "transport/channel/socket.h"
@@ -96,7 +98,7 @@ static rf_result open_coordinator(rf_coordinator *c, const rf_coordinator_params
 {
     RF_TRY(rf_ps_cluster_resolve(&p->comm, RF_TASK_CHIEF, &c->cluster, &c->job));
     RF_TRY(make_room(c, p));
-    RF_TRY(rf_ps_condition_init(&c->changed));
+    RF_TRY(rf_condition_init(&c->changed));
     pthread_mutex_init(&c->lock, NULL);
     c->locked = true;
     c->process = rf_process_id();
@@ -258,7 +260,8 @@ RF_API rf_result rf_coordinator_join(rf_coordinator *coordinator)
     RF_REQUIRE(coordinator, "rf_coordinator_join: coordinator is NULL");
     RF_TRY(check_process(coordinator));
     pthread_mutex_lock(&coordinator->lock);
-    while (coordinator->first) rf_ps_condition_wait(&coordinator->changed, &coordinator->lock, WAIT_NS);
+    while (coordinator->first)
+        (void)rf_condition_wait(&coordinator->changed, &coordinator->lock, rf_now_ns() + WAIT_NS);
     const rf_result r = take_failure(coordinator);
     pthread_mutex_unlock(&coordinator->lock);
     return r;
@@ -272,7 +275,7 @@ RF_API rf_result rf_remote_value_fetch(rf_remote_value *value, float *results, u
         rf_coordinator *c = value->coordinator;
         RF_TRY(check_process(c));
         pthread_mutex_lock(&c->lock);
-        while (!atomic_load(&value->done)) rf_ps_condition_wait(&c->changed, &c->lock, WAIT_NS);
+        while (!atomic_load(&value->done)) (void)rf_condition_wait(&c->changed, &c->lock, rf_now_ns() + WAIT_NS);
         pthread_mutex_unlock(&c->lock);
     }
     if (value->result < 0) return rf_error_restore(&value->failure);
@@ -300,7 +303,7 @@ static rf_result verdict(rf_coordinator *c, rf_result r)
     const uint64_t begin = rf_now_ns();
     pthread_mutex_lock(&c->lock);
     while (r == RF_ERROR_PEER_LOST && !c->failed && rf_now_ns() - begin < VERDICT_NS)
-        rf_ps_condition_wait(&c->changed, &c->lock, WAIT_NS);
+        (void)rf_condition_wait(&c->changed, &c->lock, rf_now_ns() + WAIT_NS);
     const rf_error_record *final = c->failed ? &c->failure : &own;
     r = rf_error_restore(final);
     pthread_mutex_unlock(&c->lock);

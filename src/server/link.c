@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
+#include "base/condition.h"
 #include "base/memory.h"
 #include "base/platform.h"
 
@@ -177,27 +177,6 @@ rf_result rf_ps_hello(const rf_job *job, const char *role, rf_hello *out)
     return RF_OK;
 }
 
-/* ---- waiting ---- */
-
-rf_result rf_ps_condition_init(pthread_cond_t *condition)
-{
-    pthread_condattr_t attributes;
-    int e = pthread_condattr_init(&attributes);
-    if (e == 0) {
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        e = pthread_cond_init(condition, &attributes);
-        pthread_condattr_destroy(&attributes);
-    }
-    return e == 0 ? RF_OK : RF_FAIL_NATIVE(RF_ERROR_OUT_OF_HOST_MEMORY, "errno", e, "cannot make a condition");
-}
-
-void rf_ps_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t ns)
-{
-    const uint64_t until = rf_now_ns() + ns;
-    const struct timespec t = { .tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u) };
-    pthread_cond_timedwait(condition, lock, &t);
-}
-
 /* ---- signs of life ---- */
 
 struct rf_ps_pulse {
@@ -217,7 +196,7 @@ static void *beat(void *argument)
         pthread_mutex_unlock(&p->lock);
         rf_ps_link_beat(p->link);
         pthread_mutex_lock(&p->lock);
-        if (!p->stop) rf_ps_condition_wait(&p->stopped, &p->lock, p->interval_ns);
+        if (!p->stop) (void)rf_condition_wait(&p->stopped, &p->lock, rf_now_ns() + p->interval_ns);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -230,7 +209,7 @@ rf_result rf_ps_pulse_start(rf_ps_link *link, uint64_t interval_ns, rf_ps_pulse 
     if (!p) return RF_ERROR_OUT_OF_HOST_MEMORY;
     p->link = link;
     p->interval_ns = interval_ns;
-    rf_result r = rf_ps_condition_init(&p->stopped);
+    rf_result r = rf_condition_init(&p->stopped);
     if (r < 0) {
         rf_free(p);
         return r;

@@ -58,9 +58,4 @@ typedef struct rf_ps_pulse rf_ps_pulse;
 rf_result rf_ps_pulse_start(rf_ps_link *link, uint64_t interval_ns, rf_ps_pulse **out);
 void rf_ps_pulse_stop(rf_ps_pulse **pulse);
 
-/* A condition on the monotonic clock. */
-rf_result rf_ps_condition_init(pthread_cond_t *condition);
-/* Returns at a signal or after `ns`. */
-void rf_ps_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t ns);
-
 #endif

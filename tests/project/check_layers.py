@@ -66,6 +66,8 @@ def main():
         for path in sorted((root / layer).rglob("*.[ch]")):
             checked += 1
             for number, line in enumerate(path.read_text().splitlines(), 1):
+                if re.search(r"pthread_cond(_timedwait|attr_)", line) and layer != "src/base":
+                    wrong.append("%s:%d: conditions with deadlines are base/condition.h's" % (path.relative_to(root), number))
                 m = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
                 if not m:
                     continue

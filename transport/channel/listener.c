@@ -17,6 +17,7 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
+#include "base/condition.h"
 #include "base/memory.h"
 #include "base/platform.h"
 #include "transport/channel/handshake.h"
@@ -310,12 +311,7 @@ static rf_result open_descriptors(rf_listener *l, const char *address, uint16_t 
 
 static rf_result init_lock(rf_listener *l)
 {
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot make a condition");
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    const int e = pthread_cond_init(&l->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-    if (e != 0) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot make a condition");
+    RF_TRY(rf_condition_init(&l->changed));
     if (pthread_mutex_init(&l->lock, NULL) == 0) return RF_OK;
     pthread_cond_destroy(&l->changed);
     return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot make a lock");
@@ -393,12 +389,8 @@ rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_chan
     rf_listener *l = listener;
     *out = NULL;
     const uint64_t deadline = rf_deadline_after(timeout_ns);
-    /* time_t's range is enough for a wait that never ends. */
-    const struct timespec until = { .tv_sec = (time_t)(deadline / 1000000000u),
-                                    .tv_nsec = (long)(deadline % 1000000000u) };
     pthread_mutex_lock(&l->lock);
-    int e = timeout_ns == 0 ? ETIMEDOUT : 0;
-    while (!l->first_ready && e == 0) e = pthread_cond_timedwait(&l->changed, &l->lock, &until);
+    while (!l->first_ready && timeout_ns > 0 && rf_condition_wait(&l->changed, &l->lock, deadline)) continue;
     ready *entry = l->first_ready;
     if (entry) {
         l->first_ready = entry->next;

@@ -14,10 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/condition.h"
 #include "base/memory.h"
+#include "base/platform.h"
 #include "transport/job/pmix_library.h"
 
 #define MASTER_KEY "ringfire.master"
@@ -109,18 +110,13 @@ static rf_result run_fence(const session *s, uint64_t timeout_ns)
 {
     fence *f = RF_NEW(fence);
     if (!f) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    const rf_result made = rf_condition_init(&f->done);
+    if (made < 0) {
+        rf_free(f);
+        return made;
+    }
     pthread_mutex_init(&f->lock, NULL);
-    pthread_cond_init(&f->done, &clock);
-    pthread_condattr_destroy(&clock);
-
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    const uint64_t ns = (uint64_t)until.tv_nsec + timeout_ns;
-    until.tv_sec += (time_t)(ns / 1000000000u);
-    until.tv_nsec = (long)(ns % 1000000000u);
+    const uint64_t until = rf_now_ns() + timeout_ns;
 
     const pmix_info_t info = flag_info(PMIX_COLLECT_DATA);
     const pmix_proc_t everybody = proc_of_rank(s, PMIX_RANK_WILDCARD);
@@ -130,8 +126,7 @@ static rf_result run_fence(const session *s, uint64_t timeout_ns)
         return started == PMIX_OPERATION_SUCCEEDED ? RF_OK : pmix_error(s, started, "exchanging rank 0's address");
     }
     pthread_mutex_lock(&f->lock);
-    int waited = 0;
-    while (!f->finished && waited == 0) waited = pthread_cond_timedwait(&f->done, &f->lock, &until);
+    while (!f->finished && rf_condition_wait(&f->done, &f->lock, until)) continue;
     const bool finished = f->finished;
     const pmix_status_t status = f->status;
     f->abandoned = !finished;

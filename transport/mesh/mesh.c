@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include "base/condition.h"
 #include "base/memory.h"
 #include "base/platform.h"
 #include "transport/channel/wire.h"
@@ -161,16 +161,16 @@ rf_result rf_mesh_create(const rf_job *job, rf_mesh **out)
     *out = NULL;
     rf_mesh *mesh = RF_NEW(rf_mesh);
     if (!mesh) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result made = rf_condition_init(&mesh->changed);
+    if (made < 0) {
+        rf_free(mesh);
+        return made;
+    }
     mesh->wake_fd = -1;
     atomic_init(&mesh->lost_rank, -1);
     rf_operations_init(&mesh->operations);
     pthread_mutex_init(&mesh->lock, NULL);
     pthread_mutex_init(&mesh->callback_lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&mesh->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
     rf_result r = rf_rendezvous(job, &mesh->assembly);
     if (r == RF_OK) r = mesh_start(mesh, job);
     if (r < 0) {
@@ -194,11 +194,6 @@ static void log_operations(rf_mesh *mesh)
     }
 }
 
-static struct timespec at(uint64_t time)
-{
-    return (struct timespec){ (time_t)(time / 1000000000), (long)(time % 1000000000) };
-}
-
 static bool all_left(const rf_mesh *mesh)
 {
     for (uint32_t r = 0; r < mesh->assembly.world; r++)
@@ -211,7 +206,7 @@ void rf_mesh_destroy(rf_mesh **out)
     rf_mesh *mesh = *out;
     if (!mesh) return;
     *out = NULL;
-    const struct timespec end = at(rf_now_ns() + mesh->assembly.table.peer_timeout_ns);
+    const uint64_t end = rf_now_ns() + mesh->assembly.table.peer_timeout_ns;
     pthread_mutex_lock(&mesh->lock);
     if (!mesh->ended) {
         mesh->leaving = true;
@@ -221,7 +216,7 @@ void rf_mesh_destroy(rf_mesh **out)
         if (rf_mesh_queue(mesh, -1, RF_MESH_GOODBYE, &(rf_bytes){ last, sizeof(last) }, 1) == RF_OK) {
             rf_mesh_wake(mesh);
             while (!mesh->ended && !all_left(mesh))
-                if (pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end) == ETIMEDOUT) break;
+                if (!rf_condition_wait(&mesh->changed, &mesh->lock, end)) break;
         }
     }
     mesh->stop = true;
@@ -322,10 +317,10 @@ void rf_mesh_abort(rf_mesh *mesh, uint32_t culprit, rf_result result, const char
     rf_mesh_failure failure = { .culprit = culprit, .result = result };
     snprintf(failure.reason, sizeof(failure.reason), "%s", reason);
     rf_mesh_end(mesh, &failure);
-    const struct timespec end = at(rf_now_ns() + TELL_NS);
+    const uint64_t end = rf_now_ns() + TELL_NS;
     pthread_mutex_lock(&mesh->lock);
     while (!mesh->told)
-        if (pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end) == ETIMEDOUT) break;
+        if (!rf_condition_wait(&mesh->changed, &mesh->lock, end)) break;
     pthread_mutex_unlock(&mesh->lock);
 }
 
@@ -399,7 +394,7 @@ int32_t rf_mesh_left_before(const rf_mesh *mesh, uint64_t serial)
  * caller's to explain, as is the end of the epoch. */
 static rf_result await_messages(rf_mesh *mesh, uint64_t serial, uint64_t timeout_ns, uint32_t *missing)
 {
-    const struct timespec end = at(rf_now_ns() + timeout_ns);
+    const uint64_t end = rf_now_ns() + timeout_ns;
     const uint32_t world = mesh->assembly.world;
     bool late = false;
     while (mesh->arrived[serial & 1] < world - 1) {
@@ -410,7 +405,7 @@ static rf_result await_messages(rf_mesh *mesh, uint64_t serial, uint64_t timeout
             if (mesh->peers[r].left) return RF_END;
             if (late) return RF_ERROR_TIMEOUT;
         }
-        late = pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end) == ETIMEDOUT;
+        late = !rf_condition_wait(&mesh->changed, &mesh->lock, end);
     }
     return RF_OK;
 }

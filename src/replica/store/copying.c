@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/store/copying.h"
 
-#include <time.h>
-
+#include "base/condition.h"
 #include "base/platform.h"
 #include "base/profiler.h"
 #include "replica/internal.h"
@@ -35,10 +34,8 @@ rf_result rf_strategy_await_copy(rf_strategy *s)
     rf_copying *at = &s->copying;
     if (!rf_strategy_is_copied(s)) return RF_OK;
     const uint64_t begin = rf_span_begin(), until = rf_now_ns() + 2 * RF_GPU_TIMEOUT_NS;
-    const struct timespec deadline = { (time_t)(until / 1000000000u), (long)(until % 1000000000u) };
-    int waited = 0;
     pthread_mutex_lock(&at->mutex);
-    while (at->under_way && waited == 0) waited = pthread_cond_timedwait(&at->ended, &at->mutex, &deadline);
+    while (at->under_way && rf_condition_wait(&at->ended, &at->mutex, until)) continue;
     const bool under_way = at->under_way;
     pthread_mutex_unlock(&at->mutex);
     rf_span_end(begin, "replica", "await copy");
@@ -49,14 +46,10 @@ rf_result rf_strategy_await_copy(rf_strategy *s)
 
 rf_result rf_copying_init(rf_copying *copying)
 {
-    pthread_condattr_t attributes;
-    int e = pthread_mutex_init(&copying->mutex, NULL);
-    if (e == 0 && (e = pthread_condattr_init(&attributes)) == 0) {
-        (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* the clock of rf_now_ns() */
-        e = pthread_cond_init(&copying->ended, &attributes);
-        (void)pthread_condattr_destroy(&attributes);
-    }
-    return e == 0 ? RF_OK : RF_FAIL_NATIVE(RF_ERROR_OUT_OF_HOST_MEMORY, "errno", e, "cannot make a condition");
+    RF_TRY(rf_condition_init(&copying->ended));
+    if (pthread_mutex_init(&copying->mutex, NULL) == 0) return RF_OK;
+    pthread_cond_destroy(&copying->ended);
+    return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot make a lock");
 }
 
 void rf_copying_free(rf_copying *copying)
