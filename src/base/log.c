@@ -6,7 +6,7 @@
 
 #include "base/platform.h"
 
-/* One sink per process: drivers call back without telling on whose behalf. */
+/* One sink per process: drivers call back without saying for which object. */
 static struct {
     pthread_mutex_t lock;
     rf_log_fn fn;

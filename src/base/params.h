@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs that programs pass in end with reserved words. Fields of later versions take their room there, so that sizes
- * and places never change. A word that is set may be an option of a newer header, which must not be ignored. */
+/* Structs that programs pass in end with reserved words. Later versions turn these words into fields, so that sizes and
+ * offsets never change. A word that is set may be an option of a newer header, which must not be ignored. */
 #ifndef RF_BASE_PARAMS_H
 #define RF_BASE_PARAMS_H
 

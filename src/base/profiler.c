@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Each thread writes its spans to a buffer of its own, without locks; a full buffer is formatted to the file under one.
- * A trace is process-wide, as what it looks at (threads, devices, the network) is, so its state is, too.
+ * Threads, devices and the network belong to the process, and so does the trace with its state.
  */
 #include "base/profiler.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans for the trace of include/ringfire/profile.h, from every layer. When no trace runs a span costs one load and one
- * branch; else two clock readings and a store to memory of the thread. Use:
+ * Spans for the trace of include/ringfire/profile.h, from every layer. While no trace is running a span costs one load
+ * and one branch; otherwise it costs two clock readings and a store to memory of the thread. Use:
  *
  *     const uint64_t begin = rf_span_begin();
  *     ...

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of files that are being written: "<path>.tmp-<host>-<process>-<number>", beside the file that they become. A
- * killed process leaves them behind. The name says whose they are, so that whoever writes into the directory next can
- * tell what is left over from what another process is writing.
+ * Names of temporary files: "<path>.tmp-<host>-<process>-<number>", beside the file that they become. A
+ * killed process leaves them behind. The name tells which process wrote them, so that the next writer in the directory
+ * can distinguish leftovers from files that another process is writing.
  */
 #ifndef RF_BASE_TEMPORARY_H
 #define RF_BASE_TEMPORARY_H

@@ -7,7 +7,7 @@
  *
  * Over an indexed input an element is the same whenever it is fetched, so one store is shared and filled in any order.
  * An input that is read in order may be a function with a state of its own: there each iterator fills a store of its
- * own, which becomes the dataset's when the pass has come to its end and is discarded when it has not.
+ * own, which becomes the dataset's when the pass reaches its end, and is discarded otherwise.
  */
 #include <pthread.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of datasets and the small public questions about them. */
+/* Creation and destruction of datasets, and their public getters. */
 #include <string.h>
 
 #include "data/pipeline.h"

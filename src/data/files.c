@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A source of several IDX file pairs. What is loaded is shared by all datasets and iterators made from it. */
+/* A source of several IDX file pairs. All datasets and iterators made from it share the loaded data. */
 #include <pthread.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of datasets. A dataset is an immutable, reference-counted description; an iterator is a chain of stages, one
- * per dataset node. A stage with known length whose elements can be fetched by number is *indexed*; transformations of
- * indexed stages stay indexed where that is possible, which makes a full shuffle a permutation and a resumed iterator a
- * jump. Other stages are read in order.
+ * Internals of datasets. A dataset is an immutable, reference-counted description; an iterator is a chain of stages,
+ * one per dataset node. A stage with known length whose elements can be fetched by number is *indexed*; transformations
+ * of indexed stages stay indexed where that is possible, which makes a full shuffle a permutation and a resumed
+ * iterator a jump. Other stages are read in order.
  */
 #ifndef RF_DATA_PIPELINE_H
 #define RF_DATA_PIPELINE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * shuffle. Over an indexed input with a buffer that holds all of it: a permutation of numbers (Fisher & Yates 1938, in
- * Durstenfeld's form, CACM 7, 1964). Otherwise a buffer of elements: each step hands out a random one and puts the next
- * of the input in its place. The order depends on seed and epoch alone.
+ * Durstenfeld's form, CACM 7, 1964). Otherwise a buffer of elements: each step delivers a random one and replaces it by
+ * the next element of the input. The order depends on seed and epoch alone.
  */
 #include <string.h>
 

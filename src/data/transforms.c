@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transformations that look at one element (or one batch) at a time: map, take / skip / shard, batch, repeat. */
+/* Transformations that process one element (or one batch) at a time: map, take / skip / shard, batch, repeat. */
 #include <string.h>
 
 #include "base/params.h"

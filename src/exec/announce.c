@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the log tells of plans: which kernels run, that only a slow one could, how much memory a program takes. */
+/* Log messages about plans: which kernels run, operations that only a slow kernel can run, and the memory that a
+ * program takes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

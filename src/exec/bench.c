@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The op benchmark: every kernel of the table at its benchmark cases, and the memcpy rate to hold it against. */
+/* The op benchmark: every kernel of the table at its benchmark cases, and the memcpy rate for comparison. */
 #include <ringfire/bench.h>
 
 #include <string.h>
@@ -157,7 +157,7 @@ RF_API double rf_bench_memcpy(size_t bytes)
         from[i % bytes] = (unsigned char)i;
         const uint64_t before = rf_now_ns();
         memcpy(to, from, bytes);
-        __asm__ volatile("" : : "r"(to) : "memory"); /* the copy is wanted although nobody reads it */
+        __asm__ volatile("" : : "r"(to) : "memory"); /* else the compiler could remove the copy */
         const uint64_t ns = rf_now_ns() - before;
         const double rate = 2 * (double)bytes / (double)(ns ? ns : 1);
         if (rate > best) best = rate;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An op's test case with bytes: the call, inputs filled as the case says, and room for outputs. For tests and
+/* An op's test case with data: the call, inputs filled according to the case, and memory for the outputs. For tests and
  * benchmarks. */
 #ifndef RF_EXEC_CASE_DATA_H
 #define RF_EXEC_CASE_DATA_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kernel runs a call: the measured choice where there is one, else the kernel that rates itself best. */
+/* Which kernel runs a call: the measured choice where there is one, otherwise the kernel with the highest score. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

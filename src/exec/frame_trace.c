@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device times of runs, for the trace of include/ringfire/profile.h. While one is written, recordings carry a timestamp
- * at their begin and end; every n-th run uses recordings with one after each node besides, which costs more. Vulkan's
- * clocks and the host's have nothing to do with each other, but work begins after it was submitted and has ended when
- * it is seen to be over: each run narrows down the difference.
+ * at their begin and end; every n-th run uses recordings with one after each node besides, which costs more. The clocks
+ * of Vulkan and the host are unrelated, but work begins after it is submitted and has ended when its completion is
+ * observed: each run narrows down the difference.
  */
 #include <stdio.h>
 

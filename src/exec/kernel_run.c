@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One op alone on the device. All tensors and the workspace stand in the slab with guard zones between them:
+ * One op alone on the device. All tensors and the workspace are placed in the slab with guard zones between them:
  *   guard | in 0 | guard | in 1 | guard | out 0 | guard | workspace | guard
  * A host image of that range is uploaded before and read back after the run.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the values of a planned instance lie, and at the end of which part they are there: look-up for recording. */
+/* Where the values of a planned instance are stored, and at the end of which part they are ready: look-ups for
+ * recording. */
 #include "exec/internal.h"
 
 /* ---- parts ---- */

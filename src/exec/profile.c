@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a run's time goes: the recording of a frame again, with a barrier and a timestamp after every node. */
+/* Where the time of a run goes: records a frame again, with a barrier and a timestamp after every node. */
 #include <string.h>
 
 #include "base/platform.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planned nodes into commands. On software drivers a barrier and the dispatch after it cost tens of microseconds, so a
- * barrier is recorded only in front of a dispatch whose byte ranges meet those of an earlier one that no barrier
+ * Turns planned nodes into commands. On software drivers a barrier and the dispatch after it cost tens of microseconds,
+ * so a barrier is recorded only in front of a dispatch whose byte ranges meet those of an earlier one that no barrier
  * separates from it.
  */
 #include <inttypes.h>

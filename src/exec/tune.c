@@ -3,8 +3,8 @@
  * Measured kernel choices, and the file that remembers them:
  *   <cache directory>/tuning-<device uuid>-<hash>.json
  *   { "format": 1, "library": "0.1.0", "device": "llvmpipe ...", "choices": { "<key>": { "kernel": "...", "seconds":
- * 1e-3 } } } The hash covers whatever makes measurements void: driver version, library version, and the limits kernels
- * are chosen by (the same driver may run with other vector widths or clamped limits).
+ * 1e-3 } } } The hash covers everything that invalidates measurements: driver version, library version, and the limits
+ * kernels are chosen by (the same driver may run with other vector widths or clamped limits).
  */
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's VkPipelineCache on disk. Drivers trust what they are handed, so the file carries a header of its own
- * (size and hash), and Vulkan's header is compared with the device before anything reaches the driver. A file that is
- * not right is as good as none: the cost is compiling again.
+ * The driver's VkPipelineCache on disk. Drivers trust this data, so the file carries a header of its own (size and
+ * hash), and Vulkan's header is compared with the device before anything reaches the driver. An invalid file is
+ * ignored: the cost is compiling again.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is to be known of a physical device, copied out of Vulkan once (snapshot), and every decision that follows from
- * it (plan): a pure function, so that machines nobody has at hand can be tested as made-up snapshots.
+ * The properties of a physical device, copied out of Vulkan once (snapshot), and every decision that follows from them
+ * (plan). The plan is a pure function, so that machines that are not at hand can be tested with made-up snapshots.
  */
 #ifndef RF_GPU_PLAN_H
 #define RF_GPU_PLAN_H

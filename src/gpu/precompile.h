@@ -2,9 +2,9 @@
 /*
  * Compiling ahead on drivers that compile a pipeline at its first dispatch, one after the other in the thread of the
  * queue (caps->compiles_at_dispatch). Before recordings are submitted whose pipelines were never dispatched, each of
- * these is dispatched once with an empty grid, the longest first, and when that turns out to take its time, further
- * devices of the same kind do the same for others of them, each in a thread of its own. What those compile reaches the
- * first device through the driver's cache on disk. With a driver whose cache is warm no second device is opened.
+ * these is dispatched once with an empty grid, the longest first. When this takes long, further devices of the same
+ * kind do the same for some of them, each in a thread of its own. What those compile reaches the first device through
+ * the driver's cache on disk. With a driver whose cache is warm no second device is opened.
  */
 #ifndef RF_GPU_PRECOMPILE_H
 #define RF_GPU_PRECOMPILE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of src/graph/ share with each other only. */
+/* Declarations that only the files of src/graph/ share. */
 #ifndef RF_GRAPH_INTERNAL_H
 #define RF_GRAPH_INTERNAL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which bytes of the slab each intermediate gets. Values that share bytes (views, in-place results) make one block;
- * blocks are laid out twice, by size and in order of time, and the smaller slab wins.
+ * Assigns bytes of the slab to intermediates. Values that share bytes (views, in-place results) form one block. Blocks
+ * are laid out twice, by size and in order of time, and the smaller slab is used.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interface of an operation: all that the project knows of one, in one struct, filled in by one file of src/ops/.
- * The graph differentiates and fuses through it, exec picks and plans kernels through it, tests and benchmarks walk it.
+ * The interface of an operation: everything that the project knows about it, in one struct that one file of src/ops/
+ * fills in. The graph differentiates and fuses through it, exec chooses and plans kernels through it, and tests and
+ * benchmarks iterate over its cases.
  */
 #ifndef RF_GRAPH_OP_H
 #define RF_GRAPH_OP_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Common subexpressions: equal constants and equal pure nodes become one, aliases what they stand for. */
+/* Common subexpressions: equal constants and equal pure nodes are merged, and aliases are replaced by their values. */
 #include "base/error.h"
 #include "graph/internal.h"
 

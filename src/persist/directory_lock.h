@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who writes files of one name into a directory: one process at a time. The lock is the kernel's, on a file
- * ".<name>.lock" that says who holds it (an open file description lock, which network file systems pass on to their
- * server), so it ends with the process, however that ends. Readers take no lock.
+ * Restricts writing files of one name in a directory to one process at a time. The lock belongs to the kernel and is on
+ * a file
+ * ".<name>.lock" that records its holder (an open file description lock, which network file systems pass on to their
+ * server), so it ends with the process, however the process ends. Readers take no lock.
  *
  * Several objects of one process may write there, one after another: the first has the lock, and when that is
  * released another one takes it with the next rf_directory_lock_take().

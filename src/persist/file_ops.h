@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every file operation of this layer, so that tests can record them, inject failures and replay crashes. Each behaves
- * as the system call of its name: -1 and errno, short counts, EINTR. */
+ * like the system call of the same name: -1 and errno, short counts, EINTR. */
 #ifndef RF_PERSIST_FILE_OPS_H
 #define RF_PERSIST_FILE_OPS_H
 

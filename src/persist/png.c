@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PNG through libpng, whose errors leave by longjmp: what must survive one lives in a struct outside. */
+/* PNG through libpng, which reports errors by longjmp: what must survive one is kept in a struct outside of the
+ * function. */
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>

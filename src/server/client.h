@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads parameters from all servers of a cluster and brings them gradients. */
+/* Reads parameters from all servers of a cluster and sends them gradients. */
 #ifndef RF_SERVER_CLIENT_H
 #define RF_SERVER_CLIENT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Those who read a server's parameters and bring gradients: a thread for each. */
+/* The clients of a server, which read its parameters and send gradients: a thread for each. */
 #include <stdio.h>
 #include <string.h>
 

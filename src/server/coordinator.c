@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chief's calls. */
+/* The public functions of the chief. */
 #include "server/coordinator.h"
 
 #include <errno.h>

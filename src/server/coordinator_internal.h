@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The chief of a parameter-server cluster. What was scheduled is an item; it is cut into parts, which workers do. A
- * thread of its own listens to servers and workers and hands out parts; it and the caller share everything under one
+ * thread of its own receives from servers and workers and assigns parts; it and the caller share everything under one
  * lock.
  */
 #ifndef RF_SERVER_COORDINATOR_INTERNAL_H

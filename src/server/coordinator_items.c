@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was scheduled and has not been done yet. */
+/* Scheduled work that is not done yet. */
 #include <stdio.h>
 #include <string.h>
 

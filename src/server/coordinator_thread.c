@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's thread: hears servers and workers, hands out work, notices who is lost. */
+/* The coordinator's thread: receives from servers and workers, assigns work, and detects lost tasks. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>

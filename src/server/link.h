@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection between two tasks of a cluster that knows the other side's name, lets several threads send, and tells a
- * lost task from a slow one: tasks that wait for each other send signs of life.
+ * A connection between two tasks of a cluster that knows the other side's name, lets several threads send, and
+ * distinguishes a lost task from a slow one: tasks that wait for each other send heartbeats.
  */
 #ifndef RF_SERVER_LINK_H
 #define RF_SERVER_LINK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tasks of a parameter-server cluster say to each other: the body of a frame is the message's numbers (eight
- * bytes each, little-endian, in the order of the table in ps_message.c), its text where it has one, and the rest is
+ * The messages between the tasks of a parameter-server cluster: the body of a frame is the message's numbers (eight
+ * bytes each, little-endian, in the order of the table in message.c), its text where it has one, and the rest is
  * payload. Parameters and gradients travel in several messages of at most RF_PS_CHUNK elements, so that others fit in
  * between.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An optimizer's parameters on their way from the chief to the servers. */
+/* The parameters of an optimizer, encoded for the way from the chief to the servers. */
 #ifndef RF_SERVER_OPTIMIZER_H
 #define RF_SERVER_OPTIMIZER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which parameter server holds what. Pure: every task computes the same plan from the same variables. */
+/* Which parameters each server holds. Pure: every task computes the same plan from the same variables. */
 #ifndef RF_SERVER_PLAN_H
 #define RF_SERVER_PLAN_H
 

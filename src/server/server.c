@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a parameter server: wait for the chief, take what it brings, do what it says. */
+/* The life of a parameter server: wait for the chief, receive parameters and optimizer, carry out its orders. */
 #include "server/server.h"
 
 #include <stdio.h>

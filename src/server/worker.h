@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's side of a parameter-server cluster: what to do comes from the chief, parameters from the servers. */
+/* The worker of a parameter-server cluster: it receives work from the chief and parameters from the servers. */
 #ifndef RF_SERVER_WORKER_H
 #define RF_SERVER_WORKER_H
 

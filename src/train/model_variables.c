@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which variables and layers belong to a model. After Keras: what a model uses when it is called is its own. So the
+ * Which variables and layers belong to a model. As in Keras, what a model uses when it is called belongs to it: the
  * variables of models that a forward function calls, and those that it or a lambda layer uses directly, are trained,
- * counted, saved and exported with the model, whoever made them.
+ * counted, saved and exported with the model, no matter who created them.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameter servers, workers and the chief, as far as they deal with optimizers, functions and datasets. */
+/* The side of parameter servers, workers and the chief that knows optimizers, functions and datasets. */
 #include <ringfire/parameter_server.h>
 
 #include <string.h>

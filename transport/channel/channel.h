@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A framed, authenticated TCP connection between two processes that hold the same job key: what the control mesh and
- * the parameter server are made of. Both sides prove the key by HMAC challenge before a frame of the other is parsed;
+ * A framed, authenticated TCP connection between two processes that hold the same job key: the basis of the control
+ * mesh and the parameter server. Both sides prove the key by HMAC challenge before any frame of the other is parsed;
  * each frame then carries a sequence number and a MAC (or is sealed with AES-256-GCM when the job encrypts). Insecure
  * jobs use the same frames without MAC. Every call has a deadline. One thread may send while another receives.
  */

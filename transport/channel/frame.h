@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames of a channel as bytes, without sockets: one seal per direction authenticates (and encrypts) what is written or
- * read. On the wire, integers little-endian:
+ * Frames of a channel as bytes, without sockets: one seal per direction authenticates (and encrypts) the bytes written
+ * or read. On the wire, integers little-endian:
  *
  *   header  16   body size u32, type u16, zero u16, sequence u64
  *   tag     16   over the header; keyed jobs only
  *   body    size
  *   tag     16   over header and body; keyed jobs only, and only when the body is not empty
  *
- * Tags are AES-256-GCM's, over the body's ciphertext when the job encrypts, else over the body as it is (GMAC: several
- * times as fast as HMAC on processors with AES instructions, and as good where no nonce comes twice).
- * The header has a tag of its own so that its size is known to be genuine before anybody allocates or waits for a body.
+ * Tags are AES-256-GCM's, over the body's ciphertext when the job encrypts, else over the plain body (GMAC: several
+ * times as fast as HMAC on processors with AES instructions, and as secure where no nonce is used twice). The header
+ * has a tag of its own so that its size is authenticated before a body is allocated or waited for.
  */
 #ifndef RF_TRANSPORT_CHANNEL_FRAME_H
 #define RF_TRANSPORT_CHANNEL_FRAME_H

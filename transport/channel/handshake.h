@@ -8,9 +8,9 @@
  *   or reject  listener -> connector   header, reason, MAC likewise
  *   or refused listener -> connector   header only: the reply's MAC does not fit, so there is nothing to sign for
  *
- * The connector proves itself first, so a stranger learns nothing but the versions. Each MAC has a label of its own and
- * covers fresh nonces of both sides: an old or a reflected message fits nowhere. The first 16 bytes of each message
- * keep their layout in all versions, so that differing versions can be named.
+ * The connector authenticates first, so a stranger learns nothing but the versions. Each MAC has a label of its own and
+ * covers fresh nonces of both sides: an old or a reflected message is rejected. The first 16 bytes of each message keep
+ * their layout in all versions, so that differing versions can be named.
  */
 #ifndef RF_TRANSPORT_CHANNEL_HANDSHAKE_H
 #define RF_TRANSPORT_CHANNEL_HANDSHAKE_H

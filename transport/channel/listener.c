@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepts connections and completes their handshakes on a thread of its own, so that strangers cost nothing but a few
- * hundred bytes each: at most PENDING_LIMIT of them at a time, each for at most PENDING_NS; a newcomer takes the place
- * of the one that has waited longest.
+ * Accepts connections and completes their handshakes on a thread of its own, so that a stranger costs only a few
+ * hundred bytes: there are at most PENDING_LIMIT pending connections, each for at most PENDING_NS, and a new one
+ * replaces the oldest.
  */
 #include "transport/channel/channel.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AES-256-GCM over the messages of one data connection. Messages are numbered on both sides; one that is missing,
- * repeated, changed or of another connection does not open. */
+ * repeated, modified or of another connection fails to open. */
 #ifndef RF_TRANSPORT_CHANNEL_SEAL_H
 #define RF_TRANSPORT_CHANNEL_SEAL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Broadcast along the ring, chunk after chunk like through a pipe (many bytes), and down a binomial tree (few). The
+/* Broadcast: pipelined along the ring in chunks (many bytes), or down a binomial tree (few bytes). The
  * data are in the output. */
 #include "base/error.h"
 #include "transport/collective/schedule.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The communicator: checks what callers give, numbers the calls, and runs them, at once in the caller's thread or, when
- * they were started, one after the other in a thread of its own. A call that blocks waits for those first, so at any
- * time one thread uses the engine.
+ * The communicator: checks arguments, numbers the calls, and runs them: blocking calls in the caller's thread, started
+ * ones in order in a thread of its own. A blocking call waits for started ones first, so that one thread at a time uses
+ * the engine.
  */
 #include <ringfire/comm.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries a schedule out over the data connections. Steps are cut into chunks; a chunk is sent as soon as what it
- * depends on has come, so that sending, receiving and adding overlap. Receives are posted ahead, straight into place
- * where nothing is to be added. The first message to each peer begins with a header that says which call this is: a
- * rank that calls something else is noticed before its data are used.
+ * Carries out a schedule over the data connections. Steps are divided into chunks; a chunk is sent as soon as the data
+ * that it depends on has arrived, so that sending, receiving and adding overlap. Receives are posted ahead, directly
+ * into place where nothing is added. The first message to each peer begins with a header that identifies the call: a
+ * rank that makes another call is detected before its data is used.
  */
 #ifndef RF_TRANSPORT_COLLECTIVE_COMM_ENGINE_H
 #define RF_TRANSPORT_COLLECTIVE_COMM_ENGINE_H

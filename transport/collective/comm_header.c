@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether two ranks mean the same call. */
+/* Checks that two ranks make the same call. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunks of a schedule on their way in and out. Both directions go through the steps in order, each at its own pace. */
+/* Sends and receives the chunks of a schedule. Both directions go through the steps in order, each at its own pace. */
 #include <string.h>
 
 #include "base/memory.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recursive doubling: in round k every rank exchanges all it has with the one whose number differs in bit k. Log2(n)
- * rounds, the least possible, with the whole data in each: for few bytes. Thakur, Rabenseifner and Gropp, "Optimization
- * of collective communication operations in MPICH", Int. J. High Perform. Comput. Appl. 19 (2005). Both sides of an
- * exchange add the lower ranks' sum on the left, so both get the same bits. Worlds that are no power of two: of the
- * first pairs, the odd rank hands its data to the even one before and takes the result from it after.
+ * Recursive doubling: in round k every rank exchanges everything it has with the rank whose number differs in bit k.
+ * Log2(n) rounds, the least possible, with the whole data in each: for few bytes. Thakur, Rabenseifner and Gropp,
+ * "Optimization of collective communication operations in MPICH", Int. J. High Perform. Comput. Appl. 19 (2005). Both
+ * sides of an exchange add the lower ranks' sum on the left, so both get the same bits. In worlds whose size is not a
+ * power of two, the odd rank of each of the first pairs passes its data to the even one before and receives the result
+ * from it afterwards.
  */
 #include "base/error.h"
 #include "base/memory.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the algorithms for powers of two do with the ranks that are too many: see collective_doubling.c. */
+/* How the algorithms for powers of two handle the excess ranks: see doubling.c. */
 #ifndef RF_TRANSPORT_COLLECTIVE_FOLD_H
 #define RF_TRANSPORT_COLLECTIVE_FOLD_H
 

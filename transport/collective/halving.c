@@ -2,7 +2,8 @@
 /*
  * Recursive halving and doubling: a reduce-scatter in which partners at distance n/2, n/4, ... 1 exchange the halves
  * that the other keeps, then an all-gather the same way back. Log2(n) rounds each way and as few bytes as the ring.
- * Rabenseifner, "Optimization of collective reduction operations", ICCS 2004. Worlds that are no power of two fold.
+ * Rabenseifner, "Optimization of collective reduction operations", ICCS 2004. Worlds whose size is not a power of two
+ * are folded (fold.h).
  */
 #include "base/error.h"
 #include "base/memory.h"

@@ -2,7 +2,7 @@
 /*
  * Hierarchical: the ranks of a host add along a chain that ends at the host's first rank; the first ranks all-reduce
  * among themselves; the result goes back along the chains. Between hosts the data travel once per host instead of once
- * per rank, and hosts may have any number of ranks. Chunks flow through a chain like through a pipe.
+ * per rank, and hosts may have any number of ranks. Chunks are pipelined through a chain.
  */
 #include "base/error.h"
 #include "base/memory.h"

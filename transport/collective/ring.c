@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ring: the data are cut into one part per rank; each part travels round once and collects every rank's addend
- * (reduce-scatter), then once more as the finished sum (all-gather). Every link carries 2 (n - 1) / n of the data, the
- * least possible. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", J.
+ * Ring: the data is divided into one part per rank; each part goes round the ring once and collects the addend of every
+ * rank (reduce-scatter), then once more as the finished sum (all-gather). Every link carries 2 (n - 1) / n of the data,
+ * the least possible. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", J.
  * Parallel Distrib. Comput. 69 (2009). Part i ends at rank i, so that the first half is the reduce-scatter operation.
  */
 #include "base/error.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collective operations as data: for each rank a list of steps that say which elements go to whom and what happens to
- * those that come. Making a list is a pure function of the task, so algorithms are tested without a network. Steps are
- * carried out in order; the engine (comm_engine.h) overlaps them in chunks, as far as one does not need what another
- * brings.
+ * Collective operations as data: for each rank a list of steps that say which elements are sent to which rank, and what
+ * happens to those that arrive. Making a list is a pure function of the task, so algorithms are tested without a
+ * network. Steps are carried out in order; the engine (comm_engine.h) overlaps them in chunks where their data
+ * dependencies allow it.
  */
 #ifndef RF_TRANSPORT_COLLECTIVE_SCHEDULE_H
 #define RF_TRANSPORT_COLLECTIVE_SCHEDULE_H

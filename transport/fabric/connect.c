@@ -2,9 +2,10 @@
 /*
  * Connections between ranks. Each listens on a passive endpoint whose address the others learn through the
  * (authenticated) mesh, and connects to those that it sends to: over TCP, two connections with data in one direction
- * each are faster than one with data in both, whose ends hold each other up (all-reduce of 1 MiB on loopback: 3.7
+ * each are faster than one with data in both, whose ends delay each other (all-reduce of 1 MiB on loopback: 3.7
  * instead of 2.0 GB/s). A request carries a token that only holders of the link's key can make, and that is valid for
- * this pair, direction and start only. Requests without it are rejected. When all stand, nobody listens.
+ * this pair, direction and start only. Requests without it are rejected. When all connections are established, no rank
+ * listens any more.
  */
 #include <stdlib.h>
 #include <string.h>

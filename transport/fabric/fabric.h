@@ -3,8 +3,8 @@
  * Data connections between the workers of a job, one for each direction: connected message endpoints of libfabric
  * (FI_EP_MSG), because those report a killed peer within milliseconds. Messages from one peer arrive in order, each in
  * the oldest receive that was posted. Only one thread at a time may use a fabric; rf_fabric_wake() alone may be called
- * from any. A lost peer that stays connected (stopped, network gone) is not noticed here: that is the control mesh's
- * task.
+ * from any. A lost peer that stays connected (stopped, network gone) is not detected here: that is the task of the
+ * control mesh.
  */
 #ifndef RF_TRANSPORT_FABRIC_FABRIC_H
 #define RF_TRANSPORT_FABRIC_FABRIC_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libfabric, opened when the first job needs it: programs without other workers neither wait for it and what it depends
- * on nor take over what those libraries do to a process. */
+/* libfabric, opened when the first job needs it: programs without other workers neither wait for it and its
+ * dependencies nor suffer what those libraries do to a process. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>

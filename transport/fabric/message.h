@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks say to each other before their data connections stand: which providers they have, where they listen, and
- * the token of a connection request. The first two come through the mesh, from ranks that hold the job's key; a token
- * comes from whoever finds the port. Pure: bytes in, a result out.
+ * The messages between ranks before their data connections are established: which providers they have, where they
+ * listen, and the token of a connection request. The first two come through the mesh, from ranks that hold the job's
+ * key; a token can come from anyone who finds the port. Pure: bytes in, a result out.
  */
 #ifndef RF_TRANSPORT_FABRIC_MESSAGE_H
 #define RF_TRANSPORT_FABRIC_MESSAGE_H

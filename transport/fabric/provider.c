@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which libfabric provider the ranks talk through. */
+/* Selects the libfabric provider that the ranks use. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of this host's addresses others reach. */
+/* Finds the address of this host that others can reach. */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job whose processes have different tasks, as TF_CONFIG describes it: what the parameter-server strategy starts
- * from. */
+/* A job whose processes have different tasks, as TF_CONFIG describes it: the starting point of the parameter-server
+ * strategy. */
 #ifndef RF_TRANSPORT_JOB_CLUSTER_H
 #define RF_TRANSPORT_JOB_CLUSTER_H
 

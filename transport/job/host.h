@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which host a worker is on, and under which address others reach it. */
+/* The host of a worker, and the address under which others can reach it. */
 #ifndef RF_TRANSPORT_JOB_HOST_H
 #define RF_TRANSPORT_JOB_HOST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's description of its job: what the caller gave, then what the environment says. */
+/* A worker's description of its job: from the caller's parameters, then from the environment. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

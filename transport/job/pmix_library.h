@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PMIx, opened when a launcher's variables announce a server. Only job_pmix*.c include this: it needs PMIx's headers.
+/* PMIx, opened when a launcher's variables announce a server. Only pmix*.c include this: it needs PMIx's headers.
  */
 #ifndef RF_TRANSPORT_JOB_PMIX_LIBRARY_H
 #define RF_TRANSPORT_JOB_PMIX_LIBRARY_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a job's description can come from: one function per launcher, and what they share. For job*.c only. */
+/* The sources of a job's description: one function per launcher, and what they share. For the files of transport/job/
+ * only. */
 #ifndef RF_TRANSPORT_JOB_SOURCES_H
 #define RF_TRANSPORT_JOB_SOURCES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TF_CONFIG: a cluster's processes by task, and which of them this is. */
+/* TF_CONFIG: the processes of a cluster by task, and which of them this one is. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Failure detector of one worker: a function of the clock and of what arrives, without sockets or threads. Each rank
- * tells the others whom it misses, so that all of them blame the same one:
+ * tells the others which ranks it no longer hears, so that all of them report the same culprit:
  *  - a closed connection waits a moment (RF_HOLD_NS) for an abort that names the real culprit, then its rank is lost,
  *    unless most others are silent: then silence decides;
  *  - a rank that is silent for the timeout and that most of those we still hear miss as well is lost;
- *  - who misses more than half of the world is itself the one that is cut off;
+ *  - a rank that misses more than half of the world is itself the one that is cut off;
  *  - where the others still hear a rank that we do not, the path between the two is broken: both ends count the one
  * that more others miss as lost, else the higher of the two. Time this process did not run itself (stopped, overloaded)
  * is not held against the others.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mesh after the rendezvous. Its thread alone touches channels and the detector; callers leave frames in queues and
+ * The mesh after the rendezvous. Only its thread uses channels and the detector; callers put frames into queues and
  * wake it. Nothing is sent to a socket that is not writable, and a socket that is writable has room for the largest
- * frame, so a stuck peer delays nobody.
+ * frame, so a stuck peer delays no other.
  */
 #ifndef RF_TRANSPORT_MESH_INTERNAL_H
 #define RF_TRANSPORT_MESH_INTERNAL_H

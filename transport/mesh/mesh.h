@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control mesh: one authenticated TCP connection between each two workers, served by one thread. It brings the job
- * together, notices lost workers (closed connections at once, silent ones by missing heartbeats), and floods an abort.
+ * The control mesh: one authenticated TCP connection between each pair of workers, served by one thread. It assembles
+ * the job, detects lost workers (closed connections at once, silent ones by missing heartbeats), and floods an abort.
  * A mesh that was aborted stays so. Functions are thread-safe unless they say otherwise.
  */
 #ifndef RF_TRANSPORT_MESH_MESH_H

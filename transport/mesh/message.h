@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mesh frames say. Numbers are little-endian; texts are a 16-bit length and bytes. Pure: encoders fill a buffer of
- * the caller's, decoders check every length and every value before they hand it on. A decoder that returns an error
- * leaves no half-filled promise: the caller must not use its output.
+ * The contents of mesh frames. Numbers are little-endian; texts are a 16-bit length and bytes. Pure: encoders fill a
+ * buffer of the caller's, decoders check every length and every value before they hand it on. When a decoder returns an
+ * error, the caller must not use its output.
  */
 #ifndef RF_TRANSPORT_MESH_MESSAGE_H
 #define RF_TRANSPORT_MESH_MESSAGE_H

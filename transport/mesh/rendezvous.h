@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Brings the workers of a job together. Rank 0 listens where everybody looks for it; each other rank connects, says
- * where it listens itself and on which host it is. When all have come rank 0 sends the table of all; each rank then
- * connects to every lower one, says "ready", and goes on when rank 0, having heard that from everybody, says "go". The
- * connections to rank 0 stay in use. Whoever fails before that tells rank 0, which tells all: everybody returns the
- * same reason.
+ * Assembles the workers of a job. Rank 0 listens at the address that all of them know; every other rank connects, and
+ * sends where it listens itself and on which host it is. When all have joined, rank 0 sends the table of all ranks;
+ * each rank then connects to every lower one, sends "ready", and continues when rank 0, having received that from all,
+ * sends "go". The connections to rank 0 remain in use. A rank that fails before that tells rank 0, which tells all, so
+ * that all return the same reason.
  */
 #ifndef RF_TRANSPORT_MESH_RENDEZVOUS_H
 #define RF_TRANSPORT_MESH_RENDEZVOUS_H

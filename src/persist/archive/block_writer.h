@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One block of a tensor into frames: transposed, each byte plane compressed or not as it pays. */
+/* Encodes one block of a tensor as frames: transposed, with each byte plane compressed where that saves enough. */
 #ifndef RF_PERSIST_ARCHIVE_BLOCK_WRITER_H
 #define RF_PERSIST_ARCHIVE_BLOCK_WRITER_H
 

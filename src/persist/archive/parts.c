@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading an archive whose tensors lie in parts. Everything is checked when it is opened; reading a tensor touches the
- * parts that have some of it. */
+/* Reads archives whose tensors are stored in part files. Everything is checked when the archive is opened; reading a
+ * tensor reads only the part files that hold some of it. */
 #include <string.h>
 
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of an array by significance: all first bytes of the elements, then all second ones. Exponents of floats
- * compress well beside each other, mantissas not at all. */
+/* Bytes of an array by significance: all first bytes of the elements, then all second ones. The exponents of floats
+ * compress well when they are adjacent; the mantissas hardly compress. */
 #ifndef RF_PERSIST_ARCHIVE_TRANSPOSE_H
 #define RF_PERSIST_ARCHIVE_TRANSPOSE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads msgpack from strangers: nothing is allocated, nothing is read past the end, and a count is never larger than
+/* Reads untrusted msgpack: nothing is allocated, nothing is read past the end, and a count is never larger than
  * what the bytes that are left could hold. (msgpack-c's unpacker allocates what a count promises.) Each call reads one
- * value and returns false, leaving the place where it is, when something else stands there. */
+ * value and returns false, without advancing, when the next value is of another kind. */
 #ifndef RF_PERSIST_ARCHIVE_UNPACK_H
 #define RF_PERSIST_ARCHIVE_UNPACK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <ringfire/interchange.h>'s files through file operations of the caller's. */
+/* The files of <ringfire/interchange.h>, through file operations that the caller provides. */
 #ifndef RF_PERSIST_ARRAYS_INTERCHANGE_FILES_H
 #define RF_PERSIST_ARRAYS_INTERCHANGE_FILES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event files of whatever program. Nothing that stands in one is believed: lengths are held against the file's size,
- * bytes against their checksums, and what unpacking may allocate against the record's size. */
+/* Event files of any program. Nothing in them is trusted: lengths are compared with the size of the file and bytes with
+ * their checksums, and unpacking may allocate no more than the size of the record allows. */
 #include <ringfire/events.h>
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The callback behind fits that can be interrupted. */
+/* The callback that lets an interrupted fit continue. */
 #include <stdio.h>
 
 #include "base/params.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line of values per epoch, separated by commas. A backup holds how long the file was when it was made, so a fit
- * that goes on from it takes away the lines of epochs that it trains once more; without that, lines are known by their
- * epochs.
+ * One line of values per epoch, separated by commas. A backup records the length of the file at that time, so that a
+ * fit that continues from it removes the lines of epochs that it trains once more; without a backup, lines are
+ * identified by their epochs.
  */
 #include <errno.h>
 #include <fcntl.h>

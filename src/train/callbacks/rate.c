@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells after each epoch how fast training was. */
+/* Reports the speed of training after each epoch. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "train/callbacks/callback.h"

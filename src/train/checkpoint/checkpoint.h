@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of checkpoints. The objects that were added become a list of items, one for each name in the file. The list
+ * Internals of checkpoints. The objects that were added become a list of items, one for each name in the file. The list
  * follows from the objects alone, so all workers of a job have the same one. Saving collects a value for each;
  * restoring finds values in the file, checks and prepares all of them, and then applies them.
  */

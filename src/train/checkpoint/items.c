@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each kind of object has in a checkpoint, and how it is read from the object and put back. */
+/* The entries of each kind of object in a checkpoint, and how they are read from the object and written back. */
 #include <stdio.h>
 #include <string.h>
 

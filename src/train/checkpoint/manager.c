@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory of numbered checkpoints. The directory itself is all the memory there is: what a manager keeps follows
- * from the names and times of the files, so that a restarted program goes on as the one before it. */
+/* A directory of numbered checkpoints. The directory holds the only state: which files a manager keeps follows from
+ * their names and times, so that a restarted program continues like the one before it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Restoring. The chief finds every item in the file, compares names and shapes, and reads all data; then all workers
- * get the values and prepare them. Only when nothing can be refused any more, objects are changed.
+ * get the values and prepare them. Objects are changed only when nothing can fail any more.
  */
 #include <stdio.h>
 #include <stdlib.h>

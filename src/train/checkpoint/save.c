@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving: values are collected on all workers, and the chief writes them, or each its own, at once or in a thread. */
+/* Saving: values are collected on all workers, and the chief writes them, or each worker its own, at once or in a
+ * thread. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>

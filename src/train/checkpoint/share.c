@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the chief of a job found out becomes known to all workers. */
+/* Broadcasts what the chief of a job has read to all workers. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A snapshot becomes one file, or a part from each worker and a main file from the chief. The main file is written when
- * all parts are on the disk, and replaces the one before it; the parts of that are removed afterwards. So there is a
- * complete checkpoint under the path at every moment.
+ * A snapshot becomes one file, or a part file from each worker and a main file from the chief. The main file is written
+ * when all part files are on the disk, and replaces the previous one, whose part files are removed afterwards. So there
+ * is a complete checkpoint under the path at every moment.
  */
 #include <errno.h>
 #include <stdio.h>

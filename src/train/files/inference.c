@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models for use alone: a graph out of a file (rf_model_export()), or the layers of a saved model. */
+/* Models for inference: a graph from a file (rf_model_export()), or the layers of a saved model. */
 #include "base/params.h"
 #include "train/files/inference_file.h"
 #include "train/files/model_file.h"

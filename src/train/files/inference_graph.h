@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model as the graph that it comes to when it is used: forward operations as they were traced, not fused, and what
- * they read. What files hold, other programs get and rf_inference runs.
+ * A model as the graph of its forward pass: operations as they were traced, not fused, and what they read. Model files
+ * and ONNX contain it, and rf_inference runs it.
  */
 #ifndef RF_TRAIN_FILES_INFERENCE_GRAPH_H
 #define RF_TRAIN_FILES_INFERENCE_GRAPH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Values are numbered: the leaves, then the outputs of the nodes in their order. A node reads smaller numbers than its
- * own, so there are no cycles to be found. Shapes are written for other readers; this one infers them and compares.
+ * own, so there can be no cycles. Shapes are written for other readers; this one infers them and compares.
  */
 #include "train/files/inference_json.h"
 

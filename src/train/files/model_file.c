@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models in files of their own: a checkpoint of the model and its optimizer with their descriptions. */
+/* Files of whole models: a checkpoint of the model and its optimizer with their descriptions. */
 #include "train/files/model_file.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sequential models and what they were compiled with, as text. */
+/* Sequential models and the arguments of rf_model_compile(), as text. */
 #ifndef RF_TRAIN_FILES_MODEL_JSON_H
 #define RF_TRAIN_FILES_MODEL_JSON_H
 

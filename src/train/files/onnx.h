@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Graphs for inference as ONNX graphs. Images are [n, h, w, c] here and [n, c, h, w] there: inputs and outputs of the
- * graph have our layout. A value has a name for each layout in which something made or wanted it; the other one is a
- * Transpose, made when somebody asks for it, so that two that meet cancel. Weights are transposed when they are
- * written.
+ * graph have our layout. A value has a name for each layout in which an operation produces or reads it; the other
+ * layout is a Transpose, which is made on demand, so that two adjacent ones cancel. Weights are transposed when they
+ * are written.
  */
 #ifndef RF_TRAIN_FILES_ONNX_H
 #define RF_TRAIN_FILES_ONNX_H

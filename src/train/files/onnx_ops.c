@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in ONNX's, opset 13. */
+/* The equivalents of operations in ONNX, opset 13. */
 #include <math.h>
 #include <string.h>
 

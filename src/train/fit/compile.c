@@ -88,7 +88,7 @@ static rf_result check_params(const rf_model *model, const rf_compile_params *pa
     return RF_OK;
 }
 
-/* Keras' "accuracy", whichever goes with the loss; both have their whole names where both are asked for. */
+/* One accuracy is called "accuracy", as in Keras; where both kinds are compiled they have their full names. */
 static const char *name_metric(const rf_compile_params *params, uint32_t index)
 {
     uint32_t accuracies = 0;

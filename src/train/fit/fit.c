@@ -18,7 +18,7 @@ typedef struct fit_run {
     rf_compiled *compiled;
     const rf_fit_params *params;
     rf_fit_progress at;
-    bool reads_batches; /* somebody looks at values after batches */
+    bool reads_batches; /* some callback reads values after batches */
     uint64_t epoch_start_ns;
     rf_logs logs; /* of the latest epoch */
 } fit_run;
@@ -124,7 +124,8 @@ static rf_result next_batch(fit_run *run, const rf_element **batch)
     return again;
 }
 
-/* Looked at where values are read anyway. All workers read the same, and no callback keeps weights that are lost. */
+/* Checked wherever values are read in any case. All workers read the same values, and no callback saves weights of a
+ * diverged training. */
 static rf_result check_loss(const fit_run *run, const rf_logs *logs)
 {
     char where[96];

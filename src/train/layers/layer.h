@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers: one struct for all, behaviour in a table per kind. A layer is a description until its first call, which
- * creates its variables for the shape it sees. */
+ * creates its variables for the shape of the input. */
 #ifndef RF_TRAIN_LAYERS_LAYER_H
 #define RF_TRAIN_LAYERS_LAYER_H
 
