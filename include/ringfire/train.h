@@ -317,7 +317,11 @@ typedef struct rf_optimizer_params {
 RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,
                                                  const rf_optimizer_params *params,
                                                  rf_optimizer **out);
-/** Releases an optimizer. A function that has traced it keeps its state alive. */
+/**
+ * Releases an optimizer. A function that has traced it keeps its state alive, as do a model that
+ * was compiled with it and a checkpoint that it was added to. All of these fail from then on where
+ * they need it, and say so.
+ */
 RF_API void rf_optimizer_destroy(rf_optimizer **optimizer);
 /**
  * In a step: differentiates `loss` with respect to the variables, sums gradients over replicas,

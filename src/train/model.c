@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/ops.h"
 #include "train/fit/compile.h"
+#include "train/optimizer/optimizer.h"
 #include "train/trace_util.h"
 
 /* ---- layers of a model ---- */
@@ -180,7 +181,9 @@ void rf_model_destroy(rf_model **model)
     if (--m->references > 0) return;
     rf_compiled_destroy(&m->compiled);
     rf_function_destroy(&m->predict);
-    rf_optimizer_destroy(&m->own_optimizer);
+    rf_optimizer *own = m->own_optimizer;
+    rf_optimizer_destroy(&own); /* if nobody has, to whom rf_model_optimizer() gave it */
+    rf_optimizer_release(m->own_optimizer);
     rf_model_untrack(m, 0, 0);
     for (uint32_t i = 0; i < m->layers.count; i++) rf_layer_free(m->layers.items[i]);
     rf_free(m->layers.items);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings with which training would run and learn nothing: refused, or warned of, with the fix. */
+#include "../support/folder.h"
 #include "support.h"
 
 enum { FEATURES = 8, EXAMPLES = 48, BATCH = 16 };
@@ -240,10 +241,65 @@ static void evaluate_says_so(rf_strategy *strategy)
     rf_dataset_destroy(&bad.data);
 }
 
+/* ---- optimizers that are destroyed too early ---- */
+
+#define GONE "the optimizer has been destroyed"
+
+/* Those that keep it notice. The user's handle is NULL, a copy of it may be destroyed again. */
+static void destroyed_optimizer(rf_strategy *strategy)
+{
+    problem p;
+    char folder[SCRATCH_PATH], path[64];
+    snprintf(path, sizeof(path), "%s/net.rfck", scratch(folder));
+    open_problem(&p, 4);
+    rf_model *model = make_model(strategy, LINEAR, 4), *loaded;
+    rf_optimizer *optimizer, *copy;
+    rf_checkpoint *checkpoint;
+    OK(rf_optimizer_create(strategy, NULL, &optimizer));
+    const rf_compile_params compile = { .optimizer = optimizer, .loss = { .from_logits = true } };
+    const rf_fit_params fit = { .data = p.data };
+    OK(rf_model_compile(model, &compile));
+    OK(rf_model_fit(model, &fit, NULL));
+    OK(rf_checkpoint_create(strategy, &checkpoint));
+    OK(rf_checkpoint_add_model(checkpoint, "model", model));
+    OK(rf_checkpoint_add_optimizer(checkpoint, "optimizer", optimizer));
+    OK(rf_checkpoint_save(checkpoint, path, NULL));
+
+    copy = optimizer;
+    rf_optimizer_destroy(&optimizer);
+    assert_null(optimizer);
+    rf_optimizer_destroy(&copy);
+    FAILS(rf_model_fit(model, &fit, NULL), RF_ERROR_INVALID_ARGUMENT, "rf_model_fit: " GONE);
+    FAILS(rf_model_save(model, path, NULL), RF_ERROR_INVALID_ARGUMENT, "rf_model_save: " GONE);
+    FAILS(rf_checkpoint_save(checkpoint, path, NULL), RF_ERROR_INVALID_ARGUMENT, "rf_checkpoint_save: " GONE);
+    FAILS(rf_checkpoint_restore(checkpoint, path, NULL), RF_ERROR_INVALID_ARGUMENT, "rf_checkpoint_restore: " GONE);
+    rf_checkpoint_destroy(&checkpoint);
+    rf_logs logs;
+    OK(rf_model_evaluate(model, p.data, &logs)); /* needs none */
+
+    rf_optimizer *next;
+    OK(rf_optimizer_create(strategy, NULL, &next));
+    OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = next, .loss = { .from_logits = true } }));
+    OK(rf_model_fit(model, &fit, NULL));
+    OK(rf_model_save(model, path, NULL));
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&next);
+
+    OK(rf_model_load(strategy, path, &loaded));
+    OK(rf_model_fit(loaded, &fit, NULL));
+    copy = rf_model_optimizer(loaded); /* the model's own */
+    rf_optimizer_destroy(&copy);
+    FAILS(rf_model_fit(loaded, &fit, NULL), RF_ERROR_INVALID_ARGUMENT, "rf_model_fit: " GONE);
+    rf_model_destroy(&loaded);
+    rf_dataset_destroy(&p.data);
+    scratch_remove(folder);
+}
+
 ON_ONE(logits_and_probabilities)
 ON_ONE(loss_of_an_own_step)
 ON_ONE(one_column)
 ON_TWO(evaluate_says_so)
+ON_ONE(destroyed_optimizer)
 
 int main(void)
 {
@@ -252,6 +308,7 @@ int main(void)
         cmocka_unit_test(loss_of_an_own_step_on_one),
         cmocka_unit_test(one_column_on_one),
         cmocka_unit_test(evaluate_says_so_on_two),
+        cmocka_unit_test(destroyed_optimizer_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

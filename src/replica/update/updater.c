@@ -68,9 +68,14 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
 void rf_updater_destroy(rf_updater **updater)
 {
     if (!updater || !*updater) return;
-    (*updater)->destroyed = true;
+    rf_updater_retire(*updater);
     rf_updater_release(*updater);
     *updater = NULL;
+}
+
+void rf_updater_retire(rf_updater *updater)
+{
+    updater->destroyed = true;
 }
 
 uint64_t rf_updater_iterations(const rf_updater *updater)

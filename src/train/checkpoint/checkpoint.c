@@ -57,9 +57,21 @@ void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
     rf_checkpoint_tell_end(c, c->pending && c->pending->result >= 0);
     rf_snapshot_free(&c->pending);
     rf_checkpoint_free_room(c);
-    for (uint32_t i = 0; i < c->objects.count; i++) rf_free(c->objects.items[i].name);
+    for (uint32_t i = 0; i < c->objects.count; i++) {
+        if (c->objects.items[i].kind == RF_TRACKED_OPTIMIZER) rf_optimizer_release(c->objects.items[i].u.optimizer);
+        rf_free(c->objects.items[i].name);
+    }
     rf_free(c->objects.items);
     rf_free(c);
+}
+
+rf_result rf_checkpoint_check_alive(const rf_checkpoint *checkpoint, const char *function)
+{
+    for (uint32_t i = 0; i < checkpoint->objects.count; i++) {
+        const rf_tracked *t = &checkpoint->objects.items[i];
+        if (t->kind == RF_TRACKED_OPTIMIZER) RF_TRY(rf_optimizer_check_alive(t->u.optimizer, function));
+    }
+    return RF_OK;
 }
 
 /* Adds `tracked`, whose name is copied. `function` is for messages. */
@@ -75,10 +87,12 @@ static rf_result add(rf_checkpoint *checkpoint, const char *function, const char
                "%s: '%s' is on another strategy than the checkpoint", function, name);
     for (uint32_t i = 0; i < checkpoint->objects.count; i++)
         RF_REQUIRE(strcmp(checkpoint->objects.items[i].name, name) != 0, "%s: there is a '%s' already", function, name);
+    if (tracked.kind == RF_TRACKED_OPTIMIZER) RF_TRY(rf_optimizer_check_alive(tracked.u.optimizer, function));
     RF_TRY(RF_VEC_GROW(&checkpoint->objects));
     tracked.name = rf_strdup(name);
     if (!tracked.name) return RF_ERROR_OUT_OF_HOST_MEMORY;
     tracked.strategy = checkpoint->strategy;
+    if (tracked.kind == RF_TRACKED_OPTIMIZER) rf_optimizer_retain(tracked.u.optimizer);
     checkpoint->objects.items[checkpoint->objects.count++] = tracked;
     return RF_OK;
 }

@@ -162,6 +162,8 @@ struct rf_checkpoint {
 /* A checkpoint of `type` without the strategy's seed: of a model, not of a run. */
 rf_result rf_checkpoint_create_bare(rf_strategy *strategy, const char *type, rf_checkpoint **out);
 /* A text that is the same whenever it is restored; `text` is borrowed. */
+/* Fails, in the name of the public function, when something that was added has been destroyed and shows it. */
+rf_result rf_checkpoint_check_alive(const rf_checkpoint *checkpoint, const char *function);
 rf_result rf_checkpoint_add_text(rf_checkpoint *checkpoint, const char *name, const char *text);
 /* Removes all files of the manager. Collective. */
 rf_result rf_checkpoint_manager_clear(rf_checkpoint_manager *manager);

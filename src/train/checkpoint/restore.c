@@ -289,6 +289,7 @@ rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, const char *path, con
     RF_TRY(RF_PARAMS_CHECK(rf_restore_params, params));
     RF_REQUIRE(checkpoint, "rf_checkpoint_restore: checkpoint is NULL");
     RF_REQUIRE(path && *path, "rf_checkpoint_restore: path is empty");
+    RF_TRY(rf_checkpoint_check_alive(checkpoint, "rf_checkpoint_restore"));
     RF_TRY(rf_checkpoint_wait(checkpoint));
     rf_item_list list = { 0 };
     report rep = { .text = rf_strdup("") };

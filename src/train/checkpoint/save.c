@@ -238,6 +238,7 @@ rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const char *path, const 
     RF_REQUIRE(checkpoint, "rf_checkpoint_save: checkpoint is NULL");
     RF_TRY(rf_strategy_check_process(checkpoint->strategy));
     RF_REQUIRE(path && *path, "rf_checkpoint_save: path is empty");
+    RF_TRY(rf_checkpoint_check_alive(checkpoint, "rf_checkpoint_save"));
     RF_TRY(rf_checkpoint_wait(checkpoint));
     rf_snapshot *s = NULL;
     rf_result r = take_snapshot(checkpoint, path, params, &s);

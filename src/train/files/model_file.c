@@ -8,6 +8,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/model_json.h"
 #include "train/fit/compile.h"
+#include "train/optimizer/optimizer.h"
 
 /* ---- saving ---- */
 
@@ -40,6 +41,7 @@ rf_result rf_model_save(rf_model *model, const char *path, const rf_save_params 
 {
     RF_TRY(check_save(model, path, params, "rf_model_save"));
     RF_TRY(rf_model_check_describable(model, "rf_model_save"));
+    if (model->compiled) RF_TRY(rf_optimizer_check_alive(model->compiled->optimizer, "rf_model_save"));
     rf_checkpoint *c;
     char *architecture = NULL, *training = NULL;
     RF_TRY(rf_checkpoint_create_bare(model->strategy, "model", &c));

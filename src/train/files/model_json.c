@@ -545,6 +545,7 @@ rf_result rf_training_parse(const char *text, size_t size, rf_training *out)
 static rf_result compile(rf_model *model, const rf_training *t)
 {
     RF_TRY(rf_optimizer_create(model->strategy, &t->optimizer, &model->own_optimizer));
+    rf_optimizer_retain(model->own_optimizer); /* rf_model_optimizer() gives it away: it may be destroyed there */
     const rf_compile_params p = { .optimizer = model->own_optimizer,
                                   .loss = t->loss,
                                   .metrics = t->metrics,

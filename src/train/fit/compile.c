@@ -58,6 +58,7 @@ void rf_compiled_destroy(rf_compiled **compiled)
     rf_function_destroy(&(*compiled)->evaluate);
     rf_meters_destroy(&(*compiled)->train_meters);
     rf_meters_destroy(&(*compiled)->evaluate_meters);
+    rf_optimizer_release((*compiled)->optimizer);
     rf_free(*compiled);
     *compiled = NULL;
 }
@@ -129,7 +130,7 @@ rf_result rf_model_compile(rf_model *model, const rf_compile_params *params)
     rf_compiled *c = RF_NEW(rf_compiled);
     if (!c) return RF_ERROR_OUT_OF_HOST_MEMORY;
     c->model = model;
-    c->optimizer = params->optimizer;
+    c->optimizer = rf_optimizer_retain(params->optimizer);
     c->loss = params->loss;
     c->steps_per_execution = params->steps_per_execution ? params->steps_per_execution : 1;
     const rf_result r = prepare(model, c, params);

@@ -9,7 +9,7 @@
 
 struct rf_compiled {
     rf_model *model;
-    rf_optimizer *optimizer; /* borrowed */
+    rf_optimizer *optimizer; /* a reference */
     rf_loss loss;
     uint32_t steps_per_execution;
     rf_meters train_meters, evaluate_meters;

@@ -11,6 +11,8 @@
 #include "train/trace_util.h"
 
 struct rf_optimizer {
+    uint32_t references; /* its maker's, and one of each model and checkpoint that uses it */
+    bool destroyed;      /* by its maker */
     rf_strategy *strategy;
     bool remote; /* leaves gradients behind, for servers to update with */
     rf_optimizer_config config;
@@ -84,6 +86,7 @@ rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *
     RF_TRY(rf_optimizer_configure(params, &config));
     rf_optimizer *optimizer = RF_NEW(rf_optimizer);
     if (!optimizer) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    optimizer->references = 1;
     optimizer->strategy = strategy;
     optimizer->config = config;
     const rf_updater_params updater = {
@@ -108,12 +111,37 @@ rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *
     return RF_OK;
 }
 
+rf_optimizer *rf_optimizer_retain(rf_optimizer *optimizer)
+{
+    if (optimizer) optimizer->references++;
+    return optimizer;
+}
+
+void rf_optimizer_release(rf_optimizer *optimizer)
+{
+    if (!optimizer || --optimizer->references > 0) return;
+    rf_updater_destroy(&optimizer->updater);
+    rf_free(optimizer);
+}
+
+rf_result rf_optimizer_check_alive(const rf_optimizer *optimizer, const char *function)
+{
+    RF_REQUIRE(!optimizer->destroyed,
+               "%s: the optimizer has been destroyed; destroy it after the models and checkpoints that use it",
+               function);
+    return RF_OK;
+}
+
+/* Those that use it notice. A second time, through a copy of the handle, changes nothing while they do. */
 void rf_optimizer_destroy(rf_optimizer **optimizer)
 {
     if (!optimizer || !*optimizer) return;
-    rf_updater_destroy(&(*optimizer)->updater);
-    rf_free(*optimizer);
+    rf_optimizer *o = *optimizer;
     *optimizer = NULL;
+    if (o->destroyed) return;
+    o->destroyed = true;
+    rf_updater_retire(o->updater);
+    rf_optimizer_release(o);
 }
 
 rf_updater *rf_optimizer_updater(rf_optimizer *optimizer)

@@ -32,6 +32,12 @@ const char *rf_optimizer_slot_name(rf_optimizer_kind kind, uint32_t slot);
 rf_updater *rf_optimizer_updater(rf_optimizer *optimizer);
 /* Of rf_optimizer_create_remote(). */
 void rf_optimizer_set_remote(rf_optimizer *optimizer);
+/* For those that keep it: it stays in memory until they release it, even when its maker has destroyed it. NULL is let
+ * pass. */
+rf_optimizer *rf_optimizer_retain(rf_optimizer *optimizer);
+void rf_optimizer_release(rf_optimizer *optimizer);
+/* Fails, in the name of the public function, when its maker has destroyed it. */
+rf_result rf_optimizer_check_alive(const rf_optimizer *optimizer, const char *function);
 rf_strategy *rf_optimizer_strategy(const rf_optimizer *optimizer);
 
 #endif
