@@ -135,7 +135,7 @@ static int open_checkpoints(const example_options *options, app *a)
     const rf_result r = rf_checkpoint_manager_restore(a->manager, NULL, NULL);
     if (r == RF_ERROR_NOT_FOUND) return 0;
     TRY(r);
-    if (a->epoch < options->epochs) example_print("Going on in epoch %u\n", (unsigned)a->epoch + 1);
+    if (a->epoch < options->epochs) example_print("Continuing in epoch %u\n", (unsigned)a->epoch + 1);
     return 0;
 }
 

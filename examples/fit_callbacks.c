@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compile and fit: a CNN with a learning rate that falls in steps, a callback of our own, validation, and evaluation.
+/* compile and fit: a CNN with a learning rate that falls in steps, a custom callback, validation, and evaluation.
  */
 #include "common/common.h"
 

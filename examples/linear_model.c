@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A linear model from variables and operations alone, without layers: 100 steps on made-up data. */
+/* A linear model made of variables and operations, without layers: 100 steps on generated data. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The multi-layer perceptron of mlp_one_hot.c with parameter servers: every task of the cluster runs this program, and
- * TF_CONFIG says which one it is. Servers hold the parameters and run Adam, workers compute gradients on their shard of
- * the training set, the chief schedules an epoch of steps, waits for them, and evaluates.
+ * TF_CONFIG tells it which task it is. Servers hold the parameters and run Adam, workers compute gradients on their
+ * shard of the training set, the chief schedules an epoch of steps, waits for them, and evaluates.
  */
 #include "common/common.h"
 

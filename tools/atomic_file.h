@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that a command writes for its user: written beside their place as "<path>.tmp", synced, renamed. Whatever goes
- * wrong, the file that was there stays. A lock tells a file that another process is writing from one that a killed
- * process left, which the next writer of the same path takes over. What is no regular file (/dev/stdout, a pipe) is
- * written to directly.
+ * Output files of commands: written as "<path>.tmp", synced, renamed. Whatever goes wrong, the existing file is kept. A
+ * lock distinguishes a file that another process is writing from one that a killed process left, which the next writer
+ * of the same path takes over. What is not a regular file (/dev/stdout, a pipe) is written to directly.
  */
 #ifndef RINGFIRE_ATOMIC_FILE_H
 #define RINGFIRE_ATOMIC_FILE_H

@@ -32,7 +32,8 @@ int command_keygen(int argc, char **argv)
         argp_options,
         parse_option,
         "[FILE]",
-        "Makes the key by which the workers of a job know each other, in a new file that only its owner can read.\v"
+        "Creates the key by which the workers of a job authenticate each other, in a new file that only its owner can "
+        "read.\v"
         "Copy the file to every host of the job, with the same owner and mode. Without FILE it is where jobs look for "
         "it when RINGFIRE_KEY_FILE is not set: ~/.config/ringfire/job.key. 'ringfire run' needs no key: it makes one "
         "for each job.",

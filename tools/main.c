@@ -45,7 +45,7 @@ static void print_warning(void *user, rf_log_level level, const char *message)
 static void print_help(FILE *out)
 {
     fprintf(out, "Usage: ringfire COMMAND [OPTION...]\n\n"
-                 "Trains neural networks on whatever Vulkan devices there are.\n\nCommands:\n");
+                 "Trains neural networks on any Vulkan devices.\n\nCommands:\n");
     for (int i = 0; i < NUM_COMMANDS; i++) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].purpose);
     fprintf(out, "\n'ringfire COMMAND --help' tells more. All commands take --version, and --json\n"
                  "for programs.\n\n"

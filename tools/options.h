@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command lines: what the parsers of all commands have in common. */
+/* Command lines: what the parsers of all commands share. */
 #ifndef RINGFIRE_OPTIONS_H
 #define RINGFIRE_OPTIONS_H
 

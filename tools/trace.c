@@ -27,11 +27,11 @@ static int load(trace_file *f)
     const char *problem = f->empty ? NULL : trace_read(file, f);
     fclose(file);
     if (problem) return refuse(f->path, problem);
-    if (f->empty) fprintf(stderr, "ringfire: trace '%s' is empty and left out\n", f->path);
+    if (f->empty) fprintf(stderr, "ringfire: trace '%s' is empty and skipped\n", f->path);
     if (f->cut)
         fprintf(stderr,
-                "ringfire: trace '%s' was cut (its program was killed, or the disk was full) and is taken as far as it "
-                "goes\n",
+                "ringfire: trace '%s' is truncated (its program was killed, or the disk was full) and is used as far "
+                "as it goes\n",
                 f->path);
     return 0;
 }
@@ -43,7 +43,7 @@ static int check_output(const char *out, const trace_file *files, int count)
     if (stat(out, &there) != 0 || !S_ISREG(there.st_mode)) return 0;
     for (int i = 0; i < count; i++)
         if (stat(files[i].path, &input) == 0 && input.st_dev == there.st_dev && input.st_ino == there.st_ino)
-            return refuse(out, "is to be written and to be read; the first file is the one that is written");
+            return refuse(out, "is both an input and the output; the first file is the output");
     trace_file old = { .path = out };
     FILE *file = there.st_size > 0 ? fopen(out, "re") : NULL;
     if (!file) return 0;
@@ -51,8 +51,7 @@ static int check_output(const char *out, const trace_file *files, int count)
     fclose(file);
     json_decref(old.events);
     if (!is_trace || old.merged) return 0;
-    return refuse(out,
-                  "is there, and is a worker's trace; the first file is the one that is written: name another one");
+    return refuse(out, "exists and is a worker's trace; the first file is the output: name another one");
 }
 
 static int write_all_events(const char *path, const json_t *all)
@@ -130,8 +129,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'j': w->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_ARG: w->items[w->count++] = text; return 0;
     case ARGP_KEY_END:
-        if (w->count == 0) argp_error(state, "say what to do; there is merge");
-        if (strcmp(w->items[0], "merge") != 0) argp_error(state, "there is no '%s'; there is merge", w->items[0]);
+        if (w->count == 0) argp_error(state, "say what to do; the only command is merge");
+        if (strcmp(w->items[0], "merge") != 0)
+            argp_error(state, "there is no '%s'; the only command is merge", w->items[0]);
         if (w->count == 1) argp_error(state, "merge: OUT, the file to write, is missing");
         if (w->count == 2) argp_error(state, "merge: IN, a file to read, is missing");
         return 0;
@@ -145,9 +145,8 @@ int command_trace(int argc, char **argv)
         argp_options,
         parse_option,
         "merge OUT IN...",
-        "Puts the traces of a job's workers (RINGFIRE_TRACE) into one file, in which each worker is a process of its "
-        "own. "
-        "Times are brought together by the hosts' clocks. Look at it in ui.perfetto.dev or chrome://tracing. Empty "
+        "Merges the traces of a job's workers (RINGFIRE_TRACE) into one file, in which each worker is a separate "
+        "process. Times are aligned by the hosts' clocks. Open it in ui.perfetto.dev or chrome://tracing. Empty "
         "files are left out; OUT is "
         "never one of the traces.",
         NULL,

@@ -28,7 +28,7 @@ const char *trace_read(FILE *file, trace_file *f)
     f->events = json_loadf(file, 0, NULL);
     f->cut = !f->events;
     if (!f->events && fseek(file, 0, SEEK_SET) == 0) f->events = read_cut(file);
-    if (!json_is_array(f->events)) return "is no trace of Ringfire";
+    if (!json_is_array(f->events)) return "is not a trace of Ringfire";
     size_t i;
     json_t *event;
     json_array_foreach(f->events, i, event)
@@ -42,7 +42,7 @@ const char *trace_read(FILE *file, trace_file *f)
         f->has_clock =
             json_is_integer(wall) && f->wall_ns >= 0 && f->wall_ns < most_ns && f->pid >= 0 && f->pid < most_ranks;
     }
-    return f->has_clock ? NULL : "is no trace of Ringfire";
+    return f->has_clock ? NULL : "is not a trace of Ringfire";
 }
 
 /* Files of one rank, of two jobs perhaps, stay apart. */

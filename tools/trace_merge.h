@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Putting traces together: what `ringfire trace merge` does between reading and writing files. */
+/* Merging traces: what `ringfire trace merge` does between reading and writing files. */
 #ifndef RINGFIRE_TRACE_MERGE_H
 #define RINGFIRE_TRACE_MERGE_H
 

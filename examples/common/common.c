@@ -78,10 +78,10 @@ static const struct argp_option all_options[] = {
     { "balance", 'B', NULL, 0, "Split batches by the measured speed of the devices instead of evenly", 0 },
     { "limit", 'n', "N", 0, "Train on the first N examples only", 0 },
     { "logdir", 'l', "DIR", 0, "Write event files for TensorBoard and `ringfire plot` below DIR", 0 },
-    { "checkpoint-dir", 'c', "DIR", 0, "Keep checkpoints in DIR and go on from the latest one there", 0 },
+    { "checkpoint-dir", 'c', "DIR", 0, "Keep checkpoints in DIR and continue from the latest one there", 0 },
     { "sharded-checkpoints", 'P', NULL, 0,
       "Let every worker write what it owns of a checkpoint; DIR must be shared by all of them", 0 },
-    { "synchronous", 'S', NULL, 0, "Add the gradients of all workers up before each update", 0 },
+    { "synchronous", 'S', NULL, 0, "Add up the gradients of all workers before each update", 0 },
 };
 enum { NUM_OPTIONS = sizeof(all_options) / sizeof(all_options[0]) };
 
@@ -110,7 +110,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'r':
         o->learning_rate = strtod(text, &end);
         if (end == text || *end || !(o->learning_rate > 0) || !isfinite(o->learning_rate))
-            argp_error(state, "'%s' is no positive learning rate", text);
+            argp_error(state, "'%s' is not a positive learning rate", text);
         return 0;
     case 'c': o->checkpoint_dir = text; return 0;
     case 'P': o->sharded_checkpoints = true; return 0;

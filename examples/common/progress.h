@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A progress line: bar, rate, time left, and what the caller wants to add, as much of it as the terminal is wide. Draws
- * only on a terminal, a few times a second. */
+/* A progress line: bar, rate, time left, and a text of the caller, cut to the width of the terminal. It is drawn only
+ * on a terminal, a few times a second. */
 #ifndef EXAMPLE_PROGRESS_H
 #define EXAMPLE_PROGRESS_H
 

@@ -421,7 +421,7 @@ class Namespaces(Case):
             process.kill()
             process.wait()
         self.assertEqual(process.returncode, 75, err)
-        self.assertRegex(err, r"asks to be started again \(exit status 75\); its last line on stderr: .*was lost")
+        self.assertRegex(err, r"asked to be restarted \(exit status 75\); its last line on stderr: .*was lost")
         self.assertLess(time.monotonic() - begin, 12)
 
     def test_mpirun(self):

@@ -62,7 +62,7 @@ class Outputs(unittest.TestCase):
     def test_empty_traces(self):
         (self.root / "trace.rank2.json").write_bytes(b"")
         done = self.good(*self.merge(), self.root / "trace.rank2.json")
-        self.assertIn("trace.rank2.json' is empty and left out", done.stderr)
+        self.assertIn("trace.rank2.json' is empty and skipped", done.stderr)
         self.assertIn("of 2 files", done.stdout)
         self.assertEqual({e["pid"] for e in json.loads((self.root / "job.json").read_text())}, {0, 1})
         self.refused("all traces are empty", "trace", "merge", self.root / "job.json", self.root / "trace.rank2.json")
@@ -73,14 +73,14 @@ class Outputs(unittest.TestCase):
     def test_cut_traces(self):
         self.trace(1, end="")
         done = self.good(*self.merge())
-        self.assertIn("trace.rank1.json' was cut (its program was killed, or the disk was full)", done.stderr)
+        self.assertIn("trace.rank1.json' is truncated (its program was killed, or the disk was full)", done.stderr)
         self.assertNotIn("rank0", done.stderr)
 
     def test_no_trace_is_overwritten(self):
         first, second = self.root / "trace.rank0.json", self.root / "trace.rank1.json"
-        self.refused("is to be written and to be read", "trace", "merge", first, first, second)
+        self.refused("is both an input and the output", "trace", "merge", first, first, second)
         os.link(second, self.root / "linked.json")
-        self.refused("is to be written and to be read", "trace", "merge", self.root / "linked.json", first, second)
+        self.refused("is both an input and the output", "trace", "merge", self.root / "linked.json", first, second)
         self.refused("is a worker's trace", "trace", "merge", first, second)  # the name of the output is missing
         self.good(*self.merge())
         self.good(*self.merge())  # over the one before

@@ -108,7 +108,7 @@ class Restart(unittest.TestCase):
         steps = max(int(p.name[5:-5]) for p in process.directory.iterdir())
         self.assertTrue(TRAIN // 8 * 2 < steps < TRAIN // 8 * 3, "stopped at step %d, not within epoch 3" % steps)
         again = self.finish(self.start("stopped"))
-        self.assertIn("Going on in epoch 3\n", again)
+        self.assertIn("Continuing in epoch 3\n", again)
         whole = self.epochs(self.whole)
         self.assertEqual(self.epochs(text), {n: whole[n] for n in (1, 2)})
         self.assertEqual(self.epochs(again), {n: whole[n] for n in (3, 4)})
@@ -120,7 +120,7 @@ class Restart(unittest.TestCase):
         process.kill()
         self.finish(process, -signal.SIGKILL)
         again = self.finish(self.start("killed"))
-        self.assertIn("Going on in epoch 3\n", again)  # the last one that was saved was the second
+        self.assertIn("Continuing in epoch 3\n", again)  # the last one that was saved was the second
         whole = self.epochs(self.whole)
         self.assertEqual(self.epochs(again), {n: whole[n] for n in (3, 4)})
         self.assertEqual(self.accuracies(again), self.accuracies(self.whole))

@@ -220,7 +220,7 @@ class Local(Case):
         self.fails(shell(script, "-n", 3), 9, "rank 1", "exit status 9", "broken")
         begin = time.monotonic()
         self.fails(shell("[ $RINGFIRE_RANK = 1 ] || exec sleep 30; echo lost >&2; exit 75", "-n", 2), 75, "rank 1",
-                   "asks to be started again (exit status 75); its last line on stderr: lost")
+                   "asked to be restarted (exit status 75); its last line on stderr: lost")
         self.assertLess(time.monotonic() - begin, 6)
 
     def test_restarts(self):
@@ -263,7 +263,7 @@ class Local(Case):
         process.send_signal(signal.SIGUSR1)
         out, err = process.communicate(timeout=10)
         self.assertEqual(process.returncode, 75)
-        self.assertRegex(err, r"^ringfire: the workers stopped as signal 10 \(.*\) asked; start the job again to go on\n$")
+        self.assertRegex(err, r"^ringfire: the workers stopped as signal 10 \(.*\) requested; start the job again to continue\n$")
 
     def test_signal_without_handler(self):
         process = self.start(WRITE_PID + "exec sleep 30", "-n", 2, "--max-restarts", 3)

@@ -93,7 +93,7 @@ class Training(unittest.TestCase):
             self.await_epoch(process, 2)
             self.kill(1, number)
             self.check_stopped(process, 75)
-            self.assertIn("on localhost asks to be started again (exit status 75)", self.err.read_text())
+            self.assertIn("on localhost asked to be restarted (exit status 75)", self.err.read_text())
             for file in self.folder.glob("pid.*"):
                 file.unlink()
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ringfire bench allreduce: the communicator's all-reduce, in the job that a launcher has started this process in, or
- * among forked ranks, there beside a ring over plain sockets and a bare copy through them, taking turns in the same
- * run.
+ * among forked ranks, there compared with a ring over plain sockets and a bare copy through them, alternating in the
+ * same run.
  */
 #include <argp.h>
 #include <errno.h>
@@ -119,8 +119,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'n': o->ranks = (uint32_t)option_number(state, "--ranks", text, 2, BENCH_MAX_RANKS); return 0;
     case 's':
-        if (o->num_sizes == MAX_SIZES)
-            argp_error(state, "--size %s is one too many; at most %d are measured", text, MAX_SIZES);
+        if (o->num_sizes == MAX_SIZES) argp_error(state, "--size %s: at most %d sizes are measured", text, MAX_SIZES);
         if (!parse_size(text, &o->sizes[o->num_sizes]))
             argp_error(state, "--size is '%s', not a size of 4 bytes to 4G such as 64K or 16M", text);
         o->num_sizes++;

@@ -25,7 +25,7 @@ static const struct argp_option argp_options[] = {
       0 },
     { "op", 'o', "NAME", 0, "ops: only operations whose name contains NAME", 0 },
     { "all-kernels", 'a', NULL, 0, "ops: every eligible kernel, not only the one that would be chosen", 0 },
-    { "tune", 't', NULL, 0, "ops: remember the fastest kernels in the cache", 0 },
+    { "tune", 't', NULL, 0, "ops: store the fastest kernels in the cache", 0 },
     { "batch", 'b', "N", 0, "model: examples per step (default: 64)", 0 },
     { "profile", 'p', NULL, 0, "model: add the time of each operation of the step", 0 },
     { "seconds", 's', "X", 0, "Time spent per measurement (default: 0.2 for ops, 5 for model)", 0 },
@@ -52,7 +52,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->what) argp_error(state, "say what to measure: " BENCHES);
         if (strcmp(o->what, "ops") != 0 && strcmp(o->what, "model") != 0)
-            argp_error(state, "'%s' cannot be measured; there are " BENCHES, o->what);
+            argp_error(state, "'%s' cannot be measured; possible are " BENCHES, o->what);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench checkpoint: saving and loading weights, beside writing the same bytes as they are, taking turns. */
+/* ringfire bench checkpoint: saving and loading weights, compared with writing the same bytes uncompressed,
+ * alternating. */
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,13 +40,12 @@ typedef struct checkpoint_bench {
 static const struct argp_option argp_options[] = {
     { "directory", 'd', "DIR", 0, "Where the files are written (default: the current directory)", 0 },
     { "size", 's', "GB", 0, "10^9 bytes of float32 weights (default: 1)", 0 },
-    { "rounds", 'r', "N", 0, "Times that everything is measured; the medians are shown (default: 3)", 0 },
+    { "rounds", 'r', "N", 0, "Number of measurements; the medians are shown (default: 3)", 0 },
     { "level", 'l', "N", 0, "zstd's level (default: 1)", 0 },
-    { "no-compression", 'n', NULL, 0, "Store the bytes as they are", 0 },
+    { "no-compression", 'n', NULL, 0, "Store the bytes uncompressed", 0 },
     { "training", 'T', NULL, 0,
-      "Instead: save the weights of a model that is trained, blocking and asynchronously, and show how long the "
-      "training "
-      "is held up",
+      "Instead: save the weights of a model that is trained, blocking and asynchronously, and show how long training "
+      "is delayed",
       0 },
     { "device", 'D', "NAME", 0, "training: device (default: the first usable one, GPUs before software)", 0 },
     { "batch", 'b', "N", 0, "training: examples per step (default: 32)", 0 },
@@ -150,7 +150,7 @@ static bool run_round(checkpoint_bench *b, uint32_t round)
         b->seconds[step][round] = now() - start;
     }
     if (memcmp(b->weights, b->loaded, b->bytes) == 0) return true;
-    fprintf(stderr, "ringfire: what was loaded is not what was saved\n");
+    fprintf(stderr, "ringfire: the loaded data differs from the saved data\n");
     return false;
 }
 
@@ -254,8 +254,8 @@ int command_bench_checkpoint(int argc, char **argv)
     const struct argp parser = { argp_options,
                                  parse_option,
                                  "",
-                                 "Measures saving, loading and verifying a checkpoint of random normal weights, beside "
-                                 "writing and syncing the same bytes as they are.",
+                                 "Measures saving, loading and verifying a checkpoint of random normal weights, "
+                                 "compared with writing and syncing the same bytes uncompressed.",
                                  NULL,
                                  NULL,
                                  NULL };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench observe: what traces and event files cost the training of the small CNN. The ways to train take turns,
- * an epoch each; each epoch is compared with the plain one of the same turn, so that a busy machine does not decide. */
+/* ringfire bench observe: the cost of traces and event files in the training of the small CNN. The ways to train
+ * alternate, an epoch each; each epoch is compared with the plain one of the same round, so that other load on the
+ * machine cancels out. */
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,7 +213,7 @@ int command_bench_observe(int argc, char **argv)
         argp_options,
         parse_option,
         "",
-        "Measures what a trace and TensorBoard's event files cost the training of the small CNN "
+        "Measures the cost of a trace and of TensorBoard's event files in the training of the small CNN "
         "of 'bench model' with rf_model_fit(). The files are left where --directory says.",
         NULL,
         NULL,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all of `ringfire bench` has in common: where results go, and jobs of its own. */
+/* Shared by all of `ringfire bench`: where results go, and jobs that it starts itself. */
 #ifndef RINGFIRE_BENCH_REPORT_H
 #define RINGFIRE_BENCH_REPORT_H
 

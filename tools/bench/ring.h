@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The yardstick of `ringfire bench allreduce`: a ring over plain TCP sockets, one to the next rank and one from the
- * last. */
+/* The baseline of `ringfire bench allreduce`: a ring over plain TCP sockets, one to the next rank and one from the
+ * previous. */
 #ifndef RINGFIRE_BENCH_RING_H
 #define RINGFIRE_BENCH_RING_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving the variables of a training: how long blocking saves take, and how long asynchronous ones hold up the
- * training. */
+/* Saving the variables of a training: how long blocking saves take, and how long asynchronous ones delay training. */
 #ifndef RINGFIRE_BENCH_SAVE_H
 #define RINGFIRE_BENCH_SAVE_H
 

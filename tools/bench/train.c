@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ringfire bench train: training with several workers on this host, gradients exchanged during the backward pass and,
- * for comparison, after it. Both take turns in one run; of each the best round counts, so that a busy moment of the
- * machine does not. */
+ * for comparison, after it. Both alternate in one run, and the best round of each counts, so that a busy moment of the
+ * machine does not matter. */
 #include <argp.h>
 #include <errno.h>
 #include <sched.h>

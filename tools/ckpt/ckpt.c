@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire ckpt: what is in a checkpoint or model file. */
+/* ringfire ckpt: the contents of a checkpoint or model file. */
 #include "ckpt/ckpt.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ typedef struct parsed {
 } parsed;
 
 static const struct argp_option argp_options[] = {
-    { "full", 'f', NULL, 0, "show: all of long values, which are else cut to the terminal's width", 0 },
+    { "full", 'f', NULL, 0, "show: all of long values, which are otherwise cut to the terminal's width", 0 },
     JSON_OPTION,
     { 0 },
 };
@@ -68,10 +68,11 @@ int command_ckpt(int argc, char **argv)
         argp_options,
         parse_option,
         "ls [DIR]\nshow FILE\nverify FILE\ndiff FILE FILE\nconvert FROM TO",
-        "Looks at checkpoints and model files.\v'ls' lists the files of a directory, with their kinds, and says what "
+        "Inspects checkpoints and model files.\v'ls' lists the files of a directory, with their kinds, and says what "
         "is "
-        "wrong with damaged ones (exit code 1); a checkpoint in parts counts with these. 'show' tells what is in a "
-        "file. 'verify' reads and checks every byte (exit code 1: damaged). 'diff' compares the tensors and values of "
+        "wrong with damaged ones (exit code 1); a checkpoint in parts counts with these. 'show' lists the contents of "
+        "a file. 'verify' reads and checks every byte (exit code 1: damaged). 'diff' compares the tensors and values "
+        "of "
         "two files (exit code 0: the same, 1: different, 2: trouble). 'convert' copies the tensors from or to a file "
         "called *.safetensors; values have no place there, and it names those it leaves out. 'show', 'verify' and "
         "'diff' take such files, too.",

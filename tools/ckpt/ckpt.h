@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `ringfire ckpt`: what is in checkpoints and models. */
+/* `ringfire ckpt`: the contents of checkpoints and models. */
 #ifndef RINGFIRE_CKPT_H
 #define RINGFIRE_CKPT_H
 

@@ -29,7 +29,7 @@ static json_t *say(comparison *c, const char *what, const char *name)
 
 enum { WINDOW = 1 << 20 };
 
-/* Two pieces of tensors of one type. */
+/* Two ranges of tensors of one type. */
 typedef struct windows {
     unsigned char a[WINDOW], b[WINDOW];
 } windows;

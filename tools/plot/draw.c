@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where things stand on a page, and pages as SVG. */
+/* The layout of a page, and pages as SVG. */
 #include "plot/plot.h"
 
 #include <errno.h>

@@ -169,7 +169,7 @@ static size_t choose_charts(const plot_data *data, const arguments *a, plot_char
                 a->num_paths > 1 ? " and the others" : "");
         return 0;
     }
-    fprintf(stderr, "ringfire: plot: no losses and no accuracies; choose with --tag from:");
+    fprintf(stderr, "ringfire: plot: no losses and no accuracies; choose one with --tag:");
     print_tags(data);
     return 0;
 }
@@ -201,7 +201,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'j': a->json_path = text ? text : "-"; return 0;
     case 't': a->tags[a->num_tags++] = text; return 0;
     case ARGP_KEY_ARG: a->paths[a->num_paths++] = text; return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "LOGDIR is missing: say which directories to look into"); return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "LOGDIR is missing: name the directories to search"); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -287,7 +287,7 @@ int command_plot(int argc, char **argv)
                                  parse_option,
                                  "LOGDIR...",
                                  "Draws the curves of trainings from TensorBoard event files and CSV logs, in the "
-                                 "directories and all below them; several LOGDIRs are compared.",
+                                 "given directories and all below them; several LOGDIRs are compared.",
                                  NULL,
                                  NULL,
                                  NULL };

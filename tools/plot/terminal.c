@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Charts of characters. On a terminal curves are braille patterns in colour (2 x 4 dots a character); elsewhere a
- * letter of their own each, so that they can be told apart without colours. */
+/* Charts of characters. On a terminal curves are braille patterns in colour (2 x 4 dots a character); elsewhere each
+ * has a letter of its own, so that they can be distinguished without colours. */
 #include "plot/plot.h"
 
 #include <math.h>

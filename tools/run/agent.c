@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of `ringfire run` that lives on each host: starts the host's workers, passes on what they write and how they
- * end, and ends them when told to or when whoever started it is gone. Speaks the frames of wire.h on stdin and stdout.
+ * The part of `ringfire run` that lives on each host: starts the host's workers, reports what they write and how they
+ * end, and ends them on request or when its launcher is gone. Speaks the frames of wire.h on stdin and stdout.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -283,12 +283,12 @@ static bool start_all(agent *a)
     int got;
     while ((got = wire_next(&a->reader, &f)) == 0)
         if (wire_read(&a->reader, STDIN_FILENO) <= 0) return false; /* called off */
-    if (got < 0 || f.type != WIRE_START) return fail(a, "no order came to start workers", 0);
+    if (got < 0 || f.type != WIRE_START) return fail(a, "received no order to start workers", 0);
     const char *wrong = order_read(&a->order, f.data, f.length);
     if (wrong) return fail(a, wrong, 0);
     if (a->order.key && !write_key(a)) return fail(a, "cannot write the job key to a temporary file", errno);
     a->workers = calloc(a->order.count, sizeof(*a->workers));
-    if (!a->workers) return fail(a, "cannot remember the workers", ENOMEM);
+    if (!a->workers) return fail(a, "no memory for the workers", ENOMEM);
     for (uint32_t i = 0; i < a->order.count; i++) a->workers[i] = (worker){ .pipes = { -1, -1 }, .reported = true };
     for (uint32_t i = 0; i < a->order.count; i++)
         if (!start_worker(a, i)) {

@@ -97,7 +97,7 @@ static void describe_end(attempt *t, uint32_t rank, int status)
     if (WIFSIGNALED(status))
         snprintf(how, sizeof(how), "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else if (WEXITSTATUS(status) == RF_EXIT_RESTARTABLE)
-        snprintf(how, sizeof(how), "asks to be started again (exit status %d)", RF_EXIT_RESTARTABLE);
+        snprintf(how, sizeof(how), "asked to be restarted (exit status %d)", RF_EXIT_RESTARTABLE);
     else
         snprintf(how, sizeof(how), "failed with exit status %d", WEXITSTATUS(status));
     set_cause(t, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), "rank %u on %s %s%s%s", rank,
@@ -404,8 +404,9 @@ void run_attempt(const run_options *o, const placement *places, uint32_t num_pla
     }
     const bool stopped = t.answered && !t.passed_on && !t.has_cause;
     if (stopped)
-        set_cause(&t, RF_EXIT_RESTARTABLE, "the workers stopped as signal %d (%s) asked; start the job again to go on",
-                  t.asked, strsignal(t.asked));
+        set_cause(&t, RF_EXIT_RESTARTABLE,
+                  "the workers stopped as signal %d (%s) requested; start the job again to continue", t.asked,
+                  strsignal(t.asked));
     result->interrupted = t.passed_on != 0 || stopped;
     result->ok = t.launched && t.all_ok && !t.has_cause && !t.has_restartable;
     if (result->ok)

@@ -40,11 +40,10 @@ static const char *take(start_order *o, char what, char *value)
     case 'c': o->directory = value; return NULL;
     case 'k': o->key = value; return NULL;
     case 'r':
-        return parse_decimal(value, strlen(value), MAX_WORKERS - 1, &o->first_rank) ? NULL
-                                                                                    : "a first rank that is none";
+        return parse_decimal(value, strlen(value), MAX_WORKERS - 1, &o->first_rank) ? NULL : "an invalid first rank";
     case 'n':
-        return parse_decimal(value, strlen(value), MAX_WORKERS, &o->count) ? NULL : "a number of workers that is none";
-    case 'g': return seconds(value, &o->grace) ? NULL : "a grace that is none";
+        return parse_decimal(value, strlen(value), MAX_WORKERS, &o->count) ? NULL : "an invalid number of workers";
+    case 'g': return seconds(value, &o->grace) ? NULL : "an invalid grace period";
     default: return "another version of ringfire started this agent";
     }
 }

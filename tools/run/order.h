@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `ringfire run` tells the agent of a host to start: the frame WIRE_START. */
+/* The order of `ringfire run` to the agent of a host to start workers: the frame WIRE_START. */
 #ifndef RINGFIRE_ORDER_H
 #define RINGFIRE_ORDER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire run: starts the workers of a job, on this host or several, and starts them again when one is lost. */
+/* ringfire run: starts the workers of a job, on this host or several, and restarts them when one is lost. */
 #include "run/run.h"
 
 #include <stdio.h>
@@ -30,18 +30,18 @@ static const struct argp_option options[] = {
     { "hosts", 'H', "HOST[:SLOTS],...", 0, "Hosts and how many workers each may have (1)", 0 },
     { "hostfile", OPTION_HOSTFILE, "FILE", 0, "The same from lines 'host slots=N'", 0 },
     { "nnodes", OPTION_NNODES, "MIN[:MAX]", 0,
-      "Use at most MAX of the hosts; go on with fewer after a loss, down to MIN", 0 },
+      "Use at most MAX of the hosts; continue with fewer after a loss, down to MIN", 0 },
     { "max-restarts", OPTION_MAX_RESTARTS, "R", 0, "Start the job again after a failure, up to R times (0)", 0 },
     { "bind", OPTION_BIND, "ADDR", 0, "Address of this host on which its workers listen", 1 },
     { "master-port", OPTION_MASTER_PORT, "P", 0, "Port of rank 0 (default: a free one)", 1 },
-    { "insecure", OPTION_INSECURE, NULL, 0, "No job key: whoever reaches the ports may join", 1 },
+    { "insecure", OPTION_INSECURE, NULL, 0, "No job key: anyone who reaches the ports may join", 1 },
     { "encrypt", OPTION_ENCRYPT, NULL, 0, "Encrypt the data between workers", 1 },
     { "ssh", OPTION_SSH, "PROGRAM", 0,
-      "What reaches other hosts: called with a host and a command (ssh -T -o BatchMode=yes)", 2 },
-    { "export", 'x', "NAME[=VALUE]", 0, "Variable to set on other hosts too; RINGFIRE_* always are", 2 },
+      "Program that reaches other hosts, called with a host and a command (ssh -T -o BatchMode=yes)", 2 },
+    { "export", 'x', "NAME[=VALUE]", 0, "Variable to set on other hosts as well; RINGFIRE_* always are", 2 },
     { "start-timeout", OPTION_START_TIMEOUT, "SECONDS", 0, "How long a host may take to answer (60)", 2 },
-    { "grace", OPTION_GRACE, "SECONDS", 0, "Between SIGTERM and SIGKILL for workers that are left when one failed (5)",
-      2 },
+    { "grace", OPTION_GRACE, "SECONDS", 0,
+      "Time between SIGTERM and SIGKILL for the remaining workers when one has failed (5)", 2 },
     { "no-prefix", OPTION_NO_PREFIX, NULL, 0, "Pass output on as it comes, without [rank] in front of lines", 2 },
     { "json", 'j', "FILE", OPTION_ARG_OPTIONAL,
       "Print how the workers ended as JSON, or write it to FILE; printed, the workers' output goes to standard error",

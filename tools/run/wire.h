@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `ringfire run` and its agents (one on each host) say to each other through a pipe or ssh. */
+/* The protocol between `ringfire run` and its agents (one on each host), through a pipe or ssh. */
 #ifndef RINGFIRE_WIRE_H
 #define RINGFIRE_WIRE_H
 
