@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Different TCP ports of this host that nobody has now, below the range from which systems take the ports of outgoing
+/* Different TCP ports of this host that are free, below the range from which systems take the ports of outgoing
  * connections. False: there are not so many, or errno says why none can be tried. */
 bool free_ports(uint16_t *ports, uint32_t count);
 

@@ -10,7 +10,7 @@
 static _Thread_local rf_error_record current;
 static _Thread_local uint64_t count;
 
-/* Appends "(No such file or directory)" to messages that carry an errno: the number alone helps nobody. */
+/* Appends "(No such file or directory)" to messages that carry an errno: the number alone is of no help. */
 static void append_errno_text(char *message, size_t size, int64_t code)
 {
     char text[128];

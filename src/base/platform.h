@@ -33,7 +33,7 @@ typedef struct rf_env_entry {
 } rf_env_entry;
 const rf_env_entry *rf_env_table(uint32_t *count);
 /* The cache directory as a new string, made where it is missing: `explicit_path`, RINGFIRE_CACHE, XDG_CACHE_HOME, HOME.
- * One that cannot be written is an error if somebody named it or if a cache is `required`; else a warning in the log,
+ * One that cannot be written is an error if it was named or if a cache is `required`; else a warning in the log,
  * and *directory NULL: to do without. */
 rf_result rf_cache_open(const char *explicit_path, bool required, char **directory);
 

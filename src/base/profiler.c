@@ -56,7 +56,7 @@ static struct {
     bool open;     /* a trace runs */
     bool first;    /* nothing in the file yet */
     int error;     /* errno of the first failure, 0: none */
-    bool told;     /* somebody was told of it */
+    bool told;     /* the failure was reported */
     pid_t process; /* that started the trace: one forked off must leave the file alone */
     char *path;
     char *text; /* TEXT_SIZE: not yet in the file */

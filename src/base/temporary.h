@@ -18,9 +18,9 @@ enum { RF_TEMPORARY_MOST_NAMES = 10000 };
 uint32_t rf_file_host(void);
 /* The name of this process's `number`-th temporary file for `path`. rf_free(); NULL: no memory. */
 char *rf_temporary_name(const char *path, unsigned number);
-/* Whether nobody writes a temporary file, or a part of a checkpoint, any more: its process was one of this host and is
- * gone, or it is another host's and was not modified for a day. `writer` begins with "<host>-<process>-"; `modified` is
- * in seconds since 1970. */
+/* Whether a temporary file, or a part file of a checkpoint, has lost its writer: its process was one of this host and
+ * is gone, or it is another host's and was not modified for a day. `writer` begins with "<host>-<process>-"; `modified`
+ * is in seconds since 1970. */
 bool rf_temporary_abandoned(const char *writer, double modified);
 /* The writer in the name of a temporary file; NULL when it is no such name. */
 const char *rf_temporary_writer(const char *name);

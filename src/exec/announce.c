@@ -47,7 +47,7 @@ static bool is_news(rf_exec *exec, const char *text)
     rf_error_record before;
     rf_error_save(&before);
     const bool kept = RF_VEC_GROW(&exec->announced) >= 0;
-    (void)rf_error_restore(&before); /* nobody's failure */
+    (void)rf_error_restore(&before); /* not a failure of the caller's */
     if (kept) exec->announced.items[exec->announced.count++] = hash;
     return kept;
 }

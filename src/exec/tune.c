@@ -126,7 +126,7 @@ static void load(rf_tuning *tuning)
     const rf_result r = rf_file_read(tuning->path, MAX_FILE, &data, &size);
     if (r < 0) {
         if (r != RF_ERROR_NOT_FOUND) rf_log_message(RF_LOG_WARN, "tuning cache ignored: %s", rf_error_message());
-        (void)rf_error_restore(&before); /* nobody's failure */
+        (void)rf_error_restore(&before); /* not a failure of the caller's */
         return;
     }
     if (rf_tuning_parse(tuning, data, size) < 0)

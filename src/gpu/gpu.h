@@ -117,6 +117,6 @@ rf_result rf_gpu_watch(const rf_gpu_device *device, uint64_t ticket, uint64_t ti
 /* Submits what makes all writes so far visible to the host; from `*ticket` on another thread may read mapped memory, as
  * long as nothing that writes to it is submitted. */
 rf_result rf_gpu_submit_host_flush(rf_gpu_device *device, uint64_t *ticket);
-#define RF_GPU_TIMEOUT_NS (120ull * 1000000000ull) /* deadline of waits that nobody gave another one */
+#define RF_GPU_TIMEOUT_NS (120ull * 1000000000ull) /* deadline of waits that have no other one */
 
 #endif

@@ -58,7 +58,7 @@ static void load(rf_gpu_device *device, void **data, size_t *size)
     const rf_result r = rf_file_read(device->cache_path, MAX_FILE_SIZE, data, size);
     if (r < 0) {
         if (r != RF_ERROR_NOT_FOUND) rf_log_message(RF_LOG_WARN, "pipeline cache ignored: %s", rf_error_message());
-        (void)rf_error_restore(&before); /* nobody's failure */
+        (void)rf_error_restore(&before); /* not a failure of the caller's */
         *data = NULL;
         return;
     }

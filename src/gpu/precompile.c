@@ -120,7 +120,7 @@ static bool wait_for_need(job *j)
     return needed;
 }
 
-/* A helper that fails only leaves more to the first device: what nobody compiled now is compiled by its dispatch. */
+/* A helper that fails only leaves more to the first device: what is not compiled now is compiled by its dispatch. */
 static void *help(void *argument)
 {
     job *j = argument;

@@ -252,7 +252,7 @@ static rf_result check_fusion(const rewriter *rw, fusion *f, rf_op_call *call)
     for (uint32_t i = 0; i < fused->n_in; i++) call->in[i] = *rf_graph_desc(graph, fused->in[i]);
     RF_TRY(rf_op_infer(call));
     for (uint32_t i = 0; i < RF_MAX_OUTPUTS; i++) {
-        if (i >= call->n_out && f->out[i] && is_unused(rw, f->out[i])) f->out[i] = 0; /* nobody will miss it */
+        if (i >= call->n_out && f->out[i] && is_unused(rw, f->out[i])) f->out[i] = 0; /* it has no other reader */
         if (f->out[i] == 0) continue;
         const rf_tensor_desc *desc = rf_graph_desc(graph, f->out[i]);
         if (i >= call->n_out || desc->dtype != call->out[i].dtype || !rf_shape_equal(desc->shape, call->out[i].shape)) {

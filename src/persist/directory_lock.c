@@ -62,7 +62,7 @@ static bool is_this_process(const char *holder)
 
 /* ---- taking ---- */
 
-/* The holder removes the file before it lets go: a lock on a file that is not there any more holds nobody off. */
+/* The holder removes the file before it lets go: a lock on a file that no longer exists excludes no other process. */
 static bool is_in_place(int fd, const char *path)
 {
     struct stat mine, there;

@@ -9,7 +9,7 @@
 
 #define ACCEPT_NS (50 * 1000000ull)
 #define IDLE_NS (1000 * 1000000ull)
-/* Connections of one task: one, and those of its earlier lives that nobody has noticed to be gone. */
+/* Connections of one task: one, and those of its earlier processes whose end was not noticed yet. */
 #define PER_TASK 4
 
 typedef struct client {
@@ -64,7 +64,7 @@ static rf_result take_push(client *c, const rf_ps_message *m)
     return rf_ps_link_send(c->link, &done);
 }
 
-/* What this client did wrong ends its connection, nobody else's; the reason goes with it. */
+/* An error of this client ends only its own connection; the reason is sent with it. */
 static void refuse(client *c, rf_result r)
 {
     rf_ps_message m = { .type = RF_PS_FAILED, .result = r };

@@ -42,7 +42,7 @@ struct rf_remote_value {
 };
 
 typedef struct rf_ps_seat {
-    rf_ps_link *link; /* NULL: nobody there */
+    rf_ps_link *link; /* NULL: not connected */
     uint64_t incarnation;
     bool joined, joined_before;
     rf_work_part *busy;

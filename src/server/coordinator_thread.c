@@ -104,7 +104,7 @@ static void lose_worker(rf_coordinator *c, uint32_t w)
     if (seat->busy) {
         rf_remote_value *item = seat->busy->item;
         if (item->result < 0) {
-            part_ended(c, item); /* its other parts have failed: nobody needs this one */
+            part_ended(c, item); /* its other parts have failed: this one is not needed any more */
         } else {
             c->stats.retried++;
             rf_work_part_give_back(c, seat->busy);
@@ -134,7 +134,7 @@ static void welcome(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
         lose_worker(c, w);
         return;
     }
-    /* It begins where the slowest is: nobody has to wait for it. */
+    /* It begins where the slowest is, so that no other worker has to wait for it. */
     seat->clock = slowest(c, seat->clock);
     seat->joined = true;
     c->stats.workers_rejoined += seat->joined_before;
@@ -220,7 +220,7 @@ static void take_worker(rf_coordinator *c, rf_channel *channel)
 
 /* ---- handing out ---- */
 
-/* Whoever is free and least far; RF_MAX_WORLD where nobody may begin anything. */
+/* The free worker that is least advanced; RF_MAX_WORLD where none may begin a step. */
 static uint32_t choose_worker(const rf_coordinator *c)
 {
     const uint64_t least = slowest(c, 0);
@@ -315,7 +315,7 @@ static bool anybody(const rf_coordinator *c, bool busy)
     return false;
 }
 
-/* Work that nobody does, or that does not get done. */
+/* Work that has no worker, or does not make progress. */
 static void check_progress(rf_coordinator *c, uint64_t now)
 {
     if (!c->first || anybody(c, false)) c->alone_since = now;

@@ -28,7 +28,7 @@ void rf_ps_link_destroy(rf_ps_link **link);
 
 /* Loss and silence come back as RF_ERROR_PEER_LOST with the other side's name. Thread-safe. */
 rf_result rf_ps_link_send(rf_ps_link *link, const rf_ps_message *message);
-/* A sign of life, unless somebody is sending anyway. Failures show when receiving. */
+/* A heartbeat, unless another thread is sending anyway. Failures show when receiving. */
 void rf_ps_link_beat(rf_ps_link *link);
 /* A run of floats in chunks: `message` has everything but offset and payload. One message without payload where count
  * is 0. */
@@ -38,7 +38,7 @@ rf_result rf_ps_link_send_floats(rf_ps_link *link, rf_ps_message *message, const
 rf_result rf_ps_link_receive(rf_ps_link *link, uint64_t timeout_ns, rf_ps_message *out);
 /* The same, where the other side is known to send beats: silence for `silence_ns` is a loss. */
 rf_result rf_ps_link_await(rf_ps_link *link, uint64_t timeout_ns, uint64_t silence_ns, rf_ps_message *out);
-/* After a time in which nobody received: what came in it counts as heard now. */
+/* After a time in which no thread received: what arrived meanwhile counts as received now. */
 void rf_ps_link_resume(rf_ps_link *link);
 rf_result rf_ps_link_silent(const rf_ps_link *link, uint64_t silence_ns);
 

@@ -10,7 +10,7 @@
 #include "server/client.h"
 #include "server/variables.h"
 
-#define LAST_WORDS_NS (1000 * 1000000ull) /* of the chief, after this worker has lost somebody */
+#define LAST_WORDS_NS (1000 * 1000000ull) /* of the chief, after this worker has lost another task */
 
 typedef struct worker {
     rf_job job;

@@ -35,7 +35,7 @@ static rf_result name_layer(const rf_model *model, rf_layer *layer)
     return RF_OK;
 }
 
-/* Takes the layer over, also when it fails, unless it is somebody else's already. */
+/* Takes the layer over, also when it fails, unless it belongs to a model already. */
 static rf_result adopt(rf_model *model, rf_layer *layer, const char *function)
 {
     RF_REQUIRE(layer, "%s: layer %u is NULL", function, model->layers.count);

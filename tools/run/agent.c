@@ -59,7 +59,7 @@ double run_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The job key in a file of its own, so that it is in nobody's arguments or environment. */
+/* The job key in a file of its own, so that it appears in no arguments and no environment. */
 static bool write_key(agent *a)
 {
     const char *base = getenv("TMPDIR");
@@ -265,7 +265,7 @@ static void serve(agent *a, const sigset_t *unblocked)
                 read_worker(a, (uint32_t)(k - 1) / 2, (int)(k - 1) % 2);
         if (a->stopping && run_now() > a->kill_at) signal_all(a, SIGKILL);
     }
-    signal_all(a, SIGKILL); /* nobody is left unless something failed */
+    signal_all(a, SIGKILL); /* none is left unless something failed */
     free(fds);
 }
 

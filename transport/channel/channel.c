@@ -286,7 +286,7 @@ rf_result rf_channel_receive(rf_channel *channel, uint16_t *type, const void **b
     const rf_result r = receive_frame(channel, timeout_ns);
     if (r < 0 && r != RF_ERROR_TIMEOUT) {
         channel->receive_failed = r;
-        /* What does not verify came from somebody else: nothing more is told to him. */
+        /* What does not verify came from a stranger: nothing more is sent to it. */
         if (r == RF_ERROR_CORRUPT_DATA) shutdown(channel->fd, SHUT_RDWR);
     }
     RF_TRY(r);
@@ -347,7 +347,7 @@ static rf_result connect_once(const rf_identity *mine, const struct addrinfo *ad
     return r;
 }
 
-/* Nobody there yet, or nobody who answers: others may come. Everything else is an answer. */
+/* No listener yet, or one that does not answer: it may still come. Everything else is an answer. */
 static bool worth_another_try(rf_result r)
 {
     return r == RF_ERROR_PEER_LOST || r == RF_ERROR_TIMEOUT || r == RF_ERROR_NOT_FOUND;

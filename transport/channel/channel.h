@@ -29,7 +29,7 @@ void rf_listener_destroy(rf_listener **listener);
 uint16_t rf_listener_port(const rf_listener *listener);
 /* Next connection whose handshake is complete. RF_ERROR_TIMEOUT after `timeout_ns` (0: without an error record). */
 rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_channel **out);
-/* The most telling reason why somebody was turned away so far ("rank 3 has version 2"...), or "". For error messages.
+/* The most informative reason of a rejection so far ("rank 3 has version 2"...), or "". For error messages.
  */
 void rf_listener_rejection(rf_listener *listener, char *text, size_t size);
 

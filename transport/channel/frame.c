@@ -136,7 +136,7 @@ static rf_result open_header(rf_frame_reader *reader)
 static rf_result open_body(rf_frame_reader *reader)
 {
     rf_frame_seal *seal = &reader->seal;
-    /* Decrypted in place; nobody sees the bytes unless the tag fits. */
+    /* Decrypted in place; the bytes are used only if the tag is right. */
     uint8_t *plain = seal->encrypt ? reader->body : NULL;
     if (seal->secure &&
         !(gcm_begin(seal, PART_BODY, reader->head, 0) && gcm_update(seal, reader->body, reader->size, plain) &&

@@ -201,7 +201,7 @@ static bool get_who(const uint8_t *in, stranger *out)
     return printable(out->hello.role, 16) && printable(out->job, 64);
 }
 
-/* Why somebody who holds the key does not belong here; false when he does. */
+/* Why a peer that holds the key does not belong to this job; false when it does. */
 static bool find_contradiction(const rf_identity *mine, const stranger *his, unsigned flags, uint32_t wire,
                                char *reason, size_t size)
 {

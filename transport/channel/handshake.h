@@ -41,7 +41,7 @@ typedef enum rf_handshake_kind {
     RF_HANDSHAKE_REFUSED
 } rf_handshake_kind;
 
-/* One side. Versions are fields so that tests can be somebody else. */
+/* One side. Versions are fields so that tests can pretend to be another version. */
 typedef struct rf_identity {
     rf_hello hello;
     char job[64];
@@ -70,7 +70,7 @@ void rf_handshake_challenge(const rf_identity *mine, const uint8_t nonce[RF_NONC
 rf_result rf_handshake_reply(const rf_identity *mine, const char *who, const uint8_t challenge[RF_CHALLENGE_SIZE],
                              const uint8_t nonce[RF_NONCE_BYTES], uint8_t out[RF_REPLY_SIZE], size_t *out_size);
 
-/* How much a reason for turning somebody away tells. */
+/* How informative a reason for a rejection is. */
 typedef enum rf_rejection_weight {
     RF_REJECTION_NONE,
     RF_REJECTION_NOISE,    /* a stranger: silent, or of another protocol */

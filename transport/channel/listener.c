@@ -26,7 +26,7 @@
 
 #define PENDING_LIMIT 512
 #define PENDING_NS (5 * 1000000000ull)
-#define READY_LIMIT 2048 /* finished ones that nobody has fetched; matters in insecure jobs */
+#define READY_LIMIT 2048 /* finished ones that were not fetched yet; matters in insecure jobs */
 #define ACCEPT_BURST 64  /* then those that wait get their turn */
 #define EVENT_BURST 64
 #define SCARCE_PAUSE_NS (50 * 1000000ull) /* no descriptors or memory for accept() */

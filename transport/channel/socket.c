@@ -131,7 +131,7 @@ rf_result rf_socket_listen(const char *address, uint16_t port, int *fd, uint16_t
     return RF_OK;
 }
 
-/* On one host, connecting to a port of the ephemeral range that nobody listens on can connect a socket to itself. */
+/* On one host, connecting to a port of the ephemeral range that has no listener can connect a socket to itself. */
 static bool connected_to_itself(int fd)
 {
     struct sockaddr_storage here = { 0 }, there = { 0 };

@@ -24,7 +24,7 @@ void rf_socket_describe(const struct sockaddr *address, socklen_t size, char tex
  * long as the system's resolver takes. */
 rf_result rf_socket_resolve(const char *address, uint16_t port, bool passive, struct addrinfo **out);
 rf_result rf_socket_listen(const char *address, uint16_t port, int *fd, uint16_t *bound_port);
-/* One try at one address. RF_ERROR_PEER_LOST: nobody there (yet); RF_ERROR_TIMEOUT; RF_ERROR_IO: this side's trouble.
+/* One try at one address. RF_ERROR_PEER_LOST: no listener (yet); RF_ERROR_TIMEOUT; RF_ERROR_IO: this side's trouble.
  */
 rf_result rf_socket_connect(const struct addrinfo *address, uint64_t deadline, int *fd);
 /* What each connection gets, accepted ones too. */

@@ -128,8 +128,8 @@ RF_API void rf_comm_destroy(rf_comm **comm)
     *comm = NULL;
     if (c->process != rf_process_id()) return; /* connections and threads are the parent's */
     stop_thread(c);
-    /* First the goodbyes, then the connections: nobody sees one close that still has calls to finish. The mesh may call
-     * on_abort() until it is gone. */
+    /* First the goodbyes, then the connections: no rank sees a connection close while it still has calls to finish. The
+     * mesh may call on_abort() until it is gone. */
     rf_mesh_destroy(&c->mesh);
     rf_engine_destroy(&c->engine);
     pthread_mutex_destroy(&c->lock);

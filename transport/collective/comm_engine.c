@@ -12,7 +12,7 @@
 #include "base/platform.h"
 #include "transport/collective/comm_engine_internal.h"
 
-/* So long somebody else may say who is at fault. */
+/* How long another rank may take to report who is at fault. */
 #define VERDICT_NS UINT64_C(500000000)
 /* Longest sleep without a look at the clock. */
 #define WAIT_NS UINT64_C(100000000)
@@ -325,7 +325,7 @@ static rf_result handle(rf_engine *e, rf_fabric_op *op)
 }
 
 /* Every rank hears first from the one before it in the ring, so the rank after one that never came to the call knows
- * who is missing. The others, who wait for somebody who waits himself, leave it the first word. */
+ * who is missing. The others, which wait for a rank that is itself waiting, leave the first report to it. */
 static rf_result overdue(rf_engine *e)
 {
     const double limit = (double)e->job->operation_timeout_ns * 1e-9;

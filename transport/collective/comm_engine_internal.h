@@ -96,7 +96,7 @@ struct rf_engine {
     rf_position in_next, out_next;                 /* to post */
     rf_position received, sent;                    /* done up to here */
     int32_t broken, suspect;                       /* whose connection failed; who is to blame for another failure */
-    bool unsure;                                   /* somebody else may know better what is wrong */
+    bool unsure;                                   /* another rank may know better what is wrong */
     uint32_t headers_open;                         /* yet to come or to go */
 };
 

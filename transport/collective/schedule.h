@@ -43,7 +43,7 @@ typedef struct rf_place {
 
 typedef struct rf_collective_step {
     uint32_t round;   /* the same on both sides of a transfer */
-    int32_t to, from; /* ranks, -1: nobody */
+    int32_t to, from; /* ranks, -1: none */
     rf_place send, receive;
     uint64_t send_count, receive_count;
     rf_place local;     /* with `reduce`: receive = what came op what is here */

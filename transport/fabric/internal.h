@@ -65,7 +65,7 @@ struct rf_fabric {
 rf_result rf_fabric_choose(rf_fabric *fabric);
 /* The token that rank `from` shows to rank `to`, one of which is this one. */
 void rf_fabric_make_token(const rf_fabric *fabric, uint32_t from, uint32_t to, rf_fabric_token *out);
-/* The rank that may connect with these bytes, or UINT32_MAX: nobody who is awaited. */
+/* The rank that may connect with these bytes, or UINT32_MAX: none that is expected. */
 uint32_t rf_fabric_check_token(const rf_fabric *fabric, const void *data, size_t size);
 /* Connects with every link that is WANTED. */
 rf_result rf_fabric_connect(rf_fabric *fabric, uint64_t deadline);

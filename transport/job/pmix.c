@@ -158,7 +158,7 @@ static rf_result own_address(const session *s, const rf_job *job, char host[RF_J
                    "rank 0 has no address that other hosts can reach; set RINGFIRE_BIND to one");
 }
 
-/* The job's derived port, or the next one that nobody has now. */
+/* The job's derived port, or the next one that is free. */
 static rf_result free_port(const char *nspace, const char *host, uint16_t *out)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST }, *a = NULL;
@@ -208,7 +208,7 @@ static rf_result exchange_master(const session *s, rf_job *job)
     if (published < 0) return rf_error_restore(&failure);
     RF_TRY(fenced);
     const pmix_proc_t master = proc_of_rank(s, 0);
-    const pmix_info_t info = flag_info(PMIX_OPTIONAL); /* the fence brought it here, or nobody has it */
+    const pmix_info_t info = flag_info(PMIX_OPTIONAL); /* the fence has brought it here, or it does not exist */
     const bool is_master = s->me.rank == 0;
     pmix_value_t *value = NULL;
     const pmix_status_t status =

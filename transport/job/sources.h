@@ -34,7 +34,7 @@ rf_result rf_job_rank_and_size(const rf_job_env *env, const char *rank_name, con
 rf_result rf_job_local(const rf_job_env *env, const char *rank_name, const char *size_name, rf_job *job);
 rf_result rf_job_check_local(const char *rank_name, const char *size_name, uint64_t rank, uint64_t size, rf_job *job);
 
-/* Whether the job still has to find its master: more than one worker and nobody named one. */
+/* Whether the job still has to find its master: it has more than one worker, and none was named. */
 static inline bool rf_job_needs_master(const rf_job *job)
 {
     return job->world_size > 1 && job->master_port == 0;

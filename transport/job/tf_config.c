@@ -94,7 +94,7 @@ static rf_result read_task(const json_t *task, rf_cluster *out)
     RF_REQUIRE(json_is_integer(index), "TF_CONFIG: task.index is missing or not an integer");
     const json_int_t value = json_integer_value(index);
     const uint32_t count = out->count[out->type];
-    /* An evaluator need not be listed: nobody connects to it. */
+    /* An evaluator need not be listed: no task connects to it. */
     if (out->type == RF_TASK_EVALUATOR && count == 0) {
         RF_REQUIRE(value == 0, "TF_CONFIG: task.index is %lld but an evaluator that is not in the cluster has index 0",
                    (long long)value);

@@ -56,7 +56,7 @@ bool rf_detector_closed(rf_detector *d, uint32_t peer, uint64_t now);
 
 /* The ranks this worker misses, for its heartbeats; `ranks` has room for world size. */
 uint32_t rf_detector_late(const rf_detector *d, uint64_t now, uint32_t *ranks);
-/* Whether somebody is lost, and who. */
+/* Whether a rank is lost, and which. */
 bool rf_detector_judge(const rf_detector *d, uint64_t now, rf_finding *out);
 /* When judging again may bring something new, if nothing arrives. */
 uint64_t rf_detector_next(const rf_detector *d, uint64_t now);

@@ -430,7 +430,7 @@ static uint32_t collect(rf_mesh *mesh, uint64_t serial, uint8_t *all, size_t slo
     return too_long;
 }
 
-/* An exchange that cannot be completed is the end of the epoch: nobody knows any more who has got what. */
+/* An exchange that cannot be completed is the end of the epoch: it is no longer known which rank has received what. */
 static rf_result explain(rf_mesh *mesh, uint32_t rank, uint64_t serial, rf_result result)
 {
     char text[256];

@@ -40,7 +40,8 @@ typedef struct rf_mesh_member {
     char address[RF_MESH_ADDRESS];
 } rf_mesh_member;
 
-/* The master's word on the job: its timings hold for everybody, so that nobody expects heartbeats nobody sends. */
+/* The master's description of the job: its timings hold for all ranks, so that none expects heartbeats that are not
+ * sent. */
 typedef struct rf_mesh_table {
     uint8_t session[16]; /* random */
     uint64_t heartbeat_interval_ns, peer_timeout_ns, operation_timeout_ns;

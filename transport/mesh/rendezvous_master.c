@@ -37,7 +37,7 @@ static void tell_waiting(const rf_bootstrap *b)
 
 #define LOST "rank %u (%s) was lost while the job was assembling"
 
-/* A rank that has been here and cannot go on: nobody waits for another one in its place. */
+/* A rank that has been here and cannot go on: no other process can take its place. */
 static rf_result gave_up(const rf_bootstrap *b, uint32_t rank, const char *address, const void *body, size_t size)
 {
     rf_mesh_failure failure;

@@ -325,7 +325,7 @@ RF_API rf_result rf_event_writer_text(rf_event_writer *writer, const char *tag, 
 
 /* ---- hyperparameters ---- */
 
-/* The plugin reads its own message from the metadata; the tensor is a zero that nobody looks at. */
+/* The plugin reads its own message from the metadata; the tensor is a zero that is not read. */
 static rf_result append_hparams(rf_event_writer *w, const char *tag, const RfPb__HParamsPlugin *message)
 {
     const size_t size = rf_pb__hparams_plugin__get_packed_size(message);

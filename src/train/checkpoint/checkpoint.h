@@ -154,7 +154,7 @@ struct rf_checkpoint {
     const char *type;       /* of the file */
     bool subset;            /* the file may hold more */
     const rf_file_ops *ops; /* NULL: the system's; tests put others here */
-    /* Called once, on the chief, when the save in the background has ended; NULL: nobody asked. */
+    /* Called once, on the chief, when the save in the background has ended; NULL: not wanted. */
     void (*on_end)(void *user, bool written);
     void *on_end_user;
 };

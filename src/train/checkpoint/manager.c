@@ -136,7 +136,7 @@ static void pass_over(damaged_list *damaged)
 
 /* What a file system lost behind our back, or another program removed meanwhile, is no checkpoint. One that cannot be
  * read for another reason may well be one: to pass over it would be to take an older one, or to start anew, unseen.
- * Damaged ones are added to `damaged` (NULL: nobody asks). */
+ * Damaged ones are added to `damaged` (NULL: not wanted). */
 static rf_result is_complete(const rf_file_ops *ops, const char *path, damaged_list *damaged, bool *complete)
 {
     rf_archive *archive;
@@ -259,7 +259,7 @@ static const char *writer_of(const char *rest, bool *part)
     return *part ? rest + end : NULL;
 }
 
-/* A temporary file that nobody writes any more will never be finished; a part without its main file either. */
+/* A temporary file without its writer will never be finished, and neither will a part file without its main file. */
 static rf_result remove_leftover(const walk *w, const char *file)
 {
     uint64_t number;

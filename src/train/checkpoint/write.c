@@ -206,7 +206,7 @@ typedef struct outcome {
     rf_archive_identity part;
 } outcome;
 
-/* One that another host wrote elsewhere would be found missing only when somebody wants to restore. */
+/* One that another host wrote elsewhere would otherwise be found missing only at the next restore. */
 static rf_result check_part(const rf_snapshot *s, const char *path, uint32_t rank, const rf_archive_identity *expected)
 {
     rf_archive_identity is;
