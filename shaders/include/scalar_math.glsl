@@ -97,7 +97,8 @@ vec4 rf_pow_log(vec4 a, vec4 b)
 {
     uvec4 bits = floatBitsToUint(a);
     vec4 r = mix(0.693147180560 * rf_log2_abs(a), vec4(uintBitsToFloat(0x7fc00000u)), greaterThan(bits, uvec4(0x80000000u)));
-    uvec4 flat_there = uvec4(equal(bits << 1, uvec4(0u))) & uvec4(greaterThanEqual(b, vec4(0)));
+    /* Not `bits << 1`: that of a denormal number is 0 on Mesa 26. */
+    uvec4 flat_there = uvec4(equal(bits & 0x7fffffffu, uvec4(0u))) & uvec4(greaterThanEqual(b, vec4(0)));
     return mix(r, vec4(0), equal(flat_there, uvec4(1u)));
 }
 
