@@ -346,7 +346,7 @@ static void run_busy(double seconds)
         pids[i] = fork();
         if (pids[i] != 0) continue;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (volatile uint64_t n = 0;; n++) {}
+        for (volatile bool busy = true; busy;) {}
     }
     while (rf_now_ns() < end) {
         round_plan p = { .what = LOAD };
