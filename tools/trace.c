@@ -133,7 +133,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         if (strcmp(w->items[0], "merge") != 0)
             argp_error(state, "there is no '%s'; the only command is merge", w->items[0]);
         if (w->count == 1) argp_error(state, "merge: OUT, the file to write, is missing");
-        if (w->count == 2) argp_error(state, "merge: IN, a file to read, is missing");
+        if (w->count == 2) argp_error(state, "merge: IN, the files to read, are missing");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
