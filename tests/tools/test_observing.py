@@ -150,13 +150,13 @@ class Observing(unittest.TestCase):
         cut.write_text(text[:len(text) // 2])
         done = programs.run(RINGFIRE, "trace", "merge", out, self.root / "two.rank0.json", cut)
         self.assertEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"^ringfire: trace '.*cut.json' was cut .*\n$")
+        self.assertRegex(done.stderr, r"^ringfire: trace '.*cut.json' is truncated .*\n$")
         self.assertEqual({e["pid"] for e in self.load("merged_cut.json")}, {0, 1})
 
     def test_errors(self):
         other = self.root / "other.json"
         other.write_text("[1, {}]")
-        for arguments, part in ((("merge", "x", "/nonexistent"), "/nonexistent"), (("merge", "x", other), "no trace"),
+        for arguments, part in ((("merge", "x", "/nonexistent"), "/nonexistent"), (("merge", "x", other), "not a trace of Ringfire"),
                                 (("merge", "/nonexistent/x", self.root / "one.json"), "/nonexistent/x"), (("split",), "merge"),
                                 (("merge", "x"), "files")):
             done = programs.run(RINGFIRE, "trace", *arguments)
