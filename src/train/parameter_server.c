@@ -7,9 +7,9 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "server/coordinator.h"
-#include "server/optimizer.h"
 #include "server/variables.h"
 #include "server/worker.h"
+#include "train/files/config_json.h"
 #include "train/optimizer/optimizer.h"
 #include "train/parameter_store.h"
 
@@ -40,11 +40,11 @@ rf_result rf_coordinator_create(const rf_coordinator_params *params, rf_coordina
     RF_TRY(rf_error_context(rf_optimizer_configure(params->optimizer, &config), "rf_coordinator_create"));
     RF_REQUIRE(config.params.clip_norm == 0 && config.params.global_clip_norm == 0,
                "rf_coordinator_create: no server has the whole gradient that a norm needs; use clip_value");
-    static const rf_optimizer_params defaults = { 0 };
-    uint8_t optimizer[RF_PS_OPTIMIZER_BYTES];
-    size_t size;
-    rf_ps_optimizer_encode(params->optimizer ? params->optimizer : &defaults, optimizer, &size);
-    return rf_error_context(rf_coordinator_open(params, optimizer, size, out), "rf_coordinator_create");
+    char *optimizer;
+    RF_TRY(rf_error_context(rf_optimizer_text(&config, &optimizer), "rf_coordinator_create"));
+    const rf_result r = rf_coordinator_open(params, optimizer, strlen(optimizer), out);
+    rf_free(optimizer);
+    return rf_error_context(r, "rf_coordinator_create");
 }
 
 /* ---- workers ---- */

@@ -4,7 +4,7 @@
 #include <ringfire/train.h>
 
 #include "base/memory.h"
-#include "server/optimizer.h"
+#include "train/files/config_json.h"
 
 #define BLOCK (1u << 22) /* elements of one variable: what every device can bind as a whole */
 
@@ -85,7 +85,7 @@ static rf_result create(void *user, const void *optimizer, size_t size, const fl
 {
     rf_optimizer_params params;
     rf_schedule schedule;
-    RF_TRY(rf_ps_optimizer_decode(optimizer, size, &params, &schedule));
+    RF_TRY(rf_optimizer_parse(optimizer, size, &params, &schedule));
     RF_REQUIRE(count <= (uint64_t)BLOCK * UINT32_MAX, "a server of %llu parameters", (unsigned long long)count);
     store *s = RF_NEW(store);
     if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;

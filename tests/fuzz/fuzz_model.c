@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a model file says about its model, as rf_model_load() and rf_inference_load() read it: the first byte chooses
- * the architecture, what it was compiled with, or an optimizer's schedule as checkpoints hold it. What is accepted must
- * come out the same when it is written and read again.
+ * the architecture, what it was compiled with, an optimizer's schedule as checkpoints hold it, or an optimizer as
+ * parameter servers receive it. What is accepted must come out the same when it is written and read again.
  */
 #include <string.h>
 
@@ -91,10 +91,31 @@ static void schedule(const char *text, size_t size)
     rf_free(second);
 }
 
+static void optimizer(const char *text, size_t size)
+{
+    rf_optimizer_params params;
+    rf_schedule schedule;
+    rf_optimizer_config one, two;
+    char *first, *second;
+    const rf_result r = rf_optimizer_parse(text, size, &params, &schedule);
+    if (r < 0) {
+        check_failure(r);
+        return;
+    }
+    PROMISE(params.schedule == &schedule);
+    if (rf_optimizer_configure(&params, &one) < 0) return;
+    PROMISE(rf_optimizer_text(&one, &first) == RF_OK);
+    PROMISE(rf_optimizer_parse(first, strlen(first), &params, &schedule) == RF_OK);
+    PROMISE(rf_optimizer_configure(&params, &two) == RF_OK);
+    PROMISE(rf_optimizer_text(&two, &second) == RF_OK && strcmp(first, second) == 0);
+    rf_free(first);
+    rf_free(second);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) return 0;
-    static void (*const texts[])(const char *, size_t) = { architecture, training, schedule };
-    texts[data[0] % 3]((const char *)data + 1, size - 1);
+    static void (*const texts[])(const char *, size_t) = { architecture, training, schedule, optimizer };
+    texts[data[0] % 4]((const char *)data + 1, size - 1);
     return 0;
 }

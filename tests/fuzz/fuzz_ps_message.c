@@ -1,30 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of parameter-server clusters, the optimizer that one of them carries and the plan that another makes. The
- * first byte chooses the type, 0 the optimizer. What is accepted must keep the decoder's promises, and encoding it
- * again must give what decodes to the same.
+ * Messages of parameter-server clusters, and the plan that one of them makes. The first byte chooses the type. What is
+ * accepted must keep the decoder's promises, and encoding it again must give what decodes to the same.
  */
 #include <string.h>
 
 #include "fuzz.h"
 #include "server/message.h"
-#include "server/optimizer.h"
 #include "server/plan.h"
-
-static void optimizer(const uint8_t *data, size_t size)
-{
-    rf_optimizer_params one, two;
-    rf_schedule schedule, other;
-    uint8_t again[RF_PS_OPTIMIZER_BYTES], more[RF_PS_OPTIMIZER_BYTES];
-    size_t again_size, more_size;
-    if (rf_ps_optimizer_decode(data, size, &one, &schedule) < 0) return;
-    PROMISE(!one.schedule || (one.schedule == &schedule && schedule.num_boundaries <= 15));
-    rf_ps_optimizer_encode(&one, again, &again_size);
-    PROMISE(again_size == size);
-    PROMISE(rf_ps_optimizer_decode(again, again_size, &two, &other) == RF_OK);
-    rf_ps_optimizer_encode(&two, more, &more_size);
-    PROMISE(more_size == again_size && memcmp(again, more, again_size) == 0);
-}
 
 /* How a worker cuts its variables, as the chief says. */
 static void plan(uint64_t max_elements)
@@ -62,11 +45,7 @@ static void message(uint16_t type, const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) return 0;
-    const uint16_t type = data[0] % (RF_PS_TYPE_COUNT + 1);
     /* The bytes begin where nothing is aligned. */
-    if (type == 0)
-        optimizer(data + 1, size - 1);
-    else
-        message(type, data + 1, size - 1);
+    message(data[0] % (RF_PS_TYPE_COUNT + 1), data + 1, size - 1);
     return 0;
 }

@@ -94,6 +94,7 @@ def model():
                 "metrics": ["sparse_categorical_accuracy", "mean"], "steps_per_execution": 4}
     for kind in "sgd", "adam", "adamw", "rmsprop":
         seed("model", "training_" + kind, "\1" + compact({**training, "optimizer": {**optimizer, "kind": kind}}))
+        seed("model", "optimizer_" + kind, "\3" + compact({**optimizer, "kind": kind}))
     for kind, more in (("constant", {}), ("exponential_decay", {"rate": 0.9, "decay_steps": 10, "staircase": True}),
                        ("piecewise_constant", {"initial": 0.0, "boundaries": [5, 9], "values": [0.1, 0.01, 0.001]}),
                        ("cosine_decay", {"alpha": 0.1, "decay_steps": 100, "warmup_steps": 5}),

@@ -11,7 +11,6 @@
 
 #include "base/memory.h"
 #include "server/message.h"
-#include "server/optimizer.h"
 #include "server/plan.h"
 
 static uint64_t next_random(uint64_t *state)
@@ -199,36 +198,6 @@ static void garbage_is_refused(void **state)
     assert_int_equal(rf_ps_message_decode(65535, NULL, 0, &got), RF_ERROR_CORRUPT_DATA);
 }
 
-/* ---- optimizers ---- */
-
-static void check_optimizer(const rf_optimizer_params *params)
-{
-    uint8_t bytes[RF_PS_OPTIMIZER_BYTES], again[RF_PS_OPTIMIZER_BYTES];
-    size_t size, again_size;
-    rf_optimizer_params got;
-    rf_schedule schedule;
-    rf_ps_optimizer_encode(params, bytes, &size);
-    assert_int_equal(rf_ps_optimizer_decode(bytes, size, &got, &schedule), RF_OK);
-    assert_int_equal(got.kind, params->kind);
-    assert_true(got.learning_rate == params->learning_rate && got.momentum == params->momentum);
-    assert_true(got.nesterov == params->nesterov && got.beta_1 == params->beta_1 && got.beta_2 == params->beta_2);
-    assert_true(got.epsilon == params->epsilon && got.rho == params->rho && got.weight_decay == params->weight_decay);
-    assert_true(got.clip_value == params->clip_value && got.accumulation_steps == params->accumulation_steps);
-    assert_int_equal(got.epsilon_form, params->epsilon_form);
-    assert_true(!got.schedule == !params->schedule);
-    if (got.schedule)
-        for (uint64_t step = 0; step < 50; step++)
-            assert_true(rf_schedule_value(got.schedule, step) == rf_schedule_value(params->schedule, step));
-    rf_ps_optimizer_encode(&got, again, &again_size);
-    assert_int_equal(again_size, size);
-    assert_memory_equal(again, bytes, size);
-    for (size_t cut = 0; cut < size; cut++)
-        assert_int_equal(rf_ps_optimizer_decode(bytes, cut, &got, &schedule),
-                         cut == 112 && !params->schedule ? RF_OK : RF_ERROR_CORRUPT_DATA);
-    bytes[8] = 77; /* the kind */
-    assert_int_equal(rf_ps_optimizer_decode(bytes, size, &got, &schedule), RF_ERROR_CORRUPT_DATA);
-}
-
 /* A piece may be as long as the largest number there is: that is what a chief may say. */
 static void longest_pieces(void **state)
 {
@@ -271,37 +240,12 @@ static void pieces_are_taken(void **state)
     assert_true(rf_ps_message_take(&none, array, 0, &have)); /* a server without parameters */
 }
 
-static void optimizers_travel(void **state)
-{
-    (void)state;
-    check_optimizer(&(rf_optimizer_params){ 0 });
-    check_optimizer(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD,
-                                            .learning_rate = 0.1,
-                                            .momentum = 0.9,
-                                            .nesterov = true,
-                                            .clip_value = 2,
-                                            .accumulation_steps = 3 });
-    check_optimizer(
-        &(rf_optimizer_params){ .kind = RF_OPTIMIZER_RMSPROP, .rho = 0.8, .epsilon = 1e-6, .momentum = 0.5 });
-    const rf_schedule cosine = {
-        .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 0.5, .alpha = 0.1, .decay_steps = 40, .warmup_steps = 5
-    };
-    check_optimizer(&(rf_optimizer_params){
-        .kind = RF_OPTIMIZER_ADAMW, .beta_1 = 0.8, .beta_2 = 0.99, .weight_decay = 0.1, .schedule = &cosine });
-    check_optimizer(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .epsilon_form = RF_EPSILON_UNCORRECTED });
-    const rf_schedule steps = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
-                                .num_boundaries = 2,
-                                .boundaries = { 10, 20 },
-                                .values = { 1, 0.5, 0.25 } };
-    check_optimizer(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .schedule = &steps });
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_plan),        cmocka_unit_test(whole_variables), cmocka_unit_test(random_plans),
-        cmocka_unit_test(plan_refusals),     cmocka_unit_test(messages_travel), cmocka_unit_test(garbage_is_refused),
-        cmocka_unit_test(optimizers_travel), cmocka_unit_test(longest_pieces),  cmocka_unit_test(pieces_are_taken),
+        cmocka_unit_test(known_plan),     cmocka_unit_test(whole_variables),  cmocka_unit_test(random_plans),
+        cmocka_unit_test(plan_refusals),  cmocka_unit_test(messages_travel),  cmocka_unit_test(garbage_is_refused),
+        cmocka_unit_test(longest_pieces), cmocka_unit_test(pieces_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

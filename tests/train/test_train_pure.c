@@ -16,7 +16,9 @@
 
 #include "../support/folder.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "train/callbacks/callback.h"
+#include "train/files/config_json.h"
 #include "train/fit/logs.h"
 #include "train/model.h"
 #include "train/optimizer/optimizer.h"
@@ -208,6 +210,62 @@ static void bad_optimizers(void **state)
 }
 
 /* ---- logs ---- */
+
+/* As the chief describes its optimizer to parameter servers. */
+static void check_text(const rf_optimizer_params *params)
+{
+    rf_optimizer_config config, again;
+    rf_optimizer_params read;
+    rf_schedule schedule;
+    char *text, *second;
+    assert_int_equal(rf_optimizer_configure(params, &config), RF_OK);
+    assert_int_equal(rf_optimizer_text(&config, &text), RF_OK);
+    assert_int_equal(rf_optimizer_parse(text, strlen(text), &read, &schedule), RF_OK);
+    assert_ptr_equal(read.schedule, &schedule);
+    assert_int_equal(rf_optimizer_configure(&read, &again), RF_OK);
+    float numbers[RF_HYPER_COUNT], numbers_again[RF_HYPER_COUNT];
+    for (uint64_t step = 0; step < 50; step++) {
+        rf_optimizer_hyper(&config, step, 3.0, numbers);
+        rf_optimizer_hyper(&again, step, 3.0, numbers_again);
+        assert_memory_equal(numbers, numbers_again, sizeof(numbers));
+    }
+    assert_int_equal(again.params.kind, config.params.kind);
+    assert_int_equal(again.params.nesterov, config.params.nesterov);
+    assert_int_equal(again.params.accumulation_steps, config.params.accumulation_steps);
+    assert_int_equal(rf_optimizer_text(&again, &second), RF_OK);
+    assert_string_equal(second, text);
+    for (size_t cut = 0; cut < strlen(text); cut++)
+        assert_int_equal(rf_optimizer_parse(text, cut, &read, &schedule), RF_ERROR_CORRUPT_DATA);
+    text[strlen("{'kind':'")] = '?';
+    assert_int_equal(rf_optimizer_parse(text, strlen(text), &read, &schedule), RF_ERROR_CORRUPT_DATA);
+    assert_message("kind");
+    rf_free(second);
+    rf_free(text);
+}
+
+static void optimizers_as_text(void **state)
+{
+    (void)state;
+    check_text(NULL);
+    check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD,
+                                       .learning_rate = 0.1,
+                                       .momentum = 0.9,
+                                       .nesterov = true,
+                                       .clip_value = 2,
+                                       .accumulation_steps = 3 });
+    check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_RMSPROP, .rho = 0.8, .epsilon = 1e-6, .momentum = 0.5 });
+    const rf_schedule cosine = {
+        .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 0.5, .alpha = 0.1, .decay_steps = 40, .warmup_steps = 5
+    };
+    check_text(&(rf_optimizer_params){
+        .kind = RF_OPTIMIZER_ADAMW, .beta_1 = 0.8, .beta_2 = 0.99, .weight_decay = 0.1, .schedule = &cosine });
+    check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .epsilon_form = RF_EPSILON_UNCORRECTED });
+    const rf_schedule steps = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
+                                .num_boundaries = 2,
+                                .boundaries = { 10, 20 },
+                                .values = { 1, 0.5, 0.25 } };
+    check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .schedule = &steps, .global_clip_norm = 1 });
+}
 
 static void logs_and_history(void **state)
 {
@@ -502,6 +560,7 @@ int main(void)
         cmocka_unit_test(defaults),
         cmocka_unit_test(hyper_numbers),
         cmocka_unit_test(bad_optimizers),
+        cmocka_unit_test(optimizers_as_text),
         cmocka_unit_test(logs_and_history),
         cmocka_unit_test(summary),
         cmocka_unit_test(csv_log),

@@ -426,54 +426,6 @@ rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_
 
 /* ---- what a model was compiled with ---- */
 
-json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
-{
-    return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I}", "kind",
-                     rf_optimizer_kind_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum",
-                     p->momentum, "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon",
-                     p->epsilon, "epsilon_uncorrected", p->epsilon_form == RF_EPSILON_UNCORRECTED, "rho", p->rho,
-                     "weight_decay", p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm,
-                     "global_clip_norm", p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps);
-}
-
-/* Fields that a kind does not use hold defaults, which its constructor would refuse. */
-static void drop_unused(rf_optimizer_params *p)
-{
-    const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
-    if (!adam) p->beta_1 = p->beta_2 = 0;
-    if (!adam) p->epsilon_form = RF_EPSILON_CORRECTED;
-    if (p->kind == RF_OPTIMIZER_SGD) p->epsilon = 0;
-    if (p->kind != RF_OPTIMIZER_RMSPROP) p->rho = 0;
-}
-
-static rf_result optimizer_from_json(const json_t *object, rf_optimizer_params *p, rf_schedule *schedule)
-{
-    int kind = 0;
-    uint64_t accumulation = 1;
-    RF_TRY(rf_json_choice(object, "kind", rf_optimizer_kind_names, RF_OPTIMIZER_KINDS, &kind));
-    RF_TRY(rf_schedule_from_json(json_object_get(object, "learning_rate"), schedule));
-    RF_TRY(rf_json_number(object, "momentum", &p->momentum));
-    RF_TRY(rf_json_bool(object, "nesterov", &p->nesterov));
-    RF_TRY(rf_json_number(object, "beta_1", &p->beta_1));
-    RF_TRY(rf_json_number(object, "beta_2", &p->beta_2));
-    RF_TRY(rf_json_number(object, "epsilon", &p->epsilon));
-    bool uncorrected = false; /* as in files that do not say */
-    RF_TRY(rf_json_bool(object, "epsilon_uncorrected", &uncorrected));
-    p->epsilon_form = uncorrected ? RF_EPSILON_UNCORRECTED : RF_EPSILON_CORRECTED;
-    RF_TRY(rf_json_number(object, "rho", &p->rho));
-    RF_TRY(rf_json_number(object, "weight_decay", &p->weight_decay));
-    RF_TRY(rf_json_number(object, "clip_value", &p->clip_value));
-    RF_TRY(rf_json_number(object, "clip_norm", &p->clip_norm));
-    RF_TRY(rf_json_number(object, "global_clip_norm", &p->global_clip_norm));
-    RF_TRY(rf_json_u64(object, "accumulation_steps", &accumulation));
-    if (accumulation > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'accumulation_steps' is out of range");
-    p->accumulation_steps = (uint32_t)accumulation;
-    p->kind = (rf_optimizer_kind)kind;
-    p->schedule = schedule;
-    drop_unused(p);
-    return RF_OK;
-}
-
 rf_result rf_training_text(const rf_training *t, char **text)
 {
     *text = NULL;
@@ -519,7 +471,7 @@ static rf_result read_training(const json_t *root, rf_training *out)
     int loss = 0, reduction = 0;
     uint64_t steps = 1;
     const json_t *loss_object = json_object_get(root, "loss");
-    RF_TRY(optimizer_from_json(json_object_get(root, "optimizer"), &out->optimizer, &out->schedule));
+    RF_TRY(rf_optimizer_from_json(json_object_get(root, "optimizer"), &out->optimizer, &out->schedule));
     RF_TRY(rf_json_choice(loss_object, "kind", loss_names, COUNT(loss_names), &loss));
     RF_TRY(rf_json_bool(loss_object, "from_logits", &out->loss.from_logits));
     RF_TRY(rf_json_choice(loss_object, "reduction", reduction_names, COUNT(reduction_names), &reduction));

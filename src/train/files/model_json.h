@@ -43,8 +43,6 @@ rf_result rf_model_describe(const rf_model *model, char **text);
 /* A built model; names of layers as they were. */
 rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_model **out);
 
-/* Kind, learning rate and settings, defaults included. NULL: out of memory. */
-json_t *rf_optimizer_to_json(const rf_optimizer_params *params, const rf_schedule *schedule);
 /* Optimizer (without state), loss, metrics. */
 rf_result rf_compiled_describe(const rf_compiled *compiled, char **text);
 /* Compiles the model with an optimizer that it owns. */
