@@ -218,6 +218,19 @@ static bool limit_range(const rf_op_call *call, rf_device_caps *caps)
     return caps->max_storage_range < largest;
 }
 
+/* Large cases are left to the kernels that they are for: those that would take more than 30 times as long as the best,
+ * minutes for some, are held against the reference at small ones, unless one is asked for by name. */
+static bool is_too_slow(const case_run *run, const rf_kernel *kernel, const rf_device_caps *caps)
+{
+    if (!run->c->large || run->w->options.kernel) return false;
+    double best = 0;
+    for (uint32_t i = 0; i < run->op->num_kernels; i++) {
+        const double score = run->op->kernels[i]->score(&run->start.call, caps);
+        if (score > best) best = score;
+    }
+    return kernel->score(&run->start.call, caps) < best / 30;
+}
+
 static void run_device(case_run *run, const walk_device *d)
 {
     uint32_t eligible = 0;
@@ -228,6 +241,7 @@ static void run_device(case_run *run, const walk_device *d)
         const rf_kernel *kernel = run->op->kernels[i];
         if (kernel->score(&run->start.call, caps) <= 0) continue;
         eligible++;
+        if (is_too_slow(run, kernel, caps)) continue;
         if (matches(run->w->options.kernel, kernel->name)) run_kernel(run, kernel, d);
     }
     if (eligible == 0) walk_fail(run->w, run->counts, run->op, run->c->name, NULL, d->name, "no kernel is eligible");

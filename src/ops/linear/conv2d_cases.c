@@ -222,7 +222,7 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "conv1_odd", .attr = &valid, DATA(CONV1_ODD), .benchmark = true, .large = true, TOLERANCE(279) },
     { .name = "pointwise_deep", .attr = &valid, DATA(POINTWISE_DEEP), TOLERANCE(6) },
     { .name = "long_outputs", .attr = &valid, DATA(LONG_OUTPUTS), TOLERANCE(32772) },
-    { .name = "long_line", .attr = &valid, DATA(LONG_LINE_CHANNELS), TOLERANCE(2000) },
+    { .name = "long_line", .attr = &valid, DATA(LONG_LINE_CHANNELS), .large = true, TOLERANCE(2000) },
 };
 
 const rf_op_case rf_conv2d_filter_grad_cases[] = {
