@@ -38,10 +38,10 @@ static rf_result sliced(const rf_op_call *call, const rf_tensor_desc *x, rf_tens
     const char *name = call->op->name;
     char shape[96];
     rf_shape_format(x->shape, shape, sizeof(shape));
+    *out = *x;
     if (rf_dtype_size(x->dtype) != 4)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: %s tensors are not supported; cast to f32 first", name,
                        rf_dtype_name(x->dtype));
-    *out = *x;
     for (int32_t d = 0; d < RF_MAX_RANK; d++) {
         if (attr->step[d] == 0) continue;
         if (d >= x->shape.rank)
