@@ -113,6 +113,13 @@ static bool add_algorithm(allreduce_options *o, const char *name)
     return found;
 }
 
+static bool parse_wire(const char *text, rf_dtype *wire)
+{
+    const bool f16 = strcmp(text, "f16") == 0;
+    *wire = f16 ? RF_F16 : RF_BF16;
+    return f16 || strcmp(text, "bf16") == 0;
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     allreduce_options *o = state->input;
@@ -131,9 +138,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
                        text);
         return 0;
     case 'w':
-        if (strcmp(text, "f16") != 0 && strcmp(text, "bf16") != 0)
-            argp_error(state, "--wire is '%s', not f16 or bf16", text);
-        o->wire = strcmp(text, "f16") == 0 ? RF_F16 : RF_BF16;
+        if (!parse_wire(text, &o->wire)) argp_error(state, "--wire is '%s', not f16 or bf16", text);
         return 0;
     case 'e': o->encrypt = true; return 0;
     case 'p': o->provider = text; return 0;
