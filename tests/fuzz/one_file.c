@@ -76,6 +76,20 @@ static int op_unlink(void *user, const char *path)
     return 0;
 }
 
+/* A directory without names. */
+static int op_list(void *user, const char *directory, rf_name_fn visit, void *argument)
+{
+    (void)user, (void)directory, (void)visit, (void)argument;
+    return 0;
+}
+
+static int op_modified(void *user, const char *path, double *seconds)
+{
+    (void)user, (void)path;
+    *seconds = 0;
+    return 0;
+}
+
 rf_file_ops one_file_ops(one_file *file)
 {
     return (rf_file_ops){ .create = op_create,
@@ -89,5 +103,7 @@ rf_file_ops one_file_ops(one_file *file)
                           .close = op_nothing,
                           .rename = op_rename,
                           .unlink = op_unlink,
+                          .list = op_list,
+                          .modified = op_modified,
                           .user = file };
 }
