@@ -240,15 +240,17 @@ static void accumulated(void **state)
 
 static rf_result refuse(worker *w)
 {
+    static const setup by_loss = { .way = SCALE_BY_LOSS }, foreign = { .way = FOREIGN_GRADIENT },
+                       multiples = { .way = TWO_MULTIPLES };
     net n;
-    GO(create(w->strategy, &(setup){ .way = SCALE_BY_LOSS }, &n));
+    GO(create(w->strategy, &by_loss, &n));
     EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_UNSUPPORTED, "gradients[0]", "weight the loss instead");
     destroy(&n);
-    GO(create(w->strategy, &(setup){ .way = FOREIGN_GRADIENT }, &n));
+    GO(create(w->strategy, &foreign, &n));
     EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_INVALID_ARGUMENT, "not among the variables",
                  "update both with one optimizer");
     destroy(&n);
-    GO(create(w->strategy, &(setup){ .way = TWO_MULTIPLES }, &n));
+    GO(create(w->strategy, &multiples, &n));
     EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_INVALID_ARGUMENT, "more than one multiple",
                  "compute it from one");
     destroy(&n);
