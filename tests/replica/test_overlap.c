@@ -2,6 +2,7 @@
 /* Exchanging gradients during the backward pass gives the same bits as exchanging them after it. */
 #include <stdio.h>
 
+#include "../support/noise.h"
 #include "mw_model.h"
 #include "replica/step/function.h"
 #include "replica/update/overlap_plan.h"
@@ -101,18 +102,6 @@ static rf_result create_deep(worker *w, const setup *s, deep *d)
         &d->step);
 }
 
-static void make_batch(uint32_t step, uint32_t count, float *x, int32_t *labels)
-{
-    uint32_t noise = step * 7919u + 1;
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t k = 0; k < SIDE; k++) {
-            noise = noise * 1664525u + 1013904223u;
-            x[i * SIDE + k] = (float)(noise >> 8) * 0x1p-23f - 1;
-        }
-        labels[i] = (int32_t)((noise >> 10) % CLASSES);
-    }
-}
-
 static rf_result hash_deep(const deep *d, uint64_t *hash)
 {
     *hash = 14695981039346656037u;
@@ -130,7 +119,7 @@ static rf_result step_deep(worker *w, const setup *s, deep *d, uint32_t step)
     float x[BATCH * SIDE], loss, sum;
     int32_t labels[BATCH];
     const int64_t count = (int64_t)s->batch - (step % 5 == 3); /* another batch size now and then */
-    make_batch(step, (uint32_t)count, x, labels);
+    noise_batch(step, (uint32_t)count, SIDE, CLASSES, x, labels);
     const rf_element element = {
         .num_components = 2, .component = { { RF_F32, RF_SHAPE(count, SIDE), x }, { RF_I32, RF_SHAPE(count), labels } }
     };

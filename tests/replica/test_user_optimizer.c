@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "../support/noise.h"
 #include "job.h"
 #include "replica/internal.h"
 
@@ -92,14 +93,7 @@ static rf_result run_step(rf_strategy *s, const net *n, uint32_t number)
 {
     float x[BATCH * IN];
     int32_t labels[BATCH];
-    uint32_t noise = number * 7919u + 1;
-    for (uint32_t i = 0; i < BATCH; i++) {
-        for (uint32_t k = 0; k < IN; k++) {
-            noise = noise * 1664525u + 1013904223u;
-            x[i * IN + k] = (float)(noise >> 8) * 0x1p-23f - 1;
-        }
-        labels[i] = (int32_t)((noise >> 10) % OUT);
-    }
+    noise_batch(number, BATCH, IN, OUT, x, labels);
     const rf_element batch = {
         .num_components = 2, .component = { { RF_F32, RF_SHAPE(BATCH, IN), x }, { RF_I32, RF_SHAPE(BATCH), labels } }
     };

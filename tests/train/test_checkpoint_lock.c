@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two trainings do not write checkpoints of one name into one directory; whoever is killed leaves no lock behind.
  * Usage: test_checkpoint_lock [hold DIRECTORY PREFIX], which is the other training. */
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "persist/directory_lock.h"
 #include "test_folder.h"
+
+#include "../support/holder.h"
 
 typedef struct training {
     rf_strategy *strategy;
@@ -51,32 +50,17 @@ static int hold(const char *directory, const char *prefix)
     for (;;) pause();
 }
 
-static pid_t start_other(const char *prefix)
+/* In a program of its own: drivers do not survive fork(). */
+static void hold_elsewhere(int ready, const char *prefix)
 {
-    int ends[2];
-    char said;
-    assert_int_equal(pipe(ends), 0);
-    const pid_t process = fork();
-    assert_true(process >= 0);
-    if (process == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* also where the test fails */
-        dup2(ends[1], STDOUT_FILENO);
-        close(ends[0]);
-        close(ends[1]);
-        execl("/proc/self/exe", "test_checkpoint_lock", "hold", folder, prefix, (char *)NULL);
-        _exit(1);
-    }
-    close(ends[1]);
-    const ssize_t n = read(ends[0], &said, 1);
-    close(ends[0]);
-    assert_int_equal(n, 1);
-    return process;
+    dup2(ready, STDOUT_FILENO);
+    close(ready);
+    execl("/proc/self/exe", "test_checkpoint_lock", "hold", folder, prefix, (char *)NULL);
 }
 
-static void kill_other(pid_t process)
+static pid_t start_other(const char *prefix)
 {
-    assert_int_equal(kill(process, SIGKILL), 0);
-    assert_int_equal(waitpid(process, NULL, 0), process);
+    return start_holder(hold_elsewhere, prefix);
 }
 
 static void assert_refused(rf_result r, pid_t process)
@@ -113,7 +97,7 @@ static void another_process(void **state)
     rf_checkpoint_manager_destroy(&m);
     /* The lock ends with the process, however it ends; its file may stay. */
     assert_int_equal(access(in_folder(".ckpt-.rfck.lock"), F_OK), 0);
-    kill_other(other);
+    kill_holder(other);
     assert_int_equal(access(in_folder(".ckpt-.rfck.lock"), F_OK), 0);
     const time_t begin = time(NULL);
     OK(open_manager(&t, NULL, &m));
@@ -166,7 +150,7 @@ static void several_of_one_process(void **state)
     rf_checkpoint_manager_destroy(&second);
     const pid_t other = start_other("turns");
     assert_refused(rf_checkpoint_manager_save(first, 10), other);
-    kill_other(other);
+    kill_holder(other);
     OK(rf_checkpoint_manager_save(first, 10));
     rf_checkpoint_manager_destroy(&first);
     training_end(&t);
@@ -217,7 +201,7 @@ static void fits(void **state)
     if (!training_begin(&t)) SKIP("no device");
     const pid_t other = start_other("backup");
     assert_refused(fit_with(backup_callback()), other);
-    kill_other(other);
+    kill_holder(other);
     char *latest;
     OK(rf_checkpoint_latest(folder, "backup", &latest)); /* nothing of the other's was removed */
     rf_string_free(latest);
@@ -234,7 +218,7 @@ static void fits(void **state)
     while (access(in_folder(".model_{epoch}.rfck.lock"), F_OK) != 0)
         (void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
     assert_refused(fit_with(model_callback()), process);
-    kill_other(process);
+    kill_holder(process);
     OK(fit_with(model_callback()));
     assert_int_equal(access(in_folder("model_1.rfck"), F_OK), 0);
     assert_int_not_equal(access(in_folder(".model_{epoch}.rfck.lock"), F_OK), 0);

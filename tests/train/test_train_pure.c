@@ -2,19 +2,17 @@
 /* The parts of training that need no device: schedules, the numbers of an update, logs, the summary, the CSV log. */
 #include <math.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <ringfire/train.h>
 
 #include "../support/folder.h"
+#include "../support/holder.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "train/callbacks/callback.h"
@@ -445,29 +443,17 @@ static void csv_log_resumed(void **state)
 }
 
 /* Another training: it has begun, has written a line and stays. */
-static pid_t start_other_csv(const char *path)
+static void hold_csv(int ready, const char *path)
 {
-    int ends[2];
-    char said;
-    assert_int_equal(pipe(ends), 0);
-    const pid_t process = fork();
-    assert_true(process >= 0);
-    if (process == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* also where the test fails */
-        rf_callback *callback;
-        rf_fit_state fit = { 0 };
-        rf_logs logs = { 0 };
-        rf_logs_add(&logs, "loss", 0.5);
-        rf_logs_add(&logs, "learning_rate", 1e-3);
-        if (rf_callback_csv_log(path, false, &callback) < 0 || begin_csv(callback, 0, 0) < 0 ||
-            callback->fns.on_epoch_end(callback->user, &fit, &logs) < 0 || write(ends[1], "!", 1) != 1)
-            _exit(1);
-        for (;;) pause();
-    }
-    close(ends[1]);
-    assert_int_equal(read(ends[0], &said, 1), 1);
-    close(ends[0]);
-    return process;
+    rf_callback *callback;
+    rf_fit_state fit = { 0 };
+    rf_logs logs = { 0 };
+    rf_logs_add(&logs, "loss", 0.5);
+    rf_logs_add(&logs, "learning_rate", 1e-3);
+    if (rf_callback_csv_log(path, false, &callback) < 0 || begin_csv(callback, 0, 0) < 0 ||
+        callback->fns.on_epoch_end(callback->user, &fit, &logs) < 0 || write(ready, "!", 1) != 1)
+        return;
+    for (;;) pause();
 }
 
 /* Two trainings do not write one log, whatever they call it; one that is killed leaves no lock behind. */
@@ -480,7 +466,7 @@ static void csv_log_of_another_process(void **state)
     snprintf(lock, sizeof(lock), "%s/.log.csv.lock", folder);
     snprintf(other_name, sizeof(other_name), "%s/link.csv", folder);
     assert_int_equal(symlink("log.csv", other_name), 0);
-    const pid_t other = start_other_csv(path);
+    const pid_t other = start_holder(hold_csv, path);
     rf_callback *callback;
     snprintf(who, sizeof(who), "in use by another training (process %d on ", (int)other);
     assert_int_equal(rf_callback_csv_log(other_name, false, &callback), RF_OK);
@@ -490,8 +476,7 @@ static void csv_log_of_another_process(void **state)
     rf_callback_destroy(&callback);
     read_text(path, text, sizeof(text));
     assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n");
-    assert_int_equal(kill(other, SIGKILL), 0);
-    assert_int_equal(waitpid(other, NULL, 0), other);
+    kill_holder(other);
     assert_int_equal(access(lock, F_OK), 0);
     assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
     run_csv(callback, 1, 1, 0);
