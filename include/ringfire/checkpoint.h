@@ -285,7 +285,12 @@ typedef struct rf_checkpoint_manager_params {
 RF_API RF_MUST_USE rf_result
 rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_checkpoint_manager_params *params,
                              rf_checkpoint_manager **out);
-/** Ends the management of the directory and releases its lock. */
+/**
+ * Ends the management of the directory and releases its lock.
+ * Not blocking: while an asynchronous save of the manager runs, the lock is held until that save
+ * has ended in the next save, restore, rf_checkpoint_wait() or rf_checkpoint_destroy(); old
+ * checkpoints are removed then as well.
+ */
 RF_API void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager);
 /**
  * Saves under `number` (epoch or step) and removes files that are not to be kept, but never the one

@@ -148,6 +148,14 @@ rf_result rf_directory_lock_take_file(rf_directory_lock *lock, const char *path)
     return take(lock, path, "path");
 }
 
+void rf_directory_lock_pass(rf_directory_lock *from, rf_directory_lock *to)
+{
+    if (from->fd < 0 || to->fd >= 0 || !to->path || strcmp(from->path, to->path) != 0) return;
+    to->fd = from->fd;
+    to->process = from->process;
+    from->fd = -1;
+}
+
 void rf_directory_lock_release(rf_directory_lock *lock)
 {
     if (lock->fd >= 0) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Restricts writing files of one name in a directory to one process at a time. The lock belongs to the kernel and is on
- * a file
- * ".<name>.lock" that records its holder (an open file description lock, which network file systems pass on to their
- * server), so it ends with the process, however the process ends. Readers take no lock.
+ * Restricts writing files of one name in a directory to one process at a time. The lock belongs to the kernel (an open
+ * file description lock, which network file systems pass on to their server), so it ends with the process, however the
+ * process ends. It is on a file ".<name>.lock" that records its holder. Readers take no lock.
  *
  * Several objects of one process may write there, one after another: the first has the lock, and when that is
  * released another one takes it with the next rf_directory_lock_take().
@@ -27,6 +26,8 @@ typedef struct rf_directory_lock {
 rf_result rf_directory_lock_take(rf_directory_lock *lock, const char *directory, const char *name);
 /* The same for one file, or for the files that a pattern names; its directory exists. */
 rf_result rf_directory_lock_take_file(rf_directory_lock *lock, const char *path);
+/* Where `from` holds the lock that `to` was let in under, `to` holds it from here on. Else nothing happens. */
+void rf_directory_lock_pass(rf_directory_lock *from, rf_directory_lock *to);
 void rf_directory_lock_release(rf_directory_lock *lock);
 
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two trainings do not write checkpoints of one name into one directory; whoever is killed leaves no lock behind.
  * Usage: test_checkpoint_lock [hold DIRECTORY PREFIX], which is the other training. */
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "persist/directory_lock.h"
 #include "test_folder.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include "../support/holder.h"
 
@@ -156,6 +159,104 @@ static void several_of_one_process(void **state)
     training_end(&t);
 }
 
+/* ---- saves in the background ---- */
+
+/* A disk that takes its time: the save in the background writes nothing before it is let go. */
+static atomic_bool disk_answers;
+
+static ssize_t slow_pwrite(void *user, int fd, const void *data, size_t size, uint64_t offset)
+{
+    (void)user;
+    for (int ms = 0; ms < 60000 && !disk_answers; ms++) (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    return pwrite(fd, data, size, (off_t)offset);
+}
+
+static rf_result open_background_manager(const training *t, const char *prefix, rf_checkpoint_manager **out)
+{
+    const rf_checkpoint_manager_params params = {
+        .directory = folder, .prefix = prefix, .max_to_keep = 2, .save = { .async = true }
+    };
+    return rf_checkpoint_manager_create(t->checkpoint, &params, out);
+}
+
+/* Whether another process could write there now. Another file description stands for it. */
+static bool is_locked(const char *lock)
+{
+    const int fd = open(in_folder(lock), O_RDWR | O_CLOEXEC);
+    if (fd < 0) return false;
+    struct flock range = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    assert_int_equal(fcntl(fd, F_OFD_GETLK, &range), 0);
+    close(fd);
+    return range.l_type != F_UNLCK;
+}
+
+/* A manager that is destroyed keeps the directory until its last save has ended, and removes old files then. */
+static void outlived_by_a_save(void **state)
+{
+    (void)state;
+    training t;
+    rf_checkpoint_manager *m, *another;
+    if (!training_begin(&t)) SKIP("no device");
+    rf_file_ops slow = rf_system_file_ops;
+    slow.pwrite = slow_pwrite;
+    t.checkpoint->ops = &slow;
+    for (int ends_with_checkpoint = 0; ends_with_checkpoint < 2; ends_with_checkpoint++) {
+        disk_answers = true;
+        OK(open_background_manager(&t, "late", &m));
+        if (ends_with_checkpoint) OK(rf_checkpoint_manager_restore(m, NULL, NULL));
+        for (uint64_t i = 1; i <= 2; i++) OK(rf_checkpoint_manager_save(m, (uint64_t)ends_with_checkpoint * 10 + i));
+        OK(rf_checkpoint_wait(t.checkpoint));
+        disk_answers = false;
+        OK(rf_checkpoint_manager_save(m, (uint64_t)ends_with_checkpoint * 10 + 3));
+        rf_checkpoint_manager_destroy(&m);
+        assert_null(m);
+        assert_true(is_locked(".late-.rfck.lock"));
+        disk_answers = true;
+        if (ends_with_checkpoint)
+            rf_checkpoint_destroy(&t.checkpoint);
+        else
+            OK(rf_checkpoint_wait(t.checkpoint));
+        assert_false(is_locked(".late-.rfck.lock"));
+        assert_int_equal(access(in_folder(ends_with_checkpoint ? "late-13.rfck" : "late-3.rfck"), F_OK), 0);
+        assert_int_not_equal(access(in_folder(ends_with_checkpoint ? "late-11.rfck" : "late-1.rfck"), F_OK), 0);
+    }
+    OK(rf_checkpoint_create(t.strategy, &t.checkpoint));
+    OK(rf_checkpoint_add_counter(t.checkpoint, "value", &t.value));
+
+    /* One that saves under the lock of another manager has it when that one goes. */
+    t.checkpoint->ops = &slow;
+    OK(open_manager(&t, "passed", &another));
+    OK(open_background_manager(&t, "passed", &m));
+    disk_answers = false;
+    OK(rf_checkpoint_manager_save(m, 1));
+    rf_checkpoint_manager_destroy(&another);
+    assert_true(is_locked(".passed-.rfck.lock"));
+    rf_checkpoint_manager_destroy(&m);
+    assert_true(is_locked(".passed-.rfck.lock"));
+    disk_answers = true;
+    OK(rf_checkpoint_wait(t.checkpoint));
+    assert_false(is_locked(".passed-.rfck.lock"));
+    training_end(&t);
+}
+
+/* A manager whose checkpoint is gone says so. */
+static void outlives_its_checkpoint(void **state)
+{
+    (void)state;
+    training t;
+    rf_checkpoint_manager *m;
+    if (!training_begin(&t)) SKIP("no device");
+    OK(open_background_manager(&t, "orphan", &m));
+    OK(rf_checkpoint_manager_save(m, 1));
+    rf_checkpoint_destroy(&t.checkpoint);
+    FAILS(rf_checkpoint_manager_save(m, 2), RF_ERROR_INVALID_ARGUMENT, "the checkpoint has been destroyed");
+    FAILS(rf_checkpoint_manager_restore(m, NULL, NULL), RF_ERROR_INVALID_ARGUMENT, "the checkpoint has been destroyed");
+    rf_checkpoint_manager_destroy(&m);
+    assert_false(is_locked(".orphan-.rfck.lock"));
+    assert_int_equal(access(in_folder("orphan-1.rfck"), F_OK), 0);
+    training_end(&t);
+}
+
 /* ---- callbacks of fit ---- */
 
 static rf_result fit_with(rf_callback *callback)
@@ -247,6 +348,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(another_process),
         cmocka_unit_test(waited_for),
         cmocka_unit_test(several_of_one_process),
+        cmocka_unit_test(outlived_by_a_save),
+        cmocka_unit_test(outlives_its_checkpoint),
         cmocka_unit_test(fits),
         cmocka_unit_test(unlockable),
     };

@@ -55,6 +55,7 @@ void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
         rf_log_message(RF_LOG_WARN, "%s", rf_error_message());
     if (c->threaded) (void)pthread_join(c->thread, NULL);
     rf_checkpoint_tell_end(c, c->pending && c->pending->result >= 0);
+    rf_checkpoint_leave_managers(c);
     rf_snapshot_free(&c->pending);
     rf_checkpoint_free_room(c);
     for (uint32_t i = 0; i < c->objects.count; i++) {

@@ -157,16 +157,19 @@ struct rf_checkpoint {
     /* Called once, on the chief, when the save in the background has ended; NULL: not wanted. */
     void (*on_end)(void *user, bool written);
     void *on_end_user;
+    rf_checkpoint_manager *managers; /* the first of a list */
 };
 
 /* A checkpoint of `type` without the strategy's seed: of a model, not of a run. */
 rf_result rf_checkpoint_create_bare(rf_strategy *strategy, const char *type, rf_checkpoint **out);
-/* A text that is the same whenever it is restored; `text` is borrowed. */
 /* Fails, in the name of the public function, when something that was added has been destroyed and shows it. */
 rf_result rf_checkpoint_check_alive(const rf_checkpoint *checkpoint, const char *function);
+/* A text that is the same whenever it is restored; `text` is borrowed. */
 rf_result rf_checkpoint_add_text(rf_checkpoint *checkpoint, const char *name, const char *text);
 /* Removes all files of the manager. Collective. */
 rf_result rf_checkpoint_manager_clear(rf_checkpoint_manager *manager);
+/* The checkpoint is about to be freed: its managers notice when they are used. */
+void rf_checkpoint_leave_managers(rf_checkpoint *checkpoint);
 
 rf_result rf_checkpoint_add_blob(rf_checkpoint *checkpoint, const char *name, const rf_blob_fns *fns, void *user);
 

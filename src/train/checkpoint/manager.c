@@ -19,7 +19,8 @@
 enum { DEFAULT_KEEP = 5, LEAST_KEEP = 2 };
 
 struct rf_checkpoint_manager {
-    rf_checkpoint *checkpoint;
+    rf_checkpoint *checkpoint;   /* NULL once it is destroyed */
+    rf_checkpoint_manager *next; /* of the same checkpoint */
     char *directory;
     rf_numbered_name name;
     rf_directory_lock lock; /* the chief's */
@@ -29,6 +30,7 @@ struct rf_checkpoint_manager {
     bool has_latest; /* on the chief */
     uint64_t latest; /* restored or saved; files of higher numbers that were there then are damaged */
     bool told;       /* when the save in the background has ended; the checkpoint is there until then */
+    bool destroyed;  /* while that save runs: it is freed, and its lock released, when the save has ended */
 };
 
 /* ---- what there is ---- */
@@ -324,6 +326,8 @@ rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_check
     rf_checkpoint_manager *m = RF_NEW(rf_checkpoint_manager);
     if (!m) return RF_ERROR_OUT_OF_HOST_MEMORY;
     m->checkpoint = checkpoint;
+    m->next = checkpoint->managers;
+    checkpoint->managers = m;
     m->lock = RF_DIRECTORY_LOCK_NONE;
     const rf_result r = set_up(m, params);
     if (r < 0)
@@ -333,15 +337,54 @@ rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_check
     return r;
 }
 
+/* ---- destruction ---- */
+
+/* Where this one has the lock, another manager of the checkpoint may be saving under it. */
+static void pass_on_lock(rf_checkpoint_manager *m)
+{
+    for (rf_checkpoint_manager *other = m->checkpoint->managers; other; other = other->next)
+        if (other->told) rf_directory_lock_pass(&m->lock, &other->lock);
+}
+
+static void leave_checkpoint(rf_checkpoint_manager *m)
+{
+    rf_checkpoint_manager **at = &m->checkpoint->managers;
+    while (*at != m) at = &(*at)->next;
+    *at = m->next;
+    pass_on_lock(m);
+}
+
+static void free_manager(rf_checkpoint_manager *m)
+{
+    if (m->checkpoint) leave_checkpoint(m);
+    rf_directory_lock_release(&m->lock);
+    rf_free(m->directory);
+    rf_numbered_name_free(&m->name);
+    rf_free(m);
+}
+
+/* The thread of a save still writes into the directory, and is not waited for here: waiting is collective. In a child
+ * of the process there is no such thread. */
 void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager)
 {
     if (!manager || !*manager) return;
-    if ((*manager)->told) (*manager)->checkpoint->on_end = NULL;
-    rf_directory_lock_release(&(*manager)->lock);
-    rf_free((*manager)->directory);
-    rf_numbered_name_free(&(*manager)->name);
-    rf_free(*manager);
+    rf_checkpoint_manager *m = *manager;
     *manager = NULL;
+    m->destroyed = true;
+    if (!m->told || rf_strategy_is_foreign(m->checkpoint->strategy)) free_manager(m);
+}
+
+void rf_checkpoint_leave_managers(rf_checkpoint *checkpoint)
+{
+    for (rf_checkpoint_manager *m = checkpoint->managers; m; m = m->next) m->checkpoint = NULL;
+    checkpoint->managers = NULL;
+}
+
+static rf_result check_manager(const rf_checkpoint_manager *m, const char *function)
+{
+    RF_REQUIRE(m, "%s: manager is NULL", function);
+    RF_REQUIRE(m->checkpoint, "%s: the checkpoint has been destroyed; destroy it after its managers", function);
+    return RF_OK;
 }
 
 /* ---- saving ---- */
@@ -425,6 +468,7 @@ static void background_ended(void *user, bool written)
     rf_checkpoint_manager *m = user;
     m->told = false;
     if (written) prune_around_latest(m);
+    if (m->destroyed) free_manager(m);
 }
 
 /* On the chief, after it. Old ones go when the new one is there. */
@@ -454,7 +498,7 @@ rf_result rf_checkpoint_manager_clear(rf_checkpoint_manager *m)
 
 rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager, uint64_t number)
 {
-    RF_REQUIRE(manager, "rf_checkpoint_manager_save: manager is NULL");
+    RF_TRY(check_manager(manager, "rf_checkpoint_manager_save"));
     rf_strategy *strategy = manager->checkpoint->strategy;
     const bool chief = rf_strategy_is_chief(strategy);
     RF_TRY(rf_checkpoint_wait(manager->checkpoint));
@@ -512,7 +556,7 @@ rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager *manager, const rf
     *number = 0;
     if (params && params->report) *params->report = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_restore_params, params));
-    RF_REQUIRE(manager, "rf_checkpoint_manager_restore: manager is NULL");
+    RF_TRY(check_manager(manager, "rf_checkpoint_manager_restore"));
     RF_TRY(rf_checkpoint_wait(manager->checkpoint));
     rf_strategy *strategy = manager->checkpoint->strategy;
     found_list list = { 0 };
