@@ -167,8 +167,9 @@ RF_API RF_MUST_USE rf_result rf_archive_verify(const rf_archive *archive);
 
 /**
  * Creates an empty set of things to save, all of one strategy.
- * Objects that are added are borrowed and must outlive the checkpoint. Names become the first parts
- * of the entries' names: they must differ, and contain no "/".
+ * Objects that are added must outlive the checkpoint: saving and restoring fail when a model, an
+ * optimizer, a metric, a function or an iterator of it has been destroyed. Names become the first
+ * parts of the entries' names: they must differ, and contain no "/".
  */
 RF_API RF_MUST_USE rf_result rf_checkpoint_create(rf_strategy *strategy, rf_checkpoint **out);
 /**
@@ -200,8 +201,9 @@ RF_API RF_MUST_USE rf_result rf_checkpoint_add_function(rf_checkpoint *checkpoin
                                                         rf_function *function);
 /**
  * Adds the place in a pass over the data.
- * `*iterator` may be NULL when saving, in which case nothing is saved. Restoring replaces it by an
- * iterator at the saved place.
+ * `*iterator` is NULL, in which case nothing is saved, or an iterator over `dataset`. Restoring
+ * replaces it by an iterator at the saved place. The variable that `iterator` points to is
+ * borrowed; of `dataset` a reference is kept.
  */
 RF_API RF_MUST_USE rf_result rf_checkpoint_add_iterator(rf_checkpoint *checkpoint, const char *name,
                                                         rf_iterator **iterator,

@@ -23,6 +23,7 @@ void rf_dataset_destroy(rf_dataset **dataset)
             rf_dataset_destroy(&d->original);
         else if (d->kind->free_dataset)
             d->kind->free_dataset(d);
+        pthread_mutex_destroy(&d->lock);
         rf_free(d);
         d = input;
     }
@@ -44,11 +45,22 @@ static rf_result check_spec(const rf_element_spec *spec)
     return RF_OK;
 }
 
+static rf_result init_lock(rf_dataset *d)
+{
+    const int code = pthread_mutex_init(&d->lock, NULL);
+    return code == 0 ? RF_OK : RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "dataset: no lock: %s", strerror(code));
+}
+
 rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spec, rf_dataset **out)
 {
     RF_TRY(check_spec(spec));
     rf_dataset *d = RF_NEW(rf_dataset);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = init_lock(d);
+    if (r < 0) {
+        rf_free(d);
+        return r;
+    }
     atomic_init(&d->references, 1);
     d->kind = kind;
     d->spec = *spec;
@@ -75,6 +87,12 @@ rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *inp
     rf_dataset *d = RF_NEW(rf_dataset);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     *d = *dataset;
+    d->iterators = NULL;
+    const rf_result r = init_lock(d);
+    if (r < 0) {
+        rf_free(d);
+        return r;
+    }
     atomic_init(&d->references, 1);
     d->input = input ? rf_dataset_retain(input) : NULL;
     d->original = rf_dataset_retain(dataset);

@@ -7,11 +7,39 @@
 
 struct rf_iterator {
     rf_dataset *dataset;
+    rf_iterator *next; /* over the same dataset */
     rf_stage *stage;
     rf_dataset *rest; /* what the stage walks where the pass began with another batch size, else NULL */
     uint64_t first;   /* examples of the pass that came before `rest` */
     uint64_t epoch;
 };
+
+static void join_list(rf_iterator *it)
+{
+    pthread_mutex_lock(&it->dataset->lock);
+    it->next = it->dataset->iterators;
+    it->dataset->iterators = it;
+    pthread_mutex_unlock(&it->dataset->lock);
+}
+
+static void leave_list(rf_iterator *it)
+{
+    pthread_mutex_lock(&it->dataset->lock);
+    rf_iterator **at = &it->dataset->iterators;
+    while (*at != it) at = &(*at)->next;
+    *at = it->next;
+    pthread_mutex_unlock(&it->dataset->lock);
+}
+
+bool rf_dataset_has_iterator(const rf_dataset *dataset, const rf_iterator *iterator)
+{
+    rf_dataset *d = (rf_dataset *)(uintptr_t)dataset; /* only the lock changes */
+    pthread_mutex_lock(&d->lock);
+    const rf_iterator *it = d->iterators;
+    while (it && it != iterator) it = it->next;
+    pthread_mutex_unlock(&d->lock);
+    return it;
+}
 
 rf_result rf_iterator_create(const rf_dataset *dataset, uint64_t epoch, rf_iterator **out)
 {
@@ -22,6 +50,7 @@ rf_result rf_iterator_create(const rf_dataset *dataset, uint64_t epoch, rf_itera
     if (!it) return RF_ERROR_OUT_OF_HOST_MEMORY;
     it->epoch = epoch;
     it->dataset = rf_dataset_retain(dataset);
+    join_list(it);
     const rf_result r = rf_stage_open(dataset, epoch, &it->stage);
     if (r < 0)
         rf_iterator_destroy(&it);
@@ -39,6 +68,7 @@ rf_result rf_iterator_next(rf_iterator *iterator, const rf_element **out)
 void rf_iterator_destroy(rf_iterator **iterator)
 {
     if (!iterator || !*iterator) return;
+    leave_list(*iterator);
     rf_stage_close(&(*iterator)->stage);
     rf_dataset_destroy(&(*iterator)->rest);
     rf_dataset_destroy(&(*iterator)->dataset);

@@ -8,6 +8,7 @@
 #ifndef RF_DATA_PIPELINE_H
 #define RF_DATA_PIPELINE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include <ringfire/dataset.h>
@@ -46,9 +47,11 @@ struct rf_dataset {
     uint64_t count, seed; /* numbers of the transformation: buffer size, repeats, shard ... */
     uint64_t index;
     bool flag;
-    uint32_t num_files;   /* of sources with `select_files` */
-    void *data;           /* of the kind */
-    rf_dataset *original; /* whose `data` this is; a reference. NULL: its own */
+    uint32_t num_files;     /* of sources with `select_files` */
+    void *data;             /* of the kind */
+    rf_dataset *original;   /* whose `data` this is; a reference. NULL: its own */
+    pthread_mutex_t lock;   /* for: */
+    rf_iterator *iterators; /* over it that exist now: the first of a list */
 };
 
 struct rf_stage {
@@ -77,6 +80,8 @@ void rf_stage_take_input(rf_stage *stage);
 rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind, rf_dataset **out);
 rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spec, rf_dataset **out);
 rf_dataset *rf_dataset_retain(const rf_dataset *dataset);
+/* Whether this is an iterator over the dataset that has not been destroyed. Reads nothing of the iterator. */
+bool rf_dataset_has_iterator(const rf_dataset *dataset, const rf_iterator *iterator);
 /* The same step over another input. */
 rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *input, rf_dataset **out);
 /* The kind of step whose place a slice took, for positions that any number of workers can continue from; NULL: none. */

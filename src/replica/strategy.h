@@ -38,6 +38,11 @@ void rf_function_set_step(rf_function *function, uint64_t step);
 /* What the latest trace of a function came to, before it is compiled; NULL before the first. Borrowed. */
 const rf_graph *rf_function_graph(const rf_function *function);
 rf_strategy *rf_function_strategy(const rf_function *function);
+/* For those that keep it: a shell of it stays in memory until they release it, even when its maker has destroyed it. */
+rf_function *rf_function_retain(rf_function *function);
+void rf_function_release(rf_function *function);
+/* Fails, in the name of the public function, when its maker has destroyed it. */
+rf_result rf_function_check_alive(const rf_function *function, const char *caller);
 uint64_t rf_strategy_seed(const rf_strategy *strategy);
 rf_strategy *rf_variable_strategy(const rf_variable *variable);
 /* The variable's STATE value; an error that names both when it is of another strategy. */

@@ -13,6 +13,8 @@
 enum { STATE_TOTAL, STATE_COMPENSATION, STATE_WEIGHT, STATE_COUNT = 4 };
 
 struct rf_metric {
+    uint32_t references; /* its maker's, and one of each checkpoint that has it */
+    bool destroyed;      /* by its maker */
     rf_strategy *strategy;
     rf_metric_kind kind;
     char *name;
@@ -44,6 +46,7 @@ rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind, const cha
     RF_REQUIRE(rf_metric_kind_name(kind), "rf_metric_create: kind %d does not exist", (int)kind);
     rf_metric *metric = RF_NEW(rf_metric);
     if (!metric) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    metric->references = 1;
     metric->strategy = strategy;
     metric->kind = kind;
     metric->name = rf_strdup(name ? name : rf_metric_kind_name(kind));
@@ -57,13 +60,37 @@ rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind, const cha
     return RF_OK;
 }
 
+rf_metric *rf_metric_retain(rf_metric *metric)
+{
+    metric->references++;
+    return metric;
+}
+
+void rf_metric_release(rf_metric *metric)
+{
+    if (--metric->references > 0) return;
+    rf_local_state_destroy(&metric->state);
+    rf_free(metric->name);
+    rf_free(metric);
+}
+
+/* Checkpoints that have it notice. A second time, through a copy of the handle, changes nothing while they do. */
 void rf_metric_destroy(rf_metric **metric)
 {
     if (!metric || !*metric) return;
-    rf_local_state_destroy(&(*metric)->state);
-    rf_free((*metric)->name);
-    rf_free(*metric);
+    rf_metric *m = *metric;
     *metric = NULL;
+    if (m->destroyed) return;
+    m->destroyed = true;
+    rf_metric_release(m);
+}
+
+rf_result rf_metric_check_alive(const rf_metric *metric, const char *function)
+{
+    RF_REQUIRE(!metric->destroyed,
+               "%s: the metric '%s' has been destroyed; destroy it after the checkpoints that it was added to",
+               function, metric->name);
+    return RF_OK;
 }
 
 rf_metric_kind rf_metric_kind_of(const rf_metric *metric)

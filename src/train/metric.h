@@ -16,6 +16,11 @@ rf_metric_kind rf_metric_kind_of(const rf_metric *metric);
  * numbers as they are where there are as many, else all in the first. */
 struct rf_local_state *rf_metric_state(rf_metric *metric);
 rf_strategy *rf_metric_strategy(const rf_metric *metric);
+/* For those that keep it: it stays in memory until they release it, even when its maker has destroyed it. */
+rf_metric *rf_metric_retain(rf_metric *metric);
+void rf_metric_release(rf_metric *metric);
+/* Fails, in the name of the public function, when its maker has destroyed it. */
+rf_result rf_metric_check_alive(const rf_metric *metric, const char *function);
 void rf_metric_spread(const float *saved, uint32_t num_saved, float *states, uint32_t num_replicas);
 /* True for kinds that compare labels with predictions. */
 bool rf_metric_compares(rf_metric_kind kind);

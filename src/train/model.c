@@ -173,17 +173,15 @@ rf_result rf_model_create_sequential(rf_strategy *strategy, rf_layer *const *lay
     return RF_OK;
 }
 
-void rf_model_destroy(rf_model **model)
+rf_model *rf_model_retain(rf_model *model)
 {
-    if (!model || !*model) return;
-    rf_model *m = *model;
-    *model = NULL;
+    model->references++;
+    return model;
+}
+
+void rf_model_release(rf_model *m)
+{
     if (--m->references > 0) return;
-    rf_compiled_destroy(&m->compiled);
-    rf_function_destroy(&m->predict);
-    rf_optimizer *own = m->own_optimizer;
-    rf_optimizer_destroy(&own); /* if nobody has, to whom rf_model_optimizer() gave it */
-    rf_optimizer_release(m->own_optimizer);
     rf_model_untrack(m, 0, 0);
     for (uint32_t i = 0; i < m->layers.count; i++) rf_layer_free(m->layers.items[i]);
     rf_free(m->layers.items);
@@ -192,6 +190,36 @@ void rf_model_destroy(rf_model **model)
     rf_free(m->callees.items);
     rf_arena_free(&m->names);
     rf_free(m);
+}
+
+static void free_training(rf_model *m)
+{
+    rf_compiled_destroy(&m->compiled);
+    rf_function_destroy(&m->predict);
+    rf_optimizer *own = m->own_optimizer;
+    rf_optimizer_destroy(&own); /* the program may have done so: rf_model_optimizer() gave it the handle */
+    rf_optimizer_release(m->own_optimizer);
+    m->own_optimizer = NULL;
+}
+
+/* Checkpoints that have it notice; models that call it go on. A second time, through a copy of the handle, changes
+ * nothing while they exist. */
+void rf_model_destroy(rf_model **model)
+{
+    if (!model || !*model) return;
+    rf_model *m = *model;
+    *model = NULL;
+    if (m->destroyed) return;
+    m->destroyed = true;
+    free_training(m);
+    rf_model_release(m);
+}
+
+rf_result rf_model_check_alive(const rf_model *model, const char *function)
+{
+    RF_REQUIRE(!model->destroyed,
+               "%s: the model has been destroyed; destroy it after the checkpoints that it was added to", function);
+    return RF_OK;
 }
 
 /* ---- calling and building ---- */
@@ -270,6 +298,7 @@ static rf_result build_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 rf_result rf_model_build(rf_model *model, rf_shape input_shape)
 {
     RF_REQUIRE(model, "rf_model_build: model is NULL");
+    RF_TRY(rf_model_check_alive(model, "rf_model_build"));
     char is[96], wanted[96];
     RF_REQUIRE(input_shape.rank >= 1 && input_shape.rank < RF_MAX_RANK && rf_shape_count(input_shape) > 0,
                "rf_model_build: input_shape %s is not the shape of an example",

@@ -17,7 +17,8 @@ typedef struct rf_model_variable {
 } rf_model_variable;
 
 struct rf_model {
-    uint32_t references; /* its maker's, and one of each model that calls it */
+    uint32_t references; /* its maker's, and one of each model that calls it and of each checkpoint that has it */
+    bool destroyed;      /* by its maker */
     rf_strategy *strategy;
     struct {
         rf_layer **items;
@@ -45,6 +46,12 @@ struct rf_model {
     rf_function *predict;        /* made by the first rf_model_predict() */
     rf_arena names;              /* of logs: histories refer to them as long as the model lives */
 };
+
+/* For those that keep it: its variables stay until they release it, even when its maker has destroyed it. */
+rf_model *rf_model_retain(rf_model *model);
+void rf_model_release(rf_model *model);
+/* Fails, in the name of the public function, when its maker has destroyed it. */
+rf_result rf_model_check_alive(const rf_model *model, const char *function);
 
 /* ---- model_variables.c ---- */
 /* Makes a variable one of the model's, unless it is already. */

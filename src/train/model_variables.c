@@ -50,7 +50,7 @@ void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callee
         rf_variable_release(last->variable);
         rf_free(last->name);
     }
-    while (model->callees.count > num_callees) rf_model_destroy(&model->callees.items[--model->callees.count]);
+    while (model->callees.count > num_callees) rf_model_release(model->callees.items[--model->callees.count]);
 }
 
 /* ---- calls ---- */
@@ -66,8 +66,7 @@ static rf_result add_callee(rf_model *caller, rf_model *callee)
     for (uint32_t i = 0; i < caller->callees.count; i++)
         if (caller->callees.items[i] == callee) return RF_OK;
     RF_TRY(RF_VEC_GROW(&caller->callees));
-    callee->references++;
-    caller->callees.items[caller->callees.count++] = callee;
+    caller->callees.items[caller->callees.count++] = rf_model_retain(callee);
     return RF_OK;
 }
 

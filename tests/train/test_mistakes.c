@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings with which training would run and learn nothing: refused, or warned of, with the fix. */
-#include "../support/folder.h"
-#include "support.h"
+#include "run_state.h"
 
 enum { FEATURES = 8, EXAMPLES = 48, BATCH = 16 };
 
@@ -295,6 +294,120 @@ static void destroyed_optimizer(rf_strategy *strategy)
     scratch_remove(folder);
 }
 
+/* ---- objects of checkpoints that are destroyed too early ---- */
+
+typedef enum victim { MODEL, METRIC, FUNCTION, ITERATOR, NUM_VICTIMS } victim;
+
+/* Through the program's handle; a copy of it is left. */
+static void destroy_victim(run_state *run, victim v)
+{
+    rf_iterator *iterator = run->iterator;
+    switch (v) {
+    case MODEL: rf_model_destroy(&run->model); break;
+    case METRIC: rf_metric_destroy(&run->accuracy); break;
+    case FUNCTION: rf_function_destroy(&run->step); break;
+    case ITERATOR: rf_iterator_destroy(&iterator); break; /* the checkpoint finds a copy in run->iterator */
+    case NUM_VICTIMS: break;
+    }
+}
+
+static void use_destroyed(const run_state *run, run_state *copies, victim v)
+{
+    const rf_fit_params fit = { .data = run->data };
+    const rf_compile_params compile = { .optimizer = run->optimizer };
+    rf_checkpoint *other;
+    rf_logs logs;
+    rf_array predictions;
+    OK(rf_checkpoint_create(run->strategy, &other));
+    if (v == MODEL) {
+        FAILS(rf_checkpoint_add_model(other, "x", copies->model), RF_ERROR_INVALID_ARGUMENT, "the model has been");
+        FAILS(rf_model_compile(copies->model, &compile), RF_ERROR_INVALID_ARGUMENT, "rf_model_compile: the model has");
+        FAILS(rf_model_fit(copies->model, &fit, NULL), RF_ERROR_INVALID_ARGUMENT, "rf_model_fit: the model has been");
+        FAILS(rf_model_evaluate(copies->model, run->data, &logs), RF_ERROR_INVALID_ARGUMENT, "the model has been");
+        FAILS(rf_model_predict(copies->model, run->data, &predictions), RF_ERROR_INVALID_ARGUMENT,
+              "the model has been");
+        rf_model_destroy(&copies->model);
+    } else if (v == METRIC) {
+        FAILS(rf_checkpoint_add_metric(other, "x", copies->accuracy), RF_ERROR_INVALID_ARGUMENT, "the metric 'acc");
+        rf_metric_destroy(&copies->accuracy);
+    } else if (v == FUNCTION) {
+        FAILS(rf_checkpoint_add_function(other, "x", copies->step), RF_ERROR_INVALID_ARGUMENT, "the function 'train");
+        FAILS(rf_strategy_run(run->strategy, copies->step, NULL, NULL), RF_ERROR_INVALID_ARGUMENT, "the function 'tr");
+        rf_function_destroy(&copies->step);
+    }
+    rf_checkpoint_destroy(&other);
+}
+
+/* What a checkpoint would read of them is gone or will never change again: it says so, and leaves the file alone. */
+static void destroyed_in_a_checkpoint(void **state)
+{
+    (void)state;
+    static const char *const messages[NUM_VICTIMS] = { [MODEL] = "the model has been destroyed",
+                                                       [METRIC] = "the metric 'accuracy' has been destroyed",
+                                                       [FUNCTION] = "the function 'train_step' has been destroyed",
+                                                       [ITERATOR] = "the iterator 'iterator' has been destroyed" };
+    for (victim v = 0; v < NUM_VICTIMS; v++) {
+        char folder[SCRATCH_PATH], path[128], other[128], saving[160], restoring[160];
+        run_state run;
+        if (!run_create(&run, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
+        snprintf(path, sizeof(path), "%s/x.rfck", scratch(folder));
+        snprintf(other, sizeof(other), "%s/y.rfck", folder);
+        run_batches(&run, 2, NULL);
+        OK(rf_checkpoint_save(run.checkpoint, path, NULL));
+        run_state copies = run;
+        destroy_victim(&run, v);
+        snprintf(saving, sizeof(saving), "rf_checkpoint_save: %s", messages[v]);
+        snprintf(restoring, sizeof(restoring), "rf_checkpoint_restore: %s", messages[v]);
+        FAILS(rf_checkpoint_save(run.checkpoint, other, NULL), RF_ERROR_INVALID_ARGUMENT, saving);
+        FAILS(rf_checkpoint_restore(run.checkpoint, path, NULL), RF_ERROR_INVALID_ARGUMENT, restoring);
+        assert_int_equal(scratch_count(folder), 1);
+        use_destroyed(&run, &copies, v);
+        if (v == ITERATOR) {
+            run.iterator = NULL;
+            OK(rf_checkpoint_restore(run.checkpoint, path, NULL));
+            assert_non_null(run.iterator);
+            OK(rf_checkpoint_save(run.checkpoint, path, NULL));
+        }
+        run_destroy(&run);
+        scratch_remove(folder);
+    }
+}
+
+/* Variables and datasets are counted: what a checkpoint has of them stays whole. */
+static void counted_in_a_checkpoint(void **state)
+{
+    (void)state;
+    char folder[SCRATCH_PATH], path[128];
+    run_state run;
+    rf_variable *variable;
+    rf_checkpoint *c;
+    rf_iterator *iterator = NULL, *foreign;
+    if (!run_create(&run, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
+    snprintf(path, sizeof(path), "%s/x.rfck", scratch(folder));
+    OK(rf_checkpoint_create(run.strategy, &c));
+    OK(rf_variable_create(run.strategy, &(rf_variable_params){ .name = "v", .shape = RF_SHAPE(6) }, &variable));
+    OK(rf_checkpoint_add_variable(c, "v", variable));
+    rf_dataset *dataset = run_dataset(2);
+    OK(rf_checkpoint_add_iterator(c, "iterator", &iterator, dataset));
+    OK(rf_iterator_create(dataset, 0, &iterator));
+    rf_variable_destroy(&variable);
+    rf_dataset_destroy(&dataset);
+    OK(rf_checkpoint_save(c, path, NULL));
+    OK(rf_checkpoint_restore(c, path, NULL));
+    /* The place in another dataset cannot be restored from this one. */
+    rf_iterator *own = iterator;
+    OK(rf_iterator_create(run.data, 0, &foreign));
+    iterator = foreign;
+    FAILS(rf_checkpoint_save(c, path, NULL), RF_ERROR_INVALID_ARGUMENT, "or is not over the dataset");
+    iterator = own;
+    OK(rf_checkpoint_save(c, path, NULL));
+    rf_iterator_destroy(&foreign);
+    rf_iterator_destroy(&iterator);
+    rf_checkpoint_destroy(&c);
+    run_destroy(&run);
+    scratch_remove(folder);
+}
+
 ON_ONE(logits_and_probabilities)
 ON_ONE(loss_of_an_own_step)
 ON_ONE(one_column)
@@ -309,6 +422,8 @@ int main(void)
         cmocka_unit_test(one_column_on_one),
         cmocka_unit_test(evaluate_says_so_on_two),
         cmocka_unit_test(destroyed_optimizer_on_one),
+        cmocka_unit_test(destroyed_in_a_checkpoint),
+        cmocka_unit_test(counted_in_a_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

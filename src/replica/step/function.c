@@ -25,15 +25,28 @@ static rf_result allocate(rf_function *f, const rf_function_params *params)
     return RF_OK;
 }
 
-static void free_function(rf_function *f)
+static void free_contents(rf_function *f)
 {
     const uint32_t local = f->strategy->num_local;
     for (uint32_t i = 0; i < f->signatures.count; i++) rf_signature_free(f->signatures.items[i], local);
     rf_free(f->signatures.items);
+    f->signatures.items = NULL;
+    f->signatures.count = f->signatures.capacity = 0;
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t i = 0; i < RF_MAX_COMPONENTS; i++) rf_per_replica_free(&f->results[half][i], local);
     rf_free(f->examples);
     rf_free(f->frames);
+}
+
+rf_function *rf_function_retain(rf_function *f)
+{
+    f->references++;
+    return f;
+}
+
+void rf_function_release(rf_function *f)
+{
+    if (--f->references > 0) return;
     rf_free(f->name);
     rf_strategy_release(f->strategy);
     rf_free(f);
@@ -50,11 +63,13 @@ RF_API rf_result rf_function_create(rf_strategy *strategy, const rf_function_par
                params->num_outputs, RF_MAX_COMPONENTS);
     rf_function *f = RF_NEW(rf_function);
     if (!f) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    f->references = 1;
     f->strategy = rf_strategy_retain(strategy);
     f->params = *params;
     const rf_result r = allocate(f, params);
     if (r < 0) {
-        free_function(f);
+        free_contents(f);
+        rf_function_release(f);
         return r;
     }
     f->params.name = f->name;
@@ -62,14 +77,25 @@ RF_API rf_result rf_function_create(rf_strategy *strategy, const rf_function_par
     return RF_OK;
 }
 
+/* Checkpoints that have it notice. A second time, through a copy of the handle, changes nothing while they do. */
 RF_API void rf_function_destroy(rf_function **function)
 {
     if (!function || !*function) return;
     rf_function *f = *function;
     *function = NULL;
-    if (rf_strategy_is_foreign(f->strategy)) return;
+    if (f->destroyed || rf_strategy_is_foreign(f->strategy)) return;
     (void)rf_strategy_wait(f->strategy); /* when waiting fails nothing runs any more */
-    free_function(f);
+    f->destroyed = true;
+    free_contents(f);
+    rf_function_release(f);
+}
+
+rf_result rf_function_check_alive(const rf_function *f, const char *caller)
+{
+    RF_REQUIRE(!f->destroyed,
+               "%s: the function '%s' has been destroyed; destroy it after the checkpoints that it was added to",
+               caller, f->name);
+    return RF_OK;
 }
 
 RF_API uint32_t rf_function_num_traces(const rf_function *function)

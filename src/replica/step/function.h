@@ -42,7 +42,8 @@ struct rf_per_replica {
 };
 
 struct rf_function {
-    uint32_t references;
+    uint32_t references; /* its maker's, and one of each checkpoint that has it */
+    bool destroyed;      /* by its maker; only what this struct itself holds is left */
     rf_strategy *strategy;
     rf_function_params params;
     char *name;

@@ -317,6 +317,7 @@ RF_API rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, c
     RF_TRY(RF_PARAMS_CHECK(rf_element, batch));
     RF_REQUIRE(strategy, "rf_strategy_run: strategy is NULL");
     RF_REQUIRE(function, "rf_strategy_run: function is NULL");
+    RF_TRY(rf_function_check_alive(function, "rf_strategy_run"));
     for (uint32_t i = 0; results && i < function->params.num_outputs; i++) results[i] = NULL;
     RF_REQUIRE(function->strategy == strategy,
                "rf_strategy_run: function '%s' was created on another strategy (%u replicas, "

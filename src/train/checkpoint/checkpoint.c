@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/platform.h"
+#include "data/pipeline.h"
 #include "replica/strategy.h"
 #include "train/metric.h"
 #include "train/model.h"
@@ -44,6 +45,65 @@ rf_result rf_checkpoint_create(rf_strategy *strategy, rf_checkpoint **out)
     return r;
 }
 
+/* ---- objects that are destroyed while a checkpoint has them ---- */
+
+static void retain_object(const rf_tracked *t)
+{
+    switch (t->kind) {
+    case RF_TRACKED_MODEL: rf_model_retain(t->u.model); break;
+    case RF_TRACKED_OPTIMIZER: rf_optimizer_retain(t->u.optimizer); break;
+    case RF_TRACKED_METRIC: rf_metric_retain(t->u.metric); break;
+    case RF_TRACKED_VARIABLE: rf_variable_retain(t->u.variable); break;
+    case RF_TRACKED_FUNCTION: rf_function_retain(t->u.function); break;
+    case RF_TRACKED_ITERATOR: rf_dataset_retain(t->dataset); break;
+    case RF_TRACKED_COUNTER:
+    case RF_TRACKED_BLOB:
+    case RF_TRACKED_TEXT:
+    case RF_TRACKED_SEED: break;
+    }
+}
+
+static void release_object(rf_tracked *t)
+{
+    switch (t->kind) {
+    case RF_TRACKED_MODEL: rf_model_release(t->u.model); break;
+    case RF_TRACKED_OPTIMIZER: rf_optimizer_release(t->u.optimizer); break;
+    case RF_TRACKED_METRIC: rf_metric_release(t->u.metric); break;
+    case RF_TRACKED_VARIABLE: rf_variable_release(t->u.variable); break;
+    case RF_TRACKED_FUNCTION: rf_function_release(t->u.function); break;
+    case RF_TRACKED_ITERATOR: rf_dataset_destroy(&t->dataset); break;
+    case RF_TRACKED_COUNTER:
+    case RF_TRACKED_BLOB:
+    case RF_TRACKED_TEXT:
+    case RF_TRACKED_SEED: break;
+    }
+    rf_free(t->name);
+}
+
+/* Counters and what callbacks save are the program's memory, and a variable that was destroyed is still whole. */
+static rf_result check_object(const rf_tracked *t, const char *function)
+{
+    switch (t->kind) {
+    case RF_TRACKED_MODEL: return rf_model_check_alive(t->u.model, function);
+    case RF_TRACKED_OPTIMIZER: return rf_optimizer_check_alive(t->u.optimizer, function);
+    case RF_TRACKED_METRIC: return rf_metric_check_alive(t->u.metric, function);
+    case RF_TRACKED_FUNCTION: return rf_function_check_alive(t->u.function, function);
+    case RF_TRACKED_ITERATOR:
+        RF_REQUIRE(
+            !*t->u.iterator || rf_dataset_has_iterator(t->dataset, *t->u.iterator),
+            "%s: the iterator '%s' has been destroyed, or is not over the dataset that was added with it; set it "
+            "to NULL, or create it from that dataset",
+            function, t->name);
+        return RF_OK;
+    case RF_TRACKED_VARIABLE:
+    case RF_TRACKED_COUNTER:
+    case RF_TRACKED_BLOB:
+    case RF_TRACKED_TEXT:
+    case RF_TRACKED_SEED: return RF_OK;
+    }
+    return RF_OK;
+}
+
 void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
 {
     if (!checkpoint || !*checkpoint) return;
@@ -58,20 +118,15 @@ void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
     rf_checkpoint_leave_managers(c);
     rf_snapshot_free(&c->pending);
     rf_checkpoint_free_room(c);
-    for (uint32_t i = 0; i < c->objects.count; i++) {
-        if (c->objects.items[i].kind == RF_TRACKED_OPTIMIZER) rf_optimizer_release(c->objects.items[i].u.optimizer);
-        rf_free(c->objects.items[i].name);
-    }
+    for (uint32_t i = 0; i < c->objects.count; i++) release_object(&c->objects.items[i]);
     rf_free(c->objects.items);
     rf_free(c);
 }
 
 rf_result rf_checkpoint_check_alive(const rf_checkpoint *checkpoint, const char *function)
 {
-    for (uint32_t i = 0; i < checkpoint->objects.count; i++) {
-        const rf_tracked *t = &checkpoint->objects.items[i];
-        if (t->kind == RF_TRACKED_OPTIMIZER) RF_TRY(rf_optimizer_check_alive(t->u.optimizer, function));
-    }
+    for (uint32_t i = 0; i < checkpoint->objects.count; i++)
+        RF_TRY(check_object(&checkpoint->objects.items[i], function));
     return RF_OK;
 }
 
@@ -88,12 +143,12 @@ static rf_result add(rf_checkpoint *checkpoint, const char *function, const char
                "%s: '%s' is on another strategy than the checkpoint", function, name);
     for (uint32_t i = 0; i < checkpoint->objects.count; i++)
         RF_REQUIRE(strcmp(checkpoint->objects.items[i].name, name) != 0, "%s: there is a '%s' already", function, name);
-    if (tracked.kind == RF_TRACKED_OPTIMIZER) RF_TRY(rf_optimizer_check_alive(tracked.u.optimizer, function));
+    if (tracked.kind != RF_TRACKED_ITERATOR) RF_TRY(check_object(&tracked, function));
     RF_TRY(RF_VEC_GROW(&checkpoint->objects));
     tracked.name = rf_strdup(name);
     if (!tracked.name) return RF_ERROR_OUT_OF_HOST_MEMORY;
     tracked.strategy = checkpoint->strategy;
-    if (tracked.kind == RF_TRACKED_OPTIMIZER) rf_optimizer_retain(tracked.u.optimizer);
+    retain_object(&tracked);
     checkpoint->objects.items[checkpoint->objects.count++] = tracked;
     return RF_OK;
 }
@@ -141,7 +196,8 @@ rf_result rf_checkpoint_add_iterator(rf_checkpoint *checkpoint, const char *name
 {
     RF_REQUIRE(dataset, "rf_checkpoint_add_iterator: dataset is NULL");
     return add(checkpoint, "rf_checkpoint_add_iterator", name, iterator,
-               (rf_tracked){ .kind = RF_TRACKED_ITERATOR, .u.iterator = iterator, .dataset = dataset });
+               (rf_tracked){
+                   .kind = RF_TRACKED_ITERATOR, .u.iterator = iterator, .dataset = (rf_dataset *)(uintptr_t)dataset });
 }
 
 rf_result rf_checkpoint_add_counter(rf_checkpoint *checkpoint, const char *name, uint64_t *counter)

@@ -103,17 +103,17 @@ typedef struct rf_tracked {
     char *name;
     rf_strategy *strategy;
     union {
-        rf_model *model;
+        rf_model *model; /* references, so that it shows when their makers have destroyed them: */
         rf_optimizer *optimizer;
         rf_metric *metric;
         rf_variable *variable;
         rf_function *function;
-        rf_iterator **iterator;
+        rf_iterator **iterator; /* borrowed */
         uint64_t *counter;
         void *user;       /* of a blob */
         const char *text; /* borrowed */
     } u;
-    const rf_dataset *dataset; /* of an iterator */
+    rf_dataset *dataset; /* of an iterator; a reference */
     rf_blob_fns blob;
 } rf_tracked;
 
@@ -162,7 +162,7 @@ struct rf_checkpoint {
 
 /* A checkpoint of `type` without the strategy's seed: of a model, not of a run. */
 rf_result rf_checkpoint_create_bare(rf_strategy *strategy, const char *type, rf_checkpoint **out);
-/* Fails, in the name of the public function, when something that was added has been destroyed and shows it. */
+/* Fails, in the name of the public function, when something that was added has been destroyed. */
 rf_result rf_checkpoint_check_alive(const rf_checkpoint *checkpoint, const char *function);
 /* A text that is the same whenever it is restored; `text` is borrowed. */
 rf_result rf_checkpoint_add_text(rf_checkpoint *checkpoint, const char *name, const char *text);

@@ -66,6 +66,7 @@ void rf_compiled_destroy(rf_compiled **compiled)
 static rf_result check_params(const rf_model *model, const rf_compile_params *params)
 {
     RF_REQUIRE(model, "rf_model_compile: model is NULL");
+    RF_TRY(rf_model_check_alive(model, "rf_model_compile"));
     RF_REQUIRE(params, "rf_model_compile: params is NULL; an optimizer is needed");
     RF_REQUIRE(params->optimizer, "rf_model_compile: optimizer is NULL");
     RF_REQUIRE(rf_optimizer_strategy(params->optimizer) == model->strategy,

@@ -248,6 +248,7 @@ static rf_result train(fit_run *run, rf_history *history)
 static rf_result check_params(const rf_model *model, const rf_fit_params *params)
 {
     RF_REQUIRE(model, "rf_model_fit: model is NULL");
+    RF_TRY(rf_model_check_alive(model, "rf_model_fit"));
     RF_REQUIRE(params, "rf_model_fit: params is NULL; data is needed");
     RF_REQUIRE(model->compiled, "rf_model_fit: model is not compiled; call rf_model_compile() first");
     RF_TRY(rf_optimizer_check_alive(model->compiled->optimizer, "rf_model_fit"));

@@ -88,6 +88,7 @@ rf_result rf_model_predict(rf_model *model, const rf_dataset *data, rf_array *ou
     RF_REQUIRE(out, "rf_model_predict: out is NULL");
     *out = (rf_array){ 0 };
     RF_REQUIRE(model, "rf_model_predict: model is NULL");
+    RF_TRY(rf_model_check_alive(model, "rf_model_predict"));
     RF_TRY(rf_check_dataset(data, false, "rf_model_predict: data"));
     RF_REQUIRE(rf_dataset_cardinality(data) != RF_CARDINALITY_INFINITE,
                "rf_model_predict: data is infinite; limit it with rf_dataset_take()");
