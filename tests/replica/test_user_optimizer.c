@@ -13,7 +13,18 @@
 enum { STEPS = 6, IN = 40, OUT = 9, BATCH = 24, COUNT = IN * OUT + OUT };
 #define LIMIT 0.05f
 
-typedef enum way { CLIP, SIGN, DECAY, SCALE_BY_LOSS, FOREIGN_GRADIENT, TWO_MULTIPLES } way;
+typedef enum way {
+    CLIP,
+    SIGN,
+    DECAY,
+    SCALE_BY_LOSS,
+    SCALE_BY_BATCH,
+    FOREIGN_GRADIENT,
+    OTHER_GRADIENT,
+    TWO_MULTIPLES,
+    READS_UPDATED,
+    UPDATES_READ
+} way;
 
 typedef struct setup {
     way way;
@@ -23,8 +34,8 @@ typedef struct setup {
 
 typedef struct net {
     const setup *setup;
-    rf_variable *variables[2]; /* kernel, bias */
-    rf_optimizer *optimizer;
+    rf_variable *variables[2];        /* kernel, bias */
+    rf_optimizer *optimizer, *second; /* second: of the bias, where there are two */
     rf_function *step;
 } net;
 
@@ -37,7 +48,7 @@ static rf_tensor global_norm(rf_trace *t, const rf_tensor *g)
 /* What the caller makes of gradients. */
 static void transform(rf_trace *t, const net *n, rf_tensor loss, const rf_tensor *variables, rf_tensor *g)
 {
-    const rf_tensor norm = global_norm(t, g);
+    const rf_tensor norm = global_norm(t, g), norm_of_first = rf_reduce_sum(t, rf_square(t, g[0]), NULL, 0, false);
     for (uint32_t i = 0; i < 2; i++) {
         switch (n->setup->way) {
         case CLIP:
@@ -49,10 +60,27 @@ static void transform(rf_trace *t, const net *n, rf_tensor loss, const rf_tensor
             g[i] = rf_divide(t, g[i], rf_add(t, rf_abs(t, g[i]), rf_constant(t, 1e-3f)));
             break;
         case DECAY: g[i] = rf_add(t, g[i], rf_multiply(t, variables[i], rf_constant(t, 0.1f))); break;
+        case READS_UPDATED:
+        case UPDATES_READ: /* the bias stays for the other optimizer */
+            if (i == 0) g[i] = rf_multiply(t, rf_square(t, g[i]), rf_reduce_sum(t, variables[1], NULL, 0, false));
+            break;
+        case SCALE_BY_BATCH: g[i] = rf_multiply(t, rf_square(t, g[i]), rf_global_batch_size(t)); break;
+        case OTHER_GRADIENT: g[i] = rf_multiply(t, variables[i], norm_of_first); break;
         case SCALE_BY_LOSS: g[i] = rf_multiply(t, rf_square(t, g[i]), loss); break;
         case TWO_MULTIPLES: g[i] = rf_multiply(t, rf_square(t, g[i]), rf_square(t, rf_negative(t, g[i]))); break;
         }
     }
+}
+
+/* The first reads the bias, which the second updates. */
+static rf_result apply_two(rf_trace *t, const net *n, const rf_tensor *g)
+{
+    const rf_variable_list kernel = { n->variables, 1 }, bias = { n->variables + 1, 1 };
+    rf_result r = RF_OK;
+    if (n->setup->way == READS_UPDATED) r = rf_optimizer_apply_gradients(t, n->second, g + 1, bias);
+    if (r >= 0) r = rf_optimizer_apply_gradients(t, n->optimizer, g, kernel);
+    if (r >= 0 && n->setup->way == UPDATES_READ) r = rf_optimizer_apply_gradients(t, n->second, g + 1, bias);
+    return r;
 }
 
 static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -64,6 +92,7 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     rf_tensor g[2];
     rf_gradients(t, out[0], v, 2, g);
     transform(t, n, out[0], v, g);
+    if (n->second) return apply_two(t, n, g);
     const uint32_t count = n->setup->way == FOREIGN_GRADIENT ? 1 : 2;
     return rf_optimizer_apply_gradients(t, n->optimizer, g, (rf_variable_list){ n->variables, count });
 }
@@ -235,7 +264,8 @@ static void accumulated(void **state)
 static rf_result refuse(worker *w)
 {
     static const setup by_loss = { .way = SCALE_BY_LOSS }, foreign = { .way = FOREIGN_GRADIENT },
-                       multiples = { .way = TWO_MULTIPLES };
+                       multiples = { .way = TWO_MULTIPLES }, by_batch = { .way = SCALE_BY_BATCH },
+                       other = { .way = OTHER_GRADIENT };
     net n;
     GO(create(w->strategy, &by_loss, &n));
     EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_UNSUPPORTED, "gradients[0]", "weight the loss instead");
@@ -248,7 +278,31 @@ static rf_result refuse(worker *w)
     EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_INVALID_ARGUMENT, "more than one multiple",
                  "compute it from one");
     destroy(&n);
-    /* What a worker computes from its part's gradient alone would reach the servers. */
+    GO(create(w->strategy, &by_batch, &n));
+    EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_UNSUPPORTED, "reads the size of the batch",
+                 "multiply gradients by it before");
+    destroy(&n);
+    /* The second variable's value follows from the gradient of the first: there is nothing of its own to sum. */
+    GO(create(w->strategy, &other, &n));
+    EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_INVALID_ARGUMENT, "does not depend on its gradient",
+                 rf_variable_name(n.variables[1]));
+    destroy(&n);
+    /* A transform runs after the updates before its own, and so would read the new value. */
+    static const setup reads_updated = { .way = READS_UPDATED }, updates_read = { .way = UPDATES_READ };
+    for (uint32_t i = 0; i < 2; i++) {
+        rf_optimizer *second;
+        GO(create(w->strategy, i ? &updates_read : &reads_updated, &n));
+        GO(rf_optimizer_create(w->strategy, NULL, &second));
+        n.second = second;
+        if (i)
+            GO(run_step(w->strategy, &n, 0));
+        else
+            EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_INVALID_ARGUMENT, "another optimizer updates before",
+                         rf_variable_name(n.variables[1]));
+        destroy(&n);
+        rf_optimizer_destroy(&second);
+    }
+    /* What a worker computes from its share's gradient alone would reach the servers. */
     GO(create(w->strategy, &clip, &n));
     rf_optimizer_destroy(&n.optimizer);
     GO(rf_optimizer_create_remote(w->strategy, &n.optimizer));
