@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-extern const rf_shader rf_shader_exec_test, rf_shader_exec_test_scribble;
+extern const rf_shader rf_shader_exec_test, rf_shader_exec_test_scribble, rf_shader_exec_test_fan;
 
 typedef struct push {
     uint32_t mode, count, columns, rows;
@@ -81,6 +81,20 @@ static rf_result reference_flat(const rf_op_call *call, void *const *in, void *c
     return RF_OK;
 }
 
+static rf_result infer_fan(rf_op_call *call)
+{
+    for (uint32_t k = 0; k < RF_MAX_OUTPUTS; k++) call->out[k] = call->in[0];
+    return RF_OK;
+}
+
+static rf_result reference_fan(const rf_op_call *call, void *const *in, void *const *out)
+{
+    for (uint32_t k = 0; k < RF_MAX_OUTPUTS; k++)
+        for (uint32_t i = 0; out[k] && i < count_of(&call->in[0]); i++)
+            ((float *)out[k])[i] = (float)(k + 1) * factor_of(call) * ((float *)in[0])[i];
+    return RF_OK;
+}
+
 static rf_cost cost(const rf_op_call *call)
 {
     return (rf_cost){ .flops = (double)((const test_attr *)call->attr)->cost };
@@ -88,10 +102,14 @@ static rf_cost cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
+static const rf_shader *shader_of(uint32_t mode)
+{
+    return mode == 5 ? &rf_shader_exec_test_scribble : mode == 6 ? &rf_shader_exec_test_fan : &rf_shader_exec_test;
+}
+
 static rf_dispatch *add(rf_kernel_plan *plan, const rf_op_call *call, uint32_t mode, uint32_t count)
 {
-    rf_dispatch *d =
-        rf_kernel_plan_add(plan, mode == 5 ? &rf_shader_exec_test_scribble : &rf_shader_exec_test, RF_NO_LOOPS);
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(mode), RF_NO_LOOPS);
     if (!d) return NULL;
     push p = { .mode = mode, .count = count, .factor = factor_of(call) };
     if (call->in[0].shape.rank == 2) {
@@ -161,6 +179,16 @@ static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
+static rf_result plan_fan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    (void)caps;
+    rf_dispatch *d = add(plan, call, 6, count_of(&call->in[0]));
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
+    for (uint32_t k = 0; k < RF_MAX_OUTPUTS; k++) rf_dispatch_bind(d, RF_BIND_OUTPUT, k, RF_VIEW_STORAGE, true);
+    return RF_OK;
+}
+
 static double always(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)call;
@@ -186,13 +214,15 @@ static const rf_kernel kernel_lower = { "lower", lower, plan_axpy }, kernel_axpy
                        kernel_never = { "never", never, plan_axpy }, kernel_update = { "update", always, plan_update },
                        kernel_columns = { "columns", always, plan_columns },
                        kernel_forgetful = { "forgetful", always, plan_forgetful },
-                       kernel_scribble = { "scribble", always, plan_scribble };
+                       kernel_scribble = { "scribble", always, plan_scribble },
+                       kernel_fan = { "fan", always, plan_fan };
 static const rf_kernel *const kernels_axpy[] = { &kernel_lower, &kernel_axpy, &kernel_never };
 static const rf_kernel *const kernels_never[] = { &kernel_never };
 static const rf_kernel *const kernels_update[] = { &kernel_update };
 static const rf_kernel *const kernels_columns[] = { &kernel_columns };
 static const rf_kernel *const kernels_forgetful[] = { &kernel_forgetful };
 static const rf_kernel *const kernels_scribble[] = { &kernel_scribble };
+static const rf_kernel *const kernels_fan[] = { &kernel_fan };
 
 #define AXPY_LIKE(text, list, number)                                                                                  \
     .name = text, .attr_size = sizeof(test_attr), .min_in = 2, .max_in = 2, .n_out = 1, .infer = infer_same,           \
@@ -222,6 +252,16 @@ const rf_op op_column_sums = { .name = "column_sums",
                                .cost = cost,
                                .kernels = kernels_columns,
                                .num_kernels = 1 };
+const rf_op op_fan = { .name = "fan",
+                       .attr_size = sizeof(test_attr),
+                       .min_in = 1,
+                       .max_in = 1,
+                       .n_out = RF_MAX_OUTPUTS,
+                       .infer = infer_fan,
+                       .reference = reference_fan,
+                       .cost = cost,
+                       .kernels = kernels_fan,
+                       .num_kernels = 1 };
 const rf_op op_flat = { .name = "flat",
                         .attr_size = sizeof(test_attr),
                         .min_in = 1,

@@ -17,6 +17,8 @@ extern const rf_op op_flat;                   /* view as [n * c] */
 extern const rf_op op_forgetful, op_scribble; /* axpy with a defect */
 extern const rf_op op_nowhere;                /* axpy whose only kernel is never eligible */
 
+extern const rf_op op_fan; /* output k of RF_MAX_OUTPUTS: (k + 1) * factor * a, all of them by one dispatch */
+
 rf_result emit(rf_graph *g, const rf_op *op, float factor, rf_value a, rf_value b, rf_value *out);
 
 #endif

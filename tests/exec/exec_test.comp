@@ -8,14 +8,36 @@ layout(std430, binding = 0) buffer A { float a[]; };
 #else
 layout(std430, binding = 0) readonly buffer A { float a[]; };
 #endif
+#ifdef FAN
+layout(std430, binding = 1) writeonly buffer O0 { float o0[]; };
+layout(std430, binding = 2) writeonly buffer O1 { float o1[]; };
+layout(std430, binding = 3) writeonly buffer O2 { float o2[]; };
+layout(std430, binding = 4) writeonly buffer O3 { float o3[]; };
+layout(std430, binding = 5) writeonly buffer O4 { float o4[]; };
+layout(std430, binding = 6) writeonly buffer O5 { float o5[]; };
+layout(std430, binding = 7) writeonly buffer O6 { float o6[]; };
+layout(std430, binding = 8) writeonly buffer O7 { float o7[]; };
+#else
 layout(std430, binding = 1) readonly buffer B { float b[]; };
 layout(std430, binding = 2) buffer C { float c[]; };
+#endif
 layout(push_constant) uniform Push { uint mode, count, columns, rows; float factor; };
 
 void main()
 {
     uint i = gl_GlobalInvocationID.x;
     if (i >= count) return;
+#ifdef FAN
+    float x = factor * a[i];
+    o0[i] = x;
+    o1[i] = 2.0 * x;
+    o2[i] = 3.0 * x;
+    o3[i] = 4.0 * x;
+    o4[i] = 5.0 * x;
+    o5[i] = 6.0 * x;
+    o6[i] = 7.0 * x;
+    o7[i] = 8.0 * x;
+#else
     switch (mode) {
     case 0: c[i] = factor * a[i] + b[i]; break;
     case 1: c[i] += factor * b[i]; break;
@@ -35,4 +57,5 @@ void main()
         break;
 #endif
     }
+#endif
 }

@@ -392,6 +392,54 @@ static void test_barriers(void **state)
     rf_hazards_free(&h);
 }
 
+/* ---- an op with as many outputs as there may be ---- */
+
+/* All outputs as results; then a few of them, and what is computed from others that are not. */
+static void body_outputs(rf_exec *exec)
+{
+    enum { ROWS = 7, COUNT = ROWS * COLUMNS };
+    const rf_tensor_desc desc = { RF_F32, RF_SHAPE(ROWS, COLUMNS) };
+    rf_graph *g;
+    rf_value x, out[RF_MAX_OUTPUTS], sum;
+    CHECK(rf_graph_create(rf_exec_core_ops(), &g));
+    CHECK(rf_graph_input(g, 0, desc, &x));
+    CHECK(emit(g, &op_fan, 3, x, 0, out));
+    CHECK(emit(g, &op_axpy, 2, out[RF_MAX_OUTPUTS - 1], out[4], &sum));
+    const rf_value few[] = { sum, out[1] };
+    const rf_program_params params[] = { { .name = "all", .graph = g, .results = out, .num_results = RF_MAX_OUTPUTS },
+                                         { .name = "few", .graph = g, .results = few, .num_results = 2 } };
+    rf_arena arena = { 0 };
+    void **values = rf_arena_alloc(&arena, g->values.count * sizeof(void *));
+    values[x] = rf_arena_alloc(&arena, COUNT * sizeof(float));
+    fill(values[x], COUNT, 3);
+    CHECK(rf_graph_interpret(g, &arena, values));
+    for (uint32_t p = 0; p < 2; p++) {
+        rf_program *program;
+        rf_frame *frame;
+        CHECK(rf_program_create(exec, &params[p], &program));
+        CHECK(rf_program_acquire(program, ROWS, &frame));
+        fill(rf_frame_input(frame, 0), COUNT, 3);
+        run(exec, frame);
+        for (uint32_t i = 0; i < params[p].num_results; i++)
+            check_floats(rf_frame_result(frame, i), values[params[p].results[i]], COUNT);
+        rf_program_stats stats;
+        CHECK(rf_program_stats_get(program, ROWS, &stats));
+        assert_int_equal(stats.num_dispatches, p + 1);
+        rf_program_destroy(&program);
+    }
+    for (uint32_t k = 0; k < RF_MAX_OUTPUTS; k++)
+        for (uint32_t i = 0; i < COUNT; i++)
+            assert_true(((float *)values[out[k]])[i] == 3.0f * (float)(k + 1) * ((float *)values[x])[i]);
+    rf_arena_free(&arena);
+    rf_graph_destroy(&g);
+}
+
+static void test_outputs(void **state)
+{
+    (void)state;
+    everywhere(body_outputs);
+}
+
 /* ---- several devices at once ---- */
 
 static void test_two_devices(void **state)
@@ -678,10 +726,11 @@ static void test_tune_on_the_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batches),     cmocka_unit_test(test_frames),  cmocka_unit_test(test_placements),
-        cmocka_unit_test(test_slab_moves),  cmocka_unit_test(test_cut),     cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_two_devices), cmocka_unit_test(test_profile), cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_kernel),      cmocka_unit_test(test_tuning),  cmocka_unit_test(test_tune_on_the_way),
+        cmocka_unit_test(test_batches),         cmocka_unit_test(test_frames),      cmocka_unit_test(test_placements),
+        cmocka_unit_test(test_slab_moves),      cmocka_unit_test(test_cut),         cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_outputs),         cmocka_unit_test(test_two_devices), cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_failures),        cmocka_unit_test(test_kernel),      cmocka_unit_test(test_tuning),
+        cmocka_unit_test(test_tune_on_the_way),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
