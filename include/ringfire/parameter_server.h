@@ -23,10 +23,10 @@
  *    it: no worker begins a step while it is so many steps ahead of the slowest (stale synchronous
  *    parallel; Ho et al. 2013), so that a push is at most (workers - 1) * (2 * max_ahead - 1)
  *    updates old.
- *  - **synchronous**: each scheduled range is one step. It is cut into one part per worker of the
- *    cluster. Servers add the gradients of the parts, each weighted by its share of the examples,
+ *  - **synchronous**: each scheduled range is one step. It is cut into one share per worker of the
+ *    cluster. Servers add the gradients of the shares, each weighted by its number of examples,
  *    in a fixed order, and update once when all are there. The result is that of one device with
- *    the whole range as its batch, whichever workers compute the parts.
+ *    the whole range as its batch, whichever workers compute the shares.
  *
  * A worker may be lost at any time: its work is given to another one (asynchronous training may
  * then count a gradient twice, at those servers that the first worker had reached). It may be
@@ -210,7 +210,7 @@ RF_API RF_MUST_USE rf_result rf_coordinator_join(rf_coordinator *coordinator);
 /** Whether rf_coordinator_join() would return at once. Does not block. */
 RF_API bool rf_coordinator_done(rf_coordinator *coordinator);
 /**
- * Waits for one result: `results` receives the scalars of the function, combined over the parts in
+ * Waits for one result: `results` receives the scalars of the function, combined over the shares in
  * proportion to their examples. Blocking.
  * @param num_results as in rf_worker_function.
  */
@@ -230,9 +230,9 @@ RF_API RF_MUST_USE rf_result rf_coordinator_read_variables(rf_coordinator *coord
 typedef struct rf_coordinator_stats {
     uint32_t num_workers; /**< that take part at present */
     uint32_t workers_lost, workers_rejoined;
-    uint64_t finished; /**< parts of work done */
-    uint64_t retried;  /**< parts given to another worker */
-    uint64_t pushes;   /**< parts that brought gradients */
+    uint64_t finished; /**< shares of work done */
+    uint64_t retried;  /**< shares given to another worker */
+    uint64_t pushes;   /**< shares that brought gradients */
     /** updates between pull and push: the largest of any push on any server */
     uint64_t max_staleness;
     double mean_staleness; /**< the largest among the servers, averaged over the pushes */

@@ -9,7 +9,7 @@
 #include "base/platform.h"
 #include "exec/internal.h"
 
-/* A kernel whose score is this part of another's is no rival: it is there in case that the other one is not. */
+/* A kernel whose score is this fraction of another's is no rival: it is there in case that the other one is not. */
 #define NO_RIVAL 1e-3
 /* Below this any kernel is as fast as its dispatch. */
 #define NOTICED_FLOPS 1e6

@@ -141,14 +141,14 @@ static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool
     return end_part(frame, recorder, last, in->num_nodes);
 }
 
-static rf_result plan_cuts(const rf_instance *in, bool *cut, uint32_t *parts)
+static rf_result plan_cuts(const rf_instance *in, bool *cut, uint32_t *num_recs)
 {
-    *parts = 1;
+    *num_recs = 1;
     if (in->program->exec->caps.is_cpu || in->num_nodes == 0) return RF_OK;
     rf_cost *costs = RF_NEW_ARRAY(rf_cost, in->num_nodes);
     if (!costs) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < in->num_nodes; i++) costs[i] = in->nodes[i].cost;
-    *parts = rf_split_run(costs, in->num_nodes, SUBMISSION_SECONDS, cut);
+    *num_recs = rf_split_run(costs, in->num_nodes, SUBMISSION_SECONDS, cut);
     rf_free(costs);
     return RF_OK;
 }
@@ -156,14 +156,14 @@ static rf_result plan_cuts(const rf_instance *in, bool *cut, uint32_t *parts)
 static rf_result record_parts(rf_frame *frame, rf_recorder *recorder, bool *cut, uint32_t *ends)
 {
     const uint32_t num_parts = frame->instance->program->num_parts;
-    uint32_t pieces;
-    RF_TRY(plan_cuts(frame->instance, cut, &pieces));
+    uint32_t num_recs; /* without those that end a part */
+    RF_TRY(plan_cuts(frame->instance, cut, &num_recs));
     RF_TRY(rf_instance_part_ends(frame->instance, ends));
     const bool stamped = rf_frame_stamps(frame);
     rf_frame_recs *run = frame->run;
-    run->recs = RF_NEW_ARRAY(rf_gpu_recording *, pieces + num_parts);
+    run->recs = RF_NEW_ARRAY(rf_gpu_recording *, num_recs + num_parts);
     run->part_recs = RF_NEW_ARRAY(uint32_t, num_parts);
-    if (stamped) run->stamps = RF_NEW_ARRAY(rf_stamps, pieces + num_parts);
+    if (stamped) run->stamps = RF_NEW_ARRAY(rf_stamps, num_recs + num_parts);
     if (!run->recs || !run->part_recs || (stamped && !run->stamps)) return RF_ERROR_OUT_OF_HOST_MEMORY;
     return record_nodes(frame, recorder, cut, ends);
 }
@@ -209,7 +209,8 @@ void *rf_frame_host(rf_frame *frame, uint32_t slot)
     return frame->input_bytes + in->host_offset[slot];
 }
 
-/* Frames of one recording go together; one that was cut goes piece by piece, which is why it was cut. */
+/* Frames of one recording are submitted together. One that was cut, to keep submissions short, is submitted recording
+ * by recording. */
 static rf_result submit_all(rf_exec *exec, rf_frame *const *frames, uint32_t count, rf_gpu_recording **recs)
 {
     uint32_t pending = 0;

@@ -183,7 +183,7 @@ static rf_result check_range(const rf_gpu_buffer *buffer, uint64_t offset, const
     return RF_OK;
 }
 
-/* One piece of at most STAGING_SIZE through the staging buffer, in either direction. */
+/* One chunk of at most STAGING_SIZE through the staging buffer, in either direction. */
 static rf_result staged_copy(rf_gpu_buffer *from, uint64_t from_offset, rf_gpu_buffer *to, uint64_t to_offset,
                              uint64_t size)
 {
@@ -221,10 +221,10 @@ rf_result rf_gpu_buffer_write(rf_gpu_buffer *buffer, uint64_t offset, const void
     }
     RF_TRY(need_staging(device));
     for (uint64_t done = 0; done < size;) {
-        const uint64_t piece = size - done < STAGING_SIZE ? size - done : STAGING_SIZE;
-        memcpy(device->staging->mapped, (const char *)data + done, piece);
-        RF_TRY(staged_copy(device->staging, 0, buffer, offset + done, piece));
-        done += piece;
+        const uint64_t chunk = size - done < STAGING_SIZE ? size - done : STAGING_SIZE;
+        memcpy(device->staging->mapped, (const char *)data + done, chunk);
+        RF_TRY(staged_copy(device->staging, 0, buffer, offset + done, chunk));
+        done += chunk;
     }
     return RF_OK;
 }
@@ -242,10 +242,10 @@ rf_result rf_gpu_buffer_read(rf_gpu_buffer *buffer, uint64_t offset, void *data,
     }
     RF_TRY(need_staging(device));
     for (uint64_t done = 0; done < size;) {
-        const uint64_t piece = size - done < STAGING_SIZE ? size - done : STAGING_SIZE;
-        RF_TRY(staged_copy(buffer, offset + done, device->staging, 0, piece));
-        memcpy((char *)data + done, device->staging->mapped, piece);
-        done += piece;
+        const uint64_t chunk = size - done < STAGING_SIZE ? size - done : STAGING_SIZE;
+        RF_TRY(staged_copy(buffer, offset + done, device->staging, 0, chunk));
+        memcpy((char *)data + done, device->staging->mapped, chunk);
+        done += chunk;
     }
     return RF_OK;
 }

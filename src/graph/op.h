@@ -206,8 +206,8 @@ enum rf_op_flags {
     RF_OP_INPLACE = 1u << 1,     /* a kernel may be given output 0 at the same place as an input of equal size that
                                     dies here */
     RF_OP_NO_GRADIENT = 1u << 2, /* differentiable nowhere: gradient stops silently (argmax, one_hot, stop_gradient) */
-    RF_OP_LAST_AXIS = 1u << 3,   /* works along the last dimension, which kernels need in one piece: a tensor of one
-                                    dimension is never cut into parts */
+    RF_OP_LAST_AXIS = 1u << 3,   /* works along the last dimension, which kernels need whole: a tensor of one
+                                    dimension is never cut into chunks */
     RF_OP_NO_ONNX = 1u << 4,     /* cannot be expressed in ONNX: exporting a graph with it fails and names it */
 };
 

@@ -300,7 +300,7 @@ rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_
                                      rows * t->row_bytes });
         }
         if (!row_job_grid(job, caps, rows, d->grid))
-            return RF_FAIL(RF_ERROR_INTERNAL, "%s: the grid of a part exceeds the device's limit", job->shader->name);
+            return RF_FAIL(RF_ERROR_INTERNAL, "%s: the grid of a chunk exceeds the device's limit", job->shader->name);
         d->concurrent = first > 0;
     }
     return RF_OK;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of ops are made of: literals for their tables, checks of shapes, costs, scores, and the parts of
- * kernel plans: workgroups, grids, bindings, and the two jobs that most plans are. A flat job walks tensors element by
- * element; a row job walks them by rows, whatever the op takes for one: a vector along the last axis, an image.
+ * What the files of ops are made of: literals for their tables, checks of shapes, costs, scores, and what
+ * kernel plans are made of: workgroups, grids, bindings, and the two jobs that most plans are. A flat job walks tensors
+ * element by element; a row job walks them by rows, whatever the op takes for one: a vector along the last axis, an
+ * image.
  */
 #ifndef RF_OPS_KIT_H
 #define RF_OPS_KIT_H
@@ -161,7 +162,7 @@ typedef struct rf_row_job {
     uint32_t push[RF_MAX_PUSH / 4]; /* push[0] is overwritten with the rows of the dispatch */
 } rf_row_job;
 void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes);
-/* Rows that one dispatch may take, so that every tensor's part fits a descriptor and starts where descriptors may, and
+/* Rows that one dispatch may take, so that every tensor's chunk fits a descriptor and starts where descriptors may, and
  * the grid fits; 0 when not even one may. */
 uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps);
 /* As many dispatches as that needs. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every op, once. The declarations in ops.h, the registry, and with them the tests, the benchmarks and what files may
- * name come from this list, in its order. The three parts are the rooms of src/ops.
+ * name come from this list, in its order. The three sections are the rooms of src/ops.
  */
 #ifndef RF_OPS_OP_LIST_H
 #define RF_OPS_OP_LIST_H

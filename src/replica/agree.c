@@ -104,8 +104,8 @@ static rf_result agree_on_limits(rf_strategy *s, const rf_offer *offers)
         if (offers[r].range < range) range = offers[r].range;
     }
     s->alignment = alignment / sizeof(float);
-    s->max_piece = range / alignment * s->alignment;
-    if (s->max_piece == 0) s->max_piece = s->alignment;
+    s->max_segment = range / alignment * s->alignment;
+    if (s->max_segment == 0) s->max_segment = s->alignment;
     return RF_OK;
 }
 

@@ -40,7 +40,7 @@ typedef struct rf_step_report {
 
 /* all[world size]: compares them and fills in world->first. */
 rf_result rf_agree_settings(rf_world *world, const rf_settings *all);
-/* all[num_replicas]: fills in the strategy's identities, alignment, max_piece and shares. */
+/* all[num_replicas]: fills in the strategy's identities, alignment, max_segment and shares. */
 rf_result rf_agree_offers(rf_strategy *strategy, const rf_offer *all);
 /* all[world size], of workers that are all ready: they are about to run the same, and the rows they hold are the whole
  * batch, in order, without gaps. Makes the names printable. */

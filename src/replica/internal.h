@@ -51,7 +51,7 @@ struct rf_strategy {
     bool central;             /* replica 0 owns all variables, the others have copies */
     uint64_t alignment;       /* of variables in their store, in elements */
     uint64_t bucket_elements; /* as asked for; 0: see rf_bucket_size() */
-    uint64_t max_piece;
+    uint64_t max_segment;
     uint64_t seed;
     uint64_t variables_created;
     uint32_t trace_serial;
@@ -106,7 +106,7 @@ static inline rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_record
 }
 /* ---- agree.c ---- */
 /* Device limits, kinds and settings of all workers. Fills in num_replicas, first, identities, shares, alignment,
- * max_piece. */
+ * max_segment. */
 rf_result rf_strategy_agree(rf_strategy *strategy, const rf_mirrored_params *params);
 
 #endif

@@ -107,7 +107,7 @@ void rf_updater_destroy(rf_updater **updater);
 /* From now on it only waits to be destroyed: functions that update with it fail and say so. */
 void rf_updater_retire(rf_updater *updater);
 uint64_t rf_updater_iterations(const rf_updater *updater);
-/* A variable's part of a slot, rf_shape_count() floats: what checkpoints hold. Zeros for a variable that was never
+/* A variable's elements of a slot, rf_shape_count() floats: what checkpoints hold. Zeros for a variable that was never
  * updated. Both are collective. Writing makes the variable known to the updater, so that state can be restored before
  * the first step. */
 rf_result rf_updater_read_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, float *values);

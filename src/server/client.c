@@ -126,7 +126,7 @@ static void spread(const rf_ps_client *c, uint32_t server, float *all)
 {
     const rf_ps_plan *plan = c->params.plan;
     for (uint32_t i = 0; i < plan->count; i++) {
-        const rf_ps_piece *p = &plan->items[i];
+        const rf_ps_segment *p = &plan->items[i];
         if (p->server == server)
             memcpy(all + p->from, c->scratch + p->offset, (size_t)(p->range.end - p->range.begin) * sizeof(float));
     }
@@ -136,7 +136,7 @@ static void collect(rf_ps_client *c, uint32_t server, const float *all)
 {
     const rf_ps_plan *plan = c->params.plan;
     for (uint32_t i = 0; i < plan->count; i++) {
-        const rf_ps_piece *p = &plan->items[i];
+        const rf_ps_segment *p = &plan->items[i];
         if (p->server == server)
             memcpy(c->scratch + p->offset, all + p->from, (size_t)(p->range.end - p->range.begin) * sizeof(float));
     }
@@ -153,14 +153,14 @@ rf_result rf_ps_client_pull(rf_ps_client *c, float *values)
     return RF_OK;
 }
 
-rf_result rf_ps_client_push(rf_ps_client *c, const float *gradients, uint64_t step, uint64_t part, uint64_t examples,
+rf_result rf_ps_client_push(rf_ps_client *c, const float *gradients, uint64_t step, uint64_t share, uint64_t examples,
                             uint64_t *staleness)
 {
     const uint64_t *counts = c->params.plan->server_counts;
     *staleness = 0;
     for (uint32_t s = 0; s < num_servers(c); s++) {
         rf_ps_message m = {
-            .type = RF_PS_PUSH, .version = c->versions[s], .step = step, .part = part, .examples = examples
+            .type = RF_PS_PUSH, .version = c->versions[s], .step = step, .share = share, .examples = examples
         };
         collect(c, s, gradients);
         if (counts[s] > 0) RF_TRY(rf_ps_link_send_floats(c->servers[s], &m, c->scratch, counts[s]));

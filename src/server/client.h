@@ -24,8 +24,8 @@ rf_result rf_ps_client_create(const rf_ps_client_params *params, rf_ps_client **
 void rf_ps_client_destroy(rf_ps_client **client);
 /* All variables end to end. The versions that came are those of the next push. */
 rf_result rf_ps_client_pull(rf_ps_client *client, float *values);
-/* The largest staleness that a server saw. `step` and `part` matter in synchronous training. */
-rf_result rf_ps_client_push(rf_ps_client *client, const float *gradients, uint64_t step, uint64_t part,
+/* The largest staleness that a server saw. `step` and `share` matter in synchronous training. */
+rf_result rf_ps_client_push(rf_ps_client *client, const float *gradients, uint64_t step, uint64_t share,
                             uint64_t examples, uint64_t *staleness);
 /* Ends all waits, now and later. From any thread. */
 void rf_ps_client_shutdown(rf_ps_client *client);

@@ -30,7 +30,7 @@ static rf_result start_server(rf_coordinator *c, uint32_t s, const rf_ps_message
     float *shard = RF_NEW_ARRAY(float, count);
     if (!shard) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < c->plan.count; i++) {
-        const rf_ps_piece *p = &c->plan.items[i];
+        const rf_ps_segment *p = &c->plan.items[i];
         if (p->server == s)
             memcpy(shard + p->offset, c->values + p->from, (size_t)(p->range.end - p->range.begin) * sizeof(float));
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chief of a parameter-server cluster. What was scheduled is an item; it is cut into parts, which workers do. A
- * thread of its own receives from servers and workers and assigns parts; it and the caller share everything under one
+ * The chief of a parameter-server cluster. What was scheduled is an item; it is cut into shares, which workers do. A
+ * thread of its own receives from servers and workers and assigns shares; it and the caller use everything under one
  * lock.
  */
 #ifndef RF_SERVER_COORDINATOR_INTERNAL_H
@@ -15,12 +15,12 @@
 #include "server/coordinator.h"
 #include "server/variables.h"
 
-typedef struct rf_work_part {
-    struct rf_work_part *next; /* among those that are ready */
+typedef struct rf_work_share {
+    struct rf_work_share *next; /* among those that are ready */
     rf_remote_value *item;
     uint32_t index;
     uint64_t first, count;
-} rf_work_part;
+} rf_work_share;
 
 /* An item. Outlives the coordinator where the caller holds it. */
 struct rf_remote_value {
@@ -30,8 +30,8 @@ struct rf_remote_value {
     rf_remote_value *next, *previous; /* among those that are not done */
     char function[RF_FUNCTION_NAME_BYTES];
     uint64_t first, count;
-    rf_work_part *parts;
-    uint32_t num_parts, parts_left; /* left: not done, dropped ones included */
+    rf_work_share *shares;
+    uint32_t num_shares, shares_left; /* left: not done, dropped ones included */
     uint32_t num_pushed;
     uint64_t examples;
     double sums[RF_MAX_RESULTS]; /* of results, each times its examples */
@@ -45,9 +45,9 @@ typedef struct rf_ps_seat {
     rf_ps_link *link; /* NULL: not connected */
     uint64_t incarnation;
     bool joined, joined_before;
-    rf_work_part *busy;
+    rf_work_share *busy;
     uint64_t id;    /* of the order that it is doing */
-    uint64_t clock; /* parts done */
+    uint64_t clock; /* shares done */
 } rf_ps_seat;
 
 struct rf_coordinator {
@@ -73,10 +73,10 @@ struct rf_coordinator {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool stop;
-    rf_ps_seat *seats;                      /* [num_workers] */
-    rf_remote_value *first, *last;          /* items that are not done */
-    rf_work_part *first_ready, *last_ready; /* parts that wait for a worker */
-    rf_remote_value *committing;            /* synchronous: servers are finishing its step */
+    rf_ps_seat *seats;                       /* [num_workers] */
+    rf_remote_value *first, *last;           /* items that are not done */
+    rf_work_share *first_ready, *last_ready; /* shares that wait for a worker */
+    rf_remote_value *committing;             /* synchronous: servers are finishing its step */
     uint32_t commits_left;
     uint64_t step, next_id;
     uint64_t last_progress, alone_since, last_beat;
@@ -94,10 +94,10 @@ rf_result rf_remote_value_create(rf_coordinator *c, const char *function, uint64
                                  rf_remote_value **out);
 void rf_remote_value_release(rf_remote_value *item);
 void rf_remote_value_append(rf_coordinator *c, rf_remote_value *item);
-/* Moves parts of items that may begin to the ready ones. */
+/* Moves shares of items that may begin to the ready ones. */
 void rf_coordinator_make_ready(rf_coordinator *c);
-rf_work_part *rf_work_part_take(rf_coordinator *c);
-void rf_work_part_give_back(rf_coordinator *c, rf_work_part *part);
+rf_work_share *rf_work_share_take(rf_coordinator *c);
+void rf_work_share_give_back(rf_coordinator *c, rf_work_share *share);
 /* The record of the calling thread becomes the item's failure; what has not begun is dropped. */
 void rf_coordinator_fail_work(rf_coordinator *c, rf_remote_value *item);
 /* Takes it out of the list; its result stands. */

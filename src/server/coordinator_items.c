@@ -7,19 +7,19 @@
 
 /* ---- life ---- */
 
-/* Asynchronous: one part. Synchronous: one for each worker of the cluster, whichever of them are there, so that the
+/* Asynchronous: one share. Synchronous: one for each worker of the cluster, whichever of them are there, so that the
  * result does not depend on it. */
 static rf_result cut(const rf_coordinator *c, rf_remote_value *item)
 {
-    uint64_t parts = c->synchronous ? c->num_workers : 1;
-    if (item->count > 0 && parts > item->count) parts = item->count;
-    item->parts = RF_NEW_ARRAY(rf_work_part, parts);
-    if (!item->parts) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    item->num_parts = item->parts_left = (uint32_t)parts;
+    uint64_t shares = c->synchronous ? c->num_workers : 1;
+    if (item->count > 0 && shares > item->count) shares = item->count;
+    item->shares = RF_NEW_ARRAY(rf_work_share, shares);
+    if (!item->shares) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    item->num_shares = item->shares_left = (uint32_t)shares;
     uint64_t first = item->first;
-    for (uint32_t p = 0; p < parts; p++) {
-        const uint64_t count = item->count / parts + (p < item->count % parts);
-        item->parts[p] = (rf_work_part){ .item = item, .index = p, .first = first, .count = count };
+    for (uint32_t p = 0; p < shares; p++) {
+        const uint64_t count = item->count / shares + (p < item->count % shares);
+        item->shares[p] = (rf_work_share){ .item = item, .index = p, .first = first, .count = count };
         first += count;
     }
     return RF_OK;
@@ -49,7 +49,7 @@ rf_result rf_remote_value_create(rf_coordinator *c, const char *function, uint64
 void rf_remote_value_release(rf_remote_value *item)
 {
     if (!item || atomic_fetch_sub(&item->references, 1) > 1) return;
-    rf_free(item->parts);
+    rf_free(item->shares);
     rf_free(item);
 }
 
@@ -63,16 +63,16 @@ void rf_remote_value_append(rf_coordinator *c, rf_remote_value *item)
     c->last = item;
 }
 
-/* ---- parts ---- */
+/* ---- shares ---- */
 
-static void append_ready(rf_coordinator *c, rf_work_part *part)
+static void append_ready(rf_coordinator *c, rf_work_share *share)
 {
-    part->next = NULL;
+    share->next = NULL;
     if (c->last_ready)
-        c->last_ready->next = part;
+        c->last_ready->next = share;
     else
-        c->first_ready = part;
-    c->last_ready = part;
+        c->first_ready = share;
+    c->last_ready = share;
 }
 
 void rf_coordinator_make_ready(rf_coordinator *c)
@@ -80,27 +80,27 @@ void rf_coordinator_make_ready(rf_coordinator *c)
     for (rf_remote_value *item = c->first; item; item = item->next) {
         if (!item->begun) {
             item->begun = true;
-            for (uint32_t p = 0; p < item->num_parts; p++) append_ready(c, &item->parts[p]);
+            for (uint32_t p = 0; p < item->num_shares; p++) append_ready(c, &item->shares[p]);
         }
         if (c->synchronous) return; /* one step after the other */
     }
 }
 
-rf_work_part *rf_work_part_take(rf_coordinator *c)
+rf_work_share *rf_work_share_take(rf_coordinator *c)
 {
-    rf_work_part *part = c->first_ready;
-    if (!part) return NULL;
-    c->first_ready = part->next;
+    rf_work_share *share = c->first_ready;
+    if (!share) return NULL;
+    c->first_ready = share->next;
     if (!c->first_ready) c->last_ready = NULL;
-    part->next = NULL;
-    return part;
+    share->next = NULL;
+    return share;
 }
 
-void rf_work_part_give_back(rf_coordinator *c, rf_work_part *part)
+void rf_work_share_give_back(rf_coordinator *c, rf_work_share *share)
 {
-    part->next = c->first_ready;
-    c->first_ready = part;
-    if (!c->last_ready) c->last_ready = part;
+    share->next = c->first_ready;
+    c->first_ready = share;
+    if (!c->last_ready) c->last_ready = share;
 }
 
 /* ---- the end of an item ---- */
@@ -134,25 +134,25 @@ void rf_coordinator_fail_work(rf_coordinator *c, rf_remote_value *item)
         rf_error_save(&c->work_failure);
     }
     fail_item(item);
-    for (rf_work_part *part; (part = rf_work_part_take(c));) {
-        fail_item(part->item);
-        part->item->parts_left--;
+    for (rf_work_share *share; (share = rf_work_share_take(c));) {
+        fail_item(share->item);
+        share->item->shares_left--;
     }
     for (rf_remote_value *other = c->first, *next; other; other = next) {
         next = other->next;
         if (other == item) continue;
         if (!other->begun) {
             fail_item(other);
-            other->parts_left = 0;
+            other->shares_left = 0;
         }
         /* In synchronous training the one that has begun is `item`. */
-        if (other->parts_left == 0) rf_remote_value_finish(c, other);
+        if (other->shares_left == 0) rf_remote_value_finish(c, other);
     }
 }
 
 void rf_coordinator_end_values(rf_coordinator *c)
 {
-    while (rf_work_part_take(c)) continue;
+    while (rf_work_share_take(c)) continue;
     c->committing = NULL;
     for (uint32_t w = 0; w < c->num_workers; w++) c->seats[w].busy = NULL;
     while (c->first) {

@@ -35,9 +35,9 @@ static void fail(rf_coordinator *c)
 
 /* ---- items ---- */
 
-static void commit(rf_coordinator *c, rf_remote_value *item, uint32_t parts)
+static void commit(rf_coordinator *c, rf_remote_value *item, uint32_t shares)
 {
-    const rf_ps_message m = { .type = RF_PS_COMMIT, .step = c->step, .count = parts };
+    const rf_ps_message m = { .type = RF_PS_COMMIT, .step = c->step, .count = shares };
     c->committing = item;
     c->commits_left = c->num_servers;
     for (uint32_t s = 0; s < c->num_servers && !c->failed; s++)
@@ -50,21 +50,21 @@ static void finish(rf_coordinator *c, rf_remote_value *item)
     rf_remote_value_finish(c, item);
 }
 
-/* A part of it is done, or has failed. */
-static void part_ended(rf_coordinator *c, rf_remote_value *item)
+/* A share of it is done, or has failed. */
+static void share_ended(rf_coordinator *c, rf_remote_value *item)
 {
-    if (--item->parts_left > 0) return;
+    if (--item->shares_left > 0) return;
     if (!c->synchronous || (item->num_pushed == 0 && item->result >= 0)) {
         finish(c, item);
     } else if (item->result < 0) {
         commit(c, item, 0); /* servers forget what has come of this step */
-    } else if (item->num_pushed < item->num_parts) {
+    } else if (item->num_pushed < item->num_shares) {
         RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                 "'%s' pushed gradients on some workers only; register it in the same way on all", item->function);
         rf_coordinator_fail_work(c, item);
         commit(c, item, 0);
     } else {
-        commit(c, item, item->num_parts);
+        commit(c, item, item->num_shares);
     }
 }
 
@@ -104,10 +104,10 @@ static void lose_worker(rf_coordinator *c, uint32_t w)
     if (seat->busy) {
         rf_remote_value *item = seat->busy->item;
         if (item->result < 0) {
-            part_ended(c, item); /* its other parts have failed: this one is not needed any more */
+            share_ended(c, item); /* its other shares have failed: this one is not needed any more */
         } else {
             c->stats.retried++;
-            rf_work_part_give_back(c, seat->busy);
+            rf_work_share_give_back(c, seat->busy);
         }
     }
     const rf_ps_message m = { .type = RF_PS_EXPEL,
@@ -166,7 +166,7 @@ static void work_done(rf_coordinator *c, rf_ps_seat *seat, const rf_ps_message *
     }
     c->last_progress = rf_now_ns();
     take_results(item, m);
-    part_ended(c, item);
+    share_ended(c, item);
 }
 
 static void work_failed(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
@@ -177,7 +177,7 @@ static void work_failed(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
     seat->clock++;
     RF_FAIL(m->result, "%s: function '%s': %s", seat->link->name, item->function, m->text);
     rf_coordinator_fail_work(c, item);
-    part_ended(c, item);
+    share_ended(c, item);
 }
 
 static void hear_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
@@ -241,18 +241,18 @@ static void hand_out(rf_coordinator *c)
         const uint32_t w = choose_worker(c);
         if (w == RF_MAX_WORLD) return;
         rf_ps_seat *seat = &c->seats[w];
-        rf_work_part *part = rf_work_part_take(c);
-        seat->busy = part;
+        rf_work_share *share = rf_work_share_take(c);
+        seat->busy = share;
         seat->id = ++c->next_id;
         const uint64_t ahead = seat->clock - slowest(c, seat->clock);
         if (ahead > c->stats.max_ahead) c->stats.max_ahead = ahead;
         rf_ps_message m = { .type = RF_PS_WORK,
                             .id = seat->id,
                             .step = c->step,
-                            .part = part->index,
-                            .offset = part->first,
-                            .examples = part->count };
-        snprintf(m.text, sizeof(m.text), "%s", part->item->function);
+                            .share = share->index,
+                            .offset = share->first,
+                            .examples = share->count };
+        snprintf(m.text, sizeof(m.text), "%s", share->item->function);
         if (rf_ps_link_send(seat->link, &m) < 0) lose_worker(c, w);
     }
 }

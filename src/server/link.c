@@ -51,8 +51,8 @@ static rf_result send_locked(rf_ps_link *link, const rf_ps_message *m, uint64_t 
     uint8_t head[RF_PS_HEAD_MAX];
     size_t head_size;
     RF_TRY(rf_ps_message_encode(m, head, &head_size));
-    const rf_bytes parts[] = { { head, head_size }, { m->payload, m->payload_size } };
-    return rf_channel_send(link->channel, m->type, parts, 2, timeout_ns);
+    const rf_bytes buffers[] = { { head, head_size }, { m->payload, m->payload_size } };
+    return rf_channel_send(link->channel, m->type, buffers, 2, timeout_ns);
 }
 
 rf_result rf_ps_link_send(rf_ps_link *link, const rf_ps_message *message)

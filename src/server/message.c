@@ -34,11 +34,13 @@ static const layout layouts[RF_PS_TYPE_COUNT] = {
     [RF_PS_VALUES] = { .name = "values", .payload = FLOATS, .fields = { AT(version), AT(offset) } },
     [RF_PS_PUSH] = { .name = "push",
                      .payload = FLOATS,
-                     .fields = { AT(version), AT(step), AT(part), AT(examples), AT(offset) } },
+                     .fields = { AT(version), AT(step), AT(share), AT(examples), AT(offset) } },
     [RF_PS_PUSHED] = { .name = "pushed", .fields = { AT(version), AT(staleness) } },
     [RF_PS_JOIN] = { .name = "join", .fields = { AT(count), AT(hash) } },
     [RF_PS_WELCOME] = { .name = "welcome", .fields = { AT(synchronous), AT(count) } },
-    [RF_PS_WORK] = { .name = "work", .text = true, .fields = { AT(id), AT(step), AT(part), AT(offset), AT(examples) } },
+    [RF_PS_WORK] = { .name = "work",
+                     .text = true,
+                     .fields = { AT(id), AT(step), AT(share), AT(offset), AT(examples) } },
     [RF_PS_DONE] = { .name = "done", .payload = FLOATS, .fields = { AT(id), AT(examples), AT(staleness), AT(step) } },
 };
 

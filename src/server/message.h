@@ -23,19 +23,19 @@ typedef enum rf_ps_message_type {
     RF_PS_INIT,      /* server (number `index` of `servers`) gets `count` elements; payload: the optimizer. Followed by
                         VALUES */
     RF_PS_READY,     /* the answer when they are in place */
-    RF_PS_COMMIT,    /* synchronous: add parts 0 .. count - 1 of `step` and update; count 0: drop them */
+    RF_PS_COMMIT,    /* synchronous: add shares 0 .. count - 1 of `step` and update; count 0: drop them */
     RF_PS_COMMITTED, /* the answer: version */
     RF_PS_EXPEL,     /* ends the connections of a worker that was given up: rank, incarnation */
     /* client (worker or chief) and server */
     RF_PS_PULL,   /* asks for VALUES */
     RF_PS_VALUES, /* payload: elements from `offset` on, of `version` */
-    RF_PS_PUSH, /* payload: gradients from `offset` on, made from `version` with `examples`; `step` and `part` count in
+    RF_PS_PUSH, /* payload: gradients from `offset` on, made from `version` with `examples`; `step` and `share` count in
                    synchronous training */
     RF_PS_PUSHED, /* the answer when all elements have come: version, staleness */
     /* chief and worker */
     RF_PS_JOIN,    /* count variables, hash of their names and shapes */
-    RF_PS_WELCOME, /* synchronous, count: elements of a piece at most */
-    RF_PS_WORK,    /* text: function; id, step, part, offset (first example), examples */
+    RF_PS_WELCOME, /* synchronous, count: elements of a segment at most */
+    RF_PS_WORK,    /* text: function; id, step, share, offset (first example), examples */
     RF_PS_DONE,    /* id, examples, staleness, step: 1 if gradients were pushed; payload: results */
     RF_PS_TYPE_COUNT
 } rf_ps_message_type;
@@ -43,7 +43,7 @@ typedef enum rf_ps_message_type {
 typedef struct rf_ps_message {
     uint16_t type;
     rf_result result;
-    uint64_t version, step, part, examples, offset, count, id, index, servers, synchronous, rank, incarnation, hash,
+    uint64_t version, step, share, examples, offset, count, id, index, servers, synchronous, rank, incarnation, hash,
         staleness;
     char text[RF_PS_TEXT];
     const void *payload; /* borrowed */

@@ -15,28 +15,28 @@ void rf_ps_plan_free(rf_ps_plan *plan)
 static rf_result cut(uint32_t variable, uint64_t count, uint64_t max_elements, rf_ps_plan *plan)
 {
     /* Not rf_div_up(): the chief says what max_elements is, up to the largest number there is. */
-    const uint64_t parts = (count - 1) / max_elements + 1, base = count / parts, longer = count % parts;
+    const uint64_t segments = (count - 1) / max_elements + 1, base = count / segments, longer = count % segments;
     uint64_t begin = 0;
-    for (uint64_t p = 0; p < parts; p++) {
+    for (uint64_t p = 0; p < segments; p++) {
         const uint64_t length = base + (p < longer);
         RF_TRY(RF_VEC_GROW(plan));
         plan->items[plan->count++] =
-            (rf_ps_piece){ .variable = variable, .range = { begin, begin + length }, .from = plan->total + begin };
+            (rf_ps_segment){ .variable = variable, .range = { begin, begin + length }, .from = plan->total + begin };
         begin += length;
     }
     plan->total += count;
     return RF_OK;
 }
 
-static uint64_t length_of(const rf_ps_piece *piece)
+static uint64_t length_of(const rf_ps_segment *segment)
 {
-    return piece->range.end - piece->range.begin;
+    return segment->range.end - segment->range.begin;
 }
 
 /* Largest first; equal ones in their own order, so that the plan does not depend on how qsort() works. */
 static int by_length(const void *a, const void *b)
 {
-    const rf_ps_piece *x = *(rf_ps_piece *const *)a, *y = *(rf_ps_piece *const *)b;
+    const rf_ps_segment *x = *(rf_ps_segment *const *)a, *y = *(rf_ps_segment *const *)b;
     const uint64_t length_x = length_of(x), length_y = length_of(y);
     if (length_x != length_y) return length_x > length_y ? -1 : 1;
     return x < y ? -1 : 1;
@@ -44,7 +44,7 @@ static int by_length(const void *a, const void *b)
 
 static rf_result assign_servers(rf_ps_plan *plan)
 {
-    rf_ps_piece **order = RF_NEW_ARRAY(rf_ps_piece *, plan->count);
+    rf_ps_segment **order = RF_NEW_ARRAY(rf_ps_segment *, plan->count);
     if (!order) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < plan->count; i++) order[i] = &plan->items[i];
     qsort(order, plan->count, sizeof(order[0]), by_length);
@@ -59,7 +59,7 @@ static rf_result assign_servers(rf_ps_plan *plan)
     return RF_OK;
 }
 
-/* In a server's array pieces follow each other in the order of the plan. */
+/* In a server's array segments follow each other in the order of the plan. */
 static void assign_offsets(rf_ps_plan *plan)
 {
     for (uint32_t s = 0; s < plan->num_servers; s++) {

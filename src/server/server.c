@@ -89,11 +89,11 @@ static rf_result take_parameters(server *s, const rf_ps_message *init)
                s->chief->name, (unsigned long long)init->count);
     shard->count = init->count;
     shard->synchronous = init->synchronous != 0;
-    shard->num_parts = s->cluster.count[RF_TASK_WORKER];
-    shard->parts = RF_NEW_ARRAY(rf_ps_part, shard->num_parts);
+    shard->num_shares = s->cluster.count[RF_TASK_WORKER];
+    shard->shares = RF_NEW_ARRAY(rf_ps_share, shard->num_shares);
     shard->values = RF_NEW_ARRAY(float, shard->count);
     shard->sum = RF_NEW_ARRAY(float, shard->synchronous ? shard->count : 0);
-    if (!shard->parts || !shard->values || !shard->sum) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!shard->shares || !shard->values || !shard->sum) return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(receive_values(s));
     if (shard->count == 0) return RF_OK;
     return shard->fns->create(s->user, optimizer, size, shard->values, shard->count, &shard->store);

@@ -17,7 +17,8 @@ typedef struct rf_ps_store_fns {
     void (*destroy)(void *store);
 } rf_ps_store_fns;
 
-/* Serves this process' part of TF_CONFIG's cluster until the chief ends the job or something is lost. */
+/* Runs this process as the parameter server that TF_CONFIG describes, until the chief ends the job or another task is
+ * lost. */
 rf_result rf_ps_server_run(const rf_comm_params *comm, const rf_ps_store_fns *fns, void *user);
 
 #endif

@@ -5,12 +5,12 @@
 #include "server/link.h"
 #include "server/server.h"
 
-/* Gradients of one part of a synchronous step. */
-typedef struct rf_ps_part {
+/* Gradients of one share of a synchronous step. */
+typedef struct rf_ps_share {
     float *gradient;
     uint64_t examples;
     bool present;
-} rf_ps_part;
+} rf_ps_share;
 
 /* Parameters and what has come for them. Everything under `lock`. */
 typedef struct rf_ps_shard {
@@ -20,8 +20,8 @@ typedef struct rf_ps_shard {
     float *values, *sum;
     uint64_t count, version;
     bool synchronous;
-    rf_ps_part *parts; /* [num_parts]; of step `version` */
-    uint32_t num_parts;
+    rf_ps_share *shares; /* [num_shares]; of step `version` */
+    uint32_t num_shares;
     bool failed; /* the store failed: nothing more can be done */
     rf_error_record failure;
 } rf_ps_shard;
@@ -29,12 +29,12 @@ typedef struct rf_ps_shard {
 void rf_ps_shard_free(rf_ps_shard *shard);
 /* A copy of the parameters and their version. */
 rf_result rf_ps_shard_read(rf_ps_shard *shard, float *values, uint64_t *version);
-/* Gradients made from `push->version`. Asynchronous: applies them. Synchronous: keeps them as part `push->part` of step
- * `push->step` in exchange for *gradient's old memory. A part that is there already stays: it was made from the same
- * parameters. */
+/* Gradients made from `push->version`. Asynchronous: applies them. Synchronous: keeps them as share `push->share` of
+ * step `push->step` in exchange for *gradient's old memory. A share that is there already stays: it was made from the
+ * same parameters. */
 rf_result rf_ps_shard_push(rf_ps_shard *shard, const rf_ps_message *push, float **gradient, uint64_t *version,
                            uint64_t *staleness);
-/* Adds up parts 0 .. count - 1 of `step` and updates. Count 0 drops what has come of them. */
+/* Adds up shares 0 .. count - 1 of `step` and updates. Count 0 drops what has come of them. */
 rf_result rf_ps_shard_commit(rf_ps_shard *shard, uint64_t step, uint64_t count, uint64_t *version);
 /* The store's failure. */
 rf_result rf_ps_shard_status(rf_ps_shard *shard);

@@ -8,13 +8,13 @@
 void rf_ps_shard_free(rf_ps_shard *s)
 {
     if (s->store) s->fns->destroy(s->store);
-    for (uint32_t p = 0; p < s->num_parts; p++) rf_free(s->parts[p].gradient);
-    rf_free(s->parts);
+    for (uint32_t p = 0; p < s->num_shares; p++) rf_free(s->shares[p].gradient);
+    rf_free(s->shares);
     rf_free(s->values);
     rf_free(s->sum);
     s->store = NULL;
-    s->parts = NULL;
-    s->num_parts = 0;
+    s->shares = NULL;
+    s->num_shares = 0;
     s->values = s->sum = NULL;
 }
 
@@ -58,14 +58,14 @@ static rf_result stage(rf_ps_shard *s, const rf_ps_message *push, float **gradie
     RF_REQUIRE(push->step == s->version && push->version == s->version,
                "gradients of step %llu, computed from parameters of step %llu, arrived in step %llu",
                (unsigned long long)push->step, (unsigned long long)push->version, (unsigned long long)s->version);
-    RF_REQUIRE(push->part < s->num_parts, "gradients of part %llu arrived; a step has at most %u",
-               (unsigned long long)push->part, s->num_parts);
-    rf_ps_part *part = &s->parts[push->part];
-    if (part->present) return RF_OK;
-    float *spare = part->gradient;
+    RF_REQUIRE(push->share < s->num_shares, "gradients of share %llu arrived; a step has at most %u",
+               (unsigned long long)push->share, s->num_shares);
+    rf_ps_share *share = &s->shares[push->share];
+    if (share->present) return RF_OK;
+    float *spare = share->gradient;
     if (!spare) spare = RF_NEW_ARRAY(float, s->count);
     if (!spare) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    *part = (rf_ps_part){ *gradient, push->examples, true };
+    *share = (rf_ps_share){ *gradient, push->examples, true };
     *gradient = spare;
     return RF_OK;
 }
@@ -89,19 +89,19 @@ rf_result rf_ps_shard_push(rf_ps_shard *s, const rf_ps_message *push, float **gr
     return r;
 }
 
-/* In the order of the parts, whatever order they came in: the same bits each time. */
-static void add_parts(rf_ps_shard *s, uint64_t count, uint64_t examples)
+/* In the order of the shares, whatever order they came in: the same bits each time. */
+static void add_shares(rf_ps_shard *s, uint64_t count, uint64_t examples)
 {
     for (uint64_t p = 0; p < count; p++) {
-        const float weight = (float)((double)s->parts[p].examples / (double)examples);
-        const float *g = s->parts[p].gradient;
+        const float weight = (float)((double)s->shares[p].examples / (double)examples);
+        const float *g = s->shares[p].gradient;
         for (uint64_t i = 0; i < s->count; i++) s->sum[i] = (p > 0 ? s->sum[i] : 0) + weight * g[i];
     }
 }
 
-static void forget_parts(rf_ps_shard *s)
+static void forget_shares(rf_ps_shard *s)
 {
-    for (uint32_t p = 0; p < s->num_parts; p++) s->parts[p].present = false;
+    for (uint32_t p = 0; p < s->num_shares; p++) s->shares[p].present = false;
 }
 
 static rf_result commit_locked(rf_ps_shard *s, uint64_t step, uint64_t count)
@@ -109,24 +109,25 @@ static rf_result commit_locked(rf_ps_shard *s, uint64_t step, uint64_t count)
     RF_TRY(status(s));
     RF_REQUIRE(s->synchronous && step == s->version, "step %llu is to be finished, but this server is at step %llu",
                (unsigned long long)step, (unsigned long long)s->version);
-    RF_REQUIRE(count <= s->num_parts, "a step of %llu parts; there may be %u", (unsigned long long)count, s->num_parts);
+    RF_REQUIRE(count <= s->num_shares, "a step of %llu shares; there may be %u", (unsigned long long)count,
+               s->num_shares);
     if (count == 0) { /* the step has failed */
-        forget_parts(s);
+        forget_shares(s);
         return RF_OK;
     }
     uint64_t examples = 0;
     for (uint64_t p = 0; s->store && p < count; p++) {
-        RF_REQUIRE(s->parts[p].present, "part %llu of step %llu is missing", (unsigned long long)p,
+        RF_REQUIRE(s->shares[p].present, "share %llu of step %llu is missing", (unsigned long long)p,
                    (unsigned long long)step);
-        RF_REQUIRE(s->parts[p].examples <= UINT64_MAX - examples, "part %llu of step %llu has %llu examples",
-                   (unsigned long long)p, (unsigned long long)step, (unsigned long long)s->parts[p].examples);
-        examples += s->parts[p].examples;
+        RF_REQUIRE(s->shares[p].examples <= UINT64_MAX - examples, "share %llu of step %llu has %llu examples",
+                   (unsigned long long)p, (unsigned long long)step, (unsigned long long)s->shares[p].examples);
+        examples += s->shares[p].examples;
     }
     if (s->store) {
         RF_REQUIRE(examples > 0, "step %llu has no examples", (unsigned long long)step);
-        add_parts(s, count, examples);
+        add_shares(s, count, examples);
     }
-    forget_parts(s);
+    forget_shares(s);
     return apply(s, s->sum);
 }
 

@@ -123,7 +123,7 @@ static rf_result do_work(worker *w, const rf_ps_message *order)
                            .payload = outcome.results,
                            .payload_size = outcome.num_results * sizeof(float) };
     if (outcome.push)
-        RF_TRY(ask_chief(w, rf_ps_client_push(w->client, w->gradients, order->step, order->part, outcome.examples,
+        RF_TRY(ask_chief(w, rf_ps_client_push(w->client, w->gradients, order->step, order->share, outcome.examples,
                                               &done.staleness)));
     return ask_chief(w, rf_ps_link_send(w->chief, &done));
 }

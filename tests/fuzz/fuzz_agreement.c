@@ -38,7 +38,7 @@ static void offers(const rf_world *w, bool local, const uint8_t *data, size_t si
     } else {
         double total = 0;
         PROMISE(s.alignment >= 64 && (s.alignment & (s.alignment - 1)) == 0 && s.alignment <= 1u << 20);
-        PROMISE(s.max_piece >= s.alignment && s.max_piece % s.alignment == 0);
+        PROMISE(s.max_segment >= s.alignment && s.max_segment % s.alignment == 0);
         for (int r = 0; r < WORKERS; r++) {
             total += s.shares ? s.shares[r] : 1;
             PROMISE(memchr(identities[r].name, '\0', sizeof(identities[r].name)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers and the chief tell a parameter server: gradients in pieces and the ends of steps, one message after the
+ * What workers and the chief tell a parameter server: gradients in chunks and the ends of steps, one message after the
  * other: type, bytes, and so many of them. The first byte says whether training is synchronous. The parameters move
  * only by whole gradients that were asked for, in order.
  */
@@ -10,7 +10,7 @@
 #include "fuzz.h"
 #include "server/server_internal.h"
 
-enum { COUNT = 3, PARTS = 2 };
+enum { COUNT = 3, SHARES = 2 };
 
 typedef struct state {
     rf_ps_shard shard;
@@ -58,20 +58,20 @@ static void commit(state *s, const rf_ps_message *m)
     const uint64_t before = s->shard.version;
     const rf_result r = rf_ps_shard_commit(&s->shard, m->step, m->count, &version);
     PROMISE(version == s->shard.version && version == before + (r == RF_OK && m->count > 0));
-    if (r == RF_OK) PROMISE(s->shard.synchronous && m->step == before && m->count <= PARTS);
+    if (r == RF_OK) PROMISE(s->shard.synchronous && m->step == before && m->count <= SHARES);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) return 0;
-    state s = { .shard = { .fns = &fns, .count = COUNT, .num_parts = PARTS, .synchronous = data[0] & 1 } };
+    state s = { .shard = { .fns = &fns, .count = COUNT, .num_shares = SHARES, .synchronous = data[0] & 1 } };
     s.shard.store = &s;
     pthread_mutex_init(&s.shard.lock, NULL);
-    s.shard.parts = RF_NEW_ARRAY(rf_ps_part, PARTS);
+    s.shard.shares = RF_NEW_ARRAY(rf_ps_share, SHARES);
     s.shard.values = RF_NEW_ARRAY(float, COUNT);
     s.shard.sum = RF_NEW_ARRAY(float, COUNT);
     s.gradient = RF_NEW_ARRAY(float, COUNT);
-    if (!s.shard.parts || !s.shard.values || !s.shard.sum || !s.gradient) abort();
+    if (!s.shard.shares || !s.shard.values || !s.shard.sum || !s.gradient) abort();
     for (size_t at = 1; at + 2 <= size;) {
         rf_ps_message m;
         const uint16_t type = data[at];

@@ -131,7 +131,7 @@ static void test_caps(void **state)
 
 static void check_memory(fixture *f, rf_gpu_memory kind, bool mapped)
 {
-    /* Over two staging pieces and no round number. */
+    /* Over two staging chunks and no round number. */
     const uint64_t size = (9u << 20) + 13;
     uint8_t *bytes = malloc(size), *back = malloc(size);
     assert_true(bytes && back);

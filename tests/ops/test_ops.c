@@ -198,7 +198,7 @@ static const rf_tensor_desc *tensor_of(const rf_op_call *call, uint32_t i)
  * when nothing is left to take apart. */
 static bool limit_range(const rf_op_call *call, rf_device_caps *caps)
 {
-    uint64_t largest = 0, piece = SMALLEST_RANGE, step = 1;
+    uint64_t largest = 0, chunk = SMALLEST_RANGE, step = 1;
     for (uint32_t i = 0; i < call->n_in + call->n_out; i++) {
         const rf_tensor_desc *desc = tensor_of(call, i);
         const uint64_t bytes = rf_tensor_bytes(desc);
@@ -211,9 +211,9 @@ static bool limit_range(const rf_op_call *call, rf_device_caps *caps)
         const rf_tensor_desc *desc = tensor_of(call, i);
         const uint64_t bytes = rf_tensor_bytes(desc);
         const uint64_t own = is_counted(call, i) ? bytes / (uint64_t)desc->shape.dim[0] * step : bytes;
-        if (own > piece) piece = own;
+        if (own > chunk) chunk = own;
     }
-    const uint64_t range = largest / 3 > piece ? largest / 3 : piece;
+    const uint64_t range = largest / 3 > chunk ? largest / 3 : chunk;
     caps->max_storage_range = rf_align_up(range, caps->buffer_alignment) + 2 * (uint64_t)caps->buffer_alignment;
     return caps->max_storage_range < largest;
 }

@@ -350,7 +350,7 @@ static const rf_device_caps devices[] = {
       .max_storage_range = UINT32_MAX,
       .max_texel_elements = 1u << 27,
       .buffer_alignment = 256 },
-    /* the guaranteed minimum, and less: everything must be cut into pieces */
+    /* the guaranteed minimum, and less: everything must be cut into chunks */
     { .driver = RF_DRIVER_OTHER,
       .subgroup_size = 4,
       .max_workgroup_size = { 128, 128, 64 },

@@ -74,7 +74,7 @@ static void test_offers(void **state)
     rf_offer all[WORKERS] = { offer(64, 1 << 27, 1), offer(1024, 5000, 2), offer(16, UINT64_MAX, 0) };
     assert_int_equal(agree(all, &s), RF_OK);
     assert_int_equal(s.alignment, 1024 / sizeof(float));
-    assert_int_equal(s.max_piece, 4096 / sizeof(float));
+    assert_int_equal(s.max_segment, 4096 / sizeof(float));
     static const uint64_t alignments[] = { 0, 3, 96, UINT64_C(1) << 21, UINT64_C(1) << 63, UINT64_MAX };
     for (int i = 0; i < 6; i++) {
         all[2].alignment = alignments[i];

@@ -145,7 +145,7 @@ static rf_result train(worker *w)
     }
     const rf_signature *signature = d.step->signatures.items[0];
     w->report->numbers[0] = signature->overlaps;
-    w->report->numbers[1] = signature->updates.items[0].num_parts;
+    w->report->numbers[1] = signature->updates.items[0].num_buckets;
     rf_exchange_stats stats;
     rf_strategy_exchange_stats(w->strategy, &stats);
     EXPECT(stats.updates == STEPS && stats.bytes > 0 && stats.seconds > 0);

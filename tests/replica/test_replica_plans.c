@@ -12,7 +12,7 @@
 
 #include "base/philox.h"
 #include "replica/exchange/exchange.h"
-#include "replica/exchange/pieces.h"
+#include "replica/exchange/segments.h"
 #include "replica/store/hash.h"
 #include "replica/store/initializer.h"
 #include "replica/strategy.h"
@@ -164,18 +164,18 @@ static uint32_t random_spans(rf_rng *rng, rf_range *spans, uint64_t *total)
     return n;
 }
 
-/* Every element of the spans in exactly one piece, slots of an owner without overlap or holes. */
-static void check_plan(const rf_range *spans, uint32_t n, const rf_piece_list *pieces, uint32_t replicas,
-                       const uint64_t *slot_counts, uint64_t max_piece)
+/* Every element of the spans in exactly one segment, slots of an owner without overlap or holes. */
+static void check_plan(const rf_range *spans, uint32_t n, const rf_segment_list *segments, uint32_t replicas,
+                       const uint64_t *slot_counts, uint64_t max_segment)
 {
     static unsigned char seen[MAX_ELEMENTS], slots[8][MAX_ELEMENTS];
     memset(seen, 0, sizeof(seen));
     memset(slots, 0, sizeof(slots));
-    for (uint32_t i = 0; i < pieces->count; i++) {
-        const rf_piece *p = &pieces->items[i];
-        assert_true(p->range.begin < p->range.end && p->range.end - p->range.begin <= max_piece);
+    for (uint32_t i = 0; i < segments->count; i++) {
+        const rf_segment *p = &segments->items[i];
+        assert_true(p->range.begin < p->range.end && p->range.end - p->range.begin <= max_segment);
         assert_int_equal(p->range.begin % SPAN_UNIT, 0);
-        if (i > 0) assert_true(p->bucket >= pieces->items[i - 1].bucket);
+        if (i > 0) assert_true(p->bucket >= segments->items[i - 1].bucket);
         for (uint64_t e = p->range.begin; e < p->range.end; e++) seen[e]++;
         for (uint32_t r = 0; r < replicas; r++)
             for (uint64_t e = 0; (p->owner == r || p->owner == RF_OWNER_ALL) && e < p->range.end - p->range.begin; e++)
@@ -202,10 +202,10 @@ static void update_plans(void **state)
                                                .sharded = rf_rng_below(&rng, 2) == 0,
                                                .bucket_elements = 1 + rf_rng_below(&rng, 1000),
                                                .granularity = SPAN_UNIT,
-                                               .max_piece = SPAN_UNIT * (1 + rf_rng_below(&rng, 100)) };
-        rf_piece_list pieces, part;
-        assert_int_equal(rf_update_plan_make(&params, &pieces, slot_counts), RF_OK);
-        check_plan(spans, n, &pieces, replicas, slot_counts, params.max_piece);
+                                               .max_segment = SPAN_UNIT * (1 + rf_rng_below(&rng, 100)) };
+        rf_segment_list segments, part;
+        assert_int_equal(rf_update_plan_make(&params, &segments, slot_counts), RF_OK);
+        check_plan(spans, n, &segments, replicas, slot_counts, params.max_segment);
         uint64_t held = 0;
         for (uint32_t r = 0; r < replicas; r++) held += slot_counts[r];
         assert_int_equal(held, params.sharded ? total : total * replicas);
@@ -214,45 +214,45 @@ static void update_plans(void **state)
         for (uint32_t i = 0; i < n; i++)
             if (rf_rng_below(&rng, 3) > 0) subset[num_subset++] = spans[i];
         const bool by_variable = rf_rng_below(&rng, 2) == 0;
-        assert_int_equal(rf_pieces_restrict(&pieces, subset, num_subset, by_variable, &part), RF_OK);
-        check_plan(subset, num_subset, &part, replicas, NULL, params.max_piece);
+        assert_int_equal(rf_segments_restrict(&segments, subset, num_subset, by_variable, &part), RF_OK);
+        check_plan(subset, num_subset, &part, replicas, NULL, params.max_segment);
         for (uint32_t i = 0; i < part.count; i++) {
-            const rf_piece *p = &part.items[i];
+            const rf_segment *p = &part.items[i];
             assert_true(by_variable == (p->variable != RF_VARIABLES_ALL));
             if (by_variable)
                 assert_true(p->range.begin >= subset[p->variable].begin && p->range.end <= subset[p->variable].end);
-            bool inside = false; /* of a piece with the same owner, at the same place of its slots */
-            for (uint32_t k = 0; k < pieces.count; k++) {
-                const rf_piece *whole = &pieces.items[k];
+            bool inside = false; /* of a segment with the same owner, at the same place of its slots */
+            for (uint32_t k = 0; k < segments.count; k++) {
+                const rf_segment *whole = &segments.items[k];
                 inside = inside || (p->range.begin >= whole->range.begin && p->range.end <= whole->range.end &&
                                     p->owner == whole->owner &&
                                     p->slot_offset - whole->slot_offset == p->range.begin - whole->range.begin);
             }
             assert_true(inside);
         }
-        rf_piece_list_free(&part);
-        rf_piece_list_free(&pieces);
+        rf_segment_list_free(&part);
+        rf_segment_list_free(&segments);
     }
 }
 
-static void one_replica_is_one_piece(void **state)
+static void one_replica_is_one_segment(void **state)
 {
     (void)state;
     const rf_range spans[] = { { 0, 64 }, { 64, 128 }, { 128, 6400 } };
     uint64_t slots;
-    rf_piece_list pieces;
+    rf_segment_list segments;
     const rf_update_plan_params params = { .spans = spans,
                                            .num_spans = 3,
                                            .num_replicas = 1,
                                            .sharded = true,
                                            .bucket_elements = 100,
                                            .granularity = 64,
-                                           .max_piece = 1 << 20 };
-    assert_int_equal(rf_update_plan_make(&params, &pieces, &slots), RF_OK);
-    assert_int_equal(pieces.count, 1);
-    assert_int_equal(pieces.items[0].range.end, 6400);
+                                           .max_segment = 1 << 20 };
+    assert_int_equal(rf_update_plan_make(&params, &segments, &slots), RF_OK);
+    assert_int_equal(segments.count, 1);
+    assert_int_equal(segments.items[0].range.end, 6400);
     assert_int_equal(slots, 6400);
-    rf_piece_list_free(&pieces);
+    rf_segment_list_free(&segments);
 }
 
 /* ---- exchange ---- */
@@ -272,24 +272,25 @@ static void exchange_sums_in_order(void **state)
         for (int i = 0; i < EXCHANGE_ELEMENTS; i++)
             before[r][i] = data[r][i] = (float)rf_rng_normal(&rng) * (r == 1 ? 1e6f : 1);
     }
-    /* A short, an odd and a long piece (which two threads share), one for everybody, and a stretch that nobody owns. */
-    const rf_piece pieces[] = { { .range = { 0, 64 }, .owner = 1 },
-                                { .range = { 64, 5000 }, .owner = 2 },
-                                { .range = { 5000, 650001 }, .owner = 0 },
-                                { .range = { 650064, 690000 }, .owner = RF_OWNER_ALL } };
+    /* A short, an odd and a long segment (which two threads share), one for everybody, and a stretch that nobody owns.
+     */
+    const rf_segment segments[] = { { .range = { 0, 64 }, .owner = 1 },
+                                    { .range = { 64, 5000 }, .owner = 2 },
+                                    { .range = { 5000, 650001 }, .owner = 0 },
+                                    { .range = { 650064, 690000 }, .owner = RF_OWNER_ALL } };
     const float *from[3] = { data[0], data[1], data[2] };
     rf_bucket_exchange *all, *owned, *one;
-    assert_int_equal(exchange->fns->open(exchange, pieces, 4, false, &all), RF_OK);
-    assert_int_equal(exchange->fns->open(exchange, pieces, 3, false, &owned), RF_OK);
-    assert_int_equal(exchange->fns->open(exchange, pieces, 1, true, &one), RF_OK);
+    assert_int_equal(exchange->fns->open(exchange, segments, 4, false, &all), RF_OK);
+    assert_int_equal(exchange->fns->open(exchange, segments, 3, false, &owned), RF_OK);
+    assert_int_equal(exchange->fns->open(exchange, segments, 1, true, &one), RF_OK);
     assert_int_equal(exchange->fns->start_reduce(all, from, data), RF_OK);
     assert_int_equal(exchange->fns->finish(all), RF_OK);
     for (int p = 0; p < 4; p++)
-        for (uint64_t i = pieces[p].range.begin; i < pieces[p].range.end; i++)
+        for (uint64_t i = segments[p].range.begin; i < segments[p].range.end; i++)
             for (uint32_t r = 0; r < 3; r++) {
                 float sum = before[0][i] + before[1][i];
                 sum += before[2][i];
-                const bool has = pieces[p].owner == r || pieces[p].owner == RF_OWNER_ALL;
+                const bool has = segments[p].owner == r || segments[p].owner == RF_OWNER_ALL;
                 const float want = has ? sum : before[r][i];
                 if (memcmp(&data[r][i], &want, sizeof(want)) != 0) fail_msg("replica %u, element %d", r, (int)i);
             }
@@ -426,7 +427,7 @@ int main(void)
         cmocka_unit_test(bucket_sizes),
         cmocka_unit_test(buckets_cover),
         cmocka_unit_test(update_plans),
-        cmocka_unit_test(one_replica_is_one_piece),
+        cmocka_unit_test(one_replica_is_one_segment),
         cmocka_unit_test(exchange_sums_in_order),
         cmocka_unit_test(fans),
         cmocka_unit_test(distributions),

@@ -19,7 +19,8 @@ static uint64_t next_random(uint64_t *state)
     return *state >> 33;
 }
 
-/* Every element of every variable is in exactly one piece, every element of a server's array belongs to exactly one. */
+/* Every element of every variable is in exactly one segment, every element of a server's array belongs to exactly one.
+ */
 static void check_plan(const rf_ps_plan *plan, const uint64_t *counts, uint32_t n, uint64_t max_elements)
 {
     uint64_t from = 0;
@@ -27,7 +28,7 @@ static void check_plan(const rf_ps_plan *plan, const uint64_t *counts, uint32_t 
     for (uint32_t v = 0; v < n; v++) {
         uint64_t at = 0;
         for (; i < plan->count && plan->items[i].variable == v; i++) {
-            const rf_ps_piece *p = &plan->items[i];
+            const rf_ps_segment *p = &plan->items[i];
             assert_true(p->range.begin == at && p->range.end > at);
             assert_true(p->range.end - at <= max_elements);
             assert_true(p->from == from + at);
@@ -39,7 +40,7 @@ static void check_plan(const rf_ps_plan *plan, const uint64_t *counts, uint32_t 
     }
     assert_int_equal(i, plan->count);
     assert_true(plan->total == from);
-    uint64_t largest_piece = 0, all = 0;
+    uint64_t largest_segment = 0, all = 0;
     for (uint32_t s = 0; s < plan->num_servers; s++) {
         uint64_t at = 0;
         for (uint32_t k = 0; k < plan->count; k++) {
@@ -53,11 +54,11 @@ static void check_plan(const rf_ps_plan *plan, const uint64_t *counts, uint32_t 
     assert_true(all == from);
     for (uint32_t k = 0; k < plan->count; k++) {
         const uint64_t length = plan->items[k].range.end - plan->items[k].range.begin;
-        if (length > largest_piece) largest_piece = length;
+        if (length > largest_segment) largest_segment = length;
     }
-    /* No server has more than its fair part and one piece. */
+    /* No server has more than an equal portion and one segment. */
     for (uint32_t s = 0; s < plan->num_servers; s++)
-        assert_true(plan->server_counts[s] <= from / plan->num_servers + largest_piece);
+        assert_true(plan->server_counts[s] <= from / plan->num_servers + largest_segment);
 }
 
 static void known_plan(void **state)
@@ -145,7 +146,7 @@ static void messages_travel(void **state)
     rf_ps_message m = { .type = RF_PS_PUSH,
                         .version = 7,
                         .step = 8,
-                        .part = 2,
+                        .share = 2,
                         .examples = 32,
                         .offset = 12,
                         .payload = values,
@@ -154,7 +155,7 @@ static void messages_travel(void **state)
     rf_ps_message got;
     assert_int_equal(rf_ps_message_decode(RF_PS_PUSH, bytes, size, &got), RF_OK);
     assert_int_equal(got.type, RF_PS_PUSH);
-    assert_true(got.version == 7 && got.step == 8 && got.part == 2 && got.examples == 32 && got.offset == 12);
+    assert_true(got.version == 7 && got.step == 8 && got.share == 2 && got.examples == 32 && got.offset == 12);
     assert_int_equal(got.payload_size, sizeof(values));
     assert_memory_equal(got.payload, values, sizeof(values));
     /* Half a float. */
@@ -198,8 +199,8 @@ static void garbage_is_refused(void **state)
     assert_int_equal(rf_ps_message_decode(65535, NULL, 0, &got), RF_ERROR_CORRUPT_DATA);
 }
 
-/* A piece may be as long as the largest number there is: that is what a chief may say. */
-static void longest_pieces(void **state)
+/* A segment may be as long as the largest number there is: that is what a chief may say. */
+static void longest_segments(void **state)
 {
     (void)state;
     static const uint64_t counts[] = { 1, 700, 64 }, most[] = { 700, UINT64_MAX - 1, UINT64_MAX };
@@ -213,7 +214,7 @@ static void longest_pieces(void **state)
 }
 
 /* An array in several messages: in order, all of it, no more. */
-static void pieces_are_taken(void **state)
+static void segments_are_taken(void **state)
 {
     (void)state;
     static const float values[] = { 1, 2, 3, 4 };
@@ -243,9 +244,9 @@ static void pieces_are_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_plan),     cmocka_unit_test(whole_variables),  cmocka_unit_test(random_plans),
-        cmocka_unit_test(plan_refusals),  cmocka_unit_test(messages_travel),  cmocka_unit_test(garbage_is_refused),
-        cmocka_unit_test(longest_pieces), cmocka_unit_test(pieces_are_taken),
+        cmocka_unit_test(known_plan),       cmocka_unit_test(whole_variables),    cmocka_unit_test(random_plans),
+        cmocka_unit_test(plan_refusals),    cmocka_unit_test(messages_travel),    cmocka_unit_test(garbage_is_refused),
+        cmocka_unit_test(longest_segments), cmocka_unit_test(segments_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

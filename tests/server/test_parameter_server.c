@@ -46,7 +46,7 @@ static void synchronous(void **state)
                                          .num_servers = 2,
                                          .synchronous = true,
                                          .steps = 25,
-                                         .batch = 50, /* parts of 17, 17 and 16 */
+                                         .batch = 50, /* shares of 17, 17 and 16 */
                                          .max_shard_bytes = 400,
                                          .optimizer = adam });
 }
@@ -315,7 +315,7 @@ static void check_failing_function(bool is_synchronous)
                                     .num_servers = 2,
                                     .synchronous = is_synchronous,
                                     .steps = 20,
-                                    .failing_first = is_synchronous ? 80 : 96, /* the second part of a step */
+                                    .failing_first = is_synchronous ? 80 : 96, /* the second share of a step */
                                     .failing_code = is_synchronous ? (rf_result)7 : RF_ERROR_IO,
                                     .optimizer = adam,
                                     .chief = train_with_a_failure };

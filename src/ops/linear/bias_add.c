@@ -64,25 +64,25 @@ static double score_wide(const rf_op_call *call, const rf_device_caps *caps)
     return wide_possible(call) && score_naive(call, caps) > 0 ? RF_SCORE_WIDE : RF_SCORE_NONE;
 }
 
-/* In parts where x is larger than a descriptor may span. */
-static rf_result plan_parts(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan,
-                            const rf_shader *shader, uint32_t width)
+/* In chunks where x is larger than a descriptor may span. */
+static rf_result plan_chunks(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan,
+                             const rf_shader *shader, uint32_t width)
 {
     const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), columns = (uint64_t)call->in[1].shape.dim[0];
     const uint64_t step = rf_min((caps->max_storage_range - caps->buffer_alignment) / 16 * 4, INT32_MAX / 2 / 4 * 4);
     const uint32_t local = rf_local_size(caps, 128);
     for (uint64_t at = 0; at < count; at += step) {
-        const uint64_t part = rf_min(step, count - at);
-        const int32_t push[] = { (int32_t)(part / width), (int32_t)(columns / width),
+        const uint64_t chunk = rf_min(step, count - at);
+        const int32_t push[] = { (int32_t)(chunk / width), (int32_t)(columns / width),
                                  (int32_t)(rf_element_base(caps, at) / width), (int32_t)(at % columns / width) };
         rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, local);
         rf_dispatch_push(d, push, sizeof(push));
-        rf_bind_elements(d, caps, RF_BIND_INPUT, 0, at, part);
+        rf_bind_elements(d, caps, RF_BIND_INPUT, 0, at, chunk);
         rf_bind_whole(d, RF_BIND_INPUT, 1);
-        rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, at, part);
-        rf_dispatch_items(d, caps, part / width);
+        rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, at, chunk);
+        rf_dispatch_items(d, caps, chunk / width);
         d->concurrent = at > 0;
     }
     return RF_OK;
@@ -90,12 +90,12 @@ static rf_result plan_parts(const rf_op_call *call, const rf_device_caps *caps, 
 
 static rf_result plan_naive(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    return plan_parts(call, caps, plan, &rf_shader_bias_add, 1);
+    return plan_chunks(call, caps, plan, &rf_shader_bias_add, 1);
 }
 
 static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    return plan_parts(call, caps, plan, &rf_shader_bias_add_wide, 4);
+    return plan_chunks(call, caps, plan, &rf_shader_bias_add_wide, 4);
 }
 
 rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pieces of conv2d and its gradients, which stand in several files. */
+/* What the files of conv2d and its gradients share. */
 #ifndef RF_OPS_LINEAR_CONV2D_H
 #define RF_OPS_LINEAR_CONV2D_H
 

@@ -44,7 +44,7 @@ typedef struct steps {
     uint64_t y, x, c;
 } steps;
 
-/* Iterations for a part of this size. */
+/* Iterations for a chunk of this size. */
 static uint64_t loops_of(steps s)
 {
     return s.y * (2 + s.x * (1 + (s.c ? s.c + 1 : 0))) + 1;
@@ -55,7 +55,7 @@ static uint64_t clamp(uint64_t value, uint64_t most)
     return value < 1 ? 1 : value > most ? most : value;
 }
 
-/* The largest part, the inner loops first, of at most `limit` iterations. False where not even one summand is. */
+/* The largest chunk, the inner loops first, of at most `limit` iterations. False where not even one summand is. */
 static bool steps_make(steps whole, uint64_t limit, steps *out)
 {
     *out = whole;
@@ -104,14 +104,14 @@ static double filter_score(const rf_op_call *call, const rf_device_caps *caps)
 
 /* ---- plans ---- */
 
-/* Images [first, first + count), and the part of the sums that starts at `from`. */
-typedef struct part {
+/* Images [first, first + count), and the chunk of the sums that starts at `from`. */
+typedef struct chunk {
     uint64_t first, count;
     steps from, step, end;
-} part;
+} chunk;
 
-/* The next part, images first, then channels, columns and lines; false after the last. */
-static bool part_next(part *p, uint64_t images, uint64_t step)
+/* The next chunk, images first, then channels, columns and lines; false after the last. */
+static bool chunk_next(chunk *p, uint64_t images, uint64_t step)
 {
     p->first += p->count;
     if (p->first >= images) {
@@ -130,9 +130,9 @@ static bool part_next(part *p, uint64_t images, uint64_t step)
     return p->from.y < p->end.y;
 }
 
-/* A dispatch for a part. */
+/* A dispatch for a chunk. */
 static rf_dispatch *add(rf_kernel_plan *plan, const rf_shader *shader, const rf_conv_geometry *g,
-                        const rf_device_caps *caps, const part *a, uint64_t loops, push *p)
+                        const rf_device_caps *caps, const chunk *a, uint64_t loops, push *p)
 {
     *p = push_make(g);
     p->n = (int32_t)a->count;
@@ -154,7 +154,7 @@ static rf_dispatch *add(rf_kernel_plan *plan, const rf_shader *shader, const rf_
     return d;
 }
 
-static void bind_images(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, uint32_t index, const part *a,
+static void bind_images(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, uint32_t index, const chunk *a,
                         uint64_t image)
 {
     rf_bind_elements(d, caps, kind, index, a->first * image, a->count * image);
@@ -172,7 +172,7 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const rf_conv2d_attr *attr = call->attr;
     const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
-    part a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cig } };
+    chunk a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cig } };
     if (!tap_steps(&g, caps, g.cig, &a.step))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d: the device does not loop that long");
     for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
@@ -186,7 +186,7 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
         rf_bind_whole(d, RF_BIND_INPUT, call->n_in == 3 ? 2 : 1);
         bind_images(d, caps, RF_BIND_OUTPUT, 0, &a, y_image(&g));
         finish(d, caps, &p, a.count * (uint64_t)(g.oh * g.ow * g.cout));
-        if (!part_next(&a, n, step)) break;
+        if (!chunk_next(&a, n, step)) break;
     }
     return RF_OK;
 }
@@ -195,7 +195,7 @@ static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, r
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
-    part a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cog } };
+    chunk a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cog } };
     if (!tap_steps(&g, caps, g.cog, &a.step))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d_data_grad: the device does not loop that long");
     for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
@@ -206,7 +206,7 @@ static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, r
         rf_bind_whole(d, RF_BIND_INPUT, 1);
         bind_images(d, caps, RF_BIND_OUTPUT, 0, &a, x_image(&g));
         finish(d, caps, &p, a.count * (uint64_t)(g.h * g.w * g.cin));
-        if (!part_next(&a, n, step)) break;
+        if (!chunk_next(&a, n, step)) break;
     }
     return RF_OK;
 }
@@ -215,7 +215,7 @@ static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps,
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const uint64_t n = (uint64_t)g.n, weights = (uint64_t)(g.kh * g.kw * g.cig * g.cout);
-    part a = { .end = { (uint64_t)g.oh, (uint64_t)g.ow, 1 } };
+    chunk a = { .end = { (uint64_t)g.oh, (uint64_t)g.ow, 1 } };
     uint64_t step;
     if (!pixel_steps(&g, caps, &a.step, &step))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d_filter_grad: the device does not loop that long");
@@ -227,13 +227,13 @@ static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps,
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         p.out_base = (int32_t)weights;
         p.accumulate = p.accumulate || a.first > 0;
-        d->concurrent = false; /* all parts add to the same sums */
+        d->concurrent = false; /* all chunks add to the same sums */
         bind_images(d, caps, RF_BIND_INPUT, 0, &a, x_image(&g));
         bind_images(d, caps, RF_BIND_INPUT, 1, &a, y_image(&g));
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out - 1);
         finish(d, caps, &p, weights + (call->n_out > 1 ? (uint64_t)g.cout : 0));
-        if (!part_next(&a, n, step)) break;
+        if (!chunk_next(&a, n, step)) break;
     }
     return RF_OK;
 }

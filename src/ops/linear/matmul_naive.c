@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel that runs any product on any device, in parts where a matrix is larger than a descriptor may span. */
+/* The kernel that runs any product on any device, in chunks where a matrix is larger than a descriptor may span. */
 #include "ops/linear/matmul.h"
 #include "rf_shaders.h"
 
@@ -20,7 +20,7 @@ typedef struct steps {
 static bool steps_make(const rf_matmul_geometry *g, const rf_device_caps *caps, steps *out)
 {
     if (caps->max_storage_range <= caps->buffer_alignment) return false;
-    /* Elements; less one alignment unit, which a part may reach back. */
+    /* Elements; less one alignment unit, which a chunk may reach back. */
     const uint64_t limit = rf_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
     const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
     *out = (steps){ rf_min(m, limit / n), n, k };
@@ -107,8 +107,8 @@ static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *c
 }
 
 /* Rows m0 .., columns n0 .., summands k0 .. of batch item z. */
-static rf_result plan_part(const rf_matmul_geometry *g, const rf_device_caps *caps, rf_kernel_plan *plan, uint64_t z,
-                           steps from, steps count)
+static rf_result plan_chunk(const rf_matmul_geometry *g, const rf_device_caps *caps, rf_kernel_plan *plan, uint64_t z,
+                            steps from, steps count)
 {
     const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
     int64_t za, zb;
@@ -152,9 +152,9 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
         for (at.m = 0; at.m < end.m; at.m += step.m)
             for (at.n = 0; at.n < end.n; at.n += step.n)
                 for (at.k = 0; at.k < end.k; at.k += step.k)
-                    RF_TRY(plan_part(&g, caps, out, z, at,
-                                     (steps){ rf_min(step.m, end.m - at.m), rf_min(step.n, end.n - at.n),
-                                              rf_min(step.k, end.k - at.k) }));
+                    RF_TRY(plan_chunk(&g, caps, out, z, at,
+                                      (steps){ rf_min(step.m, end.m - at.m), rf_min(step.n, end.n - at.n),
+                                               rf_min(step.k, end.k - at.k) }));
     return RF_OK;
 }
 

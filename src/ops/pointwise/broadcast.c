@@ -155,17 +155,17 @@ static void sum_layout_of(const rf_op_call *call, sum_layout *l)
 }
 
 /* `n` steps of the outermost run from step `first` on, as a layout of its own. */
-static sum_layout sum_part(const sum_layout *l, uint64_t n)
+static sum_layout sum_chunk(const sum_layout *l, uint64_t n)
 {
-    sum_layout part = *l;
+    sum_layout chunk = *l;
     if (l->leading_summed) {
-        part.summed_size[l->summed - 1] = n;
-        part.elements = l->elements / l->leading * n;
+        chunk.summed_size[l->summed - 1] = n;
+        chunk.elements = l->elements / l->leading * n;
     } else if (l->kept) {
-        part.kept_size[l->kept - 1] = n;
-        part.outputs = l->outputs / l->leading * n;
+        chunk.kept_size[l->kept - 1] = n;
+        chunk.outputs = l->outputs / l->leading * n;
     }
-    return part;
+    return chunk;
 }
 
 /* Steps of the outermost run that one descriptor takes, 0 when not even one fits. */
@@ -186,10 +186,10 @@ static uint64_t sum_slices(const rf_device_caps *caps, const sum_layout *l)
     return slices < 4 && fewest == 1 ? 1 : rf_div_up(l->elements, rf_div_up(l->elements, slices)); /* no empty slice */
 }
 
-/* Partial sums over the whole tensor: one row of outputs for each slice of each part. */
+/* Partial sums over the whole tensor: one row of outputs for each slice of each chunk. */
 static uint64_t sum_total_slices(const rf_device_caps *caps, const sum_layout *l, uint64_t steps)
 {
-    const sum_layout whole = sum_part(l, steps), rest = sum_part(l, l->leading % steps);
+    const sum_layout whole = sum_chunk(l, steps), rest = sum_chunk(l, l->leading % steps);
     if (!l->leading_summed) return sum_slices(caps, l);
     return l->leading / steps * sum_slices(caps, &whole) + (l->leading % steps ? sum_slices(caps, &rest) : 0);
 }
@@ -260,18 +260,18 @@ static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, rf
     uint64_t slice = 0;
     for (uint64_t first = 0; first < l.leading; first += steps) {
         const uint64_t n = rf_min(l.leading - first, steps);
-        const sum_layout part = sum_part(&l, n);
-        const uint64_t slices = sum_slices(caps, l.leading_summed ? &part : &l);
+        const sum_layout chunk = sum_chunk(&l, n);
+        const uint64_t slices = sum_slices(caps, l.leading_summed ? &chunk : &l);
         const uint64_t base = rf_element_base(caps, first * l.row);
         const rf_binding from = { .kind = RF_BIND_INPUT,
                                   .offset = (first * l.row - base) * sizeof(float),
                                   .size = (base + n * l.row) * sizeof(float) };
-        /* Parts of summed runs make rows of their own; parts of kept runs fill their place in every row. */
+        /* Chunks of summed runs make rows of their own; chunks of kept runs fill their place in every row. */
         const uint64_t out_offset = l.leading_summed ? slice * l.outputs : first * (l.outputs / l.leading);
         if (l.columns)
-            RF_TRY(plan_columns(caps, plan, &part, slices, from, base, to, out_offset));
+            RF_TRY(plan_columns(caps, plan, &chunk, slices, from, base, to, out_offset));
         else
-            RF_TRY(plan_strided(caps, plan, &part, slices, from, base, to, out_offset, l.outputs));
+            RF_TRY(plan_strided(caps, plan, &chunk, slices, from, base, to, out_offset, l.outputs));
         plan->items[plan->count - 1].concurrent = first > 0;
         slice += slices;
     }

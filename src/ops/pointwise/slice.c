@@ -215,7 +215,7 @@ static uint64_t box_steps(const layout *l, uint32_t rank, const rf_device_caps *
     const int64_t stride = l->stride[rank - 1];
     const uint64_t far = (limit - reach) / (uint64_t)(stride < 0 ? -stride : stride) + 1;
     const uint64_t steps = rf_min(far, limit / inner);
-    return rank > 1 || steps < 4 ? steps : steps / 4 * 4; /* parts of a line keep to fours */
+    return rank > 1 || steps < 4 ? steps : steps / 4 * 4; /* chunks of a line keep to fours */
 }
 
 /* One dispatch for the innermost `rank` dimensions, from element `first` of the tensor and `at` of the slice on. */
@@ -258,9 +258,9 @@ static rf_result box_plan(const rf_op_call *call, const rf_device_caps *caps, co
     return RF_OK;
 }
 
-/* In as few parts as descriptors allow: along the outermost dimension, or along the next one for each of its steps. */
-static rf_result parts_plan(const rf_op_call *call, const rf_device_caps *caps, layout l, uint32_t rank, int64_t first,
-                            uint64_t at, rf_kernel_plan *plan)
+/* In as few chunks as descriptors allow: along the outermost dimension, or along the next one for each of its steps. */
+static rf_result plan_chunks(const rf_op_call *call, const rf_device_caps *caps, layout l, uint32_t rank, int64_t first,
+                             uint64_t at, rf_kernel_plan *plan)
 {
     const uint32_t outer = rank - 1;
     const uint64_t steps = box_steps(&l, rank, caps), size = l.size[outer];
@@ -269,7 +269,7 @@ static rf_result parts_plan(const rf_op_call *call, const rf_device_caps *caps, 
     for (uint64_t i = 0; i < size; i += steps ? steps : 1) {
         const int64_t there = first + (int64_t)i * l.stride[outer];
         if (steps == 0) {
-            RF_TRY(parts_plan(call, caps, l, outer, there, at + i * inner, plan));
+            RF_TRY(plan_chunks(call, caps, l, outer, there, at + i * inner, plan));
             continue;
         }
         l.size[outer] = rf_min(steps, size - i);
@@ -294,7 +294,7 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
         zeros.tensors[0].write = true;
         RF_TRY(rf_flat_job_plan(&zeros, rf_desc_count(&call->out[0]), caps, plan));
     }
-    return parts_plan(call, caps, l, l.rank, l.first, 0, plan);
+    return plan_chunks(call, caps, l, l.rank, l.first, 0, plan);
 }
 
 static const rf_kernel strided = { "strided", score, plan_strided };

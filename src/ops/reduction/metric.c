@@ -72,17 +72,17 @@ static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps,
     const uint64_t count = rf_desc_count(&call->in[1]), step = metric_step(call, caps);
     const uint32_t lanes = metric_lanes(call, caps);
     for (uint64_t first = 0; first < count; first += step) {
-        const uint32_t part = (uint32_t)rf_min(count - first, step);
+        const uint32_t chunk = (uint32_t)rf_min(count - first, step);
         /* A run of neighbours, then one turn for each invocation. */
-        const uint64_t loops = rf_div_up(part, lanes) + lanes + 2;
+        const uint64_t loops = rf_div_up(chunk, lanes) + lanes + 2;
         rf_dispatch *d =
             rf_kernel_plan_add(plan, call->n_in > 2 ? &rf_shader_metric_weighted : &rf_shader_metric, loops);
         if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, lanes);
-        rf_dispatch_push(d, &part, sizeof(part));
+        rf_dispatch_push(d, &chunk, sizeof(chunk));
         rf_bind_whole(d, RF_BIND_INPUT, 0)->write = true;
         for (uint32_t i = 1; i < call->n_in; i++)
-            rf_bind_bytes(d, RF_BIND_INPUT, i, first * sizeof(float), part * sizeof(float));
+            rf_bind_bytes(d, RF_BIND_INPUT, i, first * sizeof(float), chunk * sizeof(float));
         rf_dispatch_groups(d, caps, 1);
     }
     return RF_OK;

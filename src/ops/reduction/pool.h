@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the pooling ops: pool.c (host side), pool_kernels.c. */
+/* What the files of the pooling ops share: pool.c (host side), pool_kernels.c. */
 #ifndef RF_OPS_REDUCTION_POOL_H
 #define RF_OPS_REDUCTION_POOL_H
 

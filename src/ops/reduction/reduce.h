@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the reduce op: reduce.c (host side), reduce_kernels.c, reduce_cases.c. */
+/* What the files of the reduce op share: reduce.c (host side), reduce_kernels.c, reduce_cases.c. */
 #ifndef RF_OPS_REDUCTION_REDUCE_H
 #define RF_OPS_REDUCTION_REDUCE_H
 

@@ -102,12 +102,12 @@ static void reduce_form_make(const rf_op_call *call, reduce_form *f)
     f->lead_reduced = last == 1;
 }
 
-/* How a call is cut for a variant: parts that descriptors can span, along the outermost group, and slices within each.
+/* How a call is cut for a variant: chunks that descriptors can span, along the outermost group, and slices within each.
  */
 typedef struct reduce_layout {
     reduce_form form;
-    uint64_t part; /* indices of the outermost group in one part; the last part may have fewer */
-    uint64_t slice_len, slices_per_part, total_slices;
+    uint64_t chunk; /* indices of the outermost group in one chunk; the last chunk may have fewer */
+    uint64_t slice_len, slices_per_chunk, total_slices;
     uint64_t workspace;
 } reduce_layout;
 
@@ -128,17 +128,19 @@ static bool reduce_layout_make(const rf_op_call *call, const rf_device_caps *cap
     const uint64_t in_unit = in_bytes / f->lead, out_unit = f->lead_reduced ? 0 : out_bytes / f->lead;
     uint64_t in_range = caps->max_storage_range;
     if (v->texel && in_range > 16ull * caps->max_texel_elements) in_range = 16ull * caps->max_texel_elements;
-    l->part = f->lead;
+    l->chunk = f->lead;
     if (in_bytes > in_range || out_bytes > caps->max_storage_range) {
         uint64_t step = aligned_step(caps, in_unit);
         if (out_unit != 0 && aligned_step(caps, out_unit) > step) step = aligned_step(caps, out_unit);
-        l->part = in_range / in_unit;
-        if (out_unit != 0 && l->part > caps->max_storage_range / out_unit) l->part = caps->max_storage_range / out_unit;
-        l->part = l->part / step * step;
-        if (l->part == 0 || l->part > f->lead || (f->lead_reduced && out_bytes > caps->max_storage_range)) return false;
+        l->chunk = in_range / in_unit;
+        if (out_unit != 0 && l->chunk > caps->max_storage_range / out_unit)
+            l->chunk = caps->max_storage_range / out_unit;
+        l->chunk = l->chunk / step * step;
+        if (l->chunk == 0 || l->chunk > f->lead || (f->lead_reduced && out_bytes > caps->max_storage_range))
+            return false;
     }
-    const uint64_t total = f->lead_reduced ? f->total / f->lead * l->part : f->total;
-    const uint64_t n_out = f->lead_reduced ? f->n_out : f->n_out / f->lead * l->part;
+    const uint64_t total = f->lead_reduced ? f->total / f->lead * l->chunk : f->total;
+    const uint64_t n_out = f->lead_reduced ? f->n_out : f->n_out / f->lead * l->chunk;
     const uint64_t wanted = (caps->is_cpu ? v->cpu_target : v->gpu_target) / rf_div_up(n_out, v->vector);
     const uint64_t most = rf_div_up(total, v->min_slice);
     /* Half of the limit: blocks are loops of their own. */
@@ -146,11 +148,11 @@ static bool reduce_layout_make(const rf_op_call *call, const rf_device_caps *cap
     const uint64_t useful = wanted < 1 ? 1 : wanted > most ? most : wanted;
     const uint64_t slices = useful < fewest ? fewest : useful;
     l->slice_len = rf_align_up(rf_div_up(total, slices), v->slice_multiple);
-    l->slices_per_part = rf_div_up(total, l->slice_len);
-    l->total_slices = l->slices_per_part * (f->lead_reduced ? rf_div_up(f->lead, l->part) : 1);
+    l->slices_per_chunk = rf_div_up(total, l->slice_len);
+    l->total_slices = l->slices_per_chunk * (f->lead_reduced ? rf_div_up(f->lead, l->chunk) : 1);
     l->workspace = l->total_slices > 1 ? l->total_slices * n_out * sizeof(float) : 0;
     uint32_t grid[3];
-    const uint64_t results = l->slices_per_part * n_out / v->vector;
+    const uint64_t results = l->slices_per_chunk * n_out / v->vector;
     return l->workspace <= caps->max_storage_range && l->total_slices * n_out <= INT32_MAX &&
            rf_grid_make(caps, v->per_group ? results : rf_div_up(results, rf_local_size(caps, 64)), grid);
 }
@@ -222,12 +224,12 @@ static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_cap
     const rf_binding workspace = { .kind = RF_BIND_WORKSPACE, .write = true, .size = l.workspace };
     plan->workspace = l.workspace;
     uint64_t first_slice = 0;
-    for (uint64_t first = 0; first < f->lead; first += l.part) {
-        const uint64_t part = f->lead - first < l.part ? f->lead - first : l.part;
-        const uint64_t total = f->lead_reduced ? f->total / f->lead * part : f->total;
-        const uint64_t n_out = f->lead_reduced ? f->n_out : f->n_out / f->lead * part;
+    for (uint64_t first = 0; first < f->lead; first += l.chunk) {
+        const uint64_t chunk = f->lead - first < l.chunk ? f->lead - first : l.chunk;
+        const uint64_t total = f->lead_reduced ? f->total / f->lead * chunk : f->total;
+        const uint64_t n_out = f->lead_reduced ? f->n_out : f->n_out / f->lead * chunk;
         const uint64_t slices = rf_div_up(total, l.slice_len);
-        rf_binding in = { .kind = RF_BIND_INPUT, .offset = first * in_unit, .size = part * in_unit };
+        rf_binding in = { .kind = RF_BIND_INPUT, .offset = first * in_unit, .size = chunk * in_unit };
         rf_binding out = { .kind = RF_BIND_OUTPUT,
                            .write = true,
                            .offset = f->lead_reduced ? 0 : first * out_unit,
@@ -270,7 +272,7 @@ static double any_score_of(const rf_op_call *call, const rf_device_caps *caps, c
 /* Texel views gain where the driver makes single loads of vectors only, not when a call becomes many dispatches. */
 static double texel_score(const reduce_layout *l, const rf_device_caps *caps)
 {
-    return caps->driver == RF_DRIVER_LAVAPIPE && l->part == l->form.lead ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
+    return caps->driver == RF_DRIVER_LAVAPIPE && l->chunk == l->form.lead ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
 static double columns_score_of(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v)

@@ -10,7 +10,7 @@ static double total_share(const double *shares, uint32_t num_replicas)
     return total;
 }
 
-/* Largest-remainder method (Hamilton's): whole parts first, then one more to those with the largest fraction. */
+/* Largest-remainder method (Hamilton's): whole numbers first, then one more to those with the largest fraction. */
 void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replicas, uint32_t *counts)
 {
     const double total = shares ? total_share(shares, num_replicas) : 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exchange between processes: one message for each bucket. The pieces of a bucket stand in order of owner, and so
+ * The exchange between processes: one message for each bucket. The segments of a bucket stand in order of owner, and so
  * of rank: what a rank owns of a bucket is one run of elements.
  *
  * Within a process the replicas' contributions are added in their order, then the communicator adds those of the
  * processes; values come back once for each process and are copied to its replicas from there. Where a process has one
  * replica and the bucket has no gaps, the communicator works on the replica's memory; else on a buffer in which the
- * bucket's pieces lie one after the other ("packed").
+ * bucket's segments lie one after the other ("packed").
  */
 #include <string.h>
 
@@ -21,14 +21,14 @@ typedef struct comm_exchange {
 
 struct rf_bucket_exchange {
     comm_exchange *exchange;
-    const rf_piece *all; /* of one bucket, where it goes on in the background */
+    const rf_segment *all; /* of one bucket, where it goes on in the background */
     uint32_t num_all;
     bool background;
     /* The bucket whose turn it is: */
-    const rf_piece *pieces;
-    uint32_t num_pieces;
-    rf_range range;    /* from the first piece's begin to the last one's end */
-    uint64_t elements; /* of all pieces; fewer than the range has where there are gaps */
+    const rf_segment *segments;
+    uint32_t num_segments;
+    rf_range range;    /* from the first segment's begin to the last one's end */
+    uint64_t elements; /* of all segments; fewer than the range has where there are gaps */
     uint64_t mine;     /* elements before this rank's */
     bool for_all;      /* every replica owns it */
     uint64_t *counts;  /* [world size]: elements of each rank */
@@ -42,26 +42,27 @@ struct rf_bucket_exchange {
 
 /* ---- buckets ---- */
 
-static uint64_t length(const rf_piece *piece)
+static uint64_t length(const rf_segment *segment)
 {
-    return piece->range.end - piece->range.begin;
+    return segment->range.end - segment->range.begin;
 }
 
-/* The bucket that begins with pieces[0], and what of it belongs to which rank. */
-static void bucket_exchange_select(rf_bucket_exchange *b, const rf_piece *pieces, uint32_t num_pieces)
+/* The bucket that begins with segments[0], and what of it belongs to which rank. */
+static void bucket_exchange_select(rf_bucket_exchange *b, const rf_segment *segments, uint32_t num_segments)
 {
     const rf_world *world = b->exchange->world;
-    b->pieces = pieces;
-    b->num_pieces = 0;
-    b->range = pieces[0].range;
-    b->for_all = pieces[0].owner == RF_OWNER_ALL;
+    b->segments = segments;
+    b->num_segments = 0;
+    b->range = segments[0].range;
+    b->for_all = segments[0].owner == RF_OWNER_ALL;
     b->elements = b->mine = 0;
     memset(b->counts, 0, world->size * sizeof(b->counts[0]));
-    for (; b->num_pieces < num_pieces && pieces[b->num_pieces].bucket == pieces[0].bucket; b->num_pieces++) {
-        const rf_piece *piece = &pieces[b->num_pieces];
-        b->elements += length(piece);
-        b->range.end = piece->range.end;
-        if (!b->for_all) b->counts[rf_world_rank_of(world, piece->owner)] += length(piece);
+    for (; b->num_segments < num_segments && segments[b->num_segments].bucket == segments[0].bucket;
+         b->num_segments++) {
+        const rf_segment *segment = &segments[b->num_segments];
+        b->elements += length(segment);
+        b->range.end = segment->range.end;
+        if (!b->for_all) b->counts[rf_world_rank_of(world, segment->owner)] += length(segment);
     }
     for (uint32_t r = 0; r < world->rank; r++) b->mine += b->counts[r];
 }
@@ -79,26 +80,26 @@ static void close_bucket(rf_bucket_exchange **bucket)
     *bucket = NULL;
 }
 
-static rf_result open_bucket(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces, bool background,
+static rf_result open_bucket(rf_exchange *exchange, const rf_segment *segments, uint32_t num_segments, bool background,
                              rf_bucket_exchange **out)
 {
     comm_exchange *x = (comm_exchange *)exchange;
     rf_bucket_exchange *b = *out = RF_NEW(rf_bucket_exchange);
     if (!b) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    *b = (rf_bucket_exchange){ .exchange = x, .all = pieces, .num_all = num_pieces, .background = background };
+    *b = (rf_bucket_exchange){ .exchange = x, .all = segments, .num_all = num_segments, .background = background };
     b->counts = RF_NEW_ARRAY(uint64_t, x->world->size);
     b->to = RF_NEW_ARRAY(float *, x->num_local);
     if (!b->counts || !b->to) {
         close_bucket(out);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    bucket_exchange_select(b, pieces, num_pieces);
+    bucket_exchange_select(b, segments, num_segments);
     return RF_OK;
 }
 
-static bool is_mine(const comm_exchange *x, const rf_piece *piece)
+static bool is_mine(const comm_exchange *x, const rf_segment *segment)
 {
-    return piece->owner >= x->first && piece->owner - x->first < x->num_local;
+    return segment->owner >= x->first && segment->owner - x->first < x->num_local;
 }
 
 static rf_result reserve(rf_bucket_exchange *b)
@@ -131,10 +132,11 @@ static rf_result pack_sum(rf_bucket_exchange *b, const float *const *from)
     const uint64_t begin = rf_now_ns();
     RF_TRY(reserve(b));
     uint64_t at = 0;
-    for (uint32_t i = 0; i < b->num_pieces; i++) {
-        /* Pieces that follow each other without a gap are summed in one go. */
-        rf_range run = b->pieces[i].range;
-        while (i + 1 < b->num_pieces && b->pieces[i + 1].range.begin == run.end) run.end = b->pieces[++i].range.end;
+    for (uint32_t i = 0; i < b->num_segments; i++) {
+        /* Segments that follow each other without a gap are summed in one go. */
+        rf_range run = b->segments[i].range;
+        while (i + 1 < b->num_segments && b->segments[i + 1].range.begin == run.end)
+            run.end = b->segments[++i].range.end;
         rf_sum_range(from, b->exchange->num_local, run, b->packed + at);
         at += run.end - run.begin;
     }
@@ -142,19 +144,19 @@ static rf_result pack_sum(rf_bucket_exchange *b, const float *const *from)
     return RF_OK;
 }
 
-/* From `packed`, beginning with this rank's part, to where the owners want it. */
+/* From `packed`, beginning with this rank's shard, to where the owners want it. */
 static void spread_sums(rf_bucket_exchange *b)
 {
     const comm_exchange *x = b->exchange;
     const uint64_t begin = rf_now_ns();
     const float *from = b->packed + b->mine;
-    for (uint32_t i = 0; i < b->num_pieces; i++) {
-        const rf_piece *piece = &b->pieces[i];
-        if (!b->for_all && !is_mine(x, piece)) continue;
+    for (uint32_t i = 0; i < b->num_segments; i++) {
+        const rf_segment *segment = &b->segments[i];
+        if (!b->for_all && !is_mine(x, segment)) continue;
         for (uint32_t r = 0; r < x->num_local; r++)
-            if (b->for_all || piece->owner == x->first + r)
-                memcpy(b->to[r] + piece->range.begin, from, (size_t)length(piece) * sizeof(float));
-        from += length(piece);
+            if (b->for_all || segment->owner == x->first + r)
+                memcpy(b->to[r] + segment->range.begin, from, (size_t)length(segment) * sizeof(float));
+        from += length(segment);
     }
     count_time(b, begin);
 }
@@ -187,18 +189,18 @@ static rf_result begin_reduce(rf_bucket_exchange *b, const float *const *contrib
 
 /* ---- all-gather ---- */
 
-/* What this process has to give goes to its part of `packed`. */
+/* What this process has to give goes to its own range of `packed`. */
 static rf_result pack_values(rf_bucket_exchange *b, const float *const *from)
 {
     const comm_exchange *x = b->exchange;
     const uint64_t begin = rf_now_ns();
     RF_TRY(reserve(b));
     float *at = b->packed + b->mine;
-    for (uint32_t i = 0; i < b->num_pieces; i++) {
-        const rf_piece *piece = &b->pieces[i];
-        if (!is_mine(x, piece)) continue;
-        memcpy(at, from[piece->owner - x->first] + piece->range.begin, (size_t)length(piece) * sizeof(float));
-        at += length(piece);
+    for (uint32_t i = 0; i < b->num_segments; i++) {
+        const rf_segment *segment = &b->segments[i];
+        if (!is_mine(x, segment)) continue;
+        memcpy(at, from[segment->owner - x->first] + segment->range.begin, (size_t)length(segment) * sizeof(float));
+        at += length(segment);
     }
     count_time(b, begin);
     return RF_OK;
@@ -209,12 +211,12 @@ static void spread_values(rf_bucket_exchange *b)
     const comm_exchange *x = b->exchange;
     const uint64_t begin = rf_now_ns();
     const float *from = b->packed;
-    for (uint32_t i = 0; i < b->num_pieces; i++) {
-        const rf_piece *piece = &b->pieces[i];
+    for (uint32_t i = 0; i < b->num_segments; i++) {
+        const rf_segment *segment = &b->segments[i];
         for (uint32_t r = 0; r < x->num_local; r++)
-            if (piece->owner != x->first + r)
-                memcpy(b->to[r] + piece->range.begin, from, (size_t)length(piece) * sizeof(float));
-        from += length(piece);
+            if (segment->owner != x->first + r)
+                memcpy(b->to[r] + segment->range.begin, from, (size_t)length(segment) * sizeof(float));
+        from += length(segment);
     }
     count_time(b, begin);
 }
@@ -224,7 +226,7 @@ static rf_result begin_gather(rf_bucket_exchange *b, const float *const *from, f
 {
     const rf_collective_params params = { .name = "values" };
     rf_comm *comm = b->exchange->world->comm;
-    if (b->for_all) return RF_FAIL(RF_ERROR_INTERNAL, "all_gather: bucket %u has no owners", b->pieces[0].bucket);
+    if (b->for_all) return RF_FAIL(RF_ERROR_INTERNAL, "all_gather: bucket %u has no owners", b->segments[0].bucket);
     const bool direct = is_direct(b);
     if (!direct) RF_TRY(pack_values(b, from));
     const float *send = (direct ? from[0] + b->range.begin : b->packed) + b->mine;
@@ -259,7 +261,7 @@ typedef rf_result (*begin_fn)(rf_bucket_exchange *, const float *const *from, fl
 static rf_result start(rf_bucket_exchange *b, begin_fn begin, const float *const *from, float *const *to)
 {
     if (b->background) return begin(b, from, to, &b->request);
-    for (uint32_t i = 0; i < b->num_all; i += b->num_pieces) {
+    for (uint32_t i = 0; i < b->num_all; i += b->num_segments) {
         bucket_exchange_select(b, &b->all[i], b->num_all - i);
         RF_TRY(begin(b, from, to, NULL));
         RF_TRY(finish_bucket(b));

@@ -2,32 +2,33 @@
 /*
  * How gradients and parameters travel between replicas: the seam between one process, where they meet in host memory,
  * and several, where a communicator carries them. Works on host memory; device copies are the caller's.
- * Arrays of pointers have one entry for each replica of this process; owners in pieces are numbers over all processes.
+ * Arrays of pointers have one entry for each replica of this process; owners in segments are numbers over all
+ * processes.
  */
 #ifndef RF_REPLICA_EXCHANGE_EXCHANGE_H
 #define RF_REPLICA_EXCHANGE_EXCHANGE_H
 
-#include "replica/exchange/pieces.h"
+#include "replica/exchange/segments.h"
 #include "replica/world.h"
 
 typedef struct rf_exchange rf_exchange;
-/* The exchange of some pieces, step after step. */
+/* The exchange of some segments, step after step. */
 typedef struct rf_bucket_exchange rf_bucket_exchange;
 
 typedef struct rf_exchange_fns {
     void (*destroy)(rf_exchange *exchange);
-    /* `pieces` must outlive it. `background`: they are of one bucket, and what is started goes on while the caller does
-     * something else, where several processes take part; else the calls that start something do all of it, one bucket
-     * after the other. */
-    rf_result (*open)(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces, bool background,
+    /* `segments` must outlive it. `background`: they are of one bucket, and what is started goes on while the caller
+     * does something else, where several processes take part; else the calls that start something do all of it, one
+     * bucket after the other. */
+    rf_result (*open)(rf_exchange *exchange, const rf_segment *segments, uint32_t num_segments, bool background,
                       rf_bucket_exchange **out);
-    /* For each piece: its owner's (every replica's, for RF_OWNER_ALL) range of sums[] becomes the sum of
+    /* For each segment: its owner's (every replica's, for RF_OWNER_ALL) range of sums[] becomes the sum of
      * contributions[r] over all replicas, in a fixed order. contributions[r] NULL counts as zeros; sums[r] may be
      * contributions[r]. Every process must start the same in the same order. Until finish() nobody may touch the
-     * pieces' part of the arrays; one thing at a time is under way. */
+     * segments' ranges of the arrays; one thing at a time is under way. */
     rf_result (*start_reduce)(rf_bucket_exchange *bucket, const float *const *contributions, float *const *sums);
-    /* Copies each piece from its owner's from[] to every other replica's to[]. from[r] may be to[r]; where it is not,
-     * what to[] gets of the owner's own pieces is unspecified. */
+    /* Copies each segment from its owner's from[] to every other replica's to[]. from[r] may be to[r]; where it is not,
+     * what to[] gets of the owner's own segments is unspecified. */
     rf_result (*start_gather)(rf_bucket_exchange *bucket, const float *const *from, float *const *to);
     bool (*done)(const rf_bucket_exchange *bucket);  /* finish() would not wait; true also when nothing was started */
     rf_result (*finish)(rf_bucket_exchange *bucket); /* does nothing when nothing was started */

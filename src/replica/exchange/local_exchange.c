@@ -16,7 +16,7 @@ typedef struct local_exchange {
     uint32_t num_replicas;
 } local_exchange;
 
-/* A span of one piece and what is done with it; several threads may each have a part. */
+/* A range of one segment and what is done with it; a long segment is divided between two threads. */
 typedef struct job {
     void (*work)(const struct job *job, uint64_t begin, uint64_t end);
     uint32_t num_replicas, owner;
@@ -66,7 +66,7 @@ static void *helper(void *argument)
     return NULL;
 }
 
-/* A large piece is shared with one more thread; without it (or without one to be had) this one does everything. Each
+/* A large segment is shared with one more thread; without it (or without one to be had) this one does everything. Each
  * element is computed the same way in either case. */
 static void run_job(job *j)
 {
@@ -93,14 +93,14 @@ void rf_sum_range(const float *const *from, uint32_t num_from, rf_range range, f
     run_job(&j);
 }
 
-static void run_pieces(local_exchange *x, job *j, const rf_piece *pieces, uint32_t num_pieces)
+static void run_segments(local_exchange *x, job *j, const rf_segment *segments, uint32_t num_segments)
 {
     const uint64_t begin = rf_now_ns();
     j->num_replicas = x->num_replicas;
-    for (uint32_t i = 0; i < num_pieces; i++) {
-        j->owner = pieces[i].owner;
-        j->begin = pieces[i].range.begin;
-        j->end = pieces[i].range.end;
+    for (uint32_t i = 0; i < num_segments; i++) {
+        j->owner = segments[i].owner;
+        j->begin = segments[i].range.begin;
+        j->end = segments[i].range.end;
         run_job(j);
         x->base.bytes += (j->end - j->begin) * sizeof(float);
     }
@@ -112,38 +112,38 @@ static void destroy(rf_exchange *exchange)
     rf_free(exchange);
 }
 
-/* ---- pieces: memory is so near that the caller's thread does it at once ---- */
+/* ---- segments: memory is so near that the caller's thread does it at once ---- */
 
 struct rf_bucket_exchange {
     local_exchange *exchange;
-    const rf_piece *pieces;
-    uint32_t num_pieces;
+    const rf_segment *segments;
+    uint32_t num_segments;
 };
 
-static rf_result open_bucket(rf_exchange *exchange, const rf_piece *pieces, uint32_t num_pieces, bool background,
+static rf_result open_bucket(rf_exchange *exchange, const rf_segment *segments, uint32_t num_segments, bool background,
                              rf_bucket_exchange **out)
 {
     (void)background;
     rf_bucket_exchange *b = *out = RF_NEW(rf_bucket_exchange);
     if (!b) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    *b = (rf_bucket_exchange){ (local_exchange *)exchange, pieces, num_pieces };
+    *b = (rf_bucket_exchange){ (local_exchange *)exchange, segments, num_segments };
     return RF_OK;
 }
 
 static rf_result reduce_bucket(rf_bucket_exchange *b, const float *const *contributions, float *const *sums)
 {
     job j = { .work = sum_range, .from = contributions, .to = sums };
-    run_pieces(b->exchange, &j, b->pieces, b->num_pieces);
+    run_segments(b->exchange, &j, b->segments, b->num_segments);
     return RF_OK;
 }
 
 static rf_result gather_bucket(rf_bucket_exchange *b, const float *const *from, float *const *to)
 {
-    for (uint32_t i = 0; i < b->num_pieces; i++)
-        if (b->pieces[i].owner == RF_OWNER_ALL)
-            return RF_FAIL(RF_ERROR_INTERNAL, "all_gather: piece %u has no single owner", i);
+    for (uint32_t i = 0; i < b->num_segments; i++)
+        if (b->segments[i].owner == RF_OWNER_ALL)
+            return RF_FAIL(RF_ERROR_INTERNAL, "all_gather: segment %u has no single owner", i);
     job j = { .work = copy_range, .from = from, .to = to };
-    run_pieces(b->exchange, &j, b->pieces, b->num_pieces);
+    run_segments(b->exchange, &j, b->segments, b->num_segments);
     return RF_OK;
 }
 

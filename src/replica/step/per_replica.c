@@ -169,17 +169,17 @@ static rf_result join_local(const rf_per_replica *value, rf_array *out)
     if (!out->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
     size_t used = 0;
     for (uint32_t r = 0; r < s->num_local; r++) {
-        rf_array part;
-        RF_TRY(get(value, r, &part));
-        const size_t size = (size_t)rf_tensor_bytes(&(rf_tensor_desc){ part.dtype, part.shape });
-        if (size == 0 || !part.data) continue;
-        memcpy((char *)out->data + used, part.data, size);
+        rf_array rows;
+        RF_TRY(get(value, r, &rows));
+        const size_t size = (size_t)rf_tensor_bytes(&(rf_tensor_desc){ rows.dtype, rows.shape });
+        if (size == 0 || !rows.data) continue;
+        memcpy((char *)out->data + used, rows.data, size);
         used += size;
     }
     return RF_OK;
 }
 
-/* The workers' parts joined; what is behind a row is the same everywhere. `sizes` has an entry for each worker. */
+/* The workers' rows joined; what is behind a row is the same everywhere. `sizes` has an entry for each worker. */
 static rf_result join_workers(rf_strategy *s, const char *name, const rf_array *mine, uint64_t *sizes, rf_array *out)
 {
     const uint64_t rows = (uint64_t)mine->shape.dim[0];

@@ -25,7 +25,7 @@ typedef struct run {
     uint32_t active;          /* replicas that have some */
 } run;
 
-/* The batch is one worker's part of a global one. */
+/* The batch is one worker's share of a global one. */
 static bool is_slice(const rf_element *batch)
 {
     return batch->global_rows > 0;

@@ -68,18 +68,18 @@ rf_result rf_updater_write_totals(rf_updater *u, rf_variable *variable, const fl
 
 /* ---- reduced gradients ---- */
 
-/* The reduced gradient lies with the owner of the piece, whose worker passes it on. */
-static rf_result read_gradient(rf_updater *u, const rf_piece *piece, rf_range range, float *values)
+/* The reduced gradient lies with the owner of the segment, whose worker passes it on. */
+static rf_result read_gradient(rf_updater *u, const rf_segment *segment, rf_range range, float *values)
 {
     rf_strategy *s = u->strategy;
     const rf_flat *gradients = u->latest;
     const uint64_t count = range.end - range.begin;
-    if (piece->owner == RF_OWNER_ALL) return rf_flat_read(gradients, 0, range.begin, count, values);
+    if (segment->owner == RF_OWNER_ALL) return rf_flat_read(gradients, 0, range.begin, count, values);
     rf_result r = RF_OK;
-    if (rf_strategy_is_local(s, piece->owner))
-        r = rf_flat_read(gradients, piece->owner - s->first, range.begin, count, values);
+    if (rf_strategy_is_local(s, segment->owner))
+        r = rf_flat_read(gradients, segment->owner - s->first, range.begin, count, values);
     RF_TRY(rf_strategy_stick_in_job(s, r));
-    return rf_world_broadcast(&s->world, "gradient", values, (size_t)count * sizeof(float), piece->owner);
+    return rf_world_broadcast(&s->world, "gradient", values, (size_t)count * sizeof(float), segment->owner);
 }
 
 RF_API rf_result rf_variable_read_gradient(const rf_variable *variable, float *values)
@@ -97,10 +97,10 @@ RF_API rf_result rf_variable_read_gradient(const rf_variable *variable, float *v
     RF_TRY(rf_strategy_status(variable->strategy));
     const uint64_t begin = variable->offset, end = begin + variable->count;
     for (uint32_t i = 0; i < u->plan.count; i++) {
-        const rf_piece *piece = &u->plan.items[i];
-        const uint64_t from = piece->range.begin > begin ? piece->range.begin : begin;
-        const uint64_t to = piece->range.end < end ? piece->range.end : end;
-        if (from < to) RF_TRY(read_gradient(u, piece, (rf_range){ from, to }, values + (from - begin)));
+        const rf_segment *segment = &u->plan.items[i];
+        const uint64_t from = segment->range.begin > begin ? segment->range.begin : begin;
+        const uint64_t to = segment->range.end < end ? segment->range.end : end;
+        if (from < to) RF_TRY(read_gradient(u, segment, (rf_range){ from, to }, values + (from - begin)));
     }
     return RF_OK;
 }

@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Norms of the gradients of an update, over the pieces of all workers. */
+/* Norms of the gradients of an update, over the segments of all workers. */
 #include <string.h>
 
 #include "replica/internal.h"
 #include "replica/update/update.h"
 #include "replica/update/updater.h"
 
-/* The replica that takes the norm of a piece: the owner; of a piece that all have, the first, so that all use the same
- * number. */
-static uint32_t reader(const rf_piece *piece)
+/* The replica that takes the norm of a segment: the owner; of a segment that all have, the first, so that all use the
+ * same number. */
+static uint32_t reader(const rf_segment *segment)
 {
-    return piece->owner == RF_OWNER_ALL ? 0 : piece->owner;
+    return segment->owner == RF_OWNER_ALL ? 0 : segment->owner;
 }
 
-/* Partials of this worker's pieces become those of all pieces: each rank sends its own, in order of pieces. */
+/* Partials of this worker's segments become those of all segments: each rank sends its own, in order of segments. */
 static rf_result share_partials(rf_update *update)
 {
     rf_world *w = &update->updater->strategy->world;
     if (w->size == 1) return RF_OK;
-    const rf_piece_list *pieces = &update->pieces;
+    const rf_segment_list *segments = &update->segments;
     uint32_t sent = 0;
     memset(update->counts, 0, w->size * sizeof(update->counts[0]));
-    for (uint32_t i = 0; i < pieces->count; i++) {
-        const uint32_t rank = rf_world_rank_of(w, reader(&pieces->items[i]));
+    for (uint32_t i = 0; i < segments->count; i++) {
+        const uint32_t rank = rf_world_rank_of(w, reader(&segments->items[i]));
         update->counts[rank] += sizeof(float);
         if (rank == w->rank) update->partials[sent++] = update->partials[i];
     }
     RF_TRY(rf_world_gather_bytes(w, "norms", update->partials, update->gathered, update->counts));
     for (uint32_t rank = 0, from = 0; rank < w->size; rank++) {
-        for (uint32_t i = 0; i < pieces->count; i++)
-            if (rf_world_rank_of(w, reader(&pieces->items[i])) == rank) update->partials[i] = update->gathered[from++];
+        for (uint32_t i = 0; i < segments->count; i++)
+            if (rf_world_rank_of(w, reader(&segments->items[i])) == rank)
+                update->partials[i] = update->gathered[from++];
     }
     return RF_OK;
 }
 
-/* Sums of squares per piece on their owners; the rest here, in double and in the order of the pieces. */
+/* Sums of squares per segment on their owners; the rest here, in double and in the order of the segments. */
 rf_result rf_update_reduce_norms(rf_update *update)
 {
     rf_strategy *s = update->updater->strategy;
@@ -49,12 +50,12 @@ rf_result rf_update_reduce_norms(rf_update *update)
         if (!at->norms) continue;
         RF_TRY(rf_strategy_wait_local(s, r));
         for (uint32_t i = 0; i < at->num_norms; i++)
-            memcpy(&update->partials[at->norm_pieces[i]], rf_frame_result(update->frames[r], i), sizeof(float));
+            memcpy(&update->partials[at->norm_segments[i]], rf_frame_result(update->frames[r], i), sizeof(float));
     }
     RF_TRY(share_partials(update));
     for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = 0;
-    for (uint32_t i = 0; i < update->pieces.count; i++) {
-        const uint32_t variable = update->pieces.items[i].variable;
+    for (uint32_t i = 0; i < update->segments.count; i++) {
+        const uint32_t variable = update->segments.items[i].variable;
         update->squares[variable == RF_VARIABLES_ALL ? 0 : variable] += update->partials[i];
     }
     return RF_OK;

@@ -12,12 +12,12 @@ static int by_begin(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The part of a piece that lies within a variable, in elements of the variable. */
-static rf_range within(const rf_piece *piece, const rf_variable *v)
+/* The elements of a segment that lie within a variable, counted from its first. */
+static rf_range within(const rf_segment *segment, const rf_variable *v)
 {
     const uint64_t end = v->offset + v->count;
-    const rf_range common = { piece->range.begin > v->offset ? piece->range.begin : v->offset,
-                              piece->range.end < end ? piece->range.end : end };
+    const rf_range common = { segment->range.begin > v->offset ? segment->range.begin : v->offset,
+                              segment->range.end < end ? segment->range.end : end };
     if (common.begin >= common.end) return (rf_range){ 0, 0 };
     return (rf_range){ common.begin - v->offset, common.end - v->offset };
 }
@@ -38,12 +38,12 @@ static void merge(rf_owned_list *list)
 rf_result rf_updater_owners(const rf_updater *u, const rf_variable *v, rf_owned_list *out)
 {
     for (uint32_t i = 0; i < u->plan.count; i++) {
-        const rf_piece *piece = &u->plan.items[i];
-        const rf_range range = within(piece, v);
+        const rf_segment *segment = &u->plan.items[i];
+        const rf_range range = within(segment, v);
         if (range.begin == range.end) continue;
         RF_TRY(RF_VEC_GROW(out));
         const uint32_t rank =
-            piece->owner == RF_OWNER_ALL ? RF_RANK_ALL : rf_world_rank_of(&u->strategy->world, piece->owner);
+            segment->owner == RF_OWNER_ALL ? RF_RANK_ALL : rf_world_rank_of(&u->strategy->world, segment->owner);
         out->items[out->count++] = (rf_owned){ rank, range };
     }
     if (out->count > 0) qsort(out->items, out->count, sizeof(out->items[0]), by_begin);
@@ -57,17 +57,17 @@ rf_result rf_updater_read_owned(rf_updater *u, uint32_t slot, const rf_variable 
     RF_TRY(rf_strategy_wait(s));
     RF_TRY(rf_strategy_status(s));
     for (uint32_t i = 0; i < u->plan.count; i++) {
-        const rf_piece *piece = &u->plan.items[i];
-        rf_range part = within(piece, v);
-        if (part.begin < range.begin) part.begin = range.begin;
-        if (part.end > range.end) part.end = range.end;
-        if (part.begin >= part.end) continue;
-        if (piece->owner != RF_OWNER_ALL && !rf_strategy_is_local(s, piece->owner))
+        const rf_segment *segment = &u->plan.items[i];
+        rf_range own = within(segment, v);
+        if (own.begin < range.begin) own.begin = range.begin;
+        if (own.end > range.end) own.end = range.end;
+        if (own.begin >= own.end) continue;
+        if (segment->owner != RF_OWNER_ALL && !rf_strategy_is_local(s, segment->owner))
             return RF_FAIL(RF_ERROR_INTERNAL, "optimizer state of '%s' is kept by another worker", v->name);
-        const uint32_t index = piece->owner == RF_OWNER_ALL ? 0 : piece->owner - s->first;
-        const uint64_t at = piece->slot_offset + v->offset + part.begin - piece->range.begin;
-        RF_TRY(rf_gpu_buffer_read(u->slots[slot][index], at * sizeof(float), values + (part.begin - range.begin),
-                                  (part.end - part.begin) * sizeof(float)));
+        const uint32_t index = segment->owner == RF_OWNER_ALL ? 0 : segment->owner - s->first;
+        const uint64_t at = segment->slot_offset + v->offset + own.begin - segment->range.begin;
+        RF_TRY(rf_gpu_buffer_read(u->slots[slot][index], at * sizeof(float), values + (own.begin - range.begin),
+                                  (own.end - own.begin) * sizeof(float)));
     }
     return RF_OK;
 }

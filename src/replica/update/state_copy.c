@@ -11,18 +11,18 @@
 #include "replica/store/variables.h"
 #include "replica/update/updater.h"
 
-typedef struct piece {
+typedef struct copied {
     const float *from; /* mapped memory of a device */
     float *to;
     uint64_t count;
-} piece;
+} copied;
 
 struct rf_state_copy {
     rf_strategy *strategy;
     struct {
-        piece *items;
+        copied *items;
         uint32_t count, capacity;
-    } pieces;
+    } ranges;
     uint64_t *tickets; /* [num_local]: what is copied is there then */
 };
 
@@ -41,7 +41,7 @@ void rf_state_copy_destroy(rf_state_copy **copy)
 {
     rf_state_copy *c = *copy;
     if (!c) return;
-    rf_free(c->pieces.items);
+    rf_free(c->ranges.items);
     rf_free(c->tickets);
     rf_free(c);
     *copy = NULL;
@@ -49,8 +49,8 @@ void rf_state_copy_destroy(rf_state_copy **copy)
 
 static rf_result add(rf_state_copy *c, const float *from, float *to, uint64_t count)
 {
-    RF_TRY(RF_VEC_GROW(&c->pieces));
-    c->pieces.items[c->pieces.count++] = (piece){ from, to, count };
+    RF_TRY(RF_VEC_GROW(&c->ranges));
+    c->ranges.items[c->ranges.count++] = (copied){ from, to, count };
     return RF_OK;
 }
 
@@ -65,11 +65,11 @@ rf_result rf_state_copy_slot(rf_state_copy *c, const rf_updater *u, uint32_t slo
                              float *to, bool *taken)
 {
     const rf_strategy *s = c->strategy;
-    const uint32_t before = c->pieces.count;
+    const uint32_t before = c->ranges.count;
     const rf_range wanted = { v->offset + range.begin, v->offset + range.end };
     uint64_t found = 0;
     for (uint32_t i = 0; i < u->plan.count; i++) {
-        const rf_piece *p = &u->plan.items[i];
+        const rf_segment *p = &u->plan.items[i];
         const uint64_t begin = p->range.begin > wanted.begin ? p->range.begin : wanted.begin;
         const uint64_t end = p->range.end < wanted.end ? p->range.end : wanted.end;
         if (begin >= end) continue;
@@ -81,7 +81,7 @@ rf_result rf_state_copy_slot(rf_state_copy *c, const rf_updater *u, uint32_t slo
         found += end - begin;
     }
     *taken = found == range.end - range.begin;
-    if (!*taken) c->pieces.count = before;
+    if (!*taken) c->ranges.count = before;
     return RF_OK;
 }
 
@@ -103,8 +103,8 @@ static rf_result copy(const rf_state_copy *c)
         if (waited < 0)
             return RF_FAIL(waited, "%s: the step before the save did not end", rf_strategy_device_name(c->strategy, r));
     }
-    for (uint32_t i = 0; i < c->pieces.count; i++) {
-        const piece *p = &c->pieces.items[i];
+    for (uint32_t i = 0; i < c->ranges.count; i++) {
+        const copied *p = &c->ranges.items[i];
         memcpy(p->to, p->from, p->count * sizeof(float));
     }
     return RF_OK;

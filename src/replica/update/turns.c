@@ -14,18 +14,18 @@ bool rf_update_can_overlap(const rf_update *update)
     return p->accumulation_steps == 1 && !p->variable_norms && !p->global_norm;
 }
 
-static bool within(const rf_update_part *part, const rf_variable *v)
+static bool within(const rf_update_bucket *bucket, const rf_variable *v)
 {
-    for (uint32_t i = 0; i < part->num_pieces; i++)
-        if (part->pieces[i].range.begin <= v->offset && v->offset < part->pieces[i].range.end) return true;
+    for (uint32_t i = 0; i < bucket->num_segments; i++)
+        if (bucket->segments[i].range.begin <= v->offset && v->offset < bucket->segments[i].range.end) return true;
     return false;
 }
 
 static void find_buckets(rf_turns *t)
 {
     for (uint32_t i = 0; i < t->update->count; i++)
-        while (t->bucket_of[i] + 1 < t->update->num_parts &&
-               !within(&t->update->parts[t->bucket_of[i]], t->update->variables[i]))
+        while (t->bucket_of[i] + 1 < t->update->num_buckets &&
+               !within(&t->update->buckets[t->bucket_of[i]], t->update->variables[i]))
             t->bucket_of[i]++;
 }
 
@@ -58,7 +58,7 @@ static void find_lives(const rf_turns *t, rf_bucket_life *lives)
 
 static rf_result make_plan(rf_turns *t)
 {
-    const uint32_t count = t->update->num_parts;
+    const uint32_t count = t->update->num_buckets;
     rf_bucket_life *lives = RF_NEW_ARRAY(rf_bucket_life, count);
     if (!lives) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (t->overlaps) find_lives(t, lives);
@@ -69,7 +69,7 @@ static rf_result make_plan(rf_turns *t)
 
 static rf_result allocate(rf_turns *t)
 {
-    const uint32_t count = t->update->num_parts, num_local = t->strategy->num_local;
+    const uint32_t count = t->update->num_buckets, num_local = t->strategy->num_local;
     t->bucket_of = RF_NEW_ARRAY(uint32_t, t->update->count);
     t->buckets = RF_NEW_ARRAY(rf_turn_bucket, count);
     t->locals = RF_NEW_ARRAY(rf_turn_replica, num_local);
@@ -93,8 +93,9 @@ static rf_result create(rf_turns *t)
     RF_TRY(make_plan(t));
     rf_exchange *exchange = t->strategy->exchange;
     for (uint32_t b = 0; t->exchanges && b < t->plan.num_buckets; b++) {
-        const rf_update_part *part = &t->update->parts[b];
-        RF_TRY(exchange->fns->open(exchange, part->pieces, part->num_pieces, t->overlaps, &t->buckets[b].exchange));
+        const rf_update_bucket *bucket = &t->update->buckets[b];
+        RF_TRY(exchange->fns->open(exchange, bucket->segments, bucket->num_segments, t->overlaps,
+                                   &t->buckets[b].exchange));
     }
     return RF_OK;
 }
@@ -106,7 +107,7 @@ rf_result rf_turns_create(const rf_traced_states *traced, rf_update *update, boo
     t->strategy = update->updater->strategy;
     t->traced = *traced;
     t->update = update;
-    t->overlaps = by_bucket && update->num_parts > 1;
+    t->overlaps = by_bucket && update->num_buckets > 1;
     t->exchanges = t->strategy->num_replicas > 1;
     t->gathers = t->exchanges && t->strategy->update_mode == RF_UPDATE_SHARDED;
     const rf_result r = create(t);
@@ -118,7 +119,7 @@ void rf_turns_free(rf_turns **turns)
 {
     rf_turns *t = *turns;
     if (!t) return;
-    for (uint32_t b = 0; t->buckets && b < t->update->num_parts; b++) {
+    for (uint32_t b = 0; t->buckets && b < t->update->num_buckets; b++) {
         if (t->buckets[b].exchange) t->strategy->exchange->fns->close(&t->buckets[b].exchange);
         rf_free(t->buckets[b].replicas);
     }

@@ -13,20 +13,20 @@ typedef struct rf_update {
     uint32_t count;
     rf_gradient_transform transform;
     /* made for the generations of the signature: */
-    rf_variable **sorted; /* `variables` by offset: what rf_piece::variable counts */
+    rf_variable **sorted; /* `variables` by offset: what rf_segment::variable counts */
     rf_range *spans;      /* of `sorted` */
     rf_range *runs;       /* of gradients without gaps */
     uint32_t num_runs;
-    rf_piece_list pieces;
-    struct rf_update_part *parts; /* of `pieces`: all, or one part for each bucket */
-    uint32_t num_parts;
+    rf_segment_list segments;
+    struct rf_update_bucket *buckets; /* of `segments`; one holds all of them where nothing overlaps */
+    uint32_t num_buckets;
     uint32_t num_hypers;                /* 1, or one per variable; HOST slot i of `apply` is hyper i */
     struct rf_update_replica *replicas; /* [num_local] */
     /* room that a step needs: */
     float *hypers;     /* [num_hypers][hyper_count] */
     double *squares;   /* [num_hypers]: sums of squares, then norms */
-    float *partials;   /* [pieces.count] */
-    float *gathered;   /* [pieces.count] */
+    float *partials;   /* [segments.count] */
+    float *gathered;   /* [segments.count] */
     uint64_t *counts;  /* [world size] */
     rf_frame **frames; /* [num_local] */
     struct rf_turns *turns;
@@ -34,23 +34,23 @@ typedef struct rf_update {
 
 typedef struct rf_update_replica {
     rf_program *accumulate, *transform, *norms; /* NULL where there is nothing to do */
-    uint32_t *norm_pieces;                      /* piece of each result of `norms` */
+    uint32_t *norm_segments;                    /* segment of each result of `norms` */
     uint32_t num_norms;
     rf_gpu_recording *first, *clear; /* totals = gradients; totals = 0 */
     uint64_t begun;                  /* ticket of the latest of these; 0: none */
 } rf_update_replica;
 
-/* What is exchanged and updated in one go. */
-typedef struct rf_update_part {
-    const rf_piece *pieces;
-    uint32_t num_pieces;
-    struct rf_update_part_replica *replicas; /* [num_local] */
-} rf_update_part;
+/* What is exchanged and updated at once. */
+typedef struct rf_update_bucket {
+    const rf_segment *segments;
+    uint32_t num_segments;
+    struct rf_update_bucket_replica *replicas; /* [num_local] */
+} rf_update_bucket;
 
-typedef struct rf_update_part_replica {
-    rf_program *apply;                                                         /* NULL: it owns nothing of the part */
+typedef struct rf_update_bucket_replica {
+    rf_program *apply;                                                         /* NULL: it owns nothing of the bucket */
     rf_gpu_recording *gradients_down, *gradients_up, *values_down, *values_up; /* staging */
-} rf_update_part_replica;
+} rf_update_bucket_replica;
 
 /* What the update is made with, once it is reduced. */
 static inline rf_flat *rf_update_gradients(const rf_update *update)

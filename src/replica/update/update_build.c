@@ -10,7 +10,7 @@
 
 /* ---- programs over ranges ---- */
 
-/* A graph under construction whose STATE values are parts of flat arrays. */
+/* A graph under construction whose STATE values are ranges of flat arrays. */
 typedef struct range_graph {
     rf_graph *graph;
     struct {
@@ -29,22 +29,22 @@ static rf_result range_state(range_graph *g, const void *object, rf_gpu_buffer *
     return RF_OK;
 }
 
-/* Places in a graph are told apart by address: byte `k` of the piece stands for its k-th array. */
-static const void *identity(const void *piece, uint32_t k)
+/* Places in a graph are told apart by address: byte `k` of the segment stands for its k-th array. */
+static const void *identity(const void *segment, uint32_t k)
 {
-    return (const char *)piece + k;
+    return (const char *)segment + k;
 }
 
 typedef struct build {
     rf_update *update;
     rf_updater *updater;
     uint32_t index;
-    const rf_update_part *part; /* whose pieces are meant */
+    const rf_update_bucket *bucket; /* whose segments are meant */
 } build;
 
-static bool owned(const build *b, const rf_piece *piece)
+static bool owned(const build *b, const rf_segment *segment)
 {
-    return piece->owner == b->updater->strategy->first + b->index || piece->owner == RF_OWNER_ALL;
+    return segment->owner == b->updater->strategy->first + b->index || segment->owner == RF_OWNER_ALL;
 }
 
 static rf_result emit_accumulate(const build *b, range_graph *g, rf_value *results)
@@ -72,18 +72,18 @@ static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
         rf_value unused;
         RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, i), hyper_desc, "hyper", &unused));
     }
-    for (uint32_t i = 0; i < b->part->num_pieces; i++) {
-        const rf_piece *piece = &b->part->pieces[i];
-        if (!owned(b, piece)) continue;
-        const uint64_t count = piece->range.end - piece->range.begin;
+    for (uint32_t i = 0; i < b->bucket->num_segments; i++) {
+        const rf_segment *segment = &b->bucket->segments[i];
+        if (!owned(b, segment)) continue;
+        const uint64_t count = segment->range.end - segment->range.begin;
         rf_value param, grad, slots[RF_MAX_SLOTS] = { 0 }, hyper;
-        RF_TRY(range_state(g, identity(piece, 0), u->strategy->trainable.values.buffers[r], piece->range.begin, count,
-                           &param));
-        RF_TRY(range_state(g, identity(piece, 1), rf_update_gradients(b->update)->buffers[r], piece->range.begin, count,
-                           &grad));
+        RF_TRY(range_state(g, identity(segment, 0), u->strategy->trainable.values.buffers[r], segment->range.begin,
+                           count, &param));
+        RF_TRY(range_state(g, identity(segment, 1), rf_update_gradients(b->update)->buffers[r], segment->range.begin,
+                           count, &grad));
         for (uint32_t k = 0; k < u->params.num_slots; k++)
-            RF_TRY(range_state(g, identity(piece, 2 + k), u->slots[k][r], piece->slot_offset, count, &slots[k]));
-        const uint32_t which = piece->variable == RF_VARIABLES_ALL ? 0 : piece->variable;
+            RF_TRY(range_state(g, identity(segment, 2 + k), u->slots[k][r], segment->slot_offset, count, &slots[k]));
+        const uint32_t which = segment->variable == RF_VARIABLES_ALL ? 0 : segment->variable;
         RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, which), hyper_desc, "hyper", &hyper));
         RF_TRY(u->params.emit(u->params.user, g->graph, param, grad, slots, hyper));
     }
@@ -94,10 +94,10 @@ static rf_result emit_norms(const build *b, range_graph *g, rf_value *results)
 {
     rf_update_replica *at = &b->update->replicas[b->index];
     for (uint32_t i = 0; i < at->num_norms; i++) {
-        const rf_piece *piece = &b->update->pieces.items[at->norm_pieces[i]];
+        const rf_segment *segment = &b->update->segments.items[at->norm_segments[i]];
         rf_value x;
-        RF_TRY(range_state(g, piece, rf_update_gradients(b->update)->buffers[b->index], piece->range.begin,
-                           piece->range.end - piece->range.begin, &x));
+        RF_TRY(range_state(g, segment, rf_update_gradients(b->update)->buffers[b->index], segment->range.begin,
+                           segment->range.end - segment->range.begin, &x));
         RF_TRY(b->updater->params.emit_sum_squares(g->graph, x, &results[i]));
     }
     return RF_OK;
@@ -125,7 +125,7 @@ static rf_result make_program(const build *b, const char *name,
 
 /* ---- recordings ---- */
 
-static rf_result copy_part(rf_gpu_recording *rec, rf_gpu_buffer *from, rf_gpu_buffer *to, rf_range range)
+static rf_result copy_range(rf_gpu_recording *rec, rf_gpu_buffer *from, rf_gpu_buffer *to, rf_range range)
 {
     const uint64_t at = range.begin * sizeof(float);
     return rf_gpu_record_copy(rec, from, at, to, at, (range.end - range.begin) * sizeof(float));
@@ -135,7 +135,7 @@ typedef struct transfer {
     const char *name;
     const rf_flat *from; /* NULL: zeros */
     const rf_flat *to;
-    enum { TRANSFER_RUNS, TRANSFER_PIECES, TRANSFER_OWNED, TRANSFER_OTHERS } what; /* RUNS: of the whole update */
+    enum { TRANSFER_RUNS, TRANSFER_SEGMENTS, TRANSFER_OWNED, TRANSFER_OTHERS } what; /* RUNS: of the whole update */
 } transfer;
 
 static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recording *rec)
@@ -143,13 +143,13 @@ static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recor
     rf_gpu_buffer *from = t->from ? t->from->buffers[b->index] : NULL, *to = t->to->buffers[b->index];
     for (uint32_t i = 0; t->what == TRANSFER_RUNS && i < b->update->num_runs; i++) {
         const rf_range run = b->update->runs[i];
-        RF_TRY(from ? copy_part(rec, from, to, run)
+        RF_TRY(from ? copy_range(rec, from, to, run)
                     : rf_gpu_record_fill(rec, to, run.begin * sizeof(float), (run.end - run.begin) * sizeof(float), 0));
     }
-    for (uint32_t i = 0; t->what != TRANSFER_RUNS && i < b->part->num_pieces; i++) {
-        const rf_piece *piece = &b->part->pieces[i];
-        if (t->what == TRANSFER_PIECES || owned(b, piece) == (t->what == TRANSFER_OWNED))
-            RF_TRY(copy_part(rec, from, to, piece->range));
+    for (uint32_t i = 0; t->what != TRANSFER_RUNS && i < b->bucket->num_segments; i++) {
+        const rf_segment *segment = &b->bucket->segments[i];
+        if (t->what == TRANSFER_SEGMENTS || owned(b, segment) == (t->what == TRANSFER_OWNED))
+            RF_TRY(copy_range(rec, from, to, segment->range));
     }
     rf_gpu_record_host_barrier(rec);
     return RF_OK;
@@ -162,13 +162,13 @@ static rf_result make_recording(const build *b, const transfer *t, rf_gpu_record
     return rf_gpu_recording_end(*out);
 }
 
-static rf_result make_staging(const build *b, rf_update_part_replica *at)
+static rf_result make_staging(const build *b, rf_update_bucket_replica *at)
 {
     rf_strategy *s = b->updater->strategy;
     const rf_flat *gradients = rf_updater_gradients(b->updater), *values = &s->trainable.values;
-    const transfer down = { "gradients down", gradients, &s->download, TRANSFER_PIECES },
+    const transfer down = { "gradients down", gradients, &s->download, TRANSFER_SEGMENTS },
                    up = { "gradients up", &s->upload, gradients,
-                          b->update->transform.graph ? TRANSFER_PIECES : TRANSFER_OWNED },
+                          b->update->transform.graph ? TRANSFER_SEGMENTS : TRANSFER_OWNED },
                    values_down = { "values down", values, &s->download, TRANSFER_OWNED },
                    values_up = { "values up", &s->upload, values, TRANSFER_OTHERS };
     RF_TRY(make_recording(b, &down, &at->gradients_down));
@@ -214,28 +214,28 @@ static rf_result make_transform(const build *b, rf_program **out)
 
 /* ---- one replica ---- */
 
-/* Norms of pieces that all replicas have are taken on the first alone, so that all use the same number. */
+/* Norms of segments that all replicas have are taken on the first alone, so that all use the same number. */
 static rf_result list_norms(const build *b, rf_update_replica *at)
 {
-    const rf_piece_list *pieces = &b->update->pieces;
-    at->norm_pieces = RF_NEW_ARRAY(uint32_t, pieces->count);
-    if (!at->norm_pieces) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_segment_list *segments = &b->update->segments;
+    at->norm_segments = RF_NEW_ARRAY(uint32_t, segments->count);
+    if (!at->norm_segments) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_updater_params *p = &b->updater->params;
-    for (uint32_t i = 0; i < pieces->count; i++) {
-        const rf_piece *piece = &pieces->items[i];
-        const uint32_t reader = piece->owner == RF_OWNER_ALL ? 0 : piece->owner;
+    for (uint32_t i = 0; i < segments->count; i++) {
+        const rf_segment *segment = &segments->items[i];
+        const uint32_t reader = segment->owner == RF_OWNER_ALL ? 0 : segment->owner;
         if ((p->variable_norms || p->global_norm) && reader == b->updater->strategy->first + b->index)
-            at->norm_pieces[at->num_norms++] = i;
+            at->norm_segments[at->num_norms++] = i;
     }
     return RF_OK;
 }
 
-static rf_result build_part(const build *b)
+static rf_result build_bucket(const build *b)
 {
     const rf_strategy *s = b->updater->strategy;
-    rf_update_part_replica *at = &b->part->replicas[b->index];
+    rf_update_bucket_replica *at = &b->bucket->replicas[b->index];
     bool any = false;
-    for (uint32_t i = 0; i < b->part->num_pieces; i++) any = any || owned(b, &b->part->pieces[i]);
+    for (uint32_t i = 0; i < b->bucket->num_segments; i++) any = any || owned(b, &b->bucket->segments[i]);
     if (any) RF_TRY(make_program(b, "update", emit_apply, 0, &at->apply));
     return s->num_replicas > 1 && s->replicas[b->index].staged ? make_staging(b, at) : RF_OK;
 }
@@ -245,9 +245,9 @@ static rf_result build_replica(const build *b)
     rf_update_replica *at = &b->update->replicas[b->index];
     const rf_strategy *s = b->updater->strategy;
     RF_TRY(list_norms(b, at));
-    for (uint32_t k = 0; k < b->update->num_parts; k++)
-        RF_TRY(build_part(&(build){ b->update, b->updater, b->index, &b->update->parts[k] }));
-    if (b->update->transform.graph && b->update->parts[0].replicas[b->index].apply)
+    for (uint32_t k = 0; k < b->update->num_buckets; k++)
+        RF_TRY(build_bucket(&(build){ b->update, b->updater, b->index, &b->update->buckets[k] }));
+    if (b->update->transform.graph && b->update->buckets[0].replicas[b->index].apply)
         RF_TRY(make_transform(b, &at->transform));
     if (at->num_norms > 0) RF_TRY(make_program(b, "norms", emit_norms, at->num_norms, &at->norms));
     if (b->updater->params.accumulation_steps == 1) return RF_OK;
@@ -260,40 +260,40 @@ static rf_result build_replica(const build *b)
 /* ---- the update ---- */
 
 /* Spans of the variables in order, and what they merge to. */
-static rf_result list_ranges(rf_update *update, uint64_t max_piece)
+static rf_result list_ranges(rf_update *update, uint64_t max_segment)
 {
     uint32_t capacity = 0;
     for (uint32_t i = 0; i < update->count; i++) {
         update->spans[i] = rf_variable_span(update->sorted[i]);
-        capacity += (uint32_t)rf_div_up(update->spans[i].end - update->spans[i].begin, max_piece) + 1;
+        capacity += (uint32_t)rf_div_up(update->spans[i].end - update->spans[i].begin, max_segment) + 1;
     }
     update->runs = RF_NEW_ARRAY(rf_range, capacity);
     if (!update->runs) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < update->count;) {
         rf_range run = update->spans[i];
         for (i++; i < update->count && update->spans[i].begin == run.end; i++) run.end = update->spans[i].end;
-        for (; run.begin < run.end; run.begin += max_piece) {
-            const uint64_t end = run.end - run.begin > max_piece ? run.begin + max_piece : run.end;
+        for (; run.begin < run.end; run.begin += max_segment) {
+            const uint64_t end = run.end - run.begin > max_segment ? run.begin + max_segment : run.end;
             update->runs[update->num_runs++] = (rf_range){ run.begin, end };
         }
     }
     return RF_OK;
 }
 
-/* One part, or one for each bucket. */
-static rf_result list_parts(rf_update *update, uint32_t num_local, bool by_bucket)
+/* One for all segments, or one for each bucket of the plan. */
+static rf_result list_buckets(rf_update *update, uint32_t num_local, bool by_bucket)
 {
-    const rf_piece_list *pieces = &update->pieces;
-    update->parts = RF_NEW_ARRAY(rf_update_part, pieces->count);
-    if (!update->parts) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < pieces->count; i++) {
-        if (i == 0 || (by_bucket && pieces->items[i].bucket != pieces->items[i - 1].bucket))
-            update->parts[update->num_parts++].pieces = &pieces->items[i];
-        update->parts[update->num_parts - 1].num_pieces++;
+    const rf_segment_list *segments = &update->segments;
+    update->buckets = RF_NEW_ARRAY(rf_update_bucket, segments->count);
+    if (!update->buckets) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < segments->count; i++) {
+        if (i == 0 || (by_bucket && segments->items[i].bucket != segments->items[i - 1].bucket))
+            update->buckets[update->num_buckets++].segments = &segments->items[i];
+        update->buckets[update->num_buckets - 1].num_segments++;
     }
-    for (uint32_t k = 0; k < update->num_parts; k++) {
-        update->parts[k].replicas = RF_NEW_ARRAY(rf_update_part_replica, num_local);
-        if (!update->parts[k].replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t k = 0; k < update->num_buckets; k++) {
+        update->buckets[k].replicas = RF_NEW_ARRAY(rf_update_bucket_replica, num_local);
+        if (!update->buckets[k].replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
     return RF_OK;
 }
@@ -304,8 +304,8 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
     update->num_hypers = u->params.variable_norms ? update->count : 1;
     update->hypers = RF_NEW_ARRAY(float, (size_t)update->num_hypers * u->params.hyper_count);
     update->squares = RF_NEW_ARRAY(double, update->num_hypers);
-    update->partials = RF_NEW_ARRAY(float, update->pieces.count);
-    update->gathered = RF_NEW_ARRAY(float, update->pieces.count);
+    update->partials = RF_NEW_ARRAY(float, update->segments.count);
+    update->gathered = RF_NEW_ARRAY(float, update->segments.count);
     update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->world.size);
     update->frames = RF_NEW_ARRAY(rf_frame *, replicas);
     update->replicas = RF_NEW_ARRAY(rf_update_replica, replicas);
@@ -327,9 +327,9 @@ static rf_result prepare(rf_update *update, bool by_bucket)
     if (!update->sorted || !update->spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memcpy(update->sorted, update->variables, update->count * sizeof(update->sorted[0]));
     rf_variables_sort(update->sorted, update->count);
-    RF_TRY(list_ranges(update, u->strategy->max_piece));
-    RF_TRY(rf_pieces_restrict(&u->plan, update->spans, update->count, u->params.variable_norms, &update->pieces));
-    RF_TRY(list_parts(update, u->strategy->num_local, by_bucket));
+    RF_TRY(list_ranges(update, u->strategy->max_segment));
+    RF_TRY(rf_segments_restrict(&u->plan, update->spans, update->count, u->params.variable_norms, &update->segments));
+    RF_TRY(list_buckets(update, u->strategy->num_local, by_bucket));
     RF_TRY(make_room(update, u));
     for (uint32_t r = 0; r < u->strategy->num_local; r++)
         RF_TRY(rf_error_context(build_replica(&(build){ update, u, r, NULL }), "update on replica %u",
@@ -351,18 +351,18 @@ static void free_replica(rf_update_replica *at)
     rf_program_destroy(&at->norms);
     rf_gpu_recording_destroy(&at->first);
     rf_gpu_recording_destroy(&at->clear);
-    rf_free(at->norm_pieces);
+    rf_free(at->norm_segments);
 }
 
-static void free_part(rf_update_part *part, uint32_t num_local)
+static void free_bucket(rf_update_bucket *bucket, uint32_t num_local)
 {
-    for (uint32_t r = 0; part->replicas && r < num_local; r++) {
-        rf_update_part_replica *at = &part->replicas[r];
+    for (uint32_t r = 0; bucket->replicas && r < num_local; r++) {
+        rf_update_bucket_replica *at = &bucket->replicas[r];
         rf_program_destroy(&at->apply);
         rf_gpu_recording *recs[] = { at->gradients_down, at->gradients_up, at->values_down, at->values_up };
         for (size_t i = 0; i < sizeof(recs) / sizeof(recs[0]); i++) rf_gpu_recording_destroy(&recs[i]);
     }
-    rf_free(part->replicas);
+    rf_free(bucket->replicas);
 }
 
 /* Nothing of it may be in flight. */
@@ -371,8 +371,8 @@ void rf_update_unprepare(rf_update *update)
     const uint32_t num_local = update->updater->strategy->num_local;
     rf_turns_free(&update->turns);
     for (uint32_t r = 0; update->replicas && r < num_local; r++) free_replica(&update->replicas[r]);
-    for (uint32_t k = 0; k < update->num_parts; k++) free_part(&update->parts[k], num_local);
-    rf_free(update->parts);
+    for (uint32_t k = 0; k < update->num_buckets; k++) free_bucket(&update->buckets[k], num_local);
+    rf_free(update->buckets);
     rf_free(update->replicas);
     rf_free(update->sorted);
     rf_free(update->spans);
@@ -383,7 +383,7 @@ void rf_update_unprepare(rf_update *update)
     rf_free(update->gathered);
     rf_free(update->counts);
     rf_free(update->frames);
-    rf_piece_list_free(&update->pieces);
+    rf_segment_list_free(&update->segments);
     *update = (rf_update){ .updater = update->updater,
                            .variables = update->variables,
                            .gradients = update->gradients,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of a step in which gradients become new values: each bucket is reduced, updated and gathered.
+ * The stage of a step in which gradients become new values: each bucket is reduced, updated and gathered.
  *
  * Where gradients are exchanged while the backward pass goes on, every replica's stage A is submitted in parts, each of
  * which ends when the gradients of one bucket are there (overlap_plan.h says in which order, the same on all workers:
@@ -91,7 +91,7 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
     }
     if (!joins(update) || !is_due(u)) return RF_OK;
     compute_hypers(update);
-    RF_TRY(rf_program_acquire(update->parts[0].replicas[index].apply, 0, &frames[*count]));
+    RF_TRY(rf_program_acquire(update->buckets[0].replicas[index].apply, 0, &frames[*count]));
     fill_hypers(update, index, frames[*count]);
     ++*count;
     return RF_OK;
@@ -127,7 +127,7 @@ static rf_result learn_uses(rf_turns *t, uint32_t r)
     if (at->known || !at->frame) return RF_OK;
     RF_TRY(rf_frame_state_parts(at->frame, t->parts));
     for (uint32_t b = 0; b < t->plan.num_buckets; b++) {
-        rf_program *apply = t->update->parts[b].replicas[r].apply;
+        rf_program *apply = t->update->buckets[b].replicas[r].apply;
         rf_program_stats stats = { 0 };
         if (apply) RF_TRY(rf_program_stats_get(apply, 0, &stats));
         t->buckets[b].replicas[r].last_use = stats.slab_size > 0 ? t->plan.num_buckets - 1 : 0;
@@ -157,7 +157,7 @@ static rf_result begin(rf_turns *t, rf_frame *const *frames, const uint32_t *exa
             rf_turn_bucket_replica *br = &t->buckets[b].replicas[r];
             br->frame = NULL;
             br->ticket = 0;
-            rf_program *apply = t->update->parts[b].replicas[r].apply;
+            rf_program *apply = t->update->buckets[b].replicas[r].apply;
             if (apply) RF_TRY(rf_replica_context(s, r, rf_program_acquire(apply, 0, &br->frame)));
         }
         RF_TRY(rf_replica_context(s, r, learn_uses(t, r)));
@@ -178,7 +178,7 @@ static rf_result submit_parts(rf_turns *t, uint32_t r, uint32_t count)
     if (count > t->plan.num_buckets) count = t->plan.num_buckets;
     for (; at->submitted < count; at->submitted++) {
         const uint32_t part = at->submitted;
-        const rf_update_part_replica *update = &t->update->parts[t->plan.order[part]].replicas[r];
+        const rf_update_bucket_replica *update = &t->update->buckets[t->plan.order[part]].replicas[r];
         if (at->frame) {
             RF_TRY(rf_frame_submit_part(replica->exec, at->frame, part, &replica->ticket));
             if (pace && part + 1 == t->plan.num_buckets) rf_pace_submitted(pace, r, replica->device, replica->ticket);
@@ -242,7 +242,7 @@ static rf_result finish_exchange(rf_turns *t, uint32_t b)
 static rf_result upload_gradients(rf_turns *t, uint32_t b)
 {
     for (uint32_t r = 0; r < t->strategy->num_local; r++) {
-        const rf_update_part_replica *at = &t->update->parts[b].replicas[r];
+        const rf_update_bucket_replica *at = &t->update->buckets[b].replicas[r];
         if (!at->apply) continue;
         RF_TRY(rf_replica_context(t->strategy, r, rf_replica_submit_one(&t->strategy->replicas[r], at->gradients_up)));
     }
@@ -257,13 +257,13 @@ static rf_result update_replica(rf_turns *t, uint32_t b, uint32_t r)
     fill_hypers(t->update, r, br->frame);
     RF_TRY(submit_parts(t, r, br->last_use + 1));
     RF_TRY(rf_replica_submit_frames(replica, &br->frame, 1));
-    RF_TRY(rf_replica_submit_one(replica, t->update->parts[b].replicas[r].values_down));
+    RF_TRY(rf_replica_submit_one(replica, t->update->buckets[b].replicas[r].values_down));
     br->ticket = replica->ticket;
     return RF_OK;
 }
 
-/* Transforms take whole gradients: every replica gets all sums. Those of pieces that all replicas own, and of pieces
- * that one owns alone, are there. */
+/* Transforms take whole gradients: every replica gets all sums. Those of segments that all replicas own, and of
+ * segments that one owns alone, are there. */
 static rf_result gather_gradients(rf_turns *t, uint32_t b)
 {
     rf_strategy *s = t->strategy;
@@ -334,7 +334,7 @@ static rf_result finish_gathers(rf_turns *t, bool all)
         at->gathering = false;
         RF_TRY(finish_exchange(t, b));
         for (uint32_t r = 0; r < s->num_local; r++)
-            RF_TRY(rf_replica_submit_one(&s->replicas[r], t->update->parts[b].replicas[r].values_up));
+            RF_TRY(rf_replica_submit_one(&s->replicas[r], t->update->buckets[b].replicas[r].values_up));
     }
     return RF_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State that updates keep between steps: optimizer slots with the owners of their parts, sums of accumulated gradients.
+/* State that updates keep between steps: optimizer slots, each range of them with its owner, sums of accumulated
+ * gradients.
  */
 #include <string.h>
 
@@ -34,7 +35,7 @@ void rf_updater_release(rf_updater *u)
         rf_variable_release(u->variables.items[i]);
     }
     rf_free(u->variables.items);
-    rf_piece_list_free(&u->plan);
+    rf_segment_list_free(&u->plan);
     free_slots(u->strategy, u->slots);
     rf_flat_free(u->strategy, &u->totals);
     rf_flat_free(u->strategy, &u->transformed);
@@ -118,49 +119,49 @@ void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps)
 /* State of the replicas of one plan. */
 typedef struct holding {
     rf_strategy *strategy;
-    const rf_piece_list *plan;
+    const rf_segment_list *plan;
     rf_gpu_buffer *const *buffers; /* slot: [num_local] */
 } holding;
 
-/* A part of a piece that lies at `at` (in bytes) in its owner's array. */
-typedef struct part {
-    const rf_piece *piece;
+/* A range of a segment, which begins at `at` (in bytes) in its owner's array. */
+typedef struct slot_range {
+    const rf_segment *segment;
     float *host;
     uint64_t at, size;
-} part;
+} slot_range;
 
 /* The owner's worker reads it and passes it on to the others. */
-static rf_result read_part(const holding *h, const part *p)
+static rf_result read_slot_range(const holding *h, const slot_range *p)
 {
     rf_strategy *s = h->strategy;
-    if (p->piece->owner == RF_OWNER_ALL) return rf_gpu_buffer_read(h->buffers[0], p->at, p->host, p->size);
+    if (p->segment->owner == RF_OWNER_ALL) return rf_gpu_buffer_read(h->buffers[0], p->at, p->host, p->size);
     rf_result r = RF_OK;
-    if (rf_strategy_is_local(s, p->piece->owner))
-        r = rf_gpu_buffer_read(h->buffers[p->piece->owner - s->first], p->at, p->host, p->size);
+    if (rf_strategy_is_local(s, p->segment->owner))
+        r = rf_gpu_buffer_read(h->buffers[p->segment->owner - s->first], p->at, p->host, p->size);
     RF_TRY(rf_strategy_stick_in_job(s, r));
-    return rf_world_broadcast(&s->world, "optimizer state", p->host, (size_t)p->size, p->piece->owner);
+    return rf_world_broadcast(&s->world, "optimizer state", p->host, (size_t)p->size, p->segment->owner);
 }
 
-static rf_result write_part(const holding *h, const part *p)
+static rf_result write_slot_range(const holding *h, const slot_range *p)
 {
     for (uint32_t r = 0; r < h->strategy->num_local; r++)
-        if (p->piece->owner == RF_OWNER_ALL || p->piece->owner == h->strategy->first + r)
+        if (p->segment->owner == RF_OWNER_ALL || p->segment->owner == h->strategy->first + r)
             RF_TRY(rf_gpu_buffer_write(h->buffers[r], p->at, p->host, p->size));
     return RF_OK;
 }
 
-/* Calls for the overlap of each piece with `range`. */
+/* Calls for the overlap of each segment with `range`. */
 static rf_result move_range(const holding *h, rf_range range, float *values, bool write)
 {
     for (uint32_t i = 0; i < h->plan->count; i++) {
-        const rf_piece *piece = &h->plan->items[i];
-        const uint64_t begin = piece->range.begin > range.begin ? piece->range.begin : range.begin;
-        const uint64_t end = piece->range.end < range.end ? piece->range.end : range.end;
+        const rf_segment *segment = &h->plan->items[i];
+        const uint64_t begin = segment->range.begin > range.begin ? segment->range.begin : range.begin;
+        const uint64_t end = segment->range.end < range.end ? segment->range.end : range.end;
         if (begin >= end) continue;
-        const part p = { piece, values + (begin - range.begin),
-                         (piece->slot_offset + begin - piece->range.begin) * sizeof(float),
-                         (end - begin) * sizeof(float) };
-        RF_TRY(write ? write_part(h, &p) : read_part(h, &p));
+        const slot_range p = { segment, values + (begin - range.begin),
+                               (segment->slot_offset + begin - segment->range.begin) * sizeof(float),
+                               (end - begin) * sizeof(float) };
+        RF_TRY(write ? write_slot_range(h, &p) : read_slot_range(h, &p));
     }
     return RF_OK;
 }
@@ -182,7 +183,7 @@ static rf_result create_slots(const rf_updater *u, const uint64_t *counts, rf_gp
 }
 
 /* Copies the slots of every variable from the old owners to the new. */
-static rf_result move_slots(const rf_updater *u, const rf_piece_list *plan, rf_gpu_buffer **slots[RF_MAX_SLOTS])
+static rf_result move_slots(const rf_updater *u, const rf_segment_list *plan, rf_gpu_buffer **slots[RF_MAX_SLOTS])
 {
     for (uint32_t i = 0; u->plan.count > 0 && i < u->variables.count; i++) {
         const rf_range range = rf_variable_span(u->variables.items[i]);
@@ -199,7 +200,7 @@ static rf_result move_slots(const rf_updater *u, const rf_piece_list *plan, rf_g
     return RF_OK;
 }
 
-static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, uint32_t count, rf_piece_list *plan,
+static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, uint32_t count, rf_segment_list *plan,
                            uint64_t *slot_counts)
 {
     const rf_strategy *s = u->strategy;
@@ -217,7 +218,7 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
                                            .central = s->central,
                                            .bucket_elements = rf_bucket_size(s->bucket_elements, total),
                                            .granularity = s->alignment,
-                                           .max_piece = s->max_piece };
+                                           .max_segment = s->max_segment };
     const rf_result r = rf_update_plan_make(&params, plan, slot_counts);
     rf_free(spans);
     return r;
@@ -227,7 +228,7 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
 static rf_result replan(rf_updater *u, rf_variable **all, uint32_t count)
 {
     rf_strategy *s = u->strategy;
-    rf_piece_list plan = { 0 };
+    rf_segment_list plan = { 0 };
     rf_gpu_buffer **slots[RF_MAX_SLOTS] = { 0 };
     uint64_t *slot_counts = RF_NEW_ARRAY(uint64_t, s->num_replicas);
     rf_result r = slot_counts ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -238,11 +239,11 @@ static rf_result replan(rf_updater *u, rf_variable **all, uint32_t count)
     rf_free(slot_counts);
     if (r < 0) {
         free_slots(s, slots);
-        rf_piece_list_free(&plan);
+        rf_segment_list_free(&plan);
         return rf_error_context(r, "optimizer state");
     }
     free_slots(s, u->slots);
-    rf_piece_list_free(&u->plan);
+    rf_segment_list_free(&u->plan);
     memcpy(u->slots, slots, sizeof(slots));
     u->plan = plan;
     u->generation++;

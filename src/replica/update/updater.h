@@ -3,7 +3,7 @@
 #ifndef RF_REPLICA_UPDATE_UPDATER_H
 #define RF_REPLICA_UPDATE_UPDATER_H
 
-#include "replica/exchange/pieces.h"
+#include "replica/exchange/segments.h"
 #include "replica/internal.h"
 
 struct rf_updater {
@@ -17,9 +17,9 @@ struct rf_updater {
         rf_variable **items;
         uint32_t count, capacity;
     } variables;                         /* all it has met, by offset; references */
-    rf_piece_list plan;                  /* of all of them */
+    rf_segment_list plan;                /* of all of them */
     uint64_t generation;                 /* raised with the plan */
-    rf_gpu_buffer **slots[RF_MAX_SLOTS]; /* [num_local]: the owner's part only, by rf_piece::slot_offset */
+    rf_gpu_buffer **slots[RF_MAX_SLOTS]; /* [num_local]: the owner's shard only, by rf_segment::slot_offset */
     rf_flat transformed;   /* places as in the strategy's `trainable`; only where gradients are transformed */
     const rf_flat *latest; /* what the latest update was made with */
     rf_flat totals;        /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */

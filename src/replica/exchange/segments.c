@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/exchange/pieces.h"
+#include "replica/exchange/segments.h"
 
-void rf_piece_list_free(rf_piece_list *pieces)
+void rf_segment_list_free(rf_segment_list *segments)
 {
-    rf_free(pieces->items);
-    *pieces = (rf_piece_list){ 0 };
+    rf_free(segments->items);
+    *segments = (rf_segment_list){ 0 };
 }
 
-static rf_result add_piece(rf_piece_list *pieces, rf_range range, uint32_t owner, uint32_t bucket, uint32_t variable,
-                           uint64_t slot_offset)
+static rf_result add_segment(rf_segment_list *segments, rf_range range, uint32_t owner, uint32_t bucket,
+                             uint32_t variable, uint64_t slot_offset)
 {
     if (range.begin >= range.end) return RF_OK;
-    RF_TRY(RF_VEC_GROW(pieces));
-    pieces->items[pieces->count++] = (rf_piece){
+    RF_TRY(RF_VEC_GROW(segments));
+    segments->items[segments->count++] = (rf_segment){
         .range = range, .slot_offset = slot_offset, .owner = owner, .bucket = bucket, .variable = variable
     };
     return RF_OK;
 }
 
-/* Gives `range` to `owner` in pieces of at most max_piece elements, and a place in the owner's slots. */
+/* Gives `range` to `owner` in segments of at most max_segment elements, and a place in the owner's slots. */
 static rf_result give(const rf_update_plan_params *p, rf_range range, uint32_t owner, uint32_t bucket,
-                      rf_piece_list *pieces, uint64_t *slot_counts)
+                      rf_segment_list *segments, uint64_t *slot_counts)
 {
     while (range.begin < range.end) {
-        const uint64_t length = range.end - range.begin < p->max_piece ? range.end - range.begin : p->max_piece;
+        const uint64_t length = range.end - range.begin < p->max_segment ? range.end - range.begin : p->max_segment;
         const uint32_t first = owner == RF_OWNER_ALL ? 0 : owner;
-        RF_TRY(add_piece(pieces, (rf_range){ range.begin, range.begin + length }, owner, bucket, RF_VARIABLES_ALL,
-                         slot_counts[first]));
+        RF_TRY(add_segment(segments, (rf_range){ range.begin, range.begin + length }, owner, bucket, RF_VARIABLES_ALL,
+                           slot_counts[first]));
         if (owner == RF_OWNER_ALL)
             for (uint32_t r = 0; r < p->num_replicas; r++) slot_counts[r] += length;
         else
@@ -38,7 +38,7 @@ static rf_result give(const rf_update_plan_params *p, rf_range range, uint32_t o
 
 /* One run of adjacent spans: buckets from its end, each cut into one shard per owner. */
 static rf_result share_run(const rf_update_plan_params *p, uint32_t first, uint32_t count, uint64_t *counts,
-                           rf_range *shards, uint32_t *bucket, rf_piece_list *pieces, uint64_t *slot_counts)
+                           rf_range *shards, uint32_t *bucket, rf_segment_list *segments, uint64_t *slot_counts)
 {
     for (uint32_t i = 0; i < count; i++) counts[i] = p->spans[first + i].end - p->spans[first + i].begin;
     rf_range *buckets;
@@ -51,15 +51,15 @@ static rf_result share_run(const rf_update_plan_params *p, uint32_t first, uint3
         rf_shard_ranges(buckets[b].end - buckets[b].begin, p->granularity, owners, shards);
         for (uint32_t o = 0; r >= 0 && o < owners; o++)
             r = give(p, (rf_range){ base + shards[o].begin, base + shards[o].end }, p->sharded ? o : RF_OWNER_ALL,
-                     *bucket, pieces, slot_counts);
+                     *bucket, segments, slot_counts);
     }
     rf_free(buckets);
     return r;
 }
 
-rf_result rf_update_plan_make(const rf_update_plan_params *p, rf_piece_list *pieces, uint64_t *slot_counts)
+rf_result rf_update_plan_make(const rf_update_plan_params *p, rf_segment_list *segments, uint64_t *slot_counts)
 {
-    *pieces = (rf_piece_list){ 0 };
+    *segments = (rf_segment_list){ 0 };
     for (uint32_t r = 0; r < p->num_replicas; r++) slot_counts[r] = 0;
     uint64_t *counts = RF_NEW_ARRAY(uint64_t, p->num_spans);
     rf_range *shards = RF_NEW_ARRAY(rf_range, p->num_replicas);
@@ -70,35 +70,35 @@ rf_result rf_update_plan_make(const rf_update_plan_params *p, rf_piece_list *pie
         while (first > 0 && p->spans[first - 1].end == p->spans[first].begin) first--;
         const rf_range run = { p->spans[first].begin, p->spans[end - 1].end };
         if (p->num_replicas == 1)
-            r = give(p, run, 0, bucket++, pieces, slot_counts);
+            r = give(p, run, 0, bucket++, segments, slot_counts);
         else
-            r = share_run(p, first, end - first, counts, shards, &bucket, pieces, slot_counts);
+            r = share_run(p, first, end - first, counts, shards, &bucket, segments, slot_counts);
         end = first;
     }
     rf_free(counts);
     rf_free(shards);
-    if (r < 0) rf_piece_list_free(pieces);
+    if (r < 0) rf_segment_list_free(segments);
     return r;
 }
 
-rf_result rf_pieces_restrict(const rf_piece_list *pieces, const rf_range *spans, uint32_t num_spans, bool by_variable,
-                             rf_piece_list *out)
+rf_result rf_segments_restrict(const rf_segment_list *segments, const rf_range *spans, uint32_t num_spans,
+                               bool by_variable, rf_segment_list *out)
 {
-    *out = (rf_piece_list){ 0 };
-    for (uint32_t i = 0; i < pieces->count; i++) {
-        const rf_piece *piece = &pieces->items[i];
+    *out = (rf_segment_list){ 0 };
+    for (uint32_t i = 0; i < segments->count; i++) {
+        const rf_segment *segment = &segments->items[i];
         for (uint32_t s = 0; s < num_spans;) {
             /* A run of adjacent spans counts as one unless variables are kept apart. */
             uint32_t last = s;
             while (!by_variable && last + 1 < num_spans && spans[last + 1].begin == spans[last].end) last++;
-            rf_range part = { spans[s].begin, spans[last].end };
-            if (part.begin < piece->range.begin) part.begin = piece->range.begin;
-            if (part.end > piece->range.end) part.end = piece->range.end;
-            const uint64_t slot = piece->slot_offset + (part.begin - piece->range.begin);
+            rf_range cut = { spans[s].begin, spans[last].end };
+            if (cut.begin < segment->range.begin) cut.begin = segment->range.begin;
+            if (cut.end > segment->range.end) cut.end = segment->range.end;
+            const uint64_t slot = segment->slot_offset + (cut.begin - segment->range.begin);
             const rf_result r =
-                add_piece(out, part, piece->owner, piece->bucket, by_variable ? s : RF_VARIABLES_ALL, slot);
+                add_segment(out, cut, segment->owner, segment->bucket, by_variable ? s : RF_VARIABLES_ALL, slot);
             if (r < 0) {
-                rf_piece_list_free(out);
+                rf_segment_list_free(out);
                 return r;
             }
             s = last + 1;
