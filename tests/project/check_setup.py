@@ -37,7 +37,8 @@ class Setup(unittest.TestCase):
     def setup(self, distribution, what="test"):
         release = self.bin / "os-release"
         release.write_text(distribution)
-        script = 'mount --bind "$1" /etc/os-release && shift && PATH=$1 exec "$2" setup "$3"'
+        # ./dev looks for commands in /usr/sbin as well.
+        script = 'mount -t tmpfs none /usr/sbin && mount --bind "$1" /etc/os-release && shift && PATH=$1 exec "$2" setup "$3"'
         return subprocess.run([*OWN_MOUNTS, "sh", "-c", script, "sh", release, self.bin, ROOT / "dev", what], text=True, timeout=60,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C"})
 
@@ -79,6 +80,19 @@ class Setup(unittest.TestCase):
         words = self.installed()[-1].split()
         self.assertIn("gcc", words)
         self.assertNotIn("clang", words)
+
+    def test_distributions_need_one_package(self):
+        self.assertEqual(self.setup("ID=debian", "distributions").returncode, 0)
+        self.assertEqual(self.installed()[-1].split()[3:], ["debootstrap"])
+        for other in "demo", "test":
+            self.assertEqual(self.setup("ID=debian", other).returncode, 0)
+            self.assertNotIn("debootstrap", self.installed()[-1].split())
+
+    def test_other_words_are_refused(self):
+        done = self.setup("ID=debian", "everything")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no setup for 'everything'", done.stdout)
+        self.assertEqual(self.installed(), [])
 
     def test_users(self):
         self.user(1000)
