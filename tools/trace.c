@@ -36,7 +36,7 @@ static int load(trace_file *f)
     return 0;
 }
 
-/* Whoever forgets the first name would lose a trace. */
+/* A user who forgets the first name would lose a trace. */
 static int check_output(const char *out, const trace_file *files, int count)
 {
     struct stat there, input;

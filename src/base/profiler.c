@@ -218,7 +218,8 @@ static void forget_thread(void *buffer)
 
 static thread_buffer *create_buffer(void)
 {
-    thread_buffer *b = calloc(1, sizeof(*b)); /* a span that is lost for want of memory is no failure of its caller */
+    thread_buffer *b =
+        calloc(1, sizeof(*b)); /* a span that is lost because memory is short is not a failure of its caller */
     if (!b) return NULL;
     pthread_mutex_lock(&state.lock);
     if (!state.has_key && !state.key_failed) {

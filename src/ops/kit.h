@@ -62,9 +62,9 @@ bool rf_fits_storage(const rf_op_call *call, const rf_device_caps *caps);
  */
 enum {
     RF_SCORE_NONE,    /* not eligible */
-    RF_SCORE_RESERVE, /* right, but made for other devices or shapes: where nothing else does */
-    RF_SCORE_ANY,     /* for any device and shape: one element, row or window an invocation */
-    RF_SCORE_WIDE,    /* the same with wider loads: several elements, mostly four, an invocation */
+    RF_SCORE_RESERVE, /* correct, but made for other devices or shapes: used where no other kernel is eligible */
+    RF_SCORE_ANY,     /* for any device and shape: one element, row or window per invocation */
+    RF_SCORE_WIDE,    /* the same with wider loads: several elements, mostly four, per invocation */
     RF_SCORE_SHAPE,   /* made for shapes like this one, or for this kind of device */
     RF_SCORE_EXACT,   /* made for few shapes: one size that is built in, windows too large for the others */
     RF_SCORE_DRIVER,  /* measured to be the fastest on this driver */
@@ -75,7 +75,7 @@ static inline double rf_score_of_time(double seconds)
 {
     return 1e-3 / seconds;
 }
-/* A factor of that for kernels on devices that they were not made for: they come after all that were. */
+/* Multiplies the score of a kernel on a device that it was not made for: it comes after all kernels that were. */
 #define RF_SCORE_FOREIGN 1e-9
 
 /* ---- workgroups and grids ---- */
@@ -83,11 +83,11 @@ static inline double rf_score_of_time(double seconds)
 #define RF_FLAT_LOCAL 256 /* wanted invocations of a workgroup in flat jobs */
 /* `wanted` invocations, or the largest power of two that the device takes. */
 uint32_t rf_local_size(const rf_device_caps *caps, uint32_t wanted);
-/* A line of workgroups, spread over x and y where x does not take it: hardly any idle one. False when they are too many
- * for the device, or none. Shaders number them y * grid.x + x. */
+/* A line of workgroups, spread over x and y where there are too many for x, with hardly any idle ones. False when there
+ * are too many for the device, or none. Shaders number them y * grid.x + x. */
 bool rf_grid_make(const rf_device_caps *caps, uint64_t groups, uint32_t grid[3]);
 /* Sets the grid for so many workgroups, or for so many invocations in workgroups of spec[0], of which the last ones may
- * be idle. What is too large is found out when the plan is checked. */
+ * be idle. A grid that is too large is refused when the plan is checked. */
 void rf_dispatch_groups(rf_dispatch *d, const rf_device_caps *caps, uint64_t groups);
 void rf_dispatch_items(rf_dispatch *d, const rf_device_caps *caps, uint64_t items);
 /* The device can run shaders that read and write by RF_TEXELS and RF_WRITE of shaders/include/wide.glsl. */
@@ -115,7 +115,7 @@ uint32_t rf_element_base(const rf_device_caps *caps, uint64_t first);
 /* Elements per dispatch when the widest element takes `element_size` bytes: every chunk starts at an aligned offset for
  * any element size, and indices stay below 2^29. */
 uint64_t rf_flat_chunk(const rf_device_caps *caps, size_t element_size);
-/* A kernel over n_tensors flat f32 tensors of `count` elements, `width` elements an invocation. Its shader's constants
+/* A kernel over n_tensors flat f32 tensors of `count` elements, `width` elements per invocation. Its shader's constants
  * are { local size, has tail, extra... } and its push constants { whole vectors, tail elements, extra... }. */
 typedef struct rf_flat_job {
     const rf_shader *shader;
@@ -179,8 +179,8 @@ uint32_t rf_row_group_size(const rf_device_caps *caps, uint64_t columns, uint32_
 /* Makes the job one of workgroups: its grid, local size and loops. */
 void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shader *shader, uint64_t columns,
                       uint32_t passes);
-/* RF_SCORE_NONE where the device cannot loop that long or a row does not fit its descriptors; otherwise what rates the
- * two ways: rows for software devices, workgroups for GPUs. */
+/* RF_SCORE_NONE where the device cannot loop that long or a row does not fit its descriptors. Otherwise the score of
+ * one of the two ways: rows for software devices, workgroups for GPUs. */
 double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps);
 
 /* ---- kernels ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a job settle when a strategy is created (whose replicas are which, and what all can live with),
- * and what they check of each other later. */
+/* What the workers of a job agree on when a strategy is created (whose replicas are which, and limits that suit all of
+ * them), and what they check about each other later. */
 #include <math.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ static void make_offers(const rf_strategy *s, const rf_mirrored_params *p, rf_of
     }
 }
 
-/* What all replicas can live with: layouts are the same everywhere. */
+/* Limits that suit all replicas: layouts are the same everywhere. */
 static rf_result agree_on_limits(rf_strategy *s, const rf_offer *offers)
 {
     uint64_t alignment = VARIABLE_ALIGNMENT, range = UINT64_MAX;
@@ -116,11 +116,10 @@ static rf_result agree_on_shares(rf_strategy *s, const rf_offer *offers)
     double total = 0;
     for (uint32_t r = 0; r < s->num_replicas; r++) {
         any |= offers[r].has_share != 0;
-        RF_REQUIRE(isfinite(offers[r].share) && offers[r].share >= 0, "share %u is not a finite number of at least 0",
-                   r);
+        RF_REQUIRE(isfinite(offers[r].share) && offers[r].share >= 0, "share %u must be a finite number, 0 or more", r);
         total += offers[r].share;
     }
-    RF_REQUIRE(total > 0 && isfinite(total), "the shares add up to nothing to divide by");
+    RF_REQUIRE(total > 0 && isfinite(total), "the shares must have a positive, finite sum");
     if (!any) return RF_OK;
     s->shares = RF_NEW_ARRAY(double, s->num_replicas);
     if (!s->shares) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What workers tell each other, as bytes of these structs in the layout of their common architecture (libraries of
- * another one are refused when the data connections are made), and what is taken of it. Whoever is in the job is
- * believed what he says of himself, but not that it makes sense: whatever the bytes are, these functions refuse it or
- * hand on numbers that can be computed with. They exchange nothing.
+ * another one are refused when the data connections are made), and how it is read. A worker of the job is trusted to
+ * describe itself truthfully, but its message may be malformed: whatever the bytes are, these functions refuse them or
+ * return numbers that are safe to compute with. They communicate nothing themselves.
  */
 #ifndef RF_REPLICA_AGREE_H
 #define RF_REPLICA_AGREE_H
@@ -42,12 +42,12 @@ typedef struct rf_step_report {
 rf_result rf_agree_settings(rf_world *world, const rf_settings *all);
 /* all[num_replicas]: fills in the strategy's identities, alignment, max_segment and shares. */
 rf_result rf_agree_offers(rf_strategy *strategy, const rf_offer *all);
-/* all[world size], of workers that are all ready: they are about to run the same, and the rows they hold are the whole
- * batch, in order, without gaps. Makes the names printable. */
+/* all[world size], of workers that are all ready: they are about to run the same step, and the rows that they hold make
+ * up the whole batch, in order, without gaps. Makes the names printable. */
 rf_result rf_agree_step(const rf_world *world, rf_step_report *all);
-/* Ends the text that came in `size` bytes and makes it fit for messages of one line. */
+/* Terminates the text that came in `size` bytes and makes it printable on one line. */
 void rf_agree_text(char *text, size_t size);
-/* rows[world size] of `row` bytes become bytes; *total rows, which can be in memory. `name`: of what is gathered. */
+/* rows[world size] of `row` bytes become bytes; *total rows, which fit into memory. `name` says what is gathered. */
 rf_result rf_agree_rows(const rf_world *world, const char *name, uint64_t row, uint64_t *rows, uint64_t *total);
 
 #endif

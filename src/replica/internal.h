@@ -58,7 +58,7 @@ struct rf_strategy {
     rf_store trainable, fixed; /* fixed: variables that no optimizer may touch */
     rf_flat gradients;         /* places as in `trainable` */
     rf_flat download, upload;  /* staging, places as in `trainable`; only on staged replicas of several */
-    uint64_t generation;       /* raised when arrays move: programs made before are of no use any more */
+    uint64_t generation;       /* raised when arrays move: programs made before must be made anew */
     rf_copying copying;
     rf_exchange *exchange;
     bool overlap; /* exchange gradients while the backward pass goes on */
@@ -75,8 +75,8 @@ struct rf_strategy {
 
 rf_strategy *rf_strategy_retain(rf_strategy *strategy);
 void rf_strategy_release(rf_strategy *strategy);
-/* For everything submitted, and for a copy of the state that is being made: afterwards the host may change what it
- * wants. A failure sticks. */
+/* Waits for everything submitted, and for a copy of the state that is being made: afterwards the host may change any
+ * state. A failure sticks. */
 rf_result rf_strategy_wait(rf_strategy *strategy);
 rf_result rf_strategy_wait_local(rf_strategy *strategy, uint32_t index);
 rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck, or the job's */
@@ -90,7 +90,8 @@ rf_result rf_strategy_stick_shared(rf_strategy *strategy, rf_result result);
 rf_result rf_strategy_stick_in_job(rf_strategy *strategy, rf_result result);
 /* Puts replica and device in front of a failure's message. */
 rf_result rf_replica_context(const rf_strategy *strategy, uint32_t index, rf_result result);
-/* The place in this worker's arrays; an error that says which are here where it is another worker's. */
+/* The index into this worker's arrays. Fails, naming the replicas of this worker, where the replica is another
+ * worker's. */
 rf_result rf_strategy_local_index(const rf_strategy *strategy, const char *caller, uint32_t replica, uint32_t *index);
 static inline bool rf_strategy_is_local(const rf_strategy *s, uint32_t replica)
 {

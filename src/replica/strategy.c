@@ -196,7 +196,7 @@ static rf_strategy *allocate(void)
     s->references = 1;
     s->process = rf_process_id();
     s->generation = 1;
-    /* Traces of other strategies should not be taken for this one's: start anywhere. */
+    /* Start at a different number in each strategy, so that its traces are not mistaken for another strategy's. */
     s->trace_serial = (uint32_t)((uintptr_t)s >> 4) * 2654435761u;
     s->trainable.values.name = "variables";
     s->fixed.values.name = "fixed variables";
@@ -274,7 +274,7 @@ RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *p
     static const rf_multi_worker_params defaults = { 0 };
     if (!params) params = &defaults;
     rf_comm *comm;
-    /* The job before the devices: a worker that cannot open its own can then say so to the others. */
+    /* The job comes before the devices: a worker that cannot open its devices can then tell the others. */
     RF_TRY(rf_comm_create(&params->comm, &comm));
     rf_strategy *s = NULL;
     const rf_result r = create_mirrored(&params->mirrored, comm, &s);
@@ -294,7 +294,7 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
     static const rf_central_storage_params defaults = { 0 };
     if (!params) params = &defaults;
     RF_REQUIRE(params->mirrored.update_mode == RF_UPDATE_SHARDED,
-               "rf_strategy_create_central_storage: update_mode is set; the first device makes all updates");
+               "rf_strategy_create_central_storage: update_mode must not be set; the first device makes all updates");
     rf_strategy *s = NULL;
     const rf_result r = create_mirrored(&params->mirrored, NULL, &s);
     if (r < 0) {
@@ -401,7 +401,8 @@ RF_API uint32_t rf_strategy_replica_rank(const rf_strategy *strategy, uint32_t r
 rf_result rf_strategy_local_index(const rf_strategy *s, const char *caller, uint32_t replica, uint32_t *index)
 {
     *index = 0;
-    RF_REQUIRE(replica < s->num_replicas, "%s: replica %u; there are %u", caller, replica, s->num_replicas);
+    RF_REQUIRE(replica < s->num_replicas, "%s: there is no replica %u, but %u replicas", caller, replica,
+               s->num_replicas);
     RF_REQUIRE(rf_strategy_is_local(s, replica),
                "%s: replica %u is on rank %u; the replicas of this worker, rank %u, are %u to %u", caller, replica,
                rf_world_rank_of(&s->world, replica), s->world.rank, s->first, s->first + s->num_local - 1);

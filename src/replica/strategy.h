@@ -35,7 +35,7 @@ uint32_t rf_trace_next_stream(rf_trace *t);
 /* That counter, so that a resumed run can continue it. */
 uint64_t rf_function_step(const rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
-/* What the latest trace of a function came to, before it is compiled; NULL before the first. Borrowed. */
+/* The graph of a function's latest trace, before it is compiled; NULL before the first. Borrowed. */
 const rf_graph *rf_function_graph(const rf_function *function);
 rf_strategy *rf_function_strategy(const rf_function *function);
 /* For those that keep it: a shell of it stays in memory until they release it, even when its maker has destroyed it. */
@@ -47,7 +47,7 @@ uint64_t rf_strategy_seed(const rf_strategy *strategy);
 rf_strategy *rf_variable_strategy(const rf_variable *variable);
 /* The variable's STATE value; an error that names both when it is of another strategy. */
 rf_value rf_trace_variable(rf_trace *t, rf_variable *variable);
-/* Who wants to know which variables a trace uses, the innermost first. A failure makes the trace fail. */
+/* Listeners that are told which variables a trace uses, the innermost first. A failure makes the trace fail. */
 typedef struct rf_trace_listener {
     rf_result (*uses)(void *user, rf_variable *variable);
     void *user;
@@ -82,8 +82,8 @@ typedef struct rf_updater rf_updater;
 typedef struct rf_updater_params {
     void *user;
     uint32_t num_slots; /* flat f32 arrays like the parameters, zero at the start; at most RF_MAX_SLOTS */
-    /* >= 1. `grad` is then the *sum* over that many steps: a mean is hyper()'s business (a factor 1 /
-     * accumulation_steps). Update number `iteration` is the one after step (iteration + 1) * accumulation_steps. */
+    /* >= 1. `grad` is then the *sum* over that many steps: a mean is left to hyper() (a factor 1 / accumulation_steps).
+     * Update number `iteration` is the one after step (iteration + 1) * accumulation_steps. */
     uint32_t accumulation_steps;
     /* At most one of these. Norms are those of the mean gradient: the reduced sum divided by accumulation_steps. */
     bool variable_norms; /* hyper() is called for each variable, with the norm of its gradient */
@@ -98,8 +98,8 @@ typedef struct rf_updater_params {
     rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, rf_value *out);
     uint32_t hyper_count;
     uint32_t rate_hyper; /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
-    /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries. `norm` is what was asked for,
-     * else 0. */
+    /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries. `norm` is the norm that was
+     * asked for, else 0. */
     void (*hyper)(void *user, uint64_t iteration, double norm, float *values);
 } rf_updater_params;
 rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *params, rf_updater **out);
@@ -116,7 +116,7 @@ rf_result rf_updater_write_slot(rf_updater *updater, uint32_t slot, const rf_var
 rf_result rf_updater_learn(rf_updater *updater, rf_variable *const *variables, uint32_t count);
 void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations);
 uint32_t rf_updater_num_slots(const rf_updater *updater);
-/* All it has met; borrowed until it meets another. */
+/* All variables that it knows; borrowed until it learns another. */
 rf_variable_list rf_updater_variables(const rf_updater *updater);
 /* Steps since the last update, and what they summed up: num_replicas * rf_shape_count() floats, of every replica one
  * after the other. Reading is collective. Writing makes the variable known to the updater. */
@@ -139,8 +139,8 @@ typedef struct rf_owned_list {
     rf_owned *items;
     uint32_t count, capacity;
 } rf_owned_list;
-/* Appends who has what of a variable's slots, in order, all of it: the same on every worker. Nothing for a variable
- * that the updater does not know. */
+/* Appends which worker has which elements of a variable's slots, in order and without gaps: the same on every worker.
+ * Nothing for a variable that the updater does not know. */
 rf_result rf_updater_owners(const rf_updater *updater, const rf_variable *variable, rf_owned_list *out);
 /* Elements of a variable's slot that this worker has. Not collective. */
 rf_result rf_updater_read_owned(rf_updater *updater, uint32_t slot, const rf_variable *variable, rf_range range,
@@ -212,7 +212,7 @@ bool rf_strategy_is_foreign(const rf_strategy *strategy); /* the same, without a
 
 /* ---- for loops that make collective calls ---- */
 
-/* Whether some worker says so. Collective. */
+/* Whether `mine` is true on any worker. Collective. */
 rf_result rf_strategy_any(rf_strategy *strategy, bool mine, bool *any);
 /* A failure of this worker alone, at a place where the others go on: ends the job (where there are others), so that
  * they do not wait for it. Does nothing when it has failed already or result >= 0. Returns `result`. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workers of a job as a strategy sees them: a few bytes from everybody to everybody. Without a communicator, or in
+ * The workers of a job as a strategy sees them: each sends a few bytes to all others. Without a communicator, or in
  * a world of one, nothing leaves the process. All of these are collective. A failure of the communicator sticks to it.
  */
 #ifndef RF_REPLICA_WORLD_H

@@ -115,7 +115,7 @@ static rf_result receive_values(rf_ps_client *c, uint32_t server)
         rf_ps_message m;
         RF_TRY(receive(c, c->servers[server], RF_PS_VALUES, &m));
         if (!rf_ps_message_take(&m, c->scratch, count, &have))
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent parameters that do not fit", c->servers[server]->name);
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent parameters out of order", c->servers[server]->name);
         c->versions[server] = m.version;
     } while (have < count);
     return RF_OK;

@@ -13,8 +13,8 @@ typedef struct rf_ps_client_params {
     const rf_cluster *cluster;
     const rf_ps_plan *plan;
     uint64_t incarnation;
-    /* Called while waiting, when there is something to read on `watched` (NULL: none), the chief's connection: what it
-     * returns below 0 ends the wait. */
+    /* Called while waiting, when there is something to read on `watched`, the chief's connection (NULL: none). A
+     * negative result ends the wait. */
     rf_result (*watch)(void *user);
     void *user;
     rf_ps_link *watched;

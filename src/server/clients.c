@@ -175,18 +175,18 @@ static rf_result add_client(rf_ps_clients *all, rf_channel *channel)
     return r;
 }
 
-/* Those that have ended; all of them when `everybody`. */
-static void reap(rf_ps_clients *all, bool everybody)
+/* Ends and frees the clients that are done; with `force`, those that still run as well. */
+static void reap(rf_ps_clients *all, bool force)
 {
     pthread_mutex_lock(&all->lock);
     client **at = &all->first, *ended = NULL;
     while (*at) {
         client *c = *at;
-        if (!everybody && !c->done) {
+        if (!force && !c->done) {
             at = &c->next;
             continue;
         }
-        if (everybody) rf_channel_shutdown(c->link->channel);
+        if (force) rf_channel_shutdown(c->link->channel);
         *at = c->next;
         c->next = ended;
         ended = c;

@@ -44,7 +44,7 @@ static rf_result await_ready(rf_coordinator *c, uint32_t s)
     rf_ps_message m;
     rf_ps_link_resume(c->servers[s]);
     const rf_result r = rf_ps_link_await(c->servers[s], c->job.operation_timeout_ns, c->job.peer_timeout_ns, &m);
-    if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s does not become ready", c->servers[s]->name);
+    if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s did not become ready in time", c->servers[s]->name);
     RF_TRY(r);
     if (m.type == RF_PS_READY) return RF_OK;
     if (m.type == RF_PS_FAILED) return RF_FAIL(m.result, "%s: %s", c->servers[s]->name, m.text);
@@ -90,7 +90,7 @@ static rf_result make_room(rf_coordinator *c, const rf_coordinator_params *p)
     RF_TRY(rf_ps_variables_plan(c->variables, c->num_servers, c->max_elements, &c->plan));
     c->values = RF_NEW_ARRAY(float, c->plan.total);
     c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (c->wake < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "cannot make an event");
+    if (c->wake < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "cannot create an event descriptor");
     return c->values ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 

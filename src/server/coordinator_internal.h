@@ -107,7 +107,7 @@ void rf_coordinator_end_values(rf_coordinator *c);
 
 /* ---- coordinator_thread.c ---- */
 void *rf_coordinator_thread(void *coordinator);
-/* Something to look at for the thread. */
+/* Wakes the thread. */
 void rf_coordinator_wake(rf_coordinator *c);
 
 #endif

@@ -210,7 +210,7 @@ static void take_worker(rf_coordinator *c, rf_channel *channel)
     }
     rf_ps_seat *seat = &c->seats[w];
     if (seat->link) {
-        RF_FAIL(RF_ERROR_PEER_LOST, "%s was lost: it has been started again", seat->link->name);
+        RF_FAIL(RF_ERROR_PEER_LOST, "%s was lost: it was restarted", seat->link->name);
         lose_worker(c, w);
     }
     rf_ps_task_name(&c->cluster, RF_TASK_WORKER, w, name);
@@ -333,7 +333,7 @@ static void check_progress(rf_coordinator *c, uint64_t now)
     } else if (now - c->last_progress > c->job.operation_timeout_ns && anybody(c, true)) {
         uint32_t w = 0;
         while (!c->seats[w].busy) w++;
-        RF_FAIL(RF_ERROR_TIMEOUT, "nothing was finished for %.1f s; %s is at '%s'",
+        RF_FAIL(RF_ERROR_TIMEOUT, "no work was finished for %.1f s; %s is running '%s'",
                 (double)c->job.operation_timeout_ns * 1e-9, c->seats[w].link->name, c->seats[w].busy->item->function);
         fail(c);
     }

@@ -22,21 +22,21 @@ typedef struct rf_ps_link {
     uint64_t send_timeout_ns;
 } rf_ps_link;
 
-/* Takes the channel, also when it fails. */
+/* Takes over the channel, even when it fails. */
 rf_result rf_ps_link_create(rf_channel *channel, const char *name, uint64_t send_timeout_ns, rf_ps_link **out);
 void rf_ps_link_destroy(rf_ps_link **link);
 
 /* Loss and silence come back as RF_ERROR_PEER_LOST with the other side's name. Thread-safe. */
 rf_result rf_ps_link_send(rf_ps_link *link, const rf_ps_message *message);
-/* A heartbeat, unless another thread is sending anyway. Failures show when receiving. */
+/* Sends a heartbeat, unless another thread is sending anyway. A failure shows in the next receive. */
 void rf_ps_link_beat(rf_ps_link *link);
 /* A run of floats in chunks: `message` has everything but offset and payload. One message without payload where count
  * is 0. */
 rf_result rf_ps_link_send_floats(rf_ps_link *link, rf_ps_message *message, const float *values, uint64_t count);
-/* Next message that is no beat; its payload is valid until the next call. RF_ERROR_TIMEOUT (without a record) when none
- * comes; `timeout_ns` 0 does not wait. */
+/* The next message that is not a heartbeat; its payload is valid until the next call. RF_ERROR_TIMEOUT (without a
+ * record) when none comes; `timeout_ns` 0 does not wait. */
 rf_result rf_ps_link_receive(rf_ps_link *link, uint64_t timeout_ns, rf_ps_message *out);
-/* The same, where the other side is known to send beats: silence for `silence_ns` is a loss. */
+/* The same, where the other side is known to send heartbeats: silence for `silence_ns` is a loss. */
 rf_result rf_ps_link_await(rf_ps_link *link, uint64_t timeout_ns, uint64_t silence_ns, rf_ps_message *out);
 /* After a time in which no thread received: what arrived meanwhile counts as received now. */
 void rf_ps_link_resume(rf_ps_link *link);
@@ -53,7 +53,7 @@ rf_result rf_ps_connect(const rf_job *job, const rf_cluster *cluster, rf_task_ty
 /* Who this process is, with a new incarnation. `role` is what the connection is for. */
 rf_result rf_ps_hello(const rf_job *job, const char *role, rf_hello *out);
 
-/* A thread that sends signs of life. */
+/* A thread that sends heartbeats. */
 typedef struct rf_ps_pulse rf_ps_pulse;
 rf_result rf_ps_pulse_start(rf_ps_link *link, uint64_t interval_ns, rf_ps_pulse **out);
 void rf_ps_pulse_stop(rf_ps_pulse **pulse);

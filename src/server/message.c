@@ -78,14 +78,14 @@ rf_result rf_ps_message_decode(uint16_t type, const void *body, size_t size, rf_
 {
     *out = (rf_ps_message){ .type = type };
     const layout *l = type < RF_PS_TYPE_COUNT ? &layouts[type] : NULL;
-    if (!l || !l->name) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a message of unknown type %u", type);
+    if (!l || !l->name) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "message of unknown type %u", type);
     const uint8_t *at = body;
     for (int i = 0; i < MAX_FIELDS && l->fields[i]; i++, at += 8, size -= 8) {
-        if (size < 8) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a message '%s' that is too short", l->name);
+        if (size < 8) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "message '%s' is too short", l->name);
         *field(out, l->fields[i]) = rf_get_u64(at);
     }
     if (l->result) {
-        if (size < 4) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a message '%s' that is too short", l->name);
+        if (size < 4) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "message '%s' is too short", l->name);
         out->result = rf_error_code((int32_t)rf_get_u32(at));
         at += 4;
         size -= 4;
@@ -93,7 +93,7 @@ rf_result rf_ps_message_decode(uint16_t type, const void *body, size_t size, rf_
     if (l->text) {
         const size_t length = size < 4 ? SIZE_MAX : rf_get_u32(at);
         if (length >= sizeof(out->text) || length > size - 4)
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a message '%s' with a text that does not fit", l->name);
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "message '%s' has a text that is too long", l->name);
         memcpy(out->text, at + 4, length);
         out->text[length] = '\0';
         rf_error_one_line(out->text);
@@ -101,9 +101,9 @@ rf_result rf_ps_message_decode(uint16_t type, const void *body, size_t size, rf_
         size -= 4 + length;
     }
     if (l->payload == NO_PAYLOAD && size > 0)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a message '%s' with %zu bytes too many", l->name, size);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "message '%s' has %zu bytes too many", l->name, size);
     if (l->payload == FLOATS && size % sizeof(float) != 0)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a message '%s' with half a number", l->name);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "message '%s' ends within a number", l->name);
     out->payload = at;
     out->payload_size = size;
     return RF_OK;

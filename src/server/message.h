@@ -52,10 +52,10 @@ typedef struct rf_ps_message {
 
 /* Everything but the payload, which follows it. */
 rf_result rf_ps_message_encode(const rf_ps_message *message, uint8_t head[RF_PS_HEAD_MAX], size_t *head_size);
-/* RF_ERROR_CORRUPT_DATA when it is none. The payload stays where it is. */
+/* RF_ERROR_CORRUPT_DATA when the bytes are no message. The payload stays where it is. */
 rf_result rf_ps_message_decode(uint16_t type, const void *body, size_t size, rf_ps_message *out);
-/* Takes elements of an array of `count` that comes in several messages, *have of which have come. False, and nothing
- * taken: these are not the next ones. */
+/* Takes elements of an array of `count` elements that arrives in several messages; *have of them are there. Returns
+ * false, and takes nothing, when these are not the next ones. */
 bool rf_ps_message_take(const rf_ps_message *message, float *array, uint64_t count, uint64_t *have);
 
 #endif

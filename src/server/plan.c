@@ -87,7 +87,7 @@ rf_result rf_ps_plan_make(const uint64_t *variable_counts, uint32_t num_variable
 {
     *out = (rf_ps_plan){ 0 };
     RF_REQUIRE(num_servers > 0, "parameter servers: the cluster has none; add \"ps\" to TF_CONFIG's cluster");
-    RF_REQUIRE(max_elements > 0, "parameter servers: a shard of a variable must have at least one element");
+    RF_REQUIRE(max_elements > 0, "parameter servers: max_shard_bytes has no room for one element");
     for (uint32_t v = 0; v < num_variables; v++)
         RF_REQUIRE(variable_counts[v] > 0, "parameter servers: variable %u has no elements", v);
     out->num_servers = num_servers;

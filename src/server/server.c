@@ -62,11 +62,11 @@ static rf_result receive_values(server *s)
     do {
         rf_ps_message m;
         const rf_result r = rf_ps_link_await(s->chief, s->job.operation_timeout_ns, s->job.peer_timeout_ns, &m);
-        if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s sends no parameters", s->chief->name);
+        if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s did not send the parameters in time", s->chief->name);
         RF_TRY(r);
         if (m.type != RF_PS_VALUES) return unexpected(s, &m);
         if (!rf_ps_message_take(&m, shard->values, shard->count, &have))
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent parameters that do not fit", s->chief->name);
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent parameters out of order", s->chief->name);
     } while (have < shard->count);
     return RF_OK;
 }
@@ -105,7 +105,8 @@ static rf_result begin(server *s)
     RF_TRY(await_chief(s));
     RF_TRY(rf_ps_pulse_start(s->chief, s->job.heartbeat_interval_ns, &s->pulse));
     const rf_result r = rf_ps_link_await(s->chief, s->job.operation_timeout_ns, s->job.peer_timeout_ns, &m);
-    if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s does not say which parameters this server has", s->chief->name);
+    if (r == RF_ERROR_TIMEOUT)
+        return RF_FAIL(r, "%s did not say in time which parameters this server holds", s->chief->name);
     RF_TRY(r);
     if (m.type != RF_PS_INIT) return unexpected(s, &m);
     RF_TRY(take_parameters(s, &m));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A parameter server: its share of the parameters, the clients that read them, and how gradients update them. */
+/* A parameter server: its shard of the parameters, the clients that read them, and how gradients update them. */
 #ifndef RF_SERVER_SERVER_H
 #define RF_SERVER_SERVER_H
 

@@ -12,7 +12,7 @@ typedef struct rf_ps_share {
     bool present;
 } rf_ps_share;
 
-/* Parameters and what has come for them. Everything under `lock`. */
+/* Parameters, and the gradients that have arrived for them. `lock` protects all of it. */
 typedef struct rf_ps_shard {
     pthread_mutex_t lock;
     const rf_ps_store_fns *fns;
@@ -22,7 +22,7 @@ typedef struct rf_ps_shard {
     bool synchronous;
     rf_ps_share *shares; /* [num_shares]; of step `version` */
     uint32_t num_shares;
-    bool failed; /* the store failed: nothing more can be done */
+    bool failed; /* the store failed: later calls report it */
     rf_error_record failure;
 } rf_ps_shard;
 
@@ -34,16 +34,16 @@ rf_result rf_ps_shard_read(rf_ps_shard *shard, float *values, uint64_t *version)
  * same parameters. */
 rf_result rf_ps_shard_push(rf_ps_shard *shard, const rf_ps_message *push, float **gradient, uint64_t *version,
                            uint64_t *staleness);
-/* Adds up shares 0 .. count - 1 of `step` and updates. Count 0 drops what has come of them. */
+/* Adds up shares 0 .. count - 1 of `step` and updates. Count 0 drops those that have arrived. */
 rf_result rf_ps_shard_commit(rf_ps_shard *shard, uint64_t step, uint64_t count, uint64_t *version);
 /* The store's failure. */
 rf_result rf_ps_shard_status(rf_ps_shard *shard);
 
-/* Everybody but the chief's control connection. */
+/* All connections but the chief's control connection. */
 typedef struct rf_ps_clients rf_ps_clients;
 rf_result rf_ps_clients_start(rf_listener *listener, rf_ps_shard *shard, const rf_job *job, const rf_cluster *cluster,
                               rf_ps_clients **out);
-/* Ends the connections of one that the chief has given up. */
+/* Ends the connections of a worker that the chief has given up. */
 void rf_ps_clients_expel(rf_ps_clients *clients, uint64_t rank, uint64_t incarnation);
 void rf_ps_clients_stop(rf_ps_clients **clients);
 

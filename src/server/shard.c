@@ -58,7 +58,7 @@ static rf_result stage(rf_ps_shard *s, const rf_ps_message *push, float **gradie
     RF_REQUIRE(push->step == s->version && push->version == s->version,
                "gradients of step %llu, computed from parameters of step %llu, arrived in step %llu",
                (unsigned long long)push->step, (unsigned long long)push->version, (unsigned long long)s->version);
-    RF_REQUIRE(push->share < s->num_shares, "gradients of share %llu arrived; a step has at most %u",
+    RF_REQUIRE(push->share < s->num_shares, "gradients of share %llu arrived, but a step has at most %u shares",
                (unsigned long long)push->share, s->num_shares);
     rf_ps_share *share = &s->shares[push->share];
     if (share->present) return RF_OK;
@@ -73,7 +73,7 @@ static rf_result stage(rf_ps_shard *s, const rf_ps_message *push, float **gradie
 static rf_result push_locked(rf_ps_shard *s, const rf_ps_message *push, float **gradient, uint64_t *staleness)
 {
     RF_TRY(status(s));
-    RF_REQUIRE(push->version <= s->version, "gradients of version %llu arrived, this is %llu",
+    RF_REQUIRE(push->version <= s->version, "gradients of version %llu arrived, but the parameters are at version %llu",
                (unsigned long long)push->version, (unsigned long long)s->version);
     *staleness = s->version - push->version;
     return s->synchronous ? stage(s, push, gradient) : apply(s, *gradient);
@@ -109,8 +109,8 @@ static rf_result commit_locked(rf_ps_shard *s, uint64_t step, uint64_t count)
     RF_TRY(status(s));
     RF_REQUIRE(s->synchronous && step == s->version, "step %llu is to be finished, but this server is at step %llu",
                (unsigned long long)step, (unsigned long long)s->version);
-    RF_REQUIRE(count <= s->num_shares, "a step of %llu shares; there may be %u", (unsigned long long)count,
-               s->num_shares);
+    RF_REQUIRE(count <= s->num_shares, "a step of %llu shares is to be finished, but a step has at most %u",
+               (unsigned long long)count, s->num_shares);
     if (count == 0) { /* the step has failed */
         forget_shares(s);
         return RF_OK;

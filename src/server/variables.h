@@ -11,7 +11,7 @@
 /* Checks the list: trainable variables of one strategy (of `strategy` where that is not NULL) of this process alone.
  * `caller` begins the messages. */
 rf_result rf_ps_variables_check(const char *caller, const rf_strategy *strategy, rf_variable_list variables);
-/* Same on two tasks when names and shapes are. */
+/* The same on two tasks if their names and shapes are. */
 uint64_t rf_ps_variables_hash(rf_variable_list variables);
 rf_result rf_ps_variables_plan(rf_variable_list variables, uint32_t num_servers, uint64_t max_elements,
                                rf_ps_plan *out);

@@ -82,7 +82,7 @@ static rf_result join(worker *w)
     rf_ps_message m;
     /* The chief may still be waiting for servers, and is silent until then. */
     const rf_result r = rf_ps_link_receive(w->chief, w->job.bootstrap_timeout_ns, &m);
-    if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s does not accept this worker", w->chief->name);
+    if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s did not accept this worker in time", w->chief->name);
     RF_TRY(r);
     if (m.type != RF_PS_WELCOME) return not_work(w, &m);
     RF_TRY(rf_ps_variables_plan(w->variables, w->cluster.count[RF_TASK_PS], m.count, &w->plan));

@@ -26,7 +26,7 @@ typedef struct rf_ps_outcome {
 typedef rf_result (*rf_ps_work_fn)(void *user, const rf_ps_work *work, const float *values, float *gradients,
                                    rf_ps_outcome *out);
 
-/* Until the chief ends the job. */
+/* Returns when the chief has ended the job. */
 rf_result rf_ps_worker_run(const rf_comm_params *comm, rf_variable_list variables, rf_ps_work_fn work, void *user);
 
 #endif

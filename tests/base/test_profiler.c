@@ -132,7 +132,7 @@ static void note_cut(void *user, rf_log_level level, const char *message)
 {
     assert_int_equal(level, RF_LOG_WARN);
     assert_non_null(strstr(message, "trace '/dev/full' is truncated: writing it failed (No space left"));
-    rf_profiler_end(rf_profiler_begin(), "in the log"); /* whoever is told may record spans */
+    rf_profiler_end(rf_profiler_begin(), "in the log"); /* the receiver of the message may record spans */
     ++*(int *)user;
 }
 

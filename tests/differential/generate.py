@@ -328,7 +328,7 @@ HEAVY = ["matmul", "conv2d", "max_pool2d", "avg_pool2d", "bias_add", "softmax", 
 
 
 def add_loss(b):
-    """The sum of some values, each element weighted: those that nobody reads, and some others."""
+    """The sum of some values, each element weighted: those that nothing else reads, and some others."""
     floats = [i for i in range(len(b.values)) if b.is_float(i)]
     ends = [i for i in floats if i not in b.read and "op" in b.steps[i]]
     chosen = b.rng.sample(ends, min(len(ends), 3)) or [floats[-1]]

@@ -94,7 +94,7 @@ class Sums(torch.autograd.Function):
 
 
 class FromResult(torch.autograd.Function):
-    """A function whose slope is computed from its result, as everybody does: where that is near 1, its rounding is most of 1 - y."""
+    """A function whose slope is computed from its result, as is usual: where that is near 1, its rounding is most of 1 - y."""
 
     @staticmethod
     def forward(ctx, function, slope, errors, x):

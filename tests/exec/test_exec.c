@@ -359,7 +359,7 @@ static void body_barriers(rf_exec *exec)
     rf_program_stats stats;
     CHECK(rf_program_create(exec, &(rf_program_params){ .graph = g, .results = results, .num_results = 2 }, &program));
     CHECK(rf_program_stats_get(program, 3, &stats));
-    assert_int_equal(stats.num_nodes, 2); /* nobody wants c */
+    assert_int_equal(stats.num_nodes, 2); /* c is not needed */
     /* Staged: one after the upload, one before the copies to the results. */
     assert_int_equal(stats.num_barriers, exec->caps.host_visible ? 0 : 2);
     rf_program_destroy(&program);

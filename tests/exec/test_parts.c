@@ -7,8 +7,8 @@
 enum { COLUMNS = 33, ROWS = 6, COUNT = ROWS * COLUMNS };
 
 /*
- * a = 2 x + x; b = a + 3 a; c = view of b; d = b + b; and e = x + d that nobody places. Places: a in part 0, c (a copy)
- * in part 1, d in part 3; nothing ends in part 2.
+ * a = 2 x + x; b = a + 3 a; c = view of b; d = b + b; and e = x + d, which is not placed. Places: a in part 0, c (a
+ * copy) in part 1, d in part 3; nothing ends in part 2.
  */
 typedef struct chain {
     rf_graph *graph;

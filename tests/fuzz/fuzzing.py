@@ -60,7 +60,7 @@ def names(directory):
 
 
 def share_out(total, fuzzers):
-    """How many executions each gets: all the same, `total` together. (The fastest are ten times as fast as the slowest and done early;
+    """How many executions each gets: the same number for all, `total` together. (The fastest are ten times as fast as the slowest and done early;
     to give them more would be at the expense of those whose inputs have most in them.)"""
     return {f: total // len(fuzzers) + (i < total % len(fuzzers)) for i, f in enumerate(fuzzers)}
 

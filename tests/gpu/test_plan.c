@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions about devices nobody has at hand: made-up snapshots, no Vulkan needed. */
+/* Decisions about devices that are not at hand: made-up snapshots, no Vulkan needed. */
 #include "gpu_test.h"
 
 #include <string.h>

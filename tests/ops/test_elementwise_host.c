@@ -95,12 +95,12 @@ static void errors_name_the_op_and_the_shapes(void **state)
     check_error(&rf_op_transpose, twice, 1, odd, "transpose: entry 1 of the permutation is 1");
     rf_slice_attr range = { .begin = { 0, 4 }, .end = { INT64_MAX, INT64_MAX }, .step = { 1, 1 } };
     check_error(&rf_op_slice, &range, 1, odd,
-                "slice: from 4 to 9223372036854775807 by 1 there is nothing along axis 1");
+                "slice: the range from 4 to 9223372036854775807 by 1 is empty along axis 1");
     range.step[1] = INT64_MIN;
     check_error(&rf_op_slice, &range, 1, odd, "slice: the step of axis 1 is -9223372036854775808");
     range.step[1] = 0;
     range.step[2] = -1;
-    check_error(&rf_op_slice, &range, 1, odd, "slice: a range for axis 2, which shape [3,4] does not have");
+    check_error(&rf_op_slice, &range, 1, odd, "slice: there is a range for axis 2, which shape [3,4] does not have");
     range.step[2] = 0;
     check_error(&rf_op_slice_grad, &range, 2, odd, "slice_grad: input 0 has shape [3,4], needs [3]");
     const rf_tensor_desc bytes = { RF_U8, RF_SHAPE(3, 4) };

@@ -428,7 +428,7 @@ static uint64_t count_reads(void)
     return reads;
 }
 
-/* Reading a small tensor is one read: nobody asks the system how many cores there are. */
+/* Reading a small tensor is one read: the system is not asked how many cores there are. */
 static void one_read_each(void **state)
 {
     (void)state;

@@ -239,7 +239,7 @@ static void test_tensors(void **state)
         "[['a','i64',[2],56,[[false,[[8,8,false,'#hash0'],[8,8,false,'#hash1']]]]]]",
     };
     static const char *const bad[] = {
-        "[]", /* eight bytes that are nobody's */
+        "[]", /* eight bytes that belong to no entry */
         "{}",
         "1",
         "null",

@@ -49,7 +49,7 @@ def check(wrap, lowest):
         if "meson.override_dependency('%s'" % name not in text:
             problems.append("%s: %s does not override '%s'" % (wrap.name, build.relative_to(source), name))
         if name not in lowest:
-            problems.append("%s: nobody asks for '%s'" % (wrap.name, name))
+            problems.append("%s: nothing asks for '%s'" % (wrap.name, name))
         elif number(version) < number(lowest[name]):
             problems.append("%s: version %s, and meson.build wants %s" % (wrap.name, version, lowest[name]))
     archive = folder / "packagecache" / file["source_filename"]

@@ -87,9 +87,9 @@ static void test_offers(void **state)
         expect_refused(agree(all, &s), "share 2 is not");
     }
     all[0].share = all[1].share = all[2].share = 0;
-    expect_refused(agree(all, &s), "nothing to divide by");
+    expect_refused(agree(all, &s), "positive, finite sum");
     all[0].share = all[1].share = 1.7e308; /* each is finite */
-    expect_refused(agree(all, &s), "nothing to divide by");
+    expect_refused(agree(all, &s), "positive, finite sum");
     all[0].share = all[1].share = 1;
     memset(all[1].identity.name, '\n', sizeof(all[1].identity.name));
     assert_int_equal(agree(all, &s), RF_OK);

@@ -141,7 +141,7 @@ static void test_limits(void **state)
     rf_balance_free(&j.balance);
 }
 
-static void test_nobody_is_forgotten(void **state)
+static void test_every_replica_is_measured(void **state)
 {
     (void)state;
     job j;
@@ -223,7 +223,7 @@ int main(void)
         cmocka_unit_test(test_follows_a_change),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_split_within_limits),
-        cmocka_unit_test(test_nobody_is_forgotten),
+        cmocka_unit_test(test_every_replica_is_measured),
         cmocka_unit_test(test_batches_smaller_than_the_job),
         cmocka_unit_test(test_unequal_beginning),
     };

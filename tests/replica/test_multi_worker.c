@@ -227,7 +227,7 @@ static rf_result look_around(worker *w)
                  w->rank == 0 ? "replica 1 is on rank 1" : "replica 0 is on rank 0",
                  w->rank == 0 ? "are 0 to 0" : "are 1 to 2");
     EXPECT_FAILS(rf_variable_read_replica(v, 3, values), RF_ERROR_INVALID_ARGUMENT, "replica 3", "there are 3");
-    /* Gradients lie with their owners; everybody can read them. */
+    /* Gradients lie with their owners; every worker can read them. */
     GO(rf_variable_read_gradient(v, values));
     GO(rf_comm_broadcast(rf_strategy_comm(s), memcpy(other, values, sizeof(values)), 864, RF_F32, 0, NULL));
     EXPECT(memcmp(values, other, 864 * sizeof(float)) == 0);
@@ -284,7 +284,7 @@ static rf_result train_until_caught(worker *w)
     return rf_strategy_check_identical(w->strategy, NULL, NULL);
 }
 
-/* A replica whose optimizer is one unit off: nobody notices where each weight is computed once ... */
+/* A replica whose optimizer is one unit off: this does not show where each weight is computed once ... */
 static void odd_arithmetic_sharded(void **state)
 {
     (void)state;

@@ -455,7 +455,7 @@ static void no_hyper(void *user, uint64_t iteration, double norm, float *values)
     values[0] = 0;
 }
 
-/* What was looked for and not found, in an empty cache, is nobody's failure. */
+/* What is looked for in an empty cache and not found leaves no failure behind. */
 static void success_leaves_no_message(void **state)
 {
     (void)state;
@@ -496,7 +496,7 @@ static void steps_that_fail(void **state)
         { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "'hole'", "[0]" } },
         { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "gradient of 'own'", "f32 [5]" } },
         { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "'frozen'", "not trainable" } },
-        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "'own' stands twice", "" } },
+        { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "'own' appears twice", "" } },
         { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "empty", "model" } },
         { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "twice in one step", "" } },
         { RF_ERROR_INVALID_ARGUMENT, { "function 'bad'", "", "" } },

@@ -282,7 +282,7 @@ static void norms(void **state)
     check_norms(twin, &(rf_mirrored_params){ .update_mode = RF_UPDATE_LOCAL }, 1);
 }
 
-/* The reduced gradient is the sum over replicas, whoever owns it. */
+/* The reduced gradient is the sum over replicas, no matter which of them owns it. */
 static void gradients_are_summed(void **state)
 {
     (void)state;

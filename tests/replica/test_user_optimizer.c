@@ -297,8 +297,8 @@ static rf_result refuse(worker *w)
         if (i)
             GO(run_step(w->strategy, &n, 0));
         else
-            EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_INVALID_ARGUMENT, "another optimizer updates before",
-                         rf_variable_name(n.variables[1]));
+            EXPECT_FAILS(run_step(w->strategy, &n, 0), RF_ERROR_INVALID_ARGUMENT,
+                         "another optimizer has updated by then", rf_variable_name(n.variables[1]));
         destroy(&n);
         rf_optimizer_destroy(&second);
     }

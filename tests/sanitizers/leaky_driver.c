@@ -63,7 +63,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL enumerate_physical_devices(VkInstance inst
     return VK_SUCCESS;
 }
 
-/* The loader asks an instance for every function; nobody can call the others without a device. */
+/* The loader asks an instance for every function; the others cannot be called without a device. */
 static VKAPI_ATTR void VKAPI_CALL never_called(void)
 {
     abort();

@@ -214,7 +214,7 @@ static void too_many_connections(void **state)
         rf_ps_link_destroy(&own);
     }
     assert_true(again);
-    /* Nobody of this cluster. */
+    /* Not a task of this cluster. */
     own = connect_as(&s, "worker", WORKER);
     assert_false(is_served(own));
     rf_ps_link_destroy(&own);

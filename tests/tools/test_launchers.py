@@ -386,7 +386,7 @@ class Namespaces(Case):
         self.assertIn("2 ranks of this job on 2 hosts, ", out)
 
     def test_own_name_is_loopback(self):
-        """As distributions write it into /etc/hosts; workers must announce what the other host reaches all the same."""
+        """As distributions write it into /etc/hosts; workers must nevertheless announce an address that the other host reaches."""
         folders = [pathlib.Path("/etc/netns") / n for n in self.names]
         ours = not folders[0].parent.exists()
         self.addCleanup(lambda: [shutil.rmtree(f, ignore_errors=True) for f in folders] + ([os.rmdir(folders[0].parent)] if ours else []))

@@ -80,7 +80,7 @@ class Training(unittest.TestCase):
         print("all had ended %.2f s after the kill" % seconds)
 
     def check_stopped(self, process, status):
-        """All workers, at the same step, with a checkpoint; nobody was lost and nobody is started again."""
+        """All workers, at the same step, with a checkpoint; no worker was lost, and none is started again."""
         self.assertEqual(process.wait(60), status, self.texts())
         self.assertEqual([(self.folder / ("code.0.%d" % r)).read_text().strip() for r in range(WORKERS)], ["75"] * WORKERS, self.texts())
         self.assertIn("Stopped on request", self.out.read_text())
@@ -105,7 +105,7 @@ class Training(unittest.TestCase):
             self.check_stopped(process, status)
 
     def test_stop_and_restart(self):
-        """Whoever runs a worker on a host that is needed elsewhere stops it: with restarts the job goes on."""
+        """The user of a host that is needed elsewhere stops its worker: with restarts the job goes on."""
         process = self.start(["--max-restarts", "1"], "--epochs", 8, "--checkpoint-dir", "moved")
         self.await_epoch(process, 3)
         self.kill(2, signal.SIGTERM)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two trainings do not write checkpoints of one name into one directory; whoever is killed leaves no lock behind.
+/* Two trainings do not write checkpoints of one name into one directory; one that is killed leaves no lock behind.
  * Usage: test_checkpoint_lock [hold DIRECTORY PREFIX], which is the other training. */
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -330,7 +330,7 @@ static void fits(void **state)
 static void unlockable(void **state)
 {
     (void)state;
-    if (geteuid() != 0) SKIP("only root can become somebody who may not");
+    if (geteuid() != 0) SKIP("only root can become a user without permission");
     rf_directory_lock lock = RF_DIRECTORY_LOCK_NONE;
     assert_int_equal(chmod(folder, 0755), 0);
     assert_int_equal(seteuid(65534), 0);

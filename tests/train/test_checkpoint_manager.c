@@ -241,7 +241,7 @@ static void assert_not_passed_over(directory *d, rf_result code, const char *par
 static void not_permitted(void **state)
 {
     (void)state;
-    if (geteuid() != 0) SKIP("only root can become somebody who may not");
+    if (geteuid() != 0) SKIP("only root can become a user without permission");
     directory d;
     char path[128];
     open_directory(&d);

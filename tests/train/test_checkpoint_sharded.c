@@ -539,7 +539,7 @@ static rf_result restore_newest(worker *w)
     uint64_t number;
     GO(open_program(w, &p));
     GO(open_manager(&p, false, &m));
-    EXPECT(count_files(folder, "ckpt-3.rfck", NULL) == 0); /* nobody writes its parts any more */
+    EXPECT(count_files(folder, "ckpt-3.rfck", NULL) == 0); /* its parts will never be written */
     GO(rf_checkpoint_manager_restore(m, NULL, &number));
     EXPECT(number == 2);
     rf_checkpoint_manager_destroy(&m);

@@ -397,7 +397,7 @@ static rf_result look(void *user, rf_fit_state *state, const rf_logs *logs)
     return RF_OK;
 }
 
-/* A label that is no class makes the loss NaN: an error as soon as somebody looks, and at the end of the epoch at the
+/* A label that is no class makes the loss NaN: an error as soon as the loss is read, and at the end of the epoch at the
  * latest. */
 static void diverges(rf_strategy *strategy)
 {

@@ -76,7 +76,7 @@ static rf_result nothing_computed(rf_trace *t, rf_tensor x, rf_tensor *out)
     return rf_gradients(t, total(t, product), p, 4, out);
 }
 
-/* The gradients of sum(z + y) by z and by y are one; each is a value of its own all the same: f = sum(g h^2 x). */
+/* The gradients of sum(z + y) by z and by y are equal, but each is a value of its own: f = sum(g h^2 x). */
 static rf_result equal_gradients(rf_trace *t, rf_tensor x, rf_tensor *out)
 {
     const rf_tensor y = rf_add(t, x, x), z = rf_stop_gradient(t, x), zs[] = { z, y };

@@ -274,7 +274,7 @@ static void texts_that_lie(void **state)
           RF_ERROR_CORRUPT_DATA, "does not fit a batch of 3" },
         { NODE("{\"op\":\"elementwise\",\"in\":[0],\"attributes\":{\"n_steps\":1,\"fn\":[\"add\"],\"b\":[9]},\"out\":[]"
                "}"),
-          RF_ERROR_CORRUPT_DATA, "register that is not written yet" },
+          RF_ERROR_CORRUPT_DATA, "register that has not been written yet" },
         { NODE("{\"op\":\"elementwise\",\"in\":[0],\"attributes\":{\"n_steps\":9},\"out\":[]}"), RF_ERROR_CORRUPT_DATA,
           "'n_steps' is out of range" },
         { NODE("{\"op\":\"elementwise\",\"in\":[0],\"attributes\":{\"n_steps\":1,\"fn\":[\"leaky_relu\"],\"imm\":"

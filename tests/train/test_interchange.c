@@ -26,7 +26,7 @@ static const char *const dtypes[] = {
     [RF_F32] = "F32", [RF_F16] = "F16", [RF_BF16] = "BF16", [RF_I32] = "I32", [RF_U8] = "U8", [RF_I64] = "I64"
 };
 
-/* What somebody else's reader makes of it. */
+/* How another program's reader understands it. */
 static void check_elsewhere(const char *path, const rf_named_array *a)
 {
     char shape[64] = "scalar", command[700];

@@ -467,7 +467,7 @@ static void slices(rf_strategy *strategy)
     assert_near(is[0], squares, 1e-5, 1e-5, "squares of a slice");
     assert_near(is[1], 2 * squares, 1e-5, 1e-5, "gradient of a slice");
     assert_near(is[2], all, 1e-5, 1e-4, "slice of no axis");
-    refuse_step(&a, empty_slice_step, "slice: from 5 to 5 by 1 there is nothing along axis 1");
+    refuse_step(&a, empty_slice_step, "slice: the range from 5 to 5 by 1 is empty along axis 1");
     refuse_step(&a, still_slice_step, "slice: the step of axis 0 is 0");
     refuse_step(&a, unnamed_slice_step, "rf_slice: end is NULL but num_axes is 1");
 }

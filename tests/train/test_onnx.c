@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exported ONNX files, held against somebody else's programs: writes models and what they should give, then lets
+/* Exported ONNX files, checked by independent programs: writes models and what they should give, then lets
  * check_onnx.py judge. Arguments: checker or runtime. Exits with 77 where that is not installed. */
 #include <sys/wait.h>
 

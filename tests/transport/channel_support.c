@@ -92,7 +92,7 @@ bool raw_challenge(int fd, uint8_t challenge[RF_CHALLENGE_SIZE])
 void raw_reply(const rf_identity *mine, const uint8_t challenge[RF_CHALLENGE_SIZE], uint8_t reply[RF_REPLY_SIZE])
 {
     static const uint8_t nonce[RF_NONCE_BYTES] = { 1, 2, 3 };
-    /* Whoever tests with another version or security answers as if the listener shared them. */
+    /* A test with another version or security answers as if the listener shared them. */
     uint8_t seen[RF_CHALLENGE_SIZE];
     size_t size;
     memcpy(seen, challenge, sizeof(seen));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Jobs that communicate as trainers do, and a fault in each at a random time: every survivor must name the right rank
- * in time, nobody may hang or leave anything behind, and what is no fault must raise no alarm. See usage() for the
+ * in time, no rank may hang or leave anything behind, and what is no fault must raise no alarm. See usage() for the
  * options.
  */
 #include <dirent.h>
@@ -23,7 +23,7 @@
 #include "ranks.h"
 
 #define HANG_MS 12000.0
-#define TOLD_MS 1000.0                                /* after a death everybody knows within this time */
+#define TOLD_MS 1000.0                                /* after a death all ranks know within this time */
 #define SILENT_MS (1000 * FAULTS_PEER_TIMEOUT + 1000) /* after silence */
 
 typedef enum fault {
@@ -171,7 +171,7 @@ static bool blames(const trainee *t, uint32_t rank)
 }
 
 /* Who had joined when the victim, who had joined, died, hears of it from rank 0 at once. Whether those two had is known
- * only where everybody waited for another rank; where it is not, a rank may say when the time is over that the victim
+ * only where all waited for another rank; where it is not, a rank may say when the time is over that the victim
  * has not come or, late itself, that rank 0 has gone. */
 static const char *judge_joining(const round_plan *p, const trainee *t, double ms)
 {

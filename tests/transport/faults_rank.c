@@ -90,7 +90,7 @@ static rf_result exchange(trainer *t, uint32_t step)
     return r;
 }
 
-/* Everybody writes its part, then waits for the others: nobody is in a collective meanwhile. */
+/* Each rank writes its part, then waits for the others: none is in a collective meanwhile. */
 static rf_result save(trainer *t)
 {
     char path[128];
@@ -146,7 +146,7 @@ void trainee_run(training_job *job, uint32_t rank)
     if (!t.gradients || !t.weights) _exit(96);
     open_descriptors(before);
     if (rank > 0 && atomic_load(&job->absent) == rank) {
-        atomic_store(&me->phase, PHASE_DONE); /* nobody waits for it */
+        atomic_store(&me->phase, PHASE_DONE); /* no rank waits for it */
         for (;;) pause_ms(1000);
     }
     atomic_store(&me->phase, PHASE_JOINING);

@@ -63,7 +63,7 @@ static void test_last_words(void **state)
     }
 }
 
-/* Nobody is there to take the words: the call returns all the same. */
+/* No rank is there to receive the reason: the call returns nevertheless. */
 static int outlive(rf_comm *comm, void *user)
 {
     (void)user;

@@ -366,14 +366,14 @@ static void test_deadlines(void **state)
     rf_channel_destroy(&a);
     rf_channel_destroy(&b);
 
-    /* Nobody there. */
+    /* Nothing listens there. */
     const uint16_t port = rf_listener_port(listener);
     rf_listener_destroy(&listener);
     start = rf_now_ns();
     assert_int_equal(rf_channel_connect(&job, "127.0.0.1", port, &hello, SECOND / 5, &none), RF_ERROR_TIMEOUT);
     assert_true(seconds_since(start) < 2);
     assert_non_null(strstr(rf_error_message(), "Connection refused"));
-    /* Somebody who never says anything. */
+    /* A peer that never says anything. */
     int fd;
     uint16_t silent;
     assert_int_equal(rf_socket_listen("127.0.0.1", 0, &fd, &silent), RF_OK);

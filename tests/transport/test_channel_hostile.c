@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A listener among strangers. The kinds of hostile connections are drawn from a seed; while they come, an honest worker
- * must join within two seconds, nobody else may, and nothing may be left behind.
+ * must join within two seconds, no other may, and nothing may be left behind.
  *
  *   test_channel_hostile [CONNECTIONS [SEED]]     default 3000 and 1; the long run: ./dev hostile
  */
@@ -45,7 +45,7 @@ static double honest_join(const rf_job *job, rf_listener *listener)
     return seconds;
 }
 
-static void expect_nobody(rf_listener *listener)
+static void expect_no_peer(rf_listener *listener)
 {
     rf_channel *c;
     assert_int_equal(rf_listener_accept(listener, 0, &c), RF_ERROR_TIMEOUT);
@@ -82,7 +82,7 @@ static void test_each_byte_of_the_reply(void **state)
         assert_true(got == 0 || (got == RF_HANDSHAKE_HEADER && answer[6] == RF_HANDSHAKE_REFUSED));
         close(fd);
     }
-    expect_nobody(listener);
+    expect_no_peer(listener);
     rf_listener_destroy(&listener);
 }
 
@@ -101,7 +101,7 @@ static void test_replayed_and_reflected(void **state)
     assert_false(listener_answers(port, challenge, sizeof(challenge), RF_HANDSHAKE_ACCEPT));
     for (size_t cut = 0; cut < RF_REPLY_SIZE; cut += 3)
         assert_false(listener_answers(port, reply, cut, RF_HANDSHAKE_ACCEPT));
-    expect_nobody(listener);
+    expect_no_peer(listener);
     /* It was good where it belonged. */
     assert_int_equal(send(fd, reply, sizeof(reply), MSG_NOSIGNAL), sizeof(reply));
     rf_channel *c;
@@ -324,7 +324,7 @@ static void test_flood(void **state)
                   (unsigned long long)(floods[0].count + floods[1].count), joins, slowest);
     assert_true(floods[0].count + floods[1].count > 100);
     assert_true(slowest < 2);
-    expect_nobody(listener);
+    expect_no_peer(listener);
     rf_listener_destroy(&listener);
 }
 
@@ -398,7 +398,7 @@ static void say_noise(crowd *c, int fd)
     say(c, fd, noise, size);
 }
 
-/* Changed, cut, or of somebody else. */
+/* Changed, cut, or from another sender. */
 static void say_bad_reply(crowd *c, int fd)
 {
     uint8_t challenge[RF_CHALLENGE_SIZE], reply[RF_REPLY_SIZE];
@@ -529,7 +529,7 @@ static void test_crowd(void **state)
         const double seconds = honest_join(&c.job, c.listener);
         if (seconds > slowest) slowest = seconds;
     }
-    expect_nobody(c.listener);
+    expect_no_peer(c.listener);
     assert_int_equal(c.failures_seen, c.handshakes);
     assert_int_equal(c.not_connected, 0);
     assert_true(connections < 100 || c.handshakes > connections / 20);

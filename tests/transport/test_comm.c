@@ -441,7 +441,7 @@ static int wrong_arguments(rf_comm *comm, void *user)
     EXPECT(rf_comm_broadcast(comm, x, 1, RF_F32, 99, NULL) == RF_ERROR_INVALID_ARGUMENT);
     EXPECT(rf_comm_all_gather(comm, x, x, counts, RF_F32, &tree) == RF_ERROR_INVALID_ARGUMENT);
     EXPECT(strstr(rf_error_message(), "hierarchical"));
-    EXPECT(rf_comm_status(comm) == RF_OK); /* nobody was disturbed */
+    EXPECT(rf_comm_status(comm) == RF_OK); /* no rank was disturbed */
     EXPECT(rf_comm_barrier(comm) == RF_OK);
     return 0;
 }
@@ -452,7 +452,7 @@ static void test_wrong_arguments(void **state)
     run_everywhere(wrong_arguments, 2, 2);
 }
 
-/* Rank 1 means something else, in a way that the case says; everybody learns who and what. */
+/* Rank 1 means something else, in a way that the case says; all ranks learn which one and what. */
 static int desynchronised(rf_comm *comm, void *user)
 {
     const int how = *(const int *)user;

@@ -99,7 +99,7 @@ static int strangers(rf_comm *comm, void *user)
         return 0;
     }
     rf_fabric f = { .job = &job, .mesh = mesh, .rank = 1, .world_size = 2, .wait_fd = -1, .wake_fd = -1 };
-    /* Where rank 0 would connect to: nobody listens there. */
+    /* Where rank 0 would connect to: nothing listens there. */
     const struct sockaddr_in nowhere = { .sin_family = AF_INET,
                                          .sin_port = htons(ranks_free_port()),
                                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

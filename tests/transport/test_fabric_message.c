@@ -93,7 +93,7 @@ static void test_cards(void **state)
         expect_card(RF_ERROR_CORRUPT_DATA, card(AF_INET, v4), size, FI_SOCKADDR_IN);
     expect_card(RF_ERROR_CORRUPT_DATA, card(AF_INET, 0), whole, FI_SOCKADDR_IN);
     expect_card(RF_ERROR_CORRUPT_DATA, card(AF_INET, RF_FABRIC_ADDRESS + 1), whole, FI_ADDR_STR);
-    /* Whoever reads the family would read behind it. */
+    /* A reader of the family would read past the end. */
     expect_card(RF_ERROR_CORRUPT_DATA, card(AF_INET, v4 - 1), whole, FI_SOCKADDR_IN);
     expect_card(RF_ERROR_CORRUPT_DATA, card(AF_INET6, v4), whole, FI_SOCKADDR_IN);
     expect_card(RF_ERROR_CORRUPT_DATA, card(AF_UNIX, v4), whole, FI_SOCKADDR);
@@ -128,7 +128,7 @@ static side *make_side(uint32_t rank, bool secure, uint8_t session)
     return s;
 }
 
-static void expect_nobody(const side *listener, const void *bytes, size_t size)
+static void expect_no_peer(const side *listener, const void *bytes, size_t size)
 {
     assert_int_equal(rf_fabric_check_token(&listener->fabric, bytes, size), UINT32_MAX);
 }
@@ -144,31 +144,31 @@ static void check_tokens(bool secure)
     rf_fabric_make_token(&caller->fabric, 3, 1, token);
     assert_int_equal(rf_fabric_check_token(&listener->fabric, token, sizeof(*token)), 3);
     assert_int_equal(rf_fabric_check_token(&listener->fabric, &got, sizeof(got)), 3);
-    for (size_t size = 0; size < sizeof(*token); size++) expect_nobody(listener, token, size);
+    for (size_t size = 0; size < sizeof(*token); size++) expect_no_peer(listener, token, size);
     for (size_t i = 0; i < sizeof(*token); i++) /* magic, ranks, every byte of the MAC */
         for (int bit = 0; bit < 8; bit++) {
             ((uint8_t *)token)[i] ^= (uint8_t)(1u << bit);
-            expect_nobody(listener, token, sizeof(*token));
+            expect_no_peer(listener, token, sizeof(*token));
             ((uint8_t *)token)[i] ^= (uint8_t)(1u << bit);
         }
-    /* Somebody else's, from this start of the job or another. */
+    /* Another rank's, from this start of the job or another. */
     rf_fabric_make_token(&caller->fabric, 3, 2, token);
-    expect_nobody(listener, token, sizeof(*token));
+    expect_no_peer(listener, token, sizeof(*token));
     rf_fabric_make_token(&caller->fabric, 3, 1, token);
     listener->cards[3].nonce[5] = 1;
-    expect_nobody(listener, token, sizeof(*token));
+    expect_no_peer(listener, token, sizeof(*token));
     listener->cards[3].nonce[5] = 0;
     side *stranger = make_side(3, secure, 8);
     if (secure) {
         rf_fabric_make_token(&stranger->fabric, 3, 1, token);
-        expect_nobody(listener, token, sizeof(*token));
+        expect_no_peer(listener, token, sizeof(*token));
         rf_fabric_make_token(&caller->fabric, 3, 1, token);
     }
     /* Once. */
     static const rf_link_state others[] = { RF_LINK_NONE, RF_LINK_CONNECTING, RF_LINK_UP, RF_LINK_CLOSED };
     for (int i = 0; i < 4; i++) {
         listener->links[3].state = others[i];
-        expect_nobody(listener, token, sizeof(*token));
+        expect_no_peer(listener, token, sizeof(*token));
     }
     free(listener);
     free(caller);

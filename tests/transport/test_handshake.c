@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handshake and frames as bytes: every bit that somebody could change, repeat, leave out, send back or cut off. */
+/* Handshake and frames as bytes: every bit that an attacker could change, repeat, leave out, send back or cut off. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

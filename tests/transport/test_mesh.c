@@ -50,7 +50,7 @@ static void exchange_rank(fleet *f, uint32_t rank)
             for (size_t i = 0; i < sizes[r]; i++) NEED(all[r * slot + i] == (uint8_t)(r + round * 8));
         }
     }
-    /* Everybody has the same keys for the link between two, others for other links and purposes. */
+    /* All ranks have the same keys for the link between two, others for other links and purposes. */
     uint8_t keys[FLEET_MAX][RF_JOB_KEY_BYTES] = { 0 }, other[RF_JOB_KEY_BYTES];
     for (uint32_t r = 0; r < f->world; r++) {
         if (r != rank) NEED(rf_mesh_link_key(mesh, r, "data", keys[r]) == f->jobs[rank].secure);
@@ -131,7 +131,7 @@ static void test_goodbye(void **state)
     fleet_free(f);
 }
 
-/* A rank that stays longer than the others' patience is no loss, and loses nobody. */
+/* A rank that stays longer than the others' timeout is not lost, and loses none of them. */
 static void patient_rank(fleet *f, uint32_t rank)
 {
     rf_mesh *mesh;
@@ -417,7 +417,7 @@ static void test_abort(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-/* Rank 0 loses its data connection to rank 1, and nobody knows of another reason. */
+/* Rank 0 loses its data connection to rank 1, and no rank knows of another reason. */
 static void reporting_rank(fleet *f, uint32_t rank)
 {
     rf_mesh *mesh;

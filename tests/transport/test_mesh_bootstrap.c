@@ -168,7 +168,7 @@ static int raw_connection(uint16_t port)
     return -1;
 }
 
-/* Garbage and silence on the master's port delay nobody. */
+/* Garbage and silence on the master's port delay no rank. */
 static void test_garbage(void **state)
 {
     (void)state;

@@ -430,7 +430,7 @@ static void test_silence(void **state)
     }
 }
 
-/* Pauses of half the timeout, again and again, alarm nobody. */
+/* Repeated pauses of half the timeout raise no alarm. */
 static void test_short_pauses(void **state)
 {
     (void)state;
@@ -448,7 +448,7 @@ static void test_short_pauses(void **state)
     world_free(&w);
 }
 
-/* A rank that did not run itself blames nobody, but still finds who is gone afterwards. */
+/* A rank that was itself stopped blames no other, but still finds out afterwards which one is gone. */
 static void test_own_pause(void **state)
 {
     (void)state;
@@ -479,7 +479,7 @@ static void test_cut_off(void **state)
         world_run(&w, 2 * S);
         check_found(&w, 1u << culprit, culprit, RF_PEER_LOSS_SILENT, from + TIMEOUT - INTERVAL,
                     from + TIMEOUT + 10 * MS);
-        /* Who is cut off knows it: everybody names the same rank. */
+        /* The rank that is cut off knows it: all name the same rank. */
         check_found(&w, 15u & ~(1u << culprit), culprit, RF_PEER_LOSS_CUT_OFF, from + TIMEOUT - INTERVAL,
                     from + TIMEOUT + 10 * MS);
         world_free(&w);

@@ -104,7 +104,7 @@ static void simulate(simulated *ranks, uint32_t world)
         }
     }
     for (uint32_t r = 0; r < world; r++) {
-        assert_int_equal(ranks[r].next, ranks[r].schedule.count); /* nobody waits for what never comes */
+        assert_int_equal(ranks[r].next, ranks[r].schedule.count); /* no rank waits for what never comes */
         for (uint32_t q = 0; q < world; q++)
             assert_int_equal(net->head[r][q], net->tail[r][q]); /* nothing is left over */
     }

@@ -21,7 +21,7 @@ bool bench_ring_begin(bench_ring *ring, uint32_t rank, uint32_t size, const int 
 void bench_ring_end(bench_ring *ring);
 /* Sums `count` floats in place over the ranks: reduce-scatter and all-gather, adding while data come. */
 bool bench_ring_all_reduce(bench_ring *ring, float *data, uint64_t count);
-/* Everybody sends `count` floats to the next rank while receiving as many; nothing is added. */
+/* Every rank sends `count` floats to the next rank while receiving as many; nothing is added. */
 bool bench_ring_copy(bench_ring *ring, const float *out, float *in, uint64_t count);
 
 #endif

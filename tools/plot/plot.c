@@ -55,7 +55,7 @@ bool plot_range(const plot_chart *chart, double x[2], double y[2])
     return x[0] <= x[1];
 }
 
-/* Okabe & Ito 2008: told apart by everybody. */
+/* Okabe & Ito 2008: also distinct to colour-blind readers. */
 uint32_t plot_rgb(uint32_t color)
 {
     static const uint32_t colors[] = { 0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x555555 };

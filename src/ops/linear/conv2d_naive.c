@@ -39,7 +39,7 @@ static uint64_t images_per_dispatch(const rf_conv_geometry *g, const rf_device_c
     return rf_min((uint64_t)g->n, limit / (x > y ? x : y));
 }
 
-/* How much one dispatch takes of the loops over y, x and channels, the innermost; 0 channels: one for each pixel. */
+/* How much of the loops over y, x and channels (the innermost) one dispatch takes; 0 channels: one for each pixel. */
 typedef struct steps {
     uint64_t y, x, c;
 } steps;
@@ -55,7 +55,8 @@ static uint64_t clamp(uint64_t value, uint64_t most)
     return value < 1 ? 1 : value > most ? most : value;
 }
 
-/* The largest chunk, the inner loops first, of at most `limit` iterations. False where not even one summand is. */
+/* The largest chunk, the inner loops first, of at most `limit` iterations. False where not even one summand is
+ * possible. */
 static bool steps_make(steps whole, uint64_t limit, steps *out)
 {
     *out = whole;
@@ -174,7 +175,7 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
     const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
     chunk a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cig } };
     if (!tap_steps(&g, caps, g.cig, &a.step))
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d: the device does not loop that long");
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d: one summand takes more iterations than the device allows");
     for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
         push p;
         rf_dispatch *d = add(plan, &rf_shader_conv2d_naive, &g, caps, &a, loops_of(a.step), &p);
@@ -197,7 +198,8 @@ static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, r
     const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
     chunk a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cog } };
     if (!tap_steps(&g, caps, g.cog, &a.step))
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d_data_grad: the device does not loop that long");
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "conv2d_data_grad: one summand takes more iterations than the device allows");
     for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
         push p;
         rf_dispatch *d = add(plan, &rf_shader_conv2d_data_grad_naive, &g, caps, &a, loops_of(a.step), &p);
@@ -218,7 +220,8 @@ static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps,
     chunk a = { .end = { (uint64_t)g.oh, (uint64_t)g.ow, 1 } };
     uint64_t step;
     if (!pixel_steps(&g, caps, &a.step, &step))
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d_filter_grad: the device does not loop that long");
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "conv2d_filter_grad: one summand takes more iterations than the device allows");
     const uint64_t loops = 2 * (step * (loops_of(a.step) + 1) + 1);
     a.step.c = 1;
     for (a.count = rf_min(step, n); a.from.y < a.end.y;) {

@@ -82,7 +82,7 @@ rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_binding *io, int64_t rows, int6
 
 /* ---- the products ---- */
 
-/* What an invocation of a product loops beside its summands, at most: the quad kernels' last pass over a tile. */
+/* The most iterations of an invocation beside those over summands: the quad kernels' last pass over a tile. */
 enum { SHORT_LOOPS = 400 };
 
 int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest, uint64_t longest)
@@ -127,7 +127,7 @@ static rf_dispatch *add_product(rf_lanes_plan *p, const rf_shader *shader, uint6
     return d;
 }
 
-/* Part of the taps along one axis that fall on a pixel of a, over all output pixels. */
+/* Fraction of the taps along one axis that fall on a pixel of a, over all output pixels. */
 static double useful_taps(int64_t out, int64_t taps, int64_t step, int64_t dilation, int64_t pad, int64_t up,
                           int64_t in)
 {
@@ -154,7 +154,7 @@ static bool images_first(const rf_lanes_set *set, const rf_lanes_gather *g, cons
            0.85;
 }
 
-/* Turns of the loops over taps and channels (loads); a kernel of single floats takes three at a time. */
+/* Iterations of the loops over taps and channels (loads); a kernel of single floats takes three at a time. */
 static uint64_t gather_loops(int64_t taps, int64_t channels, bool scalar)
 {
     return (uint64_t)(scalar ? taps * channels / 3 + 2 : taps * (channels + 2) + 1);
@@ -353,7 +353,7 @@ const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows,
     return rf_lanes_choose(set, set->grad, rows, columns);
 }
 
-/* How many times its size an operand may come to when its rows, of whichever axis, are padded to multiples of four. */
+/* By which factor an operand may grow when its rows, along either axis, are padded to multiples of four. */
 static uint64_t growth(const rf_op_call *call, uint32_t input)
 {
     const rf_shape *shape = &call->in[input].shape;

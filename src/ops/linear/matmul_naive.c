@@ -41,7 +41,7 @@ static double score(const rf_op_call *call, const rf_device_caps *caps)
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     steps s;
     if (!steps_make(&g, caps, &s)) return RF_SCORE_NONE;
-    /* A product that takes every kernel about as long as its dispatch, where the others take most of a second to
+    /* A product so small that any kernel takes about as long as its dispatch, while the others take most of a second to
      * compile. Only forward: its gradients share their pipelines with larger products. */
     const bool tiny = call->op->cost(call).flops <= 1e5;
     if (caps->compiles_at_dispatch && tiny && !g.ta && !g.tb) return rf_score_of_time(30e-6);

@@ -78,7 +78,7 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
                             bias);
 }
 
-/* What a kernel is: a form, and the number of threads of its workgroups. */
+/* A kernel is a form, and the number of threads of its workgroups. */
 typedef struct variant {
     form f;
     uint32_t threads;

@@ -18,7 +18,7 @@ double rf_tile_score(const rf_op_call *call, const rf_device_caps *caps, uint32_
         return 0;
     const double waste =
         (double)((uint64_t)((rows + r - 1) / r)) * r / rows * (double)((uint64_t)((columns + c - 1) / c)) * c / columns;
-    /* Larger tiles reuse more. On a CPU shared memory is a detour: the last choice there. */
+    /* Larger tiles reuse more. On a CPU, shared memory gains nothing: the last choice there. */
     const double seconds = flops * waste / (threads == 256 ? 2e12 : 1.5e12) + 5e-6;
     return rf_score_of_time(seconds) * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
 }

@@ -175,7 +175,8 @@ static uint64_t sum_steps(const sum_layout *l, const rf_device_caps *caps)
     return (caps->max_storage_range - caps->buffer_alignment) / (l->row * 4);
 }
 
-/* Into how many slices the sums are cut: enough to occupy the device, few enough to add up quickly afterwards. */
+/* The number of slices that sums are cut into: enough to occupy the device, few enough to be added up quickly
+ * afterwards. */
 static uint64_t sum_slices(const rf_device_caps *caps, const sum_layout *l)
 {
     const uint64_t lanes = l->columns && l->outputs % 4 == 0 ? l->outputs / 4 : l->outputs;
@@ -326,7 +327,8 @@ const rf_op rf_op_sum_to_like = {
 rf_result rf_emit_sum_to_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
 {
     const rf_shape shape = rf_graph_desc(g, x)->shape;
-    /* A leading 1 may be the batch of this trace, and that of `like` a 1 for ever: only the op can tell later. */
+    /* A leading 1 may be the batch size of this trace, while that of `like` is always 1: only the op can tell, at run
+     * time. */
     if (rf_shape_equal(shape, rf_graph_desc(g, like)->shape) && (shape.rank == 0 || shape.dim[0] != 1)) {
         *out = x;
         return RF_OK;

@@ -13,7 +13,7 @@ static rf_result infer(rf_op_call *call)
     const uint32_t to = *(const uint32_t *)call->attr;
     if (rf_dtype_size((rf_dtype)to) == 0)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "cast: %u is not an element type", to);
-    RF_REQUIRE(to != RF_I64, "cast: i64 is a type of host memory only; cast to i32");
+    RF_REQUIRE(to != RF_I64, "cast: i64 exists in host memory only; cast to i32");
     call->out[0] = (rf_tensor_desc){ (rf_dtype)to, call->in[0].shape };
     return RF_OK;
 }

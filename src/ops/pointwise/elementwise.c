@@ -17,16 +17,16 @@ static rf_result check_program(const rf_elementwise_attr *attr, uint32_t n_in)
     for (uint32_t i = 0; i < attr->n_steps; i++) {
         const rf_scalar_step *s = &attr->steps[i];
         if (s->fn >= RF_FN_COUNT)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "elementwise: step %u names no function (%u)", i, s->fn);
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "elementwise: step %u has the unknown function %u", i, s->fn);
         if (s->a >= n_in + i || (rf_scalar_table[s->fn].arity == 2 && s->b >= n_in + i))
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                           "elementwise: step %u (%s) reads a register that is not written yet", i,
+                           "elementwise: step %u (%s) reads a register that has not been written yet", i,
                            rf_scalar_table[s->fn].name);
     }
     return RF_OK;
 }
 
-/* What messages call the op: its only function, or the whole. */
+/* The op's name in messages: its only function, or the op itself. */
 static const char *call_name(const rf_elementwise_attr *attr)
 {
     return attr->n_steps == 1 && attr->steps[0].fn < RF_FN_COUNT ? rf_scalar_table[attr->steps[0].fn].name
@@ -220,7 +220,7 @@ static int add_program(builder *b, const rf_elementwise_attr *attr, const int *i
 static bool finish_program(builder *b, int result)
 {
     if (result != (int)(RF_MAX_INPUTS + b->attr.n_steps) - 1) {
-        /* The result was there already (a common subexpression, or a copy): say so with a step of its own. */
+        /* The result existed already (a common subexpression, or a copy): a step of its own copies it. */
         if (b->attr.n_steps == RF_MAX_STEPS) return false;
         b->attr.steps[b->attr.n_steps++] = (rf_scalar_step){ .fn = RF_FN_COPY, .a = (uint8_t)result };
     }

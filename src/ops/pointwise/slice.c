@@ -8,7 +8,7 @@
 
 /* ---- ranges ---- */
 
-/* What a range comes to along a dimension of `n`: where it begins, and how many elements it has. */
+/* A range along a dimension of `n` elements, resolved: where it begins, and how many elements it has. */
 typedef struct range {
     int64_t begin, step, count;
 } range;
@@ -45,15 +45,15 @@ static rf_result sliced(const rf_op_call *call, const rf_tensor_desc *x, rf_tens
     for (int32_t d = 0; d < RF_MAX_RANK; d++) {
         if (attr->step[d] == 0) continue;
         if (d >= x->shape.rank)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: a range for axis %d, which shape %s does not have", name,
-                           (int)d, shape);
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: there is a range for axis %d, which shape %s does not have",
+                           name, (int)d, shape);
         if (attr->step[d] > INT32_MAX || attr->step[d] < -INT32_MAX)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: the step of axis %d is %lld; it must fit 32 bits", name,
                            (int)d, (long long)attr->step[d]);
         out->shape.dim[d] = range_of(attr, d, x->shape.dim[d]).count;
         if (out->shape.dim[d] == 0)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                           "%s: from %lld to %lld by %lld there is nothing along axis %d of shape %s", name,
+                           "%s: the range from %lld to %lld by %lld is empty along axis %d of shape %s", name,
                            (long long)attr->begin[d], (long long)attr->end[d], (long long)attr->step[d], (int)d, shape);
     }
     return RF_OK;

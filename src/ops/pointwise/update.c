@@ -3,7 +3,7 @@
  * Optimizer steps on flat ranges of parameters, and accumulation. The gradient is scaled, then clipped to +- the clip
  * value; weight decay is taken off the parameter first (decoupled: Loshchilov & Hutter, "Decoupled weight decay
  * regularization", 2019). Momentum and RMSprop are in Keras' form, Adam is Kingma & Ba's (2015), with the bias
- * corrections as factors. (Where epsilon stands is up to the number that the optimizer passes.)
+ * corrections as factors. (A number that the optimizer passes decides where epsilon is added.)
  */
 #include <math.h>
 
@@ -183,7 +183,7 @@ static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4, &kernel
 #define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
 #define VECTOR(n) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, 1, n)
 #define POSITIVE(n) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.01f, 1, 1, n)
-/* Hyperparameters are random too, within bounds that keep every rule tame. */
+/* Hyperparameters are random too, within bounds that keep the results of every rule moderate. */
 #define HYPER RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.1f, 0.9f, 1, RF_HYPER_COUNT)
 #define UPDATE_CASES(rule, n_inputs, inputs)                                                                           \
     static const rf_op_case rule##_cases[] = {                                                                         \

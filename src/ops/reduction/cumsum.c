@@ -21,7 +21,8 @@ rf_result rf_emit_cumsum(rf_graph *g, rf_value x, bool exclusive, bool reverse, 
     return rf_graph_add(g, &rf_op_cumsum, &attr, &x, 1, out);
 }
 
-/* An element is in the sums that follow it: its gradient adds theirs up, from the other end. */
+/* An element is part of its own sum and of all that follow: its gradient is the sum of theirs, added from the other
+ * end. */
 static rf_result cumsum_gradient(rf_grad_context *ctx)
 {
     const rf_cumsum_attr *attr = ctx->attr;
@@ -113,7 +114,7 @@ static void blocked_jobs(const rf_op_call *call, const rf_device_caps *caps, cum
     scan->loops = cut.blocks + cut.len + 2; /* totals before the block, then the block */
 }
 
-/* Reads everything twice: pays where rows alone leave invocations idle, lanes of a vector or a GPU's. */
+/* Reads everything twice, which pays where rows alone would leave lanes of a vector, or invocations of a GPU, idle. */
 static double blocked_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const cumsum_cut cut = blocked_cut(call, caps);
@@ -147,7 +148,7 @@ static const rf_cumsum_attr plain = { 0, 0 }, exclusive = { 1, 0 }, reverse = { 
             .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_NORMAL                                               \
         }                                                                                                              \
     }
-/* Sums cancel: what rounding does grows with the length, not with the result. */
+/* Sums cancel: the rounding error grows with the length, not with the result. */
 #define CASE(text, attr_, atol_, ...)                                                                                  \
     .name = text, .attr = &attr_, .n_in = 1, .in = NORMAL(__VA_ARGS__), .rtol = 1e-5, .atol = atol_
 static const rf_op_case cumsum_cases[] = {

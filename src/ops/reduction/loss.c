@@ -176,11 +176,12 @@ static rf_result loss_grad_reference(const rf_op_call *call, void *const *in, vo
         row_terms(x, columns, logits, &shift, &total);
         const int32_t label = dense ? 0 : ((const int32_t *)in[0])[r];
         const bool known = label >= 0 && (uint64_t)label < columns;
-        /* Twice over the row: the sum of weights that count comes first. */
+        /* Walks the row twice: the sum of the weights that count comes first. */
         for (int pass = 0; pass < 2; pass++) {
             for (uint64_t c = 0; c < columns; c++) {
                 const double weight = dense ? ((const float *)in[0])[r * columns + c] : (uint64_t)label == c;
-                /* Rounded as kernels do: what is less than any float is 0, and NaN when it meets an infinite dloss. */
+                /* Rounded as in kernels: a number below the smallest float is 0, which makes NaN of an infinite dloss.
+                 */
                 const double q = (float)((logits ? exp(x[c] - shift) : x[c]) / total);
                 const double counts = logits || !(q < CLIP_LOW || q > CLIP_HIGH) ? weight : 0; /* NaN: it does */
                 if (pass == 0)
@@ -248,7 +249,7 @@ static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group };
 #define CLASSES(low, high, ...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, low, high, __VA_ARGS__)
 #define X(sd, ...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, sd, __VA_ARGS__)
 #define P(...) RF_TENSOR(RF_F32, RF_FILL_PROBABILITY, 0, 0, __VA_ARGS__)
-/* Values that sum to anything, some small enough to be clipped. */
+/* Values with an arbitrary sum, some small enough to be clipped. */
 #define LOOSE(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, 0, 4, __VA_ARGS__)
 #define CLOSE .rtol = 2e-5, .atol = 2e-6
 

@@ -43,7 +43,7 @@ static rf_cost metric_cost(const rf_op_call *call)
     return rf_cost_of(call, 6.0 * (double)rf_desc_count(&call->in[1]));
 }
 
-/* The last step adds one total an invocation: on a CPU, few are best for what a batch is. */
+/* In the last step each invocation adds one total: on a CPU, few invocations are best for batches of the usual size. */
 static uint32_t metric_lanes(const rf_op_call *call, const rf_device_caps *caps)
 {
     return rf_local_size(caps, caps->is_cpu && rf_desc_count(&call->in[1]) < 65536 ? 8 : 64);

@@ -17,7 +17,7 @@ static rf_result one_hot_infer(rf_op_call *call)
     RF_TRY(rf_expect_dtype(call, 0, RF_I32));
     RF_TRY(rf_expect_not_empty(call, 0));
     if (depth < 1)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "one_hot: depth %d for indices %s, needs at least 1", depth,
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "one_hot: depth is %d for indices %s; it must be at least 1", depth,
                        rf_shape_format(*in, text, sizeof(text)));
     if (in->rank >= RF_MAX_RANK)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
@@ -31,7 +31,7 @@ static rf_result one_hot_infer(rf_op_call *call)
 rf_result rf_emit_one_hot(rf_graph *g, rf_value indices, int32_t depth, rf_value *out)
 {
     const rf_one_hot_attr attr = { depth };
-    if (depth < 1) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "one_hot: depth %d, needs at least 1", depth);
+    if (depth < 1) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "one_hot: depth is %d; it must be at least 1", depth);
     return rf_graph_add(g, &rf_op_one_hot, &attr, &indices, 1, out);
 }
 

@@ -54,7 +54,7 @@ rf_result rf_pool_geometry_make(const char *op, const rf_pool2d_attr *attr, cons
                                .relu_mask = attr->relu_mask };
     for (int i = 0; i < 2; i++) {
         if (attr->window[i] < 0 || attr->stride[i] < 0)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: window [%d,%d], stride [%d,%d]: negative", op,
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: window [%d,%d] and stride [%d,%d] must not be negative", op,
                            attr->window[0], attr->window[1], attr->stride[0], attr->stride[1]);
         out->window[i] = attr->window[i] != 0 ? attr->window[i] : 2;
         out->stride[i] = attr->stride[i] != 0 ? attr->stride[i] : out->window[i];
@@ -149,7 +149,7 @@ static rf_result avg_pool_gradient(rf_grad_context *ctx)
 }
 
 /* The gradient of a ReLU in front of the pooling: the maximum is the only element of its window that gets a gradient,
- * and is positive exactly where the pooled value is, so the mask may as well be taken from there. */
+ * and is positive exactly where the pooled value is, so the mask can be taken from there. */
 static bool absorb_relu_grad(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
     const rf_node_info *grad = &graph->nodes.items[producer], *next = &graph->nodes.items[consumer];
@@ -486,7 +486,7 @@ const rf_op rf_op_max_pool2d = {
     RF_CASES(max_pool_cases),
 };
 
-/* The kernels find the maxima again instead of reading y: less memory traffic, and y need not live that long. */
+/* The kernels find the maxima again instead of reading y: less memory traffic, and y can be freed earlier. */
 const rf_op rf_op_max_pool2d_grad = {
     .name = "max_pool2d_grad",
     RF_ATTRIBUTES(rf_pool2d_attr, pool_fields),

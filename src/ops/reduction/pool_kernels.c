@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of the pooling ops: one invocation per window or per input element, over whole images. Those that walk whole
- * windows do for small ones; of large ones the sides are walked one after the other. */
+/* Kernels of the pooling ops: one invocation per window or per input element, over whole images. Some walk whole
+ * windows, which is right for small ones; others walk the sides of large windows one after the other. */
 #include "ops/reduction/pool.h"
 #include "rf_shaders.h"
 
@@ -145,7 +145,8 @@ static rf_result pool_plan(const rf_op_call *call, const rf_device_caps *caps, c
 {
     rf_row_job job;
     if (!pool_job(call, caps, v, &job))
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: not a pooling that kernel %s does", call->op->name, v->shader->name);
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: kernel %s does not support this pooling", call->op->name,
+                       v->shader->name);
     return rf_row_job_plan(&job, caps, plan);
 }
 
@@ -221,7 +222,7 @@ static rf_result sides_plan(const rf_op_call *call, const rf_device_caps *caps, 
     rf_pool_geometry p;
     rf_row_job jobs[2];
     if (!sides_jobs(call, caps, shaders, gradient, &p, jobs))
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: images too large for kernel sides", call->op->name);
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the images are too large for kernel 'sides'", call->op->name);
     plan->workspace = jobs[1].rows * jobs[1].tensors[0].row_bytes;
     RF_TRY(rf_row_job_plan(&jobs[0], caps, plan));
     return rf_row_job_plan(&jobs[1], caps, plan);
@@ -293,7 +294,7 @@ static rf_result max_grad_sides_plan(const rf_op_call *call, const rf_device_cap
     rf_row_job jobs[3];
     uint64_t lines;
     if (!index_jobs(call, caps, &p, jobs, &lines))
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: images too large for kernel sides", call->op->name);
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the images are too large for kernel 'sides'", call->op->name);
     plan->workspace = jobs[2].tensors[2].base + jobs[2].rows * jobs[2].tensors[2].row_bytes;
     for (int i = 0; i < 3; i++) jobs[i].n_push += 2;
     RF_TRY(rf_row_job_plan(&jobs[0], caps, plan));

@@ -50,7 +50,7 @@ rf_result rf_emit_reduce(rf_graph *g, rf_reduce_kind kind, rf_value x, const int
     for (uint32_t i = 0; i < num_axes; i++) {
         const int32_t axis = axes[i] < 0 ? axes[i] + shape.rank : axes[i];
         if (axis < 0 || axis >= shape.rank)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: axis %d is not one of shape %s", axes[i],
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: axis %d does not exist in shape %s", axes[i],
                            rf_shape_format(shape, text, sizeof(text)));
         if (attr.axes_mask & 1u << axis)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: axis %d of shape %s is named twice", axes[i],
@@ -193,7 +193,7 @@ const rf_op rf_op_reduce = {
     RF_CASES(rf_reduce_cases),
 };
 
-/* ---- mean_scale: an op because the counts change with the batch, which a constant could not follow ---- */
+/* ---- mean_scale: an op because the counts change with the batch, and a constant would not ---- */
 
 static float mean_scale_factor(const rf_op_call *call)
 {

@@ -62,7 +62,7 @@ const rf_op_case rf_reduce_cases[] = {
     { TIES_CASE("max_ties_1_17x23", MAX, 2, 0, 2, 17, 23) },
     { TIES_CASE("sum_exact_all_16x257", SUM, 0, 0, 2, 16, 257) },
     { TIES_CASE("sum_exact_0_1031x12", SUM, 1, 0, 2, 1031, 12) },
-    /* the seed network's bias gradients, softmax-sized rows, norms over all parameters */
+    /* bias gradients of a small network, softmax-sized rows, norms over all parameters */
     { CASE_WITHIN(2e-3, "sum_0_43264x32", SUM, 1, 0, 2, 43264, 32), .benchmark = true },
     { CASE_WITHIN(1e-3, "sum_0_7744x64", SUM, 1, 0, 2, 7744, 64), .benchmark = true },
     { CASE("sum_0_64x10", SUM, 1, 0, 2, 64, 10), .benchmark = true },

@@ -28,7 +28,7 @@ typedef struct reduce_variant {
     const rf_shader *shader;
     bool per_group;                     /* a workgroup, not an invocation, makes a result */
     uint32_t vector;                    /* results of one invocation */
-    uint32_t slice_multiple, min_slice; /* slice lengths: multiples of the one, about the other or more */
+    uint32_t slice_multiple, min_slice; /* slice lengths: multiples of the first, at least about the second */
     uint32_t cpu_target, gpu_target;    /* slice until so many invocations (workgroups) are busy */
     bool tail;                          /* the shader has a second view of the input at binding 2 */
     bool texel;                         /* binding 0 is a texel buffer */

@@ -127,7 +127,7 @@ static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps
     const uint64_t columns = rf_desc_columns(&call->in[0]);
     const uint32_t passes = call->n_in > 1 ? 2 : 3; /* over a row: (the maximum,) the sum, the results */
     rf_row_job job = { .shader = softmax_shader(call->op, way),
-                       /* Rows are long work for one invocation: small workgroups, so that there are several. */
+                       /* A row is much work for one invocation: workgroups are small, so that there are several. */
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[0]),
                        .threads_per_row = 1,

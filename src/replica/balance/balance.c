@@ -76,7 +76,8 @@ static uint32_t most_examples(const rf_balance *b, uint32_t replica)
     return b->limits[replica] < UINT32_MAX ? (uint32_t)b->limits[replica] : UINT32_MAX;
 }
 
-/* What is over a limit goes one by one to whom it costs least for its share (highest averages, D'Hondt's). */
+/* Examples beyond a limit go, one by one, to the replica that they delay least for its share (highest averages,
+ * D'Hondt's method). */
 bool rf_balance_split(const rf_balance *b, uint64_t examples, uint32_t *counts)
 {
     const uint32_t count = b->num_replicas;
@@ -124,7 +125,7 @@ static void bounded_shares(const rf_balance *b, double *shares)
             else
                 speed += b->speeds[r];
         }
-        /* Limits first: what they leave over raises the others, which may then need no lower bound. */
+        /* Upper limits first: what they leave over goes to the other replicas, which may then need no lower bound. */
         bool fixed = false;
         for (int lower = 0; lower < 2 && !fixed; lower++)
             for (uint32_t r = 0; r < count; r++) {
@@ -161,7 +162,7 @@ bool rf_balance_decide(rf_balance *b)
     const bool must = beyond_a_limit(b);
     if (!must && b->since_change < INTERVAL) return false;
     double *wanted = RF_NEW_ARRAY(double, b->num_replicas);
-    if (!wanted) return false; /* the present shares do as well */
+    if (!wanted) return false; /* the present shares are as good */
     bounded_shares(b, wanted);
     double total = 0;
     bool good = true;

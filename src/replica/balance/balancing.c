@@ -65,7 +65,7 @@ bool rf_balancing_refuse(rf_strategy *s, uint32_t index, uint32_t examples)
 {
     rf_balancing *b = &s->balancing;
     if (!b->automatic || examples == 0) return false;
-    /* A quarter less each time: found soon, and not much is given away. */
+    /* A quarter less each time: the limit is found soon, and little memory is left unused. */
     b->news[index].limit = examples - (examples + 3) / 4;
     b->news[index].limited = true;
     return true;

@@ -52,7 +52,7 @@ static void sleep_for(double seconds)
     while (nanosleep(&t, &t) < 0) {}
 }
 
-/* 0 where the device failed: whoever waits for it says so. */
+/* 0 where the device failed: whatever waits for it next reports the failure. */
 static double watch(const watcher *w, const rf_gpu_device *device, uint64_t ticket)
 {
     if (rf_gpu_watch(device, ticket, RF_GPU_TIMEOUT_NS) < 0) return 0;
@@ -102,7 +102,7 @@ rf_result rf_pace_create(uint32_t first, uint32_t count, rf_pace **out)
         w->started = pthread_create(&w->thread, NULL, run, w) == 0;
         if (w->started) continue;
         rf_pace_destroy(out);
-        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no thread to time replica %u with", first + r);
+        return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot start a thread that times replica %u", first + r);
     }
     return RF_OK;
 }

@@ -16,7 +16,7 @@ typedef struct rf_pace rf_pace;
 rf_result rf_pace_create(uint32_t first, uint32_t count, rf_pace **out);
 /* Before the devices are closed. */
 void rf_pace_destroy(rf_pace **pace);
-/* A replica's work is about to be submitted; it was, and ends with `ticket`. */
+/* Before a replica's work is submitted, and after: the work ends with `ticket`. */
 void rf_pace_begin(rf_pace *pace, uint32_t index);
 void rf_pace_submitted(rf_pace *pace, uint32_t index, const rf_gpu_device *device, uint64_t ticket);
 /* Waits for a replica that was made slower. */

@@ -71,7 +71,7 @@ static void close_bucket(rf_bucket_exchange **bucket)
 {
     rf_bucket_exchange *b = *bucket;
     if (!b) return;
-    /* What it says has been told, or is of no interest any more. */
+    /* Its failure has been reported already, or no longer matters. */
     if (b->request && rf_comm_wait(&b->request) < 0) b->request = NULL;
     rf_free(b->counts);
     rf_free(b->packed);

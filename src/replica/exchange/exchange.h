@@ -24,8 +24,8 @@ typedef struct rf_exchange_fns {
                       rf_bucket_exchange **out);
     /* For each segment: its owner's (every replica's, for RF_OWNER_ALL) range of sums[] becomes the sum of
      * contributions[r] over all replicas, in a fixed order. contributions[r] NULL counts as zeros; sums[r] may be
-     * contributions[r]. Every process must start the same in the same order. Until finish() nobody may touch the
-     * segments' ranges of the arrays; one thing at a time is under way. */
+     * contributions[r]. Every process must start the same in the same order. Until finish() the segments' ranges of the
+     * arrays must not be touched. One operation at a time is under way. */
     rf_result (*start_reduce)(rf_bucket_exchange *bucket, const float *const *contributions, float *const *sums);
     /* Copies each segment from its owner's from[] to every other replica's to[]. from[r] may be to[r]; where it is not,
      * what to[] gets of the owner's own segments is unspecified. */

@@ -66,8 +66,8 @@ static void *helper(void *argument)
     return NULL;
 }
 
-/* A large segment is shared with one more thread; without it (or without one to be had) this one does everything. Each
- * element is computed the same way in either case. */
+/* A large segment is shared with one more thread. Where there is none, or none can be started, this thread does
+ * everything. Each element is computed the same way in either case. */
 static void run_job(job *j)
 {
     pthread_t thread;
@@ -112,7 +112,7 @@ static void destroy(rf_exchange *exchange)
     rf_free(exchange);
 }
 
-/* ---- segments: memory is so near that the caller's thread does it at once ---- */
+/* ---- segments: host memory is close, so the caller's thread does the work at once ---- */
 
 struct rf_bucket_exchange {
     local_exchange *exchange;

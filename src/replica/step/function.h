@@ -13,7 +13,7 @@ typedef struct rf_gradient_handle {
 
 struct rf_trace {
     uint32_t serial;
-    const rf_trace_listener *listener; /* NULL: nobody */
+    const rf_trace_listener *listener; /* NULL: none */
     rf_strategy *strategy;
     rf_function *function;
     rf_signature *signature;

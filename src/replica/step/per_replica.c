@@ -57,7 +57,7 @@ static rf_result get(const rf_per_replica *value, uint32_t index, rf_array *out)
 static rf_result check_value(const char *caller, const rf_per_replica *value)
 {
     RF_REQUIRE(value, "%s: the value is NULL", caller);
-    RF_REQUIRE(value->values, "%s: the value is of a function that has not run yet", caller);
+    RF_REQUIRE(value->values, "%s: the value belongs to a function that has not run yet", caller);
     return RF_OK;
 }
 
@@ -98,8 +98,8 @@ static rf_result check_owner(const char *caller, const rf_strategy *strategy, co
 {
     RF_REQUIRE(strategy, "%s: strategy is NULL", caller);
     RF_TRY(check_value(caller, value));
-    RF_REQUIRE(value->function->strategy == strategy, "%s: the value is of function '%s' of another strategy", caller,
-               value->function->name);
+    RF_REQUIRE(value->function->strategy == strategy, "%s: the value belongs to function '%s' of another strategy",
+               caller, value->function->name);
     return RF_OK;
 }
 
@@ -179,7 +179,8 @@ static rf_result join_local(const rf_per_replica *value, rf_array *out)
     return RF_OK;
 }
 
-/* The workers' rows joined; what is behind a row is the same everywhere. `sizes` has an entry for each worker. */
+/* The workers' rows joined; the dimensions behind the first are the same everywhere. `sizes` has an entry for each
+ * worker. */
 static rf_result join_workers(rf_strategy *s, const char *name, const rf_array *mine, uint64_t *sizes, rf_array *out)
 {
     const uint64_t rows = (uint64_t)mine->shape.dim[0];

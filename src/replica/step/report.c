@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the workers tell each other before each step: which, how much of its batch they hold, and how their replicas
- * fared in the one before (balancing.h). A worker that could not prepare it (no memory, a step that fails to trace)
- * says so while nothing has changed yet, and all of them leave the step out; without this the others would wait for it.
+ * What the workers tell each other before each step: which step it is, how much of its batch they hold, and how fast
+ * their replicas were in the step before (balancing.h). A worker that cannot prepare the step (no memory, a step that
+ * fails to trace) says so while nothing has changed yet, and all of them skip the step. Without this the others would
+ * wait for it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -96,13 +97,13 @@ static rf_result exchange(rf_strategy *s, rf_step_intent *step, const rf_step_re
     if (prepared < 0) rf_error_restore(&failure);
     for (uint32_t r = 0; r < s->world.size; r++) s->stop_agreed |= m->reports[r].stop != 0;
     const rf_result r = compare(s, step, m, prepared);
-    rf_balancing_hear(s, m->news, &step->again); /* last: it may move shares, which count from the next run on */
+    rf_balancing_hear(s, m->news, &step->again); /* last: it may move shares, which apply from the next run on */
     return r;
 }
 
 rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result prepared)
 {
-    if (s->failed) return rf_strategy_status(s); /* while preparing; the others have been told */
+    if (s->failed) return rf_strategy_status(s); /* while preparing; the others know of it */
     const bool stop = atomic_load(&s->stop_requested);
     step->again = false;
     rf_balancing_tell(s);

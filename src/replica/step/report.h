@@ -12,11 +12,11 @@ typedef struct rf_step_intent {
     uint64_t examples;        /* of all workers */
     uint64_t first_row, rows; /* those that this worker computes */
     uint32_t *counts; /* [num_replicas] as planned; becomes what the workers, from the rows they hold, will compute */
-    bool again;       /* out: counts have to change, for want of memory: prepare anew */
+    bool again;       /* out: counts have to change because memory is short: prepare anew */
 } rf_step_intent;
 /* Tells the other workers that this one is ready (`prepared` >= 0) or failed, hears the same from them, and agrees on
- * stop requests. Fails where any worker did, and where they are not about to run the same. Shares may move: for the
- * next run. */
+ * stop requests. Fails where any worker failed, and where the workers are not about to run the same step. May move
+ * shares, for the next run. */
 rf_result rf_strategy_report(rf_strategy *strategy, rf_step_intent *step, rf_result prepared);
 
 #endif

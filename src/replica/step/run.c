@@ -42,7 +42,7 @@ static rf_result check_component(const rf_element *batch, uint32_t i)
     const bool empty = is_slice(batch) && array->shape.dim[0] == 0;
     rf_shape rows = array->shape;
     if (empty) rows.dim[0] = 1;
-    RF_REQUIRE(rf_shape_count(rows) > 0, "component %u of the batch has shape %s; there must be no zeros", i,
+    RF_REQUIRE(rf_shape_count(rows) > 0, "component %u of the batch has shape %s; each dimension must be at least 1", i,
                rf_shape_format(array->shape, shape, sizeof(shape)));
     RF_REQUIRE(array->data || empty, "component %u of the batch has no data", i);
     RF_REQUIRE(array->shape.dim[0] == batch->component[0].shape.dim[0],
@@ -217,7 +217,7 @@ static rf_result submit_replica(const run *x, uint32_t index, uint64_t first)
     begin = rf_span_begin();
     sig->submission[count++] = x->function->frames[index];
     if (sig->updates.count > 0 && rf_strategy_is_copied(x->strategy)) {
-        /* The device computes while the copy is made that the update has to wait for. */
+        /* The device computes meanwhile: only the update has to wait for the copy. */
         RF_TRY(rf_replica_submit_frames(&x->strategy->replicas[index], sig->submission, count));
         count = 0;
         if (x->strategy->num_replicas == 1) RF_TRY(rf_strategy_await_copy(x->strategy));
@@ -259,7 +259,7 @@ static rf_result submit(const run *x, rf_per_replica **results)
 
 /* ---- the run ---- */
 
-/* How much each replica gets. Of other workers that is what they should have; the report says what they hold. */
+/* How much each replica gets. For other workers this is what they should hold; the report says what they do hold. */
 static rf_result split(run *x)
 {
     rf_strategy *s = x->strategy;
@@ -307,7 +307,7 @@ static rf_result run_function(run *x, rf_per_replica **results)
     while (step.again);
     for (uint32_t r = 0; r < s->num_replicas; r++) x->active += x->function->examples[r] > 0;
     if (x->signature->updates.count > 0) RF_TRY(rf_strategy_check_if_due(s));
-    /* From here on some replicas may have taken the step and others not: such a strategy must not go on. */
+    /* From here on a failure may leave some replicas a step ahead of others: such a strategy must not go on. */
     return rf_strategy_stick(s, submit(x, results));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a function came to for one kind of input. */
+/* A function for one kind of input: its trace and its programs. */
 #ifndef RF_REPLICA_STEP_SIGNATURE_H
 #define RF_REPLICA_STEP_SIGNATURE_H
 
@@ -9,7 +9,7 @@
 
 enum { RF_HOST_RANDOM, RF_HOST_GLOBAL_BATCH, RF_HOST_INVERSE_ACTIVE, RF_HOST_COUNT };
 
-/* What a step came to for one kind of input. */
+/* A step for one kind of input, traced and compiled. */
 typedef struct rf_signature {
     rf_element_spec spec; /* dim[0] of each component is that of the trace and not part of the signature */
     rf_graph *graph;

@@ -78,9 +78,10 @@ rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument)
         return 0;
     }
     if (x.trace != t->serial || x.id >= t->signature->graph->values.count) {
-        rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                      "%s is a tensor of another trace; tensors live only within the call of the step that made them",
-                      argument);
+        rf_trace_fail(
+            t, RF_ERROR_INVALID_ARGUMENT,
+            "%s is a tensor of another trace; a tensor is valid only during the call of the step that made it",
+            argument);
         return 0;
     }
     return x.id;
@@ -213,7 +214,7 @@ RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values)
     if (!t || t->status < 0) return invalid_tensor;
     if (!values || !values->data || rf_dtype_size(values->dtype) == 0 || rf_shape_count(values->shape) < 1) {
         rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                      "rf_constant_array: values needs a type, a shape without zeros, and data");
+                      "rf_constant_array: values must have a type, a shape without zeros, and data");
         return invalid_tensor;
     }
     rf_value v = 0;
@@ -330,7 +331,7 @@ static rf_result check_update(const rf_trace *t, const rf_updater *updater, cons
         RF_REQUIRE(v->trainable, "variable '%s' is not trainable and cannot be updated by an optimizer", v->name);
         RF_REQUIRE(!updated_before(sig, v), "variable '%s' is updated twice in one step", v->name);
         for (uint32_t k = 0; k < i; k++)
-            RF_REQUIRE(variables.items[k] != v, "variable '%s' stands twice in the list of variables to update",
+            RF_REQUIRE(variables.items[k] != v, "variable '%s' appears twice in the list of variables to update",
                        v->name);
         RF_REQUIRE(gradients[i] > 0 && gradients[i] < sig->graph->values.count, "the gradient of '%s' is missing",
                    v->name);
@@ -380,7 +381,7 @@ rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *grad
     return r;
 }
 
-/* A transform runs after the updates before its own: what it reads must still be what the step began with. */
+/* A transform runs after the updates that precede its own, but must read the values that the step began with. */
 static rf_result check_transforms(const rf_signature *sig)
 {
     for (uint32_t u = 0; u < sig->updates.count; u++) {
@@ -390,8 +391,8 @@ static rf_result check_transforms(const rf_signature *sig)
             for (uint32_t k = 0; k < u && !state->gradient; k++)
                 for (uint32_t v = 0; v < sig->updates.items[k].count; v++)
                     RF_REQUIRE(sig->updates.items[k].variables[v] != state->variable,
-                               "gradients are transformed with the value of '%s', which another optimizer updates "
-                               "before: apply that one after it",
+                               "gradients are computed with the value of '%s', which another optimizer has updated by "
+                               "then; apply that optimizer after this one",
                                state->variable->name);
         }
     }
@@ -411,7 +412,7 @@ static rf_result add_inputs(rf_trace *t, rf_tensor *in)
     return RF_OK;
 }
 
-/* The step may fail through the trace, by passing on a failed call, or with a code that only it knows the reason of. */
+/* The step may fail through the trace, by passing on the result of a failed call, or with a code of its own. */
 static rf_result step_result(rf_trace *t, rf_result returned, uint64_t before)
 {
     if (t->status < 0) return rf_error_restore(&t->error);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Are the replicas still copies of each other? A hash of every variable on every replica, compared over all workers. */
+/* Checks that the replicas are still copies of each other: a hash of every variable on every replica, compared over all
+ * workers. */
 #include "replica/store/check.h"
 
 #include <stdio.h>
@@ -51,7 +52,7 @@ static rf_result compare_layouts(rf_strategy *s)
     for (uint32_t k = 1; r >= 0 && k < s->world.size; k++) {
         if (all[k].num_variables != all[0].num_variables)
             r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                        "rank %u has %llu variables, rank 0 %llu; every rank must create the same", k,
+                        "rank %u has %llu variables, but rank 0 has %llu; every rank must create the same variables", k,
                         (unsigned long long)all[k].num_variables, (unsigned long long)all[0].num_variables);
         else if (all[k].hash != all[0].hash)
             r = RF_FAIL(
@@ -89,7 +90,7 @@ static rf_result hash_local(const rf_strategy *s, float *scratch, uint64_t *hash
     return RF_OK;
 }
 
-/* What most replicas have of variable i, the earliest where there is no majority. */
+/* The hash that most replicas have for variable i; that of the first replica where there is no majority. */
 static uint32_t most_common(const uint64_t *hashes, uint32_t num_replicas, uint32_t count, uint32_t i)
 {
     uint32_t best = 0, most = 0;

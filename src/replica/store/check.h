@@ -5,7 +5,7 @@
 
 #include "replica/strategy.h"
 
-/* Compares the replicas where it is time to; before every step that updates. */
+/* Compares the replicas when a comparison is due. Called before every step that updates. */
 rf_result rf_strategy_check_if_due(rf_strategy *strategy);
 
 #endif

@@ -49,7 +49,7 @@ rf_result rf_copying_init(rf_copying *copying)
     RF_TRY(rf_condition_init(&copying->ended));
     if (pthread_mutex_init(&copying->mutex, NULL) == 0) return RF_OK;
     pthread_cond_destroy(&copying->ended);
-    return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot make a lock");
+    return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot create a lock");
 }
 
 void rf_copying_free(rf_copying *copying)

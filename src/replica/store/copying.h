@@ -20,7 +20,7 @@ void rf_copying_begin(rf_copying *copying);
 void rf_copying_end(rf_copying *copying); /* by another thread */
 /* Whether trainable variables and slots must not change yet. */
 bool rf_strategy_is_copied(rf_strategy *strategy);
-/* Until they may; before every update that is submitted. */
+/* Waits until they may change. Called before every update that is submitted. */
 rf_result rf_strategy_await_copy(rf_strategy *strategy);
 
 #endif

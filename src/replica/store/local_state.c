@@ -24,7 +24,7 @@ void rf_local_state_release(rf_local_state *state)
 rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const char *name, rf_local_state **out)
 {
     *out = NULL;
-    RF_REQUIRE(count > 0, "local state '%s': has no elements", name ? name : "");
+    RF_REQUIRE(count > 0, "local state '%s' has no elements", name ? name : "");
     RF_TRY(rf_strategy_status(strategy));
     rf_local_state *state = RF_NEW(rf_local_state);
     if (!state) return RF_ERROR_OUT_OF_HOST_MEMORY;

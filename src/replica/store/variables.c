@@ -24,7 +24,8 @@ static rf_result reserve(rf_strategy *s, rf_store *store, uint64_t count)
     if (capacity < need) capacity = need;
     capacity = rf_align_up(capacity, s->alignment);
     RF_TRY(rf_strategy_wait(s));
-    /* The gradients first: with them larger than needed nothing is wrong, the other way round there would be. */
+    /* The gradients first: if the second step fails, gradients with too much room do no harm, while values with more
+     * room than gradients would. */
     if (store == &s->trainable) RF_TRY(rf_flat_grow(s, &s->gradients, capacity, store->used));
     s->generation++;
     RF_TRY(rf_flat_grow(s, &store->values, capacity, store->used));
@@ -65,7 +66,7 @@ static rf_result place(rf_variable *v, const float *values)
     return RF_OK;
 }
 
-/* Space is given back from the end only: that is where a model that is destroyed lies. */
+/* Space is given back at the end only, where the variables of the model that was created last are. */
 static void unplace(const rf_variable *v)
 {
     rf_store *store = rf_variable_store(v);
@@ -222,7 +223,7 @@ rf_strategy *rf_variable_strategy(const rf_variable *variable)
     return variable->strategy;
 }
 
-/* Insertion sort: lists come in creation order as a rule. */
+/* Insertion sort: lists are usually in creation order. */
 void rf_variables_sort(rf_variable **variables, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {

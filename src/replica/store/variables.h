@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables, and the stores that they lie in. */
+/* Variables, and the stores that hold them. */
 #ifndef RF_REPLICA_STORE_VARIABLES_H
 #define RF_REPLICA_STORE_VARIABLES_H
 
@@ -13,7 +13,8 @@ struct rf_variable {
     rf_shape shape;
     uint64_t count, offset; /* elements */
     bool trainable;
-    rf_updater *updater; /* the last one that updated it; not a counted reference: an updater that goes clears it */
+    rf_updater
+        *updater; /* the last one that updated it; not a counted reference: an updater that is destroyed clears it */
 };
 
 /* What stands behind a STATE slot of a graph. Exactly one is set. */

@@ -38,7 +38,7 @@ rf_result rf_overlap_plan_make(const rf_bucket_life *lives, uint32_t num_buckets
     }
     sort(lives, p);
     for (uint32_t b = 0; b < num_buckets; b++) {
-        /* Nobody may still read a variable that is written. */
+        /* No part that is still to run may read a variable that is written. */
         uint32_t free_after = 0;
         while (free_after + 1 < num_buckets && lives[p->order[free_after]].ready < lives[b].last_use) free_after++;
         const uint32_t soonest = p->part[b] + LAG;

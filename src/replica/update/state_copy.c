@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State as it is now, copied out of the devices' memory by another thread while the next step's forward and backward
- * pass, which only read it, compute. Whatever would change it waits: updates, and all that waits for the devices before
- * it writes. */
+ * pass, which only read it, compute. Updates wait until the copy is made, and so does everything else that waits for
+ * the devices before it writes. */
 #include <string.h>
 
 #include "base/profiler.h"
@@ -101,7 +101,8 @@ static rf_result copy(const rf_state_copy *c)
     for (uint32_t r = 0; r < c->strategy->num_local; r++) {
         const rf_result waited = rf_gpu_watch(c->strategy->replicas[r].device, c->tickets[r], RF_GPU_TIMEOUT_NS);
         if (waited < 0)
-            return RF_FAIL(waited, "%s: the step before the save did not end", rf_strategy_device_name(c->strategy, r));
+            return RF_FAIL(waited, "%s: the step before the save did not end in time",
+                           rf_strategy_device_name(c->strategy, r));
     }
     for (uint32_t i = 0; i < c->ranges.count; i++) {
         const copied *p = &c->ranges.items[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The buckets of an update and the turns that they are exchanged in: what update_run.c goes by. */
+/* The buckets of an update and the turns that they are exchanged in, which update_run.c follows. */
 #ifndef RF_REPLICA_UPDATE_TURNS_H
 #define RF_REPLICA_UPDATE_TURNS_H
 

@@ -110,8 +110,8 @@ static bool busy(const rf_turns *t)
     return false;
 }
 
-/* What the host has done for the exchange since `begin` was hidden where the devices are busy still; else it counts as
- * a whole: when they became idle is not known. */
+/* What the host has done for the exchange since `begin` was hidden if the devices are still busy. If they are not, all
+ * of it counts, because it is not known when they became idle. */
 static void count_exposed(rf_turns *t, uint64_t begin)
 {
     if (!busy(t)) t->exposed += 1e-9 * (double)(rf_now_ns() - begin);
@@ -142,15 +142,15 @@ static rf_result learn_uses(rf_turns *t, uint32_t r)
     return RF_OK;
 }
 
-/* All that has to be acquired: nothing may be between parts, and what can still fail for want of memory fails before
- * any replica has changed. */
+/* Acquires everything beforehand: nothing may come between parts, and a lack of memory shows before any replica has
+ * changed. */
 static rf_result begin(rf_turns *t, rf_frame *const *frames, const uint32_t *examples)
 {
     rf_strategy *s = t->strategy;
     for (uint32_t r = 0; r < s->num_local; r++) {
         rf_turn_replica *at = &t->locals[r];
         at->frame = t->overlaps ? frames[r] : NULL;
-        /* Sums over several steps hold something whatever this step's share was. */
+        /* Sums over several steps may not be zero, even where this step has no examples. */
         at->contributes = examples[r] > 0 || t->update->updater->params.accumulation_steps > 1;
         at->submitted = 0;
         for (uint32_t b = 0; b < t->plan.num_buckets; b++) {
@@ -364,7 +364,7 @@ static rf_result take_turns(rf_turns *t, rf_frame *const *frames, const uint32_t
     return finish_gathers(t, true);
 }
 
-/* Nothing may be under way in memory that somebody else will use. */
+/* Nothing may be under way in memory that is about to be used for something else. */
 static rf_result give_up(rf_turns *t, rf_result result)
 {
     rf_error_record record;
@@ -393,7 +393,7 @@ static rf_result begin_totals(rf_update *update, const uint32_t *examples)
     for (uint32_t r = 0; r < s->num_local; r++) {
         rf_update_replica *at = &update->replicas[r];
         rf_replica *replica = &s->replicas[r];
-        /* Nothing else waits for it where one replica trains and nobody reads results. */
+        /* Nothing else waits for it where one replica trains and no results are read. */
         if (at->begun) RF_TRY(rf_replica_context(s, r, rf_gpu_wait(replica->device, at->begun, RF_GPU_TIMEOUT_NS)));
         RF_TRY(rf_replica_submit_one(replica, examples[r] > 0 ? at->first : at->clear));
         at->begun = replica->ticket;

@@ -211,11 +211,11 @@ rf_result rf_shared_item_take(const rf_item *item, const rf_shared_item *shared,
 /* Whether it can be part of a file's name; it came from the chief. */
 bool rf_part_id_sound(const rf_part_id *id);
 
-/* The chief's result becomes everybody's. Collective. */
+/* All workers get the chief's result. Collective. */
 rf_result rf_share_result(rf_strategy *strategy, rf_result chiefs);
-/* Everybody's bytes, in order of ranks. Collective. */
+/* The bytes of all workers, in order of ranks. Collective. */
 rf_result rf_gather_bytes(rf_strategy *strategy, const char *name, const void *mine, void *all, uint64_t size);
-/* The chief's bytes become everybody's. Collective. */
+/* All workers get the chief's bytes. Collective. */
 rf_result rf_share_bytes(rf_strategy *strategy, const char *name, void *data, uint64_t size);
 
 #endif

@@ -159,7 +159,7 @@ rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
         (void)rf_error_restore(&before);
         r = RF_OK;
     }
-    /* All other failures are everybody's: the graph is the same on all workers. */
+    /* All other failures happen on every worker: the graph is the same on all of them. */
     if (r == RF_ERROR_OUT_OF_HOST_MEMORY) r = rf_strategy_give_up(model->strategy, r);
     rf_function_destroy(&function);
     rf_free(batch->data);

@@ -59,7 +59,7 @@ struct rf_layer {
 
 /* A zeroed layer of a kind; `name` may be NULL. */
 rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **out);
-/* Frees it whoever owns it. */
+/* Frees it, no matter what owns it. */
 void rf_layer_free(rf_layer *layer);
 /* Creates "<layer>/<suffix>" as the layer's next variable. */
 rf_result rf_layer_add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,

@@ -233,8 +233,8 @@ static rf_result check_classes(const search *s, const rf_gradient_use *use, cons
     }
     if (*whole && use->remote)
         return rf_trace_fail(s->trace, RF_ERROR_UNSUPPORTED,
-                             "rf_optimizer_apply_gradients: parameter servers sum gradients of parts of a batch, of "
-                             "which no worker has the sum that this step computes with; give the coordinator's "
+                             "rf_optimizer_apply_gradients: parameter servers sum the gradients of a batch's shares, "
+                             "and no worker has the sum that this step computes with; give the coordinator's "
                              "optimizer a clip_value, or use a mirrored strategy");
     return RF_OK;
 }
