@@ -72,7 +72,7 @@ static const struct argp_option all_options[] = {
     { "data", 'D', "DIR", 0, "Directory with the four IDX files, gzipped or not (default: the installed Fashion-MNIST)",
       0 },
     { "epochs", 'e', "N", 0, "Passes over the training set", 0 },
-    { "batch-size", 'b', "N", 0, "Examples per replica and step (default: 64)", 0 },
+    { "batch-size", 'b', "N", 0, "Examples per replica and step", 0 },
     { "seed", 's', "N", 0, "Seed of initial values and shuffling (default: 1)", 0 },
     { "learning-rate", 'r', "X", 0, "Learning rate (default: 0.001)", 0 },
     { "balance", 'B', NULL, 0, "Split batches by the measured speed of the devices instead of evenly", 0 },
@@ -85,7 +85,7 @@ static const struct argp_option all_options[] = {
 };
 enum { NUM_OPTIONS = sizeof(all_options) / sizeof(all_options[0]) };
 
-static uint64_t parse_count(struct argp_state *state, const char *text, uint64_t most)
+uint64_t example_parse_count(struct argp_state *state, const char *text, uint64_t most)
 {
     char *end;
     errno = 0;
@@ -95,17 +95,25 @@ static uint64_t parse_count(struct argp_state *state, const char *text, uint64_t
     return value;
 }
 
+/* What argp's callbacks share. */
+typedef struct parse_input {
+    example_options *options;
+    void *own; /* of the example's own options */
+} parse_input;
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    example_options *o = state->input;
+    const parse_input *input = state->input;
+    example_options *o = input->options;
     char *end;
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = input->own; return 0;
     case 'd': o->devices = text; return 0;
     case 'D': o->data = text; return 0;
-    case 'e': o->epochs = (uint32_t)parse_count(state, text, 1000000); return 0;
-    case 'b': o->batch_size = (uint32_t)parse_count(state, text, 1u << 20); return 0;
-    case 's': o->seed = parse_count(state, text, UINT64_MAX); return 0;
-    case 'n': o->limit = parse_count(state, text, UINT64_MAX); return 0;
+    case 'e': o->epochs = (uint32_t)example_parse_count(state, text, 1000000); return 0;
+    case 'b': o->batch_size = (uint32_t)example_parse_count(state, text, 1u << 20); return 0;
+    case 's': o->seed = example_parse_count(state, text, UINT64_MAX); return 0;
+    case 'n': o->limit = example_parse_count(state, text, UINT64_MAX); return 0;
     case 'l': o->logdir = text; return 0;
     case 'r':
         o->learning_rate = strtod(text, &end);
@@ -123,21 +131,30 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options)
 {
+    if (!options->batch_size) options->batch_size = 64;
+    example_parse_with(argc, argv, purpose, letters, options, &(struct argp){ 0 }, NULL);
+}
+
+void example_parse_with(int argc, char **argv, const char *purpose, const char *letters, example_options *options,
+                        const struct argp *own, void *own_input)
+{
     if (!options->epochs) options->epochs = 1;
     struct argp_option offered[NUM_OPTIONS + 1] = { { 0 } };
-    char epochs[64];
+    char epochs[64], batch[64];
     snprintf(epochs, sizeof(epochs), "Passes over the training set (default: %u)", options->epochs);
+    snprintf(batch, sizeof(batch), "Examples per replica and step (default: %u)", options->batch_size);
     for (int i = 0, n = 0; i < NUM_OPTIONS; i++) {
         if (!strchr(letters, all_options[i].key)) continue;
         offered[n] = all_options[i];
         if (offered[n].key == 'e') offered[n].doc = epochs;
+        if (offered[n].key == 'b' && options->batch_size) offered[n].doc = batch;
         n++;
     }
-    const struct argp parser = { offered, parse_option, NULL, purpose, NULL, NULL, NULL };
-    if (!options->batch_size) options->batch_size = 64;
+    const struct argp_child children[] = { { own, 0, NULL, 0 }, { 0 } };
+    const struct argp parser = { offered, parse_option, NULL, purpose, children, NULL, NULL };
     if (!options->seed) options->seed = 1;
     if (!(options->learning_rate > 0)) options->learning_rate = 1e-3;
-    argp_parse(&parser, argc, argv, 0, NULL, options);
+    argp_parse(&parser, argc, argv, 0, NULL, &(parse_input){ options, own_input });
     log_to_stderr();
 }
 

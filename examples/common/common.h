@@ -40,6 +40,12 @@ typedef struct example_options {
  * `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after
  * --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
+/* With options of the example's own besides: `own` gets `own_input` as its input. batch_size stays 0 where it is not
+ * given and was 0 before, so that it may depend on them. */
+void example_parse_with(int argc, char **argv, const char *purpose, const char *letters, example_options *options,
+                        const struct argp *own, void *own_input);
+/* A number from 1 to `most`; for anything else the program ends with an error, as with a wrong option. */
+uint64_t example_parse_count(struct argp_state *state, const char *text, uint64_t most);
 
 /* Mirrored over options->devices of this worker, and over the workers of the job that the environment describes. Prints
  * one line per replica and "Number of devices: N". From here on SIGTERM, SIGUSR1 and SIGINT ask for a stop, which all

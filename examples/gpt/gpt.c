@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A small GPT learns to write text, character by character, and writes some. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/common.h"
+#include "../common/text.h"
+#include "model.h"
+
+enum { MAX_TEXTS = 64, MAX_CALLBACKS = 4, STEPS_PER_REPORT = 250, STEPS_PER_CALLBACK = 10, VALIDATION_WINDOWS = 240 };
+
+typedef struct settings {
+    gpt_config model;
+    const char *texts[MAX_TEXTS];
+    uint32_t num_texts, steps, sample_length;
+    const char *prompt;
+    double temperature;
+    bool full;
+} settings;
+
+typedef struct app {
+    settings *settings;
+    rf_strategy *strategy;
+    text text;
+    rf_dataset *train_data, *validation_data;
+    gpt *gpt;
+    rf_optimizer *optimizer;
+    rf_function *next; /* logits of one window */
+    rf_callback *callbacks[MAX_CALLBACKS];
+    uint32_t num_callbacks;
+    progress bar;
+    char label[32];
+} app;
+
+/* ---- options ---- */
+
+enum { OPTION_FULL = 256, OPTION_SAMPLE, OPTION_PROMPT, OPTION_TEMPERATURE };
+
+static const struct argp_option own_options[] = {
+    { "text", 't', "PATH", 0,
+      "A file, or a directory with *.md and *.txt; may be given again (default: the documentation of Ringfire)", 1 },
+    { "steps", 'i', "N", 0,
+      "Steps to train, rounded up to a multiple of 250 above it (default: 2000; with --full 5000)", 1 },
+    { "full", OPTION_FULL, NULL, 0,
+      "The published small configuration: 6 layers, 6 heads, 384 wide, 256 tokens, batches of 64, dropout 0.2 "
+      "(default: 4 layers, 4 heads, "
+      "128 wide, 64 tokens, batches of 12)",
+      1 },
+    { "sample", OPTION_SAMPLE, "N", 0, "Characters to write after the training (default: 400)", 1 },
+    { "prompt", OPTION_PROMPT, "TEXT", 0, "What the written text begins with (default: a new line)", 1 },
+    { "temperature", OPTION_TEMPERATURE, "X", 0,
+      "Below 1: likelier characters; above: more surprising ones (default: 0.8)", 1 },
+    { 0 },
+};
+
+static error_t parse_own(int key, char *value, struct argp_state *state)
+{
+    settings *s = state->input;
+    char *end;
+    switch (key) {
+    case 't':
+        if (s->num_texts == MAX_TEXTS) argp_error(state, "more than %d texts; name a directory", MAX_TEXTS);
+        s->texts[s->num_texts++] = value;
+        return 0;
+    case 'i': s->steps = (uint32_t)example_parse_count(state, value, 10000000); return 0;
+    case OPTION_FULL: s->full = true; return 0;
+    case OPTION_SAMPLE: s->sample_length = (uint32_t)example_parse_count(state, value, 1u << 20); return 0;
+    case OPTION_PROMPT:
+        if (!*value) argp_error(state, "the prompt is empty");
+        s->prompt = value;
+        return 0;
+    case OPTION_TEMPERATURE:
+        s->temperature = strtod(value, &end);
+        if (end == value || *end || !(s->temperature > 0) || !isfinite(s->temperature))
+            argp_error(state, "'%s' is not a positive temperature", value);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void choose_model(settings *s, example_options *options)
+{
+    const gpt_config small = { .layers = 4, .heads = 4, .width = 128, .block = 64 };
+    const gpt_config full = { .layers = 6, .heads = 6, .width = 384, .block = 256, .dropout = 0.2f };
+    s->model = s->full ? full : small;
+    if (!s->steps) s->steps = s->full ? 5000 : 2000;
+    if (s->steps > STEPS_PER_REPORT) s->steps += (STEPS_PER_REPORT - s->steps % STEPS_PER_REPORT) % STEPS_PER_REPORT;
+    if (!options->batch_size) options->batch_size = s->full ? 64 : 12;
+    if (s->num_texts > 0) return;
+    s->texts[s->num_texts++] = EXAMPLE_SOURCE;
+    s->texts[s->num_texts++] = EXAMPLE_SOURCE "/docs";
+}
+
+/* ---- data ---- */
+
+static int prepare_data(const example_options *options, app *a)
+{
+    const uint32_t block = a->settings->model.block;
+    const uint64_t border = a->text.length - a->text.length / 10; /* the last tenth is for validation */
+    rf_dataset *windows, *shuffled, *held_out = NULL;
+    if (text_windows(&a->text, 0, border, block, 1, &windows) < 0) return -1;
+    rf_result r =
+        rf_dataset_shuffle(windows, (uint64_t)rf_dataset_cardinality(windows), options->seed, true, &shuffled);
+    rf_dataset_destroy(&windows);
+    TRY(r);
+    const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
+    r = rf_dataset_batch(shuffled, batch, true, &a->train_data);
+    rf_dataset_destroy(&shuffled);
+    TRY(r);
+    /* Spread over what is held out. */
+    const uint64_t places = a->text.length - border > block ? a->text.length - border - block : 1;
+    const uint32_t step = (uint32_t)(places / VALIDATION_WINDOWS + 1);
+    if (text_windows(&a->text, border, a->text.length, block, step, &held_out) < 0) return -1;
+    r = rf_dataset_batch(held_out, batch, false, &a->validation_data);
+    rf_dataset_destroy(&held_out);
+    TRY(r);
+    return 0;
+}
+
+/* ---- training ---- */
+
+static rf_result begin_bar(void *user, rf_fit_state *state)
+{
+    app *a = user;
+    snprintf(a->label, sizeof(a->label), "Step %u", (state->epoch + 1) * STEPS_PER_REPORT);
+    progress_begin(&a->bar, a->label, state->batches_per_epoch, rf_strategy_is_chief(a->strategy));
+    return RF_OK;
+}
+
+static rf_result advance_bar(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    app *a = user;
+    double loss = 0;
+    char status[32];
+    rf_logs_get(logs, "loss", &loss);
+    snprintf(status, sizeof(status), "loss %.4f", loss);
+    progress_update(&a->bar, (int64_t)state->batch + 1, status);
+    return RF_OK;
+}
+
+static rf_result end_bar(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    app *a = user;
+    double loss = 0, validation = 0;
+    (void)progress_end(&a->bar);
+    rf_logs_get(logs, "loss", &loss);
+    rf_logs_get(logs, "val_loss", &validation);
+    const double tokens = (double)state->epoch_examples * a->settings->model.block;
+    example_print("Step %u: loss %.4f, validation %.4f, %.3f bits per character  (%.0f tokens/s)\n",
+                  (unsigned)rf_optimizer_iterations(state->optimizer), loss, validation, validation / log(2.0),
+                  tokens / state->train_seconds);
+    return RF_OK;
+}
+
+static int create_callbacks(const example_options *options, app *a)
+{
+    TRY(rf_callback_create(
+        &(rf_callback_fns){ .on_epoch_begin = begin_bar, .on_batch_end = advance_bar, .on_epoch_end = end_bar }, a,
+        &a->callbacks[a->num_callbacks]));
+    a->num_callbacks++;
+    if (options->checkpoint_dir) {
+        const rf_backup_params params = { .directory = options->checkpoint_dir,
+                                          .keep = true,
+                                          .save.sharded = options->sharded_checkpoints };
+        TRY(rf_callback_backup_and_restore(&params, &a->callbacks[a->num_callbacks]));
+        a->num_callbacks++;
+    }
+    if (!options->logdir) return 0;
+    TRY(rf_callback_tensorboard(&(rf_tensorboard_params){ .directory = options->logdir, .histogram_freq = 1 },
+                                &a->callbacks[a->num_callbacks]));
+    a->num_callbacks++;
+    return 0;
+}
+
+/* Warm-up, then half a cosine down to a tenth; weight decay, and gradients of norm 1 at most. */
+static int create_optimizer(const example_options *options, app *a)
+{
+    const uint32_t steps = a->settings->steps, warmup = steps / 20;
+    const rf_schedule schedule = { .kind = RF_SCHEDULE_COSINE_DECAY,
+                                   .initial = options->learning_rate,
+                                   .alpha = 0.1,
+                                   .warmup_steps = warmup,
+                                   .decay_steps = steps - warmup };
+    TRY(rf_optimizer_create(a->strategy,
+                            &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAMW,
+                                                    .schedule = &schedule,
+                                                    .beta_2 = 0.99,
+                                                    .epsilon = 1e-8,
+                                                    .weight_decay = 0.1,
+                                                    .global_clip_norm = 1.0 },
+                            &a->optimizer));
+    return 0;
+}
+
+static int train(const example_options *options, app *a)
+{
+    const rf_compile_params compile = { .optimizer = a->optimizer,
+                                        .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO },
+                                        .steps_per_execution = STEPS_PER_CALLBACK };
+    TRY(rf_model_compile(gpt_model(a->gpt), &compile));
+    if (create_callbacks(options, a) < 0) return -1;
+    const uint32_t steps = a->settings->steps, report = steps < STEPS_PER_REPORT ? steps : STEPS_PER_REPORT;
+    const rf_fit_params fit = { .data = a->train_data,
+                                .validation_data = a->validation_data,
+                                .steps_per_epoch = report,
+                                .epochs = steps / report,
+                                .callbacks = a->callbacks,
+                                .num_callbacks = a->num_callbacks };
+    TRY(rf_model_fit(gpt_model(a->gpt), &fit, NULL));
+    if (!rf_strategy_stop_agreed(a->strategy)) return 0;
+    example_print("Stopped on request\n");
+    return STOPPED;
+}
+
+/* ---- writing ---- */
+
+static rf_result predict_next(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const app *a = user;
+    out[0] = rf_model_call(t, gpt_model(a->gpt), in[0], RF_INFERENCE);
+    return rf_trace_status(t);
+}
+
+/* Splitmix64; Steele, Lea, Flood 2014: uniform in [0, 1). */
+static double draw(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+static int32_t choose(const float *logits, uint32_t count, double temperature, double random)
+{
+    double largest = -INFINITY, total = 0;
+    for (uint32_t i = 0; i < count; i++) largest = fmax(largest, (double)logits[i]);
+    for (uint32_t i = 0; i < count; i++) total += exp(((double)logits[i] - largest) / temperature);
+    double left = random * total;
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        left -= exp(((double)logits[i] - largest) / temperature);
+        if (left < 0) return (int32_t)i;
+    }
+    return (int32_t)count - 1;
+}
+
+/* The window's logits, from the replica that has the one example. */
+static int run_window(app *a, int32_t *window, rf_array *logits)
+{
+    const uint32_t block = a->settings->model.block;
+    const rf_element batch = { .num_components = 1, .component = { { RF_I32, RF_SHAPE(1, block), window } } };
+    rf_per_replica *results[1];
+    TRY(rf_strategy_run(a->strategy, a->next, &batch, results));
+    TRY(rf_strategy_gather(a->strategy, results[0], logits));
+    return 0;
+}
+
+/* Every worker takes part, and each chooses the same tokens. */
+static int write_text(const example_options *options, app *a)
+{
+    const settings *s = a->settings;
+    const uint32_t block = s->model.block;
+    int32_t *window = calloc(block, sizeof(*window));
+    if (!window) {
+        fprintf(stderr, "%s: %s\n", program_invocation_short_name, strerror(ENOMEM));
+        return -1;
+    }
+    uint32_t filled = 0;
+    for (const char *c = s->prompt; *c; c++) {
+        const int32_t token = a->text.token_of[(uint8_t)*c];
+        if (token < 0) continue; /* the model has never seen it */
+        if (filled == block) memmove(window, window + 1, --filled * sizeof(*window));
+        window[filled++] = token;
+    }
+    if (filled == 0) filled = 1;
+    uint64_t random = options->seed;
+    int result = 0;
+    example_print("\n%s", s->prompt);
+    for (uint32_t i = 0; i < s->sample_length && result == 0; i++) {
+        rf_array logits;
+        if ((result = run_window(a, window, &logits)) < 0) break;
+        const float *last = (const float *)logits.data + (size_t)(filled - 1) * s->model.vocabulary;
+        const int32_t token = choose(last, s->model.vocabulary, s->temperature, draw(&random));
+        rf_array_free(&logits);
+        if (filled == block) memmove(window, window + 1, --filled * sizeof(*window));
+        window[filled++] = token;
+        example_print("%c", a->text.byte_of[token]);
+    }
+    example_print("\n");
+    free(window);
+    return result;
+}
+
+/* ---- program ---- */
+
+static int run(const example_options *options, app *a)
+{
+    settings *s = a->settings;
+    if (text_load(s->texts, s->num_texts, &a->text) < 0) return -1;
+    s->model.vocabulary = a->text.vocabulary;
+    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    if (prepare_data(options, a) < 0) return -1;
+    TRY(gpt_create(a->strategy, &s->model, &a->gpt));
+    if (create_optimizer(options, a) < 0) return -1;
+    TRY(rf_function_create(
+        a->strategy, &(rf_function_params){ .step = predict_next, .user = a, .num_outputs = 1, .name = "predict_next" },
+        &a->next));
+    example_print("%llu bytes of text, %u different ones; %u layers, %u heads, %u wide, %u tokens\n",
+                  (unsigned long long)a->text.length, a->text.vocabulary, s->model.layers, s->model.heads,
+                  s->model.width, s->model.block);
+    const int result = train(options, a);
+    return result == 0 ? write_text(options, a) : result;
+}
+
+static void destroy(app *a)
+{
+    for (uint32_t i = 0; i < a->num_callbacks; i++) rf_callback_destroy(&a->callbacks[i]);
+    rf_function_destroy(&a->next);
+    rf_optimizer_destroy(&a->optimizer);
+    gpt_destroy(&a->gpt);
+    rf_dataset_destroy(&a->train_data);
+    rf_dataset_destroy(&a->validation_data);
+    text_free(&a->text);
+    example_destroy_strategy(&a->strategy);
+}
+
+int main(int argc, char **argv)
+{
+    example_options options = { 0 };
+    settings own = { .sample_length = 400, .prompt = "\n", .temperature = 0.8 };
+    const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
+    example_parse_with(argc, argv, "Trains a small GPT on text, character by character, and lets it write.", "dbsrlcPB",
+                       &options, &own_parser, &own);
+    choose_model(&own, &options);
+    app a = { .settings = &own };
+    const int result = run(&options, &a);
+    destroy(&a);
+    return example_exit_status(result);
+}

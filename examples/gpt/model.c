@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct block {
+    rf_variable *norm_1, *qkv, *attention_output, *norm_2, *expand, *contract;
+} block;
+
+struct gpt {
+    gpt_config config;
+    rf_model *model;
+    rf_variable *tokens, *positions, *last_norm;
+    float *causal; /* [block, block]: 0 where the second position is not after the first, else far below any score */
+    uint32_t num_blocks; /* of which variables may exist */
+    block blocks[];
+};
+
+/* Along the last axis, by a gain and without a bias; Ba, Kiros, Hinton 2016. */
+static rf_tensor normalize(rf_trace *t, rf_tensor x, rf_variable *gain)
+{
+    const int32_t last = -1;
+    const rf_tensor centred = rf_subtract(t, x, rf_reduce_mean(t, x, &last, 1, true));
+    const rf_tensor variance = rf_reduce_mean(t, rf_square(t, centred), &last, 1, true);
+    const rf_tensor deviation = rf_sqrt(t, rf_add(t, variance, rf_constant(t, 1e-5f)));
+    return rf_multiply(t, rf_divide(t, centred, deviation), rf_variable_tensor(t, gain));
+}
+
+static rf_tensor project(rf_trace *t, rf_tensor x, rf_variable *kernel)
+{
+    return rf_matmul(t, x, rf_variable_tensor(t, kernel), false, false);
+}
+
+/* One of query, key and value, which stand side by side in [n, t, 3 width]: [n, heads, t, width / heads]. */
+static rf_tensor take_heads(rf_trace *t, const gpt *g, rf_tensor qkv, int which)
+{
+    const int64_t width = g->config.width, begin[3] = { 0, 0, which * width };
+    const int64_t end[3] = { INT64_MAX, INT64_MAX, (which + 1) * width };
+    const rf_tensor part = rf_slice(t, qkv, begin, end, NULL, 3);
+    const rf_shape heads = RF_SHAPE(-1, g->config.block, g->config.heads, width / g->config.heads);
+    return rf_transpose(t, rf_reshape(t, part, heads), (const int32_t[]){ 0, 2, 1, 3 });
+}
+
+/* Vaswani et al. 2017: each position takes a mean of the values at its own and earlier ones, weighted by how well its
+ * query matches their keys. */
+static rf_tensor attend(rf_trace *t, const gpt *g, const block *b, rf_tensor x, rf_tensor causal)
+{
+    const rf_tensor qkv = project(t, x, b->qkv);
+    const rf_tensor query = take_heads(t, g, qkv, 0), key = take_heads(t, g, qkv, 1), value = take_heads(t, g, qkv, 2);
+    const float scale = 1.0f / sqrtf((float)g->config.width / (float)g->config.heads);
+    const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, false, true), rf_constant(t, scale));
+    const rf_tensor weights = rf_dropout(t, rf_softmax(t, rf_add(t, scores, causal)), g->config.dropout, 0);
+    const rf_tensor mixed =
+        rf_transpose(t, rf_matmul(t, weights, value, false, false), (const int32_t[]){ 0, 2, 1, 3 });
+    const rf_tensor joined = rf_reshape(t, mixed, RF_SHAPE(-1, g->config.block, g->config.width));
+    return rf_dropout(t, project(t, joined, b->attention_output), g->config.dropout, 0);
+}
+
+static rf_tensor think(rf_trace *t, const gpt *g, const block *b, rf_tensor x)
+{
+    const rf_tensor inner = rf_gelu(t, project(t, x, b->expand), false);
+    return rf_dropout(t, project(t, inner, b->contract), g->config.dropout, 0);
+}
+
+static rf_tensor forward(rf_trace *t, rf_model *model, rf_tensor tokens, rf_mode mode, void *user)
+{
+    (void)model;
+    (void)mode; /* dropout knows whether it is traced for training */
+    const gpt *g = user;
+    const int64_t length = g->config.block;
+    const rf_tensor table = rf_variable_tensor(t, g->tokens);
+    const rf_tensor embedded = rf_matmul(t, rf_one_hot(t, tokens, (int32_t)g->config.vocabulary), table, false, false);
+    rf_tensor x = rf_add(t, embedded, rf_variable_tensor(t, g->positions));
+    x = rf_dropout(t, x, g->config.dropout, 0);
+    const rf_tensor causal = rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(length, length), g->causal });
+    for (uint32_t i = 0; i < g->num_blocks; i++) {
+        const block *b = &g->blocks[i];
+        x = rf_add(t, x, attend(t, g, b, normalize(t, x, b->norm_1), causal));
+        x = rf_add(t, x, think(t, g, b, normalize(t, x, b->norm_2)));
+    }
+    return rf_matmul(t, normalize(t, x, g->last_norm), table, false, true);
+}
+
+static rf_result create_matrix(rf_strategy *strategy, const char *name, uint32_t rows, uint32_t columns,
+                               float deviation, rf_variable **out)
+{
+    return rf_variable_create(strategy,
+                              &(rf_variable_params){ .name = name,
+                                                     .shape = RF_SHAPE(rows, columns),
+                                                     .initializer = { RF_INIT_RANDOM_NORMAL, 0, deviation } },
+                              out);
+}
+
+static rf_result create_gain(rf_strategy *strategy, const char *name, uint32_t width, rf_variable **out)
+{
+    return rf_variable_create(
+        strategy,
+        &(rf_variable_params){ .name = name, .shape = RF_SHAPE(width), .initializer = { .kind = RF_INIT_ONES } }, out);
+}
+
+static rf_result create_block(rf_strategy *strategy, const gpt_config *c, uint32_t number, block *b)
+{
+    const float residual = 0.02f / sqrtf(2.0f * (float)c->layers);
+    char name[64];
+#define NAME(text) (snprintf(name, sizeof(name), "block_%u/%s", number, text), name)
+    rf_result r = create_gain(strategy, NAME("norm_1/gamma"), c->width, &b->norm_1);
+    if (r >= 0) r = create_matrix(strategy, NAME("attention/qkv/kernel"), c->width, 3 * c->width, 0.02f, &b->qkv);
+    if (r >= 0)
+        r = create_matrix(strategy, NAME("attention/output/kernel"), c->width, c->width, residual,
+                          &b->attention_output);
+    if (r >= 0) r = create_gain(strategy, NAME("norm_2/gamma"), c->width, &b->norm_2);
+    if (r >= 0) r = create_matrix(strategy, NAME("mlp/expand/kernel"), c->width, 4 * c->width, 0.02f, &b->expand);
+    if (r >= 0)
+        r = create_matrix(strategy, NAME("mlp/contract/kernel"), 4 * c->width, c->width, residual, &b->contract);
+#undef NAME
+    return r;
+}
+
+static rf_result create_variables(rf_strategy *strategy, gpt *g)
+{
+    const gpt_config *c = &g->config;
+    rf_result r = create_matrix(strategy, "tokens/embeddings", c->vocabulary, c->width, 0.02f, &g->tokens);
+    if (r >= 0) r = create_matrix(strategy, "positions/embeddings", c->block, c->width, 0.02f, &g->positions);
+    for (; r >= 0 && g->num_blocks < c->layers; g->num_blocks++)
+        r = create_block(strategy, c, g->num_blocks, &g->blocks[g->num_blocks]);
+    if (r >= 0) r = create_gain(strategy, "last_norm/gamma", c->width, &g->last_norm);
+    return r;
+}
+
+static float *create_causal(uint32_t length)
+{
+    float *mask = malloc((size_t)length * length * sizeof(float));
+    for (uint32_t i = 0; mask && i < length; i++)
+        for (uint32_t k = 0; k < length; k++) mask[i * length + k] = k <= i ? 0 : -1e9f;
+    return mask;
+}
+
+rf_result gpt_create(rf_strategy *strategy, const gpt_config *config, gpt **out)
+{
+    *out = NULL;
+    gpt *g = calloc(1, sizeof(*g) + config->layers * sizeof(block));
+    if (!g) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    g->config = *config;
+    g->causal = create_causal(config->block);
+    rf_result r = g->causal ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = create_variables(strategy, g);
+    if (r >= 0) r = rf_model_create_custom(strategy, forward, g, &g->model);
+    if (r < 0) gpt_destroy(&g);
+    *out = g;
+    return r;
+}
+
+rf_model *gpt_model(const gpt *g)
+{
+    return g->model;
+}
+
+void gpt_destroy(gpt **g)
+{
+    if (!*g) return;
+    rf_model_destroy(&(*g)->model);
+    rf_variable_destroy(&(*g)->tokens);
+    rf_variable_destroy(&(*g)->positions);
+    rf_variable_destroy(&(*g)->last_norm);
+    for (uint32_t i = 0; i < (*g)->num_blocks; i++) {
+        block *b = &(*g)->blocks[i];
+        rf_variable **variables[] = { &b->norm_1, &b->qkv, &b->attention_output, &b->norm_2, &b->expand, &b->contract };
+        for (uint32_t k = 0; k < sizeof(variables) / sizeof(variables[0]); k++) rf_variable_destroy(variables[k]);
+    }
+    free((*g)->causal);
+    free(*g);
+    *g = NULL;
+}

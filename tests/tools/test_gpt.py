@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The GPT example as a user meets it: it learns, saves when it is asked to stop, computes the same on two workers, and names bad input.
+
+Usage: test_gpt.py RINGFIRE GPT"""
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import programs  # noqa: E402
+
+RINGFIRE, GPT = sys.argv[1:3]
+# One sentence many times: what follows each character is nearly always known, so that a few steps teach much.
+SENTENCE = "the quick brown fox jumps over the lazy dog. "
+RESTARTABLE = 75  # RF_EXIT_RESTARTABLE
+REPORT = re.compile(r"Step (\d+): loss (\S+), validation (\S+), ")
+
+
+def losses(done):
+    return [(int(step), float(loss), float(validation)) for step, loss, validation in REPORT.findall(done.stdout)]
+
+
+class Gpt(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.text = self.folder / "fox.txt"
+        self.text.write_text(SENTENCE * 60)
+        self.train = [GPT, "--text", self.text, "--batch-size", "4", "--devices", "llvmpipe"]
+
+    def test_learns(self):
+        done = programs.run(*self.train, "--steps", "60", "--sample", "8", "--prompt", "the quick")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("%d bytes of text, %d different ones" % (len(SENTENCE) * 60, len(set(SENTENCE))), done.stdout)
+        (step, loss, validation), = losses(done)
+        self.assertEqual(step, 60)
+        self.assertLess(validation, loss)
+        self.assertLess(validation, 1.5)  # 3.3 when it begins
+        self.assertEqual(len(done.stdout.rsplit("\nthe quick", 1)[1]), 9)  # eight characters and the end of the line
+
+    def test_two_workers(self):
+        """One replica with the whole batch, and two workers with half of it each, report the same."""
+        one = programs.run(*self.train, "--steps", "6", "--sample", "1")
+        two = programs.run(RINGFIRE, "run", "-n", "2", *self.train, "--batch-size", "2", "--steps", "6", "--sample", "1")
+        self.assertEqual((one.returncode, two.returncode), (0, 0), one.stderr + two.stderr)
+        for a, b in zip(losses(one)[0], losses(two)[0]):
+            self.assertAlmostEqual(a, b, places=3)
+
+    def test_stopped(self):
+        """A request to stop saves what the same command goes on from."""
+        folder = self.folder / "checkpoints"
+        command = [*self.train, "--steps", "500", "--sample", "1", "--checkpoint-dir", folder]
+        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True) as running:
+            for line in running.stdout:
+                if "bytes of text" in line:
+                    break
+            running.send_signal(signal.SIGTERM)
+            rest = running.stdout.read()
+            self.assertEqual(running.wait(120), RESTARTABLE)
+        self.assertIn("Stopped on request", rest)
+        self.assertTrue(list(folder.glob("backup-*.rfck")))
+
+    def test_bad_input(self):
+        empty = self.folder / "empty.txt"
+        empty.touch()
+        for arguments, texts in (((GPT, "--text", self.folder / "none"), ("none", "No such file")),
+                                 ((GPT, "--text", empty), ("empty.txt", "no text")),
+                                 ((*self.train, "--full", "--text", empty), ("windows of 256 tokens",)),
+                                 ((GPT, "--steps", "0"), ("'0'",)),
+                                 ((GPT, "--temperature", "-1"), ("temperature",))):
+            self.text.write_text(SENTENCE)
+            done = programs.run(*arguments)
+            self.assertGreater(done.returncode, 0, arguments)
+            for text in texts:
+                self.assertIn(text, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

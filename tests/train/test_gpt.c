@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The network of examples/gpt against PyTorch (make_gpt_trajectory.py), and replicas against one device. */
+#include "../../examples/gpt/model.h"
+#include "trajectory.h"
+
+static trajectory reference;
+static double one_device[TRAJECTORY_MAX_STEPS];
+/* As many as the program is asked for: with the validation layer in between all of them take long. */
+static uint32_t num_steps = TRAJECTORY_MAX_STEPS;
+
+static int load_reference(void **state)
+{
+    (void)state;
+    trajectory_load(TRAJECTORY_FILE, &reference);
+    return 0;
+}
+
+static int free_reference(void **state)
+{
+    (void)state;
+    trajectory_free(&reference);
+    return 0;
+}
+
+typedef struct training {
+    gpt *gpt;
+    rf_optimizer *optimizer;
+    rf_function *function;
+} training;
+
+static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const training *tr = user;
+    const rf_tensor logits = rf_model_call(t, gpt_model(tr->gpt), in[0], RF_TRAINING);
+    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[1], logits, true); /* [n, block] */
+    const int32_t positions = 1;
+    out[0] = rf_compute_average_loss(t, rf_reduce_mean(t, losses, &positions, 1, false), NULL);
+    (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(gpt_model(tr->gpt)));
+    return rf_trace_status(t);
+}
+
+static rf_result predict(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const training *tr = user;
+    out[0] = rf_model_call(t, gpt_model(tr->gpt), in[0], RF_INFERENCE);
+    return rf_trace_status(t);
+}
+
+/* A first call makes the model's list of variables. */
+static void build(rf_strategy *strategy, training *tr)
+{
+    rf_function *function;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = predict, .user = tr, .num_outputs = 1 }, &function));
+    const rf_element tokens = { .num_components = 1, .component = { reference.batches[0].component[0] } };
+    OK(rf_strategy_run(strategy, function, &tokens, NULL));
+    rf_function_destroy(&function);
+}
+
+static void train(rf_strategy *strategy, double *losses)
+{
+    training tr;
+    OK(gpt_create(strategy, &(gpt_config){ .layers = 2, .heads = 2, .width = 32, .block = 16, .vocabulary = 29 },
+                  &tr.gpt));
+    build(strategy, &tr);
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr.optimizer));
+    OK(rf_function_create(strategy,
+                          &(rf_function_params){ .step = train_step, .user = &tr, .num_outputs = 1, .training = true },
+                          &tr.function));
+    trajectory_assign(&reference, gpt_model(tr.gpt));
+    assert_int_equal(rf_model_count_params(gpt_model(tr.gpt)), 26176);
+    trajectory_follow(&reference, strategy, gpt_model(tr.gpt), tr.function, num_steps, losses);
+    rf_function_destroy(&tr.function);
+    rf_optimizer_destroy(&tr.optimizer);
+    gpt_destroy(&tr.gpt);
+}
+
+static void follow(rf_strategy *strategy)
+{
+    train(strategy, one_device);
+}
+ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
+ON_LISTS(follow, _on_swiftshader, 1, 1, 1)
+
+static void compare(rf_strategy *strategy)
+{
+    double losses[TRAJECTORY_MAX_STEPS];
+    train(strategy, losses);
+    for (uint32_t s = 0; s < num_steps && s < reference.num_steps; s++)
+        assert_near(losses[s], one_device[s], 1e-5, 0, "loss");
+}
+ON_LISTS(compare, _two_drivers, 2, 1, 1)
+ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) num_steps = (uint32_t)atoi(argv[1]);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(follow_on_lavapipe), cmocka_unit_test(follow_on_swiftshader),
+                                        cmocka_unit_test(compare_two_drivers),
+                                        cmocka_unit_test(compare_one_driver_twice) };
+    return cmocka_run_group_tests(tests, load_reference, free_reference);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trajectory.h"
+
+#include <zlib.h>
+
+static void read_exactly(gzFile file, void *data, size_t size)
+{
+    assert_int_equal(gzread(file, data, (unsigned)size), (int)size);
+}
+
+static uint32_t read_number(gzFile file, uint32_t most)
+{
+    uint32_t number;
+    read_exactly(file, &number, sizeof(number));
+    assert_true(number <= most);
+    return number;
+}
+
+static rf_shape read_shape(gzFile file)
+{
+    rf_shape shape = { .rank = (int32_t)read_number(file, RF_MAX_RANK) };
+    for (int32_t i = 0; i < shape.rank; i++) shape.dim[i] = read_number(file, 1u << 20);
+    return shape;
+}
+
+static void *read_values(gzFile file, rf_shape shape)
+{
+    const size_t size = (size_t)rf_shape_count(shape) * sizeof(float); /* all types have four bytes */
+    void *values = test_malloc(size);
+    read_exactly(file, values, size);
+    return values;
+}
+
+void trajectory_load(const char *path, trajectory *t)
+{
+    gzFile file = gzopen(path, "rb");
+    assert_non_null(file);
+    char magic[8];
+    read_exactly(file, magic, sizeof(magic));
+    assert_memory_equal(magic, "RFTRAJ02", sizeof(magic));
+    *t = (trajectory){ .num_variables = read_number(file, TRAJECTORY_MAX_VARIABLES) };
+    t->num_steps = read_number(file, TRAJECTORY_MAX_STEPS);
+    t->num_components = read_number(file, RF_MAX_COMPONENTS);
+    for (uint32_t i = 0; i < t->num_variables; i++) {
+        trajectory_variable *v = &t->variables[i];
+        read_exactly(file, v->name, read_number(file, sizeof(v->name) - 1));
+        v->shape = read_shape(file);
+        v->initial = read_values(file, v->shape);
+    }
+    rf_element batch = { .num_components = t->num_components };
+    for (uint32_t i = 0; i < t->num_components; i++) {
+        batch.component[i].dtype = read_number(file, 1) ? RF_I32 : RF_F32;
+        batch.component[i].shape = read_shape(file);
+    }
+    for (uint32_t s = 0; s < t->num_steps; s++) {
+        t->batches[s] = batch;
+        for (uint32_t i = 0; i < t->num_components; i++)
+            t->batches[s].component[i].data = read_values(file, batch.component[i].shape);
+    }
+    read_exactly(file, t->losses, t->num_steps * sizeof(double));
+    for (uint32_t i = 0; i < t->num_variables; i++) t->variables[i].gradient = read_values(file, t->variables[i].shape);
+    gzclose(file);
+}
+
+void trajectory_free(trajectory *t)
+{
+    for (uint32_t i = 0; i < t->num_variables; i++) {
+        test_free(t->variables[i].initial);
+        test_free(t->variables[i].gradient);
+    }
+    for (uint32_t s = 0; s < t->num_steps; s++)
+        for (uint32_t i = 0; i < t->num_components; i++) test_free(t->batches[s].component[i].data);
+    *t = (trajectory){ 0 };
+}
+
+static rf_variable *find_variable(const rf_model *model, const trajectory_variable *wanted)
+{
+    const rf_variable_list variables = rf_model_variables(model);
+    for (uint32_t i = 0; i < variables.count; i++) {
+        if (strcmp(rf_variable_name(variables.items[i]), wanted->name) != 0) continue;
+        const rf_shape shape = rf_variable_shape(variables.items[i]);
+        assert_int_equal(shape.rank, wanted->shape.rank);
+        assert_memory_equal(shape.dim, wanted->shape.dim, (size_t)shape.rank * sizeof(shape.dim[0]));
+        return variables.items[i];
+    }
+    fail_msg("the model has no variable %s", wanted->name);
+    return NULL;
+}
+
+void trajectory_assign(const trajectory *t, const rf_model *model)
+{
+    assert_int_equal(rf_model_variables(model).count, t->num_variables);
+    for (uint32_t i = 0; i < t->num_variables; i++)
+        OK(rf_variable_assign(find_variable(model, &t->variables[i]), t->variables[i].initial));
+}
+
+static double check_gradient(const trajectory_variable *v, rf_variable *variable)
+{
+    const int64_t count = rf_shape_count(v->shape);
+    float *is = test_malloc((size_t)count * sizeof(float));
+    OK(rf_variable_read_gradient(variable, is));
+    double difference = 0, norm = 0, largest = 0;
+    for (int64_t k = 0; k < count; k++) {
+        const double expected = (double)v->gradient[k], d = (double)is[k] - expected;
+        difference += d * d;
+        norm += expected * expected;
+        largest = fmax(largest, fabs(expected));
+    }
+    assert_near(sqrt(difference / norm), 0, 0, 1e-4, v->name);
+    for (int64_t k = 0; k < count; k++)
+        assert_near((double)is[k], (double)v->gradient[k], 1e-4, 1e-4 * largest, v->name);
+    test_free(is);
+    return sqrt(difference / norm);
+}
+
+void trajectory_follow(const trajectory *t, rf_strategy *strategy, rf_model *model, rf_function *step,
+                       uint32_t num_steps, double *losses)
+{
+    double worst_loss = 0, worst_gradient = 0;
+    for (uint32_t s = 0; s < num_steps && s < t->num_steps; s++) {
+        float loss;
+        run_once(strategy, step, &t->batches[s], &loss, 1);
+        assert_near((double)loss, t->losses[s], 1e-4, 0, "loss");
+        losses[s] = (double)loss;
+        worst_loss = fmax(worst_loss, fabs((double)loss / t->losses[s] - 1));
+        for (uint32_t i = 0; s == 0 && i < t->num_variables; i++)
+            worst_gradient =
+                fmax(worst_gradient, check_gradient(&t->variables[i], find_variable(model, &t->variables[i])));
+    }
+    OK(rf_strategy_check_identical(strategy, NULL, NULL));
+    print_message("  worst relative error: losses %.2g, gradients %.2g\n", worst_loss, worst_gradient);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model's first steps as PyTorch computes them in double precision (trajectory.py describes the file), and the same
+ * steps with the library. */
+#ifndef RF_TESTS_TRAIN_TRAJECTORY_H
+#define RF_TESTS_TRAIN_TRAJECTORY_H
+
+#include "support.h"
+
+enum { TRAJECTORY_MAX_VARIABLES = 256, TRAJECTORY_MAX_STEPS = 32 };
+
+typedef struct trajectory_variable {
+    char name[128];
+    rf_shape shape;
+    float *initial, *gradient; /* of the first step */
+} trajectory_variable;
+
+typedef struct trajectory {
+    uint32_t num_variables, num_steps, num_components;
+    trajectory_variable variables[TRAJECTORY_MAX_VARIABLES];
+    rf_element batches[TRAJECTORY_MAX_STEPS];
+    double losses[TRAJECTORY_MAX_STEPS];
+} trajectory;
+
+void trajectory_load(const char *path, trajectory *t);
+void trajectory_free(trajectory *t);
+
+/* Gives the model's variables, found by name, their initial values; both must have the same ones. */
+void trajectory_assign(const trajectory *t, const rf_model *model);
+/* Runs the first `num_steps` steps. Losses agree within 1e-4 relative, and so do the gradients of the first step: in
+ * norm, and in each element but for a floor of 1e-4 of the largest. Returns the losses in `losses`. */
+void trajectory_follow(const trajectory *t, rf_strategy *strategy, rf_model *model, rf_function *step,
+                       uint32_t num_steps, double *losses);
+
+#endif
