@@ -268,7 +268,7 @@ static void prepare_product(rf_gpu_device *device, uint64_t range)
     rf_exec *exec;
     rf_graph *g;
     rf_value x, w, y;
-    int object;
+    int object = 0; /* its address is the state's key */
     rf_gpu_buffer *state;
     CHECK(rf_exec_create(&(rf_exec_params){ .device = device }, &exec));
     if (range) exec->caps.max_storage_range = range;

@@ -407,7 +407,7 @@ static rf_result forget_syncs(worker *w)
 static rf_result fail_and_check(worker *w, program *p, bool async, uint32_t failing, const char *create,
                                 const char *renaming)
 {
-    char path[160], text[16];
+    char path[160], text[24];
     snprintf(text, sizeof(text), "rank %u: ", failing);
     scene.failing = failing + 1;
     scene.fail_create = create;
