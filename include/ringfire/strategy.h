@@ -274,14 +274,32 @@ typedef enum rf_initializer_kind {
     RF_INIT_ZEROS,
     RF_INIT_ONES,
     RF_INIT_CONSTANT, /**< a everywhere */
+    /** mean a, sd b (b = 0: 0.05), without what is farther than 2 b from a; as in BERT */
+    RF_INIT_TRUNCATED_NORMAL,
+    RF_INIT_LECUN_UNIFORM, /**< U(-l, l), l = sqrt(3 / fan_in); LeCun et al. 1998 */
+    RF_INIT_LECUN_NORMAL,  /**< truncated normal, sd = sqrt(1 / fan_in) */
+    /** a (a = 0: 1) times a matrix with orthonormal rows or columns; Saxe et al. 2014 */
+    RF_INIT_ORTHOGONAL,
+    /** Keras' VarianceScaling: variance a (a = 0: 1) / fan, by `fan` and `distribution` */
+    RF_INIT_VARIANCE_SCALING,
 } rf_initializer_kind;
+/** What ::RF_INIT_VARIANCE_SCALING divides by. */
+typedef enum rf_fan { RF_FAN_IN, RF_FAN_OUT, RF_FAN_AVG } rf_fan;
+/** What ::RF_INIT_VARIANCE_SCALING draws from. */
+typedef enum rf_distribution {
+    RF_DISTRIBUTION_TRUNCATED_NORMAL, /**< cut at two deviations; the variance is what remains */
+    RF_DISTRIBUTION_UNTRUNCATED_NORMAL,
+    RF_DISTRIBUTION_UNIFORM,
+} rf_distribution;
 /** An initial value: a distribution with its parameters `a` and `b`, where the kind uses them. */
 typedef struct rf_initializer {
     rf_initializer_kind kind;
     float a, b;
     /** 0: derived from the strategy's seed and the order in which variables are created */
     uint64_t seed;
-    uint64_t reserved[4]; /**< zero: room for later fields */
+    rf_fan fan;                   /**< VARIANCE_SCALING only */
+    rf_distribution distribution; /**< VARIANCE_SCALING only */
+    uint64_t reserved[3];         /**< zero: room for later fields */
 } rf_initializer;
 
 /** A variable before it is created. `shape` is required. */
@@ -304,7 +322,8 @@ RF_API void rf_strategy_set_seed(rf_strategy *strategy, uint64_t seed);
  * Creates an f32 variable with the same value on every replica.
  * Every worker must create the same variables in the same order. Blocking: waits for work in
  * flight.
- * @return RF_ERROR_INVALID_ARGUMENT when the shape has no elements or too many dimensions.
+ * @return RF_ERROR_INVALID_ARGUMENT when the shape has no elements or too many dimensions, or does
+ *   not suit the initializer (an orthogonal matrix needs two dimensions).
  */
 RF_API RF_MUST_USE rf_result rf_variable_create(rf_strategy *strategy,
                                                 const rf_variable_params *params,

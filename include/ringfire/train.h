@@ -237,27 +237,47 @@ RF_API rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss);
 
 /* ---- learning-rate schedules ---- */
 
-/** How the learning rate depends on the step. */
+/** How the learning rate depends on the step, after the warm-up. */
 typedef enum rf_schedule_kind {
+    RF_SCHEDULE_CONSTANT, /**< initial */
     /** initial * rate^(step / decay_steps); with `staircase` the exponent is rounded down. */
-    RF_SCHEDULE_CONSTANT,
     RF_SCHEDULE_EXPONENTIAL_DECAY,
     RF_SCHEDULE_PIECEWISE_CONSTANT, /**< values[i] while step <= boundaries[i] */
-    /** initial / (1 + rate * step / decay_steps); with `staircase` the quotient is rounded down. */
+    /**
+     * initial * ((1 - alpha) * (1 + cos(pi * p)) / 2 + alpha), p = min(step / decay_steps, 1),
+     * where steps count from the end of the warm-up.
+     */
     RF_SCHEDULE_COSINE_DECAY,
+    /** (initial - end) * (1 - p)^power + end, p = min(step / decay_steps, 1); power 0: 1 */
     RF_SCHEDULE_POLYNOMIAL_DECAY,
+    /** initial / (1 + rate * step / decay_steps); with `staircase` the quotient is rounded down. */
     RF_SCHEDULE_INVERSE_TIME_DECAY,
+    /** initial * min(step^(-1/2), step * warmup_steps^(-3/2)); Vaswani et al. 2017 */
+    RF_SCHEDULE_INVERSE_SQRT,
+    /**
+     * Cosine decay over decay_steps, again and again: each period is t_mul times as long as the one
+     * before, and begins m_mul times as high; Loshchilov & Hutter 2017.
+     */
+    RF_SCHEDULE_COSINE_RESTARTS,
 } rf_schedule_kind;
 /** A learning rate as a function of the step. Fields that the kind does not use must be zero. */
 typedef struct rf_schedule {
     rf_schedule_kind kind;
     double initial, rate, alpha, end, power;
-    uint64_t decay_steps, warmup_steps;
+    uint64_t decay_steps;
+    /**
+     * During so many steps the rate rises from 0, in a straight line, to `initial` (values[0] of a
+     * piecewise constant; INVERSE_SQRT rises to its own peak and needs at least one). All kinds but
+     * COSINE_DECAY then continue with their value at `step`, as BERT's warm-up does.
+     */
+    uint64_t warmup_steps;
     bool staircase;
     uint32_t num_boundaries; /**< at most 15 */
     uint64_t boundaries[15];
     double values[16];
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    double t_mul;         /**< COSINE_RESTARTS, at least 1; 0: 2 */
+    double m_mul;         /**< COSINE_RESTARTS; 0: 1 */
+    uint64_t reserved[6]; /**< zero: room for later fields */
 } rf_schedule;
 /**
  * The learning rate at a step. A pure function. Thread-safe.

@@ -99,7 +99,8 @@ def model():
                        ("piecewise_constant", {"initial": 0.0, "boundaries": [5, 9], "values": [0.1, 0.01, 0.001]}),
                        ("cosine_decay", {"alpha": 0.1, "decay_steps": 100, "warmup_steps": 5}),
                        ("polynomial_decay", {"end": 1e-5, "power": 2.0, "decay_steps": 100}),
-                       ("inverse_time_decay", {"rate": 0.5, "decay_steps": 10})):
+                       ("inverse_time_decay", {"rate": 0.5, "decay_steps": 10}), ("inverse_sqrt", {"warmup_steps": 5}),
+                       ("cosine_restarts", {"decay_steps": 10, "t_mul": 1.5, "m_mul": 0.5})):
         seed("model", "schedule_" + kind, "\2" + compact({**schedule, "kind": kind, **more}))
 
 

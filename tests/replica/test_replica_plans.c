@@ -368,9 +368,55 @@ static void distributions(void **state)
     check_distribution((rf_initializer){ RF_INIT_RANDOM_NORMAL, 3, 2 }, shape, 3, 2, 0);
     check_distribution((rf_initializer){ RF_INIT_RANDOM_UNIFORM }, shape, 0, 0.05 / sqrt(3), 0.05);
     check_distribution((rf_initializer){ RF_INIT_RANDOM_UNIFORM, 1, 5 }, shape, 3, 2 / sqrt(3), 2);
+    check_distribution((rf_initializer){ RF_INIT_TRUNCATED_NORMAL, 1, 0.02f }, shape, 1, 0.02 * cut, 0.04);
+    check_distribution((rf_initializer){ RF_INIT_LECUN_UNIFORM }, shape, 0, sqrt(1.0 / 400), sqrt(3.0 / 400));
+    check_distribution((rf_initializer){ RF_INIT_LECUN_NORMAL }, shape, 0, sqrt(1.0 / 400), 2 * sqrt(1.0 / 400) / cut);
+    rf_initializer scaled = { .kind = RF_INIT_VARIANCE_SCALING, .fan = RF_FAN_OUT };
+    check_distribution(scaled, shape, 0, sqrt(1.0 / 500), 2 * sqrt(1.0 / 500) / cut);
+    scaled =
+        (rf_initializer){ RF_INIT_VARIANCE_SCALING, 3, .fan = RF_FAN_AVG, .distribution = RF_DISTRIBUTION_UNIFORM };
+    check_distribution(scaled, shape, 0, sqrt(3.0 / 450), sqrt(9.0 / 450));
+    scaled.distribution = RF_DISTRIBUTION_UNTRUNCATED_NORMAL;
+    check_distribution(scaled, shape, 0, sqrt(3.0 / 450), 0);
     check_distribution((rf_initializer){ RF_INIT_CONSTANT, 4 }, shape, 4, 0, 0);
     check_distribution((rf_initializer){ RF_INIT_ONES }, shape, 1, 0, 0);
     check_distribution((rf_initializer){ RF_INIT_ZEROS }, shape, 0, 0, 0);
+}
+
+/* Rows (or columns, where there are fewer of them) of length `gain`, at right angles. */
+static void check_orthogonal(rf_shape shape, float gain)
+{
+    float *x = RF_NEW_ARRAY(float, rf_shape_count(shape));
+    assert_int_equal(rf_initializer_fill(&(rf_initializer){ RF_INIT_ORTHOGONAL, gain }, shape, 5, x), RF_OK);
+    const int64_t columns = shape.dim[shape.rank - 1], rows = rf_shape_count(shape) / columns;
+    const int64_t count = rows < columns ? rows : columns, length = rows < columns ? columns : rows;
+    const int64_t next = rows < columns ? columns : 1, step = rows < columns ? 1 : columns;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; k <= i; k++) {
+            double product = 0;
+            for (int64_t j = 0; j < length; j++)
+                product += (double)x[i * next + j * step] * (double)x[k * next + j * step];
+            if (fabs(product - (i == k ? (double)gain * (double)gain : 0)) > 1e-5)
+                fail_msg("product of %d and %d: %g", (int)i, (int)k, product);
+        }
+    rf_free(x);
+}
+
+static void orthogonal(void **state)
+{
+    (void)state;
+    check_orthogonal(RF_SHAPE(64, 64), 1);
+    check_orthogonal(RF_SHAPE(32, 96), 1);
+    check_orthogonal(RF_SHAPE(3, 3, 7, 5), 2);
+    check_orthogonal(RF_SHAPE(1, 9), 1);
+    float x[9];
+    assert_int_equal(rf_initializer_fill(&(rf_initializer){ RF_INIT_ORTHOGONAL }, RF_SHAPE(9), 1, x),
+                     RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(rf_error_message(), "two dimensions"));
+    assert_int_equal(
+        rf_initializer_fill(&(rf_initializer){ .kind = RF_INIT_HE_NORMAL, .fan = RF_FAN_OUT }, RF_SHAPE(9), 1, x),
+        RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(rf_error_message(), "variance scaling only"));
 }
 
 static void initializers_depend_on_seed_alone(void **state)
@@ -431,6 +477,7 @@ int main(void)
         cmocka_unit_test(exchange_sums_in_order),
         cmocka_unit_test(fans),
         cmocka_unit_test(distributions),
+        cmocka_unit_test(orthogonal),
         cmocka_unit_test(initializers_depend_on_seed_alone),
         cmocka_unit_test(hash_sees_every_bit),
     };

@@ -97,6 +97,61 @@ static void inverse_time(void **state)
     assert_close(rf_schedule_value(&s, 5), 0.5);
 }
 
+/* Every kind rises in a straight line, then has its own value at the step. */
+static void warm_ups(void **state)
+{
+    (void)state;
+    rf_schedule s = { .kind = RF_SCHEDULE_POLYNOMIAL_DECAY, .initial = 1.0, .decay_steps = 10, .warmup_steps = 4 };
+    assert_close(rf_schedule_value(&s, 0), 0.0);
+    assert_close(rf_schedule_value(&s, 3), 0.75);
+    assert_close(rf_schedule_value(&s, 4), 0.6); /* not shifted: BERT's */
+    assert_close(rf_schedule_value(&s, 10), 0.0);
+    s = (rf_schedule){ .kind = RF_SCHEDULE_CONSTANT, .initial = 0.5, .warmup_steps = 2 };
+    assert_close(rf_schedule_value(&s, 1), 0.25);
+    assert_close(rf_schedule_value(&s, 2), 0.5);
+    s = (rf_schedule){ .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
+                       .num_boundaries = 1,
+                       .boundaries = { 5 },
+                       .values = { 0.8, 0.1 },
+                       .warmup_steps = 4 };
+    assert_close(rf_schedule_value(&s, 2), 0.4);
+    assert_close(rf_schedule_value(&s, 4), 0.8);
+    assert_close(rf_schedule_value(&s, 6), 0.1);
+}
+
+static void inverse_square_root(void **state)
+{
+    (void)state;
+    /* Width 128, 4,000 steps: the schedule of the Transformer's tutorial. */
+    const rf_schedule s = { .kind = RF_SCHEDULE_INVERSE_SQRT, .initial = 1 / sqrt(128.0), .warmup_steps = 4000 };
+    assert_close(rf_schedule_value(&s, 0), 0.0);
+    assert_close(rf_schedule_value(&s, 1), pow(128, -0.5) * pow(4000, -1.5));
+    assert_close(rf_schedule_value(&s, 4000), pow(128, -0.5) * pow(4000, -0.5));
+    assert_close(rf_schedule_value(&s, 16000), pow(128, -0.5) * pow(16000, -0.5));
+}
+
+static void cosine_restarts(void **state)
+{
+    (void)state;
+    /* Periods of 4, 8, 16, ... steps, each half as high. */
+    rf_schedule s = {
+        .kind = RF_SCHEDULE_COSINE_RESTARTS, .initial = 2.0, .alpha = 0.1, .decay_steps = 4, .m_mul = 0.5
+    };
+    assert_close(rf_schedule_value(&s, 0), 2.0);
+    assert_close(rf_schedule_value(&s, 2), 1.1);
+    assert_close(rf_schedule_value(&s, 4), 1.1); /* 2 * (0.9 * 0.5 + 0.1) */
+    assert_close(rf_schedule_value(&s, 8), 0.65);
+    assert_close(rf_schedule_value(&s, 12), 0.65); /* 2 * (0.9 * 0.25 + 0.1) */
+    assert_close(rf_schedule_value(&s, 4 * ((1 << 20) - 1)), 2 * (0.9 * ldexp(1, -20) + 0.1));
+    s.t_mul = s.m_mul = 1.0;
+    for (uint64_t step = 0; step < 1000; step++)
+        assert_close(rf_schedule_value(&s, step), rf_schedule_value(&s, step % 4));
+    s.t_mul = 1.5; /* periods of 4, 6, 9, 13.5 steps */
+    assert_close(rf_schedule_value(&s, 10), 2.0);
+    assert_close(rf_schedule_value(&s, 19), 2.0);
+    assert_true(rf_schedule_value(&s, 18) < 0.3);
+}
+
 static void bad_schedules(void **state)
 {
     (void)state;
@@ -108,7 +163,10 @@ static void bad_schedules(void **state)
         { { .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 0.1, .alpha = -1.0, .decay_steps = 4 }, "alpha" },
         { { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 1, .rate = 0.5 }, "decay_steps" },
         { { .kind = RF_SCHEDULE_CONSTANT, .initial = -1 }, "initial" },
-        { { .kind = RF_SCHEDULE_CONSTANT, .initial = 1, .warmup_steps = 3 }, "warmup_steps" },
+        { { .kind = RF_SCHEDULE_INVERSE_SQRT, .initial = 1 }, "warmup_steps" },
+        { { .kind = RF_SCHEDULE_COSINE_RESTARTS, .initial = 1, .decay_steps = 2, .t_mul = 0.5 }, "t_mul" },
+        { { .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 1, .decay_steps = 2, .m_mul = 0.5 }, "m_mul" },
+        { { .kind = RF_SCHEDULE_COSINE_RESTARTS, .initial = 1 }, "decay_steps" },
         { { .kind = RF_SCHEDULE_CONSTANT, .initial = 1, .staircase = true }, "staircase" },
         { { .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 1, .decay_steps = 1, .power = 2 }, "power" },
         { { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT, .num_boundaries = 16 }, "num_boundaries" },
@@ -541,6 +599,9 @@ int main(void)
         cmocka_unit_test(cosine),
         cmocka_unit_test(polynomial),
         cmocka_unit_test(inverse_time),
+        cmocka_unit_test(warm_ups),
+        cmocka_unit_test(inverse_square_root),
+        cmocka_unit_test(cosine_restarts),
         cmocka_unit_test(bad_schedules),
         cmocka_unit_test(defaults),
         cmocka_unit_test(hyper_numbers),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Twenty Adam steps of the CNN of the tutorials against PyTorch in double precision (make_trajectory.py), and mirrored
  * replicas against one device. */
-#include <zlib.h>
-
 #include "support.h"
+
+#include "../support/gzip.h"
 
 enum { VARIABLES = 8, BATCHES = 20, BATCH = 64, SIDE = 28, PIXELS = SIDE * SIDE };
 
@@ -18,11 +18,6 @@ typedef struct trajectory {
 static trajectory reference;
 
 /* ---- the fixture ---- */
-
-static void read_exactly(gzFile file, void *data, size_t size)
-{
-    assert_int_equal(gzread(file, data, (unsigned)size), (int)size);
-}
 
 static int load_reference(void **state)
 {

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trajectory.h"
 
-#include <zlib.h>
-
-static void read_exactly(gzFile file, void *data, size_t size)
-{
-    assert_int_equal(gzread(file, data, (unsigned)size), (int)size);
-}
+#include "../support/gzip.h"
 
 static uint32_t read_number(gzFile file, uint32_t most)
 {

@@ -9,6 +9,8 @@
 
 /* Fills rf_shape_count(shape) floats. The same initializer, shape and seed give the same values everywhere. */
 rf_result rf_initializer_fill(const rf_initializer *initializer, rf_shape shape, uint64_t seed, float *values);
+/* Whether the fields mean something. The message begins with them, for the caller to name the place. */
+rf_result rf_initializer_check(const rf_initializer *initializer);
 /* As Keras counts them: kernels [..., in, out] have a receptive field of the product of the leading dimensions. */
 void rf_initializer_fans(rf_shape shape, double *fan_in, double *fan_out);
 

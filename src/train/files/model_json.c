@@ -11,9 +11,12 @@
 enum { MOST_LAYERS = 4096, MOST_INPUTS = 1 << 26 /* elements of an example */ };
 
 #define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
-static const char *const initializer_names[] = { "glorot_uniform", "glorot_normal", "he_uniform",
-                                                 "he_normal",      "random_normal", "random_uniform",
-                                                 "zeros",          "ones",          "constant" };
+static const char *const initializer_names[] = { "glorot_uniform", "glorot_normal",    "he_uniform",    "he_normal",
+                                                 "random_normal",  "random_uniform",   "zeros",         "ones",
+                                                 "constant",       "truncated_normal", "lecun_uniform", "lecun_normal",
+                                                 "orthogonal",     "variance_scaling" };
+static const char *const fan_names[] = { "fan_in", "fan_out", "fan_avg" };
+static const char *const distribution_names[] = { "truncated_normal", "untruncated_normal", "uniform" };
 static const char *const loss_names[] = { "sparse_categorical_crossentropy", "categorical_crossentropy",
                                           "mean_squared_error" };
 static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size" };
@@ -63,8 +66,12 @@ static rf_result shape_from_json(const json_t *object, const char *name, rf_shap
 
 static json_t *initializer_to_json(const rf_initializer *i)
 {
-    return json_pack("{s:s, s:f, s:f, s:I}", "kind", initializer_names[i->kind], "a", (double)i->a, "b", (double)i->b,
-                     "seed", (json_int_t)i->seed);
+    json_t *out = json_pack("{s:s, s:f, s:f, s:I}", "kind", initializer_names[i->kind], "a", (double)i->a, "b",
+                            (double)i->b, "seed", (json_int_t)i->seed);
+    if (i->kind != RF_INIT_VARIANCE_SCALING) return out;
+    json_object_set_new(out, "fan", json_string(fan_names[i->fan]));
+    json_object_set_new(out, "distribution", json_string(distribution_names[i->distribution]));
+    return out;
 }
 
 static rf_result initializer_from_json(const json_t *object, const char *name, rf_initializer *out)
@@ -77,6 +84,13 @@ static rf_result initializer_from_json(const json_t *object, const char *name, r
     RF_TRY(rf_json_number(i, "a", &a));
     RF_TRY(rf_json_number(i, "b", &b));
     RF_TRY(rf_json_u64(i, "seed", &out->seed));
+    if (kind == RF_INIT_VARIANCE_SCALING) {
+        int fan = 0, distribution = 0;
+        RF_TRY(rf_json_choice(i, "fan", fan_names, COUNT(fan_names), &fan));
+        RF_TRY(rf_json_choice(i, "distribution", distribution_names, COUNT(distribution_names), &distribution));
+        out->fan = (rf_fan)fan;
+        out->distribution = (rf_distribution)distribution;
+    }
     out->kind = (rf_initializer_kind)kind;
     out->a = (float)a;
     out->b = (float)b;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "replica/store/initializer.h"
 #include "train/trace_util.h"
 
 rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **out)
@@ -62,10 +63,8 @@ bool rf_activation_valid(rf_activation activation)
 
 static rf_result check_initializer(const rf_initializer *i, const char *function, const char *field)
 {
-    RF_REQUIRE((int)i->kind >= RF_INIT_GLOROT_UNIFORM && (int)i->kind <= RF_INIT_CONSTANT,
-               "%s: %s: initializer %d does not exist", function, field, (int)i->kind);
-    RF_REQUIRE(isfinite(i->a) && isfinite(i->b), "%s: %s: a and b must be finite", function, field);
-    return RF_OK;
+    const rf_result r = rf_initializer_check(i);
+    return r < 0 ? RF_FAIL(r, "%s: %s: %s", function, field, rf_error_message()) : RF_OK;
 }
 
 rf_result rf_affine_init(rf_affine *affine, const char *function, rf_activation activation, bool no_bias,

@@ -23,14 +23,41 @@ static double piecewise(const rf_schedule *s, uint64_t step)
     return s->values[s->num_boundaries];
 }
 
-/* Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017, without the restarts; linear
- * warm-up from 0 before it. */
+/* Half a cosine from 1 down to `alpha`; Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts",
+ * 2017. */
+static double fall(double alpha, double progress, double height)
+{
+    return (1.0 - alpha) * 0.5 * height * (1.0 + cos(pi * progress)) + alpha;
+}
+
 static double cosine(const rf_schedule *s, uint64_t step)
 {
-    if (step < s->warmup_steps) return s->initial * (double)step / (double)s->warmup_steps;
     const uint64_t after = step - s->warmup_steps;
     const double progress = after >= s->decay_steps ? 1.0 : (double)after / (double)s->decay_steps;
-    return s->initial * ((1.0 - s->alpha) * 0.5 * (1.0 + cos(pi * progress)) + s->alpha);
+    return s->initial * fall(s->alpha, progress, 1.0);
+}
+
+/* Where the period number `n` begins, in lengths of the first one: 1 + t + ... + t^(n - 1). */
+static double period_begin(double t, double n)
+{
+    return t == 1.0 ? n : expm1(n * log(t)) / (t - 1.0);
+}
+
+static double restarts(const rf_schedule *s, uint64_t step)
+{
+    const double t = s->t_mul == 0.0 ? 2.0 : s->t_mul, m = s->m_mul == 0.0 ? 1.0 : s->m_mul;
+    const double passed = (double)step / (double)s->decay_steps;
+    double period = floor(t == 1.0 ? passed : log1p(passed * (t - 1.0)) / log(t));
+    /* Rounding may have put a step at a border on its other side. */
+    if (period > 0.0 && period_begin(t, period) > passed) period -= 1.0;
+    if (period_begin(t, period + 1.0) <= passed) period += 1.0;
+    const double progress = (passed - period_begin(t, period)) / pow(t, period);
+    return s->initial * fall(s->alpha, progress, pow(m, period));
+}
+
+static double inverse_sqrt(const rf_schedule *s, uint64_t step)
+{
+    return s->initial / sqrt((double)step); /* beyond the warm-up, so not 0 */
 }
 
 static double polynomial(const rf_schedule *s, uint64_t step)
@@ -40,9 +67,17 @@ static double polynomial(const rf_schedule *s, uint64_t step)
     return (s->initial - s->end) * pow(1.0 - progress, power) + s->end;
 }
 
+/* What the warm-up leads to. */
+static double peak(const rf_schedule *s)
+{
+    if (s->kind == RF_SCHEDULE_PIECEWISE_CONSTANT) return s->values[0];
+    return s->kind == RF_SCHEDULE_INVERSE_SQRT ? inverse_sqrt(s, s->warmup_steps) : s->initial;
+}
+
 double rf_schedule_value(const rf_schedule *schedule, uint64_t step)
 {
     if (!schedule || rf_schedule_check(schedule) < 0) return NAN;
+    if (step < schedule->warmup_steps) return peak(schedule) * (double)step / (double)schedule->warmup_steps;
     switch (schedule->kind) {
     case RF_SCHEDULE_CONSTANT: return schedule->initial;
     case RF_SCHEDULE_EXPONENTIAL_DECAY: return schedule->initial * pow(schedule->rate, passes(schedule, step));
@@ -50,6 +85,8 @@ double rf_schedule_value(const rf_schedule *schedule, uint64_t step)
     case RF_SCHEDULE_COSINE_DECAY: return cosine(schedule, step);
     case RF_SCHEDULE_POLYNOMIAL_DECAY: return polynomial(schedule, step);
     case RF_SCHEDULE_INVERSE_TIME_DECAY: return schedule->initial / (1.0 + schedule->rate * passes(schedule, step));
+    case RF_SCHEDULE_INVERSE_SQRT: return inverse_sqrt(schedule, step);
+    case RF_SCHEDULE_COSINE_RESTARTS: return restarts(schedule, step);
     }
     return NAN;
 }
@@ -69,34 +106,54 @@ static rf_result check_piecewise(const rf_schedule *s)
     return RF_OK;
 }
 
+enum { RATE = 1, ALPHA = 2, END = 4, POWER = 8, STAIRCASE = 16, DECAY_STEPS = 32, BOUNDARIES = 64, MULTIPLIERS = 128 };
+
+/* Which fields a kind uses besides `initial` and `warmup_steps`. */
+static const struct {
+    const char *name;
+    unsigned fields;
+} kinds[] = {
+    [RF_SCHEDULE_CONSTANT] = { "constant", 0 },
+    [RF_SCHEDULE_EXPONENTIAL_DECAY] = { "exponential decay", RATE | STAIRCASE | DECAY_STEPS },
+    [RF_SCHEDULE_PIECEWISE_CONSTANT] = { "piecewise constant", BOUNDARIES },
+    [RF_SCHEDULE_COSINE_DECAY] = { "cosine decay", ALPHA | DECAY_STEPS },
+    [RF_SCHEDULE_POLYNOMIAL_DECAY] = { "polynomial decay", END | POWER | DECAY_STEPS },
+    [RF_SCHEDULE_INVERSE_TIME_DECAY] = { "inverse time decay", RATE | STAIRCASE | DECAY_STEPS },
+    [RF_SCHEDULE_INVERSE_SQRT] = { "inverse square root", 0 },
+    [RF_SCHEDULE_COSINE_RESTARTS] = { "cosine restarts", ALPHA | DECAY_STEPS | MULTIPLIERS },
+};
+enum { NUM_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static rf_result check_number(const rf_schedule *s, const char *name, double value, unsigned field)
+{
+    RF_REQUIRE(isfinite(value) && value >= 0.0, "schedule: %s %g must be finite and not negative", name, value);
+    RF_REQUIRE(value == 0.0 || kinds[s->kind].fields & field, "schedule: %s has no meaning for %s", name,
+               kinds[s->kind].name);
+    return RF_OK;
+}
+
 rf_result rf_schedule_check(const rf_schedule *s)
 {
     RF_TRY(RF_PARAMS_CHECK(rf_schedule, s));
-    const rf_schedule_kind k = s->kind;
-    const bool exponential = k == RF_SCHEDULE_EXPONENTIAL_DECAY, inverse = k == RF_SCHEDULE_INVERSE_TIME_DECAY;
-    const bool cosine_kind = k == RF_SCHEDULE_COSINE_DECAY, polynomial_kind = k == RF_SCHEDULE_POLYNOMIAL_DECAY;
-    const bool piecewise_kind = k == RF_SCHEDULE_PIECEWISE_CONSTANT;
-    RF_REQUIRE(piecewise_kind || cosine_kind || polynomial_kind || exponential || inverse || k == RF_SCHEDULE_CONSTANT,
-               "schedule: kind %d does not exist", (int)k);
+    RF_REQUIRE((int)s->kind >= 0 && (int)s->kind < NUM_KINDS, "schedule: kind %d does not exist", (int)s->kind);
+    const unsigned fields = kinds[s->kind].fields;
+    const char *const kind = kinds[s->kind].name;
     RF_REQUIRE(isfinite(s->initial) && s->initial >= 0.0, "schedule: initial %g is not a rate", s->initial);
-    RF_REQUIRE(isfinite(s->rate) && isfinite(s->alpha) && isfinite(s->end) && isfinite(s->power),
-               "schedule: rate, alpha, end and power must be finite");
-    RF_REQUIRE(s->rate == 0.0 || exponential || inverse, "schedule: rate has no meaning for this kind");
-    RF_REQUIRE(s->rate >= 0.0, "schedule: rate %g is negative", s->rate);
-    RF_REQUIRE(s->alpha == 0.0 || cosine_kind, "schedule: alpha is for cosine decay only");
-    RF_REQUIRE(s->alpha >= 0.0, "schedule: alpha %g is negative", s->alpha);
-    RF_REQUIRE(s->end == 0.0 || polynomial_kind, "schedule: end is for polynomial decay only");
-    RF_REQUIRE(s->end >= 0.0, "schedule: end %g is negative", s->end);
-    RF_REQUIRE(s->power == 0.0 || polynomial_kind, "schedule: power is for polynomial decay only");
-    RF_REQUIRE(s->power >= 0.0, "schedule: power %g is negative", s->power);
-    RF_REQUIRE(s->warmup_steps == 0 || cosine_kind, "schedule: warmup_steps is for cosine decay only");
-    RF_REQUIRE(!s->staircase || exponential || inverse,
-               "schedule: staircase is for exponential and inverse time decay only");
-    RF_REQUIRE(s->num_boundaries == 0 || piecewise_kind, "schedule: num_boundaries is for piecewise constant only");
-    if (exponential || inverse || cosine_kind || polynomial_kind) {
+    RF_TRY(check_number(s, "rate", s->rate, RATE));
+    RF_TRY(check_number(s, "alpha", s->alpha, ALPHA));
+    RF_TRY(check_number(s, "end", s->end, END));
+    RF_TRY(check_number(s, "power", s->power, POWER));
+    RF_TRY(check_number(s, "t_mul", s->t_mul, MULTIPLIERS));
+    RF_TRY(check_number(s, "m_mul", s->m_mul, MULTIPLIERS));
+    RF_REQUIRE(s->t_mul == 0.0 || s->t_mul >= 1.0, "schedule: t_mul %g is below 1: periods cannot become shorter",
+               s->t_mul);
+    RF_REQUIRE(!s->staircase || fields & STAIRCASE, "schedule: staircase has no meaning for %s", kind);
+    RF_REQUIRE(s->num_boundaries == 0 || fields & BOUNDARIES, "schedule: num_boundaries has no meaning for %s", kind);
+    if (fields & DECAY_STEPS)
         RF_REQUIRE(s->decay_steps > 0, "schedule: decay_steps must be positive");
-    } else {
-        RF_REQUIRE(s->decay_steps == 0, "schedule: decay_steps has no meaning for this kind");
-    }
-    return piecewise_kind ? check_piecewise(s) : RF_OK;
+    else
+        RF_REQUIRE(s->decay_steps == 0, "schedule: decay_steps has no meaning for %s", kind);
+    RF_REQUIRE(s->kind != RF_SCHEDULE_INVERSE_SQRT || s->warmup_steps > 0,
+               "schedule: inverse square root needs warmup_steps: it has no value at step 0");
+    return s->kind == RF_SCHEDULE_PIECEWISE_CONSTANT ? check_piecewise(s) : RF_OK;
 }
