@@ -401,8 +401,7 @@ RF_API uint32_t rf_strategy_replica_rank(const rf_strategy *strategy, uint32_t r
 rf_result rf_strategy_local_index(const rf_strategy *s, const char *caller, uint32_t replica, uint32_t *index)
 {
     *index = 0;
-    RF_REQUIRE(replica < s->num_replicas, "%s: there is no replica %u, but %u replicas", caller, replica,
-               s->num_replicas);
+    RF_REQUIRE(replica < s->num_replicas, "%s: there is no replica %u; there are %u", caller, replica, s->num_replicas);
     RF_REQUIRE(rf_strategy_is_local(s, replica),
                "%s: replica %u is on rank %u; the replicas of this worker, rank %u, are %u to %u", caller, replica,
                rf_world_rank_of(&s->world, replica), s->world.rank, s->first, s->first + s->num_local - 1);

@@ -84,7 +84,7 @@ static void test_offers(void **state)
     static const double shares[] = { -1, INFINITY, NAN };
     for (int i = 0; i < 3; i++) {
         all[2].share = shares[i];
-        expect_refused(agree(all, &s), "share 2 is not");
+        expect_refused(agree(all, &s), "share 2 must be a finite number");
     }
     all[0].share = all[1].share = all[2].share = 0;
     expect_refused(agree(all, &s), "positive, finite sum");
