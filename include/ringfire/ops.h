@@ -198,6 +198,29 @@ RF_API rf_tensor rf_transpose(rf_trace *t, rf_tensor x, const int32_t *perm);
 RF_API rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const int64_t *end,
                           const int64_t *step, uint32_t num_axes);
 
+/* ---- joining and splitting: of f32 or i32, other types are RF_ERROR_UNSUPPORTED; axes may be
+ * negative. Axis 0 of a batch holds the examples of this replica: each joins or splits its own. */
+/**
+ * Joins tensors along `axis`, in their order. There is at least one; all have one type, and one
+ * shape but for the axis. More than 7 are joined in groups, some elements of them more than once.
+ */
+RF_API rf_tensor rf_concat(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors,
+                           int32_t axis);
+/**
+ * Splits x along `axis` into num_parts equal parts, out[0 .. num_parts - 1]. What does not divide
+ * is an error. Its gradient is one rf_concat() of the parts' gradients.
+ * @return the status of the trace; after a failure the parts are invalid tensors.
+ */
+RF_API rf_result rf_split_tensor(rf_trace *t, rf_tensor x, int32_t axis, uint32_t num_parts,
+                                 rf_tensor *out);
+/** Joins tensors of one shape along a new axis, which is number `axis` of the result. */
+RF_API rf_tensor rf_stack(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors,
+                          int32_t axis);
+/** x with a dimension of 1 more, which is number `axis` of the result. x has any type. */
+RF_API rf_tensor rf_expand_dims(rf_trace *t, rf_tensor x, int32_t axis);
+/** x without its dimension `axis`, which must be 1. x has any type. */
+RF_API rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis);
+
 /* ---- reductions: axes may be negative; num_axes 0 reduces all ---- */
 /** Sum over `axes`. With `keep_dims` they remain as dimensions of 1. */
 RF_API rf_tensor rf_reduce_sum(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,

@@ -1,35 +1,26 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A box of up to six dimensions out of a tensor, evenly spaced along each, one element (W 1) or four neighbours
- * (W 4) an invocation, in the order of the slice. With SCATTER the other way: the slice goes back to where it came from. */
+/*
+ * A box of up to six dimensions out of a tensor, evenly spaced along each, in the order of the box. With SCATTER the other way: what
+ * is dense goes back into the box. One element (W 1) or four neighbours (W 4) an invocation; TEXEL: twice four, read as texels.
+ */
 #extension GL_GOOGLE_include_directive : require
+#ifdef TEXEL
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#endif
 #include "include/wide.glsl"
 #include "include/division.glsl"
 
-#if W == 4
-#define WORDS uvec4 /* copied bit by bit */
-#else
-#define WORDS uint
-#endif
-
 layout(constant_id = 1) const uint RANK = 6;
 layout(push_constant) uniform Push {
-    uint count, tensor_offset, slice_offset; /* in units of W elements, as the strides */
-    uint shifts;                             /* of the divisions by size, five bits each */
-    uint size[6], magic[6], stride[6];       /* innermost first; negative strides wrap around */
+    uint count, tensor_offset, box_offset; /* in units of W elements (four with TEXEL), as the strides */
+    uint shifts;                           /* of the divisions by size, five bits each */
+    uint size[6], magic[6], stride[6];     /* innermost first; negative strides wrap around */
 } p;
-#ifdef SCATTER
-layout(std430, binding = 0) readonly buffer Slice { WORDS slice[]; };
-layout(std430, binding = 1) writeonly buffer Tensor { WORDS tensor[]; };
-#else
-layout(std430, binding = 0) readonly buffer Tensor { WORDS tensor[]; };
-layout(std430, binding = 1) writeonly buffer Slice { WORDS slice[]; };
-#endif
 
-void main()
+/* Where unit t of the box is in the tensor. */
+uint place(uint t)
 {
-    uint t = rf_invocation();
-    if (t >= p.count) return;
     uint rest = t, at = p.tensor_offset;
 #define DIMENSION(d)                                                                                                   \
     if (RANK > d) {                                                                                                    \
@@ -39,9 +30,62 @@ void main()
         rest = above;                                                                                                  \
     }
     DIMENSION(0) DIMENSION(1) DIMENSION(2) DIMENSION(3) DIMENSION(4) DIMENSION(5)
+    return at;
+}
+
+#ifdef TEXEL
+layout(binding = 0) uniform samplerBuffer from;
+layout(std430, binding = 1) writeonly buffer To { u64vec2 to[]; };
+
+/* Lanes of lower halves write for those of upper halves, as RF_WRITE of wide.glsl does. */
+void write(bool has, uint at, vec4 x)
+{
+    uint partner = gl_SubgroupInvocationID ^ 4u, at_there = subgroupShuffle(at, partner);
+    bool has_there = subgroupShuffle(uint(has), partner) != 0u, writes = (gl_SubgroupInvocationID & 4u) == 0u;
+    uvec4 own = floatBitsToUint(x), there = floatBitsToUint(subgroupShuffle(x, partner));
+    if (writes && has) to[at] = u64vec2(pack64(own.xy), pack64(own.zw));
+    if (writes && has_there) to[at_there] = u64vec2(pack64(there.xy), pack64(there.zw));
+}
+
+/* All invocations take part throughout: those beyond the end read what the first does. */
+void main()
+{
+    uint first = 2 * rf_invocation(), second = first + 1;
+    bool has0 = first < p.count, has1 = second < p.count;
+    uint t0 = has0 ? first : 0u, t1 = has1 ? second : 0u;
+    uint tensor0 = place(t0), tensor1 = place(t1), box0 = p.box_offset + t0, box1 = p.box_offset + t1;
 #ifdef SCATTER
-    tensor[at] = slice[p.slice_offset + t];
+    vec4 x0 = texelFetch(from, int(box0)), x1 = texelFetch(from, int(box1));
+    write(has0, tensor0, x0);
+    write(has1, tensor1, x1);
 #else
-    slice[p.slice_offset + t] = tensor[at];
+    vec4 x0 = texelFetch(from, int(tensor0)), x1 = texelFetch(from, int(tensor1));
+    write(has0, box0, x0);
+    write(has1, box1, x1);
 #endif
 }
+#else
+#if W == 4
+#define WORDS uvec4 /* copied bit by bit */
+#else
+#define WORDS uint
+#endif
+#ifdef SCATTER
+layout(std430, binding = 0) readonly buffer Box { WORDS box[]; };
+layout(std430, binding = 1) writeonly buffer Tensor { WORDS tensor[]; };
+#else
+layout(std430, binding = 0) readonly buffer Tensor { WORDS tensor[]; };
+layout(std430, binding = 1) writeonly buffer Box { WORDS box[]; };
+#endif
+
+void main()
+{
+    uint t = rf_invocation();
+    if (t >= p.count) return;
+#ifdef SCATTER
+    tensor[place(t)] = box[p.box_offset + t];
+#else
+    box[p.box_offset + t] = tensor[place(t)];
+#endif
+}
+#endif

@@ -16,6 +16,11 @@
     OP(transpose)                                                                                                      \
     OP(slice)                                                                                                          \
     OP(slice_grad) /* dy, x (shape only) -> dx */                                                                      \
+    OP(concat)                                                                                                         \
+    OP(concat_grad) /* dy, x... (shape only) -> dx... */                                                               \
+    OP(split)       /* x -> parts */                                                                                   \
+    OP(expand_dims)                                                                                                    \
+    OP(squeeze)                                                                                                        \
     OP(stop_gradient)                                                                                                  \
     OP(dropout)      /* x, random */                                                                                   \
     OP(dropout_grad) /* dy, random */                                                                                  \

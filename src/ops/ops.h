@@ -114,6 +114,12 @@ rf_result rf_emit_global_avg_pool2d(rf_graph *g, rf_value x, rf_value *out);
 /* ---- shape.c ---- */
 rf_result rf_emit_reshape(rf_graph *g, rf_value x, rf_shape shape, rf_value *out);
 rf_result rf_emit_reshape_like(rf_graph *g, rf_value x, rf_value like, rf_value *out);
+typedef struct rf_axis_attr {
+    uint32_t axis;
+} rf_axis_attr;
+/* A dimension of 1 more or less. Axes may be negative; those of expand_dims are the result's. */
+rf_result rf_emit_expand_dims(rf_graph *g, rf_value x, int32_t axis, rf_value *out);
+rf_result rf_emit_squeeze(rf_graph *g, rf_value x, int32_t axis, rf_value *out);
 rf_result rf_emit_flatten(rf_graph *g, rf_value x, rf_value *out);
 rf_result rf_emit_transpose(rf_graph *g, rf_value x, const int32_t *perm, rf_value *out);
 rf_result rf_emit_stop_gradient(rf_graph *g, rf_value x, rf_value *out);
@@ -126,6 +132,20 @@ typedef struct rf_slice_attr {
 } rf_slice_attr;
 rf_result rf_emit_slice(rf_graph *g, rf_value x, const int64_t *begin, const int64_t *end, const int64_t *step,
                         uint32_t num_axes, rf_value *out);
+
+/* ---- concat.c ---- */
+#define RF_CONCAT_INPUTS (RF_MAX_INPUTS - 1) /* of one op: its gradient reads the shapes of all, and what flows in */
+typedef struct rf_concat_attr {
+    uint32_t axis;
+    uint32_t left_out; /* of the gradient: bit i says that that of tensor i is not asked for */
+} rf_concat_attr;
+typedef struct rf_split_attr {
+    uint32_t axis, num_parts;
+    int32_t weight[RF_CONCAT_INPUTS]; /* the sizes of the parts are to each other as these */
+} rf_split_attr;
+/* Any number of tensors and parts: what is more than one op takes becomes a tree of them. A single one is x itself. */
+rf_result rf_emit_concat(rf_graph *g, const rf_value *in, uint32_t n_in, int32_t axis, rf_value *out);
+rf_result rf_emit_split(rf_graph *g, rf_value x, int32_t axis, uint32_t num_parts, rf_value *out);
 
 /* ---- reduce.c ---- */
 typedef enum rf_reduce_kind {

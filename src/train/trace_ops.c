@@ -2,6 +2,7 @@
 /* The public tracing functions: handle checks around the emit functions of src/ops/. */
 #include <ringfire/ops.h>
 
+#include "base/memory.h"
 #include "base/params.h"
 #include "ops/ops.h"
 #include "train/trace_util.h"
@@ -244,6 +245,89 @@ rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const int64_t
                             ? rf_emit_slice(rf_trace_graph(t), v, begin, end, step, num_axes, &out)
                             : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_slice: %s is NULL but num_axes is %u",
                                       begin ? "end" : "begin", num_axes);
+    return rf_trace_emit(t, r, out);
+}
+
+/* Values of several handles, to be freed; NULL when there are none, or one is bad: the trace has failed then. */
+static rf_value *many_operands(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors, const char *argument)
+{
+    rf_value *in = NULL;
+    if (!t) {
+        (void)RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: the trace is NULL", argument);
+        return NULL;
+    }
+    if (!tensors || num_tensors == 0) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s: %s", argument,
+                            tensors ? "there are none" : "the array is NULL");
+        return NULL;
+    }
+    if (rf_trace_status(t) >= 0 && !(in = RF_NEW_ARRAY(rf_value, num_tensors)))
+        (void)rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
+    for (uint32_t i = 0; in && i < num_tensors; i++) {
+        if (rf_operand(t, tensors[i], argument, &in[i])) continue;
+        rf_free(in);
+        in = NULL;
+    }
+    return in;
+}
+
+rf_tensor rf_concat(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors, int32_t axis)
+{
+    rf_value *in = many_operands(t, tensors, num_tensors, "rf_concat: tensors"), out = 0;
+    if (!in) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_concat(rf_trace_graph(t), in, num_tensors, axis, &out);
+    const rf_tensor y = emit_own(t, r, in[0], out);
+    rf_free(in);
+    return y;
+}
+
+rf_tensor rf_stack(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors, int32_t axis)
+{
+    rf_value *in = many_operands(t, tensors, num_tensors, "rf_stack: tensors"), out = 0;
+    if (!in) return RF_NO_TENSOR;
+    const rf_shape shape = rf_graph_desc(rf_trace_graph(t), in[0])->shape;
+    char first[96], other[96];
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; r >= 0 && i < num_tensors; i++) {
+        const rf_shape own = rf_graph_desc(rf_trace_graph(t), in[i])->shape;
+        if (!rf_shape_equal(own, shape))
+            r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_stack: shapes %s and %s differ",
+                        rf_shape_format(shape, first, sizeof(first)), rf_shape_format(own, other, sizeof(other)));
+        if (r >= 0) r = rf_emit_expand_dims(rf_trace_graph(t), in[i], axis, &in[i]);
+    }
+    if (r >= 0) r = rf_emit_concat(rf_trace_graph(t), in, num_tensors, axis, &out);
+    rf_free(in);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_result rf_split_tensor(rf_trace *t, rf_tensor x, int32_t axis, uint32_t num_parts, rf_tensor *out)
+{
+    rf_value v;
+    for (uint32_t i = 0; out && i < num_parts; i++) out[i] = RF_NO_TENSOR;
+    if (!rf_operand(t, x, "rf_split_tensor: x", &v)) return t ? rf_trace_status(t) : RF_ERROR_INVALID_ARGUMENT;
+    if (!out) return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_split_tensor: out is NULL");
+    rf_value *parts = num_parts > 0 ? RF_NEW_ARRAY(rf_value, num_parts) : NULL;
+    rf_result r = parts || num_parts == 0 ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = rf_emit_split(rf_trace_graph(t), v, axis, num_parts, parts);
+    if (r < 0) (void)rf_trace_emit(t, r, 0);
+    for (uint32_t i = 0; r >= 0 && i < num_parts; i++) out[i] = emit_own(t, r, v, parts[i]);
+    rf_free(parts);
+    return rf_trace_status(t);
+}
+
+rf_tensor rf_expand_dims(rf_trace *t, rf_tensor x, int32_t axis)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_expand_dims: x", &v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_expand_dims(rf_trace_graph(t), v, axis, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_squeeze: x", &v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_squeeze(rf_trace_graph(t), v, axis, &out);
     return rf_trace_emit(t, r, out);
 }
 

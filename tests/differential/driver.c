@@ -212,6 +212,23 @@ static rf_tensor slice(rf_trace *t, const step *s, rf_tensor x)
     return rf_slice(t, x, begin, end, stride, axes);
 }
 
+/* All operands along an axis; part `numbers[2]` of numbers[1] along an axis. */
+static rf_tensor join(rf_trace *t, const step *s, const rf_tensor *values, bool stacked)
+{
+    rf_tensor operands[MAX_OPERANDS];
+    for (uint32_t i = 0; i < s->num_in; i++) operands[i] = values[s->in[i]];
+    return (stacked ? rf_stack : rf_concat)(t, operands, s->num_in, number(s, 0));
+}
+
+static rf_tensor split(rf_trace *t, const step *s, rf_tensor x)
+{
+    rf_tensor parts[MAX_OPERANDS];
+    const uint32_t count = (uint32_t)number(s, 1), which = (uint32_t)number(s, 2);
+    if (count > MAX_OPERANDS || which >= count) stop("a part of too many");
+    (void)rf_split_tensor(t, x, number(s, 0), count, parts);
+    return parts[which];
+}
+
 /* What takes more than operands. */
 static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b)
 {
@@ -226,6 +243,9 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "reshape") == 0) return reshape(t, s, a);
     if (strcmp(name, "transpose") == 0) return transpose(t, s, a);
     if (strcmp(name, "slice") == 0) return slice(t, s, a);
+    if (strcmp(name, "split") == 0) return split(t, s, a);
+    if (strcmp(name, "expand_dims") == 0) return rf_expand_dims(t, a, number(s, 0));
+    if (strcmp(name, "squeeze") == 0) return rf_squeeze(t, a, number(s, 0));
     if (strcmp(name, "cumsum") == 0) return rf_cumsum(t, a, number(s, 0) != 0, number(s, 1) != 0);
     if (strcmp(name, "one_hot") == 0) return rf_one_hot(t, a, number(s, 0));
     if (strcmp(name, "cast") == 0) return rf_cast(t, a, (rf_dtype)number(s, 0));
@@ -249,6 +269,8 @@ static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
         if (strcmp(s->name, binary[i].name) == 0) return binary[i].fn(t, a, b);
     for (uint32_t i = 0; i < sizeof(reductions) / sizeof(reductions[0]); i++)
         if (strcmp(s->name, reductions[i].name) == 0) return reduce(t, i, s, a);
+    if (strcmp(s->name, "concat") == 0 || strcmp(s->name, "stack") == 0)
+        return join(t, s, values, strcmp(s->name, "stack") == 0);
     return call_other(t, s, a, b);
 }
 

@@ -256,6 +256,46 @@ class Builder:
             numbers += [begin, end, step]
         return self.add(op, [x], numbers)
 
+    def axis(self, rank):
+        """One of so many, from the end too."""
+        return self.rng.randint(-rank, rank - 1)
+
+    def gen_join(self, op):
+        """Old values of one shape but for the axis, the same one more than once, and new ones; more than one op takes."""
+        x = self.pick(lambda i: 1 <= len(self.shape(i)) <= 5, self.dims(self.rng.randint(1, 4)))
+        shape = self.shape(x)
+        axis, count = self.axis(len(shape) + (op == "stack")), self.rng.choice([1, 2, 2, 2, 3, 3, 5, 8, 11])
+
+        def fits(i):
+            other = self.shape(i)
+            return other == shape or op == "concat" and len(other) == len(shape) and other[:axis] + (other + [0])[axis + 1 or len(other):] == (
+                shape[:axis] + (shape + [0])[axis + 1 or len(shape):])
+
+        def another():
+            own = list(shape)
+            if op == "concat":
+                own[axis] = self.rng.choice(SMALL)
+            return self.pick(fits, own)
+
+        return self.add(op, [x] + [another() for _ in range(count - 1)], [axis])
+
+    def gen_split(self, op):
+        """One of the parts; often another one of the same parts as well."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        axis = self.axis(len(self.shape(x)))
+        size = self.shape(x)[axis]
+        count = self.rng.choice([n for n in range(1, 17) if size % n == 0])
+        first = self.add(op, [x], [axis, count, self.rng.randrange(count)])
+        return first if self.rng.random() < 0.5 else self.add(op, [x], [axis, count, self.rng.randrange(count)])
+
+    def gen_axis(self, op):
+        if op == "expand_dims":
+            x = self.pick(lambda i: len(self.shape(i)) <= 5)
+            return self.add(op, [x], [self.axis(len(self.shape(x)) + 1)])
+        x = self.pick(lambda i: 1 in self.shape(i), [1] + self.dims(self.rng.randint(0, 3)))
+        axis = self.rng.choice([d for d, size in enumerate(self.shape(x)) if size == 1])
+        return self.add(op, [x], [axis if self.rng.random() < 0.5 else axis - len(self.shape(x))])
+
     def gen_reduce(self, op):
         x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
         rank = len(self.shape(x))
@@ -317,7 +357,8 @@ GENERATORS = {
                                         "flatten", "softmax", "log_softmax", "argmax", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
     "matmul": Builder.gen_matmul, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
-    "slice": Builder.gen_slice,
+    "slice": Builder.gen_slice, "concat": Builder.gen_join, "stack": Builder.gen_join, "split": Builder.gen_split,
+    "expand_dims": Builder.gen_axis, "squeeze": Builder.gen_axis,
     **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max")}, "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,
     "mean_squared_error": Builder.gen_mean_squared_error, "cast": Builder.gen_cast,

@@ -374,6 +374,11 @@ def strided_slice(errors, operands, numbers):
     return x.reshape(-1)[torch.from_numpy(places.copy())] * 1
 
 
+def part(errors, operands, numbers):
+    axis, count, which = numbers
+    return operands[0].chunk(count, axis)[which] * 1
+
+
 OPS = {
     "add": broadcast(torch.add), "subtract": broadcast(torch.sub), "multiply": broadcast(torch.mul), "divide": broadcast(torch.div),
     "maximum": broadcast(lambda a, b: torch.where(a >= b, a, b)), "minimum": broadcast(lambda a, b: torch.where(a <= b, a, b)),
@@ -387,6 +392,10 @@ OPS = {
     "reshape": lambda errors, operands, numbers: operands[0].reshape(numbers) * 1,
     "flatten": unary(lambda x: x.reshape(x.shape[0], -1) * 1),
     "transpose": lambda errors, operands, numbers: operands[0].permute(numbers) * 1, "slice": strided_slice,
+    "concat": lambda errors, operands, numbers: torch.cat(operands, numbers[0]), "split": part,
+    "stack": lambda errors, operands, numbers: torch.stack(operands, numbers[0]),
+    "expand_dims": lambda errors, operands, numbers: operands[0].unsqueeze(numbers[0]) * 1,
+    "squeeze": lambda errors, operands, numbers: operands[0].squeeze(numbers[0]) * 1,
     "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "argmax": argmax, "cumsum": cumsum,
     "softmax": softmax, "log_softmax": log_softmax, "one_hot": one_hot,
     "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,

@@ -105,6 +105,23 @@ static void errors_name_the_op_and_the_shapes(void **state)
     check_error(&rf_op_slice_grad, &range, 2, odd, "slice_grad: input 0 has shape [3,4], needs [3]");
     const rf_tensor_desc bytes = { RF_U8, RF_SHAPE(3, 4) };
     check_error(&rf_op_slice, &range, 1, &bytes, "slice: u8 tensors are not supported");
+    const rf_concat_attr second = { 1, 0 }, third = { 2, 0 }, none = { 1, 1 };
+    const rf_tensor_desc join[3] = { f32(RF_SHAPE(3, 4)), f32(RF_SHAPE(2, 4)), { RF_I32, RF_SHAPE(3, 4) } };
+    check_error(&rf_op_concat, &second, 2, join, "concat: shapes [3,4] and [2,4] differ beside axis 1");
+    check_error(&rf_op_concat, &third, 1, join, "concat: shape [3,4] has no axis 2");
+    check_error(&rf_op_concat, &second, 2, join + 1, "concat: input 1 is i32");
+    check_error(&rf_op_concat, &second, 1, &bytes, "concat: u8 tensors are not supported");
+    check_error(&rf_op_concat_grad, &second, 2, join, "concat_grad: input 0 has shape [3,4], needs [2,4]");
+    check_error(&rf_op_concat_grad, &none, 2, (rf_tensor_desc[]){ join[0], join[0] }, "no gradient is asked for");
+    const rf_split_attr thirds = { 1, 2, { 1, 2 } }, no_parts = { 1, 0, { 0 } }, beyond = { 2, 1, { 1 } };
+    check_error(&rf_op_split, &thirds, 1, join, "split: axis 1 of shape [3,4] does not divide into 3 equal parts");
+    check_error(&rf_op_split, &no_parts, 1, join, "split: no parts are asked for");
+    check_error(&rf_op_split, &beyond, 1, join, "split: shape [3,4] has no axis 2");
+    const rf_axis_attr fourth = { 3 }, last = { 1 };
+    const rf_tensor_desc full = f32(RF_SHAPE(1, 2, 3, 4, 5, 6));
+    check_error(&rf_op_expand_dims, &fourth, 1, join, "expand_dims: there is no axis 3 for shape [3,4]");
+    check_error(&rf_op_expand_dims, &last, 1, &full, "expand_dims: shape [1,2,3,4,5,6] has 6 dimensions already");
+    check_error(&rf_op_squeeze, &last, 1, join, "squeeze: axis 1 of shape [3,4] is not 1");
     const rf_dropout_attr all = { 1, 0, 0 };
     const rf_tensor_desc drop[2] = { f32(RF_SHAPE(3)), { RF_I32, RF_SHAPE(6) } };
     check_error(&rf_op_dropout, &all, 2, drop, "dropout: rate is 1");
@@ -179,6 +196,37 @@ static void slices_follow_pythons_rules(void **state)
         const bool taken = (i / 5 == 1 || i / 5 == 2) && i % 5 % 2 == 0;
         assert_true(dx[i] == (taken ? x[i] : 0));
     }
+}
+
+/* Columns 0 1 | 2 | 3 4 5 of rows 0 .. and 10 ..: joined, taken apart again, and all parts but the second. */
+static void parts_are_joined_and_taken_apart(void **state)
+{
+    (void)state;
+    float a[4] = { 0, 1, 10, 11 }, b[2] = { 2, 12 }, c[6] = { 3, 4, 5, 13, 14, 15 }, y[12] = { 0 };
+    static const float whole[12] = { 0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15 };
+    const rf_concat_attr columns = { 1, 0 }, but_second = { 1, 2 };
+    const rf_split_attr weights = { 1, 2, { 2, 1 } };
+    const rf_tensor_desc in[4] = { f32(RF_SHAPE(2, 6)), f32(RF_SHAPE(2, 2)), f32(RF_SHAPE(2, 1)), f32(RF_SHAPE(2, 3)) };
+    rf_op_call call = make_call(&rf_op_concat, &columns, 3, in + 1);
+    assert_int_equal(rf_op_concat.infer(&call), RF_OK);
+    assert_true(rf_shape_equal(call.out[0].shape, RF_SHAPE(2, 6)));
+    assert_int_equal(rf_op_concat.reference(&call, (void *[]){ a, b, c }, (void *[]){ y }), RF_OK);
+    assert_memory_equal(y, whole, sizeof(y));
+
+    float first[4], last[6], four[8], two[4];
+    rf_op_call grad = make_call(&rf_op_concat_grad, &but_second, 4, in);
+    assert_int_equal(rf_op_concat_grad.infer(&grad), RF_OK);
+    assert_int_equal(grad.n_out, 2);
+    assert_int_equal(rf_op_concat_grad.reference(&grad, (void *[]){ y }, (void *[]){ first, last }), RF_OK);
+    assert_memory_equal(first, a, sizeof(a));
+    assert_memory_equal(last, c, sizeof(c));
+
+    rf_op_call split = make_call(&rf_op_split, &weights, 1, in);
+    assert_int_equal(rf_op_split.infer(&split), RF_OK);
+    assert_int_equal(split.n_out, 2);
+    assert_int_equal(rf_op_split.reference(&split, (void *[]){ y }, (void *[]){ four, two }), RF_OK);
+    assert_memory_equal(four, ((const float[8]){ 0, 1, 2, 3, 10, 11, 12, 13 }), sizeof(four));
+    assert_memory_equal(two, ((const float[4]){ 4, 5, 14, 15 }), sizeof(two));
 }
 
 static void references_keep_nan(void **state)
@@ -577,6 +625,7 @@ int main(void)
         cmocka_unit_test(dimensions_collapse),
         cmocka_unit_test(references_agree_with_known_values),
         cmocka_unit_test(slices_follow_pythons_rules),
+        cmocka_unit_test(parts_are_joined_and_taken_apart),
         cmocka_unit_test(references_keep_nan),
         cmocka_unit_test(slopes_are_the_derivatives_of_gelu),
         cmocka_unit_test(dropout_depends_on_the_global_position_only),

@@ -65,7 +65,8 @@ static void compare(const rf_op_call *call, const char *kernel, const float *got
 /* All kernels of one call; gives the number of dispatches of the plans. */
 static uint32_t run_call(rf_exec *exec, rf_op_call *call)
 {
-    void *in[RF_MAX_INPUTS] = { 0 }, *copy[RF_MAX_INPUTS] = { 0 }, *out[1] = { 0 }, *expected[1] = { 0 };
+    void *in[RF_MAX_INPUTS] = { 0 }, *copy[RF_MAX_INPUTS] = { 0 };
+    void *out[RF_MAX_OUTPUTS] = { 0 }, *expected[RF_MAX_OUTPUTS] = { 0 };
     uint32_t dispatches = 0;
     assert_int_equal(call->op->infer(call), RF_OK);
     for (uint32_t k = 0; k < call->op->num_kernels; k++) {
@@ -76,9 +77,9 @@ static uint32_t run_call(rf_exec *exec, rf_op_call *call)
             in[i] = make_input(&call->in[i], i + 1);
             copy[i] = make_input(&call->in[i], i + 1);
         }
-        if (call->n_out) {
-            out[0] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->out[0]) + 64);
-            expected[0] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->out[0]) + 64);
+        for (uint32_t i = 0; i < call->n_out; i++) {
+            out[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->out[i]) + 64);
+            expected[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->out[i]) + 64);
         }
         rf_kernel_plan plan = { 0 };
         assert_int_equal(planned->plan(call, &small, &plan), RF_OK);
@@ -88,15 +89,18 @@ static uint32_t run_call(rf_exec *exec, rf_op_call *call)
         rf_kernel_run run = { .call = call, .kernel = &kernel, .in = in, .out = out, .guard = true };
         if (rf_kernel_execute(exec, &run) < 0) fail_msg("%s/%s: %s", call->op->name, kernel.name, rf_error_message());
         assert_int_equal(call->op->reference(call, copy, expected), RF_OK);
-        if (call->n_out) compare(call, kernel.name, out[0], expected[0], rf_shape_count(call->out[0].shape));
+        for (uint32_t i = 0; i < call->n_out; i++)
+            compare(call, kernel.name, out[i], expected[i], rf_shape_count(call->out[i].shape));
         for (uint32_t i = 0; i < call->n_in; i++) {
             if (call->op->mutates >> i & 1)
                 compare(call, kernel.name, in[i], copy[i], rf_shape_count(call->in[i].shape));
             rf_free(in[i]);
             rf_free(copy[i]);
         }
-        rf_free(out[0]);
-        rf_free(expected[0]);
+        for (uint32_t i = 0; i < call->n_out; i++) {
+            rf_free(out[i]);
+            rf_free(expected[i]);
+        }
     }
     return dispatches;
 }
@@ -146,6 +150,12 @@ static void check_all(rf_exec *exec)
         assert_int_equal(rf_op_slice.infer(&slice), RF_OK);
         check(exec, &rf_op_slice_grad, &ranges[i], 2, (rf_shape[]){ slice.out[0].shape, slice.in[0].shape });
     }
+    const rf_concat_attr columns = { 1, 0 };
+    const rf_split_attr parts = { 1, 3, { 2, 1, 3 } };
+    const rf_shape joined[] = { RF_SHAPE(9, 5004), RF_SHAPE(9, 3000), RF_SHAPE(9, 1), RF_SHAPE(9, 2003) };
+    check(exec, &rf_op_concat, &columns, 3, joined + 1);
+    check(exec, &rf_op_concat_grad, &columns, 4, joined);
+    check(exec, &rf_op_split, &parts, 1, joined);
     const rf_shape n = RF_SHAPE(4101), hyper = RF_SHAPE(RF_HYPER_COUNT);
     check(exec, &rf_op_sgd_update, NULL, 3, (rf_shape[]){ n, n, hyper });
     check(exec, &rf_op_adam_update, NULL, 5, (rf_shape[]){ n, n, n, n, hyper });

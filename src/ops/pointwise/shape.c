@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops that change shapes: reshape, reshape_like, transpose, stop_gradient. All but transpose are views. */
+/* Ops that change shapes: reshape, reshape_like, expand_dims, squeeze, transpose, stop_gradient. All but transpose are
+ * views. */
 #include <string.h>
 
 #include "ops/kit.h"
@@ -154,6 +155,105 @@ const rf_op rf_op_reshape_like = {
 rf_result rf_emit_reshape_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
 {
     return rf_graph_add(g, &rf_op_reshape_like, NULL, (rf_value[]){ x, like }, 2, out);
+}
+
+/* ---- expand_dims and squeeze: what they take from the shape does not depend on the batch ---- */
+
+static rf_result axis_infer(rf_op_call *call)
+{
+    const uint32_t axis = ((const rf_axis_attr *)call->attr)->axis;
+    const bool squeezes = call->op == &rf_op_squeeze;
+    const rf_shape x = call->in[0].shape;
+    rf_shape y = { .rank = squeezes ? x.rank - 1 : x.rank + 1 };
+    char shape[96];
+    rf_shape_format(x, shape, sizeof(shape));
+    if (axis >= (uint32_t)(squeezes ? x.rank : x.rank + 1))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: there is no axis %u for shape %s", call->op->name, axis, shape);
+    if (y.rank > RF_MAX_RANK)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: shape %s has %d dimensions already", call->op->name, shape,
+                       RF_MAX_RANK);
+    if (squeezes && x.dim[axis] != 1)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axis %u of shape %s is not 1", call->op->name, axis, shape);
+    for (int32_t d = 0, from = 0; d < y.rank; d++) {
+        if (squeezes && from == (int32_t)axis) from++;
+        y.dim[d] = !squeezes && d == (int32_t)axis ? 1 : x.dim[from++];
+    }
+    call->out[0] = (rf_tensor_desc){ call->in[0].dtype, y };
+    return RF_OK;
+}
+
+static rf_result expand_dims_gradient(rf_grad_context *ctx)
+{
+    return rf_graph_add(ctx->graph, &rf_op_squeeze, ctx->attr, ctx->dout, 1, &ctx->din[0]);
+}
+
+static rf_result squeeze_gradient(rf_grad_context *ctx)
+{
+    return rf_graph_add(ctx->graph, &rf_op_expand_dims, ctx->attr, ctx->dout, 1, &ctx->din[0]);
+}
+
+static const rf_axis_attr axis_0 = { 0 }, axis_1 = { 1 }, axis_2 = { 2 };
+static const rf_op_case expand_dims_cases[] = {
+    VIEW_CASE("before_2x3", &axis_0, F32(2, 2, 3)),
+    VIEW_CASE("within_2x3", &axis_1, F32(2, 2, 3)),
+    VIEW_CASE("after_2x3", &axis_2, F32(2, 2, 3)),
+    VIEW_CASE("scalar", &axis_0, F32(0, 0)),
+};
+static const rf_op_case squeeze_cases[] = {
+    VIEW_CASE("1x3", &axis_0, F32(2, 1, 3)),
+    VIEW_CASE("2x1x3", &axis_1, F32(3, 2, 1, 3)),
+    VIEW_CASE("to_scalar", &axis_0, F32(1, 1)),
+};
+
+static const rf_attr_field axis_fields[] = { RF_ATTR_UINT(rf_axis_attr, axis, RF_MAX_RANK - 1) };
+
+const rf_op rf_op_expand_dims = {
+    .name = "expand_dims",
+    RF_ATTRIBUTES(rf_axis_attr, axis_fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = RF_OP_VIEW,
+    .infer = axis_infer,
+    .gradient = expand_dims_gradient,
+    .reference = reference_view,
+    .cost = cost_none,
+    RF_CASES(expand_dims_cases),
+};
+
+const rf_op rf_op_squeeze = {
+    .name = "squeeze",
+    RF_ATTRIBUTES(rf_axis_attr, axis_fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = RF_OP_VIEW,
+    .infer = axis_infer,
+    .gradient = squeeze_gradient,
+    .reference = reference_view,
+    .cost = cost_none,
+    RF_CASES(squeeze_cases),
+};
+
+/* Of `rank` axes. */
+static rf_result emit_axis(rf_graph *g, const rf_op *op, rf_value x, int32_t axis, int32_t rank, rf_value *out)
+{
+    char shape[96];
+    if (axis < -rank || axis >= rank)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: there is no axis %d for shape %s", op->name, (int)axis,
+                       rf_shape_format(rf_graph_desc(g, x)->shape, shape, sizeof(shape)));
+    const rf_axis_attr attr = { (uint32_t)(axis < 0 ? axis + rank : axis) };
+    return rf_graph_add(g, op, &attr, &x, 1, out);
+}
+
+rf_result rf_emit_expand_dims(rf_graph *g, rf_value x, int32_t axis, rf_value *out)
+{
+    return emit_axis(g, &rf_op_expand_dims, x, axis, rf_graph_desc(g, x)->shape.rank + 1, out);
+}
+
+rf_result rf_emit_squeeze(rf_graph *g, rf_value x, int32_t axis, rf_value *out)
+{
+    return emit_axis(g, &rf_op_squeeze, x, axis, rf_graph_desc(g, x)->shape.rank, out);
 }
 
 /* ---- stop_gradient ---- */

@@ -2,32 +2,28 @@
 /* Strided slices by Python's rules, and their gradient: the slice back at its place among zeros. */
 #include <string.h>
 
-#include "ops/kit.h"
 #include "ops/ops.h"
+#include "ops/pointwise/box.h"
 #include "rf_shaders.h"
 
 /* ---- ranges ---- */
-
-/* A range along a dimension of `n` elements, resolved: where it begins, and how many elements it has. */
-typedef struct range {
-    int64_t begin, step, count;
-} range;
 
 static int64_t clamp(int64_t value, int64_t least, int64_t most)
 {
     return value < least ? least : value > most ? most : value;
 }
 
-static range range_of(const rf_slice_attr *attr, int32_t axis, int64_t n)
+/* A range along a dimension of `n` elements, resolved. */
+static rf_box_range range_of(const rf_slice_attr *attr, int32_t axis, int64_t n)
 {
     const int64_t step = attr->step[axis], begin = attr->begin[axis], end = attr->end[axis];
-    if (step == 0) return (range){ 0, 1, n };
+    if (step == 0) return (rf_box_range){ 0, 1, n };
     /* Negative steps end before element 0, at -1. */
     const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
     const int64_t from = clamp(begin < 0 ? begin + n : begin, least, most);
     const int64_t to = clamp(end < 0 ? end + n : end, least, most);
     const int64_t distance = step > 0 ? to - from : from - to, stride = step > 0 ? step : -step;
-    return (range){ from, step, distance > 0 ? (distance + stride - 1) / stride : 0 };
+    return (rf_box_range){ from, step, distance > 0 ? (distance + stride - 1) / stride : 0 };
 }
 
 /* ---- host side ---- */
@@ -115,31 +111,19 @@ static const rf_shape *slice_shape(const rf_op_call *call)
     return call->op == &rf_op_slice ? &call->out[0].shape : &call->in[0].shape;
 }
 
-static void ranges_of(const rf_op_call *call, range out[RF_MAX_RANK])
+static void ranges_of(const rf_op_call *call, rf_box_range out[RF_MAX_RANK])
 {
     const rf_shape *tensor = tensor_shape(call);
     for (int32_t d = 0; d < tensor->rank; d++) out[d] = range_of(call->attr, d, tensor->dim[d]);
-}
-
-/* Element of the tensor that element e of the slice is. */
-static int64_t place_of(const rf_shape *tensor, const range *r, int64_t e)
-{
-    int64_t at = 0, stride = 1;
-    for (int32_t d = tensor->rank - 1; d >= 0; d--) {
-        at += (r[d].begin + e % r[d].count * r[d].step) * stride;
-        e /= r[d].count;
-        stride *= tensor->dim[d];
-    }
-    return at;
 }
 
 static rf_result slice_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const uint32_t *x = in[0];
     uint32_t *y = out[0];
-    range r[RF_MAX_RANK];
+    rf_box_range r[RF_MAX_RANK];
     ranges_of(call, r);
-    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) y[e] = x[place_of(tensor_shape(call), r, e)];
+    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) y[e] = x[rf_box_place(tensor_shape(call), r, e)];
     return RF_OK;
 }
 
@@ -147,10 +131,10 @@ static rf_result slice_grad_reference(const rf_op_call *call, void *const *in, v
 {
     const uint32_t *dy = in[0];
     uint32_t *dx = out[0];
-    range r[RF_MAX_RANK];
+    rf_box_range r[RF_MAX_RANK];
     ranges_of(call, r);
     memset(dx, 0, (size_t)rf_tensor_bytes(&call->out[0]));
-    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) dx[place_of(tensor_shape(call), r, e)] = dy[e];
+    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) dx[rf_box_place(tensor_shape(call), r, e)] = dy[e];
     return RF_OK;
 }
 
@@ -160,145 +144,55 @@ static rf_cost slice_cost(const rf_op_call *call)
     return (rf_cost){ 0, (double)rf_tensor_bytes(&call->out[0]) + 4.0 * (double)rf_shape_count(*slice_shape(call)) };
 }
 
-/* ---- kernel ---- */
+/* ---- kernels ---- */
 
-/* The slice's dimensions, innermost first, merged where their elements are evenly spaced; strides in the tensor, whose
- * element `first` is element 0 of the slice. */
-typedef struct layout {
-    uint32_t rank;
-    uint64_t size[RF_MAX_RANK];
-    int64_t stride[RF_MAX_RANK], first;
-} layout;
-
-static layout layout_of(const rf_op_call *call)
+static rf_box_copy copy_of(const rf_op_call *call)
 {
-    const rf_shape *tensor = tensor_shape(call);
-    layout l = { 0 };
-    int64_t stride = 1;
-    for (int32_t d = tensor->rank - 1; d >= 0; d--) {
-        const range r = range_of(call->attr, d, tensor->dim[d]);
-        l.first += r.begin * stride;
-        if (r.count > 1 && l.rank > 0 && r.step * stride == l.stride[l.rank - 1] * (int64_t)l.size[l.rank - 1]) {
-            l.size[l.rank - 1] *= (uint64_t)r.count;
-        } else if (r.count > 1) {
-            l.size[l.rank] = (uint64_t)r.count;
-            l.stride[l.rank++] = r.step * stride;
-        }
-        stride *= tensor->dim[d];
-    }
-    if (l.rank == 0) l.size[l.rank] = 1, l.stride[l.rank++] = 1;
-    return l;
+    rf_box_copy copy = { .tensor = tensor_shape(call), .scatter = call->op == &rf_op_slice_grad };
+    ranges_of(call, copy.ranges);
+    return copy;
 }
 
-/* Elements of the tensor from the first to the last one that the innermost `rank` dimensions reach, and how many of
- * them stand before the box's element 0. */
-static uint64_t box_reach(const layout *l, uint32_t rank, uint64_t *before)
+/* What the slice leaves out of its gradient. */
+static rf_result plan_zeros(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    uint64_t reach = 1;
-    *before = 0;
-    for (uint32_t d = 0; d < rank; d++) {
-        const uint64_t way = (l->size[d] - 1) * (uint64_t)(l->stride[d] < 0 ? -l->stride[d] : l->stride[d]);
-        reach += way;
-        if (l->stride[d] < 0) *before += way;
-    }
-    return reach;
+    if (call->op != &rf_op_slice_grad || rf_shape_count(*slice_shape(call)) == rf_shape_count(*tensor_shape(call)))
+        return RF_OK;
+    rf_flat_job zeros = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1, .push_size = sizeof(float) };
+    zeros.tensors[0].kind = RF_BIND_OUTPUT;
+    zeros.tensors[0].write = true;
+    return rf_flat_job_plan(&zeros, rf_desc_count(&call->out[0]), caps, plan);
 }
 
-/* Steps of dimension rank - 1 that descriptors can span in both tensors, with room for alignment; 0: not even one. */
-static uint64_t box_steps(const layout *l, uint32_t rank, const rf_device_caps *caps)
-{
-    const uint64_t limit = rf_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
-    uint64_t before, inner = 1;
-    const uint64_t reach = box_reach(l, rank - 1, &before);
-    for (uint32_t d = 0; d + 1 < rank; d++) inner *= l->size[d];
-    if (reach > limit || inner > limit) return 0;
-    const int64_t stride = l->stride[rank - 1];
-    const uint64_t far = (limit - reach) / (uint64_t)(stride < 0 ? -stride : stride) + 1;
-    const uint64_t steps = rf_min(far, limit / inner);
-    return rank > 1 || steps < 4 ? steps : steps / 4 * 4; /* chunks of a line keep to fours */
-}
-
-/* One dispatch for the innermost `rank` dimensions, from element `first` of the tensor and `at` of the slice on. */
-static rf_result box_plan(const rf_op_call *call, const rf_device_caps *caps, const layout *l, uint32_t rank,
-                          int64_t first, uint64_t at, rf_kernel_plan *plan)
-{
-    const bool scatter = call->op == &rf_op_slice_grad;
-    uint64_t before, count = 1;
-    const uint64_t reach = box_reach(l, rank, &before), from = (uint64_t)first - before;
-    bool fours = l->stride[0] == 1 && l->size[0] % 4 == 0 && first % 4 == 0 && at % 4 == 0 &&
-                 rf_element_base(caps, from) % 4 == 0 && rf_element_base(caps, at) % 4 == 0;
-    for (uint32_t d = 1; d < rank; d++) fours = fours && l->stride[d] % 4 == 0;
-    const uint32_t width = fours ? 4 : 1;
-    static const rf_shader *const shaders[2][2] = { { &rf_shader_slice_w1, &rf_shader_slice_w4 },
-                                                    { &rf_shader_slice_grad_w1, &rf_shader_slice_grad_w4 } };
-    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[scatter][fours], RF_NO_LOOPS);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    d->concurrent = at > 0;
-    struct {
-        uint32_t count, tensor_offset, slice_offset, shifts, size[6], magic[6], stride[6];
-    } push = { .tensor_offset = (uint32_t)((rf_element_base(caps, from) + before) / width),
-               .slice_offset = rf_element_base(caps, at) / width };
-    for (uint32_t i = 0; i < rank; i++) {
-        const uint64_t size = i == 0 ? l->size[i] / width : l->size[i];
-        const rf_magic m = rf_magic_make((uint32_t)size);
-        push.size[i] = (uint32_t)size;
-        push.magic[i] = m.magic;
-        push.shifts |= m.shift << (5 * i);
-        push.stride[i] = (uint32_t)(i == 0 ? l->stride[i] : l->stride[i] / (int32_t)width);
-        count *= size;
-    }
-    push.count = (uint32_t)count;
-    rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-    rf_dispatch_spec(d, rank);
-    rf_dispatch_push(d, &push, sizeof(push));
-    if (scatter) rf_bind_elements(d, caps, RF_BIND_INPUT, 0, at, count * width);
-    rf_bind_elements(d, caps, scatter ? RF_BIND_OUTPUT : RF_BIND_INPUT, 0, from, reach);
-    if (!scatter) rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, at, count * width);
-    rf_dispatch_items(d, caps, count);
-    return RF_OK;
-}
-
-/* In as few chunks as descriptors allow: along the outermost dimension, or along the next one for each of its steps. */
-static rf_result plan_chunks(const rf_op_call *call, const rf_device_caps *caps, layout l, uint32_t rank, int64_t first,
-                             uint64_t at, rf_kernel_plan *plan)
-{
-    const uint32_t outer = rank - 1;
-    const uint64_t steps = box_steps(&l, rank, caps), size = l.size[outer];
-    uint64_t inner = 1;
-    for (uint32_t d = 0; d < outer; d++) inner *= l.size[d];
-    for (uint64_t i = 0; i < size; i += steps ? steps : 1) {
-        const int64_t there = first + (int64_t)i * l.stride[outer];
-        if (steps == 0) {
-            RF_TRY(plan_chunks(call, caps, l, outer, there, at + i * inner, plan));
-            continue;
-        }
-        l.size[outer] = rf_min(steps, size - i);
-        RF_TRY(box_plan(call, caps, &l, rank, there, at + i * inner, plan));
-    }
-    return RF_OK;
-}
-
-static double score(const rf_op_call *call, const rf_device_caps *caps)
+static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)call;
-    /* Single elements can be had then. */
-    return caps->max_storage_range >= caps->buffer_alignment + 4 * sizeof(float) ? RF_SCORE_ANY : RF_SCORE_NONE;
+    return rf_box_score(caps);
 }
 
 static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const layout l = layout_of(call);
-    if (call->op == &rf_op_slice_grad && rf_shape_count(*slice_shape(call)) < rf_shape_count(*tensor_shape(call))) {
-        rf_flat_job zeros = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1, .push_size = sizeof(float) };
-        zeros.tensors[0].kind = RF_BIND_OUTPUT;
-        zeros.tensors[0].write = true;
-        RF_TRY(rf_flat_job_plan(&zeros, rf_desc_count(&call->out[0]), caps, plan));
-    }
-    return plan_chunks(call, caps, l, l.rank, l.first, 0, plan);
+    const rf_box_copy copy = copy_of(call);
+    RF_TRY(plan_zeros(call, caps, plan));
+    return rf_box_copy_plan(&copy, caps, plan);
 }
 
-static const rf_kernel strided = { "strided", score, plan_strided };
-static const rf_kernel *const kernels[] = { &strided };
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_box_copy copy = copy_of(call);
+    return rf_box_score_texels(call, &copy, 1, caps);
+}
+
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_box_copy copy = copy_of(call);
+    RF_TRY(plan_zeros(call, caps, plan));
+    return rf_box_copy_plan_texels(&copy, caps, plan);
+}
+
+static const rf_kernel strided = { "strided", score_strided, plan_strided };
+static const rf_kernel texel = { "texel", score_texel, plan_texel };
+static const rf_kernel *const kernels[] = { &strided, &texel };
 
 /* ---- cases ---- */
 

@@ -5,7 +5,7 @@
 #include "train/files/onnx.h"
 
 enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_INTS = 7 }; /* of the format */
-enum { MOST_INPUTS = 5, MOST_ATTRIBUTES = 6, NAME_ROOM = 48 };
+enum { MOST_INPUTS = RF_MAX_INPUTS, MOST_ATTRIBUTES = 6, NAME_ROOM = 48 };
 static const int32_t to_first[] = { 0, 3, 1, 2 }, to_last[] = { 0, 2, 3, 1 }, to_kernel[] = { 3, 2, 0, 1 };
 
 void rf_onnx_fail(rf_onnx *o, rf_result result)

@@ -334,6 +334,18 @@ static rf_result add_transpose(rf_onnx *o, const rf_node_info *node)
 }
 
 /* The rules for ranges are the same there. */
+static char *slice_of(rf_onnx *o, char *x, int64_t *const begin_end_axes_step[4], int64_t count)
+{
+    int64_t *const *lists = begin_end_axes_step;
+    if (count > 0) x = OP3("Slice", x, rf_onnx_list(o, lists[0], count), rf_onnx_list(o, lists[1], count));
+    if (count > 0 && x) {
+        RfOnnx__NodeProto *slice = o->nodes.items[o->nodes.count - 1];
+        slice->input[slice->n_input++] = rf_onnx_list(o, lists[2], count);
+        slice->input[slice->n_input++] = rf_onnx_list(o, lists[3], count);
+    }
+    return x;
+}
+
 static rf_result add_slice(rf_onnx *o, const rf_node_info *node)
 {
     const rf_slice_attr *attr = node->attr;
@@ -346,13 +358,50 @@ static rf_result add_slice(rf_onnx *o, const rf_node_info *node)
         step[count++] = attr->step[d];
     }
     char *x = rf_onnx_get(o, node->in[0]);
-    if (count > 0) x = OP3("Slice", x, rf_onnx_list(o, begin, count), rf_onnx_list(o, end, count));
-    if (count > 0 && x) {
-        RfOnnx__NodeProto *slice = o->nodes.items[o->nodes.count - 1];
-        slice->input[slice->n_input++] = rf_onnx_list(o, axes, count);
-        slice->input[slice->n_input++] = rf_onnx_list(o, step, count);
+    set_result(o, node, slice_of(o, x, (int64_t *const[]){ begin, end, axes, step }, count), false);
+    return RF_OK;
+}
+
+static rf_result add_concat(rf_onnx *o, const rf_node_info *node)
+{
+    const rf_concat_attr *attr = node->attr;
+    const bool first = broadcast_first(o, node);
+    char *in[RF_CONCAT_INPUTS];
+    for (uint32_t i = 0; i < node->n_in; i++) in[i] = operand(o, node->in[i], first);
+    char *y = OP1("Concat", in[0]);
+    if (!y) return RF_OK; /* the failure is kept */
+    RfOnnx__NodeProto *concat = o->nodes.items[o->nodes.count - 1];
+    for (uint32_t i = 1; i < node->n_in; i++) concat->input[concat->n_input++] = in[i];
+    rf_onnx_int(o, "axis", axis_of(attr->axis, first));
+    set_result(o, node, y, first);
+    return RF_OK;
+}
+
+/* As slices, whose names are free: outputs that nobody reads have none. */
+static rf_result add_split(rf_onnx *o, const rf_node_info *node)
+{
+    const rf_split_attr *attr = node->attr;
+    const rf_shape x = rf_onnx_shape(o, node->in[0]);
+    int64_t begin = 0, axis = attr->axis, step = 1;
+    char text[96];
+    if (x.dim[axis] < 0)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "parts of the batch of %s cannot be expressed in ONNX",
+                       rf_shape_format(x, text, sizeof(text)));
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        int64_t end = begin + rf_onnx_shape(o, node->out[i]).dim[axis];
+        char *whole = rf_onnx_get(o, node->in[0]);
+        o->values[node->out[i]].name = slice_of(o, whole, (int64_t *const[]){ &begin, &end, &axis, &step }, 1);
+        begin = end;
     }
-    set_result(o, node, x, false);
+    return RF_OK;
+}
+
+static rf_result add_axis(rf_onnx *o, const rf_node_info *node)
+{
+    const int64_t axis = ((const rf_axis_attr *)node->attr)->axis;
+    char *x = rf_onnx_get(o, node->in[0]);
+    const char *op = node->op == &rf_op_squeeze ? "Squeeze" : "Unsqueeze";
+    set_result(o, node, OP2(op, x, rf_onnx_list(o, &axis, 1)), false);
     return RF_OK;
 }
 
@@ -502,6 +551,10 @@ static const struct {
     { &rf_op_reshape_like, add_reshape_like },
     { &rf_op_transpose, add_transpose },
     { &rf_op_slice, add_slice },
+    { &rf_op_concat, add_concat },
+    { &rf_op_split, add_split },
+    { &rf_op_expand_dims, add_axis },
+    { &rf_op_squeeze, add_axis },
     { &rf_op_stop_gradient, add_stop_gradient },
     { &rf_op_reduce, add_reduce },
     { &rf_op_argmax, add_argmax },

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joining tensors along an axis, and splitting one: each is made of the other's gradient. */
+#include <string.h>
+
+#include "ops/ops.h"
+#include "ops/pointwise/box.h"
+
+/* ---- shapes ---- */
+
+static rf_result check_axis(const rf_op_call *call, uint32_t input, uint32_t axis)
+{
+    char shape[96];
+    const rf_tensor_desc *x = &call->in[input];
+    if (rf_dtype_size(x->dtype) != 4)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: %s tensors are not supported; cast to f32 first", call->op->name,
+                       rf_dtype_name(x->dtype));
+    if (axis < (uint32_t)x->shape.rank) return RF_OK;
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: shape %s has no axis %u", call->op->name,
+                   rf_shape_format(x->shape, shape, sizeof(shape)), axis);
+}
+
+/* What the inputs from `first` on come to along the axis. */
+static rf_result joined(const rf_op_call *call, uint32_t first, uint32_t axis, rf_tensor_desc *out)
+{
+    char a[96], b[96];
+    *out = call->in[first];
+    for (uint32_t i = first; i < call->n_in; i++) {
+        const rf_tensor_desc *x = &call->in[i];
+        RF_TRY(check_axis(call, i, axis));
+        RF_TRY(rf_expect_dtype(call, i, out->dtype));
+        rf_shape but_axis = x->shape;
+        but_axis.dim[axis] = out->shape.dim[axis];
+        if (!rf_shape_equal(but_axis, out->shape))
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                           "%s: shapes %s and %s differ beside axis %u, along which they are joined", call->op->name,
+                           rf_shape_format(call->in[first].shape, a, sizeof(a)),
+                           rf_shape_format(x->shape, b, sizeof(b)), axis);
+        if (i > first && __builtin_add_overflow(out->shape.dim[axis], x->shape.dim[axis], &out->shape.dim[axis]))
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axis %u becomes too long", call->op->name, axis);
+    }
+    return RF_OK;
+}
+
+static rf_result concat_infer(rf_op_call *call)
+{
+    return joined(call, 0, ((const rf_concat_attr *)call->attr)->axis, &call->out[0]);
+}
+
+static rf_result concat_grad_infer(rf_op_call *call)
+{
+    const rf_concat_attr *attr = call->attr;
+    rf_tensor_desc whole;
+    RF_TRY(joined(call, 1, attr->axis, &whole));
+    RF_TRY(rf_expect_dtype(call, 0, whole.dtype));
+    RF_TRY(rf_expect_shape(call, 0, &whole.shape, "what the tensors are joined to"));
+    call->n_out = 0;
+    for (uint32_t i = 1; i < call->n_in; i++)
+        if (!(attr->left_out >> (i - 1) & 1)) call->out[call->n_out++] = call->in[i];
+    RF_REQUIRE(call->n_out > 0, "concat_grad: no gradient is asked for");
+    return RF_OK;
+}
+
+static int64_t weight_sum(const rf_split_attr *attr)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < attr->num_parts; i++) sum += attr->weight[i];
+    return sum;
+}
+
+static rf_result split_infer(rf_op_call *call)
+{
+    const rf_split_attr *attr = call->attr;
+    char shape[96];
+    RF_TRY(check_axis(call, 0, attr->axis));
+    const int64_t sum = weight_sum(attr), size = call->in[0].shape.dim[attr->axis];
+    RF_REQUIRE(attr->num_parts > 0 && sum > 0, "split: no parts are asked for");
+    if (size % sum != 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "split: axis %u of shape %s does not divide into %lld equal parts",
+                       attr->axis, rf_shape_format(call->in[0].shape, shape, sizeof(shape)), (long long)sum);
+    call->n_out = attr->num_parts;
+    for (uint32_t i = 0; i < attr->num_parts; i++) {
+        call->out[i] = call->in[0];
+        call->out[i].shape.dim[attr->axis] = size / sum * attr->weight[i];
+    }
+    return RF_OK;
+}
+
+/* ---- emission ---- */
+
+static rf_result find_axis(const char *name, const rf_tensor_desc *x, int32_t axis, uint32_t *out)
+{
+    char shape[96];
+    const int32_t rank = x->shape.rank;
+    if (axis < -rank || axis >= rank)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: shape %s has no axis %d", name,
+                       rf_shape_format(x->shape, shape, sizeof(shape)), (int)axis);
+    *out = (uint32_t)(axis < 0 ? axis + rank : axis);
+    return RF_OK;
+}
+
+/* Groups of equal numbers, as few as one op takes each. */
+static rf_result emit_groups(rf_graph *g, const rf_concat_attr *attr, const rf_value *in, uint32_t n, rf_value *out)
+{
+    if (n == 1) {
+        *out = in[0];
+        return RF_OK;
+    }
+    if (n <= RF_CONCAT_INPUTS) return rf_graph_add(g, &rf_op_concat, attr, in, n, out);
+    rf_value part[RF_CONCAT_INPUTS];
+    for (uint32_t i = 0; i < RF_CONCAT_INPUTS; i++) {
+        const uint32_t first = (uint32_t)((uint64_t)n * i / RF_CONCAT_INPUTS),
+                       next = (uint32_t)((uint64_t)n * (i + 1) / RF_CONCAT_INPUTS);
+        RF_TRY(emit_groups(g, attr, in + first, next - first, &part[i]));
+    }
+    return rf_graph_add(g, &rf_op_concat, attr, part, RF_CONCAT_INPUTS, out);
+}
+
+rf_result rf_emit_concat(rf_graph *g, const rf_value *in, uint32_t n_in, int32_t axis, rf_value *out)
+{
+    rf_concat_attr attr = { 0 };
+    RF_REQUIRE(n_in > 0, "concat: there are no tensors to join");
+    RF_TRY(find_axis("concat", rf_graph_desc(g, in[0]), axis, &attr.axis));
+    return emit_groups(g, &attr, in, n_in, out);
+}
+
+/* `num_parts` equal parts of x: as they are where one op makes them all, else of parts of several. */
+static rf_result emit_parts(rf_graph *g, rf_value x, uint32_t axis, uint32_t num_parts, rf_value *out)
+{
+    rf_split_attr attr = { .axis = axis, .num_parts = num_parts };
+    rf_value part[RF_MAX_OUTPUTS]; /* the graph writes them all */
+    if (num_parts == 1) {
+        *out = x;
+        return RF_OK;
+    }
+    if (num_parts <= RF_CONCAT_INPUTS) {
+        for (uint32_t i = 0; i < num_parts; i++) attr.weight[i] = 1;
+        RF_TRY(rf_graph_add(g, &rf_op_split, &attr, &x, 1, part));
+        memcpy(out, part, num_parts * sizeof(*out));
+        return RF_OK;
+    }
+    uint32_t first[RF_CONCAT_INPUTS + 1];
+    for (uint32_t i = 0; i <= RF_CONCAT_INPUTS; i++) first[i] = (uint32_t)((uint64_t)num_parts * i / RF_CONCAT_INPUTS);
+    attr.num_parts = RF_CONCAT_INPUTS;
+    for (uint32_t i = 0; i < RF_CONCAT_INPUTS; i++) attr.weight[i] = (int32_t)(first[i + 1] - first[i]);
+    RF_TRY(rf_graph_add(g, &rf_op_split, &attr, &x, 1, part));
+    for (uint32_t i = 0; i < RF_CONCAT_INPUTS; i++)
+        RF_TRY(emit_parts(g, part[i], axis, first[i + 1] - first[i], out + first[i]));
+    return RF_OK;
+}
+
+rf_result rf_emit_split(rf_graph *g, rf_value x, int32_t axis, uint32_t num_parts, rf_value *out)
+{
+    uint32_t at = 0;
+    char shape[96];
+    const rf_tensor_desc *desc = rf_graph_desc(g, x);
+    RF_TRY(find_axis("split", desc, axis, &at));
+    if (num_parts == 0 || num_parts > INT32_MAX || desc->shape.dim[at] % num_parts != 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "split: axis %d of shape %s does not divide into %u equal parts",
+                       (int)axis, rf_shape_format(desc->shape, shape, sizeof(shape)), num_parts);
+    return emit_parts(g, x, at, num_parts, out);
+}
+
+/* ---- gradients ---- */
+
+/* Integers have no gradient. */
+static rf_result concat_gradient(rf_grad_context *ctx)
+{
+    rf_concat_attr attr = *(const rf_concat_attr *)ctx->attr;
+    rf_value in[RF_MAX_INPUTS] = { ctx->dout[0] }, out[RF_MAX_OUTPUTS];
+    if (ctx->dout[0] == 0 || rf_graph_desc(ctx->graph, ctx->in[0])->dtype != RF_F32) return RF_OK;
+    uint32_t needed = 0;
+    for (uint32_t i = 0; i < ctx->n_in; i++) {
+        in[1 + i] = ctx->in[i];
+        needed += ctx->needed[i];
+        if (!ctx->needed[i]) attr.left_out |= 1u << i;
+    }
+    if (needed == 0) return RF_OK;
+    RF_TRY(rf_graph_add(ctx->graph, &rf_op_concat_grad, &attr, in, 1 + ctx->n_in, out));
+    for (uint32_t i = 0, o = 0; i < ctx->n_in; i++)
+        if (ctx->needed[i]) ctx->din[i] = out[o++];
+    return RF_OK;
+}
+
+/* Joins what flows into the parts again, with zeros where nothing does. */
+static rf_result join_gradients(rf_grad_context *ctx, const rf_value *part, const rf_value *dpart, uint32_t n,
+                                uint32_t axis)
+{
+    rf_value in[RF_MAX_INPUTS];
+    if (!ctx->needed[0] || rf_graph_desc(ctx->graph, ctx->in[0])->dtype != RF_F32) return RF_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        in[i] = dpart[i];
+        if (in[i] == 0) RF_TRY(rf_emit_fill_like(ctx->graph, 0, part[i], &in[i]));
+    }
+    return rf_emit_concat(ctx->graph, in, n, (int32_t)axis, &ctx->din[0]);
+}
+
+static rf_result concat_grad_gradient(rf_grad_context *ctx)
+{
+    const rf_concat_attr *attr = ctx->attr;
+    rf_value dpart[RF_MAX_INPUTS] = { 0 };
+    for (uint32_t i = 0, o = 0; i + 1 < ctx->n_in; i++)
+        if (!(attr->left_out >> i & 1)) dpart[i] = ctx->dout[o++];
+    return join_gradients(ctx, ctx->in + 1, dpart, ctx->n_in - 1, attr->axis);
+}
+
+static rf_result split_gradient(rf_grad_context *ctx)
+{
+    return join_gradients(ctx, ctx->out, ctx->dout, ctx->n_out, ((const rf_split_attr *)ctx->attr)->axis);
+}
+
+/* ---- the copies that each op is: of its inputs, or of its outputs ---- */
+
+static uint32_t copies_of(const rf_op_call *call, rf_box_copy *out)
+{
+    const bool scatter = call->op == &rf_op_concat;
+    const uint32_t axis = call->op == &rf_op_split ? ((const rf_split_attr *)call->attr)->axis
+                                                   : ((const rf_concat_attr *)call->attr)->axis;
+    const uint32_t left_out = call->op == &rf_op_concat_grad ? ((const rf_concat_attr *)call->attr)->left_out : 0;
+    const rf_tensor_desc *part = scatter ? call->in : call->op == &rf_op_split ? call->out : call->in + 1;
+    const uint32_t n = scatter ? call->n_in : call->op == &rf_op_split ? call->n_out : call->n_in - 1;
+    uint32_t count = 0;
+    int64_t at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        rf_box_copy *copy = &out[count];
+        *copy = (rf_box_copy){ .tensor = scatter ? &call->out[0].shape : &call->in[0].shape,
+                               .scatter = scatter,
+                               .concurrent = true,
+                               .box_number = count };
+        rf_box_whole(&part[i].shape, copy->ranges);
+        copy->ranges[axis].begin = at;
+        at += part[i].shape.dim[axis];
+        if (!(left_out >> i & 1)) count++;
+    }
+    return count;
+}
+
+static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    rf_box_copy copies[RF_MAX_INPUTS];
+    const uint32_t count = copies_of(call, copies);
+    for (uint32_t i = 0; i < count; i++) {
+        const rf_box_copy *copy = &copies[i];
+        int64_t elements = 1;
+        for (int32_t d = 0; d < copy->tensor->rank; d++) elements *= copy->ranges[d].count;
+        for (int64_t e = 0; e < elements; e++) {
+            const int64_t at = rf_box_place(copy->tensor, copy->ranges, e);
+            if (copy->scatter)
+                ((uint32_t *)out[0])[at] = ((const uint32_t *)in[i])[e];
+            else
+                ((uint32_t *)out[i])[e] = ((const uint32_t *)in[0])[at];
+        }
+    }
+    return RF_OK;
+}
+
+/* Each element once. */
+static rf_cost cost(const rf_op_call *call)
+{
+    rf_cost cost = { 0, 0 };
+    for (uint32_t i = 0; i < call->n_out; i++) cost.bytes += 2.0 * (double)rf_tensor_bytes(&call->out[i]);
+    return cost;
+}
+
+/* ---- kernels ---- */
+
+static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)call;
+    return rf_box_score(caps);
+}
+
+static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    rf_box_copy copies[RF_MAX_INPUTS];
+    const uint32_t count = copies_of(call, copies);
+    for (uint32_t i = 0; i < count; i++) RF_TRY(rf_box_copy_plan(&copies[i], caps, plan));
+    return RF_OK;
+}
+
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    rf_box_copy copies[RF_MAX_INPUTS];
+    const uint32_t count = copies_of(call, copies);
+    return rf_box_score_texels(call, copies, count, caps);
+}
+
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    rf_box_copy copies[RF_MAX_INPUTS];
+    const uint32_t count = copies_of(call, copies);
+    for (uint32_t i = 0; i < count; i++) RF_TRY(rf_box_copy_plan_texels(&copies[i], caps, plan));
+    return RF_OK;
+}
+
+static const rf_kernel strided = { "strided", score_strided, plan_strided };
+static const rf_kernel texel = { "texel", score_texel, plan_texel };
+static const rf_kernel *const kernels[] = { &strided, &texel };
+
+/* ---- cases ---- */
+
+#define F32(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
+#define I32(...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, -400, 70000, __VA_ARGS__)
+#define JOIN(label, n, tensors, axis, ...)                                                                             \
+    {                                                                                                                  \
+        .name = label, .attr = &(const rf_concat_attr){ axis, 0 }, .n_in = n, .in = { tensors }, __VA_ARGS__           \
+    }
+#define TENSORS(...) __VA_ARGS__
+static const rf_op_case concat_cases[] = {
+    JOIN("one_5", 1, TENSORS(F32(1, 5)), 0, .check_gradient = true),
+    JOIN("rows_1_2x3", 2, TENSORS(F32(2, 1, 3), F32(2, 2, 3)), 0, .check_gradient = true),
+    JOIN("columns_3x5_7_1", 3, TENSORS(F32(2, 3, 5), F32(2, 3, 7), F32(2, 3, 1)), 1, .check_gradient = true),
+    JOIN("middle_2x1_4_2x3", 3, TENSORS(F32(3, 2, 1, 3), F32(3, 2, 4, 3), F32(3, 2, 2, 3)), 1, .check_gradient = true),
+    JOIN("seven_2x1_to_7", 7,
+         TENSORS(F32(2, 2, 1), F32(2, 2, 2), F32(2, 2, 3), F32(2, 2, 4), F32(2, 2, 5), F32(2, 2, 6), F32(2, 2, 7)), 1,
+         .check_gradient = true),
+    JOIN("channels_2x9x11x24_12", 2, TENSORS(F32(4, 2, 9, 11, 24), F32(4, 2, 9, 11, 12)), 3, .large = false),
+    JOIN("channels_3x5x7x16_8_4", 3, TENSORS(F32(4, 3, 5, 7, 16), F32(4, 3, 5, 7, 8), F32(4, 3, 5, 7, 4)), 3,
+         .large = false),
+    JOIN("odd_channels_3x17x13x5_11", 2, TENSORS(F32(4, 3, 17, 13, 5), F32(4, 3, 17, 13, 11)), 3, .large = false),
+    JOIN("off_fours_31x8_6_8", 3, TENSORS(F32(2, 31, 8), F32(2, 31, 6), F32(2, 31, 8)), 1, .large = false),
+    JOIN("rank6", 2, TENSORS(F32(6, 2, 3, 4, 5, 2, 3), F32(6, 2, 3, 4, 1, 2, 3)), 3, .large = false),
+    JOIN("i32_31x33_2", 2, TENSORS(I32(2, 31, 33), I32(2, 31, 2)), 1, .large = false),
+    JOIN("i32_fours", 2, TENSORS(I32(2, 31, 32), I32(2, 31, 4)), 1, .large = false),
+    JOIN("70001_and_3", 2, TENSORS(F32(1, 70001), F32(1, 3)), 0, .large = false),
+    JOIN("3x131101_1", 2, TENSORS(F32(2, 3, 131101), F32(2, 3, 1)), 1, .large = false),
+    JOIN("34000x512_513", 2, TENSORS(F32(2, 34000, 512), F32(2, 34000, 513)), 1, .large = true),
+    JOIN("channels_64x28x28x24_12", 2, TENSORS(F32(4, 64, 28, 28, 24), F32(4, 64, 28, 28, 12)), 3, .large = true,
+         .benchmark = true),
+    JOIN("channels_64x28x28x84_12", 2, TENSORS(F32(4, 64, 28, 28, 84), F32(4, 64, 28, 28, 12)), 3, .large = true,
+         .benchmark = true),
+    JOIN("odd_channels_64x28x28x25_13", 2, TENSORS(F32(4, 64, 28, 28, 25), F32(4, 64, 28, 28, 13)), 3, .large = true,
+         .benchmark = true),
+    JOIN("rows_2x1024x1024", 2, TENSORS(F32(2, 1024, 1024), F32(2, 1024, 1024)), 0, .large = true, .benchmark = true),
+};
+#define PART(label, n, tensors, axis, left_out, ...)                                                                   \
+    {                                                                                                                  \
+        .name = label, .attr = &(const rf_concat_attr){ axis, left_out }, .n_in = n, .in = { tensors }, __VA_ARGS__    \
+    }
+static const rf_op_case concat_grad_cases[] = {
+    PART("one_5", 2, TENSORS(F32(1, 5), F32(1, 5)), 0, 0, .check_gradient = true),
+    PART("columns_3x5_7_1", 4, TENSORS(F32(2, 3, 13), F32(2, 3, 5), F32(2, 3, 7), F32(2, 3, 1)), 1, 0,
+         .check_gradient = true),
+    PART("second_of_columns_3x5_7_1", 4, TENSORS(F32(2, 3, 13), F32(2, 3, 5), F32(2, 3, 7), F32(2, 3, 1)), 1, 5,
+         .check_gradient = true),
+    PART("all_but_second_of_rows", 4, TENSORS(F32(2, 6, 3), F32(2, 1, 3), F32(2, 2, 3), F32(2, 3, 3)), 0, 2,
+         .check_gradient = true),
+    PART("channels_2x9x11x24_12", 3, TENSORS(F32(4, 2, 9, 11, 36), F32(4, 2, 9, 11, 24), F32(4, 2, 9, 11, 12)), 3, 0,
+         .large = false),
+    PART("off_fours_31x8_6_8", 4, TENSORS(F32(2, 31, 22), F32(2, 31, 8), F32(2, 31, 6), F32(2, 31, 8)), 1, 0,
+         .large = false),
+    PART("channels_64x28x28x24_12", 3, TENSORS(F32(4, 64, 28, 28, 36), F32(4, 64, 28, 28, 24), F32(4, 64, 28, 28, 12)),
+         3, 0, .large = true, .benchmark = true),
+    PART("odd_channels_64x28x28x25_13", 3,
+         TENSORS(F32(4, 64, 28, 28, 38), F32(4, 64, 28, 28, 25), F32(4, 64, 28, 28, 13)), 3, 0, .large = true,
+         .benchmark = true),
+};
+#define SPLIT(label, tensor, axis, n, weights, ...)                                                                    \
+    {                                                                                                                  \
+        .name = label, .attr = &(const rf_split_attr){ axis, n, { weights } }, .n_in = 1, .in = { tensor },            \
+        __VA_ARGS__                                                                                                    \
+    }
+#define WEIGHTS(...) __VA_ARGS__
+static const rf_op_case split_cases[] = {
+    SPLIT("one_5", F32(1, 5), 0, 1, WEIGHTS(1), .check_gradient = true),
+    SPLIT("rows_6x3", F32(2, 6, 3), 0, 3, WEIGHTS(1, 1, 1), .check_gradient = true),
+    SPLIT("columns_3x14", F32(2, 3, 14), 1, 7, WEIGHTS(1, 1, 1, 1, 1, 1, 1), .check_gradient = true),
+    SPLIT("weights_2x12x3", F32(3, 2, 12, 3), 1, 3, WEIGHTS(3, 2, 1), .check_gradient = true),
+    SPLIT("heads_5x37x48", F32(3, 5, 37, 48), 2, 3, WEIGHTS(1, 1, 1), .large = false),
+    SPLIT("odd_257x15", F32(2, 257, 15), 1, 5, WEIGHTS(1, 1, 1, 1, 1), .large = false),
+    SPLIT("i32_31x32", I32(2, 31, 32), 1, 4, WEIGHTS(1, 1, 1, 1), .large = false),
+    SPLIT("140002", F32(1, 140002), 0, 2, WEIGHTS(1, 1), .large = false),
+    SPLIT("query_key_value_8x256x768", F32(3, 8, 256, 768), 2, 3, WEIGHTS(1, 1, 1), .large = true, .benchmark = true),
+};
+
+/* ---- the ops ---- */
+
+static const rf_attr_field concat_fields[] = {
+    RF_ATTR_UINT(rf_concat_attr, axis, RF_MAX_RANK - 1),
+    RF_ATTR_UINT(rf_concat_attr, left_out, (1 << RF_CONCAT_INPUTS) - 1),
+};
+
+const rf_op rf_op_concat = {
+    .name = "concat",
+    RF_ATTRIBUTES(rf_concat_attr, concat_fields),
+    .min_in = 1,
+    .max_in = RF_CONCAT_INPUTS,
+    .n_out = 1,
+    .infer = concat_infer,
+    .gradient = concat_gradient,
+    .reference = reference,
+    .cost = cost,
+    RF_KERNELS(kernels),
+    RF_CASES(concat_cases),
+};
+
+const rf_op rf_op_concat_grad = {
+    .name = "concat_grad",
+    RF_ATTRIBUTES(rf_concat_attr, concat_fields),
+    .min_in = 2,
+    .max_in = 1 + RF_CONCAT_INPUTS,
+    .n_out = RF_CONCAT_INPUTS,
+    .flags = RF_OP_NO_ONNX,
+    .shape_only = ~1u,
+    .infer = concat_grad_infer,
+    .gradient = concat_grad_gradient,
+    .reference = reference,
+    .cost = cost,
+    RF_KERNELS(kernels),
+    RF_CASES(concat_grad_cases),
+};
+
+static const rf_attr_field split_fields[] = {
+    RF_ATTR_UINT(rf_split_attr, axis, RF_MAX_RANK - 1),
+    RF_ATTR_UINT(rf_split_attr, num_parts, RF_CONCAT_INPUTS),
+    RF_ATTR_INTS(rf_split_attr, weight[0], "weight", RF_CONCAT_INPUTS, 0, INT32_MAX),
+};
+
+const rf_op rf_op_split = {
+    .name = "split",
+    RF_ATTRIBUTES(rf_split_attr, split_fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = RF_CONCAT_INPUTS,
+    .infer = split_infer,
+    .gradient = split_gradient,
+    .reference = reference,
+    .cost = cost,
+    RF_KERNELS(kernels),
+    RF_CASES(split_cases),
+};

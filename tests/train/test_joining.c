@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joining and splitting tensors in a step: values, gradients, what is refused. */
+#include "support.h"
+
+enum { N = 5, C = 6, MANY = 9 };
+
+typedef struct inputs {
+    float x[N * C];
+    int32_t words[N * C];
+    rf_element batch; /* x, words */
+} inputs;
+
+static void fill_inputs(inputs *in)
+{
+    memset(in, 0, sizeof(*in));
+    fill_noise(in->x, N * C, 7);
+    for (int i = 0; i < N * C; i++) in->words[i] = 16777217 + i; /* not numbers of f32 */
+    in->batch = (rf_element){ 2, { array_f32(RF_SHAPE(N, C), in->x), array_i32(RF_SHAPE(N, C), in->words) } };
+}
+
+static void run_step(rf_strategy *strategy, rf_step_fn step, uint32_t num_outputs, float *sums)
+{
+    inputs in;
+    fill_inputs(&in);
+    rf_function *function;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = step, .num_outputs = num_outputs }, &function));
+    run_once(strategy, function, &in.batch, sums, num_outputs);
+    rf_function_destroy(&function);
+}
+
+static void refuse_step(rf_strategy *strategy, rf_step_fn step, rf_result result, const char *part)
+{
+    inputs in;
+    fill_inputs(&in);
+    rf_function *function;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = step, .num_outputs = 1 }, &function));
+    FAILS(rf_strategy_run(strategy, function, &in.batch, NULL), result, part);
+    rf_function_destroy(&function);
+}
+
+/* Columns weighted by their number. */
+static rf_tensor weigh(rf_trace *t, rf_tensor x)
+{
+    const rf_shape shape = rf_tensor_shape(t, x);
+    float weights[64];
+    const int64_t columns = shape.dim[shape.rank - 1];
+    for (int64_t i = 0; i < columns; i++) weights[i] = (float)(i + 1);
+    const rf_array row = array_f32(RF_SHAPE(columns), weights);
+    return rf_reduce_sum(t, rf_multiply(t, x, rf_constant_array(t, &row)), NULL, 0, false);
+}
+
+/* Sum of gradient times x: what `loss`, linear in x, is itself. */
+static rf_tensor pull_back(rf_trace *t, rf_tensor loss, rf_tensor x)
+{
+    rf_tensor gradient;
+    (void)rf_gradients(t, loss, &x, 1, &gradient);
+    return rf_reduce_sum(t, rf_multiply(t, gradient, x), NULL, 0, false);
+}
+
+/* ---- joining ---- */
+
+static rf_result concat_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    const rf_tensor twice = rf_multiply(t, in[0], rf_constant(t, 2)), pair[] = { in[0], twice, in[0] };
+    out[0] = weigh(t, rf_concat(t, pair, 3, -1));
+    out[1] = pull_back(t, out[0], in[0]);
+    out[2] = weigh(t, rf_concat(t, pair, 3, 0)); /* each replica's own examples */
+    out[3] = pull_back(t, out[2], in[0]);
+    out[4] = weigh(t, rf_concat(t, pair, 1, 1)); /* x itself, under a handle of its own */
+    return rf_trace_status(t);
+}
+
+/* More than one op takes. */
+static rf_result many_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    rf_tensor parts[MANY], again[C];
+    for (int i = 0; i < MANY; i++) parts[i] = rf_multiply(t, in[0], rf_constant(t, (float)(i + 1)));
+    const rf_tensor stacked = rf_stack(t, parts, MANY, 1); /* [n, 9, 6] */
+    out[0] = weigh(t, rf_transpose(t, stacked, (int32_t[]){ 0, 2, 1 }));
+    out[1] = pull_back(t, out[0], in[0]);
+    rf_tensor rows[MANY];
+    rf_result r = rf_split_tensor(t, stacked, 1, MANY, rows);
+    if (r < 0) return r;
+    out[2] = weigh(t, rf_squeeze(t, rows[7], -2));
+    out[3] = pull_back(t, out[2], in[0]);
+    r = rf_split_tensor(t, in[0], -1, C, again);
+    if (r < 0) return r;
+    rf_tensor back[C];
+    for (int i = 0; i < C; i++) back[i] = again[C - 1 - i];
+    out[4] = weigh(t, rf_concat(t, back, C, 1));
+    out[5] = pull_back(t, out[4], in[0]);
+    return rf_trace_status(t);
+}
+
+static void joins(rf_strategy *strategy)
+{
+    inputs in;
+    fill_inputs(&in);
+    float is[6];
+    double columns = 0, rows = 0, triple = 0, all = 0, backwards = 0;
+    for (int i = 0; i < N * C; i++) {
+        const double x = (double)in.x[i], c = i % C + 1;
+        columns += x * c + 2 * x * (c + C) + x * (c + 2 * C);
+        rows += 4 * x * c;
+        triple += x * c;
+        all += x * (MANY * (MANY + 1) * (2 * MANY + 1) / 6); /* i * i over the parts */
+        backwards += x * (C + 1 - c);
+    }
+    run_step(strategy, concat_step, 5, is);
+    assert_near(is[0], columns, 1e-5, 1e-5, "joined columns");
+    assert_near(is[1], columns, 1e-5, 1e-5, "gradient of joined columns");
+    assert_near(is[2], rows, 1e-5, 1e-5, "joined rows");
+    assert_near(is[3], rows, 1e-5, 1e-5, "gradient of joined rows");
+    assert_near(is[4], triple, 1e-5, 1e-5, "one tensor");
+    run_step(strategy, many_step, 6, is);
+    assert_near(is[0], all, 1e-5, 1e-3, "a stack of many");
+    assert_near(is[1], all, 1e-5, 1e-3, "gradient of a stack of many");
+    assert_near(is[2], 8 * triple, 1e-5, 1e-4, "a part of many");
+    assert_near(is[3], 8 * triple, 1e-5, 1e-4, "gradient of a part of many");
+    assert_near(is[4], backwards, 1e-5, 1e-5, "columns backwards");
+    assert_near(is[5], backwards, 1e-5, 1e-5, "gradient of columns backwards");
+}
+
+/* ---- one function, several batches: nothing may keep the size of the first ---- */
+
+static void batches(rf_strategy *strategy)
+{
+    inputs in;
+    fill_inputs(&in);
+    rf_function *function;
+    float is[6];
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = concat_step, .num_outputs = 5 }, &function));
+    for (int n = N; n > 1; n -= 2) {
+        double rows = 0;
+        for (int i = 0; i < n * C; i++) rows += 4 * (double)in.x[i] * (i % C + 1);
+        for (uint32_t k = 0; k < in.batch.num_components; k++) in.batch.component[k].shape.dim[0] = n;
+        run_once(strategy, function, &in.batch, is, 5);
+        assert_near(is[2], rows, 1e-5, 1e-5, "joined rows");
+        assert_near(is[3], rows, 1e-5, 1e-5, "gradient of joined rows");
+    }
+    rf_function_destroy(&function);
+}
+
+/* ---- integers: exact ---- */
+
+static rf_result words_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    rf_tensor parts[3];
+    const rf_tensor both = rf_concat(t, (rf_tensor[]){ in[1], in[1] }, 2, 1);
+    const rf_result r = rf_split_tensor(t, both, 1, 3, parts);
+    if (r < 0) return r;
+    out[0] = rf_stack(t, parts, 3, -1); /* [n, 4, 3] */
+    return rf_trace_status(t);
+}
+
+static void words(rf_strategy *strategy)
+{
+    inputs in;
+    fill_inputs(&in);
+    rf_function *function;
+    rf_per_replica *results[1];
+    rf_array value;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = words_step, .num_outputs = 1 }, &function));
+    OK(rf_strategy_run(strategy, function, &in.batch, results));
+    OK(rf_per_replica_local(results[0], 0, &value));
+    assert_int_equal(value.dtype, RF_I32);
+    assert_true(rf_shape_equal(value.shape, RF_SHAPE(N, 4, 3)));
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < 12; k++)
+            assert_int_equal(((const int32_t *)value.data)[i * 12 + k % 4 * 3 + k / 4], in.words[i * C + k % C]);
+    rf_function_destroy(&function);
+}
+
+/* ---- mistakes ---- */
+
+#define STEP(name, result)                                                                                             \
+    static rf_result name(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)                                \
+    {                                                                                                                  \
+        (void)user, (void)in;                                                                                          \
+        out[0] = result;                                                                                               \
+        return rf_trace_status(t);                                                                                     \
+    }
+static rf_tensor split_to(rf_trace *t, rf_tensor x, int32_t axis, uint32_t num_parts, bool nowhere)
+{
+    rf_tensor out[8] = { { 1, 1 } };
+    (void)rf_split_tensor(t, x, axis, num_parts, nowhere ? NULL : out);
+    return out[0];
+}
+STEP(join_nothing, rf_concat(t, in, 0, 0))
+STEP(join_no_array, rf_stack(t, NULL, 2, 0))
+STEP(join_types, rf_concat(t, in, 2, 0))
+STEP(join_no_axis, rf_concat(t, in, 1, 2))
+STEP(join_scalars, rf_concat(t, (rf_tensor[]){ rf_constant(t, 1), rf_constant(t, 2) }, 2, 0))
+STEP(join_bytes, rf_concat(t, (rf_tensor[]){ rf_cast(t, in[0], RF_U8) }, 1, 3))
+STEP(join_halves, rf_concat(t, (rf_tensor[]){ rf_cast(t, in[0], RF_F16), rf_cast(t, in[0], RF_F16) }, 2, 1))
+STEP(join_shapes, rf_concat(t, (rf_tensor[]){ in[0], rf_flatten(t, rf_expand_dims(t, rf_constant(t, 1), 0)) }, 2, 0))
+STEP(join_invalid, rf_concat(t, (rf_tensor[]){ in[0], { 0 } }, 2, 0))
+STEP(stack_shapes, rf_stack(t, (rf_tensor[]){ in[0], rf_reshape(t, in[0], RF_SHAPE(-1)) }, 2, 0))
+STEP(split_odd, split_to(t, in[0], 1, 4, false))
+STEP(split_none, split_to(t, in[0], 1, 0, false))
+STEP(split_nowhere, split_to(t, in[0], 1, 2, true))
+STEP(split_no_axis, split_to(t, in[0], -3, 2, false))
+STEP(expand_far, rf_expand_dims(t, in[0], 3))
+STEP(squeeze_wide, rf_squeeze(t, in[0], 1))
+
+static void mistakes(rf_strategy *strategy)
+{
+    const rf_result invalid = RF_ERROR_INVALID_ARGUMENT;
+    refuse_step(strategy, join_nothing, invalid, "rf_concat: tensors: there are none");
+    refuse_step(strategy, join_no_array, invalid, "rf_stack: tensors: the array is NULL");
+    refuse_step(strategy, join_types, invalid, "concat: input 1 is i32");
+    refuse_step(strategy, join_no_axis, invalid, "has no axis 2");
+    refuse_step(strategy, join_scalars, invalid, "concat: shape [] has no axis 0");
+    refuse_step(strategy, join_bytes, invalid, "has no axis 3");
+    refuse_step(strategy, join_halves, RF_ERROR_UNSUPPORTED, "concat: f16 tensors are not supported; cast to f32");
+    refuse_step(strategy, join_invalid, invalid, "rf_concat: tensors");
+    refuse_step(strategy, join_shapes, invalid, "differ beside axis 0");
+    refuse_step(strategy, stack_shapes, invalid, "rf_stack: shapes ");
+    refuse_step(strategy, split_odd, invalid, "does not divide into 4 equal parts");
+    refuse_step(strategy, split_none, invalid, "does not divide into 0 equal parts");
+    refuse_step(strategy, split_nowhere, invalid, "rf_split_tensor: out is NULL");
+    refuse_step(strategy, split_no_axis, invalid, "has no axis -3");
+    refuse_step(strategy, expand_far, invalid, "expand_dims: there is no axis 3");
+    refuse_step(strategy, squeeze_wide, invalid, "squeeze: axis 1 of shape");
+}
+
+ON_TWO(joins)
+ON_TWO(batches)
+ON_ONE(words)
+ON_ONE(mistakes)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(joins_on_two),
+        cmocka_unit_test(batches_on_two),
+        cmocka_unit_test(words_on_one),
+        cmocka_unit_test(mistakes_on_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
