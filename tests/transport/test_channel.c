@@ -56,7 +56,7 @@ static void exchange_frames(security s)
         expect_frame(b, 65535, "one two three", 13);
         expect_frame(a, 7, "one ", 4);
     }
-    /* More pieces than one system call takes. */
+    /* More buffers than one system call takes. */
     char text[1000];
     rf_bytes parts[1000];
     for (size_t i = 0; i < 1000; i++) {

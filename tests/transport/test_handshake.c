@@ -337,7 +337,7 @@ static void test_encryption_never_repeats(void **state)
     rf_frame_seal_clear(&seal);
 }
 
-static void test_frames_in_pieces(void **state)
+static void test_frames_in_fragments(void **state)
 {
     (void)state;
     const size_t big = 300000;
@@ -411,7 +411,7 @@ int main(void)
         cmocka_unit_test(test_repeated_reordered_and_missing_frames),
         cmocka_unit_test(test_tags_of_header_and_body_differ),
         cmocka_unit_test(test_encryption_never_repeats),
-        cmocka_unit_test(test_frames_in_pieces),
+        cmocka_unit_test(test_frames_in_fragments),
         cmocka_unit_test(test_claimed_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

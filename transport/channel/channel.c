@@ -139,12 +139,12 @@ static rf_result wait_to_send(sending *s)
     return r;
 }
 
-/* Sends all of it; changes the pieces. */
-static rf_result send_pieces(sending *s, struct iovec *pieces, size_t count)
+/* Sends all of it; changes the list of buffers. */
+static rf_result send_buffers(sending *s, struct iovec *buffers, size_t count)
 {
     const rf_channel *c = s->channel;
     while (count > 0) {
-        struct msghdr message = { .msg_iov = pieces, .msg_iovlen = count };
+        struct msghdr message = { .msg_iov = buffers, .msg_iovlen = count };
         const ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -154,14 +154,14 @@ static rf_result send_pieces(sending *s, struct iovec *pieces, size_t count)
         if (n < 0) return lost(c, errno, true);
         size_t left = (size_t)n;
         if (left > 0) s->begun = true;
-        while (count > 0 && left >= pieces->iov_len) {
-            left -= pieces->iov_len;
-            pieces++;
+        while (count > 0 && left >= buffers->iov_len) {
+            left -= buffers->iov_len;
+            buffers++;
             count--;
         }
         if (left > 0) {
-            pieces->iov_base = (char *)pieces->iov_base + left;
-            pieces->iov_len -= left;
+            buffers->iov_base = (char *)buffers->iov_base + left;
+            buffers->iov_len -= left;
         }
     }
     return RF_OK;
@@ -172,32 +172,32 @@ static rf_result send_plain(sending *s, const uint8_t *head, size_t head_size, c
 {
     rf_frame_seal *seal = &s->channel->seal;
     uint8_t tag[RF_FRAME_TAG];
-    struct iovec pieces[IOV_BATCH];
+    struct iovec buffers[IOV_BATCH];
     size_t count = 0;
-    pieces[count++] = (struct iovec){ (void *)(uintptr_t)head, head_size };
+    buffers[count++] = (struct iovec){ (void *)(uintptr_t)head, head_size };
     const bool tagged = has_body && seal->secure;
     if (tagged) RF_TRY(rf_frame_seal_body_tag(seal, head, parts, num_parts, tag));
     for (uint32_t i = 0; i < num_parts; i++) {
         if (parts[i].size == 0) continue;
         if (count == IOV_BATCH) {
-            RF_TRY(send_pieces(s, pieces, count));
+            RF_TRY(send_buffers(s, buffers, count));
             count = 0;
         }
-        pieces[count++] = (struct iovec){ (void *)(uintptr_t)parts[i].data, parts[i].size };
+        buffers[count++] = (struct iovec){ (void *)(uintptr_t)parts[i].data, parts[i].size };
     }
     if (tagged && count == IOV_BATCH) {
-        RF_TRY(send_pieces(s, pieces, count));
+        RF_TRY(send_buffers(s, buffers, count));
         count = 0;
     }
-    if (tagged) pieces[count++] = (struct iovec){ tag, sizeof(tag) };
-    return send_pieces(s, pieces, count);
+    if (tagged) buffers[count++] = (struct iovec){ tag, sizeof(tag) };
+    return send_buffers(s, buffers, count);
 }
 
 static rf_result flush_buffer(sending *s, size_t *used)
 {
-    struct iovec piece = { s->channel->send_buffer, *used };
+    struct iovec buffer = { s->channel->send_buffer, *used };
     *used = 0;
-    return send_pieces(s, &piece, piece.iov_len > 0 ? 1 : 0);
+    return send_buffers(s, &buffer, buffer.iov_len > 0 ? 1 : 0);
 }
 
 static rf_result send_encrypted(sending *s, const uint8_t *head, size_t head_size, const rf_bytes *parts,

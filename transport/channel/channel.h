@@ -44,7 +44,7 @@ const rf_hello *rf_channel_peer(const rf_channel *channel);
 const char *rf_channel_peer_address(const rf_channel *channel);
 int rf_channel_fd(const rf_channel *channel);
 
-/* One frame: a type and a body of at most 256 MiB. Sent as a gather of `num_parts` pieces. */
+/* One frame: a type and a body of at most 256 MiB. Sent as a gather of `num_parts` buffers. */
 typedef struct rf_bytes {
     const void *data;
     size_t size;

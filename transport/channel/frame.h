@@ -45,7 +45,7 @@ rf_result rf_frame_seal_header(rf_frame_seal *seal, uint16_t type, uint32_t size
 /* Tag of a body that travels in the clear; keyed, not encrypted. */
 rf_result rf_frame_seal_body_tag(rf_frame_seal *seal, const uint8_t *head, const rf_bytes *parts, uint32_t num_parts,
                                  uint8_t tag[RF_FRAME_TAG]);
-/* Encrypted body, piece by piece. */
+/* Encrypted body, chunk by chunk. */
 rf_result rf_frame_seal_encrypt_begin(rf_frame_seal *seal, const uint8_t *head);
 rf_result rf_frame_seal_encrypt(rf_frame_seal *seal, const void *plain, size_t size, uint8_t *out);
 rf_result rf_frame_seal_encrypt_end(rf_frame_seal *seal, uint8_t tag[RF_FRAME_TAG]);
@@ -54,7 +54,7 @@ static inline void rf_frame_seal_next(rf_frame_seal *seal)
     seal->sequence++;
 }
 
-/* Reads frames from whatever pieces arrive. Zero-initialised but for `seal`. */
+/* Reads frames from bytes as they arrive. Zero-initialised but for `seal`. */
 typedef struct rf_frame_reader {
     rf_frame_seal seal;
     uint8_t head[RF_FRAME_HEAD_MAX];

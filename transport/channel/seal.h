@@ -12,7 +12,7 @@ typedef struct rf_seal rf_seal;
 rf_result rf_seal_create(const uint8_t send_key[RF_JOB_KEY_BYTES], const uint8_t receive_key[RF_JOB_KEY_BYTES],
                          rf_seal **out);
 void rf_seal_destroy(rf_seal **seal);
-/* Seals two pieces (the second may be empty) into `out`, which takes their bytes and RF_SEAL_BYTES. */
+/* Seals two buffers (the second may be empty) into `out`, which takes their bytes and RF_SEAL_BYTES. */
 rf_result rf_seal_close(rf_seal *seal, const void *first, size_t first_size, const void *second, size_t second_size,
                         void *out);
 /* Opens `size` bytes, RF_SEAL_BYTES among them, into `out`, which may be `data`. RF_ERROR_CORRUPT_DATA. */

@@ -171,7 +171,7 @@ static rf_result prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merg
         return RF_OK;
     }
     uint32_t n = 0;
-    if (merged && e->bounce_memory.registration) { /* header and data in one piece of known memory */
+    if (merged && e->bounce_memory.registration) { /* header and data in one range of known memory */
         memcpy(peer->out, &peer->header, sizeof(peer->header));
         memcpy(peer->out + sizeof(peer->header), data, size);
         parts[n] = (struct iovec){ peer->out, sizeof(peer->header) + size };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ring: the data is divided into one part per rank; each part goes round the ring once and collects the addend of every
- * rank (reduce-scatter), then once more as the finished sum (all-gather). Every link carries 2 (n - 1) / n of the data,
- * the least possible. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", J.
- * Parallel Distrib. Comput. 69 (2009). Part i ends at rank i, so that the first half is the reduce-scatter operation.
+ * Ring: the data is divided into one shard per rank; each shard goes round the ring once and collects the addend of
+ * every rank (reduce-scatter), then once more as the finished sum (all-gather). Every link carries 2 (n - 1) / n of the
+ * data, the least possible. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+ * J. Parallel Distrib. Comput. 69 (2009). Shard i ends at rank i, so that the first half is the reduce-scatter
+ * operation.
  */
 #include "base/error.h"
 #include "base/memory.h"
@@ -28,16 +29,16 @@ typedef struct range {
     uint64_t begin, count;
 } range;
 
-/* Slice number `slice`, of `size` elements, of part `part`; short or empty at the part's end. */
-static range slice_of(uint64_t count, uint32_t parts, uint32_t part, uint64_t size, uint64_t slice)
+/* Slice number `slice`, of `size` elements, of shard `shard`; short or empty at the shard's end. */
+static range slice_of(uint64_t count, uint32_t shards, uint32_t shard, uint64_t size, uint64_t slice)
 {
-    const uint64_t begin = rf_collective_part_begin(count, parts, part),
-                   end = rf_collective_part_begin(count, parts, part + 1);
+    const uint64_t begin = rf_collective_shard_begin(count, shards, shard),
+                   end = rf_collective_shard_begin(count, shards, shard + 1);
     const uint64_t from = begin + slice * size, to = from + size;
     return (range){ from, from >= end ? 0 : to < end ? size : end - from };
 }
 
-/* Step k of 2 (n - 1) for one slice of every part: the first half adds, the second hands the sums round. */
+/* Step k of 2 (n - 1) for one slice of every shard: the first half adds, the second hands the sums round. */
 static rf_result all_reduce_step(rf_collective_schedule *s, const rf_group *g, uint64_t count, uint64_t size,
                                  uint64_t slice, uint32_t k, rf_space source, uint32_t round)
 {
@@ -59,10 +60,10 @@ static rf_result all_reduce_step(rf_collective_schedule *s, const rf_group *g, u
     return RF_OK;
 }
 
-/* One slice of every part after the other goes through all steps: what has just been added is sent on, and what has
+/* One slice of every shard after the other goes through all steps: what has just been added is sent on, and what has
  * just been sent is overwritten, while it is in the cache. (Two ranks, 64 and 256 MiB: 1.1 to 1.2 times as fast as one
  * step after the other.) In each turn every step handles another slice, the first one the newest: no step waits for
- * what was sent in the same turn, so that the links are never idle. Parts are the same for any size of slices, and so
+ * what was sent in the same turn, so that the links are never idle. Shards are the same for any size of slices, and so
  * are the sums. */
 rf_result rf_ring_all_reduce(rf_collective_schedule *s, const rf_group *g, uint64_t count, uint64_t slice,
                              rf_space *source, uint32_t *round)
@@ -78,7 +79,7 @@ rf_result rf_ring_all_reduce(rf_collective_schedule *s, const rf_group *g, uint6
     return RF_OK;
 }
 
-/* Begin of every rank's part, and the end. */
+/* Begin of every rank's shard, and the end. */
 static uint64_t *part_begins(const uint64_t *counts, uint32_t n, uint64_t *largest)
 {
     uint64_t *begins = RF_NEW_ARRAY(uint64_t, n + 1);
@@ -92,7 +93,7 @@ static uint64_t *part_begins(const uint64_t *counts, uint32_t n, uint64_t *large
 }
 
 /* What is on its way is neither in the input, which is not ours to change, nor in the output, which has room for one
- * part: two parts of scratch take turns. */
+ * shard: two buffers of scratch take turns. */
 rf_result rf_ring_reduce_scatter(rf_collective_schedule *s, const rf_group *g, const uint64_t *counts)
 {
     const uint32_t n = g->size;

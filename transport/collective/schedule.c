@@ -29,10 +29,10 @@ const char *rf_algorithm_name(rf_comm_algorithm algorithm)
     return (unsigned)algorithm < RF_COMM_ALGORITHM_COUNT ? algorithm_names[algorithm] : "unknown";
 }
 
-uint64_t rf_collective_part_begin(uint64_t count, uint32_t parts, uint32_t index)
+uint64_t rf_collective_shard_begin(uint64_t count, uint32_t shards, uint32_t index)
 {
-    const uint64_t more = count % parts;
-    return count / parts * index + (index < more ? index : more);
+    const uint64_t more = count % shards;
+    return count / shards * index + (index < more ? index : more);
 }
 
 rf_collective_step *rf_collective_schedule_add(rf_collective_schedule *schedule, uint32_t round)

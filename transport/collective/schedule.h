@@ -31,7 +31,7 @@ typedef struct rf_collective_task {
     const uint64_t *counts; /* reduce-scatter, all-gather: of each rank */
     uint32_t root;          /* broadcast */
     const uint32_t *hosts;  /* of each rank; hierarchical */
-    uint64_t slice; /* elements of a part that the ring's all-reduce takes through its steps at a time; 0: all */
+    uint64_t slice; /* elements of a shard that the ring's all-reduce takes through its steps at a time; 0: all */
 } rf_collective_task;
 
 /* Which buffer: what the caller gives, what he gets, and memory of the engine. */
@@ -91,8 +91,8 @@ rf_result rf_collective_schedule_send(rf_collective_schedule *schedule, uint32_t
                                       uint64_t count, bool keeps);
 rf_result rf_collective_schedule_receive(rf_collective_schedule *schedule, uint32_t round, uint32_t from,
                                          rf_place place, uint64_t count);
-/* Begin of part `index` of `count` elements cut into `parts` whose sizes differ by one at most. */
-uint64_t rf_collective_part_begin(uint64_t count, uint32_t parts, uint32_t index);
+/* Begin of shard `index` of `count` elements cut into `shards` whose sizes differ by one at most. */
+uint64_t rf_collective_shard_begin(uint64_t count, uint32_t shards, uint32_t index);
 
 /* All-reduces of `count` elements within a group, whose operand is in `*source` (then OUTPUT). They use rounds from
  * *round and advance it alike on all ranks. */

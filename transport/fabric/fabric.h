@@ -51,7 +51,7 @@ typedef struct rf_fabric_memory {
 rf_result rf_fabric_register(rf_fabric *fabric, const void *data, size_t size, rf_fabric_memory *out);
 void rf_fabric_unregister(rf_fabric_memory *memory);
 
-/* One message of up to two pieces. RF_END: too much is pending, poll and try again. */
+/* One message of up to two buffers. RF_END: too much is pending, poll and try again. */
 rf_result rf_fabric_send(rf_fabric *fabric, uint32_t peer, const struct iovec *parts, void **descriptors,
                          uint32_t num_parts, rf_fabric_op *op);
 rf_result rf_fabric_receive(rf_fabric *fabric, uint32_t peer, void *data, size_t size, void *descriptor,
