@@ -164,6 +164,60 @@ typedef rf_result (*rf_map_fn)(void *user, const rf_element *in, rf_element *out
  */
 RF_API RF_MUST_USE rf_result rf_dataset_map(const rf_dataset *in, rf_map_fn fn, void *user,
                                             const rf_element_spec *spec, rf_dataset **out);
+/**
+ * What an element's random numbers come from: they depend on these three alone, not on threads, on
+ * the number of workers, or on where training was interrupted.
+ */
+typedef struct rf_random_key {
+    uint64_t seed;  /**< of the step */
+    uint64_t epoch; /**< the pass over the dataset; other numbers in each */
+    uint64_t index; /**< of the element in the pass */
+} rf_random_key;
+/** Draw number `draw` of a key: a number from 0 to bound - 1; 0 for a bound of 0. Thread-safe. */
+RF_API uint64_t rf_random_key_below(rf_random_key key, uint64_t draw, uint64_t bound);
+/** Draw number `draw` of a key: in [0, 1). Thread-safe. */
+RF_API float rf_random_key_uniform(rf_random_key key, uint64_t draw);
+/** Draw number `draw` of a key: normal, of mean 0 and deviation 1. Thread-safe. */
+RF_API double rf_random_key_normal(rf_random_key key, uint64_t draw);
+/** As ::rf_map_fn, with a key for this element. What is drawn must come from the key alone. */
+typedef rf_result (*rf_random_map_fn)(void *user, rf_random_key key, const rf_element *in,
+                                      rf_element *out);
+/**
+ * Applies `fn`, which may draw random numbers, to every element, as rf_dataset_map() does.
+ * In another pass the same element gets other numbers. Before a shuffle the key counts the elements
+ * of the data, after it their places in the pass. A cache above keeps what the first pass drew.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_map_random(const rf_dataset *in, rf_random_map_fn fn,
+                                                   void *user, uint64_t seed,
+                                                   const rf_element_spec *spec, rf_dataset **out);
+/** How rf_dataset_map_augment() varies images. */
+typedef struct rf_augment_params {
+    bool flip; /**< left and right are exchanged, one time in two */
+    /** so many zeros are put around the image, from which its size is cut out at a random place */
+    int32_t pad;
+    /**
+     * (value - mean) / deviation for each of the first four channels, after padding; 0: unchanged
+     */
+    float mean[4], deviation[4];
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_augment_params;
+/**
+ * Varies the images of component `index`, u8 or f32 [height, width, channels], which become f32.
+ * The numbers are drawn as in rf_dataset_map_random(). Not for batches.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_map_augment(const rf_dataset *in, uint32_t index,
+                                                    uint64_t seed, const rf_augment_params *params,
+                                                    rf_dataset **out);
+/**
+ * Says in `*keep` whether an element stays. It follows the rules of ::rf_map_fn.
+ */
+typedef rf_result (*rf_filter_fn)(void *user, const rf_element *in, bool *keep);
+/**
+ * The elements that `fn` keeps. Their number is unknown (::RF_CARDINALITY_UNKNOWN) until they have
+ * been read. `user` is borrowed by every dataset and iterator made from this one.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_filter(const rf_dataset *in, rf_filter_fn fn, void *user,
+                                               rf_dataset **out);
 /** Scales pixels to [0, 1]: component `index` (u8) becomes f32, divided by 255. */
 RF_API RF_MUST_USE rf_result rf_dataset_map_scale_u8(const rf_dataset *in, uint32_t index,
                                                      rf_dataset **out);

@@ -57,6 +57,7 @@ LAYOUT(rf_parameter_server_params, MEMBER(rf_parameter_server_params, comm, rf_c
 LAYOUT(rf_worker_function, { 0 });
 LAYOUT(rf_worker_params, MEMBER(rf_worker_params, comm, rf_comm_params),
        ARRAY(rf_worker_params, functions, rf_worker_function, num_functions));
+LAYOUT(rf_augment_params, { 0 });
 LAYOUT(rf_schedule, { 0 });
 LAYOUT(rf_optimizer_params, POINTER(rf_optimizer_params, schedule, rf_schedule));
 LAYOUT(rf_coordinator_params, MEMBER(rf_coordinator_params, comm, rf_comm_params),

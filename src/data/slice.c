@@ -279,7 +279,8 @@ static rf_result plan_files(rf_dataset *step, const rf_dataset *source, const rf
 /* Whether what lies between batch and source keeps the number of examples, which the plan counts on. */
 static bool keeps_examples(const rf_dataset *d)
 {
-    return d->kind == &rf_dataset_kind_map || d->kind == &rf_dataset_kind_cache || d->kind == &rf_dataset_kind_shuffle;
+    return d->kind == &rf_dataset_kind_map || d->kind == &rf_dataset_kind_random_map ||
+           d->kind == &rf_dataset_kind_cache || d->kind == &rf_dataset_kind_shuffle;
 }
 
 static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *params, rf_dataset **own,

@@ -61,7 +61,15 @@ static rf_result generate(void *user, uint64_t index, rf_element *out)
     return RF_OK;
 }
 
-typedef enum pipeline { PLAIN, WITH_CACHE, NOT_INDEXED, CACHED_BATCHES, REPEATED, PIPELINES } pipeline;
+typedef enum pipeline { PLAIN, WITH_CACHE, NOT_INDEXED, CACHED_BATCHES, REPEATED, RANDOM, PIPELINES } pipeline;
+
+static rf_result scatter(void *user, rf_random_key key, const rf_element *in, rf_element *out)
+{
+    (void)user;
+    *(int32_t *)out->component[0].data =
+        *(const int32_t *)in->component[0].data + 1000 * (int32_t)rf_random_key_below(key, 0, 1000);
+    return RF_OK;
+}
 
 static rf_dataset *make(pipeline kind)
 {
@@ -73,6 +81,10 @@ static rf_dataset *make(pipeline kind)
         d = numbers();
     if (kind == WITH_CACHE) APPLY(d, rf_dataset_cache(d, &applied_));
     APPLY(d, rf_dataset_shuffle(d, kind == NOT_INDEXED ? 20 : N, 7, true, &applied_));
+    if (kind == RANDOM) {
+        const rf_element_spec spec = { .num_components = 1, .dtype = { RF_I32 } };
+        APPLY(d, rf_dataset_map_random(d, scatter, NULL, 5, &spec, &applied_));
+    }
     APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
     if (kind == CACHED_BATCHES) APPLY(d, rf_dataset_cache(d, &applied_));
     if (kind == REPEATED) {

@@ -197,6 +197,12 @@ static rf_result first_of(const rf_dataset *dataset)
     return r;
 }
 
+static rf_result random_map(void *user, rf_random_key key, const rf_element *in, rf_element *out)
+{
+    (void)key;
+    return map(user, in, out);
+}
+
 static void test_data(void **state)
 {
     (void)state;
@@ -209,6 +215,8 @@ static void test_data(void **state)
     };
     assert_int_equal(rf_dataset_from_generator(&p, &source), RF_OK);
     REFUSED(rf_element_spec, rf_dataset_map(source, map, &word, &params, &mapped));
+    REFUSED(rf_element_spec, rf_dataset_map_random(source, random_map, &word, 1, &params, &mapped));
+    REFUSED(rf_augment_params, rf_dataset_map_augment(source, 0, 1, &params, &mapped));
     /* What user functions fill. */
     uint64_t other = 0;
     assert_int_equal(rf_dataset_map(source, map, &other, &p.spec, &mapped), RF_OK);
