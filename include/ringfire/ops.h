@@ -65,6 +65,37 @@ RF_API rf_dtype rf_tensor_dtype(const rf_trace *t, rf_tensor x);
 /* ---- leaves ---- */
 /** Value of a variable at the start of the step. A variable of another strategy is an error. */
 RF_API rf_tensor rf_variable_tensor(rf_trace *t, rf_variable *variable);
+/** How the values that replicas compute for one variable become one; after tf.VariableAggregation.
+ */
+typedef enum rf_aggregation {
+    /**
+     * The mean, weighted by the replicas' examples: of means over examples, the mean over the whole
+     * batch. Rounding differs with the split of the batch.
+     */
+    RF_AGGREGATE_MEAN,
+    RF_AGGREGATE_SUM, /**< of the replicas that have examples */
+    /**
+     * That of the first replica that has examples: exact, and the cheapest, for what all replicas
+     * compute alike (a counter, a moving average of weights).
+     */
+    RF_AGGREGATE_FIRST_REPLICA,
+} rf_aggregation;
+/**
+ * Gives a variable a new value after this step, and after the updates of its optimizers. `variable`
+ * is one that is not trainable (rf_variable_params::not_trainable), `value` an f32 tensor of its
+ * shape. rf_variable_tensor() goes on giving the value from before, and so do all trainable
+ * variables that `value` is computed from; gradients in it are those of the replica's examples.
+ *
+ * All replicas, of all workers, get the same bits: values are combined once and copied. A step that
+ * fails, or that runs without any examples, changes nothing. Optimizers that accumulate gradients
+ * make no difference: it happens in every run of the function. Once per step and variable.
+ *
+ * Not with the workers of parameter servers, whose steps then fail with RF_ERROR_UNSUPPORTED.
+ * @return rf_trace_status(t); a variable that is trainable, of another strategy or updated before,
+ *   and a value of another type or shape, or whose shape depends on the batch, make the trace fail.
+ */
+RF_API rf_result rf_variable_update(rf_trace *t, rf_variable *variable, rf_tensor value,
+                                    rf_aggregation aggregation);
 /** A scalar constant. */
 RF_API rf_tensor rf_constant(rf_trace *t, float value);
 /** A constant of any type that tensors have, and any shape without zeros. `values` is copied. */

@@ -249,6 +249,7 @@ struct rf_op {
 /* Ops that the graph layer itself emits; filled in by src/ops/registry.c. */
 typedef struct rf_core_ops {
     rf_result (*add)(rf_graph *graph, rf_value a, rf_value b, rf_value *out);           /* same shapes */
+    rf_result (*scale)(rf_graph *graph, rf_value x, rf_value scalar, rf_value *out);    /* f32 product */
     rf_result (*fill_like)(rf_graph *graph, float value, rf_value like, rf_value *out); /* f32 */
     rf_result (*alias)(rf_graph *graph, rf_value x, rf_value *out); /* a view of all of x: another value, no copy */
 } rf_core_ops;

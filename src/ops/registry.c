@@ -42,7 +42,12 @@ static rf_result alias(rf_graph *g, rf_value x, rf_value *out)
     return rf_emit_reshape_like(g, x, x, out);
 }
 
-static const rf_core_ops core = { .add = add, .fill_like = rf_emit_fill_like, .alias = alias };
+static rf_result scale(rf_graph *graph, rf_value x, rf_value scalar, rf_value *out)
+{
+    return rf_emit_binary(graph, RF_FN_MULTIPLY, 0, x, scalar, out);
+}
+
+static const rf_core_ops core = { .add = add, .scale = scale, .fill_like = rf_emit_fill_like, .alias = alias };
 
 const rf_core_ops *rf_ops_core(void)
 {

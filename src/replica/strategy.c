@@ -34,6 +34,9 @@ void rf_strategy_release(rf_strategy *s)
     rf_flat_free(s, &s->gradients);
     rf_flat_free(s, &s->download);
     rf_flat_free(s, &s->upload);
+    rf_flat_free(s, &s->assigned);
+    rf_flat_free(s, &s->fixed_download);
+    rf_flat_free(s, &s->fixed_upload);
     rf_exchange_destroy(&s->exchange);
     rf_balancing_free(s);
     for (uint32_t r = 0; s->replicas && r < s->num_local; r++) {
@@ -203,6 +206,9 @@ static rf_strategy *allocate(void)
     s->gradients.name = "gradients";
     s->download.name = "download";
     s->upload.name = "upload";
+    s->assigned.name = "assigned values";
+    s->fixed_download.name = "download of assigned values";
+    s->fixed_upload.name = "upload of assigned values";
     const char *perturb = rf_env("RINGFIRE_TEST_PERTURB");
     s->perturbed = perturb ? (uint32_t)strtoul(perturb, NULL, 10) : UINT32_MAX;
     return s;
@@ -371,6 +377,11 @@ RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy)
 uint64_t rf_strategy_seed(const rf_strategy *strategy)
 {
     return strategy->seed;
+}
+
+void rf_strategy_set_remote(rf_strategy *strategy, bool remote)
+{
+    strategy->remote = remote;
 }
 
 uint32_t rf_strategy_first_replica(const rf_strategy *strategy, uint32_t rank)

@@ -30,6 +30,7 @@ rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v);
 rf_value rf_trace_random(rf_trace *t);
 rf_value rf_trace_global_batch(rf_trace *t);   /* f32 scalar */
 rf_value rf_trace_inverse_active(rf_trace *t); /* f32 scalar: 1 / number of replicas with examples in this step */
+rf_value rf_trace_weight(rf_trace *t);         /* f32 scalar: the replica's part of the batch's examples */
 /* A number of its own for each call within a trace: stream of dropout and the like. */
 uint32_t rf_trace_next_stream(rf_trace *t);
 /* That counter, so that a resumed run can continue it. */
@@ -59,6 +60,11 @@ void rf_trace_listen(rf_trace *t, const rf_trace_listener *listener);
 /* Variables are counted. */
 rf_variable *rf_variable_retain(rf_variable *variable);
 void rf_variable_release(rf_variable *variable);
+
+/* What the variable becomes after the step as it is traced so far; its value where nothing has assigned it. */
+rf_tensor rf_trace_assigned(rf_trace *t, rf_variable *variable);
+/* rf_variable_update() that may replace what was assigned before: for layers that are called several times. */
+rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, rf_aggregation aggregation);
 
 /* ---- per-replica state that is summed when read (metrics) ---- */
 typedef struct rf_local_state rf_local_state;
@@ -209,6 +215,9 @@ bool rf_strategy_shares_move(const rf_strategy *strategy);
  * back. */
 rf_result rf_strategy_check_process(const rf_strategy *strategy);
 bool rf_strategy_is_foreign(const rf_strategy *strategy); /* the same, without a failure */
+
+/* Parameter servers hold the variables from here on: steps that assign some are refused. */
+void rf_strategy_set_remote(rf_strategy *strategy, bool remote);
 
 /* ---- for loops that make collective calls ---- */
 

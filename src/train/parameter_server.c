@@ -156,8 +156,10 @@ rf_result rf_worker_run(const rf_worker_params *params)
     RF_TRY(check_functions(params));
     worker w = { .params = params, .readings = RF_NEW_ARRAY(reading, params->num_functions) };
     if (!w.readings) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_strategy_set_remote(params->strategy, true);
     const rf_result r =
         rf_error_context(rf_ps_worker_run(&params->comm, params->variables, do_work, &w), "rf_worker_run");
+    rf_strategy_set_remote(params->strategy, false);
     for (uint32_t f = 0; f < params->num_functions; f++) rf_iterator_destroy(&w.readings[f].iterator);
     rf_free(w.readings);
     return r;

@@ -87,6 +87,7 @@ static rf_result create_model(rf_strategy *strategy, uint32_t hidden, rf_model *
 typedef struct step_state {
     rf_model *model;
     rf_optimizer *optimizer; /* NULL: only the loss */
+    rf_variable *counter;    /* that the step assigns; NULL: none */
 } step_state;
 
 static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -96,6 +97,9 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     const rf_tensor logits = rf_model_call(t, s->model, in[0], RF_TRAINING);
     out[0] = rf_compute_average_loss(t, rf_loss_call(t, &loss, in[1], logits), NULL);
     if (s->optimizer) rf_optimizer_minimize(t, s->optimizer, out[0], rf_model_variables(s->model));
+    if (s->counter)
+        rf_variable_update(t, s->counter, rf_add(t, rf_variable_tensor(t, s->counter), rf_constant(t, 1)),
+                           RF_AGGREGATE_FIRST_REPLICA);
     return rf_trace_status(t);
 }
 
@@ -160,6 +164,9 @@ static rf_result run_worker(cluster *c, uint32_t index)
     GO(rf_strategy_create_mirrored(&mirrored, &strategy));
     GO(create_model(strategy, p->different_worker == index + 1 ? HIDDEN + 1 : HIDDEN, &train.model));
     GO(rf_optimizer_create_remote(strategy, &train.optimizer));
+    if (p->counts)
+        GO(rf_variable_create(strategy, &(rf_variable_params){ .name = "counter", .not_trainable = true },
+                              &train.counter));
     evaluate.model = train.model;
     GO(rf_function_create(strategy, &(rf_function_params){ step, &train, 1, "train", true }, &functions[0]));
     GO(rf_function_create(strategy, &(rf_function_params){ step, &evaluate, 1, "loss", false }, &functions[1]));
@@ -186,6 +193,7 @@ static rf_result run_worker(cluster *c, uint32_t index)
     const rf_result r = rf_worker_run(&params);
     rf_function_destroy(&functions[0]);
     rf_function_destroy(&functions[1]);
+    rf_variable_destroy(&train.counter);
     rf_optimizer_destroy(&train.optimizer);
     rf_model_destroy(&train.model);
     rf_strategy_destroy(&strategy);

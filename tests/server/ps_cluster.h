@@ -57,6 +57,7 @@ typedef struct cluster_params {
     uint64_t failing_first;    /* a range that begins here fails; 0: none */
     rf_result failing_code;    /* what its batch function then returns */
     uint32_t different_worker; /* + 1: one with another model */
+    bool counts;               /* the workers' step assigns a variable */
     bool own_data;             /* workers have datasets of their own; no ranges are given */
     const char *key_file;      /* NULL: insecure */
     const char *worker_devices;

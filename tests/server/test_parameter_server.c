@@ -338,6 +338,33 @@ static void failing_function_synchronous(void **state)
     check_failing_function(true);
 }
 
+/* Servers hold nothing that steps assign: the chief hears which variable that is, and what to do instead. */
+static rf_result train_what_counts(cluster *c, rf_coordinator *coordinator, rf_model *model)
+{
+    (void)model;
+    rf_result r = rf_coordinator_schedule(coordinator, "train", 0, 32, NULL);
+    if (r == RF_OK) r = rf_coordinator_join(coordinator);
+    if (r != RF_ERROR_UNSUPPORTED) return RF_ERROR_INTERNAL;
+    if (!strstr(rf_error_message(), "'counter'")) return RF_ERROR_INTERNAL;
+    if (!strstr(rf_error_message(), "multi-worker strategy")) return RF_ERROR_INTERNAL;
+    c->shared->go = 1;
+    return RF_OK;
+}
+
+static void assigned_variable(void **state)
+{
+    (void)state;
+    const cluster_params params = {
+        .num_workers = 1, .num_servers = 1, .counts = true, .optimizer = adam, .chief = train_what_counts
+    };
+    cluster c;
+    cluster_start(&c, &params);
+    cluster_wait(&c);
+    check_ended_well(&c);
+    assert_int_equal(c.shared->go, 1);
+    cluster_free(&c);
+}
+
 static void different_model(void **state)
 {
     (void)state;
@@ -401,7 +428,8 @@ static void strangers(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest synchronous_tests[] = { cmocka_unit_test(synchronous) };
-    const struct CMUnitTest asynchronous_tests[] = { cmocka_unit_test(asynchronous), cmocka_unit_test(strangers) };
+    const struct CMUnitTest asynchronous_tests[] = { cmocka_unit_test(asynchronous),
+                                                     cmocka_unit_test(assigned_variable), cmocka_unit_test(strangers) };
     const struct CMUnitTest loss_tests[] = { cmocka_unit_test(lost_worker_rejoins), cmocka_unit_test(lost_server) };
     const struct CMUnitTest full_tests[] = {
         cmocka_unit_test(synchronous_otherwise),

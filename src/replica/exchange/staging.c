@@ -21,10 +21,19 @@ static rf_result stage(rf_strategy *s, rf_flat *flat, rf_gpu_memory memory, uint
     return RF_OK;
 }
 
+static rf_result ensure(rf_strategy *s, uint64_t capacity, rf_flat *download, rf_flat *upload)
+{
+    if (s->num_replicas == 1 || (download->capacity == capacity && upload->capacity == capacity)) return RF_OK;
+    RF_TRY(stage(s, download, RF_GPU_MEMORY_READBACK, capacity));
+    return stage(s, upload, RF_GPU_MEMORY_UPLOAD, capacity);
+}
+
 rf_result rf_staging_ensure(rf_strategy *s)
 {
-    const uint64_t capacity = s->trainable.values.capacity;
-    if (s->num_replicas == 1 || (s->download.capacity == capacity && s->upload.capacity == capacity)) return RF_OK;
-    RF_TRY(stage(s, &s->download, RF_GPU_MEMORY_READBACK, capacity));
-    return stage(s, &s->upload, RF_GPU_MEMORY_UPLOAD, capacity);
+    return ensure(s, s->trainable.values.capacity, &s->download, &s->upload);
+}
+
+rf_result rf_staging_ensure_fixed(rf_strategy *s)
+{
+    return ensure(s, s->fixed.values.capacity, &s->fixed_download, &s->fixed_upload);
 }

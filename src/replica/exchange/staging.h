@@ -7,6 +7,8 @@
 
 /* Staging arrays for the exchange, on staged replicas of several. */
 rf_result rf_staging_ensure(rf_strategy *strategy);
+/* The same for variables that no optimizer updates. */
+rf_result rf_staging_ensure_fixed(rf_strategy *strategy);
 
 /* Host addresses for the exchange: device memory itself where it is mapped, else staging. */
 static inline float *rf_replica_reachable(const rf_strategy *s, uint32_t index, const rf_flat *flat,

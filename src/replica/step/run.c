@@ -84,7 +84,7 @@ static void *host_memory(const run *x, rf_frame *frame, uint32_t which)
     return v ? rf_frame_host(frame, x->signature->graph->values.items[v].slot) : NULL;
 }
 
-static void fill_hosts(const run *x, rf_frame *frame, uint64_t first)
+static void fill_hosts(const run *x, rf_frame *frame, uint64_t first, uint64_t examples)
 {
     int32_t *random = host_memory(x, frame, RF_HOST_RANDOM);
     if (random) {
@@ -100,6 +100,8 @@ static void fill_hosts(const run *x, rf_frame *frame, uint64_t first)
     if (number) *number = (float)x->total;
     number = host_memory(x, frame, RF_HOST_INVERSE_ACTIVE);
     if (number) *number = 1.0f / (float)x->active;
+    number = host_memory(x, frame, RF_HOST_WEIGHT);
+    if (number) *number = (float)((double)examples / (double)x->total);
 }
 
 static void fill_inputs(const run *x, rf_frame *frame, uint64_t first, uint64_t examples)
@@ -111,7 +113,7 @@ static void fill_inputs(const run *x, rf_frame *frame, uint64_t first, uint64_t 
         const size_t row = (size_t)(rf_shape_count(array->shape) / array->shape.dim[0]) * rf_dtype_size(array->dtype);
         memcpy(input, (const char *)array->data + (first - x->origin) * row, examples * row);
     }
-    fill_hosts(x, frame, first);
+    fill_hosts(x, frame, first, examples);
 }
 
 /* ---- frames, which is where compilation happens ---- */
@@ -249,6 +251,7 @@ static rf_result submit(const run *x, rf_per_replica **results)
     for (uint32_t u = 0; u < x->signature->updates.count; u++)
         RF_TRY(rf_update_run(&x->signature->updates.items[u], x->function->frames, x->examples));
     if (overlaps) set_results(x, results);
+    RF_TRY(rf_assignments_run(&x->signature->assignments, x->function->examples));
     if (pace) {
         rf_balancing_measured(x->strategy, x->function->examples);
         rf_pace_wait_for_slow(pace);
@@ -277,6 +280,19 @@ static rf_result split(run *x)
     return RF_OK;
 }
 
+/* What a step assigns stays with this worker, which computes a part of the batch or none. */
+static rf_result check_assigned(const run *x)
+{
+    const rf_assignments *a = &x->signature->assignments;
+    if (a->count == 0 || !x->strategy->remote) return RF_OK;
+    return RF_FAIL(
+        RF_ERROR_UNSUPPORTED,
+        "the step updates variable '%s', which no optimizer does; parameter servers hold nothing else: train "
+        "with a multi-worker strategy, or leave rf_variable_update() (in batch normalization, training mode) "
+        "out of what their workers run",
+        a->items[0].variable->name);
+}
+
 /* Everything that can fail and leave the replicas as they were. */
 static rf_result prepare(run *x, rf_step_intent *step)
 {
@@ -290,6 +306,7 @@ static rf_result prepare(run *x, rf_step_intent *step)
     for (uint32_t r = 0; r < s->num_local; r++) step->rows += x->examples[r];
     RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(x->function->examples, s->num_replicas),
                              &x->signature));
+    RF_TRY(check_assigned(x));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
     RF_TRY(acquire_frames(x));
@@ -306,7 +323,7 @@ static rf_result run_function(run *x, rf_per_replica **results)
     do RF_TRY(rf_strategy_report(s, &step, prepare(x, &step)));
     while (step.again);
     for (uint32_t r = 0; r < s->num_replicas; r++) x->active += x->function->examples[r] > 0;
-    if (x->signature->updates.count > 0) RF_TRY(rf_strategy_check_if_due(s));
+    if (x->signature->updates.count + x->signature->assignments.count > 0) RF_TRY(rf_strategy_check_if_due(s));
     /* From here on a failure may leave some replicas a step ahead of others: such a strategy must not go on. */
     return rf_strategy_stick(s, submit(x, results));
 }

@@ -64,6 +64,7 @@ static void drop_programs(rf_signature *sig, uint32_t num_local)
 {
     for (uint32_t r = 0; sig->programs && r < num_local; r++) rf_program_destroy(&sig->programs[r]);
     for (uint32_t u = 0; u < sig->updates.count; u++) rf_update_unprepare(&sig->updates.items[u]);
+    rf_assignments_unprepare(&sig->assignments);
     sig->prepared = false;
 }
 
@@ -72,6 +73,7 @@ void rf_signature_free(rf_signature *sig, uint32_t num_local)
     if (!sig) return;
     drop_programs(sig, num_local);
     for (uint32_t u = 0; u < sig->updates.count; u++) rf_update_free(&sig->updates.items[u]);
+    rf_assignments_free(&sig->assignments);
     for (uint32_t i = 0; i < sig->states.count; i++) {
         rf_variable_release(sig->states.items[i].variable);
         rf_local_state_release(sig->states.items[i].local);
@@ -101,6 +103,7 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
         RF_TRY(rf_updater_ensure_totals(update->updater));
         if (update->transform.graph) RF_TRY(rf_updater_ensure_transformed(update->updater));
     }
+    if (sig->assignments.count > 0) RF_TRY(rf_assignments_ensure(s));
     return sig->updates.count > 0 ? rf_staging_ensure(s) : RF_OK;
 }
 
@@ -123,7 +126,7 @@ static rf_result rebuild(rf_function *f, rf_signature *sig)
         RF_TRY(rf_turns_create(&traced, update, by_bucket));
         sig->overlaps = update->turns->overlaps; /* only one that is alone does */
     }
-    return RF_OK;
+    return rf_assignments_prepare(&sig->assignments, s);
 }
 
 rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
@@ -161,19 +164,34 @@ static void place_gradients(const rf_strategy *s, const rf_signature *sig, uint3
     }
 }
 
+/* After the gradients: whatever is read back in parts, these are there with the last one. */
+static void place_assigned(const rf_strategy *s, const rf_signature *sig, uint32_t index,
+                           rf_program_placement *placements)
+{
+    const uint32_t last = sig->overlaps ? sig->updates.items[0].turns->plan.num_buckets - 1 : 0;
+    for (uint32_t i = 0; i < sig->assignments.count; i++) {
+        const rf_assignment *a = &sig->assignments.items[i];
+        *placements++ = (rf_program_placement){
+            .value = a->value, .at = { s->assigned.buffers[index], a->variable->offset * sizeof(float) }, .part = last
+        };
+    }
+}
+
 rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t index, rf_program **out)
 {
     *out = sig->programs[index];
     if (*out) return RF_OK;
     const rf_strategy *s = f->strategy;
-    uint32_t num_placements = 0;
-    for (uint32_t u = 0; u < sig->updates.count; u++) num_placements += sig->updates.items[u].count;
+    uint32_t num_gradients = 0;
+    for (uint32_t u = 0; u < sig->updates.count; u++) num_gradients += sig->updates.items[u].count;
+    const uint32_t num_placements = num_gradients + sig->assignments.count;
     rf_location *states = RF_NEW_ARRAY(rf_location, sig->states.count);
     rf_program_placement *placements = RF_NEW_ARRAY(rf_program_placement, num_placements);
     rf_result r = states && placements ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) {
         for (uint32_t i = 0; i < sig->states.count; i++) states[i] = state_location(&sig->states.items[i], index);
         place_gradients(s, sig, index, placements);
+        place_assigned(s, sig, index, placements + num_gradients);
         const rf_program_params params = { .name = f->name,
                                            .graph = sig->graph,
                                            .results = sig->outputs,

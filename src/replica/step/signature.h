@@ -5,9 +5,10 @@
 
 #include "exec/exec.h"
 #include "replica/store/variables.h"
+#include "replica/update/assign.h"
 #include "replica/update/update.h"
 
-enum { RF_HOST_RANDOM, RF_HOST_GLOBAL_BATCH, RF_HOST_INVERSE_ACTIVE, RF_HOST_COUNT };
+enum { RF_HOST_RANDOM, RF_HOST_GLOBAL_BATCH, RF_HOST_INVERSE_ACTIVE, RF_HOST_WEIGHT, RF_HOST_COUNT };
 
 /* A step for one kind of input, traced and compiled. */
 typedef struct rf_signature {
@@ -22,6 +23,7 @@ typedef struct rf_signature {
         rf_update *items;
         uint32_t count, capacity;
     } updates;
+    rf_assignments assignments;
     rf_value hosts[RF_HOST_COUNT]; /* 0: not used */
     bool overlaps;                 /* gradients are exchanged while the backward pass goes on */
     rf_program **programs;         /* [num_local], made when first needed */

@@ -141,6 +141,11 @@ rf_value rf_trace_inverse_active(rf_trace *t)
     return host_value(t, RF_HOST_INVERSE_ACTIVE, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, "inverse_active");
 }
 
+rf_value rf_trace_weight(rf_trace *t)
+{
+    return host_value(t, RF_HOST_WEIGHT, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, "weight");
+}
+
 /* A STATE value; `ref` (whose object the caller has not retained) is remembered under its slot. */
 static rf_value state_value(rf_trace *t, const void *object, rf_shape shape, const char *name, rf_state_ref ref)
 {
@@ -252,7 +257,8 @@ bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf)
     switch (info->kind) {
     case RF_VALUE_CONSTANT: return true;
     case RF_VALUE_STATE: return rf_trace_slot_variable(t, info->slot) != NULL;
-    case RF_VALUE_HOST: return leaf != t->signature->hosts[RF_HOST_RANDOM];
+    case RF_VALUE_HOST:
+        return leaf != t->signature->hosts[RF_HOST_RANDOM] && leaf != t->signature->hosts[RF_HOST_WEIGHT];
     case RF_VALUE_NONE:
     case RF_VALUE_INPUT:
     case RF_VALUE_RESULT: break;
@@ -434,6 +440,10 @@ static rf_result share_equal(rf_signature *sig, uint32_t num_outputs)
         const rf_update *update = &sig->updates.items[u];
         for (uint32_t i = 0; i < update->count; i++) update->gradients[i] = map[update->gradients[i]];
     }
+    for (uint32_t i = 0; i < sig->assignments.count; i++) {
+        rf_assignment *a = &sig->assignments.items[i];
+        a->value = map[a->value];
+    }
     rf_free(map);
     return r;
 }
@@ -454,7 +464,9 @@ static rf_result trace_step(rf_trace *t)
         RF_TRY(rf_trace_status(t));
     }
     RF_TRY(check_transforms(t->signature));
-    return share_equal(t->signature, f->params.num_outputs);
+    RF_TRY(rf_trace_weigh_assigned(t));
+    RF_TRY(share_equal(t->signature, f->params.num_outputs));
+    return rf_trace_check_assigned(t->signature);
 }
 
 rf_result rf_trace_run(rf_function *function, rf_signature *signature)

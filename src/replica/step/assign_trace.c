@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a step assigns to variables that no optimizer updates, while it is traced. */
+#include "replica/internal.h"
+#include "replica/step/function.h"
+#include "replica/step/signature.h"
+#include "replica/store/variables.h"
+
+static rf_assignment *find(const rf_trace *t, const rf_variable *variable)
+{
+    const rf_assignments *list = &t->signature->assignments;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->items[i].variable == variable) return &list->items[i];
+    return NULL;
+}
+
+static rf_result check(const rf_trace *t, const rf_variable *variable, rf_value value, rf_aggregation aggregation)
+{
+    RF_REQUIRE(!variable->trainable,
+               "rf_variable_update: variable '%s' is trainable: optimizers update it; create it with not_trainable",
+               variable->name);
+    RF_REQUIRE((int)aggregation >= RF_AGGREGATE_MEAN && (int)aggregation <= RF_AGGREGATE_FIRST_REPLICA,
+               "rf_variable_update: variable '%s': aggregation %d does not exist", variable->name, (int)aggregation);
+    const rf_tensor_desc *desc = rf_graph_desc(t->signature->graph, value);
+    char want[96], got[96];
+    RF_REQUIRE(desc->dtype == RF_F32 && rf_shape_equal(desc->shape, variable->shape),
+               "rf_variable_update: the value of '%s' is %s %s, the variable f32 %s", variable->name,
+               rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, got, sizeof(got)),
+               rf_shape_format(variable->shape, want, sizeof(want)));
+    return RF_OK;
+}
+
+static rf_result assign(rf_trace *t, rf_variable *variable, rf_tensor tensor, rf_aggregation aggregation)
+{
+    rf_assignments *list = &t->signature->assignments;
+    rf_trace_variable(t, variable); /* the trace uses it, and keeps it */
+    const rf_value value = rf_trace_value(t, tensor, "rf_variable_update: value");
+    RF_TRY(rf_trace_status(t));
+    RF_TRY(check(t, variable, value, aggregation));
+    rf_assignment *at = find(t, variable);
+    if (!at) {
+        RF_TRY(RF_VEC_GROW(list));
+        at = &list->items[list->count++];
+    }
+    *at = (rf_assignment){ variable, value, aggregation };
+    return RF_OK;
+}
+
+rf_tensor rf_trace_assigned(rf_trace *t, rf_variable *variable)
+{
+    const rf_assignment *at = t ? find(t, variable) : NULL;
+    return at ? rf_trace_wrap(t, at->value) : rf_variable_tensor(t, variable);
+}
+
+rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, rf_aggregation aggregation)
+{
+    RF_TRY(rf_trace_status(t));
+    (void)rf_trace_emit(t, assign(t, variable, value, aggregation), 0);
+    return rf_trace_status(t);
+}
+
+RF_API rf_result rf_variable_update(rf_trace *t, rf_variable *variable, rf_tensor value, rf_aggregation aggregation)
+{
+    RF_REQUIRE(t, "rf_variable_update: the trace is NULL");
+    RF_TRY(rf_trace_status(t));
+    if (variable && find(t, variable))
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_variable_update: variable '%s' is updated twice in one step", variable->name);
+    return rf_trace_assign(t, variable, value, aggregation);
+}
+
+/* ---- when the trace is complete ---- */
+
+/* With several replicas the exchange adds; what makes a mean of the sum is computed where the value is. */
+rf_result rf_trace_weigh_assigned(rf_trace *t)
+{
+    rf_graph *graph = t->signature->graph;
+    rf_assignments *list = &t->signature->assignments;
+    for (uint32_t i = 0; i < list->count && t->strategy->num_replicas > 1; i++) {
+        rf_assignment *a = &list->items[i];
+        if (a->aggregation != RF_AGGREGATE_MEAN) continue;
+        const rf_value weight = rf_trace_weight(t);
+        RF_TRY(rf_trace_status(t));
+        RF_TRY(graph->core->scale(graph, a->value, weight, &a->value));
+    }
+    return RF_OK;
+}
+
+rf_result rf_trace_check_assigned(const rf_signature *sig)
+{
+    if (sig->assignments.count == 0) return RF_OK;
+    rf_graph *other;
+    rf_error_record before;
+    rf_error_save(&before);
+    RF_TRY(rf_graph_clone(sig->graph, &other));
+    rf_result r = rf_graph_specialize(other, sig->spec.shape[0].dim[0] + 1);
+    if (r < 0) { /* runs with other batches say so themselves */
+        (void)rf_error_restore(&before);
+        r = RF_OK;
+    }
+    for (uint32_t i = 0; r >= 0 && i < sig->assignments.count; i++) {
+        const rf_assignment *a = &sig->assignments.items[i];
+        if (!rf_shape_equal(rf_graph_desc(other, a->value)->shape, a->variable->shape))
+            r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                        "rf_variable_update: the shape of the value of '%s' depends on the batch; reduce it over the "
+                        "batch first",
+                        a->variable->name);
+    }
+    rf_graph_destroy(&other);
+    return r;
+}
