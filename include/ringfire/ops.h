@@ -251,6 +251,22 @@ RF_API rf_tensor rf_stack(rf_trace *t, const rf_tensor *tensors, uint32_t num_te
 RF_API rf_tensor rf_expand_dims(rf_trace *t, rf_tensor x, int32_t axis);
 /** x without its dimension `axis`, which must be 1. x has any type. */
 RF_API rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis);
+/**
+ * Takes what i32 `indices` name along `axis` of x (f32), as NumPy's take() does: the result has the
+ * indices' dimensions in the place of that axis, and may have 6 in all. x is a table of rows
+ * [v, d] and `axis` 0: indices [n, s] give [n, s, d], which is an embedding. `axis` may be
+ * negative.
+ *
+ * An index outside 0 .. v - 1, negative ones included, gives NaN, so that the loss is NaN and
+ * rf_model_fit() fails, as with class numbers that do not exist. The gradient of x adds up what was
+ * taken several times in the order of its places, the same bits each time; indices have none.
+ */
+RF_API rf_tensor rf_gather(rf_trace *t, rf_tensor x, rf_tensor indices, int32_t axis);
+/**
+ * Takes positions of each example of its own: x f32 [n, s, ...], positions i32 [n, p] ->
+ * [n, p, ...]. Otherwise as rf_gather().
+ */
+RF_API rf_tensor rf_gather_positions(rf_trace *t, rf_tensor x, rf_tensor positions);
 
 /* ---- reductions: axes may be negative; num_axes 0 reduces all ---- */
 /** Sum over `axes`. With `keep_dims` they remain as dimensions of 1. */

@@ -21,6 +21,8 @@
     OP(split)       /* x -> parts */                                                                                   \
     OP(expand_dims)                                                                                                    \
     OP(squeeze)                                                                                                        \
+    OP(gather)      /* x, indices i32 */                                                                               \
+    OP(gather_grad) /* dy, indices, x (shape only) -> dx */                                                            \
     OP(stop_gradient)                                                                                                  \
     OP(dropout)      /* x, random */                                                                                   \
     OP(dropout_grad) /* dy, random */                                                                                  \

@@ -146,6 +146,12 @@ typedef struct rf_split_attr {
 /* Any number of tensors and parts: what is more than one op takes becomes a tree of them. A single one is x itself. */
 rf_result rf_emit_concat(rf_graph *g, const rf_value *in, uint32_t n_in, int32_t axis, rf_value *out);
 rf_result rf_emit_split(rf_graph *g, rf_value x, int32_t axis, uint32_t num_parts, rf_value *out);
+/* ---- gather*.c ---- */
+/* `axis` is not negative. batch_dims is 0, or `axis`: then the dimensions before it are those of the indices, too. */
+typedef struct rf_gather_attr {
+    int32_t axis, batch_dims;
+} rf_gather_attr;
+rf_result rf_emit_gather(rf_graph *g, rf_value x, rf_value indices, int32_t axis, int32_t batch_dims, rf_value *out);
 
 /* ---- reduce.c ---- */
 typedef enum rf_reduce_kind {

@@ -331,6 +331,23 @@ rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis)
     return rf_trace_emit(t, r, out);
 }
 
+rf_tensor rf_gather(rf_trace *t, rf_tensor x, rf_tensor indices, int32_t axis)
+{
+    rf_value v[2], out = 0;
+    if (!two_operands(t, x, "rf_gather: x", indices, "rf_gather: indices", v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_gather(rf_trace_graph(t), v[0], v[1], axis, 0, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_gather_positions(rf_trace *t, rf_tensor x, rf_tensor positions)
+{
+    rf_value v[2], out = 0;
+    if (!two_operands(t, x, "rf_gather_positions: x", positions, "rf_gather_positions: positions", v))
+        return RF_NO_TENSOR;
+    const rf_result r = rf_emit_gather(rf_trace_graph(t), v[0], v[1], 1, 1, &out);
+    return rf_trace_emit(t, r, out);
+}
+
 /* ---- reductions ---- */
 
 static rf_tensor reduce(rf_trace *t, rf_reduce_kind kind, const char *name, rf_tensor x, const int32_t *axes,

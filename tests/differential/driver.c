@@ -150,9 +150,16 @@ static const struct {
     const char *name;
     binary_fn fn;
 } binary[] = {
-    { "add", rf_add },         { "subtract", rf_subtract }, { "multiply", rf_multiply },
-    { "divide", rf_divide },   { "pow", rf_pow },           { "maximum", rf_maximum },
-    { "minimum", rf_minimum }, { "bias_add", rf_bias_add }, { "mean_squared_error", rf_mean_squared_error },
+    { "add", rf_add },
+    { "subtract", rf_subtract },
+    { "multiply", rf_multiply },
+    { "divide", rf_divide },
+    { "pow", rf_pow },
+    { "maximum", rf_maximum },
+    { "minimum", rf_minimum },
+    { "bias_add", rf_bias_add },
+    { "mean_squared_error", rf_mean_squared_error },
+    { "gather_positions", rf_gather_positions },
 };
 static const struct {
     const char *name;
@@ -246,6 +253,7 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "split") == 0) return split(t, s, a);
     if (strcmp(name, "expand_dims") == 0) return rf_expand_dims(t, a, number(s, 0));
     if (strcmp(name, "squeeze") == 0) return rf_squeeze(t, a, number(s, 0));
+    if (strcmp(name, "gather") == 0) return rf_gather(t, a, b, number(s, 0));
     if (strcmp(name, "cumsum") == 0) return rf_cumsum(t, a, number(s, 0) != 0, number(s, 1) != 0);
     if (strcmp(name, "one_hot") == 0) return rf_one_hot(t, a, number(s, 0));
     if (strcmp(name, "cast") == 0) return rf_cast(t, a, (rf_dtype)number(s, 0));

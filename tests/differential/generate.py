@@ -296,6 +296,22 @@ class Builder:
         axis = self.rng.choice([d for d, size in enumerate(self.shape(x)) if size == 1])
         return self.add(op, [x], [axis if self.rng.random() < 0.5 else axis - len(self.shape(x))])
 
+    def gen_gather(self, op):
+        """Indices of any rank, few choices and many, some of them often."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        axis = self.rng.randrange(len(self.shape(x)))
+        room = max(1, self.limit // math.prod(d for i, d in enumerate(self.shape(x)) if i != axis))
+        shape = self.dims(self.rng.randint(0, min(3, 6 - len(self.shape(x)))), min(room, 1 << 11))
+        indices = self.leaf(shape, "integer", (0, self.rng.randint(0, self.shape(x)[axis] - 1)), "i32")
+        return self.add(op, [x, indices], [axis - len(self.shape(x)) if self.rng.random() < 0.5 else axis])
+
+    def gen_gather_positions(self, op):
+        x = self.pick(lambda i: len(self.shape(i)) >= 2, self.dims(self.rng.randint(2, 4)))
+        n, s = self.shape(x)[:2]
+        room = max(1, self.limit // (math.prod(self.shape(x)) // s))
+        positions = self.leaf([n, self.rng.choice([d for d in SMALL + LARGER if d <= room] or [1])], "integer", (0, s - 1), "i32")
+        return self.add(op, [x, positions])
+
     def gen_reduce(self, op):
         x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
         rank = len(self.shape(x))
@@ -359,6 +375,7 @@ GENERATORS = {
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
     "slice": Builder.gen_slice, "concat": Builder.gen_join, "stack": Builder.gen_join, "split": Builder.gen_split,
     "expand_dims": Builder.gen_axis, "squeeze": Builder.gen_axis,
+    "gather": Builder.gen_gather, "gather_positions": Builder.gen_gather_positions,
     **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max")}, "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,
     "mean_squared_error": Builder.gen_mean_squared_error, "cast": Builder.gen_cast,

@@ -379,6 +379,19 @@ def part(errors, operands, numbers):
     return operands[0].chunk(count, axis)[which] * 1
 
 
+def gather(errors, operands, numbers):
+    """What was taken several times has a sum for its gradient."""
+    x, indices = operands
+    axis = numbers[0] % x.dim()
+    shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]]
+    return Sums.apply(lambda v: v.index_select(axis, indices.reshape(-1)).reshape(shape), errors, x)
+
+
+def gather_positions(errors, operands, numbers):
+    x, positions = operands
+    return Sums.apply(lambda v: torch.stack([row[taken] for row, taken in zip(v, positions)]), errors, x)
+
+
 OPS = {
     "add": broadcast(torch.add), "subtract": broadcast(torch.sub), "multiply": broadcast(torch.mul), "divide": broadcast(torch.div),
     "maximum": broadcast(lambda a, b: torch.where(a >= b, a, b)), "minimum": broadcast(lambda a, b: torch.where(a <= b, a, b)),
@@ -396,6 +409,7 @@ OPS = {
     "stack": lambda errors, operands, numbers: torch.stack(operands, numbers[0]),
     "expand_dims": lambda errors, operands, numbers: operands[0].unsqueeze(numbers[0]) * 1,
     "squeeze": lambda errors, operands, numbers: operands[0].squeeze(numbers[0]) * 1,
+    "gather": gather, "gather_positions": gather_positions,
     "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "argmax": argmax, "cumsum": cumsum,
     "softmax": softmax, "log_softmax": log_softmax, "one_hot": one_hot,
     "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,

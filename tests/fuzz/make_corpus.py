@@ -294,6 +294,10 @@ def graph():
     seed("graph", "ranges", text([row], [
         node("slice", [0], desc(-1, 2), begin=[0, -2], end=[last, first], step=[1, -3]),
         node("slice_grad", [1, 0], desc(-1, 6), begin=[0, -2], end=[last, first], step=[1, -3])]))
+    numbers = {"kind": "input", "name": "indices", **desc(-1, 3, dtype="i32")}
+    seed("graph", "gathers", text([row, numbers], [
+        node("gather", [0, 1], desc(-1, 3), axis=1, batch_dims=1),
+        node("gather_grad", [2, 1, 0], desc(-1, 6), axis=1, batch_dims=1)]))
     words = {"kind": "input", "name": "input", **desc(-1, 3, dtype="i32")}
     seed("graph", "words", text([words], [
         node("one_hot", [0], desc(-1, 3, 9), depth=9),

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "ops/kit.h"
 #include "ops/pointwise/elementwise.h"
+#include "ops/pointwise/gather.h"
 
 static rf_tensor_desc f32(rf_shape shape)
 {
@@ -122,6 +123,20 @@ static void errors_name_the_op_and_the_shapes(void **state)
     check_error(&rf_op_expand_dims, &fourth, 1, join, "expand_dims: there is no axis 3 for shape [3,4]");
     check_error(&rf_op_expand_dims, &last, 1, &full, "expand_dims: shape [1,2,3,4,5,6] has 6 dimensions already");
     check_error(&rf_op_squeeze, &last, 1, join, "squeeze: axis 1 of shape [3,4] is not 1");
+    rf_gather_attr along = { 1, 0 };
+    const rf_tensor_desc taken[3] = { f32(RF_SHAPE(3, 4)), { RF_I32, RF_SHAPE(2, 5) }, f32(RF_SHAPE(3, 4)) };
+    check_error(&rf_op_gather, &along, 2, odd, "gather: indices are f32 [3], need i32");
+    check_error(&rf_op_gather, &along, 2, (rf_tensor_desc[]){ taken[1], taken[1] },
+                "gather: x is i32 [2,5], needs f32");
+    check_error(&rf_op_gather_grad, &along, 3, taken, "gather_grad: input 0 has shape [3,4], needs [3,2,5]");
+    along.batch_dims = 1;
+    check_error(&rf_op_gather, &along, 2, taken,
+                "gather: x of shape [3,4] and indices of shape [2,5] must agree in the first 1 dimensions");
+    along.axis = 2;
+    check_error(&rf_op_gather, &along, 2, taken, "gather: axis 2 of x of shape [3,4], which has 2");
+    const rf_tensor_desc high[2] = { f32(RF_SHAPE(2, 2, 2, 2)), { RF_I32, RF_SHAPE(1, 1, 1, 1) } };
+    along = (rf_gather_attr){ 0, 0 };
+    check_error(&rf_op_gather, &along, 2, high, "gather: x of shape [2,2,2,2] by indices of shape [1,1,1,1] has more");
     const rf_dropout_attr all = { 1, 0, 0 };
     const rf_tensor_desc drop[2] = { f32(RF_SHAPE(3)), { RF_I32, RF_SHAPE(6) } };
     check_error(&rf_op_dropout, &all, 2, drop, "dropout: rate is 1");
@@ -227,6 +242,33 @@ static void parts_are_joined_and_taken_apart(void **state)
     assert_int_equal(rf_op_split.reference(&split, (void *[]){ y }, (void *[]){ four, two }), RF_OK);
     assert_memory_equal(four, ((const float[8]){ 0, 1, 2, 3, 10, 11, 12, 13 }), sizeof(four));
     assert_memory_equal(two, ((const float[4]){ 4, 5, 14, 15 }), sizeof(two));
+}
+
+/* Rows 2, none, 0, 2, none of three rows; then what row 2 gets back is the sum of two. */
+static void gathers_take_rows_and_add_them_up(void **state)
+{
+    (void)state;
+    const rf_gather_attr attr = { 0, 0 };
+    const rf_tensor_desc in[2] = { f32(RF_SHAPE(3, 2)), { RF_I32, RF_SHAPE(5) } };
+    const float x[6] = { 1, 2, 3, 4, 5, 6 }, dy[10] = { 1, 2, 90, 91, 3, 4, 10, 20, 92, 93 };
+    static const float dx_expected[6] = { 3, 4, 0, 0, 11, 22 };
+    const int32_t rows[5] = { 2, -1, 0, 2, 3 };
+    float y[10], dx[6];
+    rf_op_call call = make_call(&rf_op_gather, &attr, 2, in);
+    assert_int_equal(rf_op_gather.infer(&call), RF_OK);
+    assert_true(rf_shape_equal(call.out[0].shape, RF_SHAPE(5, 2)));
+    assert_int_equal(rf_op_gather.reference(&call, (void *[]){ (void *)x, (void *)rows }, (void *[]){ y }), RF_OK);
+    for (int p = 0; p < 5; p++)
+        for (int k = 0; k < 2; k++) {
+            const bool known = rows[p] >= 0 && rows[p] < 3;
+            assert_true(known ? y[2 * p + k] == x[2 * rows[p] + k] : isnan(y[2 * p + k]));
+        }
+    const rf_tensor_desc grad_in[3] = { f32(RF_SHAPE(5, 2)), in[1], in[0] };
+    rf_op_call grad = make_call(&rf_op_gather_grad, &attr, 3, grad_in);
+    assert_int_equal(rf_op_gather_grad.infer(&grad), RF_OK);
+    assert_int_equal(rf_op_gather_grad.reference(&grad, (void *[]){ (void *)dy, (void *)rows, NULL }, (void *[]){ dx }),
+                     RF_OK);
+    assert_memory_equal(dx, dx_expected, sizeof(dx));
 }
 
 static void references_keep_nan(void **state)
@@ -564,6 +606,41 @@ static void large_slices_are_cut_into_boxes(void **state)
     }
 }
 
+/* The pieces of a gather cover every element of x and of y once, and descriptors span them. */
+static void large_gathers_are_cut_into_pieces(void **state)
+{
+    (void)state;
+    rf_device_caps caps = make_caps(true);
+    caps.max_storage_range = 4096;
+    static const rf_gather_shape shapes[] = {
+        { 1, 1, 30000, 17, 1 }, { 1, 1, 5, 3001, 32 }, { 1, 1, 701, 309, 8 },   { 301, 1, 7, 3, 5 },
+        { 1, 99, 64, 31, 4 },   { 3, 5, 200, 300, 1 }, { 2, 2, 2000, 1999, 3 }, { 1, 1, 1, 1, 900 },
+    };
+    for (size_t i = 0; i < RF_LENGTH(shapes); i++) {
+        const rf_gather_shape all = shapes[i], size = rf_gather_piece_size(&all, &caps, 2);
+        uint64_t pairs = 0, before = 0;
+        assert_true(size.choices > 0 && size.places > 0);
+        for (rf_gather_piece piece = { 0 }; rf_gather_piece_next(&all, &size, &piece);) {
+            const rf_gather_shape *n = &piece.size;
+            const uint64_t slabs = n->batch * n->outer;
+            assert_true((slabs * n->choices * n->inner + 64) * 4 <= caps.max_storage_range);
+            assert_true((slabs * n->places * n->inner + 64) * 4 <= caps.max_storage_range);
+            assert_true((n->batch * n->places * 2 + 64) * 4 <= caps.max_storage_range);
+            assert_true(n->batch == 1 || (n->outer == all.outer && n->choices == all.choices));
+            assert_true(slabs == 1 || (n->choices == all.choices && n->places == all.places));
+            /* places run fastest: the sums of a choice are complete when the next one begins */
+            const uint64_t at =
+                ((piece.batch * all.outer + piece.outer) * all.choices + piece.choice) * all.places + piece.place;
+            assert_true(pairs == 0 || at > before);
+            before = at;
+            pairs += slabs * n->choices * n->places;
+        }
+        assert_int_equal(pairs, all.batch * all.outer * all.choices * all.places);
+    }
+    const rf_gather_shape wide = { 1, 1, 4, 4, 5000 };
+    assert_int_equal(rf_gather_piece_size(&wide, &caps, 1).choices, 0);
+}
+
 static void wide_grids_fold_into_rows(void **state)
 {
     (void)state;
@@ -626,6 +703,7 @@ int main(void)
         cmocka_unit_test(references_agree_with_known_values),
         cmocka_unit_test(slices_follow_pythons_rules),
         cmocka_unit_test(parts_are_joined_and_taken_apart),
+        cmocka_unit_test(gathers_take_rows_and_add_them_up),
         cmocka_unit_test(references_keep_nan),
         cmocka_unit_test(slopes_are_the_derivatives_of_gelu),
         cmocka_unit_test(dropout_depends_on_the_global_position_only),
@@ -638,6 +716,7 @@ int main(void)
         cmocka_unit_test(any_broadcasting_of_large_tensors_is_cut),
         cmocka_unit_test(large_transposes_are_cut_into_boxes),
         cmocka_unit_test(large_slices_are_cut_into_boxes),
+        cmocka_unit_test(large_gathers_are_cut_into_pieces),
         cmocka_unit_test(wide_grids_fold_into_rows),
         cmocka_unit_test(small_programs_take_small_shaders),
         cmocka_unit_test(magic_division_is_exact),

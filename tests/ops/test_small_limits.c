@@ -22,6 +22,7 @@
 #include "ops/ops.h"
 
 static const rf_kernel *planned;
+static int64_t num_choices; /* integers are below */
 
 static rf_device_caps shrink(const rf_device_caps *caps)
 {
@@ -51,6 +52,8 @@ static void *make_input(const rf_tensor_desc *desc, uint64_t seed)
     assert_non_null(x);
     if (desc->dtype == RF_F32)
         for (int64_t i = 0; i < count; i++) x[i] = 0.25f + rf_rng_uniform(&rng);
+    for (int64_t i = 0; desc->dtype == RF_I32 && num_choices > 0 && i < count; i++)
+        ((int32_t *)x)[i] = (int32_t)rf_rng_below(&rng, (uint64_t)num_choices);
     return x;
 }
 
@@ -156,6 +159,30 @@ static void check_all(rf_exec *exec)
     check(exec, &rf_op_concat, &columns, 3, joined + 1);
     check(exec, &rf_op_concat_grad, &columns, 4, joined);
     check(exec, &rf_op_split, &parts, 1, joined);
+    const struct {
+        rf_gather_attr attr;
+        rf_shape x, indices;
+    } gathers[] = {
+        { { 0, 0 }, RF_SHAPE(701, 8), RF_SHAPE(309) },       { { 0, 0 }, RF_SHAPE(5, 3), RF_SHAPE(3001) },
+        { { 0, 0 }, RF_SHAPE(30011), RF_SHAPE(17) },         { { 1, 0 }, RF_SHAPE(99, 64, 4), RF_SHAPE(31) },
+        { { 1, 1 }, RF_SHAPE(301, 7, 5), RF_SHAPE(301, 3) }, { { 1, 0 }, RF_SHAPE(3, 2101), RF_SHAPE(2203) },
+    };
+    for (size_t i = 0; i < sizeof(gathers) / sizeof(gathers[0]); i++) {
+        rf_op_call gather = { .op = &rf_op_gather,
+                              .attr = &gathers[i].attr,
+                              .n_in = 2,
+                              .n_out = 1,
+                              .in = { { RF_F32, gathers[i].x }, { RF_I32, gathers[i].indices } } };
+        num_choices = gathers[i].x.dim[gathers[i].attr.axis];
+        assert_true(run_call(exec, &gather) > 1);
+        rf_op_call grad = { .op = &rf_op_gather_grad,
+                            .attr = &gathers[i].attr,
+                            .n_in = 3,
+                            .n_out = 1,
+                            .in = { gather.out[0], gather.in[1], gather.in[0] } };
+        assert_true(run_call(exec, &grad) > 1);
+    }
+    num_choices = 0;
     const rf_shape n = RF_SHAPE(4101), hyper = RF_SHAPE(RF_HYPER_COUNT);
     check(exec, &rf_op_sgd_update, NULL, 3, (rf_shape[]){ n, n, hyper });
     check(exec, &rf_op_adam_update, NULL, 5, (rf_shape[]){ n, n, n, n, hyper });

@@ -472,6 +472,99 @@ static void slices(rf_strategy *strategy)
     refuse_step(&a, unnamed_slice_step, "rf_slice: end is NULL but num_axes is 1");
 }
 
+/* ---- gathers: rows of a variable by the labels; every replica adds up those of its own examples ---- */
+
+typedef struct gathering {
+    rf_strategy *strategy;
+    rf_variable *table; /* [C, C] */
+    int32_t axis;
+} gathering;
+
+/* sum(table[labels] * logits), its gradient times the table, and logits[i, labels[i]]. */
+static rf_result gather_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const gathering *g = user;
+    const rf_tensor table = rf_variable_tensor(t, g->table), rows = rf_gather(t, table, in[0], 0);
+    out[0] = rf_reduce_sum(t, rf_multiply(t, rows, in[2]), NULL, 0, false);
+    rf_tensor gradient;
+    const rf_result r = rf_gradients(t, out[0], &table, 1, &gradient);
+    if (r < 0) return r;
+    out[1] = rf_reduce_sum(t, rf_multiply(t, gradient, rf_square(t, table)), NULL, 0, false);
+    const rf_tensor positions = rf_reshape(t, in[0], RF_SHAPE(-1, 1));
+    const rf_tensor own = rf_gather_positions(t, in[2], positions);
+    out[2] = rf_reduce_sum(t, own, NULL, 0, false);
+    return rf_trace_status(t);
+}
+
+static rf_result missing_row_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const gathering *g = user;
+    const rf_tensor two = rf_slice(t, rf_variable_tensor(t, g->table), (int64_t[]){ 0 }, (int64_t[]){ 2 }, NULL, 1);
+    out[0] = rf_reduce_sum(t, rf_gather(t, two, in[0], 0), NULL, 0, false); /* some labels are larger */
+    return rf_trace_status(t);
+}
+
+static rf_result missing_axis_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const gathering *g = user;
+    out[0] = rf_gather(t, in[2], in[0], g->axis);
+    return rf_trace_status(t);
+}
+
+static rf_result float_indices_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    out[0] = rf_gather_positions(t, in[2], in[1]);
+    return rf_trace_status(t);
+}
+
+static void run_gather(const gathering *g, rf_step_fn step, uint32_t num_outputs, float *sums)
+{
+    inputs in;
+    fill_inputs(&in);
+    rf_function *function;
+    OK(rf_function_create(
+        g->strategy, &(rf_function_params){ .step = step, .user = (void *)g, .num_outputs = num_outputs }, &function));
+    if (sums) {
+        run_once(g->strategy, function, &in.batch, sums, num_outputs);
+    } else {
+        const char *part = step == missing_axis_step ? "gather: axis 2 of x of shape" : "gather: indices are f32 [";
+        FAILS(rf_strategy_run(g->strategy, function, &in.batch, NULL), RF_ERROR_INVALID_ARGUMENT, part);
+    }
+    rf_function_destroy(&function);
+}
+
+static void gathers(rf_strategy *strategy)
+{
+    inputs in;
+    fill_inputs(&in);
+    float table[C * C], is[3], again[3];
+    fill_noise(table, C * C, 8);
+    gathering g = { .strategy = strategy, .axis = 2 };
+    OK(rf_variable_create(strategy, &(rf_variable_params){ .name = "table", .shape = RF_SHAPE(C, C) }, &g.table));
+    OK(rf_variable_assign(g.table, table));
+    run_gather(&g, gather_step, 3, is);
+    run_gather(&g, gather_step, 3, again);
+    assert_memory_equal(is, again, 3 * sizeof(float));
+    double sum = 0, gradient = 0, own = 0;
+    for (int i = 0; i < N; i++) {
+        for (int c = 0; c < C; c++) {
+            const double x = (double)in.logits[i * C + c], row = (double)table[in.labels[i] * C + c];
+            sum += row * x;
+            gradient += row * row * x;
+        }
+        own += (double)in.logits[i * C + in.labels[i]];
+    }
+    assert_near(is[0], sum, 1e-5, 1e-5, "rows of a table");
+    assert_near(is[1], gradient, 1e-5, 1e-5, "gradient of a table");
+    assert_near(is[2], own, 1e-5, 1e-5, "positions of each example");
+    run_gather(&g, missing_row_step, 1, is);
+    assert_true(isnan(is[0]));
+    run_gather(&g, missing_axis_step, 1, NULL);
+    run_gather(&g, float_indices_step, 1, NULL);
+    rf_variable_destroy(&g.table);
+}
+
 /* ---- casts: a narrow type rounds, on the way back too; integers let no gradient through ---- */
 
 static rf_result cast_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -519,6 +612,7 @@ ON_ALL(metrics)
 ON_TWO(regularization)
 ON_TWO(cumulative_sums)
 ON_TWO(slices)
+ON_TWO(gathers)
 ON_TWO(casts)
 
 int main(void)
@@ -535,6 +629,7 @@ int main(void)
         cmocka_unit_test(regularization_on_two),
         cmocka_unit_test(cumulative_sums_on_two),
         cmocka_unit_test(slices_on_two),
+        cmocka_unit_test(gathers_on_two),
         cmocka_unit_test(casts_on_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

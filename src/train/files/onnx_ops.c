@@ -405,6 +405,38 @@ static rf_result add_axis(rf_onnx *o, const rf_node_info *node)
     return RF_OK;
 }
 
+/* ONNX's own counts negative indices from the end and refuses those beyond it: they take row 0 there, and then become
+ * NaN.
+ */
+static rf_result add_gather(rf_onnx *o, const rf_node_info *node)
+{
+    const rf_gather_attr *attr = node->attr;
+    const int32_t zero = 0, choices = (int32_t)rf_onnx_shape(o, node->in[0]).dim[attr->axis];
+    int64_t inner[RF_MAX_RANK], last = -1;
+    const int64_t num_inner = rf_onnx_shape(o, node->in[0]).rank - 1 - attr->axis;
+    for (int64_t i = 0; i < num_inner; i++) inner[i] = i - num_inner;
+    if (choices < 0)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "operation 'gather' along the batch cannot be expressed in ONNX");
+    char *x = rf_onnx_get(o, node->in[0]), *indices = rf_onnx_get(o, node->in[1]);
+    char *none = rf_onnx_tensor(o, "first", RF_ONNX_INT32, RF_SCALAR_SHAPE, &zero);
+    char *known = OP2("And", OP2("GreaterOrEqual", indices, none),
+                      OP2("Less", indices, rf_onnx_tensor(o, "choices", RF_ONNX_INT32, RF_SCALAR_SHAPE, &choices)));
+    indices = OP3("Where", known, indices, none);
+    char *y;
+    if (attr->batch_dims > 0) {
+        indices = OP1("Cast", indices);
+        rf_onnx_int(o, "to", RF_ONNX_INT64);
+        y = OP2("GatherND", x, OP2("Unsqueeze", indices, rf_onnx_list(o, &last, 1)));
+        rf_onnx_int(o, "batch_dims", attr->batch_dims);
+    } else {
+        y = OP2("Gather", x, indices);
+        rf_onnx_int(o, "axis", attr->axis);
+    }
+    if (num_inner > 0) known = OP2("Unsqueeze", known, rf_onnx_list(o, inner, num_inner));
+    set_result(o, node, OP3("Where", known, y, NUM(NAN)), false);
+    return RF_OK;
+}
+
 static rf_result add_stop_gradient(rf_onnx *o, const rf_node_info *node)
 {
     const bool first = rf_onnx_is_first(o, node->in[0]);
@@ -555,6 +587,7 @@ static const struct {
     { &rf_op_split, add_split },
     { &rf_op_expand_dims, add_axis },
     { &rf_op_squeeze, add_axis },
+    { &rf_op_gather, add_gather },
     { &rf_op_stop_gradient, add_stop_gradient },
     { &rf_op_reduce, add_reduce },
     { &rf_op_argmax, add_argmax },

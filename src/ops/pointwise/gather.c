@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gather: elements along an axis by their indices, such as the rows of an embedding. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/pointwise/gather.h"
+#include "rf_shaders.h"
+
+/* ---- shapes ---- */
+
+rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const rf_tensor_desc *indices,
+                          rf_tensor_desc *y)
+{
+    const rf_gather_attr *attr = call->attr;
+    const char *name = call->op->name;
+    const int32_t rank = x->shape.rank, num_indices = indices->shape.rank, batch = attr->batch_dims;
+    char shape[96], other[96];
+    rf_shape_format(x->shape, shape, sizeof(shape));
+    rf_shape_format(indices->shape, other, sizeof(other));
+    if (x->dtype != RF_F32)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: x is %s %s, needs f32; cast it first", name,
+                       rf_dtype_name(x->dtype), shape);
+    if (indices->dtype != RF_I32)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: indices are %s %s, need i32; cast them first", name,
+                       rf_dtype_name(indices->dtype), other);
+    if (attr->axis < 0 || attr->axis >= rank)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axis %d of x of shape %s, which has %d", name, (int)attr->axis,
+                       shape, (int)rank);
+    if (rf_desc_count(x) == 0 || rf_desc_count(indices) == 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: x of shape %s and indices of shape %s must have elements", name,
+                       shape, other);
+    bool alike = (batch == 0 || batch == attr->axis) && batch <= num_indices;
+    for (int32_t d = 0; alike && d < batch; d++) alike = x->shape.dim[d] == indices->shape.dim[d];
+    if (!alike)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "%s: x of shape %s and indices of shape %s must agree in the first %d dimensions, before axis "
+                       "%d",
+                       name, shape, other, (int)batch, (int)attr->axis);
+    if (rank - 1 + num_indices - batch > RF_MAX_RANK)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "%s: x of shape %s by indices of shape %s has more than %d dimensions", name, shape, other,
+                       RF_MAX_RANK);
+    *y = (rf_tensor_desc){ .dtype = RF_F32 };
+    for (int32_t d = 0; d < attr->axis; d++) y->shape.dim[y->shape.rank++] = x->shape.dim[d];
+    for (int32_t d = batch; d < num_indices; d++) y->shape.dim[y->shape.rank++] = indices->shape.dim[d];
+    for (int32_t d = attr->axis + 1; d < rank; d++) y->shape.dim[y->shape.rank++] = x->shape.dim[d];
+    return RF_OK;
+}
+
+static rf_result gather_infer(rf_op_call *call)
+{
+    return rf_gather_infer(call, &call->in[0], &call->in[1], &call->out[0]);
+}
+
+static uint64_t product(const rf_shape *shape, int32_t from, int32_t to)
+{
+    uint64_t count = 1;
+    for (int32_t d = from; d < to; d++) count *= (uint64_t)shape->dim[d];
+    return count;
+}
+
+rf_gather_shape rf_gather_shape_of(const rf_gather_attr *attr, const rf_shape *x, const rf_shape *indices)
+{
+    return (rf_gather_shape){ .batch = product(x, 0, attr->batch_dims),
+                              .outer = product(x, attr->batch_dims, attr->axis),
+                              .choices = (uint64_t)x->dim[attr->axis],
+                              .places = product(indices, attr->batch_dims, indices->rank),
+                              .inner = product(x, attr->axis + 1, x->rank) };
+}
+
+/* ---- pieces ---- */
+
+rf_gather_shape rf_gather_piece_size(const rf_gather_shape *all, const rf_device_caps *caps, uint64_t words)
+{
+    /* With room for alignment; indices of elements stay below 2^29. */
+    const uint64_t limit = rf_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
+    const uint64_t larger = all->choices > all->places ? all->choices : all->places;
+    rf_gather_shape size = *all;
+    const uint64_t most = all->inner * all->outer > words ? all->inner * all->outer : words;
+    size.batch = rf_min(all->batch, limit / most / larger);
+    if (size.batch > 0) return size;
+    size.batch = 1;
+    size.outer = words * larger > limit ? 0 : rf_min(all->outer, limit / all->inner / larger);
+    if (size.outer > 0) return size;
+    size.outer = 1;
+    const uint64_t row = all->inner > words ? all->inner : words;
+    size.choices = rf_min(all->choices, limit / row);
+    size.places = rf_min(all->places, limit / row);
+    return size;
+}
+
+/* Goes on by `step` along one dimension; back to 0 at its end. */
+static bool advance(uint64_t *at, uint64_t step, uint64_t all)
+{
+    *at += step;
+    if (*at < all) return true;
+    *at = 0;
+    return false;
+}
+
+static void clip(rf_gather_piece *piece, const rf_gather_shape *all, const rf_gather_shape *size)
+{
+    piece->size = (rf_gather_shape){ .batch = rf_min(size->batch, all->batch - piece->batch),
+                                     .outer = rf_min(size->outer, all->outer - piece->outer),
+                                     .choices = rf_min(size->choices, all->choices - piece->choice),
+                                     .places = rf_min(size->places, all->places - piece->place),
+                                     .inner = all->inner };
+}
+
+bool rf_gather_piece_next(const rf_gather_shape *all, const rf_gather_shape *size, rf_gather_piece *piece)
+{
+    bool more = piece->size.inner == 0; /* the first one */
+    if (!more) more = advance(&piece->place, size->places, all->places);
+    if (!more) more = advance(&piece->choice, size->choices, all->choices);
+    if (!more) more = advance(&piece->outer, size->outer, all->outer);
+    if (!more) more = advance(&piece->batch, size->batch, all->batch);
+    clip(piece, all, size);
+    return more;
+}
+
+uint32_t rf_gather_width(const rf_gather_shape *all, uint64_t rows_read, const rf_device_caps *caps)
+{
+    const uint64_t texels = (all->batch * all->outer * rows_read * all->inner + caps->buffer_alignment) / 4;
+    if (all->inner % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && caps->int64 && texels <= caps->max_texel_elements)
+        return 8;
+    return all->inner % 4 == 0 ? 4 : 1;
+}
+
+/* `rows` rows from number `first` on. Where there are vectors, every row starts where one may. */
+static uint32_t bind_rows(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, uint64_t first, uint64_t rows,
+                          uint64_t inner, uint32_t width)
+{
+    const uint32_t base = rf_bind_elements(d, caps, kind, 0, first * inner, rows * inner);
+    if (width == 8 && kind == RF_BIND_INPUT) d->bind[d->n_bind - 1].view = RF_VIEW_TEXEL_RGBA32F;
+    return base / width;
+}
+
+uint32_t rf_gather_bind_x(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,
+                          const rf_gather_piece *piece, uint32_t width)
+{
+    const rf_gather_shape *n = &piece->size;
+    const uint64_t first = (piece->batch * all->outer + piece->outer) * all->choices + piece->choice;
+    return bind_rows(d, caps, kind, first, n->batch * n->outer * n->choices, all->inner, width);
+}
+
+uint32_t rf_gather_bind_y(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,
+                          const rf_gather_piece *piece, uint32_t width)
+{
+    const rf_gather_shape *n = &piece->size;
+    const uint64_t first = (piece->batch * all->outer + piece->outer) * all->places + piece->place;
+    return bind_rows(d, caps, kind, first, n->batch * n->outer * n->places, all->inner, width);
+}
+
+uint32_t rf_gather_bind_indices(rf_dispatch *d, const rf_device_caps *caps, const rf_gather_shape *all,
+                                const rf_gather_piece *piece)
+{
+    return rf_bind_elements(d, caps, RF_BIND_INPUT, 1, piece->batch * all->places + piece->place,
+                            piece->size.batch * piece->size.places);
+}
+
+/* ---- host side ---- */
+
+rf_result rf_emit_gather(rf_graph *g, rf_value x, rf_value indices, int32_t axis, int32_t batch_dims, rf_value *out)
+{
+    const int32_t rank = rf_graph_desc(g, x)->shape.rank;
+    const rf_gather_attr attr = { .axis = axis < 0 ? axis + rank : axis, .batch_dims = batch_dims };
+    const rf_value in[2] = { x, indices };
+    char shape[96];
+    if (attr.axis < 0 || attr.axis >= rank)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "gather: axis %d of x of shape %s, which has %d", (int)axis,
+                       rf_shape_format(rf_graph_desc(g, x)->shape, shape, sizeof(shape)), (int)rank);
+    return rf_graph_add(g, &rf_op_gather, &attr, in, 2, out);
+}
+
+static rf_result gather_gradient(rf_grad_context *ctx)
+{
+    const rf_value in[3] = { ctx->dout[0], ctx->in[1], ctx->in[0] };
+    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    return rf_graph_add(ctx->graph, &rf_op_gather_grad, ctx->attr, in, 3, &ctx->din[0]);
+}
+
+static rf_result gather_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const rf_gather_shape s = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
+    const int32_t *indices = in[1];
+    uint32_t *y = out[0];
+    for (uint64_t slab = 0; slab < s.batch * s.outer; slab++)
+        for (uint64_t p = 0; p < s.places; p++, y += s.inner) {
+            const int32_t index = indices[slab / s.outer * s.places + p];
+            const bool known = index >= 0 && (uint64_t)index < s.choices;
+            const uint32_t *x = (const uint32_t *)in[0] + (slab * s.choices + (known ? (uint64_t)index : 0)) * s.inner;
+            for (uint64_t k = 0; k < s.inner; k++) y[k] = known ? x[k] : rf_float_word(NAN);
+        }
+    return RF_OK;
+}
+
+/* Of x only what is taken is read. */
+static rf_cost gather_cost(const rf_op_call *call)
+{
+    return (rf_cost){ 0, 2.0 * (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[1]) };
+}
+
+/* ---- kernel ---- */
+
+static double gather_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
+    return rf_gather_piece_size(&all, caps, 1).choices > 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
+}
+
+static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
+    const rf_gather_shape size = rf_gather_piece_size(&all, caps, 1);
+    const uint32_t width = rf_gather_width(&all, all.choices, caps), inner = (uint32_t)all.inner / width;
+    const rf_shader *shader = width == 8   ? &rf_shader_gather_w8
+                              : width == 4 ? &rf_shader_gather_w4
+                                           : &rf_shader_gather_w1;
+    for (rf_gather_piece piece = { 0 }; rf_gather_piece_next(&all, &size, &piece);) {
+        const rf_magic by_inner = rf_magic_make(inner), by_place = rf_magic_make((uint32_t)piece.size.places),
+                       by_outer = rf_magic_make((uint32_t)piece.size.outer);
+        const uint64_t count = piece.size.batch * piece.size.outer * piece.size.places * inner;
+        struct {
+            uint32_t count, inner, inner_magic, inner_shift, places, places_magic, places_shift, outer_magic,
+                outer_shift, first, choices, all_choices, x_offset, indices_offset, y_offset, marks;
+        } push = { (uint32_t)count,
+                   inner,
+                   by_inner.magic,
+                   by_inner.shift,
+                   (uint32_t)piece.size.places,
+                   by_place.magic,
+                   by_place.shift,
+                   by_outer.magic,
+                   by_outer.shift,
+                   (uint32_t)piece.choice,
+                   (uint32_t)piece.size.choices,
+                   (uint32_t)all.choices };
+        rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        d->concurrent = plan->count > 1; /* pieces write places of their own */
+        rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
+        push.x_offset = rf_gather_bind_x(d, caps, RF_BIND_INPUT, &all, &piece, width);
+        push.indices_offset = rf_gather_bind_indices(d, caps, &all, &piece);
+        push.y_offset = rf_gather_bind_y(d, caps, RF_BIND_OUTPUT, &all, &piece, width);
+        push.marks = piece.choice == 0;
+        rf_dispatch_push(d, &push, sizeof(push));
+        rf_dispatch_items(d, caps, count);
+    }
+    return RF_OK;
+}
+
+static const rf_kernel gather_kernel = { "element", gather_score, gather_plan };
+static const rf_kernel *const gather_kernels[] = { &gather_kernel };
+
+/* ---- cases ---- */
+
+#define ALONG(axis, batch_dims)                                                                                        \
+    .attr = &(const rf_gather_attr)                                                                                    \
+    {                                                                                                                  \
+        axis, batch_dims                                                                                               \
+    }
+#define X(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
+#define I(low, high, ...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, low, high, __VA_ARGS__)
+static const rf_op_case gather_cases[] = {
+    { .name = "1x1_by_1", .n_in = 2, .in = { X(2, 1, 1), I(0, 1, 1, 1) }, .check_gradient = true },
+    { .name = "5x3_by_scalar", .n_in = 2, .in = { X(2, 5, 3), I(2, 3, 0, 0) }, .check_gradient = true },
+    { .name = "6x4_by_2x3", .n_in = 2, .in = { X(2, 6, 4), I(0, 6, 2, 2, 3) }, .check_gradient = true },
+    { .name = "7_by_5", .n_in = 2, .in = { X(1, 7), I(0, 7, 1, 5) }, .check_gradient = true },
+    { .name = "axis_1_of_2x5x3_by_4",
+      ALONG(1, 0),
+      .n_in = 2,
+      .in = { X(3, 2, 5, 3), I(0, 5, 1, 4) },
+      .check_gradient = true },
+    { .name = "axis_2_of_3x2x5_by_2x2",
+      ALONG(2, 0),
+      .n_in = 2,
+      .in = { X(3, 3, 2, 5), I(0, 5, 2, 2, 2) },
+      .check_gradient = true },
+    { .name = "positions_3x5x4_by_3x2",
+      ALONG(1, 1),
+      .n_in = 2,
+      .in = { X(3, 3, 5, 4), I(0, 5, 2, 3, 2) },
+      .check_gradient = true },
+    { .name = "positions_2x3x5x7_by_2x3x4",
+      ALONG(2, 2),
+      .n_in = 2,
+      .in = { X(4, 2, 3, 5, 7), I(0, 5, 3, 2, 3, 4) },
+      .check_gradient = true },
+    { .name = "of_each_33x9_by_33", ALONG(1, 1), .n_in = 2, .in = { X(2, 33, 9), I(0, 9, 1, 33) } },
+    { .name = "out_of_range_13x8_by_257", .n_in = 2, .in = { X(2, 13, 8), I(-5, 17, 1, 257) } },
+    { .name = "out_of_range_13x7_by_31x5", .n_in = 2, .in = { X(2, 13, 7), I(-5, 17, 2, 31, 5) } },
+    { .name = "out_of_range_positions_9x31x5_by_9x17",
+      ALONG(1, 1),
+      .n_in = 2,
+      .in = { X(3, 9, 31, 5), I(-9, 40, 2, 9, 17) } },
+    { .name = "1009x33_by_257", .n_in = 2, .in = { X(2, 1009, 33), I(0, 1009, 1, 257) } },
+    { .name = "31x1024_by_7x11", .n_in = 2, .in = { X(2, 31, 1024), I(0, 31, 2, 7, 11) } },
+    { .name = "axis_1_of_64x1000_by_129", ALONG(1, 0), .n_in = 2, .in = { X(2, 64, 1000), I(-1, 1000, 1, 129) } },
+    { .name = "8192x128_by_32x64", .n_in = 2, .in = { X(2, 8192, 128), I(0, 8192, 2, 32, 64) }, .benchmark = true },
+    { .name = "400x64_by_64x256", .n_in = 2, .in = { X(2, 400, 64), I(0, 400, 2, 64, 256) }, .benchmark = true },
+    { .name = "positions_32x128x128_by_32x20",
+      ALONG(1, 1),
+      .n_in = 2,
+      .in = { X(3, 32, 128, 128), I(0, 128, 2, 32, 20) },
+      .benchmark = true },
+    { .name = "34001x1024_by_301", .n_in = 2, .in = { X(2, 34001, 1024), I(-1, 34002, 1, 301) }, .large = true },
+    { .name = "65x512_by_70001", .n_in = 2, .in = { X(2, 65, 512), I(-1, 66, 1, 70001) }, .large = true },
+};
+
+/* ---- the op ---- */
+
+const rf_attr_field rf_gather_fields[2] = {
+    RF_ATTR_INT(rf_gather_attr, axis, 0, RF_MAX_RANK - 1),
+    RF_ATTR_INT(rf_gather_attr, batch_dims, 0, RF_MAX_RANK - 1),
+};
+
+const rf_op rf_op_gather = {
+    .name = "gather",
+    RF_ATTRIBUTES(rf_gather_attr, rf_gather_fields),
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .infer = gather_infer,
+    .gradient = gather_gradient,
+    .reference = gather_reference,
+    .cost = gather_cost,
+    RF_KERNELS(gather_kernels),
+    RF_CASES(gather_cases),
+};

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gradient of gather: what was taken several times is the sum of its gradients, in the order of its places, the
+ * same bits each time. Where places are many they are sorted by what they take, with integers, and then added row by
+ * row.
+ */
+#include "ops/pointwise/gather.h"
+#include "rf_shaders.h"
+
+/* ---- host side ---- */
+
+static rf_result grad_infer(rf_op_call *call)
+{
+    rf_tensor_desc y;
+    RF_TRY(rf_gather_infer(call, &call->in[2], &call->in[1], &y));
+    RF_TRY(rf_expect_dtype(call, 0, RF_F32));
+    RF_TRY(rf_expect_shape(call, 0, &y.shape, "one gradient for each element that was taken"));
+    call->out[0] = call->in[2];
+    return RF_OK;
+}
+
+static rf_result grad_gradient(rf_grad_context *ctx)
+{
+    const rf_value in[2] = { ctx->dout[0], ctx->in[1] };
+    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    return rf_graph_add(ctx->graph, &rf_op_gather, ctx->attr, in, 2, &ctx->din[0]);
+}
+
+static rf_gather_shape shape_of(const rf_op_call *call)
+{
+    return rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
+}
+
+static rf_result grad_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const rf_gather_shape s = shape_of(call);
+    const int32_t *indices = in[1];
+    const uint64_t count = rf_desc_count(&call->out[0]);
+    const float *dy = in[0];
+    float *dx = out[0];
+    double *sums = RF_NEW_ARRAY(double, count);
+    if (!sums) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint64_t slab = 0; slab < s.batch * s.outer; slab++)
+        for (uint64_t p = 0; p < s.places; p++, dy += s.inner) {
+            const int32_t index = indices[slab / s.outer * s.places + p];
+            if (index < 0 || (uint64_t)index >= s.choices) continue;
+            for (uint64_t k = 0; k < s.inner; k++)
+                sums[(slab * s.choices + (uint64_t)index) * s.inner + k] += (double)dy[k];
+        }
+    for (uint64_t i = 0; i < count; i++) dx[i] = (float)sums[i];
+    rf_free(sums);
+    return RF_OK;
+}
+
+static rf_cost grad_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, (double)rf_desc_count(&call->in[0]));
+}
+
+/* ---- what both kernels push ---- */
+
+typedef struct grad_push {
+    uint32_t count, inner, inner_magic, inner_shift, outer, outer_magic, outer_shift;
+    uint32_t places, places_magic, places_shift, choices, choices_magic, choices_shift;
+    uint32_t length, unknown, first, adds, dy_offset, indices_offset, dx_offset;
+} grad_push;
+
+enum { STEP_GRAD, STEP_BLOCKS, STEP_ROWS, STEP_FEW };
+static const rf_shader *shader_of(uint32_t step, uint32_t width)
+{
+    static const rf_shader *const shaders[][3] = {
+        { &rf_shader_gather_grad_w1, &rf_shader_gather_grad_w4, &rf_shader_gather_grad_w8 },
+        { &rf_shader_gather_blocks_w1, &rf_shader_gather_blocks_w4, &rf_shader_gather_blocks_w8 },
+        { &rf_shader_gather_rows_w1, &rf_shader_gather_rows_w4, &rf_shader_gather_rows_w8 },
+        { &rf_shader_gather_few_w1, &rf_shader_gather_few_w4, &rf_shader_gather_few_w8 },
+    };
+    return shaders[step][width == 8 ? 2 : width == 4 ? 1 : 0];
+}
+
+static grad_push push_of(const rf_gather_piece *piece, uint32_t width)
+{
+    const rf_gather_shape *n = &piece->size;
+    const uint32_t inner = (uint32_t)n->inner / width;
+    const rf_magic by_inner = rf_magic_make(inner), by_outer = rf_magic_make((uint32_t)n->outer),
+                   by_place = rf_magic_make((uint32_t)n->places), by_choice = rf_magic_make((uint32_t)n->choices);
+    return (grad_push){ .inner = inner,
+                        .inner_magic = by_inner.magic,
+                        .inner_shift = by_inner.shift,
+                        .outer = (uint32_t)n->outer,
+                        .outer_magic = by_outer.magic,
+                        .outer_shift = by_outer.shift,
+                        .places = (uint32_t)n->places,
+                        .places_magic = by_place.magic,
+                        .places_shift = by_place.shift,
+                        .choices = (uint32_t)n->choices,
+                        .choices_magic = by_choice.magic,
+                        .choices_shift = by_choice.shift,
+                        .first = (uint32_t)piece->choice,
+                        .adds = piece->place > 0 };
+}
+
+static uint32_t grad_local(const rf_device_caps *caps)
+{
+    return rf_local_size(caps, caps->is_cpu ? 64 : RF_FLAT_LOCAL);
+}
+
+/* ---- each element looks through all places ---- */
+
+static double direct_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, 1);
+    if (size.choices == 0 || size.places + 1 > rf_loop_limit(caps)) return RF_SCORE_NONE;
+    const double looks =
+        (double)rf_desc_count(&call->out[0]) / rf_gather_width(&all, all.places, caps) * (double)all.places;
+    return rf_score_of_time(1e-5 + looks * (caps->is_cpu ? 5e-10 : 1e-11));
+}
+
+static rf_result direct_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, 1);
+    const uint32_t width = rf_gather_width(&all, all.places, caps);
+    for (rf_gather_piece piece = { 0 }; rf_gather_piece_next(&all, &size, &piece);) {
+        grad_push push = push_of(&piece, width);
+        const uint64_t count = piece.size.batch * piece.size.outer * piece.size.choices * push.inner;
+        rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(STEP_GRAD, width), piece.size.places + 1);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        d->concurrent = plan->count > 1 && !push.adds;
+        rf_dispatch_spec(d, grad_local(caps));
+        push.count = (uint32_t)count;
+        push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, &all, &piece, width);
+        push.indices_offset = rf_gather_bind_indices(d, caps, &all, &piece);
+        push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, &all, &piece, width);
+        rf_dispatch_push(d, &push, sizeof(push));
+        rf_dispatch_items(d, caps, count);
+    }
+    return RF_OK;
+}
+
+static const rf_kernel direct = { "direct", direct_score, direct_plan };
+
+/* ---- places sorted first ---- */
+
+#define SORT_WORDS 2    /* a place and its key; where a key's places begin and end */
+#define SCAN_LOCAL 1024 /* at most */
+#define DIGIT_BITS 8    /* at most */
+
+/* How the places of a piece are sorted and added, and where in the workspace what is needed for that stands. */
+typedef struct sorting {
+    uint64_t count, keys;                         /* of places; of choices that they may take */
+    uint32_t passes, bits, parts;                 /* over the keys, so many bits each; parts that count on their own */
+    uint64_t part, block;                         /* places of a part and of a block */
+    uint64_t sorted[2], counts, spans, sums, end; /* offsets */
+} sorting;
+
+static uint64_t square_root(uint64_t n)
+{
+    uint64_t root = 1;
+    while (root * root < n) root *= 2;
+    return root;
+}
+
+static sorting sorting_of(const rf_gather_piece *piece, const rf_device_caps *caps)
+{
+    const rf_gather_shape *n = &piece->size;
+    sorting s = { .count = n->batch * n->places, .keys = n->batch * n->choices };
+    uint32_t bits = 1;
+    while (s.keys >> bits != 0) bits++; /* the key of indices that name nothing is one more */
+    s.passes = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
+    s.bits = (bits + s.passes - 1) / s.passes;
+    /* As many counters as places, if that is enough parts for the device, and parts that its loops may span. */
+    const uint64_t least = caps->is_cpu ? 2ull * caps->subgroup_size : 256, most = caps->is_cpu ? 256 : 16384;
+    uint64_t parts = s.count >> s.bits;
+    parts = parts < least ? least : parts > most ? most : parts;
+    s.part = rf_div_up(s.count, parts);
+    if (s.part > rf_loop_limit(caps) / 4) s.part = rf_loop_limit(caps) / 4;
+    s.parts = (uint32_t)rf_div_up(s.count, s.part);
+    s.block = square_root(s.count);
+    if (s.block < 32) s.block = 32;
+    const uint64_t pairs = s.count * SORT_WORDS * sizeof(uint32_t), alignment = caps->buffer_alignment;
+    s.sorted[1] = rf_align_up(pairs, alignment);
+    s.counts = s.sorted[1] + rf_align_up(pairs, alignment);
+    s.spans = s.counts + rf_align_up(((uint64_t)s.parts << s.bits) * sizeof(uint32_t), alignment);
+    s.sums = s.spans + rf_align_up(s.keys * SORT_WORDS * sizeof(uint32_t), alignment);
+    s.end = s.sums + rf_align_up((s.count / s.block + 1) * n->outer * n->inner * sizeof(float), alignment);
+    return s;
+}
+
+static uint64_t scan_loops(const sorting *s, uint32_t lanes)
+{
+    return 2 * (rf_div_up((uint64_t)s->parts << s->bits, lanes) + 1) + 12;
+}
+
+static uint32_t scan_local(const rf_device_caps *caps)
+{
+    return rf_local_size(caps, caps->is_cpu ? 128 : SCAN_LOCAL);
+}
+
+/* Places enough to begin with zeros and go through them instead of the choices. */
+static bool are_few(const sorting *s)
+{
+    return 2 * s->count <= s->keys;
+}
+
+static uint64_t row_loops(const sorting *s)
+{
+    return 2 * s->block + s->count / s->block + s->block + 3;
+}
+
+/* The sums of blocks are fewer than the gradients, so they fit where these do; counters are bounded by parts. */
+static double sorted_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, SORT_WORDS);
+    if (size.choices == 0 || size.places == 0) return RF_SCORE_NONE;
+    rf_gather_piece piece = { 0 };
+    (void)rf_gather_piece_next(&all, &size, &piece); /* the largest */
+    const sorting s = sorting_of(&piece, caps);
+    const uint64_t limit = rf_loop_limit(caps);
+    if (s.part + (1ull << s.bits) + 2 > limit || scan_loops(&s, scan_local(caps)) > limit || row_loops(&s) > limit)
+        return RF_SCORE_NONE;
+    if (s.spans - s.counts > caps->max_storage_range || s.end - s.sums > caps->max_storage_range) return RF_SCORE_NONE;
+    const double bytes = (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[0]);
+    const double places = (double)(all.batch * all.places);
+    return rf_score_of_time(caps->is_cpu ? 2e-4 + places * 5e-8 + bytes * 1e-10 : 6e-5 + places * 1e-9 + bytes * 2e-12);
+}
+
+typedef struct sort_push {
+    uint32_t count, places, places_magic, places_shift, first, choices, unknown, indices_offset;
+    uint32_t parts, length, shift, digits;
+} sort_push;
+
+static rf_dispatch *sort_step(rf_kernel_plan *plan, const rf_device_caps *caps, const rf_shader *shader, uint64_t loops)
+{
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader, loops);
+    if (d) rf_dispatch_spec(d, rf_local_size(caps, caps->is_cpu ? 16 : 128));
+    return d;
+}
+
+static void bind_work(rf_dispatch *d, uint64_t offset, uint64_t size, bool write)
+{
+    rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, offset, size)->write = write;
+}
+
+static uint64_t pair_bytes(uint64_t count)
+{
+    return count * SORT_WORDS * sizeof(uint32_t);
+}
+
+/* One pass over the keys: from sorted[from] to the other one. */
+static rf_result digit_plan(const sorting *s, const rf_device_caps *caps, sort_push push, uint32_t from,
+                            rf_kernel_plan *plan)
+{
+    const uint64_t counts = ((uint64_t)s->parts << s->bits) * sizeof(uint32_t);
+    rf_dispatch *d = sort_step(plan, caps, &rf_shader_gather_sort_count, s->part + push.digits + 2);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    bind_work(d, s->sorted[from], pair_bytes(s->count), false);
+    bind_work(d, s->counts, counts, true);
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_items(d, caps, s->parts);
+    d = rf_kernel_plan_add(plan, &rf_shader_gather_sort_scan, scan_loops(s, scan_local(caps)));
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, scan_local(caps));
+    bind_work(d, s->counts, counts, true);
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_groups(d, caps, 1);
+    d = sort_step(plan, caps, &rf_shader_gather_sort_scatter, s->part + 1);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    bind_work(d, s->sorted[from], pair_bytes(s->count), false);
+    bind_work(d, s->counts, counts, true);
+    bind_work(d, s->sorted[1 - from], pair_bytes(s->count), true);
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_items(d, caps, s->parts);
+    return RF_OK;
+}
+
+static rf_result sort_plan(const sorting *s, const rf_device_caps *caps, const rf_gather_shape *all,
+                           const rf_gather_piece *piece, rf_kernel_plan *plan)
+{
+    const rf_magic by_place = rf_magic_make((uint32_t)piece->size.places);
+    sort_push push = { .count = (uint32_t)s->count,
+                       .places = (uint32_t)piece->size.places,
+                       .places_magic = by_place.magic,
+                       .places_shift = by_place.shift,
+                       .first = (uint32_t)piece->choice,
+                       .choices = (uint32_t)piece->size.choices,
+                       .unknown = (uint32_t)s->keys,
+                       .parts = s->parts,
+                       .length = (uint32_t)s->part,
+                       .digits = 1u << s->bits };
+    rf_dispatch *d = sort_step(plan, caps, &rf_shader_gather_sort_keys, RF_NO_LOOPS);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    d->concurrent =
+        plan->count > 1 && piece->place == 0 && piece->choice + piece->outer + piece->batch == 0; /* with zeros */
+    push.indices_offset = rf_gather_bind_indices(d, caps, all, piece);
+    bind_work(d, s->sorted[0], pair_bytes(s->count), true);
+    bind_work(d, s->spans, pair_bytes(s->keys), true);
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_items(d, caps, are_few(s) || s->count > s->keys ? s->count : s->keys);
+    for (uint32_t pass = 0; pass < s->passes; pass++, push.shift += s->bits)
+        RF_TRY(digit_plan(s, caps, push, pass % 2, plan));
+    d = sort_step(plan, caps, &rf_shader_gather_sort_mark, RF_NO_LOOPS);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    bind_work(d, s->sorted[s->passes % 2], pair_bytes(s->count), false);
+    bind_work(d, s->spans, pair_bytes(s->keys), true);
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_items(d, caps, s->count);
+    return RF_OK;
+}
+
+static rf_result add_plan(const sorting *s, const rf_device_caps *caps, const rf_gather_shape *all,
+                          const rf_gather_piece *piece, rf_kernel_plan *plan)
+{
+    const uint32_t width = rf_gather_width(all, all->places, caps);
+    const uint64_t sorted = s->sorted[s->passes % 2], blocks = s->count / s->block, outer = piece->size.outer;
+    const bool few = are_few(s);
+    const uint64_t sums = (blocks > 0 ? blocks : 1) * outer * piece->size.inner * sizeof(float);
+    grad_push push = push_of(piece, width);
+    push.length = (uint32_t)s->block;
+    push.unknown = (uint32_t)s->keys;
+    rf_dispatch *d;
+    if (blocks > 0) {
+        d = rf_kernel_plan_add(plan, shader_of(STEP_BLOCKS, width), s->block + 1);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        d->concurrent = true; /* with the marks */
+        rf_dispatch_spec(d, grad_local(caps));
+        push.count = (uint32_t)(blocks * outer * push.inner);
+        push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, piece, width);
+        bind_work(d, sorted, pair_bytes(s->count), false);
+        bind_work(d, s->sums, sums, true);
+        rf_dispatch_push(d, &push, sizeof(push));
+        rf_dispatch_items(d, caps, push.count);
+    }
+    d = rf_kernel_plan_add(plan, shader_of(few ? STEP_FEW : STEP_ROWS, width), row_loops(s));
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, grad_local(caps));
+    push.count = (uint32_t)((few ? s->count : s->keys) * outer * push.inner);
+    push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, piece, width);
+    bind_work(d, sorted, pair_bytes(s->count), false);
+    push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, all, piece, width);
+    bind_work(d, s->spans, pair_bytes(s->keys), false);
+    bind_work(d, s->sums, sums, false);
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_items(d, caps, push.count);
+    return RF_OK;
+}
+
+static rf_result zeros_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const bool wide = caps->is_cpu && caps->int64;
+    rf_flat_job zeros = { .shader = wide ? &rf_shader_fill_w8 : &rf_shader_fill,
+                          .width = wide ? 8 : 4,
+                          .n_tensors = 1,
+                          .push_size = sizeof(float) };
+    zeros.tensors[0].kind = RF_BIND_OUTPUT;
+    zeros.tensors[0].write = true;
+    return rf_flat_job_plan(&zeros, rf_desc_count(&call->out[0]), caps, plan);
+}
+
+static rf_result sorted_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, SORT_WORDS);
+    for (rf_gather_piece piece = { 0 }; rf_gather_piece_next(&all, &size, &piece);) {
+        const sorting s = sorting_of(&piece, caps);
+        if (plan->count == 0 && are_few(&s)) RF_TRY(zeros_plan(call, caps, plan));
+        if (s.end > plan->workspace) plan->workspace = s.end;
+        RF_TRY(sort_plan(&s, caps, &all, &piece, plan));
+        RF_TRY(add_plan(&s, caps, &all, &piece, plan));
+    }
+    return RF_OK;
+}
+
+static const rf_kernel sorted = { "sorted", sorted_score, sorted_plan };
+static const rf_kernel *const grad_kernels[] = { &direct, &sorted };
+
+/* ---- cases ---- */
+
+#define ALONG(axis, batch_dims)                                                                                        \
+    .attr = &(const rf_gather_attr)                                                                                    \
+    {                                                                                                                  \
+        axis, batch_dims                                                                                               \
+    }
+#define X(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
+#define I(low, high, ...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, low, high, __VA_ARGS__)
+#define CLOSE .n_in = 3, .rtol = 1e-5, .atol = 2e-5
+/* Sums of thousands of numbers of both signs. */
+#define LONG .n_in = 3, .rtol = 1e-5, .atol = 2e-3
+static const rf_op_case grad_cases[] = {
+    { .name = "1x1_by_1", CLOSE, .in = { X(2, 1, 1), I(0, 1, 1, 1), X(2, 1, 1) }, .check_gradient = true },
+    { .name = "5x3_by_scalar", CLOSE, .in = { X(1, 3), I(2, 3, 0, 0), X(2, 5, 3) }, .check_gradient = true },
+    { .name = "6x4_by_2x3", CLOSE, .in = { X(3, 2, 3, 4), I(0, 6, 2, 2, 3), X(2, 6, 4) }, .check_gradient = true },
+    { .name = "7_by_5", CLOSE, .in = { X(1, 5), I(0, 7, 1, 5), X(1, 7) }, .check_gradient = true },
+    { .name = "axis_1_of_2x5x3_by_4",
+      ALONG(1, 0),
+      CLOSE,
+      .in = { X(3, 2, 4, 3), I(0, 5, 1, 4), X(3, 2, 5, 3) },
+      .check_gradient = true },
+    { .name = "positions_3x5x4_by_3x2",
+      ALONG(1, 1),
+      CLOSE,
+      .in = { X(3, 3, 2, 4), I(0, 5, 2, 3, 2), X(3, 3, 5, 4) },
+      .check_gradient = true },
+    { .name = "positions_2x3x5x7_by_2x3x4",
+      ALONG(2, 2),
+      CLOSE,
+      .in = { X(4, 2, 3, 4, 7), I(0, 5, 3, 2, 3, 4), X(4, 2, 3, 5, 7) },
+      .check_gradient = true },
+    { .name = "of_each_33x9_by_33", ALONG(1, 1), CLOSE, .in = { X(1, 33), I(0, 9, 1, 33), X(2, 33, 9) } },
+    { .name = "out_of_range_13x8_by_257", CLOSE, .in = { X(2, 257, 8), I(-5, 17, 1, 257), X(2, 13, 8) } },
+    { .name = "out_of_range_13x7_by_31x5", CLOSE, .in = { X(3, 31, 5, 7), I(-5, 17, 2, 31, 5), X(2, 13, 7) } },
+    { .name = "out_of_range_positions_9x31x5_by_9x17",
+      ALONG(1, 1),
+      CLOSE,
+      .in = { X(3, 9, 17, 5), I(-9, 40, 2, 9, 17), X(3, 9, 31, 5) } },
+    { .name = "out_of_range_all_by_65", CLOSE, .in = { X(2, 65, 4), I(-9, 0, 1, 65), X(2, 3, 4) } },
+    { .name = "1009x33_by_257", CLOSE, .in = { X(2, 257, 33), I(0, 1009, 1, 257), X(2, 1009, 33) } },
+    { .name = "257x1_by_1024", CLOSE, .in = { X(2, 1024, 1), I(0, 257, 1, 1024), X(2, 257, 1) } },
+    { .name = "255x3_by_1025", CLOSE, .in = { X(2, 1025, 3), I(0, 255, 1, 1025), X(2, 255, 3) } },
+    { .name = "70001x2_by_33", CLOSE, .in = { X(2, 33, 2), I(0, 70001, 1, 33), X(2, 70001, 2) } },
+    { .name = "positions_17x61x12_by_17x131",
+      ALONG(1, 1),
+      CLOSE,
+      .in = { X(3, 17, 131, 12), I(0, 61, 2, 17, 131), X(3, 17, 61, 12) } },
+    { .name = "axis_1_of_31x70x4_by_301",
+      ALONG(1, 0),
+      CLOSE,
+      .in = { X(3, 31, 301, 4), I(0, 70, 1, 301), X(3, 31, 70, 4) } },
+    { .name = "axis_2_of_3x5x70x3_by_99",
+      ALONG(2, 0),
+      CLOSE,
+      .in = { X(4, 3, 5, 99, 3), I(0, 70, 1, 99), X(4, 3, 5, 70, 3) } },
+    /* the same choice at every place, and at many */
+    { .name = "one_of_9x8_by_5000", LONG, .in = { X(2, 5000, 8), I(4, 5, 1, 5000), X(2, 9, 8) } },
+    { .name = "two_of_9x5_by_3001", LONG, .in = { X(2, 3001, 5), I(4, 6, 1, 3001), X(2, 9, 5) } },
+    { .name = "one_of_3x2_by_70001", LONG, .in = { X(2, 70001, 2), I(1, 2, 1, 70001), X(2, 3, 2) } },
+    { .name = "8192x128_by_32x64",
+      CLOSE,
+      .in = { X(3, 32, 64, 128), I(0, 8192, 2, 32, 64), X(2, 8192, 128) },
+      .benchmark = true,
+      .large = true },
+    { .name = "400x64_by_64x256",
+      CLOSE,
+      .in = { X(3, 64, 256, 64), I(0, 400, 2, 64, 256), X(2, 400, 64) },
+      .benchmark = true,
+      .large = true },
+    { .name = "one_of_400x64_by_64x256",
+      LONG,
+      .in = { X(3, 64, 256, 64), I(7, 8, 2, 64, 256), X(2, 400, 64) },
+      .benchmark = true,
+      .large = true },
+    { .name = "positions_32x128x128_by_32x20",
+      ALONG(1, 1),
+      CLOSE,
+      .in = { X(3, 32, 20, 128), I(0, 128, 2, 32, 20), X(3, 32, 128, 128) },
+      .benchmark = true },
+    { .name = "34001x1024_by_301",
+      CLOSE,
+      .in = { X(2, 301, 1024), I(-1, 34002, 1, 301), X(2, 34001, 1024) },
+      .large = true },
+    { .name = "65x512_by_70001", LONG, .in = { X(2, 70001, 512), I(-1, 66, 1, 70001), X(2, 65, 512) }, .large = true },
+};
+
+const rf_op rf_op_gather_grad = {
+    .name = "gather_grad",
+    RF_ATTRIBUTES(rf_gather_attr, rf_gather_fields),
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 1,
+    .flags = RF_OP_NO_ONNX,
+    .shape_only = 1u << 2,
+    .infer = grad_infer,
+    .gradient = grad_gradient,
+    .reference = grad_reference,
+    .cost = grad_cost,
+    RF_KERNELS(grad_kernels),
+    RF_CASES(grad_cases),
+};
