@@ -66,6 +66,15 @@ typedef struct rf_conv2d_layer_params {
     const char *name;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_conv2d_layer_params;
+/** An embedding layer. `input_dim` and `output_dim` are required. */
+typedef struct rf_embedding_params {
+    int32_t input_dim;                 /**< number of indices there are: rows of the table */
+    int32_t output_dim;                /**< columns of the table */
+    const rf_initializer *initializer; /**< NULL: uniform from -0.05 to 0.05 */
+    rf_regularizer regularizer;        /**< of the whole table */
+    const char *name;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_embedding_params;
 /**
  * Fully connected layer: [n, in] -> [n, units].
  * The caller owns a new layer until a model takes it over, and destroys it with rf_layer_destroy()
@@ -74,6 +83,11 @@ typedef struct rf_conv2d_layer_params {
 RF_API RF_MUST_USE rf_result rf_layer_dense(const rf_dense_params *params, rf_layer **out);
 /** Convolution layer: [n, h, w, cin] -> [n, oh, ow, filters]. */
 RF_API RF_MUST_USE rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out);
+/**
+ * Embedding layer: i32 indices [n, ...] -> [n, ..., output_dim], rows of its variable "embeddings"
+ * [input_dim, output_dim]. An index outside 0 .. input_dim - 1 gives NaN, as rf_gather() says.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_embedding(const rf_embedding_params *params, rf_layer **out);
 /** Layer of rf_max_pool2d(). `params` may be NULL. */
 RF_API RF_MUST_USE rf_result rf_layer_max_pool2d(const rf_pool2d_params *params, rf_layer **out);
 /** Layer of rf_avg_pool2d(). `params` may be NULL. */
@@ -147,10 +161,17 @@ RF_API rf_tensor rf_layer_call(rf_trace *t, rf_model *model, rf_layer *layer, rf
 RF_API void rf_model_destroy(rf_model **model);
 /**
  * Creates the variables for inputs of this shape, which is without the batch dimension. The first
- * call of the model does it where it has not been done. Blocking.
+ * call of the model does it where it has not been done. Inputs are i32 where the model is
+ * sequential and begins with an embedding layer, otherwise f32. Blocking.
  * @return RF_ERROR_INVALID_ARGUMENT when the model was built for another shape.
  */
 RF_API RF_MUST_USE rf_result rf_model_build(rf_model *model, rf_shape input_shape);
+/**
+ * rf_model_build() for inputs of any type, such as indices for a custom model. Blocking.
+ * @return RF_ERROR_INVALID_ARGUMENT also when the model was built for another type.
+ */
+RF_API RF_MUST_USE rf_result rf_model_build_for(rf_model *model, rf_dtype dtype,
+                                                rf_shape input_shape);
 /** Applies the model inside a step. */
 RF_API rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode);
 /**

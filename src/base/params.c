@@ -75,6 +75,8 @@ LAYOUT(rf_regularizer, { 0 });
 LAYOUT(rf_dense_params, MEMBER(rf_dense_params, kernel_initializer, rf_initializer),
        POINTER(rf_dense_params, bias_initializer, rf_initializer),
        MEMBER(rf_dense_params, kernel_regularizer, rf_regularizer));
+LAYOUT(rf_embedding_params, POINTER(rf_embedding_params, initializer, rf_initializer),
+       MEMBER(rf_embedding_params, regularizer, rf_regularizer));
 LAYOUT(rf_conv2d_layer_params, MEMBER(rf_conv2d_layer_params, conv, rf_conv2d_params),
        MEMBER(rf_conv2d_layer_params, kernel_initializer, rf_initializer),
        POINTER(rf_conv2d_layer_params, bias_initializer, rf_initializer),
@@ -125,6 +127,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_distribute_params_layout,
     &rf_regularizer_layout,
     &rf_dense_params_layout,
+    &rf_embedding_params_layout,
     &rf_conv2d_layer_params_layout,
     &rf_loss_layout,
     &rf_average_loss_params_layout,

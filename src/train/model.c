@@ -298,12 +298,23 @@ static rf_result build_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 rf_result rf_model_build(rf_model *model, rf_shape input_shape)
 {
     RF_REQUIRE(model, "rf_model_build: model is NULL");
+    const bool indices = !model->call && model->layers.items[0]->kind->takes_indices;
+    return rf_model_build_for(model, model->built ? model->input_dtype : indices ? RF_I32 : RF_F32, input_shape);
+}
+
+rf_result rf_model_build_for(rf_model *model, rf_dtype dtype, rf_shape input_shape)
+{
+    RF_REQUIRE(model, "rf_model_build: model is NULL");
+    RF_REQUIRE(dtype > RF_DTYPE_INVALID && dtype < RF_DTYPE_COUNT, "rf_model_build: dtype %d does not exist",
+               (int)dtype);
     RF_TRY(rf_model_check_alive(model, "rf_model_build"));
     char is[96], wanted[96];
     RF_REQUIRE(input_shape.rank >= 1 && input_shape.rank < RF_MAX_RANK && rf_shape_count(input_shape) > 0,
                "rf_model_build: input_shape %s is not the shape of an example",
                rf_shape_format(input_shape, wanted, sizeof(wanted)));
     if (model->built) {
+        RF_REQUIRE(model->input_dtype == dtype, "rf_model_build: the model was built for %s, not %s",
+                   rf_dtype_name(model->input_dtype), rf_dtype_name(dtype));
         RF_REQUIRE(
             rf_shape_equal(model->input_shape, input_shape), "rf_model_build: the model was built for %s, not %s",
             rf_shape_format(model->input_shape, is, sizeof(is)), rf_shape_format(input_shape, wanted, sizeof(wanted)));
@@ -311,16 +322,16 @@ rf_result rf_model_build(rf_model *model, rf_shape input_shape)
     }
     /* One example per replica, so that none of them is left out of the trace. */
     rf_element element = { .num_components = 1 };
-    rf_array *images = &element.component[0];
-    images->dtype = RF_F32;
-    images->shape.rank = input_shape.rank + 1;
-    images->shape.dim[0] = rf_strategy_num_replicas_in_sync(model->strategy);
-    memcpy(&images->shape.dim[1], input_shape.dim, (size_t)input_shape.rank * sizeof(input_shape.dim[0]));
-    const int64_t count = rf_shape_count(images->shape);
+    rf_array *input = &element.component[0];
+    input->dtype = dtype;
+    input->shape.rank = input_shape.rank + 1;
+    input->shape.dim[0] = rf_strategy_num_replicas_in_sync(model->strategy);
+    memcpy(&input->shape.dim[1], input_shape.dim, (size_t)input_shape.rank * sizeof(input_shape.dim[0]));
+    const int64_t count = rf_shape_count(input->shape);
     RF_REQUIRE(count > 0, "rf_model_build: input_shape %s is too large",
                rf_shape_format(input_shape, wanted, sizeof(wanted)));
-    images->data = rf_calloc((size_t)count, sizeof(float));
-    if (!images->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    input->data = rf_calloc((size_t)count, rf_dtype_size(dtype));
+    if (!input->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
 
     rf_error_record before;
     rf_error_save(&before);
@@ -335,7 +346,7 @@ rf_result rf_model_build(rf_model *model, rf_shape input_shape)
         r = RF_OK;
     }
     rf_function_destroy(&function);
-    rf_free(images->data);
+    rf_free(input->data);
     return r;
 }
 

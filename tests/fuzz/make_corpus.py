@@ -84,6 +84,9 @@ def model():
     seed("model", "architecture", "\0" + compact({"input_shape": [64], "layers": layers}))
     for layer in layers:
         seed("model", "layer_" + layer["kind"], "\0" + compact({"input_shape": [8, 8, 1], "layers": [layer]}))
+    embedding = {"kind": "embedding", "name": "embedding", "input_dim": 11, "output_dim": 4,
+                 "initializer": {"kind": "random_uniform", "a": -0.05, "b": 0.05, "seed": 1}, "regularizer": {"l1": 0.0, "l2": 0.001}}
+    seed("model", "layer_embedding", "\0" + compact({"input_shape": [5], "input_dtype": "i32", "layers": [embedding]}))
     schedule = {"kind": "constant", "initial": 0.001, "rate": 0.0, "alpha": 0.0, "end": 0.0, "power": 0.0, "decay_steps": 0,
                 "warmup_steps": 0, "staircase": False, "boundaries": [], "values": []}
     optimizer = {"kind": "adam", "learning_rate": schedule, "momentum": 0.0, "nesterov": False, "beta_1": 0.9, "beta_2": 0.999,

@@ -79,7 +79,7 @@ static void use_layers(rf_inference *i)
     const rf_model *model = i->model;
     rf_shape input = { .rank = model->input_shape.rank + 1, .dim = { -1 } };
     for (int32_t k = 1; k < input.rank; k++) input.dim[k] = model->input_shape.dim[k - 1];
-    i->input = (rf_array){ .dtype = RF_F32, .shape = input };
+    i->input = (rf_array){ .dtype = model->input_dtype, .shape = input };
     i->output = (rf_array){ .dtype = RF_F32, .shape = model->layers.items[model->layers.count - 1]->output };
     i->output.shape.dim[0] = -1;
 }

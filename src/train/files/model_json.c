@@ -102,6 +102,21 @@ static rf_result set(json_t *object, const char *name, json_t *value)
     return json_object_set_new(object, name, value) == 0 ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
+static json_t *regularizer_to_json(const rf_layer *layer)
+{
+    return json_pack("{s:f, s:f}", "l1", (double)layer->regularizer.l1, "l2", (double)layer->regularizer.l2);
+}
+
+static rf_result regularizer_from_json(const json_t *object, const char *name, rf_regularizer *out)
+{
+    double l1 = 0, l2 = 0;
+    const json_t *regularizer = json_object_get(object, name);
+    if (regularizer) RF_TRY(rf_json_number(regularizer, "l1", &l1));
+    if (regularizer) RF_TRY(rf_json_number(regularizer, "l2", &l2));
+    *out = (rf_regularizer){ (float)l1, (float)l2 };
+    return RF_OK;
+}
+
 /* What dense and convolution have in common. */
 static rf_result affine_to_json(const rf_layer *layer, const rf_affine *affine, json_t *object)
 {
@@ -109,8 +124,7 @@ static rf_result affine_to_json(const rf_layer *layer, const rf_affine *affine, 
     RF_TRY(set(object, "use_bias", json_boolean(affine->use_bias)));
     RF_TRY(set(object, "kernel_initializer", initializer_to_json(&affine->kernel_initializer)));
     RF_TRY(set(object, "bias_initializer", initializer_to_json(&affine->bias_initializer)));
-    return set(object, "kernel_regularizer",
-               json_pack("{s:f, s:f}", "l1", (double)layer->regularizer.l1, "l2", (double)layer->regularizer.l2));
+    return set(object, "kernel_regularizer", regularizer_to_json(layer));
 }
 
 typedef struct affine_fields {
@@ -123,16 +137,11 @@ typedef struct affine_fields {
 static rf_result affine_from_json(const json_t *object, affine_fields *out)
 {
     *out = (affine_fields){ .use_bias = true, .bias.kind = RF_INIT_ZEROS };
-    double l1 = 0, l2 = 0;
-    const json_t *regularizer = json_object_get(object, "kernel_regularizer");
     RF_TRY(rf_json_choice(object, "activation", rf_activation_names, COUNT(rf_activation_names), &out->activation));
     RF_TRY(rf_json_bool(object, "use_bias", &out->use_bias));
     RF_TRY(initializer_from_json(object, "kernel_initializer", &out->kernel));
     RF_TRY(initializer_from_json(object, "bias_initializer", &out->bias));
-    if (regularizer) RF_TRY(rf_json_number(regularizer, "l1", &l1));
-    if (regularizer) RF_TRY(rf_json_number(regularizer, "l2", &l2));
-    out->regularizer = (rf_regularizer){ (float)l1, (float)l2 };
-    return RF_OK;
+    return regularizer_from_json(object, "kernel_regularizer", &out->regularizer);
 }
 
 /* ---- kinds of layers: the fields beside "kind" and "name" ---- */
@@ -295,6 +304,25 @@ static rf_result dropout_from_json(const json_t *object, const char *name, rf_la
     return rf_layer_dropout((float)rate, seed, out);
 }
 
+static rf_result embedding_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(set(object, "input_dim", json_integer(layer->u.embedding.input_dim)));
+    RF_TRY(set(object, "output_dim", json_integer(layer->u.embedding.output_dim)));
+    RF_TRY(set(object, "initializer", initializer_to_json(&layer->u.embedding.initializer)));
+    return set(object, "regularizer", regularizer_to_json(layer));
+}
+
+static rf_result embedding_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    rf_initializer initializer = { .kind = RF_INIT_RANDOM_UNIFORM, .a = -0.05f, .b = 0.05f };
+    rf_embedding_params p = { .initializer = &initializer, .name = name };
+    RF_TRY(rf_json_i32(object, "input_dim", &p.input_dim));
+    RF_TRY(rf_json_i32(object, "output_dim", &p.output_dim));
+    RF_TRY(initializer_from_json(object, "initializer", &initializer));
+    RF_TRY(regularizer_from_json(object, "regularizer", &p.regularizer));
+    return rf_layer_embedding(&p, out);
+}
+
 static const struct describer {
     const char *kind;
     rf_result (*to_json)(const rf_layer *layer, json_t *object);
@@ -302,6 +330,7 @@ static const struct describer {
 } describers[] = {
     { "dense", dense_to_json, dense_from_json },
     { "conv2d", conv2d_to_json, conv2d_from_json },
+    { "embedding", embedding_to_json, embedding_from_json },
     { "max_pooling2d", pool_to_json, max_pool_from_json },
     { "average_pooling2d", pool_to_json, avg_pool_from_json },
     { "global_average_pooling2d", nothing_to_json, global_avg_pool_from_json },
@@ -357,8 +386,10 @@ rf_result rf_architecture_text(const rf_architecture *architecture, char **text)
 {
     *text = NULL;
     json_t *layers = json_array();
-    const rf_result r = describe_layers(architecture, layers);
+    rf_result r = describe_layers(architecture, layers);
     json_t *root = json_pack("{s:o, s:o}", "input_shape", shape_to_json(architecture->input), "layers", layers);
+    if (r >= 0 && architecture->dtype != RF_F32)
+        r = set(root, "input_dtype", json_string(rf_dtype_name(architecture->dtype)));
     if (r < 0) {
         json_decref(root);
         return RF_FAIL(r, "out of memory for the description of a model");
@@ -370,7 +401,8 @@ rf_result rf_model_describe(const rf_model *model, char **text)
 {
     *text = NULL;
     RF_TRY(rf_model_check_describable(model, "describing a model"));
-    const rf_architecture architecture = { model->input_shape, model->layers.items, model->layers.count };
+    const rf_architecture architecture = { model->input_shape, model->input_dtype, model->layers.items,
+                                           model->layers.count };
     return rf_architecture_text(&architecture, text);
 }
 
@@ -394,9 +426,24 @@ static rf_result make_layer(const json_t *object, rf_layer **out)
     return RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
+/* f32 where there is none. */
+static rf_result dtype_from_json(const json_t *object, const char *name, rf_dtype *out)
+{
+    const json_t *value = json_object_get(object, name);
+    const char *text = json_string_value(value);
+    *out = RF_F32;
+    if (!value) return RF_OK;
+    for (int dtype = RF_DTYPE_INVALID + 1; text && dtype < RF_DTYPE_COUNT; dtype++) {
+        *out = (rf_dtype)dtype;
+        if (strcmp(rf_dtype_name(*out), text) == 0) return RF_OK;
+    }
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a type", name);
+}
+
 static rf_result read_architecture(const json_t *root, rf_architecture *out)
 {
     RF_TRY(shape_from_json(root, "input_shape", &out->input));
+    RF_TRY(dtype_from_json(root, "input_dtype", &out->dtype));
     const json_t *list = json_object_get(root, "layers");
     const size_t count = json_array_size(list);
     const int64_t inputs = rf_shape_count(out->input);
@@ -433,7 +480,9 @@ rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_
     *out = NULL;
     RF_TRY(rf_architecture_parse(text, strlen(text), &a));
     /* The layers are the model's from here on, and gone where it cannot be made. */
-    const rf_result r = rf_model_create_sequential(strategy, a.layers, a.count, &a.input, out);
+    rf_result r = rf_model_create_sequential(strategy, a.layers, a.count, NULL, out);
+    if (r >= 0) r = rf_model_build_for(*out, a.dtype, a.input);
+    if (r < 0) rf_model_destroy(out);
     rf_free(a.layers);
     return rf_error_context(r, "architecture");
 }

@@ -11,6 +11,7 @@
 
 typedef struct rf_architecture {
     rf_shape input;    /* of an example */
+    rf_dtype dtype;    /* of its numbers */
     rf_layer **layers; /* none is built; free with rf_architecture_free() */
     uint32_t count;
 } rf_architecture;

@@ -270,8 +270,9 @@ static rf_result build_for(rf_model *model, const rf_dataset *data)
 {
     rf_element_spec spec;
     rf_dataset_spec(data, &spec);
-    if (model->built || spec.dtype[0] != RF_F32 || spec.shape[0].rank < 2) return RF_OK;
-    return rf_model_build(model, rf_example_shape(spec.shape[0]));
+    const bool plain = spec.dtype[0] == RF_F32 || spec.dtype[0] == RF_I32;
+    if (model->built || !plain || spec.shape[0].rank < 2) return RF_OK;
+    return rf_model_build_for(model, spec.dtype[0], rf_example_shape(spec.shape[0]));
 }
 
 static rf_result fit(rf_model *model, const rf_fit_params *params, rf_history *history)

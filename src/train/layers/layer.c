@@ -61,10 +61,18 @@ bool rf_activation_valid(rf_activation activation)
     return (int)activation >= RF_ACTIVATION_LINEAR && (int)activation <= RF_ACTIVATION_SOFTMAX;
 }
 
-static rf_result check_initializer(const rf_initializer *i, const char *function, const char *field)
+rf_result rf_layer_check_initializer(const rf_initializer *i, const char *function, const char *field)
 {
     const rf_result r = rf_initializer_check(i);
     return r < 0 ? RF_FAIL(r, "%s: %s: %s", function, field, rf_error_message()) : RF_OK;
+}
+
+rf_result rf_layer_check_regularizer(rf_regularizer regularizer, const char *function, const char *field)
+{
+    RF_REQUIRE(regularizer.l1 >= 0.0f && regularizer.l2 >= 0.0f && isfinite(regularizer.l1) && isfinite(regularizer.l2),
+               "%s: %s: l1 %g and l2 %g must be finite and not negative", function, field, (double)regularizer.l1,
+               (double)regularizer.l2);
+    return RF_OK;
 }
 
 rf_result rf_affine_init(rf_affine *affine, const char *function, rf_activation activation, bool no_bias,
@@ -72,11 +80,9 @@ rf_result rf_affine_init(rf_affine *affine, const char *function, rf_activation 
 {
     RF_REQUIRE(rf_activation_valid(activation), "%s: activation %d does not exist", function, (int)activation);
     RF_REQUIRE(!(no_bias && bias), "%s: bias_initializer is set but no_bias leaves out the bias", function);
-    RF_REQUIRE(regularizer.l1 >= 0.0f && regularizer.l2 >= 0.0f && isfinite(regularizer.l1) && isfinite(regularizer.l2),
-               "%s: kernel_regularizer: l1 %g and l2 %g must be finite and not negative", function,
-               (double)regularizer.l1, (double)regularizer.l2);
-    RF_TRY(check_initializer(&kernel, function, "kernel_initializer"));
-    if (bias) RF_TRY(check_initializer(bias, function, "bias_initializer"));
+    RF_TRY(rf_layer_check_regularizer(regularizer, function, "kernel_regularizer"));
+    RF_TRY(rf_layer_check_initializer(&kernel, function, "kernel_initializer"));
+    if (bias) RF_TRY(rf_layer_check_initializer(bias, function, "bias_initializer"));
     *affine = (rf_affine){ .activation = activation,
                            .use_bias = !no_bias,
                            .kernel_initializer = kernel,

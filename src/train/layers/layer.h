@@ -12,6 +12,7 @@ typedef struct rf_layer_kind {
     /* Checks the input (batch included) and creates variables; NULL: nothing to check or create. */
     rf_result (*build)(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input);
     rf_tensor (*call)(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode);
+    bool takes_indices; /* i32: of a sequential model that begins with it, inputs are */
 } rf_layer_kind;
 
 /* What dense and convolution have in common. */
@@ -43,6 +44,10 @@ struct rf_layer {
             rf_conv2d_params conv;
             rf_affine affine;
         } conv2d;
+        struct {
+            int32_t input_dim, output_dim;
+            rf_initializer initializer;
+        } embedding;
         rf_pool2d_params pool;
         rf_shape shape;
         rf_activation activation;
@@ -66,6 +71,9 @@ rf_result rf_layer_add_variable(rf_layer *layer, rf_strategy *strategy, const ch
                                 rf_initializer initializer);
 void rf_layer_drop_variables(rf_layer *layer);
 
+/* `function` and `field` are for messages. */
+rf_result rf_layer_check_initializer(const rf_initializer *i, const char *function, const char *field);
+rf_result rf_layer_check_regularizer(rf_regularizer regularizer, const char *function, const char *field);
 /* Checks and fills the common part; `function` is for messages. */
 rf_result rf_affine_init(rf_affine *affine, const char *function, rf_activation activation, bool no_bias,
                          rf_initializer kernel, const rf_initializer *bias, rf_regularizer regularizer);
