@@ -3,12 +3,14 @@
  * Walks the op table: every eligible kernel of every op at every case on every Vulkan device found, against the op's
  * reference, between guard zones, twice for determinism, in place where the op allows it; then gradients (gradient.c).
  *
- *   test_ops [--quick] [--sample N] [--clamp] [--split] [--special] [--validation] [--all-shaders] [--verbose]
+ *   test_ops [--quick] [--sample N] [--clamp] [--split] [--special] [--turns] [--validation] [--all-shaders]
+ *            [--verbose]
  *            [--op NAME] [--case NAME] [--kernel NAME] [--device NAME]
  * Names match when they contain NAME. --quick leaves out large cases, --sample takes N cases of each op, spread over
  * its table. --split plays devices that cannot bind a case's largest tensor at once, and tests no gradients.
  * --special puts NaN, infinities, zeros of both signs and denormals among the numbers (special.c), and tests no
- * gradients.
+ * gradients. With --turns a kernel that has many beside it gets one filling of each case, another one in each next
+ * case.
  *
  * One line per op; the exit status is 1 when anything failed.
  */
@@ -91,6 +93,7 @@ typedef struct case_run {
     const rf_op_case *c;
     rf_case_data start, expected, got, again;
     rf_case_data flushed; /* of special numbers: what the reference makes of inputs without denormals */
+    uint32_t round;       /* of special numbers: which filling */
 } case_run;
 
 static bool matches(const char *filter, const char *name)
@@ -231,6 +234,12 @@ static bool is_too_slow(const case_run *run, const rf_kernel *kernel, const rf_d
     return kernel->score(&run->start.call, caps) < best / 30;
 }
 
+static bool is_turn_of_others(const case_run *run, uint32_t kernel)
+{
+    const uint32_t rounds = walk_special_rounds(), number = (uint32_t)(run->c - run->op->cases);
+    return run->w->options.turns && run->op->num_kernels > rounds && (number + kernel) % rounds != run->round;
+}
+
 static void run_device(case_run *run, const walk_device *d)
 {
     uint32_t eligible = 0;
@@ -241,6 +250,7 @@ static void run_device(case_run *run, const walk_device *d)
         const rf_kernel *kernel = run->op->kernels[i];
         if (kernel->score(&run->start.call, caps) <= 0) continue;
         eligible++;
+        if (is_turn_of_others(run, i)) continue;
         if (is_too_slow(run, kernel, caps)) continue;
         if (matches(run->w->options.kernel, kernel->name)) run_kernel(run, kernel, d);
     }
@@ -347,6 +357,7 @@ static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_
         free_all(&run);
         if (rf_case_data_make(op, c, 1, &run.start) < 0) break; /* it could be made above */
         walk_special_fill(&run.start, c->name, round);
+        run.round = round;
         run_filled(&run);
     }
     free_all(&run);
@@ -424,6 +435,7 @@ static bool parse(int argc, char **argv, walk_options *o)
                      : strcmp(a, "--clamp") == 0       ? &o->clamp
                      : strcmp(a, "--split") == 0       ? &o->split
                      : strcmp(a, "--special") == 0     ? &o->special
+                     : strcmp(a, "--turns") == 0       ? &o->turns
                      : strcmp(a, "--validation") == 0  ? &o->validation
                      : strcmp(a, "--all-shaders") == 0 ? &o->all_shaders
                      : strcmp(a, "--verbose") == 0     ? &o->verbose

@@ -105,13 +105,6 @@ static bool is_of_fours(const chunk *p, const rf_device_caps *caps)
     return fours;
 }
 
-static rf_binding *bind(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, uint32_t index, uint64_t first,
-                        uint64_t count)
-{
-    (void)rf_bind_elements(d, caps, kind, index, first, count);
-    return &d->bind[d->n_bind - 1];
-}
-
 /* Appends the dispatch of a chunk, `width` elements an item. */
 static rf_dispatch *chunk_plan(const rf_box_copy *copy, const chunk *p, const rf_shader *shader, uint32_t width,
                                const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -139,9 +132,9 @@ static rf_dispatch *chunk_plan(const rf_box_copy *copy, const chunk *p, const rf
     rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
     rf_dispatch_spec(d, p->rank);
     rf_dispatch_push(d, &push, sizeof(push));
-    if (copy->scatter) bind(d, caps, RF_BIND_INPUT, copy->box_number, p->at, count);
-    bind(d, caps, copy->scatter ? RF_BIND_OUTPUT : RF_BIND_INPUT, copy->number, from, reach);
-    if (!copy->scatter) bind(d, caps, RF_BIND_OUTPUT, copy->box_number, p->at, count);
+    if (copy->scatter) (void)rf_bind_elements(d, caps, RF_BIND_INPUT, copy->box_number, p->at, count);
+    (void)rf_bind_elements(d, caps, copy->scatter ? RF_BIND_OUTPUT : RF_BIND_INPUT, copy->number, from, reach);
+    if (!copy->scatter) (void)rf_bind_elements(d, caps, RF_BIND_OUTPUT, copy->box_number, p->at, count);
     rf_dispatch_items(d, caps, push.count);
     return d;
 }
