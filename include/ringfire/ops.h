@@ -121,6 +121,28 @@ RF_API rf_tensor rf_pow(rf_trace *t, rf_tensor a, rf_tensor b);
 RF_API rf_tensor rf_maximum(rf_trace *t, rf_tensor a, rf_tensor b);
 /** The smaller of a and b. */
 RF_API rf_tensor rf_minimum(rf_trace *t, rf_tensor a, rf_tensor b);
+/** How rf_compare() compares. */
+typedef enum rf_comparison {
+    RF_EQUAL,
+    RF_NOT_EQUAL,
+    RF_LESS,
+    RF_LESS_EQUAL,
+    RF_GREATER,
+    RF_GREATER_EQUAL,
+} rf_comparison;
+/** 1 where `a` compares so with `b`, else 0, as C has it. It has no gradient: zeros flow. */
+RF_API rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tensor b);
+/**
+ * a where `mask` is not 0, else b; all three broadcast. What is not taken has no part in the result
+ * or in gradients, even where it is NaN. No gradient flows to the mask. A NaN in the mask gives
+ * NaN.
+ */
+RF_API rf_tensor rf_where(rf_trace *t, rf_tensor mask, rf_tensor a, rf_tensor b);
+/**
+ * x, but not less than `low` nor more than `high`, which must not be less than `low`. The gradient
+ * is that of x where x is within the two, ends included, and 0 elsewhere.
+ */
+RF_API rf_tensor rf_clip(rf_trace *t, rf_tensor x, float low, float high);
 /** -x. */
 RF_API rf_tensor rf_negative(rf_trace *t, rf_tensor x);
 /** |x|. */

@@ -11,8 +11,8 @@
  *              any operand is NaN. Of several, argmax tells the first, and max pooling's gradient goes to the last, as
  *              in PyTorch. Relu's gradient is NaN where its operand is. Clipping keeps NaN. Exceptions: comparisons are
  *              false, as in C, and so are the factors that select maximum's gradient; pow(NaN, 0) and pow(1, NaN) are
- *              1, as in C; classes of weight 0 and elements that dropout drops have no part; integers have no NaN,
- *              casts give 0.
+ *              1, as in C; what where does not take has no part, nor have classes of weight 0 and elements that dropout
+ *              drops; integers have no NaN, casts give 0.
  *   infinity   As C has it. In sums of products kernels pad with zeros: where the operand whose columns become the
  *              output's (matmul's second, the kernel) has an infinity, the outputs of its column may be NaN instead.
  *   zero       0 and -0 are equal; their signs show in what is divided by them and in powers. Which of them a sum,
@@ -59,6 +59,8 @@
     X(31, SIGMOID_GRAD, "sigmoid_grad", 2, a *b *(1 - b), a *b *(1.0 - b))                                             \
     X(32, SQRT_GRAD, "sqrt_grad", 2, 0.5 * a / b, 0.5 * a / b)                                                         \
     X(33, POW_SLOPE, "pow_slope", 2, b == 0 ? 0 : b * pow(a, b - 1), rf_pow_slope(a, b))                               \
-    X(34, POW_LOG, "pow_log", 2, a == 0 && b >= 0 ? 0 : log(a), rf_pow_log(a, b))
+    X(34, POW_LOG, "pow_log", 2, a == 0 && b >= 0 ? 0 : log(a), rf_pow_log(a, b))                                      \
+    X(35, WHERE, "where", 2, rf_if_set(a, b), rf_if_set(a, b))                                                         \
+    X(36, WHERE_NOT, "where_not", 2, rf_unless_set(a, b), rf_unless_set(a, b))
 
 #endif

@@ -16,7 +16,7 @@
 #endif
 #include "include/wide.glsl"
 #include "include/division.glsl"
-#include "include/scalar_math.glsl"
+#include "include/scalar_rows.glsl"
 #include "include/scalar_fns.h"
 
 layout(constant_id = 1) const uint MODES = 0;    /* four bits an input, see below; STRIDED: bit i for input i is used, rank << 8 */

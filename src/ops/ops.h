@@ -65,6 +65,8 @@ typedef enum rf_scalar_fn {
     RF_FN_SQRT_GRAD /* (dy, y) */,
     RF_FN_POW_SLOPE /* (a, b): d a^b / da */,
     RF_FN_POW_LOG /* (a, b): times a^b: d a^b / db */,
+    RF_FN_WHERE /* (mask, b): b where mask is not 0, else 0 */,
+    RF_FN_WHERE_NOT /* (mask, b): b where mask is 0, else 0 */,
     RF_FN_COUNT
 } rf_scalar_fn;
 #define RF_MAX_STEPS 8

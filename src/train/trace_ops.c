@@ -104,6 +104,47 @@ BINARY(rf_divide, RF_FN_DIVIDE)
 BINARY(rf_pow, RF_FN_POW)
 BINARY(rf_maximum, RF_FN_MAXIMUM)
 BINARY(rf_minimum, RF_FN_MINIMUM)
+
+rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tensor b)
+{
+    static const char name_a[] = "rf_compare: a", name_b[] = "rf_compare: b";
+    switch (comparison) {
+    case RF_EQUAL: return binary(t, RF_FN_EQUAL, a, name_a, b, name_b);
+    case RF_NOT_EQUAL: {
+        const rf_tensor equal = binary(t, RF_FN_EQUAL, a, name_a, b, name_b);
+        return unary(t, RF_FN_ADD_IMM, 1.0f, unary(t, RF_FN_NEGATIVE, 0.0f, equal, name_a), name_a);
+    }
+    case RF_LESS: return binary(t, RF_FN_GREATER, b, name_b, a, name_a);
+    case RF_LESS_EQUAL: return binary(t, RF_FN_GREATER_EQUAL, b, name_b, a, name_a);
+    case RF_GREATER: return binary(t, RF_FN_GREATER, a, name_a, b, name_b);
+    case RF_GREATER_EQUAL: return binary(t, RF_FN_GREATER_EQUAL, a, name_a, b, name_b);
+    }
+    if (t) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_compare: comparison %d does not exist", (int)comparison);
+    }
+    return RF_NO_TENSOR;
+}
+
+/* Each operand among zeros: a sum takes nothing from what the mask leaves out. */
+rf_tensor rf_where(rf_trace *t, rf_tensor mask, rf_tensor a, rf_tensor b)
+{
+    const rf_tensor taken = binary(t, RF_FN_WHERE, mask, "rf_where: mask", a, "rf_where: a");
+    const rf_tensor other = binary(t, RF_FN_WHERE_NOT, mask, "rf_where: mask", b, "rf_where: b");
+    return binary(t, RF_FN_ADD, taken, "rf_where: a", other, "rf_where: b");
+}
+
+rf_tensor rf_clip(rf_trace *t, rf_tensor x, float low, float high)
+{
+    rf_value v;
+    if (!rf_operand(t, x, "rf_clip: x", &v)) return RF_NO_TENSOR;
+    if (!(low <= high)) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_clip: low is %g and high %g; high must not be less",
+                            (double)low, (double)high);
+        return RF_NO_TENSOR;
+    }
+    return rf_minimum(t, rf_maximum(t, x, rf_constant(t, low)), rf_constant(t, high));
+}
+
 UNARY(rf_negative, RF_FN_NEGATIVE)
 UNARY(rf_abs, RF_FN_ABS)
 UNARY(rf_square, RF_FN_SQUARE)

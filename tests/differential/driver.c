@@ -249,6 +249,8 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "avg_pool2d") == 0) return pool(t, s, a, false);
     if (strcmp(name, "reshape") == 0) return reshape(t, s, a);
     if (strcmp(name, "transpose") == 0) return transpose(t, s, a);
+    if (strcmp(name, "compare") == 0) return rf_compare(t, (rf_comparison)number(s, 0), a, b);
+    if (strcmp(name, "clip") == 0) return rf_clip(t, a, (float)s->numbers[0], (float)s->numbers[1]);
     if (strcmp(name, "slice") == 0) return slice(t, s, a);
     if (strcmp(name, "split") == 0) return split(t, s, a);
     if (strcmp(name, "expand_dims") == 0) return rf_expand_dims(t, a, number(s, 0));
@@ -279,6 +281,7 @@ static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
         if (strcmp(s->name, reductions[i].name) == 0) return reduce(t, i, s, a);
     if (strcmp(s->name, "concat") == 0 || strcmp(s->name, "stack") == 0)
         return join(t, s, values, strcmp(s->name, "stack") == 0);
+    if (strcmp(s->name, "where") == 0) return rf_where(t, a, b, values[s->in[2]]);
     return call_other(t, s, a, b);
 }
 

@@ -256,6 +256,22 @@ class Builder:
             numbers += [begin, end, step]
         return self.add(op, [x], numbers)
 
+    def gen_compare(self, op):
+        """Whole numbers, many of them equal."""
+        a = self.leaf(self.dims(self.rng.randint(0, 4)), "integer", (-3, 3))
+        return self.add(op, [a, self.leaf(self.operand_like(a)[1], "integer", (-3, 3))], [self.rng.randint(0, 5)])
+
+    def gen_where(self, op):
+        a = self.pick()
+        fits, shape = self.operand_like(a)
+        b = self.pick(fits, shape)
+        both = list(torch.broadcast_shapes(self.shape(a), self.shape(b)))
+        mask = self.leaf([1 if self.rng.random() < 0.3 else d for d in both], "integer", (-1, 1))
+        return self.add(op, [mask, a, b])
+
+    def gen_clip(self, op):
+        return self.add(op, [self.pick()], sorted(round(self.rng.uniform(-2, 2), 3) for _ in range(2)))
+
     def axis(self, rank):
         """One of so many, from the end too."""
         return self.rng.randint(-rank, rank - 1)
@@ -373,6 +389,7 @@ GENERATORS = {
                                         "flatten", "softmax", "log_softmax", "argmax", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
     "matmul": Builder.gen_matmul, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
+    "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,
     "slice": Builder.gen_slice, "concat": Builder.gen_join, "stack": Builder.gen_join, "split": Builder.gen_split,
     "expand_dims": Builder.gen_axis, "squeeze": Builder.gen_axis,
     "gather": Builder.gen_gather, "gather_positions": Builder.gen_gather_positions,

@@ -392,6 +392,20 @@ def gather_positions(errors, operands, numbers):
     return Sums.apply(lambda v: torch.stack([row[taken] for row, taken in zip(v, positions)]), errors, x)
 
 
+COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge]
+
+
+def compare(errors, operands, numbers):
+    """Of whole numbers, which no error makes others."""
+    return COMPARISONS[numbers[0]](operands[0].detach().round(), operands[1].detach().round()).double()
+
+
+def clip(errors, operands, numbers):
+    low, high = (torch.tensor(float(numpy.float32(n)), dtype=torch.float64) for n in numbers)
+    x = operands[0]
+    return torch.where(x < low, low, torch.where(x > high, high, x))
+
+
 OPS = {
     "add": broadcast(torch.add), "subtract": broadcast(torch.sub), "multiply": broadcast(torch.mul), "divide": broadcast(torch.div),
     "maximum": broadcast(lambda a, b: torch.where(a >= b, a, b)), "minimum": broadcast(lambda a, b: torch.where(a <= b, a, b)),
@@ -405,6 +419,7 @@ OPS = {
     "reshape": lambda errors, operands, numbers: operands[0].reshape(numbers) * 1,
     "flatten": unary(lambda x: x.reshape(x.shape[0], -1) * 1),
     "transpose": lambda errors, operands, numbers: operands[0].permute(numbers) * 1, "slice": strided_slice,
+    "compare": compare, "where": broadcast(lambda mask, a, b: torch.where(mask.detach().round() != 0, a, b)), "clip": clip,
     "concat": lambda errors, operands, numbers: torch.cat(operands, numbers[0]), "split": part,
     "stack": lambda errors, operands, numbers: torch.stack(operands, numbers[0]),
     "expand_dims": lambda errors, operands, numbers: operands[0].unsqueeze(numbers[0]) * 1,

@@ -180,6 +180,10 @@ static void references_agree_with_known_values(void **state)
         { RF_FN_MAXIMUM, 2, 5, 0, 5 },
         { RF_FN_GREATER_EQUAL, 2, 2, 0, 1 },
         { RF_FN_RELU_GRAD, 3, 0, 0, 0 },
+        { RF_FN_WHERE, 0, NAN, 0, 0 },
+        { RF_FN_WHERE, -3, 7, 0, 7 },
+        { RF_FN_WHERE_NOT, -3, NAN, 0, 0 },
+        { RF_FN_WHERE_NOT, 0, 7, 0, 7 },
         { RF_FN_SQRT_GRAD, 3, 2, 0, 0.75 },
         { RF_FN_GELU_ERF_SLOPE, 0, 0, 0, 0.5 },
         { RF_FN_GELU_TANH_SLOPE, 0, 0, 0, 0.5 },
@@ -279,7 +283,8 @@ static void references_keep_nan(void **state)
         const bool compares = fn == RF_FN_GREATER || fn == RF_FN_GREATER_EQUAL || fn == RF_FN_EQUAL;
         for (uint32_t operand = 0; operand < info->arity; operand++) {
             const double y = info->reference(operand == 0 ? NAN : 0.5, operand == 1 ? NAN : 0.5, 0.5);
-            if (fn == RF_FN_POW_LOG && operand == 1) continue; /* what it is multiplied by is NaN: a^b */
+            if (fn == RF_FN_WHERE_NOT && operand == 1) continue; /* left out */
+            if (fn == RF_FN_POW_LOG && operand == 1) continue;   /* what it is multiplied by is NaN: a^b */
             if (compares ? y != 0 : !isnan(y)) fail_msg("%s of NaN as operand %u: %g", info->name, operand, y);
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining and splitting tensors in a step: values, gradients, what is refused. */
+/* Joining, splitting and selecting in a step: values, gradients, what is refused. */
 #include "support.h"
 
 enum { N = 5, C = 6, MANY = 9 };
@@ -174,6 +174,85 @@ static void words(rf_strategy *strategy)
     rf_function_destroy(&function);
 }
 
+/* ---- comparisons and selection ---- */
+
+enum { COMPARISONS = RF_GREATER_EQUAL + 1 };
+
+static void count_comparisons(rf_trace *t, rf_tensor a, rf_tensor b, rf_tensor *out)
+{
+    for (int c = 0; c < COMPARISONS; c++)
+        out[c] = rf_reduce_sum(t, rf_compare(t, (rf_comparison)c, a, b), NULL, 0, false);
+}
+
+/* x with x backwards. */
+static rf_result compare_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    static const int64_t begin[] = { 0, INT64_MAX }, end[] = { INT64_MAX, INT64_MIN }, step[] = { 1, -1 };
+    count_comparisons(t, in[0], rf_slice(t, in[0], begin, end, step, 2), out);
+    return rf_trace_status(t);
+}
+
+/* Only "not equal" is true of NaN. */
+static rf_result compare_nan_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    count_comparisons(t, in[0], rf_constant(t, NAN), out);
+    return rf_trace_status(t);
+}
+
+/* What is left out is NaN, forwards and backwards: the gradient of log at 0 times 0, and a constant. */
+static rf_result select_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    const rf_tensor zero = rf_constant(t, 0), positive = rf_compare(t, RF_GREATER, in[0], zero);
+    const rf_tensor safe = rf_where(t, positive, in[0], rf_constant(t, 1));
+    const rf_tensor logs = rf_where(t, positive, rf_log(t, safe), rf_multiply(t, in[0], rf_constant(t, 2)));
+    out[0] = rf_reduce_sum(t, logs, NULL, 0, false);
+    out[1] = pull_back(t, out[0], in[0]);
+    const rf_tensor kept = rf_where(t, positive, in[0], rf_log(t, rf_subtract(t, zero, rf_abs(t, in[0])))); /* of < 0 */
+    out[2] = rf_reduce_sum(t, rf_where(t, positive, kept, zero), NULL, 0, false);
+    out[3] = pull_back(t, out[2], in[0]);
+    out[4] = rf_reduce_sum(t, rf_where(t, rf_constant(t, NAN), in[0], in[0]), NULL, 0, false);
+    const rf_tensor clipped = rf_clip(t, in[0], -0.5f, 0.25f);
+    out[5] = rf_reduce_sum(t, clipped, NULL, 0, false);
+    out[6] = pull_back(t, out[5], in[0]);
+    out[7] = rf_reduce_sum(t, rf_clip(t, rf_multiply(t, in[0], rf_constant(t, NAN)), 0, 1), NULL, 0, false);
+    return rf_trace_status(t);
+}
+
+static void selects(rf_strategy *strategy)
+{
+    inputs in;
+    fill_inputs(&in);
+    float is[8];
+    double less = 0, logs = 0, pulled = 0, kept = 0, clipped = 0, within = 0;
+    for (int i = 0; i < N * C; i++) {
+        const double x = (double)in.x[i], back = (double)in.x[i / C * C + C - 1 - i % C];
+        less += x < back;
+        logs += x > 0 ? log(x) : 2 * x;
+        pulled += x > 0 ? 1 : 2 * x;
+        kept += x > 0 ? x : 0;
+        clipped += x < -0.5 ? -0.5 : x > 0.25 ? 0.25 : x;
+        within += x >= -0.5 && x <= 0.25 ? x : 0;
+    }
+    const double expected[COMPARISONS] = { 0, N * C, less, less, N * C - less, N * C - less };
+    run_step(strategy, compare_step, COMPARISONS, is);
+    for (int c = 0; c < COMPARISONS; c++) assert_near(is[c], expected[c], 0, 0, "comparison");
+    run_step(strategy, compare_nan_step, COMPARISONS, is);
+    for (int c = 0; c < COMPARISONS; c++)
+        assert_near(is[c], c == RF_NOT_EQUAL ? N * C : 0, 0, 0, "comparison with NaN");
+    run_step(strategy, select_step, 8, is);
+    assert_near(is[0], logs, 1e-5, 1e-5, "logarithms where there are any");
+    assert_near(is[1], pulled, 1e-5, 1e-5, "gradient of logarithms where there are any");
+    assert_near(is[2], kept, 1e-5, 1e-5, "a NaN left out");
+    assert_near(is[3], kept, 1e-5, 1e-5, "gradient past a NaN left out");
+    assert_true(isnan(is[4]));
+    assert_near(is[5], clipped, 1e-5, 1e-5, "clipped");
+    assert_near(is[6], within, 1e-5, 1e-5, "gradient of clipping");
+    assert_true(isnan(is[7]));
+}
+
 /* ---- mistakes ---- */
 
 #define STEP(name, result)                                                                                             \
@@ -204,6 +283,11 @@ STEP(split_none, split_to(t, in[0], 1, 0, false))
 STEP(split_nowhere, split_to(t, in[0], 1, 2, true))
 STEP(split_no_axis, split_to(t, in[0], -3, 2, false))
 STEP(expand_far, rf_expand_dims(t, in[0], 3))
+STEP(compare_how, rf_compare(t, (rf_comparison)6, in[0], in[0]))
+STEP(compare_words, rf_compare(t, RF_LESS, in[0], in[1]))
+STEP(where_shapes, rf_where(t, in[0], in[0], rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(4), (float[4]){ 0 } })))
+STEP(clip_nothing, rf_clip(t, in[0], 1, 0))
+STEP(clip_nan, rf_clip(t, in[0], NAN, 0))
 STEP(squeeze_wide, rf_squeeze(t, in[0], 1))
 
 static void mistakes(rf_strategy *strategy)
@@ -224,21 +308,25 @@ static void mistakes(rf_strategy *strategy)
     refuse_step(strategy, split_nowhere, invalid, "rf_split_tensor: out is NULL");
     refuse_step(strategy, split_no_axis, invalid, "has no axis -3");
     refuse_step(strategy, expand_far, invalid, "expand_dims: there is no axis 3");
+    refuse_step(strategy, compare_how, invalid, "rf_compare: comparison 6 does not exist");
+    refuse_step(strategy, compare_words, invalid, "is i32, not f32");
+    refuse_step(strategy, where_shapes, invalid, "where_not: shapes ");
+    refuse_step(strategy, clip_nothing, invalid, "rf_clip: low is 1 and high 0");
+    refuse_step(strategy, clip_nan, invalid, "rf_clip: low is nan");
     refuse_step(strategy, squeeze_wide, invalid, "squeeze: axis 1 of shape");
 }
 
 ON_TWO(joins)
 ON_TWO(batches)
+ON_TWO(selects)
 ON_ONE(words)
 ON_ONE(mistakes)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joins_on_two),
-        cmocka_unit_test(batches_on_two),
-        cmocka_unit_test(words_on_one),
-        cmocka_unit_test(mistakes_on_one),
+        cmocka_unit_test(joins_on_two), cmocka_unit_test(batches_on_two),  cmocka_unit_test(selects_on_two),
+        cmocka_unit_test(words_on_one), cmocka_unit_test(mistakes_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

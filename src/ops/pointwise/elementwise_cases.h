@@ -56,6 +56,10 @@ BINARY(SIGMOID_GRAD);
 BINARY(SQRT_GRAD);
 BINARY(POW_SLOPE);
 BINARY(POW_LOG);
+BINARY(WHERE);
+BINARY(WHERE_NOT);
+/* c where a is not 0, else d */
+PROGRAM(choice, 3, { RF_FN_WHERE, 0, 1, 0, 0 }, { RF_FN_WHERE_NOT, 0, 2, 0, 0 }, { RF_FN_ADD, 3, 4, 0, 0 });
 PROGRAM(p_LEAKY_RELU_GRAD, 1, { RF_FN_LEAKY_RELU_GRAD, 0, 1, 0, 0.2f });
 /* a * b + c */
 PROGRAM(chain2, 2, { RF_FN_MULTIPLY, 0, 1, 0, 0 }, { RF_FN_ADD, 3, 2, 0, 0 });
@@ -143,6 +147,14 @@ static const rf_op_case rf_elementwise_cases[] = {
     TWO("minimum_11", p_MINIMUM, NORMAL(1, 11), NORMAL(1, 11), EXACT, GRADIENT),
     TWO("greater_255", p_GREATER, SMALL_INT(1, 255), SMALL_INT(1, 255), EXACT),
     TWO("greater_equal_255", p_GREATER_EQUAL, SMALL_INT(1, 255), SMALL_INT(1, 255), EXACT),
+    TWO("where_255", p_WHERE, SMALL_INT(1, 255), NORMAL(1, 255), EXACT),
+    TWO("where_17", p_WHERE, NORMAL(1, 17), NORMAL(1, 17), EXACT, GRADIENT),
+    TWO("where_not_257", p_WHERE_NOT, SMALL_INT(1, 257), NORMAL(1, 257), EXACT),
+    { .name = "choice_33x64",
+      .attr = &choice,
+      .n_in = 3,
+      .in = { SMALL_INT(2, 33, 1), NORMAL(2, 33, 64), NORMAL(1, 64) },
+      EXACT },
     TWO("equal_255", p_EQUAL, SMALL_INT(1, 255), SMALL_INT(1, 255), EXACT),
     TWO("relu_grad_17", p_RELU_GRAD, NORMAL(1, 17), NORMAL(1, 17), EXACT, GRADIENT),
     TWO("leaky_relu_grad_17", p_LEAKY_RELU_GRAD, NORMAL(1, 17), NORMAL(1, 17), ULPS, GRADIENT),

@@ -15,6 +15,14 @@ static double rf_leaky_relu_grad(double dy, double a, double slope)
 {
     return a > 0 ? dy : isnan(a) ? a : slope * dy;
 }
+static double rf_if_set(double mask, double b)
+{
+    return isnan(mask) ? mask : fabs(mask) < 0x1p-126 ? 0 : b;
+}
+static double rf_unless_set(double mask, double b)
+{
+    return isnan(mask) ? mask : fabs(mask) < 0x1p-126 ? b : 0;
+}
 static double rf_normal_cdf(double a)
 {
     return 0.5 * erfc(-a * 0.70710678118654752440);
@@ -142,6 +150,8 @@ static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
                                   OPI(ADD_IMM, B, -1), OP2(POW, A, R(3)), OP2(MULTIPLY, R(2), R(4)),
                                   OP2(MULTIPLY, DY, R(5))) },
     [RF_FN_POW_LOG] = { PROGRAM(1, OP2(DIVIDE, DY, A)), ZERO },
+    [RF_FN_WHERE] = { ZERO, PROGRAM(1, OP2(WHERE, A, DY)) },
+    [RF_FN_WHERE_NOT] = { ZERO, PROGRAM(1, OP2(WHERE_NOT, A, DY)) },
 };
 
 #define USES_IMM(fn)                                                                                                   \

@@ -144,6 +144,8 @@ static char *scalar(rf_onnx *o, rf_scalar_fn fn, float imm, char *a, char *b)
     case RF_FN_TANH_GRAD: return OP2("Mul", a, OP2("Sub", NUM(1.0f), OP2("Mul", b, b)));
     case RF_FN_SIGMOID_GRAD: return OP2("Mul", OP2("Mul", a, b), OP2("Sub", NUM(1.0f), b));
     case RF_FN_SQRT_GRAD: return OP2("Div", OP2("Mul", a, NUM(0.5f)), b);
+    case RF_FN_WHERE: return OP3("Where", OP2("Equal", a, NUM(0.0f)), NUM(0.0f), b);
+    case RF_FN_WHERE_NOT: return OP3("Where", OP2("Equal", a, NUM(0.0f)), b, NUM(0.0f));
     case RF_FN_POW_SLOPE: return pow_slope(o, a, b);
     case RF_FN_POW_LOG: return pow_log(o, a, b);
     default: return rf_onnx_op(o, plain[fn], a, b, NULL);
