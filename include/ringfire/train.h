@@ -88,6 +88,36 @@ RF_API RF_MUST_USE rf_result rf_layer_conv2d(const rf_conv2d_layer_params *param
  * [input_dim, output_dim]. An index outside 0 .. input_dim - 1 gives NaN, as rf_gather() says.
  */
 RF_API RF_MUST_USE rf_result rf_layer_embedding(const rf_embedding_params *params, rf_layer **out);
+/** Batch normalization. NULL or zeroed: as in Keras. */
+typedef struct rf_batch_norm_params {
+    int32_t axis;    /**< of the channels; negative counts from the last. 0 (the batch): the last */
+    double momentum; /**< of the moving averages: the part that stays in a step. 0: 0.99 */
+    double epsilon;  /**< added to variances. 0: 1e-3 */
+    bool no_center;  /**< leave out beta */
+    bool no_scale;   /**< leave out gamma */
+    const rf_initializer *beta_initializer;  /**< NULL: zeros */
+    const rf_initializer *gamma_initializer; /**< NULL: ones */
+    rf_regularizer beta_regularizer;
+    rf_regularizer gamma_regularizer;
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_batch_norm_params;
+/**
+ * Batch normalization (Ioffe & Szegedy 2015): y = (x - mean) / sqrt(variance + epsilon) * gamma +
+ * beta, for each channel; x [n, ...] with the channels along `axis`, y as x.
+ * In ::RF_TRAINING mean and (biased) variance are those of the examples of this replica, and after
+ * the step the moving averages become momentum * average + (1 - momentum) * (the mean of the
+ * replicas' values, weighted by their examples), the same bits on all replicas. In ::RF_INFERENCE
+ * the moving averages are used, and in exported models. Variables: "gamma", "beta", "moving_mean",
+ * "moving_variance"; the latter two are not trainable (rf_model_state_variables()).
+ *
+ * With several replicas results depend on how the batch is split, in Keras too; with
+ * ::RF_BALANCE_AUTO, where measured speeds decide on that, a warning is logged once. Not for
+ * training with parameter servers, which have no place for the averages (rf_variable_update()).
+ * `params` may be NULL.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_batch_norm(const rf_batch_norm_params *params,
+                                                 rf_layer **out);
 /** Layer of rf_max_pool2d(). `params` may be NULL. */
 RF_API RF_MUST_USE rf_result rf_layer_max_pool2d(const rf_pool2d_params *params, rf_layer **out);
 /** Layer of rf_avg_pool2d(). `params` may be NULL. */
@@ -114,7 +144,10 @@ RF_API void rf_layer_destroy(rf_layer **layer);
 
 /* ---- models ---- */
 
-/** Whether a model is called for training, which is where dropout acts. */
+/**
+ * Whether a model is called for training, which is where dropout acts and batch normalization uses
+ * the statistics of the batch.
+ */
 typedef enum rf_mode { RF_INFERENCE = 0, RF_TRAINING = 1 } rf_mode;
 
 /**
@@ -179,6 +212,11 @@ RF_API rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mod
  * is empty before the model is built.
  */
 RF_API rf_variable_list rf_model_variables(const rf_model *model);
+/**
+ * The variables that are not trainable, such as the moving averages of batch normalization, in the
+ * order of their first use; as rf_model_variables().
+ */
+RF_API rf_variable_list rf_model_state_variables(const rf_model *model);
 /** Number of scalars in all variables, including those that are not trainable. */
 RF_API uint64_t rf_model_count_params(const rf_model *model);
 /**

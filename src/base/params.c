@@ -81,6 +81,10 @@ LAYOUT(rf_conv2d_layer_params, MEMBER(rf_conv2d_layer_params, conv, rf_conv2d_pa
        MEMBER(rf_conv2d_layer_params, kernel_initializer, rf_initializer),
        POINTER(rf_conv2d_layer_params, bias_initializer, rf_initializer),
        MEMBER(rf_conv2d_layer_params, kernel_regularizer, rf_regularizer));
+LAYOUT(rf_batch_norm_params, POINTER(rf_batch_norm_params, beta_initializer, rf_initializer),
+       POINTER(rf_batch_norm_params, gamma_initializer, rf_initializer),
+       MEMBER(rf_batch_norm_params, beta_regularizer, rf_regularizer),
+       MEMBER(rf_batch_norm_params, gamma_regularizer, rf_regularizer));
 LAYOUT(rf_loss, { 0 });
 LAYOUT(rf_average_loss_params, { 0 });
 LAYOUT(rf_compile_params, MEMBER(rf_compile_params, loss, rf_loss));
@@ -129,6 +133,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_dense_params_layout,
     &rf_embedding_params_layout,
     &rf_conv2d_layer_params_layout,
+    &rf_batch_norm_params_layout,
     &rf_loss_layout,
     &rf_average_loss_params_layout,
     &rf_compile_params_layout,

@@ -60,8 +60,9 @@ struct rf_strategy {
     rf_flat download, upload;             /* staging, places as in `trainable`; only on staged replicas of several */
     rf_flat assigned;                     /* what a step gives to variables of `fixed`; places as there */
     rf_flat fixed_download, fixed_upload; /* staging for that, on staged replicas of several */
-    bool remote;                          /* parameter servers hold the variables, and this is a worker of theirs */
-    uint64_t generation;                  /* raised when arrays move: programs made before must be made anew */
+    bool warned_of_shares;
+    bool remote;         /* parameter servers hold the variables, and this is a worker of theirs */
+    uint64_t generation; /* raised when arrays move: programs made before must be made anew */
     rf_copying copying;
     rf_exchange *exchange;
     bool overlap; /* exchange gradients while the backward pass goes on */

@@ -379,6 +379,13 @@ uint64_t rf_strategy_seed(const rf_strategy *strategy)
     return strategy->seed;
 }
 
+bool rf_strategy_warned_of_shares(rf_strategy *strategy)
+{
+    const bool before = strategy->warned_of_shares;
+    strategy->warned_of_shares = true;
+    return before;
+}
+
 void rf_strategy_set_remote(rf_strategy *strategy, bool remote)
 {
     strategy->remote = remote;

@@ -210,6 +210,8 @@ rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *grad
 const double *rf_strategy_shares(const rf_strategy *strategy);
 /* They follow what is measured (RF_BALANCE_AUTO). */
 bool rf_strategy_shares_move(const rf_strategy *strategy);
+/* Whether it has been called before: for a warning that comes once. */
+bool rf_strategy_warned_of_shares(rf_strategy *strategy);
 
 /* A failure in a child of the process that made the strategy: nothing of it may be used there, waited for or given
  * back. */

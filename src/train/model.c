@@ -187,6 +187,7 @@ void rf_model_release(rf_model *m)
     rf_free(m->layers.items);
     rf_free(m->tracked.items);
     rf_free(m->variables.items);
+    rf_free(m->state_variables.items);
     rf_free(m->callees.items);
     rf_arena_free(&m->names);
     rf_free(m);
@@ -358,6 +359,12 @@ rf_variable_list rf_model_variables(const rf_model *model)
     return (rf_variable_list){ .items = model->variables.items, .count = model->variables.count };
 }
 
+rf_variable_list rf_model_state_variables(const rf_model *model)
+{
+    if (!model) return (rf_variable_list){ 0 };
+    return (rf_variable_list){ .items = model->state_variables.items, .count = model->state_variables.count };
+}
+
 static uint64_t count_params(const rf_layer *layer)
 {
     uint64_t count = 0;
@@ -409,7 +416,10 @@ rf_result rf_model_summary(const rf_model *model, char **text)
                                           .type = "Variable",
                                           .params = (uint64_t)rf_shape_count(rf_variable_shape(v->variable)) };
     }
-    const rf_result r = rf_summary_format(model->call ? "custom" : "sequential", rows, count, text);
+    uint64_t states = 0;
+    for (uint32_t i = 0; i < model->state_variables.count; i++)
+        states += (uint64_t)rf_shape_count(rf_variable_shape(model->state_variables.items[i]));
+    const rf_result r = rf_summary_format(model->call ? "custom" : "sequential", rows, count, states, text);
     rf_free(rows);
     return r;
 }
@@ -430,6 +440,20 @@ static rf_result add_penalty(rf_graph *g, rf_reduce_kind kind, float factor, rf_
     return rf_emit_binary(g, RF_FN_ADD, 0.0f, before, term, total);
 }
 
+/* False where the trace has failed. */
+static bool add_penalties(rf_trace *t, rf_regularizer reg, rf_variable *variable, rf_value *total)
+{
+    if (reg.l1 == 0.0f && reg.l2 == 0.0f) return true;
+    const rf_value v = rf_trace_variable(t, variable);
+    if (v == 0) return false;
+    rf_graph *g = rf_trace_graph(t);
+    rf_result r = RF_OK;
+    if (reg.l1 != 0.0f) r = add_penalty(g, RF_REDUCE_KIND_SUM_ABS, reg.l1, v, total);
+    if (r == RF_OK && reg.l2 != 0.0f) r = add_penalty(g, RF_REDUCE_KIND_SUM_SQUARES, reg.l2, v, total);
+    if (r < 0) (void)rf_trace_emit(t, r, 0);
+    return r >= 0;
+}
+
 rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model)
 {
     if (!t || rf_trace_status(t) < 0) return RF_NO_TENSOR;
@@ -440,8 +464,7 @@ rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model)
     rf_value total = 0;
     for (uint32_t i = 0; i < rf_model_num_layers(model); i++) {
         const rf_layer *layer = rf_model_layer(model, i);
-        const rf_regularizer reg = layer->regularizer;
-        if (reg.l1 == 0.0f && reg.l2 == 0.0f) continue;
+        if (!rf_layer_is_regularized(layer)) continue;
         if (!layer->built && layer->model != model) continue; /* a layer that this model does not use */
         if (!layer->built) {
             (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
@@ -449,13 +472,8 @@ rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model)
                                 layer->name);
             return RF_NO_TENSOR;
         }
-        const rf_value kernel = rf_trace_variable(t, layer->variables[0]);
-        if (kernel == 0) return RF_NO_TENSOR;
-        rf_graph *g = rf_trace_graph(t);
-        rf_result r = RF_OK;
-        if (reg.l1 != 0.0f) r = add_penalty(g, RF_REDUCE_KIND_SUM_ABS, reg.l1, kernel, &total);
-        if (r == RF_OK && reg.l2 != 0.0f) r = add_penalty(g, RF_REDUCE_KIND_SUM_SQUARES, reg.l2, kernel, &total);
-        if (r < 0) return rf_trace_emit(t, r, 0);
+        for (uint32_t k = 0; k < layer->num_variables; k++)
+            if (!add_penalties(t, layer->regularizers[k], layer->variables[k], &total)) return RF_NO_TENSOR;
     }
     return total ? rf_trace_wrap(t, total) : rf_constant(t, 0.0f);
 }

@@ -38,6 +38,10 @@ struct rf_model {
         uint32_t count, capacity;
     } variables; /* the trainable ones of `tracked`, in that order */
     struct {
+        rf_variable **items;
+        uint32_t count, capacity;
+    } state_variables; /* the others */
+    struct {
         rf_model **items;
         uint32_t count, capacity;
     } callees;                   /* models that it calls, also through others; references */
@@ -78,7 +82,9 @@ typedef struct rf_summary_row {
     rf_shape output; /* batch included; shown as "n" */
     uint64_t params;
 } rf_summary_row;
-/* The table that rf_model_summary() gives. `title` is the model's kind. Free with rf_free. */
-rf_result rf_summary_format(const char *title, const rf_summary_row *rows, uint32_t num_rows, char **text);
+/* The table that rf_model_summary() gives. `title` is the model's kind; `not_trainable` of all parameters are not. Free
+ * with rf_free. */
+rf_result rf_summary_format(const char *title, const rf_summary_row *rows, uint32_t num_rows, uint64_t not_trainable,
+                            char **text);
 
 #endif

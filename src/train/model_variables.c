@@ -35,10 +35,14 @@ rf_result rf_model_track(rf_model *model, rf_variable *variable)
         if (model->tracked.items[i].variable == variable) return RF_OK;
     RF_TRY(RF_VEC_GROW(&model->tracked));
     RF_TRY(RF_VEC_GROW(&model->variables));
+    RF_TRY(RF_VEC_GROW(&model->state_variables));
     char *name = make_name(model, variable);
     if (!name) return RF_ERROR_OUT_OF_HOST_MEMORY;
     model->tracked.items[model->tracked.count++] = (rf_model_variable){ rf_variable_retain(variable), name };
-    if (rf_variable_trainable(variable)) model->variables.items[model->variables.count++] = variable;
+    if (rf_variable_trainable(variable))
+        model->variables.items[model->variables.count++] = variable;
+    else
+        model->state_variables.items[model->state_variables.count++] = variable;
     return RF_OK;
 }
 
@@ -46,7 +50,10 @@ void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callee
 {
     while (model->tracked.count > num_tracked) {
         const rf_model_variable *last = &model->tracked.items[--model->tracked.count];
-        if (rf_variable_trainable(last->variable)) model->variables.count--;
+        if (rf_variable_trainable(last->variable))
+            model->variables.count--;
+        else
+            model->state_variables.count--;
         rf_variable_release(last->variable);
         rf_free(last->name);
     }

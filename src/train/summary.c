@@ -29,7 +29,7 @@ enum { SHAPE_TEXT = 160 };
 
 /* Writes the table, or only counts its bytes when `out` is NULL. */
 static size_t write_table(char *out, size_t size, const char *title, const rf_summary_row *rows, uint32_t num_rows,
-                          int name_width, int shape_width)
+                          uint64_t not_trainable, int name_width, int shape_width)
 {
     char shape[SHAPE_TEXT];
     size_t used = 0;
@@ -46,11 +46,13 @@ static size_t write_table(char *out, size_t size, const char *title, const rf_su
         total += row->params;
     }
     EMIT("total parameters: %llu\n", (unsigned long long)total);
+    if (not_trainable > 0) EMIT("not trainable: %llu\n", (unsigned long long)not_trainable);
 #undef EMIT
     return used;
 }
 
-rf_result rf_summary_format(const char *title, const rf_summary_row *rows, uint32_t num_rows, char **text)
+rf_result rf_summary_format(const char *title, const rf_summary_row *rows, uint32_t num_rows, uint64_t not_trainable,
+                            char **text)
 {
     *text = NULL;
     char shape[SHAPE_TEXT];
@@ -61,9 +63,10 @@ rf_result rf_summary_format(const char *title, const rf_summary_row *rows, uint3
         format_output(&rows[i], shape, sizeof(shape));
         if (strlen(shape) > shape_width) shape_width = strlen(shape);
     }
-    const size_t size = write_table(NULL, 0, title, rows, num_rows, (int)name_width, (int)shape_width) + 1;
+    const size_t size =
+        write_table(NULL, 0, title, rows, num_rows, not_trainable, (int)name_width, (int)shape_width) + 1;
     *text = rf_calloc(size, 1);
     if (!*text) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    (void)write_table(*text, size, title, rows, num_rows, (int)name_width, (int)shape_width);
+    (void)write_table(*text, size, title, rows, num_rows, not_trainable, (int)name_width, (int)shape_width);
     return RF_OK;
 }

@@ -87,6 +87,14 @@ def model():
     embedding = {"kind": "embedding", "name": "embedding", "input_dim": 11, "output_dim": 4,
                  "initializer": {"kind": "random_uniform", "a": -0.05, "b": 0.05, "seed": 1}, "regularizer": {"l1": 0.0, "l2": 0.001}}
     seed("model", "layer_embedding", "\0" + compact({"input_shape": [5], "input_dtype": "i32", "layers": [embedding]}))
+    normalization = {"kind": "batch_normalization", "name": "norm", "axis": -1, "momentum": 0.99, "epsilon": 0.001, "center": True, "scale": True,
+                     "gamma_initializer": {"kind": "ones", "a": 0.0, "b": 0.0, "seed": 0},
+                     "beta_initializer": {"kind": "zeros", "a": 0.0, "b": 0.0, "seed": 0},
+                     "gamma_regularizer": {"l1": 0.0, "l2": 0.001}, "beta_regularizer": {"l1": 0.001, "l2": 0.0}}
+    seed("model", "layer_batch_normalization", "\0" + compact({"input_shape": [4, 4, 2], "layers": [normalization]}))
+    left_out = {k: v for k, v in normalization.items() if k.split("_")[0] not in ("gamma", "beta")}
+    left_out.update(axis=1, epsilon=1e-60, center=False, scale=False)
+    seed("model", "layer_batch_normalization_bare", "\0" + compact({"input_shape": [3, 5], "layers": [left_out]}))
     schedule = {"kind": "constant", "initial": 0.001, "rate": 0.0, "alpha": 0.0, "end": 0.0, "power": 0.0, "decay_steps": 0,
                 "warmup_steps": 0, "staircase": False, "boundaries": [], "values": []}
     optimizer = {"kind": "adam", "learning_rate": schedule, "momentum": 0.0, "nesterov": False, "beta_1": 0.9, "beta_2": 0.999,

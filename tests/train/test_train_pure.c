@@ -363,15 +363,17 @@ static void summary(void **state)
         { .name = "a_rather_long_layer_name", .type = "Dense", .params = 100 },
     };
     char *text;
-    assert_int_equal(rf_summary_format("sequential", rows, 2, &text), RF_OK);
+    assert_int_equal(rf_summary_format("sequential", rows, 2, 20, &text), RF_OK);
     assert_string_equal(text, "Model: sequential\n"
                               "layer (type)                      output shape    parameters\n"
                               "conv2d (Conv2D)                   [n,26,26,32]           320\n"
                               "a_rather_long_layer_name (Dense)  ?                      100\n"
-                              "total parameters: 420\n");
+                              "total parameters: 420\n"
+                              "not trainable: 20\n");
     rf_string_free(text);
-    assert_int_equal(rf_summary_format("custom", NULL, 0, &text), RF_OK);
+    assert_int_equal(rf_summary_format("custom", NULL, 0, 0, &text), RF_OK);
     assert_non_null(strstr(text, "total parameters: 0\n"));
+    assert_null(strstr(text, "trainable"));
     rf_string_free(text);
     rf_string_free(NULL);
 }

@@ -102,9 +102,9 @@ static rf_result set(json_t *object, const char *name, json_t *value)
     return json_object_set_new(object, name, value) == 0 ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-static json_t *regularizer_to_json(const rf_layer *layer)
+static json_t *regularizer_to_json(rf_regularizer r)
 {
-    return json_pack("{s:f, s:f}", "l1", (double)layer->regularizer.l1, "l2", (double)layer->regularizer.l2);
+    return json_pack("{s:f, s:f}", "l1", (double)r.l1, "l2", (double)r.l2);
 }
 
 static rf_result regularizer_from_json(const json_t *object, const char *name, rf_regularizer *out)
@@ -113,7 +113,7 @@ static rf_result regularizer_from_json(const json_t *object, const char *name, r
     const json_t *regularizer = json_object_get(object, name);
     if (regularizer) RF_TRY(rf_json_number(regularizer, "l1", &l1));
     if (regularizer) RF_TRY(rf_json_number(regularizer, "l2", &l2));
-    *out = (rf_regularizer){ (float)l1, (float)l2 };
+    *out = (rf_regularizer){ .l1 = (float)l1, .l2 = (float)l2 };
     return RF_OK;
 }
 
@@ -124,7 +124,7 @@ static rf_result affine_to_json(const rf_layer *layer, const rf_affine *affine, 
     RF_TRY(set(object, "use_bias", json_boolean(affine->use_bias)));
     RF_TRY(set(object, "kernel_initializer", initializer_to_json(&affine->kernel_initializer)));
     RF_TRY(set(object, "bias_initializer", initializer_to_json(&affine->bias_initializer)));
-    return set(object, "kernel_regularizer", regularizer_to_json(layer));
+    return set(object, "kernel_regularizer", regularizer_to_json(layer->regularizers[0]));
 }
 
 typedef struct affine_fields {
@@ -309,7 +309,7 @@ static rf_result embedding_to_json(const rf_layer *layer, json_t *object)
     RF_TRY(set(object, "input_dim", json_integer(layer->u.embedding.input_dim)));
     RF_TRY(set(object, "output_dim", json_integer(layer->u.embedding.output_dim)));
     RF_TRY(set(object, "initializer", initializer_to_json(&layer->u.embedding.initializer)));
-    return set(object, "regularizer", regularizer_to_json(layer));
+    return set(object, "regularizer", regularizer_to_json(layer->regularizers[0]));
 }
 
 static rf_result embedding_from_json(const json_t *object, const char *name, rf_layer **out)
@@ -321,6 +321,43 @@ static rf_result embedding_from_json(const json_t *object, const char *name, rf_
     RF_TRY(initializer_from_json(object, "initializer", &initializer));
     RF_TRY(regularizer_from_json(object, "regularizer", &p.regularizer));
     return rf_layer_embedding(&p, out);
+}
+
+static rf_result batch_norm_to_json(const rf_layer *layer, json_t *object)
+{
+    const rf_regularizer none = { .l1 = 0 };
+    RF_TRY(set(object, "axis", json_integer(layer->u.batch_norm.axis)));
+    RF_TRY(set(object, "momentum", json_real(layer->u.batch_norm.momentum)));
+    RF_TRY(set(object, "epsilon", json_real(layer->u.batch_norm.epsilon)));
+    RF_TRY(set(object, "center", json_boolean(layer->u.batch_norm.center)));
+    RF_TRY(set(object, "scale", json_boolean(layer->u.batch_norm.scale)));
+    RF_TRY(set(object, "gamma_initializer", initializer_to_json(&layer->u.batch_norm.gamma_initializer)));
+    RF_TRY(set(object, "beta_initializer", initializer_to_json(&layer->u.batch_norm.beta_initializer)));
+    RF_TRY(set(object, "gamma_regularizer",
+               regularizer_to_json(layer->u.batch_norm.scale ? layer->regularizers[0] : none)));
+    return set(object, "beta_regularizer",
+               regularizer_to_json(layer->u.batch_norm.center ? layer->regularizers[layer->u.batch_norm.scale] : none));
+}
+
+static rf_result batch_norm_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    bool center = true, scale = true;
+    rf_initializer gamma = { .kind = RF_INIT_ONES }, beta = { .kind = RF_INIT_ZEROS };
+    rf_batch_norm_params p = { .name = name };
+    RF_TRY(rf_json_i32(object, "axis", &p.axis));
+    RF_TRY(rf_json_number(object, "momentum", &p.momentum));
+    RF_TRY(rf_json_number(object, "epsilon", &p.epsilon));
+    RF_TRY(rf_json_bool(object, "center", &center));
+    RF_TRY(rf_json_bool(object, "scale", &scale));
+    RF_TRY(initializer_from_json(object, "gamma_initializer", &gamma));
+    RF_TRY(initializer_from_json(object, "beta_initializer", &beta));
+    RF_TRY(regularizer_from_json(object, "gamma_regularizer", &p.gamma_regularizer));
+    RF_TRY(regularizer_from_json(object, "beta_regularizer", &p.beta_regularizer));
+    p.no_center = !center;
+    p.no_scale = !scale;
+    p.gamma_initializer = scale ? &gamma : NULL;
+    p.beta_initializer = center ? &beta : NULL;
+    return rf_layer_batch_norm(&p, out);
 }
 
 static const struct describer {
@@ -338,6 +375,7 @@ static const struct describer {
     { "reshape", reshape_to_json, reshape_from_json },
     { "activation", activation_to_json, activation_from_json },
     { "dropout", dropout_to_json, dropout_from_json },
+    { "batch_normalization", batch_norm_to_json, batch_norm_from_json },
 };
 
 static const struct describer *find_describer(const char *kind)

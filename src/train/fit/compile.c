@@ -12,10 +12,8 @@
 
 static bool regularized(const rf_model *model)
 {
-    for (uint32_t i = 0; i < rf_model_num_layers(model); i++) {
-        const rf_regularizer reg = rf_model_layer(model, i)->regularizer;
-        if (reg.l1 != 0.0f || reg.l2 != 0.0f) return true;
-    }
+    for (uint32_t i = 0; i < rf_model_num_layers(model); i++)
+        if (rf_layer_is_regularized(rf_model_layer(model, i))) return true;
     return false;
 }
 

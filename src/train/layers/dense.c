@@ -52,7 +52,7 @@ rf_result rf_layer_dense(const rf_dense_params *params, rf_layer **out)
                           params->bias_initializer, params->kernel_regularizer));
     rf_layer *layer;
     RF_TRY(rf_layer_new(&dense_kind, params->name, &layer));
-    layer->regularizer = params->kernel_regularizer;
+    layer->regularizers[0] = params->kernel_regularizer;
     layer->u.dense.units = params->units;
     layer->u.dense.affine = affine;
     *out = layer;

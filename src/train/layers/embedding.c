@@ -45,7 +45,7 @@ rf_result rf_layer_embedding(const rf_embedding_params *params, rf_layer **out)
     RF_TRY(rf_layer_check_regularizer(params->regularizer, "rf_layer_embedding", "regularizer"));
     rf_layer *layer;
     RF_TRY(rf_layer_new(&embedding_kind, params->name, &layer));
-    layer->regularizer = params->regularizer;
+    layer->regularizers[0] = params->regularizer;
     layer->u.embedding.input_dim = params->input_dim;
     layer->u.embedding.output_dim = params->output_dim;
     layer->u.embedding.initializer = initializer;

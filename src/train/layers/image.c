@@ -89,7 +89,7 @@ rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out)
                           params->bias_initializer, params->kernel_regularizer));
     rf_layer *layer;
     RF_TRY(rf_layer_new(&conv2d_kind, params->name, &layer));
-    layer->regularizer = params->kernel_regularizer;
+    layer->regularizers[0] = params->kernel_regularizer;
     layer->u.conv2d.filters = params->filters;
     layer->u.conv2d.kernel_size[0] = params->kernel_size[0];
     layer->u.conv2d.kernel_size[1] = params->kernel_size[1] ? params->kernel_size[1] : params->kernel_size[0];

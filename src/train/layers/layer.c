@@ -43,17 +43,31 @@ void rf_layer_destroy(rf_layer **layer)
     *layer = NULL;
 }
 
-rf_result rf_layer_add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
-                                rf_initializer initializer)
+static rf_result add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_variable_params params)
 {
+    RF_REQUIRE(layer->num_variables < RF_MAX_LAYER_VARIABLES, "layer '%s' has more than %d variables", layer->name,
+               RF_MAX_LAYER_VARIABLES);
     char *name = rf_asprintf("%s/%s", layer->name, suffix);
     if (!name) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_variable_params params = { .name = name, .shape = shape, .initializer = initializer };
+    params.name = name;
     const rf_result r = rf_variable_create(strategy, &params, &layer->variables[layer->num_variables]);
     rf_free(name);
     if (r < 0) return r;
     layer->num_variables++;
     return RF_OK;
+}
+
+rf_result rf_layer_add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
+                                rf_initializer initializer)
+{
+    return add_variable(layer, strategy, suffix, (rf_variable_params){ .shape = shape, .initializer = initializer });
+}
+
+rf_result rf_layer_add_state(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
+                             rf_initializer initializer)
+{
+    return add_variable(layer, strategy, suffix,
+                        (rf_variable_params){ .shape = shape, .initializer = initializer, .not_trainable = true });
 }
 
 bool rf_activation_valid(rf_activation activation)
@@ -88,6 +102,13 @@ rf_result rf_affine_init(rf_affine *affine, const char *function, rf_activation 
                            .kernel_initializer = kernel,
                            .bias_initializer = bias ? *bias : (rf_initializer){ .kind = RF_INIT_ZEROS } };
     return RF_OK;
+}
+
+bool rf_layer_is_regularized(const rf_layer *layer)
+{
+    for (uint32_t i = 0; i < RF_MAX_LAYER_VARIABLES; i++)
+        if (layer->regularizers[i].l1 != 0.0f || layer->regularizers[i].l2 != 0.0f) return true;
+    return false;
 }
 
 rf_tensor rf_affine_finish(rf_trace *t, const rf_layer *layer, const rf_affine *affine, rf_tensor product)

@@ -22,7 +22,7 @@ typedef struct rf_affine {
     rf_initializer kernel_initializer, bias_initializer;
 } rf_affine;
 
-enum { RF_MAX_LAYER_VARIABLES = 2 };
+enum { RF_MAX_LAYER_VARIABLES = 8 };
 
 struct rf_layer {
     const rf_layer_kind *kind;
@@ -31,9 +31,9 @@ struct rf_layer {
     bool built;
     bool called;                                    /* `output` is known */
     rf_shape input, output;                         /* of the latest call, batch included */
-    rf_variable *variables[RF_MAX_LAYER_VARIABLES]; /* kernel, bias */
+    rf_variable *variables[RF_MAX_LAYER_VARIABLES]; /* kernel, bias; gamma, beta, moving averages */
     uint32_t num_variables;
-    rf_regularizer regularizer; /* of variables[0] */
+    rf_regularizer regularizers[RF_MAX_LAYER_VARIABLES]; /* of each */
     union {
         struct {
             int32_t units;
@@ -56,6 +56,12 @@ struct rf_layer {
             uint64_t seed;
         } dropout;
         struct {
+            int32_t axis;
+            double momentum, epsilon;
+            bool center, scale;
+            rf_initializer gamma_initializer, beta_initializer;
+        } batch_norm;
+        struct {
             rf_lambda_fn fn;
             void *user;
         } lambda;
@@ -69,6 +75,11 @@ void rf_layer_free(rf_layer *layer);
 /* Creates "<layer>/<suffix>" as the layer's next variable. */
 rf_result rf_layer_add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
                                 rf_initializer initializer);
+/* The same for one that no optimizer updates. */
+rf_result rf_layer_add_state(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
+                             rf_initializer initializer);
+/* Some of its variables have a penalty. */
+bool rf_layer_is_regularized(const rf_layer *layer);
 void rf_layer_drop_variables(rf_layer *layer);
 
 /* `function` and `field` are for messages. */

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Batch normalization (Ioffe & Szegedy 2015), as Keras has it. */
+#include <math.h>
+
+#include "base/error.h"
+#include "base/params.h"
+#include "base/platform.h"
+#include "ops/ops.h"
+#include "train/layers/layer.h"
+#include "train/trace_util.h"
+
+#define DEFAULT_MOMENTUM 0.99
+#define DEFAULT_EPSILON 1e-3
+
+/* ---- variables ---- */
+
+/* gamma and beta where they are wanted, then the moving averages: Keras' order. */
+typedef struct parts {
+    rf_variable *gamma, *beta, *moving_mean, *moving_variance; /* gamma, beta NULL: left out */
+} parts;
+
+static parts parts_of(const rf_layer *layer)
+{
+    uint32_t next = 0;
+    parts p = { 0 };
+    if (layer->u.batch_norm.scale) p.gamma = layer->variables[next++];
+    if (layer->u.batch_norm.center) p.beta = layer->variables[next++];
+    p.moving_mean = layer->variables[next++];
+    p.moving_variance = layer->variables[next];
+    return p;
+}
+
+static int32_t axis_of(const rf_layer *layer, int32_t rank)
+{
+    const int32_t axis = layer->u.batch_norm.axis;
+    return axis < 0 ? axis + rank : axis;
+}
+
+static rf_result create_variables(rf_layer *layer, rf_strategy *strategy, rf_shape shape)
+{
+    const rf_initializer zeros = { .kind = RF_INIT_ZEROS }, ones = { .kind = RF_INIT_ONES };
+    if (layer->u.batch_norm.scale)
+        RF_TRY(rf_layer_add_variable(layer, strategy, "gamma", shape, layer->u.batch_norm.gamma_initializer));
+    if (layer->u.batch_norm.center)
+        RF_TRY(rf_layer_add_variable(layer, strategy, "beta", shape, layer->u.batch_norm.beta_initializer));
+    RF_TRY(rf_layer_add_state(layer, strategy, "moving_mean", shape, zeros));
+    return rf_layer_add_state(layer, strategy, "moving_variance", shape, ones);
+}
+
+static rf_result batch_norm_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
+{
+    char text[96];
+    RF_REQUIRE(dtype == RF_F32, "layer '%s' takes f32, got %s; cast or scale the input first", layer->name,
+               rf_dtype_name(dtype));
+    const int32_t axis = axis_of(layer, input.rank);
+    RF_REQUIRE(input.rank >= 2 && axis >= 1 && axis < input.rank,
+               "layer '%s' normalizes axis %d, which an input %s does not have beside the batch", layer->name,
+               (int)layer->u.batch_norm.axis, rf_shape_format(input, text, sizeof(text)));
+    const int64_t channels = input.dim[axis];
+    if (!layer->built) return create_variables(layer, strategy, RF_SHAPE(channels));
+    const int64_t expected = rf_variable_shape(parts_of(layer).moving_mean).dim[0];
+    RF_REQUIRE(channels == expected, "layer '%s' was built for %lld channels, got %lld", layer->name,
+               (long long)expected, (long long)channels);
+    return RF_OK;
+}
+
+/* ---- arithmetic ---- */
+
+static rf_tensor unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "batch normalization", &v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_unary(rf_trace_graph(t), fn, imm, v, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+/* A vector [channels] in a shape that broadcasts to x: ones for the axes after the channels'. */
+static rf_tensor spread(rf_trace *t, rf_tensor v, int32_t axis, int32_t rank)
+{
+    if (axis == rank - 1) return v;
+    rf_shape shape = rf_tensor_shape(t, v);
+    for (int32_t i = axis + 1; i < rank; i++) shape.dim[shape.rank++] = 1;
+    return rf_reshape(t, v, shape);
+}
+
+static void move_average(rf_trace *t, const rf_layer *layer, rf_variable *average, rf_tensor now)
+{
+    const double momentum = layer->u.batch_norm.momentum;
+    const rf_tensor kept = unary(t, RF_FN_MUL_IMM, (float)momentum, rf_trace_assigned(t, average));
+    const rf_tensor added = unary(t, RF_FN_MUL_IMM, (float)(1.0 - momentum), now);
+    (void)rf_trace_assign(t, average, rf_add(t, kept, added), RF_AGGREGATE_MEAN);
+}
+
+/* What the result depends on changes with the devices' speed then; once per strategy. */
+static void warn_of_moving_shares(const rf_trace *t, const rf_layer *layer)
+{
+    rf_strategy *s = rf_trace_strategy(t);
+    if (rf_trace_num_replicas(t) == 1 || !rf_strategy_shares_move(s) || rf_strategy_warned_of_shares(s)) return;
+    rf_log_message(RF_LOG_WARN,
+                   "layer '%s' normalizes each replica's part of the batch by itself, and with RF_BALANCE_AUTO these "
+                   "parts follow the measured speed: results differ from run to run; use RF_BALANCE_OFF where they "
+                   "must not",
+                   layer->name);
+}
+
+/* x without its mean, and its variance: over the replica's examples, or what has been averaged so far. The variance is
+ * that of the centred values, which is exact where the mean is large. */
+static rf_tensor centre(rf_trace *t, const rf_layer *layer, const parts *p, rf_tensor x, bool training,
+                        rf_tensor *variance)
+{
+    const int32_t rank = rf_tensor_shape(t, x).rank, axis = axis_of(layer, rank);
+    if (!training) {
+        *variance = rf_variable_tensor(t, p->moving_variance);
+        return rf_subtract(t, x, spread(t, rf_variable_tensor(t, p->moving_mean), axis, rank));
+    }
+    int32_t axes[RF_MAX_RANK];
+    uint32_t num_axes = 0;
+    for (int32_t i = 0; i < rank; i++)
+        if (i != axis) axes[num_axes++] = i;
+    const rf_tensor mean = rf_reduce_mean(t, x, axes, num_axes, false);
+    const rf_tensor centred = rf_subtract(t, x, spread(t, mean, axis, rank));
+    *variance = rf_reduce_mean(t, rf_square(t, centred), axes, num_axes, false);
+    move_average(t, layer, p->moving_mean, mean);
+    move_average(t, layer, p->moving_variance, *variance);
+    return centred;
+}
+
+static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+{
+    const int32_t rank = rf_tensor_shape(t, x).rank, axis = axis_of(layer, rank);
+    const parts p = parts_of(layer);
+    rf_tensor variance;
+    if (mode == RF_TRAINING) warn_of_moving_shares(t, layer);
+    const rf_tensor centred = centre(t, layer, &p, x, mode == RF_TRAINING, &variance);
+    const rf_tensor deviation = rf_sqrt(t, unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
+    const rf_tensor factor = rf_divide(t, p.gamma ? rf_variable_tensor(t, p.gamma) : rf_constant(t, 1.0f), deviation);
+    const rf_tensor y = rf_multiply(t, centred, spread(t, factor, axis, rank));
+    return p.beta ? rf_add(t, y, spread(t, rf_variable_tensor(t, p.beta), axis, rank)) : y;
+}
+
+/* ---- creation ---- */
+
+static const rf_layer_kind batch_norm_kind = { .base_name = "batch_normalization",
+                                               .type_name = "BatchNormalization",
+                                               .build = batch_norm_build,
+                                               .call = batch_norm_call };
+
+static rf_result check_params(const rf_batch_norm_params *p)
+{
+    RF_REQUIRE(p->momentum >= 0 && p->momentum < 1, "rf_layer_batch_norm: momentum %g is not in [0, 1)", p->momentum);
+    RF_REQUIRE(p->epsilon >= 0 && isfinite((float)p->epsilon),
+               "rf_layer_batch_norm: epsilon %g must be positive and finite as f32", p->epsilon);
+    RF_REQUIRE(p->axis > -RF_MAX_RANK && p->axis < RF_MAX_RANK, "rf_layer_batch_norm: axis %d; tensors have at most %d",
+               (int)p->axis, RF_MAX_RANK);
+    RF_REQUIRE(!(p->no_scale && p->gamma_initializer),
+               "rf_layer_batch_norm: gamma_initializer is set but no_scale leaves out gamma");
+    RF_REQUIRE(!(p->no_center && p->beta_initializer),
+               "rf_layer_batch_norm: beta_initializer is set but no_center leaves out beta");
+    if (p->gamma_initializer)
+        RF_TRY(rf_layer_check_initializer(p->gamma_initializer, "rf_layer_batch_norm", "gamma_initializer"));
+    if (p->beta_initializer)
+        RF_TRY(rf_layer_check_initializer(p->beta_initializer, "rf_layer_batch_norm", "beta_initializer"));
+    RF_TRY(rf_layer_check_regularizer(p->gamma_regularizer, "rf_layer_batch_norm", "gamma_regularizer"));
+    return rf_layer_check_regularizer(p->beta_regularizer, "rf_layer_batch_norm", "beta_regularizer");
+}
+
+rf_result rf_layer_batch_norm(const rf_batch_norm_params *params, rf_layer **out)
+{
+    RF_REQUIRE(out, "rf_layer_batch_norm: out is NULL");
+    *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_batch_norm_params, params));
+    const rf_batch_norm_params p = params ? *params : (rf_batch_norm_params){ 0 };
+    RF_TRY(check_params(&p));
+    rf_layer *layer;
+    RF_TRY(rf_layer_new(&batch_norm_kind, p.name, &layer));
+    layer->u.batch_norm.axis = p.axis ? p.axis : -1;
+    layer->u.batch_norm.momentum = p.momentum > 0 ? p.momentum : DEFAULT_MOMENTUM;
+    layer->u.batch_norm.epsilon = p.epsilon > 0 ? p.epsilon : DEFAULT_EPSILON;
+    layer->u.batch_norm.center = !p.no_center;
+    layer->u.batch_norm.scale = !p.no_scale;
+    layer->u.batch_norm.gamma_initializer =
+        p.gamma_initializer ? *p.gamma_initializer : (rf_initializer){ .kind = RF_INIT_ONES };
+    layer->u.batch_norm.beta_initializer =
+        p.beta_initializer ? *p.beta_initializer : (rf_initializer){ .kind = RF_INIT_ZEROS };
+    /* In the order of the variables; one that is left out has none. */
+    if (!p.no_scale) layer->regularizers[0] = p.gamma_regularizer;
+    if (!p.no_center) layer->regularizers[p.no_scale ? 0 : 1] = p.beta_regularizer;
+    *out = layer;
+    return RF_OK;
+}
