@@ -199,6 +199,37 @@ static rf_model *branched_model(rf_strategy *strategy, parts *p)
     return model;
 }
 
+/* Normalized images with channels first or last and vectors, by averages and factors that training has moved. Along the
+ * last axis nothing is turned but the input. */
+static rf_model *normalized_model(rf_strategy *strategy, bool turned)
+{
+    rf_layer *layers[8];
+    rf_model *model;
+    const rf_shape input = RF_SHAPE(7, 6, 2);
+    uint32_t n = 0;
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 5, .kernel_size = { 3 }, .no_bias = true }, &layers[n++]));
+    OK(rf_layer_batch_norm(&(rf_batch_norm_params){ .axis = turned ? 1 : -1 }, &layers[n++]));
+    OK(rf_layer_activation(RF_ACTIVATION_RELU, &layers[n++]));
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 4, .kernel_size = { 2 } }, &layers[n++]));
+    OK(rf_layer_batch_norm(&(rf_batch_norm_params){ .no_scale = true, .no_center = true }, &layers[n++]));
+    OK(rf_layer_global_avg_pool2d(&layers[n++]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 3 }, &layers[n++]));
+    OK(rf_layer_batch_norm(&(rf_batch_norm_params){ .epsilon = 0.5 }, &layers[n++]));
+    OK(rf_model_create_sequential(strategy, layers, n, &input, &model));
+    const rf_variable_list lists[] = { rf_model_variables(model), rf_model_state_variables(model) };
+    for (uint32_t k = 0; k < 2; k++)
+        for (uint32_t i = 0; i < lists[k].count; i++) {
+            float values[8];
+            rf_variable *v = lists[k].items[i];
+            if (rf_variable_shape(v).rank != 1) continue;
+            fill_noise(values, 8, 10 * k + i);
+            const bool positive = strstr(rf_variable_name(v), "variance") != NULL;
+            for (int c = 0; c < 8; c++) values[c] = positive ? 1.25f + values[c] : values[c];
+            OK(rf_variable_assign(v, values));
+        }
+    return model;
+}
+
 /* What comes out is what went in, or an image: names and layouts of outputs. */
 static void single_layers(rf_strategy *strategy)
 {
@@ -227,6 +258,12 @@ static void models(void **state)
     model = pooled_model(one);
     list_predictions(model, "pooled.onnx", RF_SHAPE(2, 8, 8, 3), "\"Transpose\":1,\"GlobalAveragePool\":1,\"Add\":1");
     rf_model_destroy(&model);
+    for (int turned = 0; turned < 2; turned++) {
+        model = normalized_model(one, turned);
+        list_predictions(model, turned ? "normalized_rows.onnx" : "normalized.onnx", RF_SHAPE(3, 7, 6, 2),
+                         turned ? "\"Conv\":2,\"Transpose\":3" : "\"Conv\":2,\"Transpose\":1");
+        rf_model_destroy(&model);
+    }
     single_layers(one);
     parts p;
     model = branched_model(one, &p);

@@ -77,7 +77,9 @@ static inline rf_shape rf_onnx_shape(const rf_onnx *o, rf_value v)
 bool rf_onnx_is_leaf(const rf_onnx *o, rf_value v); /* with bytes: a variable or a constant */
 /* Only there with channels first: who does not care should take that. */
 bool rf_onnx_is_first(const rf_onnx *o, rf_value v);
-/* Names in a layout. `first`: of four dimensions, or a leaf. */
+/* One computed number for each channel of images that it is combined with. */
+bool rf_onnx_is_per_channel(const rf_onnx *o, rf_value v);
+/* Names in a layout. `first`: of four dimensions, per channel, or a leaf. */
 char *rf_onnx_get(rf_onnx *o, rf_value v);
 char *rf_onnx_get_first(rf_onnx *o, rf_value v);
 /* A leaf or another value with its dimensions in another order. */

@@ -276,12 +276,24 @@ char *rf_onnx_get(rf_onnx *o, rf_value v)
     return value->name;
 }
 
+bool rf_onnx_is_per_channel(const rf_onnx *o, rf_value v)
+{
+    const rf_shape shape = rf_onnx_shape(o, v);
+    return !rf_onnx_is_leaf(o, v) && shape.rank == 1 && shape.dim[0] > 0;
+}
+
 char *rf_onnx_get_first(rf_onnx *o, rf_value v)
 {
     rf_onnx_value *value = &o->values[v];
-    if (!value->first)
-        value->first =
-            rf_onnx_is_leaf(o, v) ? write_leaf(o, v, 4, to_first) : transpose(o, rf_onnx_get(o, v), to_first, 4);
+    if (value->first) return value->first;
+    if (rf_onnx_is_leaf(o, v)) {
+        value->first = write_leaf(o, v, 4, to_first);
+    } else if (rf_onnx_is_per_channel(o, v)) {
+        const int64_t shape[] = { 1, rf_onnx_shape(o, v).dim[0], 1, 1 };
+        value->first = rf_onnx_op(o, "Reshape", rf_onnx_get(o, v), rf_onnx_list(o, shape, 4), NULL);
+    } else {
+        value->first = transpose(o, rf_onnx_get(o, v), to_first, 4);
+    }
     return value->first;
 }
 

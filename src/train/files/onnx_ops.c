@@ -30,9 +30,8 @@ static int64_t axis_of(int64_t axis, bool first)
 
 static char *operand(rf_onnx *o, rf_value v, bool first)
 {
-    return first && (rf_onnx_is_leaf(o, v) || rf_onnx_shape(o, v).rank == 4) && rf_onnx_shape(o, v).rank > 0
-               ? rf_onnx_get_first(o, v)
-               : rf_onnx_get(o, v);
+    const bool has_first = rf_onnx_is_leaf(o, v) || rf_onnx_is_per_channel(o, v) || rf_onnx_shape(o, v).rank == 4;
+    return first && has_first && rf_onnx_shape(o, v).rank > 0 ? rf_onnx_get_first(o, v) : rf_onnx_get(o, v);
 }
 
 /* Whether broadcasting operations on the operands are done with channels first: where some are there only so, and all
@@ -44,7 +43,8 @@ static bool broadcast_first(const rf_onnx *o, const rf_node_info *node)
         const rf_value v = node->in[i];
         const int32_t rank = rf_onnx_shape(o, v).rank;
         wanted |= rf_onnx_is_first(o, v);
-        if (rank != 4 && rank != 0 && !(rf_onnx_is_leaf(o, v) && rank < 4)) return false;
+        if (rank != 4 && rank != 0 && !(rf_onnx_is_leaf(o, v) && rank < 4) && !rf_onnx_is_per_channel(o, v))
+            return false;
     }
     return wanted;
 }
