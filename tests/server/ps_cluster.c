@@ -74,14 +74,16 @@ static rf_result own_example(void *user, uint64_t index, rf_element *out)
     return RF_OK;
 }
 
-static rf_result create_model(rf_strategy *strategy, uint32_t hidden, rf_model **model)
+static rf_result create_model(const cluster_params *p, rf_strategy *strategy, uint32_t hidden, rf_model **model)
 {
-    rf_layer *layers[2];
+    rf_layer *layers[3];
+    uint32_t n = 0;
     const rf_shape shape = RF_SHAPE(IN);
     rf_strategy_set_seed(strategy, 11);
-    GO(rf_layer_dense(&(rf_dense_params){ .units = (int32_t)hidden, .activation = RF_ACTIVATION_TANH }, &layers[0]));
-    GO(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &layers[1]));
-    return rf_model_create_sequential(strategy, layers, 2, &shape, model);
+    GO(rf_layer_dense(&(rf_dense_params){ .units = (int32_t)hidden, .activation = RF_ACTIVATION_TANH }, &layers[n++]));
+    if (p->normalizes) GO(rf_layer_batch_norm(NULL, &layers[n++]));
+    GO(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &layers[n++]));
+    return rf_model_create_sequential(strategy, layers, n, &shape, model);
 }
 
 typedef struct step_state {
@@ -162,7 +164,7 @@ static rf_result run_worker(cluster *c, uint32_t index)
     s->cluster = c;
     s->worker = index;
     GO(rf_strategy_create_mirrored(&mirrored, &strategy));
-    GO(create_model(strategy, p->different_worker == index + 1 ? HIDDEN + 1 : HIDDEN, &train.model));
+    GO(create_model(p, strategy, p->different_worker == index + 1 ? HIDDEN + 1 : HIDDEN, &train.model));
     GO(rf_optimizer_create_remote(strategy, &train.optimizer));
     if (p->counts)
         GO(rf_variable_create(strategy, &(rf_variable_params){ .name = "counter", .not_trainable = true },
@@ -209,7 +211,7 @@ static rf_result run_chief(cluster *c)
     rf_model *model = NULL;
     rf_coordinator *coordinator = NULL;
     GO(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &strategy));
-    GO(create_model(strategy, HIDDEN, &model));
+    GO(create_model(p, strategy, HIDDEN, &model));
     const rf_coordinator_params params = { .comm = comm_of(p),
                                            .variables = rf_model_variables(model),
                                            .optimizer = &p->optimizer,
@@ -390,7 +392,7 @@ static rf_result run_alone(cluster *c)
     source *s = calloc(1, sizeof(*s));
     s->cluster = c;
     GO(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &strategy));
-    GO(create_model(strategy, HIDDEN, &train.model));
+    GO(create_model(p, strategy, HIDDEN, &train.model));
     evaluate.model = train.model;
     GO(rf_optimizer_create(strategy, &p->optimizer, &train.optimizer));
     GO(rf_function_create(strategy, &(rf_function_params){ step, &train, 1, "train", true }, &functions[0]));

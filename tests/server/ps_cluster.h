@@ -58,6 +58,7 @@ typedef struct cluster_params {
     rf_result failing_code;    /* what its batch function then returns */
     uint32_t different_worker; /* + 1: one with another model */
     bool counts;               /* the workers' step assigns a variable */
+    bool normalizes;           /* the model has batch normalization, which assigns some */
     bool own_data;             /* workers have datasets of their own; no ranges are given */
     const char *key_file;      /* NULL: insecure */
     const char *worker_devices;

@@ -339,30 +339,44 @@ static void failing_function_synchronous(void **state)
 }
 
 /* Servers hold nothing that steps assign: the chief hears which variable that is, and what to do instead. */
-static rf_result train_what_counts(cluster *c, rf_coordinator *coordinator, rf_model *model)
+static rf_result train_what_assigns(cluster *c, rf_coordinator *coordinator, rf_model *model)
 {
     (void)model;
+    const char *variable = c->params.normalizes ? "'batch_normalization/moving_mean'" : "'counter'";
     rf_result r = rf_coordinator_schedule(coordinator, "train", 0, 32, NULL);
     if (r == RF_OK) r = rf_coordinator_join(coordinator);
     if (r != RF_ERROR_UNSUPPORTED) return RF_ERROR_INTERNAL;
-    if (!strstr(rf_error_message(), "'counter'")) return RF_ERROR_INTERNAL;
+    if (!strstr(rf_error_message(), variable)) return RF_ERROR_INTERNAL;
     if (!strstr(rf_error_message(), "multi-worker strategy")) return RF_ERROR_INTERNAL;
     c->shared->go = 1;
     return RF_OK;
 }
 
-static void assigned_variable(void **state)
+static void check_assigned_variable(bool normalizes)
 {
-    (void)state;
-    const cluster_params params = {
-        .num_workers = 1, .num_servers = 1, .counts = true, .optimizer = adam, .chief = train_what_counts
-    };
+    const cluster_params params = { .num_workers = 1,
+                                    .num_servers = 1,
+                                    .counts = !normalizes,
+                                    .normalizes = normalizes,
+                                    .optimizer = adam,
+                                    .chief = train_what_assigns };
     cluster c;
     cluster_start(&c, &params);
     cluster_wait(&c);
     check_ended_well(&c);
     assert_int_equal(c.shared->go, 1);
     cluster_free(&c);
+}
+
+static void assigned_variable(void **state)
+{
+    (void)state;
+    check_assigned_variable(false);
+}
+static void batch_normalization(void **state)
+{
+    (void)state;
+    check_assigned_variable(true);
 }
 
 static void different_model(void **state)
@@ -429,7 +443,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest synchronous_tests[] = { cmocka_unit_test(synchronous) };
     const struct CMUnitTest asynchronous_tests[] = { cmocka_unit_test(asynchronous),
-                                                     cmocka_unit_test(assigned_variable), cmocka_unit_test(strangers) };
+                                                     cmocka_unit_test(assigned_variable),
+                                                     cmocka_unit_test(batch_normalization),
+                                                     cmocka_unit_test(strangers) };
     const struct CMUnitTest loss_tests[] = { cmocka_unit_test(lost_worker_rejoins), cmocka_unit_test(lost_server) };
     const struct CMUnitTest full_tests[] = {
         cmocka_unit_test(synchronous_otherwise),
