@@ -18,14 +18,10 @@ struct gpt {
     block blocks[];
 };
 
-/* Along the last axis, by a gain and without a bias; Ba, Kiros, Hinton 2016. */
+/* By a gain and without a bias. */
 static rf_tensor normalize(rf_trace *t, rf_tensor x, rf_variable *gain)
 {
-    const int32_t last = -1;
-    const rf_tensor centred = rf_subtract(t, x, rf_reduce_mean(t, x, &last, 1, true));
-    const rf_tensor variance = rf_reduce_mean(t, rf_square(t, centred), &last, 1, true);
-    const rf_tensor deviation = rf_sqrt(t, rf_add(t, variance, rf_constant(t, 1e-5f)));
-    return rf_multiply(t, rf_divide(t, centred, deviation), rf_variable_tensor(t, gain));
+    return rf_layer_norm(t, x, rf_variable_tensor(t, gain), (rf_tensor){ 0 }, 1e-5f);
 }
 
 static rf_tensor project(rf_trace *t, rf_tensor x, rf_variable *kernel)

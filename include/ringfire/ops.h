@@ -316,6 +316,22 @@ RF_API rf_tensor rf_argmax(rf_trace *t, rf_tensor x);
  */
 RF_API rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
 
+/* ---- normalization: along the last axis, each row by itself ---- */
+/**
+ * Layer normalization (Ba, Kiros & Hinton 2016): (x - mean) / sqrt(variance + epsilon) * gamma +
+ * beta, where mean and (biased) variance are those of the row: x [n..., c], gamma and beta [c].
+ * gamma or beta may be the invalid tensor: there is none. `epsilon` 0: 1e-3, as in Keras (PyTorch
+ * has 1e-5). The variance is the mean of squares of centred values, so that rows far from zero
+ * keep their digits.
+ */
+RF_API rf_tensor rf_layer_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor beta,
+                               float epsilon);
+/**
+ * Root mean square normalization (Zhang & Sennrich 2019): x / sqrt(mean of squares + epsilon) *
+ * gamma. gamma [c] may be the invalid tensor: there is none. `epsilon` 0: 1e-6, as in Keras.
+ */
+RF_API rf_tensor rf_rms_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, float epsilon);
+
 /* ---- classification and regression ---- */
 /** Softmax along the last axis. */
 RF_API rf_tensor rf_softmax(rf_trace *t, rf_tensor x);

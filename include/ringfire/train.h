@@ -118,6 +118,32 @@ typedef struct rf_batch_norm_params {
  */
 RF_API RF_MUST_USE rf_result rf_layer_batch_norm(const rf_batch_norm_params *params,
                                                  rf_layer **out);
+/** A layer normalization. NULL or zeroed: as in Keras. */
+typedef struct rf_layer_norm_params {
+    double epsilon;                          /**< added to variances. 0: 1e-3 */
+    bool no_center;                          /**< leave out beta */
+    bool no_scale;                           /**< leave out gamma */
+    const rf_initializer *beta_initializer;  /**< NULL: zeros */
+    const rf_initializer *gamma_initializer; /**< NULL: ones */
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_layer_norm_params;
+/**
+ * Layer of rf_layer_norm(): [n, ..., c], normalised along the last axis, with variables "gamma" [c]
+ * and "beta" [c]. `params` may be NULL.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_layer_norm(const rf_layer_norm_params *params,
+                                                 rf_layer **out);
+/** A root mean square normalization. NULL or zeroed: as in Keras. */
+typedef struct rf_rms_norm_params {
+    double epsilon;                          /**< added to the mean of squares. 0: 1e-6 */
+    bool no_scale;                           /**< leave out gamma */
+    const rf_initializer *gamma_initializer; /**< NULL: ones */
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_rms_norm_params;
+/** Layer of rf_rms_norm(), with a variable "gamma" [c]. `params` may be NULL. */
+RF_API RF_MUST_USE rf_result rf_layer_rms_norm(const rf_rms_norm_params *params, rf_layer **out);
 /** Layer of rf_max_pool2d(). `params` may be NULL. */
 RF_API RF_MUST_USE rf_result rf_layer_max_pool2d(const rf_pool2d_params *params, rf_layer **out);
 /** Layer of rf_avg_pool2d(). `params` may be NULL. */

@@ -85,6 +85,9 @@ LAYOUT(rf_batch_norm_params, POINTER(rf_batch_norm_params, beta_initializer, rf_
        POINTER(rf_batch_norm_params, gamma_initializer, rf_initializer),
        MEMBER(rf_batch_norm_params, beta_regularizer, rf_regularizer),
        MEMBER(rf_batch_norm_params, gamma_regularizer, rf_regularizer));
+LAYOUT(rf_layer_norm_params, POINTER(rf_layer_norm_params, beta_initializer, rf_initializer),
+       POINTER(rf_layer_norm_params, gamma_initializer, rf_initializer));
+LAYOUT(rf_rms_norm_params, POINTER(rf_rms_norm_params, gamma_initializer, rf_initializer));
 LAYOUT(rf_loss, { 0 });
 LAYOUT(rf_average_loss_params, { 0 });
 LAYOUT(rf_compile_params, MEMBER(rf_compile_params, loss, rf_loss));
@@ -134,6 +137,8 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_embedding_params_layout,
     &rf_conv2d_layer_params_layout,
     &rf_batch_norm_params_layout,
+    &rf_layer_norm_params_layout,
+    &rf_rms_norm_params_layout,
     &rf_loss_layout,
     &rf_average_loss_params_layout,
     &rf_compile_params_layout,

@@ -64,6 +64,8 @@ extern const rf_params_layout rf_dense_params_layout;
 extern const rf_params_layout rf_embedding_params_layout;
 extern const rf_params_layout rf_conv2d_layer_params_layout;
 extern const rf_params_layout rf_batch_norm_params_layout;
+extern const rf_params_layout rf_layer_norm_params_layout;
+extern const rf_params_layout rf_rms_norm_params_layout;
 extern const rf_params_layout rf_loss_layout;
 extern const rf_params_layout rf_average_loss_params_layout;
 extern const rf_params_layout rf_compile_params_layout;

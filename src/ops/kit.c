@@ -265,6 +265,7 @@ uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps)
     uint64_t chunk = job->rows, step = 1;
     for (uint32_t i = 0; i < job->n_tensors; i++) {
         const uint64_t bytes = job->tensors[i].row_bytes;
+        if (bytes == 0) continue;
         /* The alignment is a power of two, so the largest step is a multiple of the others. */
         const uint64_t own_step = caps->buffer_alignment / gcd(caps->buffer_alignment, bytes);
         if (own_step > step) step = own_step;

@@ -146,7 +146,7 @@ typedef struct rf_row_tensor {
     uint32_t index;
     bool write;
     rf_bind_view view;
-    uint64_t row_bytes;
+    uint64_t row_bytes; /* 0: every dispatch has the whole tensor */
     uint64_t base; /* bytes before the first row: of a workspace that holds several things; aligned as bindings are */
 } rf_row_tensor;
 typedef struct rf_row_job {

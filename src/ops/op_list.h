@@ -54,6 +54,8 @@
     OP(softmax_grad) /* dy, y */                                                                                       \
     OP(log_softmax)                                                                                                    \
     OP(log_softmax_grad) /* dy, y */                                                                                   \
+    OP(layer_norm)       /* x[, gamma][, beta] -> y, mean, 1 / deviation */                                            \
+    OP(layer_norm_grad)  /* dy, x, mean, 1 / deviation[, gamma] -> dx */                                               \
     OP(one_hot)                                                                                                        \
     OP(sparse_crossentropy)      /* labels i32, predictions */                                                         \
     OP(sparse_crossentropy_grad) /* labels, predictions, dloss */                                                      \

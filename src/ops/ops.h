@@ -176,6 +176,16 @@ typedef struct rf_cumsum_attr {
 } rf_cumsum_attr;
 rf_result rf_emit_cumsum(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
 
+/* ---- layer_norm.c ---- */
+/* `rms`: by the root mean square, without taking the mean off. Of the gradient `center` is always 0. */
+typedef struct rf_layer_norm_attr {
+    float epsilon;
+    uint32_t rms, scale, center;
+} rf_layer_norm_attr;
+/* gamma and beta may be 0: there is none. */
+rf_result rf_emit_layer_norm(rf_graph *g, rf_value x, rf_value gamma, rf_value beta, float epsilon, bool rms,
+                             rf_value *out);
+
 /* ---- softmax.c, loss.c, one_hot.c ---- */
 typedef struct rf_loss_attr {
     uint32_t from_logits;

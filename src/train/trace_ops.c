@@ -389,6 +389,36 @@ rf_tensor rf_gather_positions(rf_trace *t, rf_tensor x, rf_tensor positions)
     return rf_trace_emit(t, r, out);
 }
 
+/* ---- normalization ---- */
+
+/* A vector that may be left out. */
+static bool optional_operand(rf_trace *t, rf_tensor x, const char *argument, rf_value *out)
+{
+    *out = 0;
+    return x.id == 0 || rf_operand(t, x, argument, out);
+}
+
+rf_tensor rf_layer_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor beta, float epsilon)
+{
+    rf_value v, scale, offset, out = 0;
+    if (!rf_operand(t, x, "rf_layer_norm: x", &v) || !optional_operand(t, gamma, "rf_layer_norm: gamma", &scale) ||
+        !optional_operand(t, beta, "rf_layer_norm: beta", &offset))
+        return RF_NO_TENSOR;
+    const float added = epsilon == 0 ? 1e-3f : epsilon;
+    const rf_result r = rf_emit_layer_norm(rf_trace_graph(t), v, scale, offset, added, false, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_rms_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, float epsilon)
+{
+    rf_value v, scale, out = 0;
+    if (!rf_operand(t, x, "rf_rms_norm: x", &v) || !optional_operand(t, gamma, "rf_rms_norm: gamma", &scale))
+        return RF_NO_TENSOR;
+    const float added = epsilon == 0 ? 1e-6f : epsilon;
+    const rf_result r = rf_emit_layer_norm(rf_trace_graph(t), v, scale, 0, added, true, &out);
+    return rf_trace_emit(t, r, out);
+}
+
 /* ---- reductions ---- */
 
 static rf_tensor reduce(rf_trace *t, rf_reduce_kind kind, const char *name, rf_tensor x, const int32_t *axes,

@@ -269,6 +269,13 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     return (rf_tensor){ 0 };
 }
 
+static rf_tensor normalize(rf_trace *t, const step *s, const rf_tensor *values)
+{
+    const rf_tensor x = values[s->in[0]], gamma = values[s->in[1]];
+    const float epsilon = (float)s->numbers[0];
+    return s->num_in == 3 ? rf_layer_norm(t, x, gamma, values[s->in[2]], epsilon) : rf_rms_norm(t, x, gamma, epsilon);
+}
+
 static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
 {
     const rf_tensor a = s->num_in > 0 ? values[s->in[0]] : (rf_tensor){ 0 };
@@ -282,6 +289,7 @@ static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
     if (strcmp(s->name, "concat") == 0 || strcmp(s->name, "stack") == 0)
         return join(t, s, values, strcmp(s->name, "stack") == 0);
     if (strcmp(s->name, "where") == 0) return rf_where(t, a, b, values[s->in[2]]);
+    if (strcmp(s->name, "layer_norm") == 0 || strcmp(s->name, "rms_norm") == 0) return normalize(t, s, values);
     return call_other(t, s, a, b);
 }
 

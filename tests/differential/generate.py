@@ -328,6 +328,12 @@ class Builder:
         positions = self.leaf([n, self.rng.choice([d for d in SMALL + LARGER if d <= room] or [1])], "integer", (0, s - 1), "i32")
         return self.add(op, [x, positions])
 
+    def gen_norm(self, op):
+        """An epsilon that is not lost: of constant rows the inverse deviation is its root, times what rounding left of the row."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        vectors = [self.leaf(self.shape(x)[-1:]) for _ in range(2 if op == "layer_norm" else 1)]
+        return self.add(op, [x, *vectors], [self.rng.choice([1e-1, 1e-3])])
+
     def gen_reduce(self, op):
         x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
         rank = len(self.shape(x))
@@ -392,6 +398,7 @@ GENERATORS = {
     "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,
     "slice": Builder.gen_slice, "concat": Builder.gen_join, "stack": Builder.gen_join, "split": Builder.gen_split,
     "expand_dims": Builder.gen_axis, "squeeze": Builder.gen_axis,
+    "layer_norm": Builder.gen_norm, "rms_norm": Builder.gen_norm,
     "gather": Builder.gen_gather, "gather_positions": Builder.gen_gather_positions,
     **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max")}, "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,

@@ -322,6 +322,23 @@ def log_softmax(errors, operands, numbers):
     return shifted - logarithm(errors, [add_up(errors, exponential(errors, [shifted], []), [-1], True)], [])
 
 
+def normalized(errors, x, epsilon):
+    """By the root of the mean of squares; the epsilon as the library has it."""
+    squares = Edge.apply(add_up(errors, x * x, [-1], True) / x.shape[-1], errors, 0.0)
+    return x * Edge.apply(1 / (squares + float(numpy.float32(epsilon))).sqrt(), errors, 0.0)
+
+
+def layer_norm(errors, operands, numbers):
+    x, gamma, beta = operands
+    centred = Edge.apply(x - Edge.apply(add_up(errors, x, [-1], True) / x.shape[-1], errors, 0.0), errors, 0.0)
+    y = broadcast(torch.mul)(errors, [normalized(errors, centred, numbers[0]), gamma], [])
+    return broadcast(torch.add)(errors, [y, beta], [])
+
+
+def rms_norm(errors, operands, numbers):
+    return broadcast(torch.mul)(errors, [normalized(errors, operands[0], numbers[0]), operands[1]], [])
+
+
 def probabilities(errors, predictions):
     q = predictions / add_up(errors, predictions, [-1], True)
     low, high = float(numpy.float32(1e-7)), float(numpy.float32(1) - numpy.float32(1e-7))
@@ -426,7 +443,7 @@ OPS = {
     "squeeze": lambda errors, operands, numbers: operands[0].squeeze(numbers[0]) * 1,
     "gather": gather, "gather_positions": gather_positions,
     "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "argmax": argmax, "cumsum": cumsum,
-    "softmax": softmax, "log_softmax": log_softmax, "one_hot": one_hot,
+    "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm, "one_hot": one_hot,
     "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,
     "mean_squared_error": mean_squared_error, "cast": cast, "stop_gradient": unary(lambda x: x.detach() * 1),
     "dropout": unary(lambda x: x * 1),  # not in training

@@ -95,6 +95,11 @@ def model():
     left_out = {k: v for k, v in normalization.items() if k.split("_")[0] not in ("gamma", "beta")}
     left_out.update(axis=1, epsilon=1e-60, center=False, scale=False)
     seed("model", "layer_batch_normalization_bare", "\0" + compact({"input_shape": [3, 5], "layers": [left_out]}))
+    ones, zeros = ({"kind": kind, "a": 0.0, "b": 0.0, "seed": 0} for kind in ("ones", "zeros"))
+    for kind in "layer", "rms":
+        norm = {"kind": kind + "_normalization", "name": "norm", "epsilon": 0.001, "scale": True, "gamma_initializer": ones,
+                **({"center": True, "beta_initializer": zeros} if kind == "layer" else {})}
+        seed("model", "layer_" + norm["kind"], "\0" + compact({"input_shape": [8], "layers": [norm]}))
     schedule = {"kind": "constant", "initial": 0.001, "rate": 0.0, "alpha": 0.0, "end": 0.0, "power": 0.0, "decay_steps": 0,
                 "warmup_steps": 0, "staircase": False, "boundaries": [], "values": []}
     optimizer = {"kind": "adam", "learning_rate": schedule, "momentum": 0.0, "nesterov": False, "beta_1": 0.9, "beta_2": 0.999,
@@ -309,6 +314,12 @@ def graph():
     seed("graph", "gathers", text([row, numbers], [
         node("gather", [0, 1], desc(-1, 3), axis=1, batch_dims=1),
         node("gather_grad", [2, 1, 0], desc(-1, 6), axis=1, batch_dims=1)]))
+    gamma = {"kind": "constant", "tensor": "constant/1", **desc(6)}
+    norm = {**node("layer_norm", [0, 1], desc(-1, 6), epsilon=0.001, scale=1)}
+    norm["out"] += [desc(-1, 1), desc(-1, 1)]
+    seed("graph", "norms", compact({"version": 1, "leaves": [row, gamma], "nodes": [
+        norm, node("layer_norm_grad", [2, 0, 3, 4, 1], desc(-1, 6), epsilon=0.001, scale=1)],
+        "outputs": [{"name": "output", "value": 5}]}))
     words = {"kind": "input", "name": "input", **desc(-1, 3, dtype="i32")}
     seed("graph", "words", text([words], [
         node("one_hot", [0], desc(-1, 3, 9), depth=9),

@@ -125,6 +125,33 @@ static void test_loss_references(void **state)
     EXPECT(crossentropy, &probabilities, dense, dense_p_in, 0.5f * log4f_ + 0.5f * log2f_);
 }
 
+/* Rows of mean 4 and variance 16, and of mean square 12.5. */
+static void test_norm_references(void **state)
+{
+    (void)state;
+    const rf_layer_norm_attr full = { 9, 0, 1, 1 }, rms = { 3.5f, 1, 0, 0 }, scaled = { 9, 0, 1, 0 };
+    const rf_tensor_desc descs[] = { F32(1, 2), F32(2), F32(2) };
+    float x[] = { 0, 8 }, gamma[] = { 1, 2 }, beta[] = { 10, 0 }, legs[] = { 3, 4 }, y[2], mean, inverse,
+          dy[] = { 1, 1 };
+    rf_op_call call = {
+        .op = &rf_op_layer_norm, .attr = &full, .n_in = 3, .n_out = 3, .in = { F32(1, 2), F32(2), F32(2) }
+    };
+    OK(rf_op_layer_norm.infer(&call));
+    assert_true(rf_shape_equal(call.out[1].shape, RF_SHAPE(1, 1)));
+    OK(rf_op_layer_norm.reference(&call, (void *[]){ x, gamma, beta }, (void *[]){ y, &mean, &inverse }));
+    assert_true(y[0] == 9.2f && y[1] == 1.6f && mean == 4 && inverse == 0.2f);
+    call = (rf_op_call){ .op = &rf_op_layer_norm, .attr = &rms, .n_in = 1, .n_out = 3, .in = { descs[0] } };
+    OK(rf_op_layer_norm.infer(&call));
+    OK(rf_op_layer_norm.reference(&call, (void *[]){ legs }, (void *[]){ y, &mean, &inverse }));
+    assert_true(y[0] == 0.75f && y[1] == 1 && mean == 0 && inverse == 0.25f);
+    /* dy gamma = { 1, 2 }: less its mean 1.5, less the mean 0.4 of its products with { -0.8, 0.8 } times these, over 5
+     */
+    const rf_tensor_desc grad[] = { F32(1, 2), F32(1, 2), F32(1, 1), F32(1, 1), F32(2) };
+    float four = 4, fifth = 0.2f;
+    void *grad_in[] = { dy, x, &four, &fifth, gamma };
+    EXPECT(layer_norm_grad, &scaled, grad, grad_in, -0.036f, 0.036f);
+}
+
 static void test_label_references(void **state)
 {
     (void)state;
@@ -474,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_reduce_references),
         cmocka_unit_test(test_row_references),
         cmocka_unit_test(test_loss_references),
+        cmocka_unit_test(test_norm_references),
         cmocka_unit_test(test_label_references),
         cmocka_unit_test(test_pool_references),
         cmocka_unit_test(test_nan_references),

@@ -162,6 +162,8 @@ static void test_training(void **state)
     REFUSED(rf_conv2d_layer_params, rf_layer_conv2d(&params, &layer));
     REFUSED(rf_embedding_params, rf_layer_embedding(&params, &layer));
     REFUSED(rf_batch_norm_params, rf_layer_batch_norm(&params, &layer));
+    REFUSED(rf_layer_norm_params, rf_layer_layer_norm(&params, &layer));
+    REFUSED(rf_rms_norm_params, rf_layer_rms_norm(&params, &layer));
     REFUSED(rf_pool2d_params, rf_layer_max_pool2d(&params, &layer));
     REFUSED(rf_pool2d_params, rf_layer_avg_pool2d(&params, &layer));
     REFUSED(rf_schedule, as_result(rf_schedule_value(&params, 0)));

@@ -360,6 +360,61 @@ static rf_result batch_norm_from_json(const json_t *object, const char *name, rf
     return rf_layer_batch_norm(&p, out);
 }
 
+static rf_result norm_fields_to_json(const rf_norm *n, json_t *object)
+{
+    RF_TRY(set(object, "epsilon", json_real(n->epsilon)));
+    RF_TRY(set(object, "scale", json_boolean(n->scale)));
+    return set(object, "gamma_initializer", initializer_to_json(&n->gamma_initializer));
+}
+
+static rf_result rms_norm_to_json(const rf_layer *layer, json_t *object)
+{
+    return norm_fields_to_json(&layer->u.norm, object);
+}
+
+static rf_result layer_norm_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(norm_fields_to_json(&layer->u.norm, object));
+    RF_TRY(set(object, "center", json_boolean(layer->u.norm.center)));
+    return set(object, "beta_initializer", initializer_to_json(&layer->u.norm.beta_initializer));
+}
+
+static rf_result norm_fields_from_json(const json_t *object, rf_norm *n)
+{
+    *n = (rf_norm){ .scale = true, .center = true };
+    n->gamma_initializer.kind = RF_INIT_ONES;
+    n->beta_initializer.kind = RF_INIT_ZEROS;
+    RF_TRY(rf_json_number(object, "epsilon", &n->epsilon));
+    RF_TRY(rf_json_bool(object, "scale", &n->scale));
+    RF_TRY(rf_json_bool(object, "center", &n->center));
+    RF_TRY(initializer_from_json(object, "gamma_initializer", &n->gamma_initializer));
+    return initializer_from_json(object, "beta_initializer", &n->beta_initializer);
+}
+
+static rf_result layer_norm_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    rf_norm n;
+    RF_TRY(norm_fields_from_json(object, &n));
+    const rf_layer_norm_params p = { .epsilon = n.epsilon,
+                                     .no_center = !n.center,
+                                     .no_scale = !n.scale,
+                                     .beta_initializer = n.center ? &n.beta_initializer : NULL,
+                                     .gamma_initializer = n.scale ? &n.gamma_initializer : NULL,
+                                     .name = name };
+    return rf_layer_layer_norm(&p, out);
+}
+
+static rf_result rms_norm_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    rf_norm n;
+    RF_TRY(norm_fields_from_json(object, &n));
+    const rf_rms_norm_params p = { .epsilon = n.epsilon,
+                                   .no_scale = !n.scale,
+                                   .gamma_initializer = n.scale ? &n.gamma_initializer : NULL,
+                                   .name = name };
+    return rf_layer_rms_norm(&p, out);
+}
+
 static const struct describer {
     const char *kind;
     rf_result (*to_json)(const rf_layer *layer, json_t *object);
@@ -371,6 +426,8 @@ static const struct describer {
     { "max_pooling2d", pool_to_json, max_pool_from_json },
     { "average_pooling2d", pool_to_json, avg_pool_from_json },
     { "global_average_pooling2d", nothing_to_json, global_avg_pool_from_json },
+    { "layer_normalization", layer_norm_to_json, layer_norm_from_json },
+    { "rms_normalization", rms_norm_to_json, rms_norm_from_json },
     { "flatten", nothing_to_json, flatten_from_json },
     { "reshape", reshape_to_json, reshape_from_json },
     { "activation", activation_to_json, activation_from_json },

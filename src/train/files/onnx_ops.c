@@ -529,6 +529,30 @@ static rf_result add_softmax(rf_onnx *o, const rf_node_info *node)
     return RF_OK;
 }
 
+/* In parts: ONNX has layer normalization as one operation only from opset 17 on. */
+static rf_result add_layer_norm(rf_onnx *o, const rf_node_info *node)
+{
+    static const int64_t last = -1;
+    const rf_layer_norm_attr *attr = node->attr;
+    uint32_t next = 1;
+    char *x = rf_onnx_get(o, node->in[0]), *mean = NULL;
+    if (!attr->rms) {
+        mean = OP1("ReduceMean", x);
+        rf_onnx_ints(o, "axes", &last, 1);
+        x = OP2("Sub", x, mean);
+    }
+    char *variance = OP1("ReduceMean", OP2("Mul", x, x));
+    rf_onnx_ints(o, "axes", &last, 1);
+    char *inverse = OP1("Reciprocal", OP1("Sqrt", OP2("Add", variance, NUM(attr->epsilon))));
+    char *y = OP2("Mul", x, inverse);
+    if (attr->scale) y = OP2("Mul", y, rf_onnx_get(o, node->in[next++]));
+    if (attr->center) y = OP2("Add", y, rf_onnx_get(o, node->in[next]));
+    set_result(o, node, y, false);
+    o->values[node->out[1]].name = attr->rms ? OP2("Sub", inverse, inverse) : mean;
+    o->values[node->out[2]].name = inverse;
+    return RF_OK;
+}
+
 static rf_result add_argmax(rf_onnx *o, const rf_node_info *node)
 {
     char *y = OP1("ArgMax", rf_onnx_get(o, node->in[0]));
@@ -596,6 +620,7 @@ static const struct {
     { &rf_op_cumsum, add_cumsum },
     { &rf_op_softmax, add_softmax },
     { &rf_op_log_softmax, add_softmax },
+    { &rf_op_layer_norm, add_layer_norm },
     { &rf_op_one_hot, add_one_hot },
     { &rf_op_cast, add_cast },
 };

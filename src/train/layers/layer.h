@@ -22,6 +22,13 @@ typedef struct rf_affine {
     rf_initializer kernel_initializer, bias_initializer;
 } rf_affine;
 
+/* What the norms of rows have in common. */
+typedef struct rf_norm {
+    double epsilon;
+    bool center, scale;
+    rf_initializer gamma_initializer, beta_initializer;
+} rf_norm;
+
 enum { RF_MAX_LAYER_VARIABLES = 8 };
 
 struct rf_layer {
@@ -48,6 +55,7 @@ struct rf_layer {
             int32_t input_dim, output_dim;
             rf_initializer initializer;
         } embedding;
+        rf_norm norm;
         rf_pool2d_params pool;
         rf_shape shape;
         rf_activation activation;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layer or (RMS) root mean square normalisation of rows, or (GRAD) the gradient of x. The variance is the mean of squares of
+// centred values. One invocation a row; VEC4: four columns at a time; GROUP: one workgroup a row, for GPUs.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "include/row_group.glsl"
+
+#ifdef VEC4
+#define T vec4
+#define WIDTH 4
+#define ALL_SUM(v) ((v.x + v.y) + (v.z + v.w))
+#else
+#define T float
+#define WIDTH 1
+#define ALL_SUM(v) rf_row_sum(v)
+#endif
+
+layout(constant_id = 1) const bool RMS = false;
+layout(constant_id = 2) const bool SCALE = true;
+layout(constant_id = 3) const bool CENTER = true;
+layout(push_constant) uniform Push { uint rows, columns; float epsilon; };
+
+// What there is no gamma or beta for is bound to other inputs, which are not read.
+#ifdef GRAD
+layout(std430, binding = 0) readonly buffer InputDy { T dy[]; };
+layout(std430, binding = 1) readonly buffer InputX { T x[]; };
+layout(std430, binding = 2) readonly buffer InputMean { float mean_of[]; };
+layout(std430, binding = 3) readonly buffer InputInverse { float inverse_of[]; };
+layout(std430, binding = 4) readonly buffer Gamma { T gamma[]; };
+layout(std430, binding = 5) writeonly buffer Dx { T dx[]; };
+#else
+layout(std430, binding = 0) readonly buffer InputX { T x[]; };
+layout(std430, binding = 1) readonly buffer Gamma { T gamma[]; };
+layout(std430, binding = 2) readonly buffer Beta { T beta[]; };
+layout(std430, binding = 3) writeonly buffer OutputY { T y[]; };
+layout(std430, binding = 4) writeonly buffer OutputMean { float mean_of[]; };
+layout(std430, binding = 5) writeonly buffer OutputInverse { float inverse_of[]; };
+#endif
+
+// Sums `term`, which depends on the column c, in blocks of 64: the rounding error of one long sum would show.
+#define SUM(total, term)                                                                                               \
+    for (uint block = FIRST; block < n; block += 64 * STEP) {                                                          \
+        T part = T(0.0);                                                                                               \
+        for (uint c = block; c < min(block + 64 * STEP, n); c += STEP) part += term;                                   \
+        total += part;                                                                                                 \
+    }
+
+void main()
+{
+    const uint row = rf_row();
+    if (row >= rows) return;
+    const uint n = columns / WIDTH, base = row * n;
+    const float count = float(columns);
+#ifdef GRAD
+    const float mean = mean_of[row], inverse = inverse_of[row];
+#define SCALED(c) (SCALE ? dy[base + c] * gamma[c] : dy[base + c])
+#define NORMAL(c) ((x[base + c] - mean) * inverse)
+    T sum = T(0.0), product = T(0.0);
+    if (!RMS) SUM(sum, SCALED(c))
+    const float level = RMS ? 0.0 : ALL_SUM(sum) / count;
+    SUM(product, SCALED(c) * NORMAL(c))
+    const float slope = ALL_SUM(product) / count;
+    for (uint c = FIRST; c < n; c += STEP) dx[base + c] = inverse * (SCALED(c) - level - NORMAL(c) * slope);
+#else
+    T sum = T(0.0), squares = T(0.0);
+    if (!RMS) SUM(sum, x[base + c])
+    const float mean = RMS ? 0.0 : ALL_SUM(sum) / count;
+    SUM(squares, (x[base + c] - mean) * (x[base + c] - mean))
+    const float inverse = 1.0 / sqrt(ALL_SUM(squares) / count + epsilon);
+    for (uint c = FIRST; c < n; c += STEP) {
+        T v = (x[base + c] - mean) * inverse;
+        if (SCALE) v *= gamma[c];
+        if (CENTER) v += beta[c];
+        y[base + c] = v;
+    }
+    if (FIRST == 0) {
+        mean_of[row] = mean;
+        inverse_of[row] = inverse;
+    }
+#endif
+}

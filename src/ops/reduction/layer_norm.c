@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layer and root mean square normalisation along the last dimension, with their gradients. */
+#include "ops/kit.h"
+#include "ops/ops.h"
+#include "rf_shaders.h"
+
+#include <math.h>
+
+/* ---- host side ---- */
+
+/* gamma and beta, as far as they are there, come last. */
+static rf_result expect_vectors(const rf_op_call *call, uint32_t first, const rf_tensor_desc *x, uint32_t wanted)
+{
+    if (call->n_in != first + wanted)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: %u inputs, needs %u", call->op->name, call->n_in,
+                       first + wanted);
+    const rf_shape columns = RF_SHAPE(x->shape.dim[x->shape.rank - 1]);
+    for (uint32_t i = first; i < call->n_in; i++) {
+        RF_TRY(rf_expect_dtype(call, i, RF_F32));
+        RF_TRY(rf_expect_shape(call, i, &columns, "one number for each element of the last dimension"));
+    }
+    return RF_OK;
+}
+
+static rf_shape row_shape(const rf_tensor_desc *x)
+{
+    rf_shape shape = x->shape;
+    shape.dim[shape.rank - 1] = 1;
+    return shape;
+}
+
+static rf_result norm_infer(rf_op_call *call)
+{
+    const rf_layer_norm_attr *attr = call->attr;
+    RF_TRY(rf_expect_rows(call, 0));
+    RF_TRY(expect_vectors(call, 1, &call->in[0], attr->scale + attr->center));
+    if (!(attr->epsilon > 0) || !isfinite(attr->epsilon))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: epsilon is %g, must be positive", call->op->name,
+                       (double)attr->epsilon);
+    call->out[0] = call->in[0];
+    call->out[1] = call->out[2] = (rf_tensor_desc){ RF_F32, row_shape(&call->in[0]) };
+    return RF_OK;
+}
+
+static rf_result grad_infer(rf_op_call *call)
+{
+    const rf_layer_norm_attr *attr = call->attr;
+    RF_TRY(rf_expect_rows(call, 1));
+    const rf_shape rows = row_shape(&call->in[1]);
+    for (uint32_t i = 0; i < 4; i++) RF_TRY(rf_expect_dtype(call, i, RF_F32));
+    RF_TRY(rf_expect_shape(call, 0, &call->in[1].shape, "one gradient for each element"));
+    for (uint32_t i = 2; i < 4; i++) RF_TRY(rf_expect_shape(call, i, &rows, "one number for each row"));
+    RF_TRY(expect_vectors(call, 4, &call->in[1], attr->scale));
+    call->out[0] = call->in[1];
+    return RF_OK;
+}
+
+rf_result rf_emit_layer_norm(rf_graph *g, rf_value x, rf_value gamma, rf_value beta, float epsilon, bool rms,
+                             rf_value *out)
+{
+    const rf_layer_norm_attr attr = { .epsilon = epsilon, .rms = rms, .scale = gamma != 0, .center = beta != 0 };
+    rf_value in[3] = { x }, all[3];
+    uint32_t count = 1;
+    if (gamma) in[count++] = gamma;
+    if (beta) in[count++] = beta;
+    RF_TRY(rf_graph_add(g, &rf_op_layer_norm, &attr, in, count, all));
+    *out = all[0];
+    return RF_OK;
+}
+
+/* (x - mean) / deviation, which is y without gamma and beta. */
+static rf_result emit_normal(rf_grad_context *ctx, rf_value *out)
+{
+    rf_value centred;
+    RF_TRY(rf_emit_binary(ctx->graph, RF_FN_SUBTRACT, 0, ctx->in[0], ctx->out[1], &centred));
+    return rf_emit_binary(ctx->graph, RF_FN_MULTIPLY, 0, centred, ctx->out[2], out);
+}
+
+static rf_result add_to(rf_graph *g, rf_value term, rf_value *total)
+{
+    if (*total == 0) {
+        *total = term;
+        return RF_OK;
+    }
+    const rf_value before = *total;
+    return rf_emit_binary(g, RF_FN_ADD, 0, before, term, total);
+}
+
+/* What comes through the mean and through the inverse deviation, which losses hardly ever read. */
+static rf_result statistics_gradient(rf_grad_context *ctx)
+{
+    const rf_layer_norm_attr *attr = ctx->attr;
+    rf_graph *g = ctx->graph;
+    const rf_shape *shape = &rf_graph_desc(g, ctx->in[0])->shape;
+    const float share = 1.0f / (float)shape->dim[shape->rank - 1];
+    rf_value term, normal;
+    if (ctx->dout[1] && !attr->rms) {
+        RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, share, ctx->dout[1], &term));
+        RF_TRY(rf_emit_broadcast_like(g, term, ctx->in[0], &term));
+        RF_TRY(add_to(g, term, &ctx->din[0]));
+    }
+    if (ctx->dout[2]) {
+        RF_TRY(emit_normal(ctx, &normal));
+        RF_TRY(rf_emit_unary(g, RF_FN_SQUARE, 0, ctx->out[2], &term));
+        RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, term, ctx->dout[2], &term));
+        RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, -share, term, &term));
+        RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, normal, term, &term));
+        RF_TRY(add_to(g, term, &ctx->din[0]));
+    }
+    return RF_OK;
+}
+
+static rf_result norm_gradient(rf_grad_context *ctx)
+{
+    const rf_layer_norm_attr *attr = ctx->attr;
+    rf_graph *g = ctx->graph;
+    const uint32_t gamma = 1, beta = 1 + attr->scale;
+    if (ctx->dout[0] && ctx->needed[0]) {
+        rf_layer_norm_attr own = *attr;
+        own.center = 0;
+        const rf_value in[5] = { ctx->dout[0], ctx->in[0], ctx->out[1], ctx->out[2], attr->scale ? ctx->in[gamma] : 0 };
+        RF_TRY(rf_graph_add(g, &rf_op_layer_norm_grad, &own, in, 4 + attr->scale, &ctx->din[0]));
+    }
+    if (ctx->needed[0]) RF_TRY(statistics_gradient(ctx));
+    if (ctx->dout[0] && attr->scale && ctx->needed[gamma]) {
+        rf_value normal, product;
+        RF_TRY(emit_normal(ctx, &normal));
+        RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, normal, ctx->dout[0], &product));
+        RF_TRY(rf_emit_sum_to_like(g, product, ctx->in[gamma], &ctx->din[gamma]));
+    }
+    if (ctx->dout[0] && attr->center && ctx->needed[beta])
+        RF_TRY(rf_emit_sum_to_like(g, ctx->dout[0], ctx->in[beta], &ctx->din[beta]));
+    return RF_OK;
+}
+
+static rf_result norm_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const rf_layer_norm_attr *attr = call->attr;
+    const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
+    const float *gamma = attr->scale ? in[1] : NULL, *beta = attr->center ? in[1 + attr->scale] : NULL;
+    for (uint64_t r = 0; r < rows; r++) {
+        const float *x = (const float *)in[0] + r * columns;
+        float *y = (float *)out[0] + r * columns;
+        double mean = 0, squares = 0;
+        for (uint64_t c = 0; c < columns && !attr->rms; c++) mean += (double)x[c];
+        mean /= (double)columns;
+        for (uint64_t c = 0; c < columns; c++) squares += ((double)x[c] - mean) * ((double)x[c] - mean);
+        const double inverse = 1 / sqrt(squares / (double)columns + (double)attr->epsilon);
+        for (uint64_t c = 0; c < columns; c++)
+            y[c] = (float)(((double)x[c] - mean) * inverse * (gamma ? (double)gamma[c] : 1) +
+                           (beta ? (double)beta[c] : 0));
+        ((float *)out[1])[r] = (float)mean;
+        ((float *)out[2])[r] = (float)inverse;
+    }
+    return RF_OK;
+}
+
+static rf_result grad_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const rf_layer_norm_attr *attr = call->attr;
+    const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
+    const float *gamma = attr->scale ? in[4] : NULL;
+    for (uint64_t r = 0; r < rows; r++) {
+        const float *dy = (const float *)in[0] + r * columns, *x = (const float *)in[1] + r * columns;
+        const double mean = (double)((const float *)in[2])[r], inverse = (double)((const float *)in[3])[r];
+        float *dx = (float *)out[0] + r * columns;
+        double level = 0, slope = 0;
+        for (int pass = 0; pass < 2; pass++)
+            for (uint64_t c = 0; c < columns; c++) {
+                const double scaled = (double)dy[c] * (gamma ? (double)gamma[c] : 1);
+                const double normal = ((double)x[c] - mean) * inverse;
+                if (pass == 0) {
+                    if (!attr->rms) level += scaled / (double)columns;
+                    slope += scaled * normal / (double)columns;
+                } else {
+                    dx[c] = (float)(inverse * (scaled - level - normal * slope));
+                }
+            }
+    }
+    return RF_OK;
+}
+
+static rf_cost norm_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 8.0 * (double)rf_desc_count(&call->out[0]));
+}
+
+/* ---- kernels ---- */
+
+typedef enum norm_way { WAY_ROW, WAY_ROW_VEC4, WAY_GROUP } norm_way;
+
+static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, norm_way way)
+{
+    static const rf_shader *const shaders[2][3] = {
+        { &rf_shader_layer_norm, &rf_shader_layer_norm_vec4, &rf_shader_layer_norm_group },
+        { &rf_shader_layer_norm_grad, &rf_shader_layer_norm_grad_vec4, &rf_shader_layer_norm_grad_group },
+    };
+    const rf_layer_norm_attr *attr = call->attr;
+    const bool grad = call->op == &rf_op_layer_norm_grad;
+    const uint64_t columns = rf_desc_columns(&call->in[0]), row_bytes = columns * sizeof(float);
+    const uint32_t gamma = grad ? 4 : 1;
+    rf_row_job job = { .shader = shaders[grad][way],
+                       .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
+                       .rows = rf_desc_rows(&call->in[0]),
+                       .threads_per_row = 1,
+                       .loops = rf_row_loops(columns, 1, 3),
+                       .n_push = 3,
+                       .n_spec = 3,
+                       .spec = { attr->rms, attr->scale, attr->center } };
+    if (way == WAY_GROUP) rf_row_job_group(&job, caps, job.shader, columns, 3);
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, row_bytes);
+    if (grad) {
+        rf_row_job_tensor(&job, RF_BIND_INPUT, 1, row_bytes);
+        rf_row_job_tensor(&job, RF_BIND_INPUT, 2, sizeof(float));
+        rf_row_job_tensor(&job, RF_BIND_INPUT, 3, sizeof(float));
+        rf_row_job_tensor(&job, RF_BIND_INPUT, attr->scale ? gamma : 0, attr->scale ? 0 : row_bytes);
+    } else {
+        rf_row_job_tensor(&job, RF_BIND_INPUT, attr->scale ? gamma : 0, attr->scale ? 0 : row_bytes);
+        rf_row_job_tensor(&job, RF_BIND_INPUT, attr->center ? gamma + attr->scale : 0, attr->center ? 0 : row_bytes);
+    }
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, row_bytes);
+    for (uint32_t i = 1; i < call->n_out; i++) rf_row_job_tensor(&job, RF_BIND_OUTPUT, i, sizeof(float));
+    job.push[1] = (uint32_t)columns;
+    job.push[2] = rf_float_word(attr->epsilon);
+    return job;
+}
+
+static double norm_score(const rf_op_call *call, const rf_device_caps *caps, norm_way way)
+{
+    const rf_row_job job = norm_job(call, caps, way);
+    const double score = rf_row_job_score(&job, caps);
+    if (score == RF_SCORE_NONE || way != WAY_ROW_VEC4) return score;
+    return rf_desc_columns(&call->in[0]) % 4 == 0 ? RF_SCORE_WIDE : RF_SCORE_NONE;
+}
+
+static rf_result norm_plan(const rf_op_call *call, const rf_device_caps *caps, norm_way way, rf_kernel_plan *plan)
+{
+    const rf_row_job job = norm_job(call, caps, way);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+RF_VARIANT(static, kernel_row, "row", norm_score, norm_plan, WAY_ROW);
+RF_VARIANT(static, kernel_row_vec4, "row_vec4", norm_score, norm_plan, WAY_ROW_VEC4);
+RF_VARIANT(static, kernel_group, "group", norm_score, norm_plan, WAY_GROUP);
+static const rf_kernel *const kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_group };
+
+/* ---- cases ---- */
+
+static const rf_layer_norm_attr both = { 1e-3f, 0, 1, 1 }, plain = { 1e-5f, 0, 0, 0 }, scaled = { 1e-3f, 0, 1, 0 },
+                                shifted = { 1e-12f, 0, 0, 1 }, rms = { 1e-6f, 1, 1, 0 }, rms_plain = { 1e-6f, 1, 0, 0 };
+#define X(mean, sd, ...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, mean, sd, __VA_ARGS__)
+#define INVERSE(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.5f, 1.5f, __VA_ARGS__)
+#define CASE(text, attr_, count, tolerance, ...)                                                                       \
+    .name = text, .attr = &attr_, .n_in = count, .rtol = tolerance, .atol = tolerance, .in = { __VA_ARGS__ }
+#define ROWS(r, c) X(0, 1, 2, r, c)
+#define VECTOR(c) X(1, 1, 1, c)
+static const rf_op_case norm_cases[] = {
+    { CASE("1x1", both, 3, 1e-5, ROWS(1, 1), VECTOR(1), VECTOR(1)) },
+    { CASE("3x5", both, 3, 1e-5, ROWS(3, 5), VECTOR(5), VECTOR(5)), .check_gradient = true },
+    { CASE("2x2x4", both, 3, 1e-5, X(0, 1, 3, 2, 2, 4), VECTOR(4), VECTOR(4)), .check_gradient = true },
+    { CASE("plain_4x6", plain, 1, 1e-5, ROWS(4, 6)), .check_gradient = true },
+    { CASE("scaled_7", scaled, 2, 1e-5, X(0, 1, 1, 7), VECTOR(7)), .check_gradient = true },
+    { CASE("shifted_3x4", shifted, 2, 1e-5, ROWS(3, 4), VECTOR(4)), .check_gradient = true },
+    { CASE("rms_3x5", rms, 2, 1e-5, ROWS(3, 5), VECTOR(5)), .check_gradient = true },
+    { CASE("rms_plain_2x8", rms_plain, 1, 1e-5, ROWS(2, 8)), .check_gradient = true },
+    { CASE("off_centre_33x64", both, 3, 2e-4, X(100, 1, 2, 33, 64), VECTOR(64), VECTOR(64)) },
+    { CASE("257x31", both, 3, 2e-5, ROWS(257, 31), VECTOR(31), VECTOR(31)) },
+    { CASE("rms_65x1009", rms, 2, 2e-5, ROWS(65, 1009), VECTOR(1009)) },
+    { CASE("31x1024", scaled, 2, 2e-5, ROWS(31, 1024), VECTOR(1024)) },
+    { CASE("2048x128", both, 3, 2e-5, ROWS(2048, 128), VECTOR(128), VECTOR(128)), .benchmark = true },
+    /* rows longer than some drivers let one invocation walk */
+    { CASE("3x70001", both, 3, 2e-5, ROWS(3, 70001), VECTOR(70001), VECTOR(70001)) },
+    { CASE("rms_2x70004", rms, 2, 2e-5, ROWS(2, 70004), VECTOR(70004)) },
+};
+#define GRAD(r, c) ROWS(r, c), ROWS(r, c), X(0, 0.1f, 2, r, 1), INVERSE(2, r, 1)
+static const rf_op_case grad_cases[] = {
+    { CASE("1x1", both, 5, 1e-5, GRAD(1, 1), VECTOR(1)) },
+    { CASE("3x5", both, 5, 1e-5, GRAD(3, 5), VECTOR(5)) },
+    { CASE("plain_4x6", plain, 4, 1e-5, GRAD(4, 6)) },
+    { CASE("rms_7x12", rms, 5, 1e-5, GRAD(7, 12), VECTOR(12)) },
+    { CASE("257x31", both, 5, 2e-5, GRAD(257, 31), VECTOR(31)) },
+    { CASE("rms_65x1009", rms, 5, 2e-5, GRAD(65, 1009), VECTOR(1009)) },
+    { CASE("31x1024", scaled, 5, 2e-5, GRAD(31, 1024), VECTOR(1024)) },
+    { CASE("2048x128", both, 5, 2e-5, GRAD(2048, 128), VECTOR(128)), .benchmark = true },
+    { CASE("3x70001", both, 5, 5e-5, GRAD(3, 70001), VECTOR(70001)) },
+    { CASE("rms_plain_2x70004", rms_plain, 4, 5e-5, GRAD(2, 70004)) },
+};
+
+/* ---- the ops ---- */
+
+static const rf_attr_field fields[] = {
+    RF_ATTR_NUMBER(rf_layer_norm_attr, epsilon),
+    RF_ATTR_FLAG(rf_layer_norm_attr, rms),
+    RF_ATTR_FLAG(rf_layer_norm_attr, scale),
+    RF_ATTR_FLAG(rf_layer_norm_attr, center),
+};
+
+const rf_op rf_op_layer_norm = {
+    .name = "layer_norm",
+    RF_ATTRIBUTES(rf_layer_norm_attr, fields),
+    .min_in = 1,
+    .max_in = 3,
+    .n_out = 3,
+    .flags = RF_OP_LAST_AXIS,
+    .unbatched_in = 1u << 1 | 1u << 2,
+    .infer = norm_infer,
+    .gradient = norm_gradient,
+    .reference = norm_reference,
+    .cost = norm_cost,
+    RF_KERNELS(kernels),
+    RF_CASES(norm_cases),
+};
+
+const rf_op rf_op_layer_norm_grad = {
+    .name = "layer_norm_grad",
+    RF_ATTRIBUTES(rf_layer_norm_attr, fields),
+    .min_in = 4,
+    .max_in = 5,
+    .n_out = 1,
+    .flags = RF_OP_LAST_AXIS | RF_OP_NO_ONNX,
+    .unbatched_in = 1u << 4,
+    .infer = grad_infer,
+    .reference = grad_reference,
+    .cost = norm_cost,
+    RF_KERNELS(kernels),
+    RF_CASES(grad_cases),
+};
