@@ -378,7 +378,10 @@ typedef enum rf_optimizer_kind {
     RF_OPTIMIZER_SGD,
     RF_OPTIMIZER_ADAM,
     RF_OPTIMIZER_ADAMW,
-    RF_OPTIMIZER_RMSPROP
+    RF_OPTIMIZER_RMSPROP,
+    RF_OPTIMIZER_ADAGRAD, /**< Duchi, Hazan & Singer 2011 */
+    RF_OPTIMIZER_NADAM,   /**< Dozat 2016: Adam with Nesterov's momentum */
+    RF_OPTIMIZER_LION, /**< Chen et al. 2023: steps of one size, by the sign of a moving average */
 } rf_optimizer_kind;
 /**
  * Where Adam and AdamW add epsilon: to the root of the second moment with its bias correction, or
@@ -393,11 +396,23 @@ typedef enum rf_epsilon_form {
     RF_EPSILON_CORRECTED,
     RF_EPSILON_UNCORRECTED,
 } rf_epsilon_form;
+/** Variables that an optimizer treats in a way of their own. */
+typedef struct rf_parameter_group {
+    /**
+     * Which ones: patterns of variables' names, separated by commas, in which * stands for any text
+     * and ? for one character, e.g. "*bias,*gamma". A variable belongs to the first group that
+     * names it, and to none where no group does.
+     */
+    const char *names;
+    double rate_factor;   /**< multiplies the learning rate; 0: 1 */
+    bool no_weight_decay; /**< leaves out weight_decay */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_parameter_group;
 /**
  * An optimizer before it is created.
  * Defaults are those of Keras (including its epsilon of 1e-7), except for the place of epsilon in
- * Adam and AdamW, which is PyTorch's unless `epsilon_form` selects Keras'. Momentum and RMSprop
- * have Keras' form.
+ * Adam and AdamW, which is PyTorch's unless `epsilon_form` selects Keras'. All others have Keras'
+ * form: Nadam is PyTorch's with a momentum decay of 1, and Adagrad adds epsilon below the root.
  * Fields that the kind does not use must be zero, and at most one of the three clips may be set.
  * Clipping sees the reduced (and accumulated) gradient.
  */
@@ -407,7 +422,7 @@ typedef struct rf_optimizer_params {
     const rf_schedule *schedule; /**< instead of learning_rate; copied */
     double momentum;             /**< SGD, RMSprop */
     bool nesterov;
-    double beta_1, beta_2;        /**< 0: 0.9 and 0.999 */
+    double beta_1, beta_2;        /**< 0: 0.9 and 0.999; LION 0.9 and 0.99 */
     double epsilon;               /**< 0: 1e-7 */
     double rho;                   /**< RMSprop; 0: 0.9 */
     double weight_decay;          /**< decoupled; ADAMW: 0 means 0.004 */
@@ -416,7 +431,14 @@ typedef struct rf_optimizer_params {
     double global_clip_norm;      /**< limits the norm of all gradients together; 0: off */
     uint32_t accumulation_steps;  /**< update every n-th step with the mean of n gradients; 0: 1 */
     rf_epsilon_form epsilon_form; /**< ADAM, ADAMW */
-    uint64_t reserved[8];         /**< zero: room for later fields */
+    /**
+     * At most 64, copied. A step fails whose variables, and those of the optimizer's steps before,
+     * leave a group empty. Not for parameter servers, which know no names.
+     */
+    const rf_parameter_group *groups;
+    uint32_t num_groups;
+    double initial_accumulator_value; /**< ADAGRAD: of the sum of squares; 0: 0.1 */
+    uint64_t reserved[5];             /**< zero: room for later fields */
 } rf_optimizer_params;
 /** Creates an optimizer. `params` may be NULL: SGD with its defaults. */
 RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,

@@ -1,6 +1,7 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizer updates, in place: RULE 0 SGD, 1 momentum, 2 Adam, 3 RMSprop, 4 accumulation. `precise` keeps the compiler from
+/* Optimizer updates, in place: RULE 0 SGD, 1 momentum, 2 Adam, 3 RMSprop, 4 accumulation, 5 Adagrad,
+ * 6 Lion, 7 Nadam. `precise` keeps the compiler from
  * contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. -DTEXEL: what is
  * read is read through texel buffers; tensors that are written are bound once more. */
 #extension GL_GOOGLE_include_directive : require
@@ -16,7 +17,7 @@ layout(push_constant) uniform Push { uint n_vec, n_tail; } p;
 
 #if RULE == 0 || RULE == 4
 #define SLOTS 0
-#elif RULE == 1
+#elif RULE == 1 || RULE == 5 || RULE == 6
 #define SLOTS 1
 #else
 #define SLOTS 2
@@ -59,7 +60,7 @@ TENSOR(3, slot1, )
 
 #if RULE != 4
 layout(std430, binding = HYPER) readonly buffer Hyper {
-    float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2, epsilon, momentum, rho;
+    float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2, epsilon, momentum, rho, gradient;
 } h;
 #endif
 
@@ -83,6 +84,21 @@ void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
     precise vec4 m = h.beta_1 * slot0 + (1.0 - h.beta_1) * g;
     precise vec4 v = h.beta_2 * slot1 + (1.0 - h.beta_2) * (g * g);
     x = x - h.rate * (m * h.correction_1) / (sqrt(v * h.correction_2) + h.epsilon);
+    slot0 = m;
+    slot1 = v;
+#elif RULE == 5
+    precise vec4 s = slot0 + g * g;
+    x = x - h.rate * g / sqrt(s + h.epsilon);
+    slot0 = s;
+#elif RULE == 6
+    precise vec4 u = h.beta_1 * slot0 + (1.0 - h.beta_1) * g;
+    precise vec4 m = h.beta_2 * slot0 + (1.0 - h.beta_2) * g;
+    x = x - h.rate * rf_sign(u);
+    slot0 = m;
+#elif RULE == 7
+    precise vec4 m = h.beta_1 * slot0 + (1.0 - h.beta_1) * g;
+    precise vec4 v = h.beta_2 * slot1 + (1.0 - h.beta_2) * (g * g);
+    x = x - h.rate * (m * h.correction_1 + g * h.gradient) / (sqrt(v * h.correction_2) + h.epsilon);
     slot0 = m;
     slot1 = v;
 #else

@@ -59,7 +59,9 @@ LAYOUT(rf_worker_params, MEMBER(rf_worker_params, comm, rf_comm_params),
        ARRAY(rf_worker_params, functions, rf_worker_function, num_functions));
 LAYOUT(rf_augment_params, { 0 });
 LAYOUT(rf_schedule, { 0 });
-LAYOUT(rf_optimizer_params, POINTER(rf_optimizer_params, schedule, rf_schedule));
+LAYOUT(rf_parameter_group, { 0 });
+LAYOUT(rf_optimizer_params, POINTER(rf_optimizer_params, schedule, rf_schedule),
+       ARRAY(rf_optimizer_params, groups, rf_parameter_group, num_groups));
 LAYOUT(rf_coordinator_params, MEMBER(rf_coordinator_params, comm, rf_comm_params),
        POINTER(rf_coordinator_params, optimizer, rf_optimizer_params));
 LAYOUT(rf_profiler_params, { 0 });
@@ -122,6 +124,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_worker_function_layout,
     &rf_worker_params_layout,
     &rf_schedule_layout,
+    &rf_parameter_group_layout,
     &rf_optimizer_params_layout,
     &rf_coordinator_params_layout,
     &rf_profiler_params_layout,

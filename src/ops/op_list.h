@@ -32,6 +32,9 @@
     OP(momentum_update) /* 1 slot */                                                                                   \
     OP(adam_update)     /* 2 slots: m, v */                                                                            \
     OP(rmsprop_update)  /* 2 slots: mean square, momentum */                                                           \
+    OP(adagrad_update)  /* 1 slot: sum of squares */                                                                   \
+    OP(lion_update)     /* 1 slot: m */                                                                                \
+    OP(nadam_update)    /* 2 slots: m, v */                                                                            \
     OP(accumulate)      /* total (mutated) += x, of one shape */
 
 #define RF_LINEAR_OPS(OP)                                                                                              \

@@ -228,6 +228,7 @@ enum {
     RF_HYPER_EPSILON,
     RF_HYPER_MOMENTUM,
     RF_HYPER_RHO,
+    RF_HYPER_GRADIENT /* Nadam: what of the gradient itself joins the corrected m */,
     RF_HYPER_COUNT = 12
 };
 /* metric_accumulate's state, f32 [4], is { total, compensation, weight, unused }: it adds sum(x * w) by Neumaier's

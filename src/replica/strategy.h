@@ -93,7 +93,7 @@ typedef struct rf_updater_params {
     uint32_t accumulation_steps;
     /* At most one of these. Norms are those of the mean gradient: the reduced sum divided by accumulation_steps. */
     bool variable_norms; /* hyper() is called for each variable, with the norm of its gradient */
-    bool global_norm;    /* hyper() is called once, with the norm over all variables of the update */
+    bool global_norm;    /* hyper() is called once for each group, with the norm over all variables of the update */
     /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read, hyper f32
      * [hyper_count]. Called several times per graph; must be element-wise and leave zeros zero where param, grad and
      * slots are all zero (padding between variables). */
@@ -106,7 +106,11 @@ typedef struct rf_updater_params {
     uint32_t rate_hyper; /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
     /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries. `norm` is the norm that was
      * asked for, else 0. */
-    void (*hyper)(void *user, uint64_t iteration, double norm, float *values);
+    void (*hyper)(void *user, uint64_t iteration, double norm, uint32_t group, float *values);
+    /* Groups of variables have numbers of their own. 0 and 1: there is one group, number 0, and group() is not called.
+     */
+    uint32_t num_groups;
+    uint32_t (*group)(void *user, const rf_variable *variable); /* below num_groups, always the same */
 } rf_updater_params;
 rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *params, rf_updater **out);
 void rf_updater_destroy(rf_updater **updater);

@@ -40,6 +40,8 @@ rf_result rf_coordinator_create(const rf_coordinator_params *params, rf_coordina
     RF_TRY(rf_error_context(rf_optimizer_configure(params->optimizer, &config), "rf_coordinator_create"));
     RF_REQUIRE(config.params.clip_norm == 0 && config.params.global_clip_norm == 0,
                "rf_coordinator_create: no server has the whole gradient that a norm needs; use clip_value");
+    RF_REQUIRE(config.params.num_groups == 0,
+               "rf_coordinator_create: the optimizer has groups, but servers do not know variables by their names");
     char *optimizer;
     RF_TRY(rf_error_context(rf_optimizer_text(&config, &optimizer), "rf_coordinator_create"));
     const rf_result r = rf_coordinator_open(params, optimizer, strlen(optimizer), out);

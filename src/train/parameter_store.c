@@ -85,13 +85,17 @@ static rf_result create(void *user, const void *optimizer, size_t size, const fl
 {
     rf_optimizer_params params;
     rf_schedule schedule;
-    RF_TRY(rf_optimizer_parse(optimizer, size, &params, &schedule));
     RF_REQUIRE(count <= (uint64_t)BLOCK * UINT32_MAX, "a server of %llu parameters", (unsigned long long)count);
+    RF_TRY(rf_optimizer_parse(optimizer, size, &params, &schedule));
     store *s = RF_NEW(store);
-    if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!s) {
+        rf_optimizer_params_free(&params);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
     s->count = count;
     s->num_blocks = (uint32_t)rf_div_up(count, BLOCK);
     const rf_result r = set_up(s, user, &params, values);
+    rf_optimizer_params_free(&params);
     if (r < 0) {
         destroy(s);
         return r;

@@ -62,9 +62,14 @@ static void training(const char *text, size_t size)
         return;
     }
     PROMISE(one.optimizer.schedule == &one.schedule && one.num_metrics <= RF_MAX_COMPILED_METRICS);
-    if (!describe(&one, &first)) return;
+    if (!describe(&one, &first)) {
+        rf_optimizer_params_free(&one.optimizer);
+        return;
+    }
     PROMISE(rf_training_parse(first, strlen(first), &two) == RF_OK);
     PROMISE(describe(&two, &second) && strcmp(first, second) == 0);
+    rf_optimizer_params_free(&one.optimizer);
+    rf_optimizer_params_free(&two.optimizer);
     rf_free(first);
     rf_free(second);
 }
@@ -93,7 +98,7 @@ static void schedule(const char *text, size_t size)
 
 static void optimizer(const char *text, size_t size)
 {
-    rf_optimizer_params params;
+    rf_optimizer_params params, again;
     rf_schedule schedule;
     rf_optimizer_config one, two;
     char *first, *second;
@@ -103,13 +108,16 @@ static void optimizer(const char *text, size_t size)
         return;
     }
     PROMISE(params.schedule == &schedule);
-    if (rf_optimizer_configure(&params, &one) < 0) return;
-    PROMISE(rf_optimizer_text(&one, &first) == RF_OK);
-    PROMISE(rf_optimizer_parse(first, strlen(first), &params, &schedule) == RF_OK);
-    PROMISE(rf_optimizer_configure(&params, &two) == RF_OK);
-    PROMISE(rf_optimizer_text(&two, &second) == RF_OK && strcmp(first, second) == 0);
-    rf_free(first);
-    rf_free(second);
+    if (rf_optimizer_configure(&params, &one) == RF_OK) {
+        PROMISE(rf_optimizer_text(&one, &first) == RF_OK);
+        PROMISE(rf_optimizer_parse(first, strlen(first), &again, &schedule) == RF_OK);
+        PROMISE(rf_optimizer_configure(&again, &two) == RF_OK);
+        PROMISE(rf_optimizer_text(&two, &second) == RF_OK && strcmp(first, second) == 0);
+        rf_optimizer_params_free(&again);
+        rf_free(first);
+        rf_free(second);
+    }
+    rf_optimizer_params_free(&params);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -413,11 +413,11 @@ static void check_binding(const rf_op_call *call, const rf_device_caps *caps, co
     if (b->kind == RF_BIND_INPUT && call->op->shape_only >> b->index & 1) fail_msg("%s: binds a shape", where);
 }
 
-/* Limits hold, and the writes of output 0 follow each other without a gap. */
+/* Limits hold, and the writes of each output follow each other without a gap. */
 static void check_plan(const rf_op_call *call, const rf_device_caps *caps, const rf_kernel_plan *plan,
                        const char *where)
 {
-    uint64_t written = 0;
+    uint64_t written[RF_MAX_OUTPUTS] = { 0 };
     if (plan->count == 0 || plan->items[0].concurrent) fail_msg("%s: a first dispatch that waits for nothing", where);
     for (uint32_t i = 0; i < plan->count; i++) {
         const rf_dispatch *d = &plan->items[i];
@@ -428,12 +428,14 @@ static void check_plan(const rf_op_call *call, const rf_device_caps *caps, const
             fail_msg("%s: workgroups of %u", where, d->spec[0]);
         for (uint32_t b = 0; b < d->n_bind; b++) {
             check_binding(call, caps, plan, &d->bind[b], where);
+            const uint32_t out = d->bind[b].index;
             if (d->bind[b].kind != RF_BIND_OUTPUT) continue;
-            if (d->bind[b].offset != written) fail_msg("%s: a gap in what is written", where);
-            written += d->bind[b].size != 0 ? d->bind[b].size : rf_tensor_bytes(&call->out[0]);
+            if (d->bind[b].offset != written[out]) fail_msg("%s: a gap in what is written", where);
+            written[out] += d->bind[b].size != 0 ? d->bind[b].size : rf_tensor_bytes(&call->out[out]);
         }
     }
-    if (call->n_out > 0 && written != rf_tensor_bytes(&call->out[0])) fail_msg("%s: the output is not written", where);
+    for (uint32_t i = 0; i < call->n_out; i++)
+        if (written[i] != rf_tensor_bytes(&call->out[i])) fail_msg("%s: output %u is not written", where, i);
 }
 
 static void test_plans(void **state)

@@ -94,9 +94,10 @@ static rf_result emit_sum_squares(rf_graph *g, rf_value x, rf_value *out)
     return rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, NULL, 0, false, out);
 }
 
-static void hyper(void *user, uint64_t iteration, double norm, float *values)
+static void hyper(void *user, uint64_t iteration, double norm, uint32_t group, float *values)
 {
     linear *m = user;
+    (void)group;
     m->last_norm = norm;
     m->num_hypers++;
     for (int i = 0; i < RF_HYPER_COUNT; i++) values[i] = 0;

@@ -449,9 +449,9 @@ static rf_result emit_nothing(void *user, rf_graph *g, rf_value param, rf_value 
     return RF_OK;
 }
 
-static void no_hyper(void *user, uint64_t iteration, double norm, float *values)
+static void no_hyper(void *user, uint64_t iteration, double norm, uint32_t group, float *values)
 {
-    (void)user, (void)iteration, (void)norm;
+    (void)user, (void)iteration, (void)norm, (void)group;
     values[0] = 0;
 }
 

@@ -210,17 +210,22 @@ static void update_plans(void **state)
         for (uint32_t r = 0; r < replicas; r++) held += slot_counts[r];
         assert_int_equal(held, params.sharded ? total : total * replicas);
 
-        uint32_t num_subset = 0;
-        for (uint32_t i = 0; i < n; i++)
-            if (rf_rng_below(&rng, 3) > 0) subset[num_subset++] = spans[i];
-        const bool by_variable = rf_rng_below(&rng, 2) == 0;
-        assert_int_equal(rf_segments_restrict(&segments, subset, num_subset, by_variable, &part), RF_OK);
+        uint32_t num_subset = 0, hypers[10]; /* one for all, one for each, or any */
+        const uint64_t numbers = rf_rng_below(&rng, 3);
+        for (uint32_t i = 0; i < n; i++) {
+            if (rf_rng_below(&rng, 3) == 0) continue;
+            hypers[num_subset] = numbers == 0 ? 0 : numbers == 1 ? num_subset : (uint32_t)rf_rng_below(&rng, 3);
+            subset[num_subset++] = spans[i];
+        }
+        assert_int_equal(rf_segments_restrict(&segments, subset, hypers, num_subset, &part), RF_OK);
         check_plan(subset, num_subset, &part, replicas, NULL, params.max_segment);
         for (uint32_t i = 0; i < part.count; i++) {
             const rf_segment *p = &part.items[i];
-            assert_true(by_variable == (p->variable != RF_VARIABLES_ALL));
-            if (by_variable)
-                assert_true(p->range.begin >= subset[p->variable].begin && p->range.end <= subset[p->variable].end);
+            for (uint32_t k = 0; k < num_subset; k++) /* those that it touches have its numbers */
+                assert_true(p->hyper == hypers[k] || p->range.end <= subset[k].begin ||
+                            p->range.begin >= subset[k].end);
+            if (numbers == 1)
+                assert_true(p->range.begin >= subset[p->hyper].begin && p->range.end <= subset[p->hyper].end);
             bool inside = false; /* of a segment with the same owner, at the same place of its slots */
             for (uint32_t k = 0; k < segments.count; k++) {
                 const rf_segment *whole = &segments.items[k];

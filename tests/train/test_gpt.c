@@ -3,24 +3,9 @@
 #include "../../examples/gpt/model.h"
 #include "trajectory.h"
 
-static trajectory reference;
 static double one_device[TRAJECTORY_MAX_STEPS];
 /* As many as the program is asked for: with the validation layer in between all of them take long. */
 static uint32_t num_steps = TRAJECTORY_MAX_STEPS;
-
-static int load_reference(void **state)
-{
-    (void)state;
-    trajectory_load(TRAJECTORY_FILE, &reference);
-    return 0;
-}
-
-static int free_reference(void **state)
-{
-    (void)state;
-    trajectory_free(&reference);
-    return 0;
-}
 
 typedef struct training {
     gpt *gpt;
@@ -51,7 +36,7 @@ static void build(rf_strategy *strategy, training *tr)
 {
     rf_function *function;
     OK(rf_function_create(strategy, &(rf_function_params){ .step = predict, .user = tr, .num_outputs = 1 }, &function));
-    const rf_element tokens = { .num_components = 1, .component = { reference.batches[0].component[0] } };
+    const rf_element tokens = { .num_components = 1, .component = { trajectory_reference.batches[0].component[0] } };
     OK(rf_strategy_run(strategy, function, &tokens, NULL));
     rf_function_destroy(&function);
 }
@@ -66,9 +51,9 @@ static void train(rf_strategy *strategy, double *losses)
     OK(rf_function_create(strategy,
                           &(rf_function_params){ .step = train_step, .user = &tr, .num_outputs = 1, .training = true },
                           &tr.function));
-    trajectory_assign(&reference, gpt_model(tr.gpt));
+    trajectory_assign(&trajectory_reference, gpt_model(tr.gpt));
     assert_int_equal(rf_model_count_params(gpt_model(tr.gpt)), 26176);
-    trajectory_follow(&reference, strategy, gpt_model(tr.gpt), tr.function, num_steps, losses);
+    trajectory_follow(&trajectory_reference, strategy, gpt_model(tr.gpt), tr.function, num_steps, losses);
     rf_function_destroy(&tr.function);
     rf_optimizer_destroy(&tr.optimizer);
     gpt_destroy(&tr.gpt);
@@ -85,7 +70,7 @@ static void compare(rf_strategy *strategy)
 {
     double losses[TRAJECTORY_MAX_STEPS];
     train(strategy, losses);
-    for (uint32_t s = 0; s < num_steps && s < reference.num_steps; s++)
+    for (uint32_t s = 0; s < num_steps && s < trajectory_reference.num_steps; s++)
         assert_near(losses[s], one_device[s], 1e-5, 0, "loss");
 }
 ON_LISTS(compare, _two_drivers, 2, 1, 1)
@@ -97,5 +82,5 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = { cmocka_unit_test(follow_on_lavapipe), cmocka_unit_test(follow_on_swiftshader),
                                         cmocka_unit_test(compare_two_drivers),
                                         cmocka_unit_test(compare_one_driver_twice) };
-    return cmocka_run_group_tests(tests, load_reference, free_reference);
+    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
 }

@@ -10,6 +10,7 @@ typedef struct oracle {
     double w[PARAMS], slot[2][PARAMS], sum[PARAMS]; /* kernel [IN, OUT], then bias */
     uint64_t iteration;
     uint32_t accumulated;
+    double product; /* of Nadam's momenta */
 } oracle;
 
 static void data_of_step(uint32_t step, float *x, float *y)
@@ -77,13 +78,19 @@ static void oracle_update(oracle *o, const rf_optimizer_params *p, const double 
     }
     o->accumulated = 0;
     oracle_clip(p, g);
-    const double rate = p->schedule ? rf_schedule_value(p->schedule, o->iteration)
-                                    : pick(p->learning_rate, p->kind == RF_OPTIMIZER_SGD ? 0.01 : 0.001);
-    const double decay = p->kind == RF_OPTIMIZER_ADAMW ? pick(p->weight_decay, 0.004) : p->weight_decay;
-    const double b1 = pick(p->beta_1, 0.9), b2 = pick(p->beta_2, 0.999), eps = pick(p->epsilon, 1e-7);
+    const double common_rate = p->schedule ? rf_schedule_value(p->schedule, o->iteration)
+                                           : pick(p->learning_rate, p->kind == RF_OPTIMIZER_SGD ? 0.01 : 0.001);
+    const double common_decay = p->kind == RF_OPTIMIZER_ADAMW ? pick(p->weight_decay, 0.004) : p->weight_decay;
+    const double b1 = pick(p->beta_1, 0.9), b2 = pick(p->beta_2, p->kind == RF_OPTIMIZER_LION ? 0.99 : 0.999),
+                 eps = pick(p->epsilon, 1e-7);
     const double rho = pick(p->rho, 0.9), t = (double)++o->iteration;
     for (int i = 0; i < PARAMS; i++) {
         double *w = &o->w[i], *a = &o->slot[0][i], *b = &o->slot[1][i];
+        /* Of the tests' groups the first one has the bias, and a second one the kernel. */
+        const uint32_t group = i < WEIGHTS;
+        const bool grouped = group < p->num_groups;
+        const double rate = common_rate * (grouped ? pick(p->groups[group].rate_factor, 1) : 1);
+        const double decay = grouped && p->groups[group].no_weight_decay ? 0 : common_decay;
         *w -= rate * decay * *w;
         switch (p->kind) {
         case RF_OPTIMIZER_SGD:
@@ -104,6 +111,25 @@ static void oracle_update(oracle *o, const rf_optimizer_params *p, const double 
             *b = p->momentum * *b + rate * g[i] / sqrt(*a + eps);
             *w -= *b;
             break;
+        case RF_OPTIMIZER_ADAGRAD:
+            *a += g[i] * g[i];
+            *w -= rate * g[i] / sqrt(*a + pick(p->initial_accumulator_value, 0.1) + eps);
+            break;
+        case RF_OPTIMIZER_NADAM: {
+            const double now = b1 * (1 - 0.5 * pow(0.96, t)), next = b1 * (1 - 0.5 * pow(0.96, t + 1));
+            if (i == 0) o->product = (o->iteration == 1 ? 1 : o->product) * now;
+            *a = b1 * *a + (1.0 - b1) * g[i];
+            *b = b2 * *b + (1.0 - b2) * g[i] * g[i];
+            const double m = next * *a / (1 - o->product * next) + (1 - now) * g[i] / (1 - o->product);
+            *w -= rate * m / (sqrt(*b / (1 - pow(b2, t))) + eps);
+            break;
+        }
+        case RF_OPTIMIZER_LION: {
+            const double direction = b1 * *a + (1 - b1) * g[i];
+            *a = b2 * *a + (1 - b2) * g[i];
+            *w -= rate * ((direction > 0) - (direction < 0));
+            break;
+        }
         }
     }
 }
@@ -205,6 +231,8 @@ static void compare(rf_strategy *strategy, const char *name, const rf_optimizer_
 
 static void all_kinds(rf_strategy *strategy)
 {
+    static const rf_parameter_group groups[] = { { .names = "gain,b?a*", .rate_factor = 0.25, .no_weight_decay = true },
+                                                 { .names = "*", .rate_factor = 2 } };
     static const rf_schedule schedule = {
         .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 3
     };
@@ -234,6 +262,31 @@ static void all_kinds(rf_strategy *strategy)
             .epsilon_form = RF_EPSILON_UNCORRECTED } },
         { "rmsprop", { .kind = RF_OPTIMIZER_RMSPROP, .learning_rate = 0.01 } },
         { "rmsprop momentum", { .kind = RF_OPTIMIZER_RMSPROP, .learning_rate = 0.01, .momentum = 0.5, .rho = 0.8 } },
+        { "adagrad", { .kind = RF_OPTIMIZER_ADAGRAD, .learning_rate = 0.1 } },
+        { "adagrad initial",
+          { .kind = RF_OPTIMIZER_ADAGRAD, .learning_rate = 0.1, .initial_accumulator_value = 1, .weight_decay = 0.1 } },
+        { "nadam", { .kind = RF_OPTIMIZER_NADAM, .learning_rate = 0.01 } },
+        { "nadam betas",
+          { .kind = RF_OPTIMIZER_NADAM, .learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 0.01 } },
+        { "lion", { .kind = RF_OPTIMIZER_LION, .learning_rate = 0.01 } },
+        { "lion decay", { .kind = RF_OPTIMIZER_LION, .learning_rate = 0.01, .weight_decay = 0.1, .beta_2 = 0.9 } },
+        { "groups of adamw",
+          { .kind = RF_OPTIMIZER_ADAMW,
+            .learning_rate = 0.01,
+            .weight_decay = 0.1,
+            .groups = groups,
+            .num_groups = 2 } },
+        { "groups and clip norm",
+          { .learning_rate = 0.1, .clip_norm = 0.1, .weight_decay = 0.1, .groups = groups, .num_groups = 2 } },
+        { "groups and global clip norm",
+          { .learning_rate = 0.1, .momentum = 0.9, .global_clip_norm = 0.1, .groups = groups, .num_groups = 1 } },
+        { "groups and accumulation",
+          { .kind = RF_OPTIMIZER_LION,
+            .learning_rate = 0.01,
+            .weight_decay = 0.1,
+            .accumulation_steps = 2,
+            .groups = groups,
+            .num_groups = 1 } },
         { "clip value", { .learning_rate = 0.1, .clip_value = 0.05 } },
         { "clip norm", { .learning_rate = 0.1, .clip_norm = 0.1 } },
         { "global clip norm", { .learning_rate = 0.1, .global_clip_norm = 0.1 } },
@@ -243,6 +296,46 @@ static void all_kinds(rf_strategy *strategy)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         compare(strategy, cases[i].name, &cases[i].params, i % 2 == 1);
     }
+}
+
+/* Groups that ask for nothing: the segments are others, the bits are not. */
+static void idle_groups(rf_strategy *strategy)
+{
+    static const rf_parameter_group groups[] = { { .names = "bias", .rate_factor = 1 }, { .names = "kern*" } };
+    static const rf_optimizer_kind kinds[] = { RF_OPTIMIZER_SGD,     RF_OPTIMIZER_ADAMW, RF_OPTIMIZER_RMSPROP,
+                                               RF_OPTIMIZER_ADAGRAD, RF_OPTIMIZER_NADAM, RF_OPTIMIZER_LION };
+    float initial[PARAMS], w[2][PARAMS];
+    fill_noise(initial, PARAMS, 5);
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        rf_optimizer_params params = { .kind = kinds[k], .weight_decay = 0.01 };
+        for (int grouped = 0; grouped < 2; grouped++) {
+            regression r;
+            params.groups = groups;
+            params.num_groups = grouped ? 2 : 0;
+            open_regression(strategy, &params, false, initial, &r);
+            for (uint32_t i = 0; i < 3; i++) (void)train_step(&r, i);
+            OK(rf_variable_read(r.kernel, w[grouped]));
+            OK(rf_variable_read(r.bias, w[grouped] + WEIGHTS));
+            close_regression(&r);
+        }
+        assert_memory_equal(w[0], w[1], sizeof(w[0]));
+    }
+}
+
+/* The names are copied; one that fits nothing is reported with the pattern. */
+static void empty_group(rf_strategy *strategy)
+{
+    float initial[PARAMS] = { 0 }, x[EXAMPLES * IN], y[EXAMPLES * OUT];
+    char names[] = "bais";
+    const rf_parameter_group group = { .names = names };
+    regression r;
+    open_regression(strategy, &(rf_optimizer_params){ .groups = &group, .num_groups = 1 }, false, initial, &r);
+    names[0] = '*';
+    data_of_step(0, x, y);
+    const rf_element batch = { 2, { array_f32(RF_SHAPE(EXAMPLES, IN), x), array_f32(RF_SHAPE(EXAMPLES, OUT), y) } };
+    FAILS(rf_strategy_run(strategy, r.function, &batch, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "rf_optimizer_minimize: the optimizer's groups[0], 'bais', names none of the 2 variables, e.g. 'kernel'");
+    close_regression(&r);
 }
 
 /* The mean of the gradients of two half batches is the gradient of the whole. */
@@ -380,6 +473,8 @@ static void bad_arguments(rf_strategy *strategy)
 }
 
 ON_ONE(all_kinds)
+ON_TWO(idle_groups)
+ON_ONE(empty_group)
 ON_TWO(all_kinds)
 ON_ALL(accumulation_is_a_big_batch)
 ON_ONE(rate_between_steps)
@@ -390,6 +485,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_kinds_on_one),
         cmocka_unit_test(all_kinds_on_two),
+        cmocka_unit_test(idle_groups_on_two),
+        cmocka_unit_test(empty_group_on_one),
         cmocka_unit_test(accumulation_is_a_big_batch_on_all),
         cmocka_unit_test(rate_between_steps_on_one),
         cmocka_unit_test(bad_arguments_on_one),

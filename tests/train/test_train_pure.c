@@ -213,7 +213,7 @@ static void hyper_numbers(void **state)
                                          .global_clip_norm = 3.0 };
     assert_int_equal(rf_optimizer_configure(&params, &c), RF_OK);
     float h[RF_HYPER_COUNT];
-    rf_optimizer_hyper(&c, 1, 6.0, h);
+    rf_optimizer_hyper(&c, 1, 6.0, 0, h);
     assert_close(h[RF_HYPER_RATE], 0.5);
     assert_close(h[RF_HYPER_GRAD_SCALE], 0.125); /* the mean of 4, halved by the clip */
     assert_close(h[RF_HYPER_WEIGHT_DECAY], 0.25);
@@ -221,13 +221,13 @@ static void hyper_numbers(void **state)
     assert_true(fabs(h[RF_HYPER_CORRECTION_2] - 1.0 / (1.0 - 0.999 * 0.999)) < 0.02);
     assert_close(h[RF_HYPER_CLIP_VALUE], 0.0);
     /* Corrections undo exactly what the kernel's decay did in the first step. */
-    rf_optimizer_hyper(&c, 0, 0.0, h);
+    rf_optimizer_hyper(&c, 0, 0.0, 0, h);
     assert_true(fabs(h[RF_HYPER_CORRECTION_2] * (1.0 - (double)h[RF_HYPER_BETA_2]) - 1.0) < 1e-7);
     assert_close(h[RF_HYPER_GRAD_SCALE], 0.25);
     /* Below the limit nothing is scaled; a NaN is not hidden. */
-    rf_optimizer_hyper(&c, 0, 2.9, h);
+    rf_optimizer_hyper(&c, 0, 2.9, 0, h);
     assert_close(h[RF_HYPER_GRAD_SCALE], 0.25);
-    rf_optimizer_hyper(&c, 0, NAN, h);
+    rf_optimizer_hyper(&c, 0, NAN, 0, h);
     assert_close(h[RF_HYPER_GRAD_SCALE], 0.25);
 }
 
@@ -236,6 +236,8 @@ static void bad_optimizers(void **state)
     (void)state;
     static const rf_schedule broken = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 1.0 };
     static const rf_schedule fine = { .kind = RF_SCHEDULE_CONSTANT, .initial = 1.0 };
+    static const rf_parameter_group nameless = { 0 }, gap = { .names = "a,,b" }, every = { .names = "*" },
+                                    backwards = { .names = "*", .rate_factor = -1 };
     static const struct {
         rf_optimizer_params params;
         const char *message;
@@ -254,6 +256,15 @@ static void bad_optimizers(void **state)
         { { .kind = RF_OPTIMIZER_ADAM, .epsilon_form = (rf_epsilon_form)2 }, "epsilon_form 2 does not exist" },
         { { .kind = RF_OPTIMIZER_ADAM, .rho = 0.5 }, "rho" },
         { { .clip_norm = 1.0, .clip_value = 1.0 }, "clip_value" },
+        { { .kind = RF_OPTIMIZER_LION, .epsilon = 1e-8 }, "epsilon" },
+        { { .kind = RF_OPTIMIZER_NADAM, .initial_accumulator_value = 1 }, "initial_accumulator_value is for Adagrad" },
+        { { .kind = RF_OPTIMIZER_ADAGRAD, .beta_1 = 0.9 }, "beta_1" },
+        { { .kind = (rf_optimizer_kind)(RF_OPTIMIZER_LION + 1) }, "does not exist" },
+        { { .num_groups = 1 }, "groups is NULL" },
+        { { .groups = &nameless, .num_groups = 1 }, "groups[0].names is NULL" },
+        { { .groups = &gap, .num_groups = 1 }, "groups[0].names 'a,,b' has an empty" },
+        { { .groups = &backwards, .num_groups = 1 }, "rate_factor -1" },
+        { { .groups = &every, .num_groups = 65 }, "65 groups, at most 64" },
         { { .learning_rate = 0.1, .schedule = &fine }, "schedule" },
         { { .schedule = &broken }, "decay_steps" },
     };
@@ -281,8 +292,8 @@ static void check_text(const rf_optimizer_params *params)
     assert_int_equal(rf_optimizer_configure(&read, &again), RF_OK);
     float numbers[RF_HYPER_COUNT], numbers_again[RF_HYPER_COUNT];
     for (uint64_t step = 0; step < 50; step++) {
-        rf_optimizer_hyper(&config, step, 3.0, numbers);
-        rf_optimizer_hyper(&again, step, 3.0, numbers_again);
+        rf_optimizer_hyper(&config, step, 3.0, 0, numbers);
+        rf_optimizer_hyper(&again, step, 3.0, 0, numbers_again);
         assert_memory_equal(numbers, numbers_again, sizeof(numbers));
     }
     assert_int_equal(again.params.kind, config.params.kind);
@@ -290,6 +301,7 @@ static void check_text(const rf_optimizer_params *params)
     assert_int_equal(again.params.accumulation_steps, config.params.accumulation_steps);
     assert_int_equal(rf_optimizer_text(&again, &second), RF_OK);
     assert_string_equal(second, text);
+    rf_optimizer_params_free(&read);
     for (size_t cut = 0; cut < strlen(text); cut++)
         assert_int_equal(rf_optimizer_parse(text, cut, &read, &schedule), RF_ERROR_CORRUPT_DATA);
     text[strlen("{'kind':'")] = '?';
@@ -297,6 +309,83 @@ static void check_text(const rf_optimizer_params *params)
     assert_message("kind");
     rf_free(second);
     rf_free(text);
+}
+
+static void names_of_groups(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *patterns, *name;
+        bool matches;
+    } cases[] = {
+        { "bias", "bias", true },
+        { "bias", "dense/bias", false },
+        { "*bias", "dense/bias", true },
+        { "*bias", "dense/bias_1", false },
+        { "*bias*", "dense/bias_1", true },
+        { "a?c", "abc", true },
+        { "a?c", "ac", false },
+        { "*", "", true },
+        { "?", "", false },
+        { "x,*gamma,y", "block_0/norm/gamma", true },
+        { "x,*gamma,y", "y", true },
+        { "x,*gamma,y", "xy", false },
+        { "*ab*abc", "ababab/abc", true },
+        { "*ab*abc", "ababab/abd", false },
+        { "a*", "b", false },
+        { "**/k*l", "dense/kernel", true },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (rf_parameter_group_matches(&(rf_parameter_group){ .names = cases[i].patterns }, cases[i].name) !=
+            cases[i].matches)
+            fail_msg("'%s' and '%s'", cases[i].patterns, cases[i].name);
+    /* Stars do not multiply the work. */
+    char long_name[4001] = { 0 };
+    memset(long_name, 'a', 4000);
+    assert_false(rf_parameter_group_matches(&(rf_parameter_group){ .names = "*a*a*a*a*a*a*a*a*a*b" }, long_name));
+    const rf_parameter_group groups[] = { { .names = "*bias" }, { .names = "dense*" } };
+    const rf_optimizer_params params = { .groups = groups, .num_groups = 2 };
+    assert_int_equal(rf_parameter_group_of(&params, "dense/bias"), 1);
+    assert_int_equal(rf_parameter_group_of(&params, "dense/kernel"), 2);
+    assert_int_equal(rf_parameter_group_of(&params, "conv/kernel"), 0);
+}
+
+/* Rate and decay of a group; the other numbers are those of all. */
+static void numbers_of_groups(void **state)
+{
+    (void)state;
+    const rf_parameter_group groups[] = { { .names = "*bias", .no_weight_decay = true },
+                                          { .names = "*", .rate_factor = 0.5 } };
+    rf_optimizer_config c;
+    float all[RF_HYPER_COUNT], own[RF_HYPER_COUNT];
+    const rf_optimizer_params params = {
+        .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 0.25, .weight_decay = 0.5, .groups = groups, .num_groups = 2
+    };
+    assert_int_equal(rf_optimizer_configure(&params, &c), RF_OK);
+    rf_optimizer_hyper(&c, 3, 0.0, 0, all);
+    rf_optimizer_hyper(&c, 3, 0.0, 1, own);
+    assert_true(own[RF_HYPER_WEIGHT_DECAY] == 0 && all[RF_HYPER_WEIGHT_DECAY] == 0.125f);
+    own[RF_HYPER_WEIGHT_DECAY] = all[RF_HYPER_WEIGHT_DECAY];
+    assert_memory_equal(own, all, sizeof(own));
+    rf_optimizer_hyper(&c, 3, 0.0, 2, own);
+    assert_true(own[RF_HYPER_RATE] == 0.125f && own[RF_HYPER_WEIGHT_DECAY] == 0.0625f);
+}
+
+/* The product of the momenta in closed form from step 2000 on is that of the loop. */
+static void nadam_far_on(void **state)
+{
+    (void)state;
+    rf_optimizer_config c;
+    float h[RF_HYPER_COUNT];
+    const double beta = (float)0.9999;
+    double product = 1.0;
+    for (int t = 1; t <= 3000; t++) product *= beta * (1 - 0.5 * pow(0.96, t));
+    assert_int_equal(rf_optimizer_configure(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_NADAM, .beta_1 = 0.9999 }, &c),
+                     RF_OK);
+    rf_optimizer_hyper(&c, 2999, 0.0, 0, h);
+    const double share = (1 - beta) / (1 - product);
+    assert_true(fabs((double)h[RF_HYPER_CORRECTION_1] - beta / (1 - product * beta)) < 1e-7);
+    assert_true(fabs((double)h[RF_HYPER_GRADIENT] - share) < 1e-7 * share);
 }
 
 static void optimizers_as_text(void **state)
@@ -316,6 +405,11 @@ static void optimizers_as_text(void **state)
     check_text(&(rf_optimizer_params){
         .kind = RF_OPTIMIZER_ADAMW, .beta_1 = 0.8, .beta_2 = 0.99, .weight_decay = 0.1, .schedule = &cosine });
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .epsilon_form = RF_EPSILON_UNCORRECTED });
+    const rf_parameter_group groups[] = { { .names = "*bias,*gamma", .no_weight_decay = true },
+                                          { .names = "head/*", .rate_factor = 10 } };
+    check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_LION, .beta_2 = 0.9, .groups = groups, .num_groups = 2 });
+    check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_NADAM, .epsilon = 1e-6 });
+    check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAGRAD, .initial_accumulator_value = 0.5 });
     const rf_schedule steps = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
                                 .num_boundaries = 2,
                                 .boundaries = { 10, 20 },
@@ -608,6 +702,9 @@ int main(void)
         cmocka_unit_test(defaults),
         cmocka_unit_test(hyper_numbers),
         cmocka_unit_test(bad_optimizers),
+        cmocka_unit_test(names_of_groups),
+        cmocka_unit_test(numbers_of_groups),
+        cmocka_unit_test(nadam_far_on),
         cmocka_unit_test(optimizers_as_text),
         cmocka_unit_test(logs_and_history),
         cmocka_unit_test(summary),

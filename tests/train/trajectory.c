@@ -125,3 +125,19 @@ void trajectory_follow(const trajectory *t, rf_strategy *strategy, rf_model *mod
     OK(rf_strategy_check_identical(strategy, NULL, NULL));
     print_message("  worst relative error: losses %.2g, gradients %.2g\n", worst_loss, worst_gradient);
 }
+
+trajectory trajectory_reference;
+
+int trajectory_open(void **state)
+{
+    (void)state;
+    trajectory_load(TRAJECTORY_FILE, &trajectory_reference);
+    return 0;
+}
+
+int trajectory_close(void **state)
+{
+    (void)state;
+    trajectory_free(&trajectory_reference);
+    return 0;
+}

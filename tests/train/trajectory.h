@@ -21,6 +21,11 @@ typedef struct trajectory {
     double losses[TRAJECTORY_MAX_STEPS];
 } trajectory;
 
+/* That of TRAJECTORY_FILE, for a group of tests. */
+extern trajectory trajectory_reference;
+int trajectory_open(void **state);
+int trajectory_close(void **state);
+
 void trajectory_load(const char *path, trajectory *t);
 void trajectory_free(trajectory *t);
 

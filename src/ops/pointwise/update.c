@@ -3,7 +3,8 @@
  * Optimizer steps on flat ranges of parameters, and accumulation. The gradient is scaled, then clipped to +- the clip
  * value; weight decay is taken off the parameter first (decoupled: Loshchilov & Hutter, "Decoupled weight decay
  * regularization", 2019). Momentum and RMSprop are in Keras' form, Adam is Kingma & Ba's (2015), with the bias
- * corrections as factors. (A number that the optimizer passes decides where epsilon is added.)
+ * corrections as factors. (A number that the optimizer passes decides where epsilon is added.) Adagrad is Duchi et
+ * al.'s (2011) in Keras' form, Lion Chen et al.'s (2023), Nadam Dozat's (2016).
  */
 #include <math.h>
 
@@ -67,6 +68,22 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
                  (sqrt(v * hyper[RF_HYPER_CORRECTION_2]) + hyper[RF_HYPER_EPSILON]);
             a[i] = (float)m;
             b[i] = (float)v;
+        } else if (call->op == &rf_op_adagrad_update) {
+            const double s = a[i] + g * g;
+            x -= rate * g / sqrt(s + hyper[RF_HYPER_EPSILON]);
+            a[i] = (float)s;
+        } else if (call->op == &rf_op_lion_update) {
+            const double b1 = hyper[RF_HYPER_BETA_1], b2 = hyper[RF_HYPER_BETA_2];
+            const double direction = b1 * a[i] + (1 - b1) * g, m = b2 * a[i] + (1 - b2) * g;
+            x -= rate * (isnan(direction) ? direction : (direction > 0) - (direction < 0));
+            a[i] = (float)m;
+        } else if (call->op == &rf_op_nadam_update) {
+            const double b1 = hyper[RF_HYPER_BETA_1], b2 = hyper[RF_HYPER_BETA_2];
+            const double m = b1 * a[i] + (1 - b1) * g, v = b2 * b[i] + (1 - b2) * g * g;
+            x -= rate * (m * hyper[RF_HYPER_CORRECTION_1] + g * hyper[RF_HYPER_GRADIENT]) /
+                 (sqrt(v * hyper[RF_HYPER_CORRECTION_2]) + hyper[RF_HYPER_EPSILON]);
+            a[i] = (float)m;
+            b[i] = (float)v;
         } else {
             const double rho = hyper[RF_HYPER_RHO];
             const double s = rho * a[i] + (1 - rho) * g * g;
@@ -110,7 +127,8 @@ static const rf_shader *shader_of(const rf_op *op, uint32_t form)
     } rules[] = {
         { &rf_op_sgd_update, FORMS(sgd) },        { &rf_op_momentum_update, FORMS(momentum) },
         { &rf_op_adam_update, FORMS(adam) },      { &rf_op_rmsprop_update, FORMS(rmsprop) },
-        { &rf_op_accumulate, FORMS(accumulate) },
+        { &rf_op_accumulate, FORMS(accumulate) }, { &rf_op_adagrad_update, FORMS(adagrad) },
+        { &rf_op_lion_update, FORMS(lion) },      { &rf_op_nadam_update, FORMS(nadam) },
     };
     uint32_t i = 0;
     while (rules[i].op != op) i++;
@@ -225,6 +243,10 @@ static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4, &kernel
     {                                                                                                                  \
         VECTOR(n), VECTOR(n), POSITIVE(n), VECTOR(n), HYPER                                                            \
     }
+#define ADAGRAD_IN(n)                                                                                                  \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n), POSITIVE(n), HYPER                                                                       \
+    }
 #define ACCUMULATE_IN(n)                                                                                               \
     {                                                                                                                  \
         VECTOR(n), VECTOR(n)                                                                                           \
@@ -232,6 +254,9 @@ static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4, &kernel
 UPDATE_CASES(sgd, 3, SGD_IN);
 UPDATE_CASES(adam, 5, ADAM_IN);
 UPDATE_CASES(rmsprop, 5, RMSPROP_IN);
+UPDATE_CASES(adagrad, 4, ADAGRAD_IN);
+UPDATE_CASES(lion, 4, MOMENTUM_IN);
+UPDATE_CASES(nadam, 5, ADAM_IN);
 UPDATE_CASES(accumulate, 2, ACCUMULATE_IN);
 static const update_attr nesterov = { 1 };
 static const rf_op_case momentum_cases[] = {
@@ -260,6 +285,9 @@ const rf_op rf_op_momentum_update = UPDATE_OP("momentum_update", 4, 1u | 4u, mom
                                               RF_ATTRIBUTES(update_attr, update_fields));
 const rf_op rf_op_adam_update = UPDATE_OP("adam_update", 5, 1u | 4u | 8u, adam_cases, .settings = 1u << 4);
 const rf_op rf_op_rmsprop_update = UPDATE_OP("rmsprop_update", 5, 1u | 4u | 8u, rmsprop_cases, .settings = 1u << 4);
+const rf_op rf_op_adagrad_update = UPDATE_OP("adagrad_update", 4, 1u | 4u, adagrad_cases, .settings = 1u << 3);
+const rf_op rf_op_lion_update = UPDATE_OP("lion_update", 4, 1u | 4u, lion_cases, .settings = 1u << 3);
+const rf_op rf_op_nadam_update = UPDATE_OP("nadam_update", 5, 1u | 4u | 8u, nadam_cases, .settings = 1u << 4);
 const rf_op rf_op_accumulate = UPDATE_OP("accumulate", 2, 1u, accumulate_cases, );
 
 rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in)

@@ -7,14 +7,13 @@ void rf_segment_list_free(rf_segment_list *segments)
     *segments = (rf_segment_list){ 0 };
 }
 
-static rf_result add_segment(rf_segment_list *segments, rf_range range, uint32_t owner, uint32_t bucket,
-                             uint32_t variable, uint64_t slot_offset)
+static rf_result add_segment(rf_segment_list *segments, rf_range range, uint32_t owner, uint32_t bucket, uint32_t hyper,
+                             uint64_t slot_offset)
 {
     if (range.begin >= range.end) return RF_OK;
     RF_TRY(RF_VEC_GROW(segments));
-    segments->items[segments->count++] = (rf_segment){
-        .range = range, .slot_offset = slot_offset, .owner = owner, .bucket = bucket, .variable = variable
-    };
+    segments->items[segments->count++] =
+        (rf_segment){ .range = range, .slot_offset = slot_offset, .owner = owner, .bucket = bucket, .hyper = hyper };
     return RF_OK;
 }
 
@@ -25,7 +24,7 @@ static rf_result give(const rf_update_plan_params *p, rf_range range, uint32_t o
     while (range.begin < range.end) {
         const uint64_t length = range.end - range.begin < p->max_segment ? range.end - range.begin : p->max_segment;
         const uint32_t first = owner == RF_OWNER_ALL ? 0 : owner;
-        RF_TRY(add_segment(segments, (rf_range){ range.begin, range.begin + length }, owner, bucket, RF_VARIABLES_ALL,
+        RF_TRY(add_segment(segments, (rf_range){ range.begin, range.begin + length }, owner, bucket, 0,
                            slot_counts[first]));
         if (owner == RF_OWNER_ALL)
             for (uint32_t r = 0; r < p->num_replicas; r++) slot_counts[r] += length;
@@ -81,22 +80,22 @@ rf_result rf_update_plan_make(const rf_update_plan_params *p, rf_segment_list *s
     return r;
 }
 
-rf_result rf_segments_restrict(const rf_segment_list *segments, const rf_range *spans, uint32_t num_spans,
-                               bool by_variable, rf_segment_list *out)
+rf_result rf_segments_restrict(const rf_segment_list *segments, const rf_range *spans, const uint32_t *hypers,
+                               uint32_t num_spans, rf_segment_list *out)
 {
     *out = (rf_segment_list){ 0 };
     for (uint32_t i = 0; i < segments->count; i++) {
         const rf_segment *segment = &segments->items[i];
         for (uint32_t s = 0; s < num_spans;) {
-            /* A run of adjacent spans counts as one unless variables are kept apart. */
+            /* A run of adjacent spans counts as one as long as they have the same numbers. */
             uint32_t last = s;
-            while (!by_variable && last + 1 < num_spans && spans[last + 1].begin == spans[last].end) last++;
+            while (last + 1 < num_spans && spans[last + 1].begin == spans[last].end && hypers[last + 1] == hypers[s])
+                last++;
             rf_range cut = { spans[s].begin, spans[last].end };
             if (cut.begin < segment->range.begin) cut.begin = segment->range.begin;
             if (cut.end > segment->range.end) cut.end = segment->range.end;
             const uint64_t slot = segment->slot_offset + (cut.begin - segment->range.begin);
-            const rf_result r =
-                add_segment(out, cut, segment->owner, segment->bucket, by_variable ? s : RF_VARIABLES_ALL, slot);
+            const rf_result r = add_segment(out, cut, segment->owner, segment->bucket, hypers[s], slot);
             if (r < 0) {
                 rf_segment_list_free(out);
                 return r;

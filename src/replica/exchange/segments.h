@@ -5,15 +5,14 @@
 
 #include "replica/strategy.h"
 
-#define RF_OWNER_ALL UINT32_MAX     /* every replica updates it */
-#define RF_VARIABLES_ALL UINT32_MAX /* the segment may span several variables */
+#define RF_OWNER_ALL UINT32_MAX /* every replica updates it */
 
 typedef struct rf_segment {
     rf_range range;       /* of the flat array, in elements */
     uint64_t slot_offset; /* where the segment begins in its owner's slot arrays, in elements */
     uint32_t owner;       /* replica, or RF_OWNER_ALL */
     uint32_t bucket;      /* segments of one bucket are exchanged together; ascending */
-    uint32_t variable;    /* position in the list of spans, or RF_VARIABLES_ALL */
+    uint32_t hyper;       /* which numbers it is updated with: those of its spans; 0 before it is known */
 } rf_segment;
 typedef struct rf_segment_list {
     rf_segment *items;
@@ -33,10 +32,10 @@ typedef struct rf_update_plan_params {
 /* Segments that together cover the spans exactly, buckets in backward order. slot_counts[r]: elements of replica r's
  * slot arrays. With one replica, it owns everything in as few segments as possible. */
 rf_result rf_update_plan_make(const rf_update_plan_params *params, rf_segment_list *segments, uint64_t *slot_counts);
-/* What of `segments` lies within `spans` (as above; a subset of those planned). `by_variable` cuts at their
- * borders and sets rf_segment::variable. */
-rf_result rf_segments_restrict(const rf_segment_list *segments, const rf_range *spans, uint32_t num_spans,
-                               bool by_variable, rf_segment_list *out);
+/* What of `segments` lies within `spans` (as above; a subset of those planned). hypers[i], of span i, becomes
+ * rf_segment::hyper: segments are cut where it changes. */
+rf_result rf_segments_restrict(const rf_segment_list *segments, const rf_range *spans, const uint32_t *hypers,
+                               uint32_t num_spans, rf_segment_list *out);
 void rf_segment_list_free(rf_segment_list *segments);
 
 #endif

@@ -44,9 +44,7 @@ static void list_segments(rf_assignments *a)
             const rf_variable *v = a->items[i].variable;
             if (group_of(&a->items[i]) != g) continue;
             add_segment(segments, a->num_segments[g]++,
-                        (rf_segment){ .range = { v->offset, v->offset + v->count },
-                                      .owner = RF_OWNER_ALL,
-                                      .variable = RF_VARIABLES_ALL });
+                        (rf_segment){ .range = { v->offset, v->offset + v->count }, .owner = RF_OWNER_ALL });
         }
     }
 }

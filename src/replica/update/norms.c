@@ -54,9 +54,9 @@ rf_result rf_update_reduce_norms(rf_update *update)
     }
     RF_TRY(share_partials(update));
     for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = 0;
-    for (uint32_t i = 0; i < update->segments.count; i++) {
-        const uint32_t variable = update->segments.items[i].variable;
-        update->squares[variable == RF_VARIABLES_ALL ? 0 : variable] += update->partials[i];
-    }
+    const bool global = update->updater->params.global_norm;
+    for (uint32_t i = 0; i < update->segments.count; i++)
+        update->squares[global ? 0 : update->segments.items[i].hyper] += update->partials[i];
+    for (uint32_t i = 1; global && i < update->num_hypers; i++) update->squares[i] = update->squares[0];
     return RF_OK;
 }

@@ -13,18 +13,20 @@ typedef struct rf_update {
     uint32_t count;
     rf_gradient_transform transform;
     /* made for the generations of the signature: */
-    rf_variable **sorted; /* `variables` by offset: what rf_segment::variable counts */
-    rf_range *spans;      /* of `sorted` */
-    rf_range *runs;       /* of gradients without gaps */
+    rf_variable **sorted;   /* `variables` by offset */
+    rf_range *spans;        /* of `sorted` */
+    uint32_t *hyper_of;     /* of `sorted`: its place in `hypers` */
+    uint32_t *hyper_groups; /* [num_hypers]: whose numbers these are */
+    rf_range *runs;         /* of gradients without gaps */
     uint32_t num_runs;
     rf_segment_list segments;
     struct rf_update_bucket *buckets; /* of `segments`; one holds all of them where nothing overlaps */
     uint32_t num_buckets;
-    uint32_t num_hypers;                /* 1, or one per variable; HOST slot i of `apply` is hyper i */
+    uint32_t num_hypers;                /* one per group, or per variable; HOST slot i of `apply` is hyper i */
     struct rf_update_replica *replicas; /* [num_local] */
     /* room that a step needs: */
     float *hypers;     /* [num_hypers][hyper_count] */
-    double *squares;   /* [num_hypers]: sums of squares, then norms */
+    double *squares;   /* [num_hypers]: sums of squares, of one variable or of all */
     float *partials;   /* [segments.count] */
     float *gathered;   /* [segments.count] */
     uint64_t *counts;  /* [world size] */

@@ -83,8 +83,7 @@ static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
                            count, &grad));
         for (uint32_t k = 0; k < u->params.num_slots; k++)
             RF_TRY(range_state(g, identity(segment, 2 + k), u->slots[k][r], segment->slot_offset, count, &slots[k]));
-        const uint32_t which = segment->variable == RF_VARIABLES_ALL ? 0 : segment->variable;
-        RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, which), hyper_desc, "hyper", &hyper));
+        RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, segment->hyper), hyper_desc, "hyper", &hyper));
         RF_TRY(u->params.emit(u->params.user, g->graph, param, grad, slots, hyper));
     }
     return RF_OK;
@@ -301,7 +300,6 @@ static rf_result list_buckets(rf_update *update, uint32_t num_local, bool by_buc
 static rf_result make_room(rf_update *update, const rf_updater *u)
 {
     const uint32_t replicas = u->strategy->num_local;
-    update->num_hypers = u->params.variable_norms ? update->count : 1;
     update->hypers = RF_NEW_ARRAY(float, (size_t)update->num_hypers * u->params.hyper_count);
     update->squares = RF_NEW_ARRAY(double, update->num_hypers);
     update->partials = RF_NEW_ARRAY(float, update->segments.count);
@@ -313,6 +311,24 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
                    update->frames && update->replicas
                ? RF_OK
                : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+/* Where norms are taken of each variable, each has numbers of its own. */
+static rf_result list_hypers(rf_update *update)
+{
+    const rf_updater_params *p = &update->updater->params;
+    const uint32_t num_groups = p->num_groups > 0 ? p->num_groups : 1;
+    update->num_hypers = p->variable_norms ? update->count : num_groups;
+    update->hyper_of = RF_NEW_ARRAY(uint32_t, update->count);
+    update->hyper_groups = RF_NEW_ARRAY(uint32_t, update->num_hypers);
+    if (!update->hyper_of || !update->hyper_groups) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < update->num_hypers; i++) update->hyper_groups[i] = p->variable_norms ? 0 : i;
+    for (uint32_t i = 0; i < update->count; i++) {
+        const uint32_t group = num_groups > 1 ? p->group(p->user, update->sorted[i]) : 0;
+        update->hyper_of[i] = p->variable_norms ? i : group;
+        if (p->variable_norms) update->hyper_groups[i] = group;
+    }
+    return RF_OK;
 }
 
 static rf_result prepare(rf_update *update, bool by_bucket)
@@ -328,7 +344,8 @@ static rf_result prepare(rf_update *update, bool by_bucket)
     memcpy(update->sorted, update->variables, update->count * sizeof(update->sorted[0]));
     rf_variables_sort(update->sorted, update->count);
     RF_TRY(list_ranges(update, u->strategy->max_segment));
-    RF_TRY(rf_segments_restrict(&u->plan, update->spans, update->count, u->params.variable_norms, &update->segments));
+    RF_TRY(list_hypers(update));
+    RF_TRY(rf_segments_restrict(&u->plan, update->spans, update->hyper_of, update->count, &update->segments));
     RF_TRY(list_buckets(update, u->strategy->num_local, by_bucket));
     RF_TRY(make_room(update, u));
     for (uint32_t r = 0; r < u->strategy->num_local; r++)
@@ -376,6 +393,8 @@ void rf_update_unprepare(rf_update *update)
     rf_free(update->replicas);
     rf_free(update->sorted);
     rf_free(update->spans);
+    rf_free(update->hyper_of);
+    rf_free(update->hyper_groups);
     rf_free(update->runs);
     rf_free(update->hypers);
     rf_free(update->squares);

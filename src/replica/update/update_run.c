@@ -62,7 +62,8 @@ static void compute_hypers(rf_update *update)
     const rf_updater *u = update->updater;
     for (uint32_t i = 0; i < update->num_hypers; i++) {
         const double norm = wants_norms(u) ? sqrt(update->squares[i]) / u->params.accumulation_steps : 0;
-        u->params.hyper(u->params.user, u->iterations, norm, update->hypers + (size_t)i * u->params.hyper_count);
+        float *values = update->hypers + (size_t)i * u->params.hyper_count;
+        u->params.hyper(u->params.user, u->iterations, norm, update->hyper_groups[i], values);
     }
 }
 

@@ -48,6 +48,7 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     *out = NULL;
     RF_REQUIRE(params->emit && params->hyper && params->hyper_count > 0,
                "updater: emit, hyper and hyper_count are needed");
+    RF_REQUIRE(params->num_groups <= 1 || params->group, "updater: groups need group()");
     RF_REQUIRE(params->num_slots <= RF_MAX_SLOTS, "updater: %u slots; at most %d", params->num_slots, RF_MAX_SLOTS);
     RF_REQUIRE(params->accumulation_steps >= 1, "updater: accumulation_steps must be at least 1");
     RF_REQUIRE(params->accumulation_steps == 1 || params->emit_accumulate,

@@ -369,6 +369,23 @@ static rf_result collect_settings(const rf_item *item, rf_item_value *value)
     return set_text(value, text);
 }
 
+/* What an older file does not name is 0, false or empty there. */
+static bool same_setting(const json_t *its, const json_t *mine)
+{
+    if (json_is_array(mine)) return its ? json_equal(its, mine) : json_array_size(mine) == 0;
+    const double a = json_is_boolean(its) ? json_is_true(its) : json_number_value(its);
+    const double b = json_is_boolean(mine) ? json_is_true(mine) : json_number_value(mine);
+    return a == b;
+}
+
+static size_t write_difference(char *text, size_t size, const char *name, const json_t *its, const json_t *mine)
+{
+    if (json_is_array(mine)) return (size_t)snprintf(text, size, "%s differ", name);
+    return (size_t)snprintf(text, size, "%s %.9g in the file, %.9g here", name,
+                            json_is_boolean(its) ? json_is_true(its) : json_number_value(its),
+                            json_is_boolean(mine) ? json_is_true(mine) : json_number_value(mine));
+}
+
 static rf_item_verdict compare_settings(const rf_item *item, const rf_item_value *value, char *detail, size_t size)
 {
     json_t *here = settings_of(item), *saved = json_loadb(value->data, (size_t)value->size, 0, NULL), *mine;
@@ -377,12 +394,9 @@ static rf_item_verdict compare_settings(const rf_item *item, const rf_item_value
     json_object_foreach(here, name, mine)
     {
         const json_t *its = json_object_get(saved, name);
-        /* What an older file does not name is 0 or false there. */
-        const double a = json_is_boolean(its) ? json_is_true(its) : json_number_value(its);
-        const double b = json_is_boolean(mine) ? json_is_true(mine) : json_number_value(mine);
-        if (a == b || used >= size) continue;
-        used += (size_t)snprintf(detail + used, size - used, "%s%s %.9g in the file, %.9g here", used ? ", " : "", name,
-                                 a, b);
+        if (same_setting(its, mine)) continue;
+        if (used > 0 && used < size) used += (size_t)snprintf(detail + used, size - used, ", ");
+        if (used < size) used += write_difference(detail + used, size - used, name, its, mine);
     }
     json_decref(here);
     json_decref(saved);

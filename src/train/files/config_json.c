@@ -159,23 +159,61 @@ rf_result rf_schedule_from_json(const json_t *object, rf_schedule *out)
 
 /* ---- optimizers ---- */
 
+static json_t *groups_to_json(const rf_optimizer_params *p)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < p->num_groups; i++) {
+        const rf_parameter_group *g = &p->groups[i];
+        json_array_append_new(list, json_pack("{s:s, s:f, s:b}", "names", g->names, "rate_factor", g->rate_factor,
+                                              "no_weight_decay", g->no_weight_decay));
+    }
+    return list;
+}
+
+/* Files of versions that had no groups do not have the list. */
+static rf_result groups_from_json(const json_t *list, rf_optimizer_params *p)
+{
+    rf_parameter_group groups[RF_MAX_PARAMETER_GROUPS] = { 0 }, *copy;
+    const size_t count = json_array_size(list);
+    if (count > RF_MAX_PARAMETER_GROUPS) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'groups' has %zu entries", count);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *object = json_array_get(list, i);
+        groups[i].names = json_string_value(json_object_get(object, "names"));
+        if (!groups[i].names) return wrong("names", "a text");
+        RF_TRY(rf_json_number(object, "rate_factor", &groups[i].rate_factor));
+        RF_TRY(rf_json_bool(object, "no_weight_decay", &groups[i].no_weight_decay));
+    }
+    RF_TRY(rf_parameter_groups_copy(groups, (uint32_t)count, &copy));
+    p->groups = copy;
+    p->num_groups = (uint32_t)count;
+    return RF_OK;
+}
+
+void rf_optimizer_params_free(rf_optimizer_params *params)
+{
+    rf_free((void *)(uintptr_t)params->groups);
+    params->groups = NULL;
+    params->num_groups = 0;
+}
+
 json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
 {
-    return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I}", "kind",
+    return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:f}", "kind",
                      rf_optimizer_kind_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum",
                      p->momentum, "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon",
                      p->epsilon, "epsilon_uncorrected", p->epsilon_form == RF_EPSILON_UNCORRECTED, "rho", p->rho,
                      "weight_decay", p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm,
-                     "global_clip_norm", p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps);
+                     "global_clip_norm", p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps,
+                     "groups", groups_to_json(p), "initial_accumulator_value", p->initial_accumulator_value);
 }
 
 /* Fields that a kind does not use hold defaults, which its constructor would refuse. */
 static void drop_unused(rf_optimizer_params *p)
 {
     const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
-    if (!adam) p->beta_1 = p->beta_2 = 0;
+    if (!rf_optimizer_has_betas(p->kind)) p->beta_1 = p->beta_2 = 0;
     if (!adam) p->epsilon_form = RF_EPSILON_CORRECTED;
-    if (p->kind == RF_OPTIMIZER_SGD) p->epsilon = 0;
+    if (p->kind == RF_OPTIMIZER_SGD || p->kind == RF_OPTIMIZER_LION) p->epsilon = 0;
     if (p->kind != RF_OPTIMIZER_RMSPROP) p->rho = 0;
 }
 
@@ -194,6 +232,7 @@ rf_result rf_optimizer_from_json(const json_t *object, rf_optimizer_params *p, r
     RF_TRY(rf_json_bool(object, "epsilon_uncorrected", &uncorrected));
     p->epsilon_form = uncorrected ? RF_EPSILON_UNCORRECTED : RF_EPSILON_CORRECTED;
     RF_TRY(rf_json_number(object, "rho", &p->rho));
+    RF_TRY(rf_json_number(object, "initial_accumulator_value", &p->initial_accumulator_value));
     RF_TRY(rf_json_number(object, "weight_decay", &p->weight_decay));
     RF_TRY(rf_json_number(object, "clip_value", &p->clip_value));
     RF_TRY(rf_json_number(object, "clip_norm", &p->clip_norm));
@@ -204,7 +243,7 @@ rf_result rf_optimizer_from_json(const json_t *object, rf_optimizer_params *p, r
     p->kind = (rf_optimizer_kind)kind;
     p->schedule = schedule;
     drop_unused(p);
-    return RF_OK;
+    return groups_from_json(json_object_get(object, "groups"), p);
 }
 
 rf_result rf_optimizer_text(const rf_optimizer_config *config, char **text)

@@ -629,7 +629,6 @@ static rf_result read_training(const json_t *root, rf_training *out)
     int loss = 0, reduction = 0;
     uint64_t steps = 1;
     const json_t *loss_object = json_object_get(root, "loss");
-    RF_TRY(rf_optimizer_from_json(json_object_get(root, "optimizer"), &out->optimizer, &out->schedule));
     RF_TRY(rf_json_choice(loss_object, "kind", loss_names, COUNT(loss_names), &loss));
     RF_TRY(rf_json_bool(loss_object, "from_logits", &out->loss.from_logits));
     RF_TRY(rf_json_choice(loss_object, "reduction", reduction_names, COUNT(reduction_names), &reduction));
@@ -639,7 +638,7 @@ static rf_result read_training(const json_t *root, rf_training *out)
     out->loss.kind = (rf_loss_kind)loss;
     out->loss.reduction = (rf_reduction)reduction;
     out->steps_per_execution = (uint32_t)steps;
-    return RF_OK;
+    return rf_optimizer_from_json(json_object_get(root, "optimizer"), &out->optimizer, &out->schedule);
 }
 
 rf_result rf_training_parse(const char *text, size_t size, rf_training *out)
@@ -668,5 +667,7 @@ rf_result rf_model_compile_from_description(rf_model *model, const char *text)
 {
     rf_training training;
     RF_TRY(rf_training_parse(text, strlen(text), &training));
-    return rf_error_context(compile(model, &training), "training");
+    const rf_result r = rf_error_context(compile(model, &training), "training");
+    rf_optimizer_params_free(&training.optimizer);
+    return r;
 }

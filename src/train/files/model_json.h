@@ -31,6 +31,7 @@ typedef struct rf_training {
 } rf_training;
 /* RF_ERROR_CORRUPT_DATA where it is none. Whether the optimizer's numbers make sense, rf_optimizer_configure() tells.
  */
+/* To be freed with rf_optimizer_params_free(&out->optimizer). */
 rf_result rf_training_parse(const char *text, size_t size, rf_training *out);
 /* rf_free(). */
 rf_result rf_training_text(const rf_training *training, char **text);

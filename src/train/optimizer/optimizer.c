@@ -16,6 +16,7 @@ struct rf_optimizer {
     rf_strategy *strategy;
     bool remote; /* leaves gradients behind, for servers to update with */
     rf_optimizer_config config;
+    rf_parameter_group *groups; /* what `config` points to */
     rf_updater *updater;
 };
 
@@ -25,8 +26,11 @@ static uint32_t num_slots(const rf_optimizer_params *p)
 {
     switch (p->kind) {
     case RF_OPTIMIZER_SGD: return p->momentum > 0.0 ? 1 : 0;
+    case RF_OPTIMIZER_ADAGRAD:
+    case RF_OPTIMIZER_LION: return 1;
     case RF_OPTIMIZER_ADAM:
     case RF_OPTIMIZER_ADAMW:
+    case RF_OPTIMIZER_NADAM:
     case RF_OPTIMIZER_RMSPROP: return 2;
     }
     return 0;
@@ -39,6 +43,9 @@ static const rf_op *update_op(const rf_optimizer_params *p)
     case RF_OPTIMIZER_ADAM:
     case RF_OPTIMIZER_ADAMW: return &rf_op_adam_update;
     case RF_OPTIMIZER_RMSPROP: return &rf_op_rmsprop_update;
+    case RF_OPTIMIZER_ADAGRAD: return &rf_op_adagrad_update;
+    case RF_OPTIMIZER_NADAM: return &rf_op_nadam_update;
+    case RF_OPTIMIZER_LION: return &rf_op_lion_update;
     }
     return NULL;
 }
@@ -68,10 +75,16 @@ static rf_result emit_sum_squares(rf_graph *g, rf_value x, rf_value *out)
     return rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, NULL, 0, false, out);
 }
 
-static void fill_hyper(void *user, uint64_t iteration, double norm, float *values)
+static void fill_hyper(void *user, uint64_t iteration, double norm, uint32_t group, float *values)
 {
     const rf_optimizer *optimizer = user;
-    rf_optimizer_hyper(&optimizer->config, iteration, norm, values);
+    rf_optimizer_hyper(&optimizer->config, iteration, norm, group, values);
+}
+
+static uint32_t group_of(void *user, const rf_variable *variable)
+{
+    const rf_optimizer *optimizer = user;
+    return rf_parameter_group_of(&optimizer->config.params, rf_variable_name(variable));
 }
 
 /* ---- public ---- */
@@ -89,6 +102,12 @@ rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *
     optimizer->references = 1;
     optimizer->strategy = strategy;
     optimizer->config = config;
+    rf_result r = rf_parameter_groups_copy(config.params.groups, config.params.num_groups, &optimizer->groups);
+    if (r < 0) {
+        rf_free(optimizer);
+        return r;
+    }
+    optimizer->config.params.groups = optimizer->groups;
     const rf_updater_params updater = {
         .user = optimizer,
         .num_slots = num_slots(&config.params),
@@ -101,9 +120,12 @@ rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *
         .hyper_count = RF_HYPER_COUNT,
         .rate_hyper = RF_HYPER_RATE,
         .hyper = fill_hyper,
+        .num_groups = config.params.num_groups + 1,
+        .group = group_of,
     };
-    const rf_result r = rf_updater_create(strategy, &updater, &optimizer->updater);
+    r = rf_updater_create(strategy, &updater, &optimizer->updater);
     if (r < 0) {
+        rf_free(optimizer->groups);
         rf_free(optimizer);
         return r;
     }
@@ -121,6 +143,7 @@ void rf_optimizer_release(rf_optimizer *optimizer)
 {
     if (!optimizer || --optimizer->references > 0) return;
     rf_updater_destroy(&optimizer->updater);
+    rf_free(optimizer->groups);
     rf_free(optimizer);
 }
 
@@ -171,6 +194,27 @@ rf_result rf_optimizer_set_schedule(rf_optimizer *optimizer, const rf_schedule *
     return RF_OK;
 }
 
+static bool group_has(const rf_parameter_group *group, rf_variable_list variables)
+{
+    for (uint32_t i = 0; i < variables.count; i++)
+        if (rf_parameter_group_matches(group, rf_variable_name(variables.items[i]))) return true;
+    return false;
+}
+
+/* A pattern that names nothing is a slip. Other functions of the optimizer may update what this one does not. */
+static rf_result check_groups(rf_trace *t, const rf_optimizer *optimizer, rf_variable_list variables,
+                              const char *function)
+{
+    for (uint32_t i = 0; i < optimizer->config.params.num_groups; i++) {
+        const rf_parameter_group *group = &optimizer->groups[i];
+        if (group_has(group, variables) || group_has(group, rf_updater_variables(optimizer->updater))) continue;
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "%s: the optimizer's groups[%u], '%s', names none of the %u variables, e.g. '%s'",
+                             function, i, group->names, variables.count, rf_variable_name(variables.items[0]));
+    }
+    return RF_OK;
+}
+
 /* What both ways to update have in common; the trace carries the failure too. */
 static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_variable_list variables,
                               const char *function)
@@ -192,7 +236,7 @@ static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_var
             return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s: variables[%u] is NULL", function, i);
         }
     }
-    return RF_OK;
+    return check_groups(t, optimizer, variables, function);
 }
 
 static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, rf_value loss,

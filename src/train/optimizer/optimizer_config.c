@@ -9,10 +9,9 @@
 /* ---- names ---- */
 
 const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS] = {
-    [RF_OPTIMIZER_SGD] = "sgd",
-    [RF_OPTIMIZER_ADAM] = "adam",
-    [RF_OPTIMIZER_ADAMW] = "adamw",
-    [RF_OPTIMIZER_RMSPROP] = "rmsprop",
+    [RF_OPTIMIZER_SGD] = "sgd",         [RF_OPTIMIZER_ADAM] = "adam",       [RF_OPTIMIZER_ADAMW] = "adamw",
+    [RF_OPTIMIZER_RMSPROP] = "rmsprop", [RF_OPTIMIZER_ADAGRAD] = "adagrad", [RF_OPTIMIZER_NADAM] = "nadam",
+    [RF_OPTIMIZER_LION] = "lion",
 };
 
 static const char *const slot_names[RF_OPTIMIZER_KINDS][2] = {
@@ -20,6 +19,9 @@ static const char *const slot_names[RF_OPTIMIZER_KINDS][2] = {
     [RF_OPTIMIZER_ADAM] = { "m", "v" },
     [RF_OPTIMIZER_ADAMW] = { "m", "v" },
     [RF_OPTIMIZER_RMSPROP] = { "mean_square", "momentum" },
+    [RF_OPTIMIZER_ADAGRAD] = { "sum_squares", NULL }, /* without its initial value */
+    [RF_OPTIMIZER_NADAM] = { "m", "v" },
+    [RF_OPTIMIZER_LION] = { "m", NULL },
 };
 
 const char *rf_optimizer_kind_name(rf_optimizer_kind kind)
@@ -30,6 +32,12 @@ const char *rf_optimizer_kind_name(rf_optimizer_kind kind)
 const char *rf_optimizer_slot_name(rf_optimizer_kind kind, uint32_t slot)
 {
     return (uint32_t)kind < RF_OPTIMIZER_KINDS && slot < 2 ? slot_names[kind][slot] : NULL;
+}
+
+bool rf_optimizer_has_betas(rf_optimizer_kind kind)
+{
+    return kind == RF_OPTIMIZER_ADAM || kind == RF_OPTIMIZER_ADAMW || kind == RF_OPTIMIZER_NADAM ||
+           kind == RF_OPTIMIZER_LION;
 }
 
 /* ---- parameters ---- */
@@ -44,13 +52,16 @@ static rf_result check_number(double value, double below, const char *name)
 static rf_result check_unused(const rf_optimizer_params *p)
 {
     const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
+    const bool betas = rf_optimizer_has_betas(p->kind), lion = p->kind == RF_OPTIMIZER_LION;
     const bool sgd = p->kind == RF_OPTIMIZER_SGD, rmsprop = p->kind == RF_OPTIMIZER_RMSPROP;
     RF_REQUIRE(p->momentum == 0.0 || sgd || rmsprop,
                "rf_optimizer_create: momentum is for SGD and RMSprop; use beta_1");
     RF_REQUIRE(!p->nesterov || (sgd && p->momentum > 0.0), "rf_optimizer_create: nesterov needs SGD with a momentum");
-    RF_REQUIRE(p->beta_1 == 0.0 || adam, "rf_optimizer_create: beta_1 is for Adam and AdamW");
-    RF_REQUIRE(p->beta_2 == 0.0 || adam, "rf_optimizer_create: beta_2 is for Adam and AdamW");
-    RF_REQUIRE(p->epsilon == 0.0 || !sgd, "rf_optimizer_create: epsilon has no meaning for SGD");
+    RF_REQUIRE(p->beta_1 == 0.0 || betas, "rf_optimizer_create: beta_1 is for Adam, AdamW, Nadam and Lion");
+    RF_REQUIRE(p->beta_2 == 0.0 || betas, "rf_optimizer_create: beta_2 is for Adam, AdamW, Nadam and Lion");
+    RF_REQUIRE(p->epsilon == 0.0 || !(sgd || lion), "rf_optimizer_create: epsilon has no meaning for SGD and Lion");
+    RF_REQUIRE(p->initial_accumulator_value == 0.0 || p->kind == RF_OPTIMIZER_ADAGRAD,
+               "rf_optimizer_create: initial_accumulator_value is for Adagrad");
     RF_REQUIRE(p->rho == 0.0 || rmsprop, "rf_optimizer_create: rho is for RMSprop");
     RF_REQUIRE(p->epsilon_form == RF_EPSILON_CORRECTED || adam,
                "rf_optimizer_create: epsilon_form is for Adam and AdamW");
@@ -59,7 +70,7 @@ static rf_result check_unused(const rf_optimizer_params *p)
 
 static rf_result check_params(const rf_optimizer_params *p)
 {
-    RF_REQUIRE((int)p->kind >= RF_OPTIMIZER_SGD && (int)p->kind <= RF_OPTIMIZER_RMSPROP,
+    RF_REQUIRE((int)p->kind >= RF_OPTIMIZER_SGD && (int)p->kind < RF_OPTIMIZER_KINDS,
                "rf_optimizer_create: kind %d does not exist", (int)p->kind);
     RF_TRY(check_number(p->learning_rate, INFINITY, "learning_rate"));
     RF_TRY(check_number(p->momentum, 1.0, "momentum"));
@@ -67,6 +78,7 @@ static rf_result check_params(const rf_optimizer_params *p)
     RF_TRY(check_number(p->beta_2, 1.0, "beta_2"));
     RF_TRY(check_number(p->epsilon, INFINITY, "epsilon"));
     RF_TRY(check_number(p->rho, 1.0, "rho"));
+    RF_TRY(check_number(p->initial_accumulator_value, INFINITY, "initial_accumulator_value"));
     RF_REQUIRE((uint32_t)p->epsilon_form <= RF_EPSILON_UNCORRECTED,
                "rf_optimizer_create: epsilon_form %d does not exist", (int)p->epsilon_form);
     RF_TRY(check_number(p->weight_decay, INFINITY, "weight_decay"));
@@ -77,6 +89,7 @@ static rf_result check_params(const rf_optimizer_params *p)
                "rf_optimizer_create: at most one of clip_value, clip_norm and global_clip_norm may be set");
     RF_REQUIRE(!(p->schedule && p->learning_rate != 0.0),
                "rf_optimizer_create: learning_rate and schedule are both set; leave one out");
+    RF_TRY(rf_parameter_groups_check(p));
     return check_unused(p);
 }
 
@@ -97,9 +110,10 @@ rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer
     rf_optimizer_params p = *params;
     p.learning_rate = or_default(p.learning_rate, p.kind == RF_OPTIMIZER_SGD ? 0.01 : 0.001);
     p.beta_1 = or_default(p.beta_1, 0.9);
-    p.beta_2 = or_default(p.beta_2, 0.999);
+    p.beta_2 = or_default(p.beta_2, p.kind == RF_OPTIMIZER_LION ? 0.99 : 0.999);
     p.epsilon = or_default(p.epsilon, 1e-7);
     p.rho = or_default(p.rho, 0.9);
+    if (p.kind == RF_OPTIMIZER_ADAGRAD) p.initial_accumulator_value = or_default(p.initial_accumulator_value, 0.1);
     if (p.kind == RF_OPTIMIZER_ADAMW) p.weight_decay = or_default(p.weight_decay, 0.004);
     if (p.accumulation_steps == 0) p.accumulation_steps = 1;
     out->schedule =
@@ -116,10 +130,27 @@ double rf_optimizer_rate(const rf_optimizer_config *config, uint64_t iteration)
     return rf_schedule_value(&config->schedule, iteration);
 }
 
-void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, double norm, float *values)
+/* Dozat's schedule of the momentum, in step t from 1. */
+static double nadam_momentum(double beta_1, double t)
+{
+    return beta_1 * (1.0 - 0.5 * pow(0.96, t));
+}
+
+/* The momenta of steps 1 .. t rise to beta_1: from step 2000 on they are it to the last bit. */
+static double nadam_product(double beta_1, double t)
+{
+    double product = 1.0;
+    for (double i = 1.0; i <= t && i <= 2000.0; i++) product *= nadam_momentum(beta_1, i);
+    return t > 2000.0 ? product * pow(beta_1, t - 2000.0) : product;
+}
+
+void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, double norm, uint32_t group,
+                        float *values)
 {
     const rf_optimizer_params *p = &config->params;
-    const double rate = rf_optimizer_rate(config, iteration), t = (double)iteration + 1.0;
+    const rf_parameter_group none = { 0 }, *own = group ? &p->groups[group - 1] : &none;
+    const double rate = rf_optimizer_rate(config, iteration) * or_default(own->rate_factor, 1.0);
+    const double t = (double)iteration + 1.0;
     /* Corrections of the decays that the kernel really uses: 1 - (float)0.999 is off by 1e-5 from 1 - 0.999. */
     const double beta_1 = (float)p->beta_1, beta_2 = (float)p->beta_2;
     const double limit = p->clip_norm > 0.0 ? p->clip_norm : p->global_clip_norm;
@@ -129,7 +160,7 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
     values[RF_HYPER_RATE] = (float)rate;
     values[RF_HYPER_GRAD_SCALE] = (float)(clip / (double)p->accumulation_steps);
     values[RF_HYPER_CLIP_VALUE] = (float)p->clip_value;
-    values[RF_HYPER_WEIGHT_DECAY] = (float)(rate * p->weight_decay);
+    values[RF_HYPER_WEIGHT_DECAY] = own->no_weight_decay ? 0.0f : (float)(rate * p->weight_decay);
     values[RF_HYPER_BETA_1] = (float)beta_1;
     values[RF_HYPER_BETA_2] = (float)beta_2;
     const double correction_2 = 1.0 / (1.0 - pow(beta_2, t));
@@ -138,6 +169,14 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
     /* The kernel adds it to sqrt(v correction_2); both scaled alike, it is added to sqrt(v). */
     const bool corrected = p->epsilon_form == RF_EPSILON_CORRECTED;
     values[RF_HYPER_EPSILON] = (float)(corrected ? p->epsilon : p->epsilon * sqrt(correction_2));
+    if (p->kind == RF_OPTIMIZER_NADAM) {
+        const double now = nadam_momentum(beta_1, t), next = nadam_momentum(beta_1, t + 1.0);
+        const double product = nadam_product(beta_1, t);
+        values[RF_HYPER_CORRECTION_1] = (float)(next / (1.0 - product * next));
+        values[RF_HYPER_GRADIENT] = (float)((1.0 - now) / (1.0 - product));
+    }
+    /* Slots begin as zeros: what the sum of squares begins with is added below the root, too. */
+    if (p->kind == RF_OPTIMIZER_ADAGRAD) values[RF_HYPER_EPSILON] = (float)(p->epsilon + p->initial_accumulator_value);
     values[RF_HYPER_MOMENTUM] = (float)p->momentum;
     values[RF_HYPER_RHO] = (float)p->rho;
 }

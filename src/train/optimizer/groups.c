@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameter groups: which variables belong to which, and copies of their description. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/optimizer/optimizer.h"
+
+/* `*` is any text, `?` one character. Where a later part fails, the latest star takes one character more: earlier ones
+ * need not be tried again. */
+static bool glob_matches(const char *pattern, size_t length, const char *text)
+{
+    size_t p = 0, star = SIZE_MAX;
+    const char *after_star = NULL;
+    while (*text) {
+        if (p < length && pattern[p] == '*') {
+            star = p++;
+            after_star = text;
+        } else if (p < length && (pattern[p] == '?' || pattern[p] == *text)) {
+            p++;
+            text++;
+        } else if (star != SIZE_MAX) {
+            p = star + 1;
+            text = ++after_star;
+        } else {
+            return false;
+        }
+    }
+    while (p < length && pattern[p] == '*') p++;
+    return p == length;
+}
+
+bool rf_parameter_group_matches(const rf_parameter_group *group, const char *name)
+{
+    for (const char *pattern = group->names;;) {
+        const size_t length = strcspn(pattern, ",");
+        if (glob_matches(pattern, length, name)) return true;
+        if (pattern[length] == '\0') return false;
+        pattern += length + 1;
+    }
+}
+
+uint32_t rf_parameter_group_of(const rf_optimizer_params *params, const char *name)
+{
+    for (uint32_t i = 0; i < params->num_groups; i++)
+        if (rf_parameter_group_matches(&params->groups[i], name)) return i + 1;
+    return 0;
+}
+
+static rf_result group_check(const rf_parameter_group *group, uint32_t index)
+{
+    RF_REQUIRE(group->names, "rf_optimizer_create: groups[%u].names is NULL", index);
+    for (const char *pattern = group->names;;) {
+        const size_t length = strcspn(pattern, ",");
+        RF_REQUIRE(length > 0, "rf_optimizer_create: groups[%u].names '%.60s' has an empty pattern", index,
+                   group->names);
+        if (pattern[length] == '\0') break;
+        pattern += length + 1;
+    }
+    RF_REQUIRE(group->rate_factor >= 0.0 && isfinite(group->rate_factor),
+               "rf_optimizer_create: groups[%u].rate_factor %g must be finite and not negative", index,
+               group->rate_factor);
+    return RF_OK;
+}
+
+rf_result rf_parameter_groups_check(const rf_optimizer_params *params)
+{
+    RF_REQUIRE(params->num_groups <= RF_MAX_PARAMETER_GROUPS, "rf_optimizer_create: %u groups, at most %d",
+               params->num_groups, RF_MAX_PARAMETER_GROUPS);
+    RF_REQUIRE(params->groups || params->num_groups == 0, "rf_optimizer_create: groups is NULL but num_groups is %u",
+               params->num_groups);
+    for (uint32_t i = 0; i < params->num_groups; i++) RF_TRY(group_check(&params->groups[i], i));
+    return RF_OK;
+}
+
+rf_result rf_parameter_groups_copy(const rf_parameter_group *groups, uint32_t count, rf_parameter_group **out)
+{
+    size_t size = count * sizeof(*groups);
+    *out = NULL;
+    if (count == 0) return RF_OK;
+    for (uint32_t i = 0; i < count; i++) size += strlen(groups[i].names) + 1;
+    rf_parameter_group *copy = rf_calloc(size, 1);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    char *text = (char *)(copy + count);
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t length = strlen(groups[i].names) + 1;
+        copy[i] = groups[i];
+        copy[i].names = memcpy(text, groups[i].names, length);
+        text += length;
+    }
+    *out = copy;
+    return RF_OK;
+}
