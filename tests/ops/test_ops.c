@@ -9,8 +9,10 @@
  * Names match when they contain NAME. --quick leaves out large cases, --sample takes N cases of each op, spread over
  * its table. --split plays devices that cannot bind a case's largest tensor at once, and tests no gradients.
  * --special puts NaN, infinities, zeros of both signs and denormals among the numbers (special.c), and tests no
- * gradients. With --turns a kernel that has many beside it gets one filling of each case, another one in each next
- * case.
+ * gradients.
+ * --turns bounds what ops with many kernels cost: a case runs the kernel that the library would choose and every third
+ * of the others, another third in each next case; with special numbers each of them gets one filling. Large cases run
+ * the chosen kernel alone, and those that are there for benchmarks are left out.
  *
  * One line per op; the exit status is 1 when anything failed.
  */
@@ -26,6 +28,7 @@
 #include "exec/internal.h"
 #include "walk.h"
 
+#define MANY_KERNELS 3      /* of --turns: all of these or fewer run every case */
 #define SMALLEST_RANGE 4096 /* of --split: kernels take tensors apart in units of up to some hundred bytes */
 
 void walk_fail(walk *w, walk_counts *counts, const rf_op *op, const char *case_name, const char *kernel,
@@ -223,21 +226,30 @@ static bool limit_range(const rf_op_call *call, rf_device_caps *caps)
 
 /* Large cases are left to the kernels that they are for: those that would take more than 30 times as long as the best,
  * minutes for some, are held against the reference at small ones, unless one is asked for by name. */
-static bool is_too_slow(const case_run *run, const rf_kernel *kernel, const rf_device_caps *caps)
+static bool is_too_slow(const case_run *run, double score, double best)
 {
-    if (!run->c->large || run->w->options.kernel) return false;
+    return run->c->large && !run->w->options.kernel && score < best / 30;
+}
+
+/* Of --turns. */
+static bool is_turn_of_others(const case_run *run, uint32_t kernel, double score, double best)
+{
+    const uint32_t rounds = walk_special_rounds(), turn = (uint32_t)(run->c - run->op->cases) + kernel;
+    if (!run->w->options.turns) return false;
+    if (run->c->large) return score < best;
+    if (run->op->num_kernels <= MANY_KERNELS) return false;
+    if (score < best && turn % 3 != 0) return true;
+    return run->w->options.special && turn / 3 % rounds != run->round;
+}
+
+static double best_score(const case_run *run, const rf_device_caps *caps)
+{
     double best = 0;
     for (uint32_t i = 0; i < run->op->num_kernels; i++) {
         const double score = run->op->kernels[i]->score(&run->start.call, caps);
         if (score > best) best = score;
     }
-    return kernel->score(&run->start.call, caps) < best / 30;
-}
-
-static bool is_turn_of_others(const case_run *run, uint32_t kernel)
-{
-    const uint32_t rounds = walk_special_rounds(), number = (uint32_t)(run->c - run->op->cases);
-    return run->w->options.turns && run->op->num_kernels > rounds && (number + kernel) % rounds != run->round;
+    return best;
 }
 
 static void run_device(case_run *run, const walk_device *d)
@@ -246,12 +258,13 @@ static void run_device(case_run *run, const walk_device *d)
     rf_device_caps *caps = &d->exec->caps;
     *caps = *rf_gpu_caps(d->gpu);
     if (run->w->options.split && !limit_range(&run->start.call, caps)) return;
+    const double best = best_score(run, caps);
     for (uint32_t i = 0; i < run->op->num_kernels; i++) {
         const rf_kernel *kernel = run->op->kernels[i];
-        if (kernel->score(&run->start.call, caps) <= 0) continue;
+        const double score = kernel->score(&run->start.call, caps);
+        if (score <= 0) continue;
         eligible++;
-        if (is_turn_of_others(run, i)) continue;
-        if (is_too_slow(run, kernel, caps)) continue;
+        if (is_turn_of_others(run, i, score, best) || is_too_slow(run, score, best)) continue;
         if (matches(run->w->options.kernel, kernel->name)) run_kernel(run, kernel, d);
     }
     if (eligible == 0) walk_fail(run->w, run->counts, run->op, run->c->name, NULL, d->name, "no kernel is eligible");
@@ -340,7 +353,8 @@ static void run_filled(case_run *run)
 static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *c)
 {
     case_run run = { .w = w, .counts = counts, .op = op, .c = c };
-    if (w->options.quick && c->large && !w->options.all_shaders) return; /* filling it would take longest of all */
+    /* Filling it would take longest of all. */
+    if (c->large && (w->options.turns ? c->benchmark : w->options.quick && !w->options.all_shaders)) return;
     if (rf_case_data_make(op, c, 1, &run.start) < 0) {
         walk_fail(w, counts, op, c->name, NULL, NULL, "%s", rf_error_message());
         free_all(&run);
