@@ -96,6 +96,22 @@ typedef enum rf_aggregation {
  */
 RF_API rf_result rf_variable_update(rf_trace *t, rf_variable *variable, rf_tensor value,
                                     rf_aggregation aggregation);
+/**
+ * The sum of x over all replicas of all workers, in the step: every replica gets the same bits. It
+ * corresponds to `tf.distribute.ReplicaContext.all_reduce(SUM)`. x is f32, of a shape that does not
+ * depend on the batch; replicas without examples add zeros. On one replica it is x.
+ *
+ * The gradient is the sum of the replicas' gradients, so that losses that are sums over replicas (as
+ * rf_compute_average_loss() makes them) are differentiated through statistics of the whole batch.
+ *
+ * A step waits once for each sum that depends on another one; sums that do not are made together.
+ * Gradients of such a step are exchanged after its backward pass instead of during it, and
+ * RF_BALANCE_AUTO, which cannot tell fast replicas from those that wait, leaves its split as it is.
+ * Not with the workers of parameter servers, whose steps then fail with RF_ERROR_UNSUPPORTED.
+ * @return the sum; a type other than f32 makes the trace fail, and so does, at the end of the step,
+ *   a shape that depends on the batch.
+ */
+RF_API rf_tensor rf_all_replica_sum(rf_trace *t, rf_tensor x);
 /** A scalar constant. */
 RF_API rf_tensor rf_constant(rf_trace *t, float value);
 /** A constant of any type that tensors have, and any shape without zeros. `values` is copied. */

@@ -40,6 +40,13 @@ typedef struct rf_program_placement {
     uint32_t part; /* of the run at whose end it is there; see rf_frame_submit_part() */
 } rf_program_placement;
 
+/* Sums over all replicas, for a program that is one of several: where it leaves what it adds, and where it finds the
+ * sums, each at the same offset in both. */
+typedef struct rf_program_sum_places {
+    rf_location own, total;
+    uint64_t alignment; /* of the sums' offsets, in elements */
+} rf_program_sum_places;
+
 typedef struct rf_program_params {
     const char *name;
     const rf_graph *graph;   /* cloned; optimised by the program */
@@ -48,6 +55,7 @@ typedef struct rf_program_params {
     const rf_location *states;              /* [graph->num_states] by slot */
     const rf_program_placement *placements; /* results that go to fixed places instead of the slab */
     uint32_t num_placements;
+    const rf_program_sum_places *sum_places; /* NULL: it runs alone, and what it adds is the sum */
 } rf_program_params;
 rf_result rf_program_create(rf_exec *exec, const rf_program_params *params, rf_program **out);
 void rf_program_destroy(rf_program **program); /* waits for its runs */
@@ -72,7 +80,21 @@ rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t coun
  */
 uint32_t rf_program_num_parts(const rf_program *program);
 rf_result rf_frame_submit_part(rf_exec *exec, rf_frame *frame, uint32_t part, uint64_t *ticket);
-/* parts[slot]: the last part of the run that touches a state, 0 where none does; graph->num_states entries. */
+/*
+ * Parts of sums over replicas come before these and are counted by themselves. When one is done, `own` has what the
+ * replica adds to the sums of that part; the sums must be at `total` before the next part is submitted, whichever kind
+ * it is of. Which sums there are, and in which parts, depends on the graph alone: it is the same for all replicas.
+ */
+typedef struct rf_program_sum {
+    rf_value in, out; /* of the program's graph */
+    uint32_t part;
+    uint64_t offset, count; /* elements */
+} rf_program_sum;
+const rf_program_sum *rf_program_sums(const rf_program *program, uint32_t *count);
+uint32_t rf_program_num_sum_parts(const rf_program *program);
+rf_result rf_frame_submit_sum_part(rf_exec *exec, rf_frame *frame, uint32_t part, uint64_t *ticket);
+/* parts[slot]: the last part of the run that touches a state, 0 where none does; graph->num_states entries. For
+ * programs without sums over replicas. */
 rf_result rf_frame_state_parts(const rf_frame *frame, uint32_t *parts);
 /* Result i, valid once its ticket is done until the frame is acquired again. */
 const void *rf_frame_result(const rf_frame *frame, uint32_t i);

@@ -241,6 +241,8 @@ rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t coun
     for (uint32_t i = 0; i < count; i++) {
         RF_REQUIRE(frames[i]->instance->program->exec == exec, "rf_frames_submit: frame %u is of another context", i);
         RF_REQUIRE(frames[i]->acquired, "rf_frames_submit: frame %u is not acquired", i);
+        RF_REQUIRE(frames[i]->instance->program->num_sum_parts == 0,
+                   "rf_frames_submit: frame %u has sums over replicas; submit its parts", i);
         for (uint32_t k = 0; k < i; k++)
             RF_REQUIRE(frames[i] != frames[k], "rf_frames_submit: frame %u is listed twice", i);
     }
@@ -256,7 +258,7 @@ rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t coun
     return RF_OK;
 }
 
-rf_result rf_frame_submit_part(rf_exec *exec, rf_frame *frame, uint32_t part, uint64_t *ticket)
+static rf_result submit_part(rf_exec *exec, rf_frame *frame, uint32_t part, uint64_t *ticket)
 {
     *ticket = exec->last_ticket;
     const rf_program *p = frame->instance->program;
@@ -277,6 +279,18 @@ rf_result rf_frame_submit_part(rf_exec *exec, rf_frame *frame, uint32_t part, ui
     if (r < 0 || frame->parts_done == p->num_parts) mark_submitted(frame, exec->last_ticket);
     *ticket = exec->last_ticket;
     return r;
+}
+
+rf_result rf_frame_submit_part(rf_exec *exec, rf_frame *frame, uint32_t part, uint64_t *ticket)
+{
+    return submit_part(exec, frame, frame->instance->program->num_sum_parts + part, ticket);
+}
+
+rf_result rf_frame_submit_sum_part(rf_exec *exec, rf_frame *frame, uint32_t part, uint64_t *ticket)
+{
+    RF_REQUIRE(part < frame->instance->program->num_sum_parts, "rf_frame_submit_sum_part: %s: part %u of %u",
+               frame->instance->program->name, part, frame->instance->program->num_sum_parts);
+    return submit_part(exec, frame, part, ticket);
 }
 
 const void *rf_frame_result(const rf_frame *frame, uint32_t i)

@@ -26,7 +26,7 @@ static rf_result plan_nodes(rf_instance *in)
     if (!in->nodes) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (rf_node n = 0; n < in->graph->nodes.count; n++) {
         const rf_node_info *info = &in->graph->nodes.items[n];
-        if (info->dead || !p->runs[n] || (info->op->flags & RF_OP_VIEW)) continue;
+        if (info->dead || !p->runs[n] || rf_program_skips(p, info->op)) continue;
         rf_op_call call;
         const rf_kernel *kernel;
         rf_graph_call(in->graph, n, &call);
@@ -50,7 +50,7 @@ static bool made_by_kernel(const rf_instance *in, rf_value v)
     const rf_value_info *info = &in->graph->values.items[v];
     if (info->kind != RF_VALUE_RESULT) return false;
     const rf_node_info *node = &in->graph->nodes.items[info->producer];
-    return !node->dead && in->program->runs[info->producer] && !(node->op->flags & RF_OP_VIEW);
+    return !node->dead && in->program->runs[info->producer] && !rf_program_skips(in->program, node->op);
 }
 
 static rf_result copy_later(rf_instance *in, rf_value v, rf_residence to, uint32_t part)
@@ -127,6 +127,11 @@ static rf_result place_leaves(rf_instance *in)
             *at = (rf_residence){ RF_HOME_FIXED, p->constants, p->constant_offset[v], size };
         else if (info->kind == RF_VALUE_STATE)
             *at = (rf_residence){ RF_HOME_FIXED, p->states[info->slot].buffer, p->states[info->slot].offset, size };
+    }
+    for (uint32_t i = 0; i < p->num_sums; i++) {
+        const rf_location at = rf_sum_location(&p->sum_places.total, &p->sums[i]);
+        in->residence[p->sums[i].out] =
+            (rf_residence){ RF_HOME_FIXED, at.buffer, at.offset, p->sums[i].count * sizeof(float) };
     }
     return RF_OK;
 }

@@ -199,7 +199,11 @@ struct rf_program {
     rf_location *states;
     rf_program_placement *placements;
     uint32_t num_placements;
-    uint32_t num_parts;
+    uint32_t num_parts; /* those of sums included, which come first */
+    bool replicated;    /* one of several: sums over replicas are the caller's */
+    rf_program_sum_places sum_places;
+    rf_program_sum *sums; /* that are needed, in order of their nodes */
+    uint32_t num_sums, num_sum_parts;
     bool *runs;                /* per node: something that is wanted depends on its bytes */
     bool *reads;               /* per value: a node that runs, a result or a placement needs its bytes */
     rf_gpu_buffer *constants;  /* NULL without constants */
@@ -218,6 +222,25 @@ rf_result rf_program_instance(rf_program *program, int64_t batch, rf_instance **
 rf_result rf_instance_create(rf_program *program, int64_t batch, rf_instance **out);
 /* Waits for its frames. */
 void rf_instance_destroy(rf_instance **instance);
+
+/* ---- sums over replicas (sums.c) ---- */
+/*
+ * Lists the sums that nodes marked in `runs` make, in order, and says at the end of which part each is exchanged: as
+ * many together as no node between them reads. sums: room for all. Returns the number of parts. Pure.
+ */
+uint32_t rf_list_sums(const rf_graph *graph, const bool *runs, uint64_t alignment, rf_program_sum *sums,
+                      uint32_t *count);
+/* Finds the program's sums, and places what it adds to them; its other placements come in parts after theirs. */
+rf_result rf_program_plan_sums(rf_program *program);
+static inline rf_location rf_sum_location(const rf_location *base, const rf_program_sum *sum)
+{
+    return (rf_location){ base->buffer, base->offset + sum->offset * sizeof(float) };
+}
+/* True when a node of this op runs no kernel: a view, or a sum that the caller makes. */
+static inline bool rf_program_skips(const rf_program *program, const rf_op *op)
+{
+    return (op->flags & RF_OP_VIEW) || (program->replicated && (op->flags & RF_OP_SUMS_REPLICAS));
+}
 
 /* ---- frames (frame.c) ---- */
 rf_result rf_frame_init(rf_instance *instance, rf_frame *frame); /* buffers */

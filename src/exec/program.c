@@ -88,6 +88,10 @@ static rf_result check_locations(const rf_program *p)
     const rf_graph *g = p->graph;
     for (uint32_t i = 0; i < p->num_placements; i++)
         RF_TRY(check_location(p, &p->placements[i].at, rf_graph_desc(g, p->placements[i].value), "placement", i));
+    for (uint32_t i = 0; i < p->num_sums; i++) {
+        const rf_location at = rf_sum_location(&p->sum_places.total, &p->sums[i]);
+        RF_TRY(check_location(p, &at, rf_graph_desc(g, p->sums[i].out), "sum", i));
+    }
     for (rf_value v = 1; v < g->values.count; v++) {
         const rf_value_info *info = &g->values.items[v];
         if (info->kind == RF_VALUE_STATE && p->reads[v])
@@ -124,14 +128,17 @@ static rf_result build(rf_program *p, const rf_program_params *params)
     p->num_placements = params->num_placements;
     RF_TRY(copy_array(params->results, params->num_results, sizeof(*p->results), (void **)&p->results));
     RF_TRY(copy_array(params->placements, params->num_placements, sizeof(*p->placements), (void **)&p->placements));
-    p->num_parts = 1;
-    for (uint32_t i = 0; i < p->num_placements; i++)
-        if (p->placements[i].part >= p->num_parts) p->num_parts = p->placements[i].part + 1;
+    p->replicated = params->sum_places != NULL;
+    if (p->replicated) p->sum_places = *params->sum_places;
     RF_TRY(copy_array(params->states, params->graph->num_states, sizeof(*p->states), (void **)&p->states));
     RF_TRY(rf_graph_clone(params->graph, &p->graph));
     RF_TRY(check_values(p));
     RF_TRY(optimize(p));
     RF_TRY(mark(p));
+    RF_TRY(rf_program_plan_sums(p));
+    p->num_parts = p->num_sum_parts + 1;
+    for (uint32_t i = 0; i < p->num_placements; i++)
+        if (p->placements[i].part >= p->num_parts) p->num_parts = p->placements[i].part + 1;
     RF_TRY(check_locations(p));
     return upload_constants(p);
 }
@@ -156,7 +163,18 @@ rf_result rf_program_create(rf_exec *exec, const rf_program_params *params, rf_p
 
 uint32_t rf_program_num_parts(const rf_program *program)
 {
-    return program->num_parts;
+    return program->num_parts - program->num_sum_parts;
+}
+
+const rf_program_sum *rf_program_sums(const rf_program *program, uint32_t *count)
+{
+    *count = program->num_sums;
+    return program->sums;
+}
+
+uint32_t rf_program_num_sum_parts(const rf_program *program)
+{
+    return program->num_sum_parts;
 }
 
 void rf_program_destroy(rf_program **program)
@@ -171,6 +189,7 @@ void rf_program_destroy(rf_program **program)
     rf_free(p->runs);
     rf_free(p->reads);
     rf_free(p->placements);
+    rf_free(p->sums);
     rf_free(p->results);
     rf_free(p->states);
     rf_free(p->name);

@@ -209,6 +209,8 @@ enum rf_op_flags {
     RF_OP_LAST_AXIS = 1u << 3,   /* works along the last dimension, which kernels need whole: a tensor of one
                                     dimension is never cut into chunks */
     RF_OP_NO_ONNX = 1u << 4,     /* cannot be expressed in ONNX: exporting a graph with it fails and names it */
+    RF_OP_SUMS_REPLICAS = 1u << 5, /* output 0 is the sum of input 0 over all replicas; alone it is input 0. A program
+                                      that is one of several leaves it to its caller, between two parts of a run */
 };
 
 struct rf_op {

@@ -23,6 +23,7 @@
     OP(squeeze)                                                                                                        \
     OP(gather)      /* x, indices i32 */                                                                               \
     OP(gather_grad) /* dy, indices, x (shape only) -> dx */                                                            \
+    OP(all_replica_sum)                                                                                                \
     OP(stop_gradient)                                                                                                  \
     OP(dropout)      /* x, random */                                                                                   \
     OP(dropout_grad) /* dy, random */                                                                                  \

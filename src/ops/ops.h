@@ -125,6 +125,8 @@ rf_result rf_emit_squeeze(rf_graph *g, rf_value x, int32_t axis, rf_value *out);
 rf_result rf_emit_flatten(rf_graph *g, rf_value x, rf_value *out);
 rf_result rf_emit_transpose(rf_graph *g, rf_value x, const int32_t *perm, rf_value *out);
 rf_result rf_emit_stop_gradient(rf_graph *g, rf_value x, rf_value *out);
+/* f32. */
+rf_result rf_emit_all_replica_sum(rf_graph *g, rf_value x, rf_value *out);
 
 /* ---- slice.c ---- */
 /* Ranges as Python's: negative numbers count from the end, both ends are cut to the dimension. step 0: the whole axis.

@@ -60,6 +60,8 @@ struct rf_strategy {
     rf_flat download, upload;             /* staging, places as in `trainable`; only on staged replicas of several */
     rf_flat assigned;                     /* what a step gives to variables of `fixed`; places as there */
     rf_flat fixed_download, fixed_upload; /* staging for that, on staged replicas of several */
+    rf_flat summands, sums;               /* of sums over replicas within a step: what a replica adds, and the sums */
+    rf_flat sum_download, sum_upload;     /* staging for those, on staged replicas of several */
     bool warned_of_shares;
     bool remote;         /* parameter servers hold the variables, and this is a worker of theirs */
     uint64_t generation; /* raised when arrays move: programs made before must be made anew */

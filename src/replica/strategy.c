@@ -37,6 +37,10 @@ void rf_strategy_release(rf_strategy *s)
     rf_flat_free(s, &s->assigned);
     rf_flat_free(s, &s->fixed_download);
     rf_flat_free(s, &s->fixed_upload);
+    rf_flat_free(s, &s->summands);
+    rf_flat_free(s, &s->sums);
+    rf_flat_free(s, &s->sum_download);
+    rf_flat_free(s, &s->sum_upload);
     rf_exchange_destroy(&s->exchange);
     rf_balancing_free(s);
     for (uint32_t r = 0; s->replicas && r < s->num_local; r++) {
@@ -209,6 +213,10 @@ static rf_strategy *allocate(void)
     s->assigned.name = "assigned values";
     s->fixed_download.name = "download of assigned values";
     s->fixed_upload.name = "upload of assigned values";
+    s->summands.name = "summands";
+    s->sums.name = "sums over replicas";
+    s->sum_download.name = "download of summands";
+    s->sum_upload.name = "upload of sums";
     const char *perturb = rf_env("RINGFIRE_TEST_PERTURB");
     s->perturbed = perturb ? (uint32_t)strtoul(perturb, NULL, 10) : UINT32_MAX;
     return s;

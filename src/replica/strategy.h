@@ -66,6 +66,10 @@ rf_tensor rf_trace_assigned(rf_trace *t, rf_variable *variable);
 /* rf_variable_update() that may replace what was assigned before: for layers that are called several times. */
 rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, rf_aggregation aggregation);
 
+/* Whether a sum over replicas is more than the replica's own. Fails the trace where replicas take their steps at
+ * different times. */
+bool rf_trace_needs_sum(rf_trace *t);
+
 /* ---- per-replica state that is summed when read (metrics) ---- */
 typedef struct rf_local_state rf_local_state;
 rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const char *name,

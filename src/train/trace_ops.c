@@ -258,6 +258,15 @@ EMIT_ONE(softmax)
 EMIT_ONE(log_softmax)
 EMIT_ONE(stop_gradient)
 
+rf_tensor rf_all_replica_sum(rf_trace *t, rf_tensor x)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_all_replica_sum: x", &v)) return RF_NO_TENSOR;
+    rf_graph *g = rf_trace_graph(t);
+    const rf_result r = rf_emit_all_replica_sum(g, v, &out); /* one replica checks x, too, and uses no sum */
+    return rf_trace_needs_sum(t) ? rf_trace_emit(t, r, out) : emit_own(t, r, v, r < 0 ? 0 : v);
+}
+
 /* ---- shape ---- */
 
 rf_tensor rf_reshape(rf_trace *t, rf_tensor x, rf_shape shape)

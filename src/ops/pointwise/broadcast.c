@@ -445,23 +445,21 @@ static rf_op_call as_copy(const rf_op_call *call)
     return copy;
 }
 
-static double broadcast_score(const rf_op_call *call, const rf_device_caps *caps, uint32_t i)
+static double copy_score(const rf_op_call *call, const rf_device_caps *caps, uint32_t i)
 {
     const rf_op_call copy = as_copy(call);
     return rf_elementwise_kernels[i]->score(&copy, caps);
 }
-static rf_result broadcast_plan(const rf_op_call *call, const rf_device_caps *caps, uint32_t i, rf_kernel_plan *plan)
+static rf_result copy_plan(const rf_op_call *call, const rf_device_caps *caps, uint32_t i, rf_kernel_plan *plan)
 {
     const rf_op_call copy = as_copy(call);
     return rf_elementwise_kernels[i]->plan(&copy, caps, plan);
 }
-RF_VARIANT(static, broadcast_0, "u64x8", broadcast_score, broadcast_plan, 0);
-RF_VARIANT(static, broadcast_1, "vec4", broadcast_score, broadcast_plan, 1);
-RF_VARIANT(static, broadcast_2, "strided", broadcast_score, broadcast_plan, 2);
-RF_VARIANT(static, broadcast_3, "texel", broadcast_score, broadcast_plan, 3);
-static const rf_kernel *const broadcast_kernels[] = { &broadcast_0, &broadcast_1, &broadcast_2, &broadcast_3 };
-_Static_assert(RF_LENGTH(broadcast_kernels) == RF_ELEMENTWISE_NUM_KERNELS,
-               "one broadcast kernel for each element-wise kernel");
+RF_VARIANT(static, copy_0, "u64x8", copy_score, copy_plan, 0);
+RF_VARIANT(static, copy_1, "vec4", copy_score, copy_plan, 1);
+RF_VARIANT(static, copy_2, "strided", copy_score, copy_plan, 2);
+RF_VARIANT(static, copy_3, "texel", copy_score, copy_plan, 3);
+const rf_kernel *const rf_copy_kernels[RF_ELEMENTWISE_NUM_KERNELS] = { &copy_0, &copy_1, &copy_2, &copy_3 };
 
 #define BROADCAST_CASE(label, x, like, ...)                                                                            \
     {                                                                                                                  \
@@ -490,7 +488,7 @@ const rf_op rf_op_broadcast_like = {
     .gradient = broadcast_gradient,
     .reference = broadcast_reference,
     .cost = cost_copy,
-    RF_KERNELS(broadcast_kernels),
+    RF_KERNELS(rf_copy_kernels),
     RF_CASES(broadcast_cases),
 };
 

@@ -28,6 +28,8 @@ extern const rf_scalar_info rf_scalar_table[RF_FN_COUNT];
 
 #define RF_ELEMENTWISE_NUM_KERNELS 4
 extern const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS];
+/* broadcast.c. The same, for ops that copy input 0 to an output that it broadcasts to. */
+extern const rf_kernel *const rf_copy_kernels[RF_ELEMENTWISE_NUM_KERNELS];
 
 /* broadcast.c. The shape that NumPy's rules give; failure names the op. */
 rf_result rf_broadcast_shape(const char *op, rf_shape a, rf_shape b, rf_shape *out);

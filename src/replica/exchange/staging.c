@@ -37,3 +37,8 @@ rf_result rf_staging_ensure_fixed(rf_strategy *s)
 {
     return ensure(s, s->fixed.values.capacity, &s->fixed_download, &s->fixed_upload);
 }
+
+rf_result rf_staging_ensure_sums(rf_strategy *s)
+{
+    return ensure(s, s->sums.capacity, &s->sum_download, &s->sum_upload);
+}

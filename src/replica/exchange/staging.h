@@ -9,6 +9,8 @@
 rf_result rf_staging_ensure(rf_strategy *strategy);
 /* The same for variables that no optimizer updates. */
 rf_result rf_staging_ensure_fixed(rf_strategy *strategy);
+/* The same for sums over replicas within a step. */
+rf_result rf_staging_ensure_sums(rf_strategy *strategy);
 
 /* Host addresses for the exchange: device memory itself where it is mapped, else staging. */
 static inline float *rf_replica_reachable(const rf_strategy *s, uint32_t index, const rf_flat *flat,

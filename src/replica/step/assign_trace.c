@@ -85,9 +85,21 @@ rf_result rf_trace_weigh_assigned(rf_trace *t)
     return RF_OK;
 }
 
-rf_result rf_trace_check_assigned(const rf_signature *sig)
+static rf_result check_assigned(const rf_signature *sig, const rf_graph *other)
 {
-    if (sig->assignments.count == 0) return RF_OK;
+    for (uint32_t i = 0; i < sig->assignments.count; i++) {
+        const rf_assignment *a = &sig->assignments.items[i];
+        RF_REQUIRE(rf_shape_equal(rf_graph_desc(other, a->value)->shape, a->variable->shape),
+                   "rf_variable_update: the shape of the value of '%s' depends on the batch; reduce it over the "
+                   "batch first",
+                   a->variable->name);
+    }
+    return RF_OK;
+}
+
+rf_result rf_trace_check_shapes(const rf_signature *sig)
+{
+    if (sig->assignments.count == 0 && sig->sums.elements == 0) return RF_OK;
     rf_graph *other;
     rf_error_record before;
     rf_error_save(&before);
@@ -96,14 +108,9 @@ rf_result rf_trace_check_assigned(const rf_signature *sig)
     if (r < 0) { /* runs with other batches say so themselves */
         (void)rf_error_restore(&before);
         r = RF_OK;
-    }
-    for (uint32_t i = 0; r >= 0 && i < sig->assignments.count; i++) {
-        const rf_assignment *a = &sig->assignments.items[i];
-        if (!rf_shape_equal(rf_graph_desc(other, a->value)->shape, a->variable->shape))
-            r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                        "rf_variable_update: the shape of the value of '%s' depends on the batch; reduce it over the "
-                        "batch first",
-                        a->variable->name);
+    } else {
+        r = check_assigned(sig, other);
+        if (r >= 0) r = rf_step_sums_check(sig->graph, other);
     }
     rf_graph_destroy(&other);
     return r;

@@ -207,45 +207,73 @@ static void set_results(const run *x, rf_per_replica **results)
     f->parity ^= 1;
 }
 
-static rf_result submit_replica(const run *x, uint32_t index, uint64_t first)
+/* Number, among all replicas' examples, of the first of this worker's. */
+static uint64_t first_row(const run *x)
 {
-    rf_signature *sig = x->signature;
-    uint32_t count = 0;
-    uint64_t begin = rf_span_begin();
+    uint64_t first = 0;
+    for (uint32_t r = 0; r < x->strategy->first; r++) first += x->function->examples[r];
+    return first;
+}
+
+static void upload(const run *x, uint32_t index, uint64_t first)
+{
+    const uint64_t begin = rf_span_begin();
     fill_inputs(x, x->function->frames[index], first, x->examples[index]);
     rf_span_end_with(begin, "replica", "upload", (rf_span_arg){ "replica", x->strategy->first + index },
                      (rf_span_arg){ "examples", x->examples[index] });
-    if (sig->overlaps) return RF_OK; /* goes in parts */
-    begin = rf_span_begin();
-    sig->submission[count++] = x->function->frames[index];
+}
+
+/* Stage A, or what is left of it after its sums over replicas, and what goes with it. */
+static rf_result submit_replica(const run *x, uint32_t index)
+{
+    rf_signature *sig = x->signature;
+    rf_replica *replica = &x->strategy->replicas[index];
+    rf_frame *frame = x->function->frames[index];
+    uint32_t count = 0;
+    const uint64_t begin = rf_span_begin();
+    if (sig->sums.num_parts > 0)
+        RF_TRY(rf_frame_submit_part(replica->exec, frame, 0, &replica->ticket));
+    else
+        sig->submission[count++] = frame;
     if (sig->updates.count > 0 && rf_strategy_is_copied(x->strategy)) {
         /* The device computes meanwhile: only the update has to wait for the copy. */
-        RF_TRY(rf_replica_submit_frames(&x->strategy->replicas[index], sig->submission, count));
+        RF_TRY(rf_replica_submit_frames(replica, sig->submission, count));
         count = 0;
         if (x->strategy->num_replicas == 1) RF_TRY(rf_strategy_await_copy(x->strategy));
     }
     for (uint32_t u = 0; u < sig->updates.count; u++)
         RF_TRY(rf_update_join_submission(&sig->updates.items[u], index, sig->submission, &count));
-    RF_TRY(rf_replica_submit_frames(&x->strategy->replicas[index], sig->submission, count));
+    RF_TRY(rf_replica_submit_frames(replica, sig->submission, count));
     rf_span_end_with(begin, "replica", "submit", (rf_span_arg){ "replica", x->strategy->first + index },
                      (rf_span_arg){ "programs", count });
     return RF_OK;
 }
 
+/* Inputs of all replicas, and what of stage A comes before sums over them. */
+static rf_result submit_sums(const run *x)
+{
+    uint64_t first = first_row(x);
+    for (uint32_t r = 0; r < x->strategy->num_local; first += x->examples[r++])
+        if (x->examples[r] > 0) upload(x, r, first);
+    return rf_step_sums_run(&x->signature->sums, x->function->frames);
+}
+
 /* All replicas get their work before any is waited for; one computes while the inputs of the next are copied. */
 static rf_result submit(const run *x, rf_per_replica **results)
 {
-    uint64_t first = 0;
-    for (uint32_t r = 0; r < x->strategy->first; r++) first += x->function->examples[r];
-    const bool overlaps = x->signature->overlaps;
-    rf_pace *pace = x->signature->updates.count > 0 ? x->strategy->balancing.pace : NULL;
-    for (uint32_t r = 0; r < x->strategy->num_local; r++) {
+    uint64_t first = first_row(x);
+    const bool overlaps = x->signature->overlaps, sums = x->signature->sums.num_parts > 0;
+    /* Replicas that wait for each other's sums all take as long as the slowest: no pace can be told. */
+    rf_pace *pace = x->signature->updates.count > 0 && !sums ? x->strategy->balancing.pace : NULL;
+    if (sums) RF_TRY(submit_sums(x));
+    for (uint32_t r = 0; r < x->strategy->num_local; first += x->examples[r++]) {
         if (x->examples[r] == 0) continue;
         if (pace) rf_pace_begin(pace, r);
-        RF_TRY(rf_replica_context(x->strategy, r, submit_replica(x, r, first)));
+        if (!sums) upload(x, r, first);
+        if (overlaps) continue; /* goes in parts */
+        RF_TRY(rf_replica_context(x->strategy, r, submit_replica(x, r)));
         const rf_replica *replica = &x->strategy->replicas[r];
-        if (pace && !overlaps) rf_pace_submitted(pace, r, replica->device, replica->ticket);
-        first += x->examples[r];
+        if (pace) rf_pace_submitted(pace, r, replica->device, replica->ticket);
     }
     if (!overlaps) set_results(x, results); /* they are there when stage A is, which was submitted */
     for (uint32_t u = 0; u < x->signature->updates.count; u++)

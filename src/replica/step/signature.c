@@ -65,6 +65,7 @@ static void drop_programs(rf_signature *sig, uint32_t num_local)
     for (uint32_t r = 0; sig->programs && r < num_local; r++) rf_program_destroy(&sig->programs[r]);
     for (uint32_t u = 0; u < sig->updates.count; u++) rf_update_unprepare(&sig->updates.items[u]);
     rf_assignments_unprepare(&sig->assignments);
+    rf_step_sums_unprepare(&sig->sums);
     sig->prepared = false;
 }
 
@@ -104,6 +105,7 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
         if (update->transform.graph) RF_TRY(rf_updater_ensure_transformed(update->updater));
     }
     if (sig->assignments.count > 0) RF_TRY(rf_assignments_ensure(s));
+    if (sig->sums.elements > 0) RF_TRY(rf_step_sums_ensure(s, sig->sums.elements));
     return sig->updates.count > 0 ? rf_staging_ensure(s) : RF_OK;
 }
 
@@ -117,7 +119,8 @@ static rf_result rebuild(rf_function *f, rf_signature *sig)
     if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_local);
     if (!sig->submission) sig->submission = RF_NEW_ARRAY(rf_frame *, 1 + RF_UPDATE_FRAMES * (size_t)sig->updates.count);
     if (!sig->programs || !sig->submission) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const bool by_bucket = sig->updates.count == 1 && rf_update_can_overlap(&sig->updates.items[0]);
+    const bool by_bucket =
+        sig->updates.count == 1 && sig->sums.elements == 0 && rf_update_can_overlap(&sig->updates.items[0]);
     const rf_traced_states traced = { sig->graph, sig->states.items, sig->states.count };
     sig->overlaps = false;
     for (uint32_t u = 0; u < sig->updates.count; u++) {
@@ -126,7 +129,11 @@ static rf_result rebuild(rf_function *f, rf_signature *sig)
         RF_TRY(rf_turns_create(&traced, update, by_bucket));
         sig->overlaps = update->turns->overlaps; /* only one that is alone does */
     }
-    return rf_assignments_prepare(&sig->assignments, s);
+    RF_TRY(rf_assignments_prepare(&sig->assignments, s));
+    if (sig->sums.elements == 0) return RF_OK;
+    rf_program *program;
+    RF_TRY(rf_replica_context(s, 0, rf_signature_program(f, sig, 0, &program)));
+    return rf_step_sums_prepare(&sig->sums, s, program);
 }
 
 rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
@@ -192,13 +199,17 @@ rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t index
         for (uint32_t i = 0; i < sig->states.count; i++) states[i] = state_location(&sig->states.items[i], index);
         place_gradients(s, sig, index, placements);
         place_assigned(s, sig, index, placements + num_gradients);
+        const rf_program_sum_places sum_places = { { s->summands.buffers ? s->summands.buffers[index] : NULL, 0 },
+                                                   { s->sums.buffers ? s->sums.buffers[index] : NULL, 0 },
+                                                   s->alignment };
         const rf_program_params params = { .name = f->name,
                                            .graph = sig->graph,
                                            .results = sig->outputs,
                                            .num_results = f->params.num_outputs,
                                            .states = states,
                                            .placements = placements,
-                                           .num_placements = num_placements };
+                                           .num_placements = num_placements,
+                                           .sum_places = sig->sums.elements > 0 ? &sum_places : NULL };
         r = rf_program_create(s->replicas[index].exec, &params, &sig->programs[index]);
     }
     rf_free(states);

@@ -4,6 +4,7 @@
 #define RF_REPLICA_STEP_SIGNATURE_H
 
 #include "exec/exec.h"
+#include "replica/step/sums.h"
 #include "replica/store/variables.h"
 #include "replica/update/assign.h"
 #include "replica/update/update.h"
@@ -24,6 +25,7 @@ typedef struct rf_signature {
         uint32_t count, capacity;
     } updates;
     rf_assignments assignments;
+    rf_step_sums sums;
     rf_value hosts[RF_HOST_COUNT]; /* 0: not used */
     bool overlaps;                 /* gradients are exchanged while the backward pass goes on */
     rf_program **programs;         /* [num_local], made when first needed */

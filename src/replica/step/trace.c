@@ -466,7 +466,11 @@ static rf_result trace_step(rf_trace *t)
     RF_TRY(check_transforms(t->signature));
     RF_TRY(rf_trace_weigh_assigned(t));
     RF_TRY(share_equal(t->signature, f->params.num_outputs));
-    return rf_trace_check_assigned(t->signature);
+    rf_signature *sig = t->signature;
+    sig->sums.elements = rf_step_sums_elements(t->strategy, sig->graph);
+    RF_TRY(rf_trace_check_shapes(sig));
+    if (t->strategy->num_replicas == 1) sig->sums.elements = 0; /* nothing reads them */
+    return RF_OK;
 }
 
 rf_result rf_trace_run(rf_function *function, rf_signature *signature)

@@ -65,6 +65,7 @@ static rf_variable *root_of(const search *s, const rf_node_info *node)
 static gradient_class classify(const search *s, const rf_node_info *node)
 {
     bool local = false, gradient = false;
+    const bool sums_replicas = node->op->flags & RF_OP_SUMS_REPLICAS; /* not to be computed again after the reduction */
     if (node->op->mutates) return GRADIENT_LOCAL;
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (!node->in[i]) continue;
@@ -74,8 +75,8 @@ static gradient_class classify(const search *s, const rf_node_info *node)
         gradient = gradient || c == GRADIENT_LINEAR || c == GRADIENT_WHOLE;
     }
     if (gradient && is_linear_function(s, node) && root_of(s, node)) return GRADIENT_LINEAR;
-    if (gradient) return local ? GRADIENT_MIXED : GRADIENT_WHOLE;
-    return local ? GRADIENT_LOCAL : GRADIENT_COMMON;
+    if (gradient) return local || sums_replicas ? GRADIENT_MIXED : GRADIENT_WHOLE;
+    return local || sums_replicas ? GRADIENT_LOCAL : GRADIENT_COMMON;
 }
 
 static void classify_all(search *s)
