@@ -101,8 +101,9 @@ RF_API rf_result rf_variable_update(rf_trace *t, rf_variable *variable, rf_tenso
  * corresponds to `tf.distribute.ReplicaContext.all_reduce(SUM)`. x is f32, of a shape that does not
  * depend on the batch; replicas without examples add zeros. On one replica it is x.
  *
- * The gradient is the sum of the replicas' gradients, so that losses that are sums over replicas (as
- * rf_compute_average_loss() makes them) are differentiated through statistics of the whole batch.
+ * The gradient is the sum of the replicas' gradients, so that losses that are sums over replicas
+ * (as rf_compute_average_loss() makes them) are differentiated through statistics of the whole
+ * batch.
  *
  * A step waits once for each sum that depends on another one; sums that do not are made together.
  * Gradients of such a step are exchanged after its backward pass instead of during it, and
