@@ -106,9 +106,8 @@ static rf_result prepare(rf_step_sums *sums, const rf_program *program)
     sums->num_parts = rf_program_num_sum_parts(program);
     for (uint32_t i = 0; i < count; i++) {
         rf_sum_part *part = &sums->parts[list[i].part];
-        sums->segments[i] = (rf_segment){ .range = { list[i].offset, list[i].offset + list[i].count },
-                                          .owner = RF_OWNER_ALL,
-                                          .variable = RF_VARIABLES_ALL };
+        sums->segments[i] =
+            (rf_segment){ .range = { list[i].offset, list[i].offset + list[i].count }, .owner = RF_OWNER_ALL };
         if (part->num_segments++ == 0) part->segments = &sums->segments[i];
     }
     for (uint32_t k = 0; k < sums->num_parts; k++) RF_TRY(prepare_part(sums, &sums->parts[k]));
