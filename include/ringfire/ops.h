@@ -147,7 +147,10 @@ typedef enum rf_comparison {
     RF_GREATER,
     RF_GREATER_EQUAL,
 } rf_comparison;
-/** 1 where `a` compares so with `b`, else 0, as C has it. It has no gradient: zeros flow. */
+/**
+ * f32 1 where `a` compares so with `b`, else 0, as C has it. Both are f32, or both are i32, which
+ * are compared exactly. It has no gradient: zeros flow.
+ */
 RF_API rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tensor b);
 /**
  * a where `mask` is not 0, else b; all three broadcast. What is not taken has no part in the result

@@ -2,8 +2,8 @@
 /*
  * Every scalar function of the element-wise op, for C and for GLSL: X(number, symbol, name, operands, C, GLSL).
  * The C form works on doubles a, b, imm and is the reference; the GLSL form works on vec4 a, b and float imm, with the
- * helpers of scalar_math.glsl. Numbers are those of rf_scalar_fn (checked at compile time in
- * src/ops/pointwise/elementwise_table.c).
+ * helpers of scalar_math.glsl. The operands of WHOLE_... are i32, whose bits shaders carry in floats. Numbers are those
+ * of rf_scalar_fn (checked at compile time in src/ops/pointwise/elementwise_table.c).
  *
  * The rule for numbers that are none, here and in all other ops, alone or fused, on every device: a diverging training
  * must not look healthy.
@@ -61,6 +61,12 @@
     X(33, POW_SLOPE, "pow_slope", 2, b == 0 ? 0 : b * pow(a, b - 1), rf_pow_slope(a, b))                               \
     X(34, POW_LOG, "pow_log", 2, a == 0 && b >= 0 ? 0 : log(a), rf_pow_log(a, b))                                      \
     X(35, WHERE, "where", 2, rf_if_set(a, b), rf_if_set(a, b))                                                         \
-    X(36, WHERE_NOT, "where_not", 2, rf_unless_set(a, b), rf_unless_set(a, b))
+    X(36, WHERE_NOT, "where_not", 2, rf_unless_set(a, b), rf_unless_set(a, b))                                         \
+    X(37, WHOLE_GREATER, "whole_greater", 2, a > b ? 1 : 0,                                                            \
+      mix(vec4(0), vec4(1), greaterThan(floatBitsToInt(a), floatBitsToInt(b))))                                        \
+    X(38, WHOLE_GREATER_EQUAL, "whole_greater_equal", 2, a >= b ? 1 : 0,                                               \
+      mix(vec4(0), vec4(1), greaterThanEqual(floatBitsToInt(a), floatBitsToInt(b))))                                   \
+    X(39, WHOLE_EQUAL, "whole_equal", 2, a == b ? 1 : 0,                                                               \
+      mix(vec4(0), vec4(1), equal(floatBitsToInt(a), floatBitsToInt(b))))
 
 #endif

@@ -7,7 +7,7 @@
 #define RF_OPS_OP_LIST_H
 
 #define RF_POINTWISE_OPS(OP)                                                                                           \
-    OP(elementwise)    /* inputs broadcast together by NumPy's rules; output f32 */                                    \
+    OP(elementwise)    /* inputs f32, of comparisons i32, broadcast together by NumPy's rules; output f32 */           \
     OP(sum_to_like)    /* x, like (shape only): sums over the axes that broadcasting added */                          \
     OP(fill_like)      /* like (shape only) */                                                                         \
     OP(broadcast_like) /* x, like (shape only) */                                                                      \

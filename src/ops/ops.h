@@ -67,6 +67,10 @@ typedef enum rf_scalar_fn {
     RF_FN_POW_LOG /* (a, b): times a^b: d a^b / db */,
     RF_FN_WHERE /* (mask, b): b where mask is not 0, else 0 */,
     RF_FN_WHERE_NOT /* (mask, b): b where mask is 0, else 0 */,
+    /* Comparisons of i32, which only inputs of a program can be; the results are f32. */
+    RF_FN_WHOLE_GREATER,
+    RF_FN_WHOLE_GREATER_EQUAL,
+    RF_FN_WHOLE_EQUAL,
     RF_FN_COUNT
 } rf_scalar_fn;
 #define RF_MAX_STEPS 8

@@ -105,23 +105,37 @@ BINARY(rf_pow, RF_FN_POW)
 BINARY(rf_maximum, RF_FN_MAXIMUM)
 BINARY(rf_minimum, RF_FN_MINIMUM)
 
+/* One of the comparisons that there are rows of; integers have rows of their own. */
+static rf_tensor compare(rf_trace *t, rf_scalar_fn fn, rf_value a, rf_value b)
+{
+    rf_graph *g = rf_trace_graph(t);
+    rf_value out = 0;
+    const rf_dtype dtype = rf_graph_desc(g, a)->dtype, other = rf_graph_desc(g, b)->dtype;
+    rf_result r = dtype == other ? RF_OK
+                                 : RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                                           "rf_compare: one operand is %s, the other %s; cast one of them",
+                                           rf_dtype_name(dtype), rf_dtype_name(other));
+    if (dtype == RF_I32)
+        fn = fn == RF_FN_EQUAL     ? RF_FN_WHOLE_EQUAL
+             : fn == RF_FN_GREATER ? RF_FN_WHOLE_GREATER
+                                   : RF_FN_WHOLE_GREATER_EQUAL;
+    if (r >= 0) r = rf_emit_binary(g, fn, 0.0f, a, b, &out);
+    return rf_trace_emit(t, r, out);
+}
+
 rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tensor b)
 {
-    static const char name_a[] = "rf_compare: a", name_b[] = "rf_compare: b";
+    rf_value v[2];
+    if (!two_operands(t, a, "rf_compare: a", b, "rf_compare: b", v)) return RF_NO_TENSOR;
     switch (comparison) {
-    case RF_EQUAL: return binary(t, RF_FN_EQUAL, a, name_a, b, name_b);
-    case RF_NOT_EQUAL: {
-        const rf_tensor equal = binary(t, RF_FN_EQUAL, a, name_a, b, name_b);
-        return unary(t, RF_FN_ADD_IMM, 1.0f, unary(t, RF_FN_NEGATIVE, 0.0f, equal, name_a), name_a);
+    case RF_EQUAL: return compare(t, RF_FN_EQUAL, v[0], v[1]);
+    case RF_NOT_EQUAL: return rf_subtract(t, rf_constant(t, 1.0f), compare(t, RF_FN_EQUAL, v[0], v[1]));
+    case RF_LESS: return compare(t, RF_FN_GREATER, v[1], v[0]);
+    case RF_LESS_EQUAL: return compare(t, RF_FN_GREATER_EQUAL, v[1], v[0]);
+    case RF_GREATER: return compare(t, RF_FN_GREATER, v[0], v[1]);
+    case RF_GREATER_EQUAL: return compare(t, RF_FN_GREATER_EQUAL, v[0], v[1]);
     }
-    case RF_LESS: return binary(t, RF_FN_GREATER, b, name_b, a, name_a);
-    case RF_LESS_EQUAL: return binary(t, RF_FN_GREATER_EQUAL, b, name_b, a, name_a);
-    case RF_GREATER: return binary(t, RF_FN_GREATER, a, name_a, b, name_b);
-    case RF_GREATER_EQUAL: return binary(t, RF_FN_GREATER_EQUAL, a, name_a, b, name_b);
-    }
-    if (t) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_compare: comparison %d does not exist", (int)comparison);
-    }
+    (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_compare: comparison %d does not exist", (int)comparison);
     return RF_NO_TENSOR;
 }
 

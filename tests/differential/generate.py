@@ -257,9 +257,10 @@ class Builder:
         return self.add(op, [x], numbers)
 
     def gen_compare(self, op):
-        """Whole numbers, many of them equal."""
-        a = self.leaf(self.dims(self.rng.randint(0, 4)), "integer", (-3, 3))
-        return self.add(op, [a, self.leaf(self.operand_like(a)[1], "integer", (-3, 3))], [self.rng.randint(0, 5)])
+        """Whole numbers, many of them equal, of either type; large ones of i32 differ where f32 does not."""
+        dtype, low = self.rng.choice([("f32", -3), ("i32", -3), ("i32", 2 ** 30)])
+        a = self.leaf(self.dims(self.rng.randint(0, 4)), "integer", (low, low + 6), dtype)
+        return self.add(op, [a, self.leaf(self.operand_like(a)[1], "integer", (low, low + 6), dtype)], [self.rng.randint(0, 5)])
 
     def gen_where(self, op):
         a = self.pick()

@@ -414,7 +414,7 @@ COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge]
 
 def compare(errors, operands, numbers):
     """Of whole numbers, which no error makes others."""
-    return COMPARISONS[numbers[0]](operands[0].detach().round(), operands[1].detach().round()).double()
+    return COMPARISONS[numbers[0]](*[x.detach().double().round() for x in operands]).double()
 
 
 def clip(errors, operands, numbers):

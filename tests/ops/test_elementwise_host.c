@@ -280,7 +280,8 @@ static void references_keep_nan(void **state)
     (void)state;
     for (uint32_t fn = 0; fn < RF_FN_COUNT; fn++) {
         const rf_scalar_info *info = &rf_scalar_table[fn];
-        const bool compares = fn == RF_FN_GREATER || fn == RF_FN_GREATER_EQUAL || fn == RF_FN_EQUAL;
+        const bool compares =
+            fn == RF_FN_GREATER || fn == RF_FN_GREATER_EQUAL || fn == RF_FN_EQUAL || rf_scalar_takes_i32(fn);
         for (uint32_t operand = 0; operand < info->arity; operand++) {
             const double y = info->reference(operand == 0 ? NAN : 0.5, operand == 1 ? NAN : 0.5, 0.5);
             if (fn == RF_FN_WHERE_NOT && operand == 1) continue; /* left out */

@@ -193,6 +193,15 @@ static rf_result compare_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
     return rf_trace_status(t);
 }
 
+/* The words count up from 2^24 + 1: as f32, each is one of its neighbours. */
+static rf_result compare_words_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    const int32_t middle = 16777217 + N * C / 2;
+    count_comparisons(t, in[1], rf_constant_array(t, &(rf_array){ RF_I32, { 0 }, (int32_t[1]){ middle } }), out);
+    return rf_trace_status(t);
+}
+
 /* Only "not equal" is true of NaN. */
 static rf_result compare_nan_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
@@ -239,6 +248,9 @@ static void selects(rf_strategy *strategy)
     const double expected[COMPARISONS] = { 0, N * C, less, less, N * C - less, N * C - less };
     run_step(strategy, compare_step, COMPARISONS, is);
     for (int c = 0; c < COMPARISONS; c++) assert_near(is[c], expected[c], 0, 0, "comparison");
+    static const double of_words[COMPARISONS] = { 1, N * C - 1, N * C / 2, N * C / 2 + 1, N * C / 2 - 1, N * C / 2 };
+    run_step(strategy, compare_words_step, COMPARISONS, is);
+    for (int c = 0; c < COMPARISONS; c++) assert_near(is[c], of_words[c], 0, 0, "comparison of words");
     run_step(strategy, compare_nan_step, COMPARISONS, is);
     for (int c = 0; c < COMPARISONS; c++)
         assert_near(is[c], c == RF_NOT_EQUAL ? N * C : 0, 0, 0, "comparison with NaN");
@@ -285,6 +297,7 @@ STEP(split_no_axis, split_to(t, in[0], -3, 2, false))
 STEP(expand_far, rf_expand_dims(t, in[0], 3))
 STEP(compare_how, rf_compare(t, (rf_comparison)6, in[0], in[0]))
 STEP(compare_words, rf_compare(t, RF_LESS, in[0], in[1]))
+STEP(where_words, rf_where(t, in[1], in[0], in[0]))
 STEP(where_shapes, rf_where(t, in[0], in[0], rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(4), (float[4]){ 0 } })))
 STEP(clip_nothing, rf_clip(t, in[0], 1, 0))
 STEP(clip_nan, rf_clip(t, in[0], NAN, 0))
@@ -309,7 +322,8 @@ static void mistakes(rf_strategy *strategy)
     refuse_step(strategy, split_no_axis, invalid, "has no axis -3");
     refuse_step(strategy, expand_far, invalid, "expand_dims: there is no axis 3");
     refuse_step(strategy, compare_how, invalid, "rf_compare: comparison 6 does not exist");
-    refuse_step(strategy, compare_words, invalid, "is i32, not f32");
+    refuse_step(strategy, compare_words, invalid, "rf_compare: one operand is i32, the other f32");
+    refuse_step(strategy, where_words, invalid, "where: operand 0 is i32, not f32");
     refuse_step(strategy, where_shapes, invalid, "where_not: shapes ");
     refuse_step(strategy, clip_nothing, invalid, "rf_clip: low is 1 and high 0");
     refuse_step(strategy, clip_nan, invalid, "rf_clip: low is nan");

@@ -22,8 +22,26 @@ static rf_result check_program(const rf_elementwise_attr *attr, uint32_t n_in)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                            "elementwise: step %u (%s) reads a register that has not been written yet", i,
                            rf_scalar_table[s->fn].name);
+        if (rf_scalar_takes_i32(s->fn) && (s->a >= n_in || s->b >= n_in))
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "elementwise: step %u (%s) reads a result, which is not i32", i,
+                           rf_scalar_table[s->fn].name);
     }
     return RF_OK;
+}
+
+/* The type that a program's steps take an input to be of; one that none reads is f32. */
+static rf_result input_dtype(const rf_elementwise_attr *attr, uint32_t input, rf_dtype *out)
+{
+    bool taken[2] = { false, false }; /* as f32, as i32 */
+    for (uint32_t i = 0; i < attr->n_steps; i++) {
+        const rf_scalar_step *s = &attr->steps[i];
+        if (s->a == input || (rf_scalar_table[s->fn].arity == 2 && s->b == input))
+            taken[rf_scalar_takes_i32(s->fn)] = true;
+    }
+    *out = taken[1] ? RF_I32 : RF_F32;
+    return taken[0] && taken[1]
+               ? RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "elementwise: input %u is read as f32 and as i32", input)
+               : RF_OK;
 }
 
 /* The op's name in messages: its only function, or the op itself. */
@@ -39,9 +57,11 @@ static rf_result infer(rf_op_call *call)
     RF_TRY(check_program(attr, call->n_in));
     rf_shape shape = call->in[0].shape;
     for (uint32_t i = 0; i < call->n_in; i++) {
-        if (call->in[i].dtype != RF_F32)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: operand %u is %s, not f32; cast it first", call_name(attr),
-                           i, rf_dtype_name(call->in[i].dtype));
+        rf_dtype needed;
+        RF_TRY(input_dtype(attr, i, &needed));
+        if (call->in[i].dtype != needed)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: operand %u is %s, not %s; cast it first", call_name(attr), i,
+                           rf_dtype_name(call->in[i].dtype), rf_dtype_name(needed));
         RF_TRY(rf_broadcast_shape(call_name(attr), shape, call->in[i].shape, &shape));
     }
     call->out[0] = (rf_tensor_desc){ RF_F32, shape };
@@ -157,7 +177,8 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
                 index += at * stride;
                 stride *= shape->dim[own];
             }
-            reg[i] = ((const float *)in[i])[index];
+            reg[i] = call->in[i].dtype == RF_I32 ? (double)((const int32_t *)in[i])[index]
+                                                 : (double)((const float *)in[i])[index];
         }
         for (uint32_t i = 0; i < attr->n_steps; i++) {
             const rf_scalar_step *s = &attr->steps[i];

@@ -26,6 +26,12 @@ typedef struct rf_scalar_info {
 } rf_scalar_info;
 extern const rf_scalar_info rf_scalar_table[RF_FN_COUNT];
 
+/* Whether the operands of a function are i32. */
+static inline bool rf_scalar_takes_i32(uint32_t fn)
+{
+    return fn >= RF_FN_WHOLE_GREATER && fn <= RF_FN_WHOLE_EQUAL;
+}
+
 #define RF_ELEMENTWISE_NUM_KERNELS 4
 extern const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS];
 /* broadcast.c. The same, for ops that copy input 0 to an output that it broadcasts to. */

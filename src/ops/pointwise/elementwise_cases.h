@@ -16,6 +16,9 @@
 #define POSITIVE(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.1f, 4, __VA_ARGS__)
 #define DISTINCT(...) RF_TENSOR(RF_F32, RF_FILL_DISTINCT, 0, 0, __VA_ARGS__)
 #define EXPONENT(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, 0, 5, __VA_ARGS__)
+#define I32(...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, -3, 4, __VA_ARGS__)
+/* From 2^24 on, neighbours are one number as f32. */
+#define LARGE_I32(...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, 16777214, 16777222, __VA_ARGS__)
 #define SMALL_INT(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, -3, 4, __VA_ARGS__)
 
 #define PROGRAM(name, n, ...) static const rf_elementwise_attr name = { n, { __VA_ARGS__ } }
@@ -58,6 +61,11 @@ BINARY(POW_SLOPE);
 BINARY(POW_LOG);
 BINARY(WHERE);
 BINARY(WHERE_NOT);
+BINARY(WHOLE_GREATER);
+BINARY(WHOLE_GREATER_EQUAL);
+BINARY(WHOLE_EQUAL);
+/* b where the i32 a is not c, else 0: labels that are not padding */
+PROGRAM(masked, 2, { RF_FN_WHOLE_EQUAL, 0, 2, 0, 0 }, { RF_FN_WHERE_NOT, 3, 1, 0, 0 });
 /* c where a is not 0, else d */
 PROGRAM(choice, 3, { RF_FN_WHERE, 0, 1, 0, 0 }, { RF_FN_WHERE_NOT, 0, 2, 0, 0 }, { RF_FN_ADD, 3, 4, 0, 0 });
 PROGRAM(p_LEAKY_RELU_GRAD, 1, { RF_FN_LEAKY_RELU_GRAD, 0, 1, 0, 0.2f });
@@ -154,6 +162,15 @@ static const rf_op_case rf_elementwise_cases[] = {
       .attr = &choice,
       .n_in = 3,
       .in = { SMALL_INT(2, 33, 1), NORMAL(2, 33, 64), NORMAL(1, 64) },
+      EXACT },
+    TWO("whole_greater_257", p_WHOLE_GREATER, I32(1, 257), I32(1, 257), EXACT),
+    TWO("whole_greater_equal_33x12", p_WHOLE_GREATER_EQUAL, LARGE_I32(2, 33, 12), LARGE_I32(1, 12), EXACT),
+    TWO("whole_equal_1021", p_WHOLE_EQUAL, LARGE_I32(1, 1021), LARGE_I32(1, 1021), EXACT),
+    TWO("whole_equal_outer", p_WHOLE_EQUAL, I32(2, 37, 1), I32(1, 13), EXACT),
+    { .name = "masked_33x64",
+      .attr = &masked,
+      .n_in = 3,
+      .in = { I32(2, 33, 64), NORMAL(2, 33, 64), I32(0, 0) },
       EXACT },
     TWO("equal_255", p_EQUAL, SMALL_INT(1, 255), SMALL_INT(1, 255), EXACT),
     TWO("relu_grad_17", p_RELU_GRAD, NORMAL(1, 17), NORMAL(1, 17), EXACT, GRADIENT),

@@ -223,11 +223,13 @@ static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, r
     return plan_wide(call, caps, plan, &vec4);
 }
 
-/* Whether every input, or what a dispatch reads of it, fits a texel view. */
+/* Whether every input, or what a dispatch reads of it, fits a texel view. What texels of floats do to the bits of
+ * integers is not said. */
 static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, const layout *l)
 {
     const uint64_t chunk = rf_flat_chunk(caps, sizeof(float));
     for (uint32_t i = 0; i < call->n_in; i++) {
+        if (call->in[i].dtype != RF_F32) return false;
         uint64_t count = (uint64_t)rf_shape_count(call->in[i].shape);
         if (l->kind[i] == MODE_FULL && count > chunk) count = chunk;
         const uint32_t elements = form_view(&texel, l, i) == RF_VIEW_TEXEL_RGBA32F ? 4 : 1;

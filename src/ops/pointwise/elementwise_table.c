@@ -152,6 +152,9 @@ static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
     [RF_FN_POW_LOG] = { PROGRAM(1, OP2(DIVIDE, DY, A)), ZERO },
     [RF_FN_WHERE] = { ZERO, PROGRAM(1, OP2(WHERE, A, DY)) },
     [RF_FN_WHERE_NOT] = { ZERO, PROGRAM(1, OP2(WHERE_NOT, A, DY)) },
+    [RF_FN_WHOLE_GREATER] = { ZERO, ZERO },
+    [RF_FN_WHOLE_GREATER_EQUAL] = { ZERO, ZERO },
+    [RF_FN_WHOLE_EQUAL] = { ZERO, ZERO },
 };
 
 #define USES_IMM(fn)                                                                                                   \

@@ -136,8 +136,11 @@ static char *scalar(rf_onnx *o, rf_scalar_fn fn, float imm, char *a, char *b)
     case RF_FN_GELU_TANH_SLOPE: return gelu_tanh_slope(o, a);
     case RF_FN_ADD_IMM: return OP2("Add", a, NUM(imm));
     case RF_FN_MUL_IMM: return OP2("Mul", a, NUM(imm));
+    case RF_FN_WHOLE_GREATER:
     case RF_FN_GREATER: return to_float(o, OP2("Greater", a, b));
+    case RF_FN_WHOLE_GREATER_EQUAL:
     case RF_FN_GREATER_EQUAL: return to_float(o, OP2("GreaterOrEqual", a, b));
+    case RF_FN_WHOLE_EQUAL:
     case RF_FN_EQUAL: return to_float(o, OP2("Equal", a, b));
     case RF_FN_RELU_GRAD: return OP3("Where", OP2("Greater", b, NUM(0.0f)), a, NUM(0.0f));
     case RF_FN_LEAKY_RELU_GRAD: return OP3("Where", OP2("Greater", b, NUM(0.0f)), a, OP2("Mul", a, NUM(imm)));
