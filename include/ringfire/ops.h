@@ -175,6 +175,27 @@ RF_API rf_tensor rf_exp(rf_trace *t, rf_tensor x);
 RF_API rf_tensor rf_log(rf_trace *t, rf_tensor x);
 /** Square root. */
 RF_API rf_tensor rf_sqrt(rf_trace *t, rf_tensor x);
+/** 1 / sqrt(x): infinite at 0, NaN below. */
+RF_API rf_tensor rf_rsqrt(rf_trace *t, rf_tensor x);
+/** log(1 + x), exact near 0 too. */
+RF_API rf_tensor rf_log1p(rf_trace *t, rf_tensor x);
+/** e to the power x, less 1; exact near 0 too. */
+RF_API rf_tensor rf_expm1(rf_trace *t, rf_tensor x);
+/**
+ * Sine of x in radians, to 1e-6 for |x| up to 100,000. Of what is larger the result is a number
+ * between -1 and 1 without a right digit, of infinity NaN.
+ */
+RF_API rf_tensor rf_sin(rf_trace *t, rf_tensor x);
+/** Cosine, as rf_sin(). */
+RF_API rf_tensor rf_cos(rf_trace *t, rf_tensor x);
+/** The error function. */
+RF_API rf_tensor rf_erf(rf_trace *t, rf_tensor x);
+/** -1, 0 or 1. It has no gradient: zeros flow. */
+RF_API rf_tensor rf_sign(rf_trace *t, rf_tensor x);
+/** The largest whole number that is not above x. It has no gradient: zeros flow. */
+RF_API rf_tensor rf_floor(rf_trace *t, rf_tensor x);
+/** The nearest whole number, of two the even one. It has no gradient: zeros flow. */
+RF_API rf_tensor rf_round(rf_trace *t, rf_tensor x);
 /** Hyperbolic tangent. */
 RF_API rf_tensor rf_tanh(rf_trace *t, rf_tensor x);
 /** 1 / (1 + e^-x). */
@@ -185,6 +206,14 @@ RF_API rf_tensor rf_relu(rf_trace *t, rf_tensor x);
 RF_API rf_tensor rf_leaky_relu(rf_trace *t, rf_tensor x, float alpha);
 /** Gaussian error linear unit. `approximate` selects the tanh form (Hendrycks & Gimpel 2016). */
 RF_API rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate);
+/** log(1 + e^x), without overflow. */
+RF_API rf_tensor rf_softplus(rf_trace *t, rf_tensor x);
+/** x * sigmoid(x), also called swish. */
+RF_API rf_tensor rf_silu(rf_trace *t, rf_tensor x);
+/** x for x > 0, alpha * (e^x - 1) otherwise; Keras' alpha is 1. `alpha` must not be negative. */
+RF_API rf_tensor rf_elu(rf_trace *t, rf_tensor x, float alpha);
+/** 1.05070098 times rf_elu() with alpha 1.67326324: the self-normalising unit. */
+RF_API rf_tensor rf_selu(rf_trace *t, rf_tensor x);
 
 /** Activations that layers and fused kernels provide. */
 typedef enum rf_activation {

@@ -81,7 +81,10 @@ vec4 run_step(uint code, float imm, vec4 a, vec4 b)
     uint fn = code & 255u;
     vec4 r = a;
 #define FN(number, symbol, name, operands, c, glsl) if (fn == uint(number)) r = glsl;
-    RF_SCALAR_FNS(FN)
+    RF_FUSED_SCALAR_FNS(FN)
+#if STEPS == 1
+    RF_LONE_SCALAR_FNS(FN)
+#endif
     return r;
 }
 

@@ -45,6 +45,13 @@ typedef enum rf_scalar_fn {
     RF_FN_GELU_TANH,
     RF_FN_GELU_ERF_SLOPE,
     RF_FN_GELU_TANH_SLOPE,
+    RF_FN_SIN,
+    RF_FN_COS,
+    RF_FN_FLOOR,
+    RF_FN_ROUND /* halves to the even neighbour */,
+    RF_FN_LOG1P,
+    RF_FN_EXPM1,
+    RF_FN_ERF,
     RF_FN_ADD_IMM,
     RF_FN_MUL_IMM,
     /* two operands */

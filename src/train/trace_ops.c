@@ -165,6 +165,14 @@ UNARY(rf_square, RF_FN_SQUARE)
 UNARY(rf_exp, RF_FN_EXP)
 UNARY(rf_log, RF_FN_LOG)
 UNARY(rf_sqrt, RF_FN_SQRT)
+UNARY(rf_log1p, RF_FN_LOG1P)
+UNARY(rf_expm1, RF_FN_EXPM1)
+UNARY(rf_sin, RF_FN_SIN)
+UNARY(rf_cos, RF_FN_COS)
+UNARY(rf_erf, RF_FN_ERF)
+UNARY(rf_sign, RF_FN_SIGN)
+UNARY(rf_floor, RF_FN_FLOOR)
+UNARY(rf_round, RF_FN_ROUND)
 UNARY(rf_tanh, RF_FN_TANH)
 UNARY(rf_sigmoid, RF_FN_SIGMOID)
 UNARY(rf_relu, RF_FN_RELU)
@@ -177,6 +185,56 @@ rf_tensor rf_leaky_relu(rf_trace *t, rf_tensor x, float alpha)
 rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate)
 {
     return unary(t, approximate ? RF_FN_GELU_TANH : RF_FN_GELU_ERF, 0.0f, x, "rf_gelu: x");
+}
+
+/* What few models need is composed of rows, which fuse into one program, for the sake of the shaders: each row is in
+ * every one of their steps. At 0 the slopes are those of the formulas in the header: of equal operands, minimum's goes
+ * to the first. */
+
+rf_tensor rf_rsqrt(rf_trace *t, rf_tensor x)
+{
+    const rf_tensor root = unary(t, RF_FN_SQRT, 0.0f, x, "rf_rsqrt: x");
+    return t ? rf_divide(t, rf_constant(t, 1.0f), root) : RF_NO_TENSOR;
+}
+
+/* max(x, 0) + log(1 + exp(-|x|)) */
+rf_tensor rf_softplus(rf_trace *t, rf_tensor x)
+{
+    const rf_tensor positive = unary(t, RF_FN_RELU, 0.0f, x, "rf_softplus: x");
+    if (!t) return RF_NO_TENSOR;
+    return rf_add(t, positive, rf_log1p(t, rf_exp(t, rf_minimum(t, x, rf_negative(t, x)))));
+}
+
+rf_tensor rf_silu(rf_trace *t, rf_tensor x)
+{
+    const rf_tensor gate = unary(t, RF_FN_SIGMOID, 0.0f, x, "rf_silu: x");
+    return t ? rf_multiply(t, x, gate) : RF_NO_TENSOR;
+}
+
+/* max(x, 0) + alpha (exp(min(x, 0)) - 1), times a factor. */
+static rf_tensor elu(rf_trace *t, rf_tensor x, float alpha, float factor, const char *argument)
+{
+    const rf_tensor positive = unary(t, RF_FN_RELU, 0.0f, x, argument);
+    if (!t) return RF_NO_TENSOR;
+    const rf_tensor other = rf_expm1(t, rf_minimum(t, x, rf_constant(t, 0.0f)));
+    const rf_tensor scaled = unary(t, RF_FN_MUL_IMM, alpha * factor, other, argument);
+    return rf_add(t, factor == 1.0f ? positive : unary(t, RF_FN_MUL_IMM, factor, positive, argument), scaled);
+}
+
+rf_tensor rf_elu(rf_trace *t, rf_tensor x, float alpha)
+{
+    rf_value v;
+    if (!rf_operand(t, x, "rf_elu: x", &v)) return RF_NO_TENSOR;
+    if (!(alpha >= 0)) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_elu: alpha is %g; it must be 0 or more", (double)alpha);
+        return RF_NO_TENSOR;
+    }
+    return elu(t, x, alpha, 1.0f, "rf_elu: x");
+}
+
+rf_tensor rf_selu(rf_trace *t, rf_tensor x)
+{
+    return elu(t, x, 1.67326324f, 1.05070098f, "rf_selu: x");
 }
 
 rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)

@@ -139,6 +139,18 @@ static const struct {
     { "tanh", rf_tanh },
     { "sigmoid", rf_sigmoid },
     { "relu", rf_relu },
+    { "rsqrt", rf_rsqrt },
+    { "log1p", rf_log1p },
+    { "expm1", rf_expm1 },
+    { "sin", rf_sin },
+    { "cos", rf_cos },
+    { "erf", rf_erf },
+    { "sign", rf_sign },
+    { "floor", rf_floor },
+    { "round", rf_round },
+    { "softplus", rf_softplus },
+    { "silu", rf_silu },
+    { "selu", rf_selu },
     { "flatten", rf_flatten },
     { "softmax", rf_softmax },
     { "log_softmax", rf_log_softmax },
@@ -241,6 +253,7 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
 {
     const char *name = s->name;
     if (strcmp(name, "leaky_relu") == 0) return rf_leaky_relu(t, a, (float)s->numbers[0]);
+    if (strcmp(name, "elu") == 0) return rf_elu(t, a, (float)s->numbers[0]);
     if (strcmp(name, "gelu") == 0) return rf_gelu(t, a, number(s, 0) != 0);
     if (strcmp(name, "activate") == 0) return rf_activate(t, a, (rf_activation)number(s, 0));
     if (strcmp(name, "matmul") == 0) return rf_matmul(t, a, b, number(s, 0) != 0, number(s, 1) != 0);

@@ -155,9 +155,13 @@ class Builder:
         return self.add("pow", [a, self.pick(lambda i: fits(i) and self.largest(i) < 6, shape)])
 
     def gen_unary(self, op):
-        if op in ("log", "sqrt"):
+        if op in ("log", "sqrt", "rsqrt"):
             x = self.pick(lambda i: float(self.values[i].min()) > 0.01, None, kind="uniform", between=(0.02, 4))
-        elif op == "exp":
+        elif op == "log1p":
+            x = self.pick(lambda i: float(self.values[i].min()) > -0.9, None, kind="uniform", between=(-0.8, 4))
+        elif op in ("sign", "floor", "round"):  # not where they jump, but for a leaf's own numbers
+            x = self.pick(lambda i: self.jumps_are_far(i, op))
+        elif op in ("exp", "expm1"):
             x = self.pick(lambda i: float(self.values[i].max()) < 6)
         elif op == "flatten":
             x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
@@ -167,10 +171,15 @@ class Builder:
             x = self.image()
         else:
             x = self.pick()
-        numbers = {"leaky_relu": [self.rng.choice([0.0, 0.01, 0.2, 0.5])], "gelu": [self.rng.randint(0, 1)],
+        numbers = {"leaky_relu": [self.rng.choice([0.0, 0.01, 0.2, 0.5])], "elu": [self.rng.choice([0.0, 0.5, 1.0, 1.5])], "gelu": [self.rng.randint(0, 1)],
                    "activate": [self.rng.randint(0, 6 if self.shape(x) else 5)], "dropout": [0.5],
                    "cumsum": [self.rng.randint(0, 1), self.rng.randint(0, 1)]}.get(op, [])
         return self.add(op, [x], numbers)
+
+    def jumps_are_far(self, i, op):
+        x = self.values[i]
+        away = x.abs() if op == "sign" else (x - x.round()).abs() if op == "floor" else (x - x.floor() - 0.5).abs()
+        return float(away.min()) > 1e-3
 
     def image(self):
         """A value of rank 4; where there is none, one is reshaped."""
@@ -393,6 +402,7 @@ class Builder:
 GENERATORS = {
     **{op: Builder.gen_binary for op in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "pow")},
     **{op: Builder.gen_unary for op in ("negative", "abs", "square", "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "leaky_relu", "gelu", "activate",
+                                        "rsqrt", "log1p", "expm1", "sin", "cos", "erf", "sign", "floor", "round", "softplus", "silu", "elu", "selu",
                                         "flatten", "softmax", "log_softmax", "argmax", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
     "matmul": Builder.gen_matmul, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,

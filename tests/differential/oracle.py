@@ -209,6 +209,61 @@ def gelu(errors, operands, numbers):
     return Edge.apply(y, errors, (operands[0].abs() * NORMAL_CDF).detach())
 
 
+class WithSlope(torch.autograd.Function):
+    """A function whose slope has errors of its own, besides those of gradients on their way."""
+
+    @staticmethod
+    def forward(ctx, function, slope, limit, errors, x):
+        ctx.slope, ctx.limit, ctx.errors = slope, limit, errors
+        ctx.save_for_backward(x)
+        return function(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, = ctx.saved_tensors
+        slope = ctx.slope(x)
+        if ctx.errors.generator is not None:
+            slope = slope + ctx.errors.within(ctx.limit(x) * slope.abs())
+        return None, None, None, None, g * slope
+
+
+def of_exp(x):
+    """Relative error of exp(x)."""
+    return (3 + 2 * x.abs()) * 2 * ROUNDOFF
+
+
+def absolute(function, limit):
+    """With an absolute error."""
+    return lambda errors, operands, numbers: Edge.apply(function(operands[0]), errors, limit)
+
+
+def log1p(errors, operands, numbers):
+    x = operands[0]
+    return Edge.apply(x.log1p(), errors, (LOG_NEAR_ONE * x.abs().clamp(max=1)).detach())
+
+
+def expm1(errors, operands, numbers):
+    y = WithSlope.apply(torch.expm1, torch.exp, of_exp, errors, operands[0])
+    x = operands[0].detach()
+    return Edge.apply(y, errors, of_exp(x) * x.exp() * (x.abs() > 0.4))
+
+
+def erf(errors, operands, numbers):
+    y = WithSlope.apply(torch.erf, lambda x: 2 / math.sqrt(math.pi) * (-x * x).exp(), lambda x: of_exp(x * x), errors, operands[0])
+    return Edge.apply(y, errors, 2 * NORMAL_CDF)
+
+
+def softplus(errors, operands, numbers):
+    y = WithSlope.apply(lambda x: -torch.nn.functional.logsigmoid(-x), torch.sigmoid, of_exp, errors, operands[0])
+    x = operands[0].detach()
+    return Edge.apply(y, errors, (of_exp(x) + LOG_NEAR_ONE) * (-x.abs()).exp())
+
+
+def elu(errors, operands, numbers):
+    x, alpha = operands[0], float(numpy.float32(numbers[0]))
+    return torch.relu(x) + alpha * expm1(errors, [torch.where(x > 0, torch.zeros_like(x), x)], [])
+
+
 ACTIVATIONS = {0: unary(lambda x: x * 1), 1: unary(torch.relu), 2: unary(lambda x: torch.nn.functional.leaky_relu(x, 0.2)), 3: sigmoid, 4: tanh,
                5: lambda errors, operands, numbers: gelu(errors, operands, [0]), 6: lambda errors, operands, numbers: softmax(errors, operands, [])}
 
@@ -430,6 +485,10 @@ OPS = {
     "negative": unary(torch.neg), "abs": unary(torch.abs), "square": unary(torch.square), "sqrt": from_result(torch.sqrt, lambda y: 0.5 / y),
     "exp": exponential, "log": logarithm, "tanh": tanh, "sigmoid": sigmoid, "relu": unary(torch.relu),
     "leaky_relu": lambda errors, operands, numbers: torch.nn.functional.leaky_relu(operands[0], float(numpy.float32(numbers[0]))),
+    "rsqrt": lambda errors, operands, numbers: 1 / Edge.apply(operands[0].sqrt(), errors, 0.0), "log1p": log1p, "expm1": expm1, "erf": erf,
+    "sin": absolute(torch.sin, 2e-7), "cos": absolute(torch.cos, 2e-7), "sign": unary(torch.sign), "floor": unary(torch.floor),
+    "round": unary(torch.round), "softplus": softplus, "silu": lambda errors, operands, numbers: operands[0] * sigmoid(errors, operands, []),
+    "elu": elu, "selu": lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]),
     "gelu": gelu, "activate": activate, "matmul": matmul,
     "bias_add": broadcast(torch.add), "conv2d": conv2d, "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d,
     "global_avg_pool2d": lambda errors, operands, numbers: reduce_mean(errors, operands, [0, 1, 2]),

@@ -180,6 +180,13 @@ static void references_agree_with_known_values(void **state)
         { RF_FN_MAXIMUM, 2, 5, 0, 5 },
         { RF_FN_GREATER_EQUAL, 2, 2, 0, 1 },
         { RF_FN_RELU_GRAD, 3, 0, 0, 0 },
+        { RF_FN_SIN, 0.5, 0, 0, 0.479425538604203 },
+        { RF_FN_COS, 0.5, 0, 0, 0.8775825618903728 },
+        { RF_FN_FLOOR, -1.5, 0, 0, -2 },
+        { RF_FN_ROUND, 2.5, 0, 0, 2 },
+        { RF_FN_LOG1P, 1e-20, 0, 0, 1e-20 },
+        { RF_FN_EXPM1, 1, 0, 0, 1.718281828459045 },
+        { RF_FN_ERF, 0.5, 0, 0, 0.5204998778130465 },
         { RF_FN_WHERE, 0, NAN, 0, 0 },
         { RF_FN_WHERE, -3, 7, 0, 7 },
         { RF_FN_WHERE_NOT, -3, NAN, 0, 0 },
@@ -192,6 +199,40 @@ static void references_agree_with_known_values(void **state)
         const double got = rf_scalar_table[rows[i].fn].reference(rows[i].a, rows[i].b, rows[i].imm);
         if (fabs(got - rows[i].expected) > 1e-12) fail_msg("%s: %.17g", rf_scalar_table[rows[i].fn].name, got);
     }
+}
+
+static double derivative_at(const rf_scalar_derivative *d, double a, double b, double y, double imm)
+{
+    double reg[RF_REG_STEP + RF_MAX_STEPS] = { 1, a, b, y };
+    if (d->kind == RF_DERIVATIVE_ZERO) return 0;
+    for (uint32_t i = 0; i < d->n_steps; i++) {
+        const rf_scalar_step *s = &d->steps[i];
+        reg[RF_REG_STEP + i] = rf_scalar_table[s->fn].reference(reg[s->a], reg[s->b], isnan(s->imm) ? imm : s->imm);
+    }
+    return reg[d->n_steps == 0 ? RF_REG_DY : RF_REG_STEP + d->n_steps - 1];
+}
+
+/* Every function by every operand, away from kinks and jumps, where it is defined. */
+static void derivatives_agree_with_differences(void **state)
+{
+    (void)state;
+    static const double points[] = { -2.3, -0.7, 0.3, 0.8, 1.7, 2.4 }, others[] = { -1.6, 0.45, 1.3 };
+    const double imm = 0.7f, h = 1e-5;
+    uint32_t compared = 0;
+    for (uint32_t k = 0; k < 2 * RF_FN_COUNT * 18; k++) {
+        const uint32_t fn = k % RF_FN_COUNT, operand = k / RF_FN_COUNT % 2, at = k / RF_FN_COUNT / 2;
+        const rf_scalar_info *info = &rf_scalar_table[fn];
+        if (operand >= info->arity || info->derivative[operand].kind == RF_DERIVATIVE_NONE) continue;
+        const double a = points[at / 3], b = others[at % 3], step_a = operand == 0 ? h : 0, step_b = h - step_a;
+        const double above = info->reference(a + step_a, b + step_b, imm),
+                     below = info->reference(a - step_a, b - step_b, imm), slope = (above - below) / (2 * h),
+                     got = derivative_at(&info->derivative[operand], a, b, info->reference(a, b, imm), imm);
+        if (!isfinite(slope)) continue;
+        if (!(fabs(got - slope) <= 1e-6 * (1 + fabs(slope))))
+            fail_msg("%s at %g, %g by operand %u: %.9g, not %.9g", info->name, a, b, operand, got, slope);
+        compared++;
+    }
+    assert_true(compared > 20 * RF_FN_COUNT);
 }
 
 /* x[1:3, ::-2] of a matrix of rows 0 1 2 3 4, 10 11 ..., and back among zeros. */
@@ -707,6 +748,7 @@ int main(void)
         cmocka_unit_test(errors_name_the_op_and_the_shapes),
         cmocka_unit_test(dimensions_collapse),
         cmocka_unit_test(references_agree_with_known_values),
+        cmocka_unit_test(derivatives_agree_with_differences),
         cmocka_unit_test(slices_follow_pythons_rules),
         cmocka_unit_test(parts_are_joined_and_taken_apart),
         cmocka_unit_test(gathers_take_rows_and_add_them_up),

@@ -25,8 +25,18 @@ static rf_result check_program(const rf_elementwise_attr *attr, uint32_t n_in)
         if (rf_scalar_takes_i32(s->fn) && (s->a >= n_in || s->b >= n_in))
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "elementwise: step %u (%s) reads a result, which is not i32", i,
                            rf_scalar_table[s->fn].name);
+        if (rf_scalar_table[s->fn].lone && attr->n_steps > 1)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "elementwise: %s is one of %u steps; it must be the only one",
+                           rf_scalar_table[s->fn].name, attr->n_steps);
     }
     return RF_OK;
+}
+
+static bool has_lone_step(const rf_elementwise_attr *attr)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < attr->n_steps; i++) found |= rf_scalar_table[attr->steps[i].fn].lone;
+    return found && attr->n_steps > 1;
 }
 
 /* The type that a program's steps take an input to be of; one that none reads is f32. */
@@ -100,7 +110,18 @@ static rf_result emit_derivative(rf_graph *g, const rf_scalar_derivative *progra
                                           .b = rf_scalar_table[s->fn].arity == 2 ? (uint8_t)map[s->b] : 0,
                                           .imm = isnan(s->imm) ? of->imm : s->imm };
     }
-    return rf_graph_add(g, &rf_op_elementwise, &attr, in, n_in, out);
+    if (!has_lone_step(&attr)) return rf_graph_add(g, &rf_op_elementwise, &attr, in, n_in, out);
+    rf_value value[RF_REG_STEP + RF_MAX_STEPS];
+    memcpy(value, in, n_in * sizeof(*value));
+    for (uint32_t i = 0; i < attr.n_steps; i++) {
+        const rf_scalar_step *s = &attr.steps[i];
+        if (rf_scalar_table[s->fn].arity == 2)
+            RF_TRY(rf_emit_binary(g, s->fn, s->imm, value[s->a], value[s->b], &value[n_in + i]));
+        else
+            RF_TRY(rf_emit_unary(g, s->fn, s->imm, value[s->a], &value[n_in + i]));
+    }
+    *out = value[n_in + attr.n_steps - 1];
+    return RF_OK;
 }
 
 static rf_result accumulate(rf_graph *g, rf_value *sum, rf_value term)
@@ -252,7 +273,7 @@ static bool finish_program(builder *b, int result)
         if (s->b >= RF_MAX_INPUTS) s->b = (uint8_t)(s->b - shift);
     }
     memcpy(b->fused->attr, &b->attr, sizeof(b->attr));
-    return true;
+    return !has_lone_step(&b->attr);
 }
 
 /* Joins two programs where nothing is computed more often than before: the producer has the full shape already. */

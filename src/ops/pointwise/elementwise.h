@@ -20,6 +20,7 @@ typedef struct rf_scalar_info {
     const char *name;
     uint32_t arity;
     bool uses_imm;
+    bool lone; /* in programs of one step only */
     double (*reference)(double a, double b, double imm);
     const rf_scalar_derivative
         *derivative; /* by operand; a step with imm NAN takes the imm of the step it differentiates */

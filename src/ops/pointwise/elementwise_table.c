@@ -7,7 +7,7 @@
 
 #include "shaders/include/scalar_fns.h"
 
-static double rf_sign(double a)
+static double rf_sign_of(double a)
 {
     return isnan(a) ? a : (double)((a > 0) - (a < 0));
 }
@@ -118,6 +118,14 @@ static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
     [RF_FN_GELU_ERF_SLOPE] = { PROGRAM(7, OP1(SQUARE, A), OPI(MUL_IMM, R(0), -0.5f), OP1(EXP, R(1)),
                                        OPI(MUL_IMM, R(0), -0.398942280401f), OPI(ADD_IMM, R(3), 0.797884560803f),
                                        OP2(MULTIPLY, R(2), R(4)), OP2(MULTIPLY, DY, R(5))) },
+    [RF_FN_SIN] = { PROGRAM(2, OP1(COS, A), OP2(MULTIPLY, DY, R(0))) },
+    [RF_FN_COS] = { PROGRAM(3, OP1(SIN, A), OP2(MULTIPLY, DY, R(0)), OP1(NEGATIVE, R(1))) },
+    [RF_FN_FLOOR] = { ZERO },
+    [RF_FN_ROUND] = { ZERO },
+    [RF_FN_LOG1P] = { PROGRAM(2, OPI(ADD_IMM, A, 1), OP2(DIVIDE, DY, R(0))) },
+    [RF_FN_EXPM1] = { PROGRAM(2, OP1(EXP, A), OP2(MULTIPLY, DY, R(0))) },
+    [RF_FN_ERF] = { PROGRAM(5, OP1(SQUARE, A), OP1(NEGATIVE, R(0)), OP1(EXP, R(1)), OPI(MUL_IMM, R(2), 1.12837916710f),
+                            OP2(MULTIPLY, DY, R(3))) },
     [RF_FN_ADD_IMM] = { SAME },
     [RF_FN_MUL_IMM] = { PROGRAM(1, OPI(MUL_IMM, DY, OWN_IMM)) },
     [RF_FN_ADD] = { SAME, SAME },
@@ -159,9 +167,8 @@ static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
 
 #define USES_IMM(fn)                                                                                                   \
     ((fn) == RF_FN_LEAKY_RELU || (fn) == RF_FN_LEAKY_RELU_GRAD || (fn) == RF_FN_ADD_IMM || (fn) == RF_FN_MUL_IMM)
-const rf_scalar_info rf_scalar_table[RF_FN_COUNT] = {
-#define FN(number, symbol, name, operands, c, glsl)                                                                    \
-    [number] = { name, operands, USES_IMM(number), reference_##symbol, derivatives[number] },
-    RF_SCALAR_FNS(FN)
-#undef FN
-};
+#define INFO(number, symbol, name, operands, lone)                                                                     \
+    [number] = { name, operands, USES_IMM(number), lone, reference_##symbol, derivatives[number] },
+#define FUSED(number, symbol, name, operands, c, glsl) INFO(number, symbol, name, operands, false)
+#define LONE(number, symbol, name, operands, c, glsl) INFO(number, symbol, name, operands, true)
+const rf_scalar_info rf_scalar_table[RF_FN_COUNT] = { RF_FUSED_SCALAR_FNS(FUSED) RF_LONE_SCALAR_FNS(LONE) };

@@ -102,6 +102,14 @@ static char *gelu_tanh_slope(rf_onnx *o, char *x)
     return OP2("Add", s, OP2("Mul", both, inner));
 }
 
+/* log(1 + x), near 0 as 2 artanh(x / (x + 2)), which loses no digits there */
+static char *log1p_of(rf_onnx *o, char *x)
+{
+    char *near = OP2("Mul", OP1("Atanh", OP2("Div", x, OP2("Add", x, NUM(2.0f)))), NUM(2.0f));
+    char *is_near = OP2("Less", OP1("Abs", x), NUM(0.25f));
+    return OP3("Where", is_near, near, OP1("Log", OP2("Add", x, NUM(1.0f))));
+}
+
 /* b a^(b - 1), 0 for b = 0 */
 static char *pow_slope(rf_onnx *o, char *a, char *b)
 {
@@ -118,10 +126,12 @@ static char *pow_log(rf_onnx *o, char *a, char *b)
 
 /* Functions that have an operation of their own. */
 static const char *const plain[RF_FN_COUNT] = {
-    [RF_FN_NEGATIVE] = "Neg", [RF_FN_ABS] = "Abs",   [RF_FN_SIGN] = "Sign",    [RF_FN_EXP] = "Exp",
-    [RF_FN_LOG] = "Log",      [RF_FN_SQRT] = "Sqrt", [RF_FN_TANH] = "Tanh",    [RF_FN_SIGMOID] = "Sigmoid",
-    [RF_FN_RELU] = "Relu",    [RF_FN_ADD] = "Add",   [RF_FN_SUBTRACT] = "Sub", [RF_FN_MULTIPLY] = "Mul",
-    [RF_FN_DIVIDE] = "Div",   [RF_FN_POW] = "Pow",   [RF_FN_MAXIMUM] = "Max",  [RF_FN_MINIMUM] = "Min",
+    [RF_FN_NEGATIVE] = "Neg", [RF_FN_ABS] = "Abs",    [RF_FN_SIGN] = "Sign",    [RF_FN_EXP] = "Exp",
+    [RF_FN_LOG] = "Log",      [RF_FN_SQRT] = "Sqrt",  [RF_FN_TANH] = "Tanh",    [RF_FN_SIGMOID] = "Sigmoid",
+    [RF_FN_RELU] = "Relu",    [RF_FN_ADD] = "Add",    [RF_FN_SUBTRACT] = "Sub", [RF_FN_MULTIPLY] = "Mul",
+    [RF_FN_SIN] = "Sin",      [RF_FN_COS] = "Cos",    [RF_FN_FLOOR] = "Floor",  [RF_FN_ROUND] = "Round",
+    [RF_FN_ERF] = "Erf",      [RF_FN_DIVIDE] = "Div", [RF_FN_POW] = "Pow",      [RF_FN_MAXIMUM] = "Max",
+    [RF_FN_MINIMUM] = "Min",
 };
 
 static char *scalar(rf_onnx *o, rf_scalar_fn fn, float imm, char *a, char *b)
@@ -134,6 +144,9 @@ static char *scalar(rf_onnx *o, rf_scalar_fn fn, float imm, char *a, char *b)
     case RF_FN_GELU_TANH: return OP2("Mul", a, gelu_gate(o, a));
     case RF_FN_GELU_ERF_SLOPE: return gelu_slope(o, a);
     case RF_FN_GELU_TANH_SLOPE: return gelu_tanh_slope(o, a);
+    case RF_FN_LOG1P: return log1p_of(o, a);
+    case RF_FN_EXPM1: /* tanh(a / 2) (exp(a) + 1) */
+        return OP2("Mul", OP1("Tanh", OP2("Mul", a, NUM(0.5f))), OP2("Add", OP1("Exp", a), NUM(1.0f)));
     case RF_FN_ADD_IMM: return OP2("Add", a, NUM(imm));
     case RF_FN_MUL_IMM: return OP2("Mul", a, NUM(imm));
     case RF_FN_WHOLE_GREATER:

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of elements in a step: values and slopes, also where formulas overflow or have a kink; what is refused. */
+#include "support.h"
+
+enum { N = 24, EACH = RF_MAX_COMPONENTS / 2 };
+
+typedef struct function {
+    const char *name;
+    rf_tensor (*call)(rf_trace *t, rf_tensor x);
+    double (*exact)(double x);
+    double (*slope)(double x);
+    bool positive; /* is asked about |x| + 1/4 */
+} function;
+
+static rf_tensor elu_of(rf_trace *t, rf_tensor x)
+{
+    return rf_elu(t, x, 1.5f);
+}
+
+static double rsqrt_exact(double x)
+{
+    return 1 / sqrt(x);
+}
+static double rsqrt_slope(double x)
+{
+    return -0.5 / (x * sqrt(x));
+}
+static double inverse_after_1(double x)
+{
+    return 1 / (1 + x);
+}
+static double minus_sin(double x)
+{
+    return -sin(x);
+}
+static double erf_slope(double x)
+{
+    return 1.1283791670955126 * exp(-x * x);
+}
+static double sign_exact(double x)
+{
+    return (x > 0) - (x < 0);
+}
+static double zero(double x)
+{
+    (void)x;
+    return 0;
+}
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double softplus_exact(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+static double silu_exact(double x)
+{
+    return x * sigmoid(x);
+}
+static double silu_slope(double x)
+{
+    return sigmoid(x) * (1 + x * (1 - sigmoid(x)));
+}
+static double elu_exact(double x)
+{
+    return x > 0 ? x : 1.5 * expm1(x);
+}
+static double elu_slope(double x)
+{
+    return x > 0 ? 1 : 1.5 * exp(x);
+}
+static double selu_exact(double x)
+{
+    return 1.05070098 * (x > 0 ? x : 1.67326324 * expm1(x));
+}
+static double selu_slope(double x)
+{
+    return 1.05070098 * (x > 0 ? 1 : 1.67326324 * exp(x));
+}
+
+static const function functions[] = {
+    { "softplus", rf_softplus, softplus_exact, sigmoid, false },
+    { "silu", rf_silu, silu_exact, silu_slope, false },
+    { "elu", elu_of, elu_exact, elu_slope, false },
+    { "selu", rf_selu, selu_exact, selu_slope, false },
+    { "rsqrt", rf_rsqrt, rsqrt_exact, rsqrt_slope, true },
+    { "log1p", rf_log1p, log1p, inverse_after_1, true },
+    { "erf", rf_erf, erf, erf_slope, false },
+    { "sin", rf_sin, sin, cos, false },
+    { "cos", rf_cos, cos, minus_sin, false },
+    { "sign", rf_sign, sign_exact, zero, false },
+    { "floor", rf_floor, floor, zero, false },
+    { "round", rf_round, rint, zero, false },
+    { "expm1", rf_expm1, expm1, exp, true },
+};
+enum { NUM_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
+
+/* Noise, after zero and what overflows an exponential function. */
+static void fill_inputs(float *x, float *positive)
+{
+    static const float special[] = { 0, 100, -100, 1e-3f, -1e-3f, 2.5f, -0.5f, 20 };
+    fill_noise(x, N, 5);
+    for (int i = 0; i < N; i++) {
+        x[i] = i < 8 ? special[i] : 3 * x[i];
+        positive[i] = fminf(fabsf(x[i]), 9) + 0.25f;
+    }
+}
+
+/* The sum of each function, and its slopes weighted by their places. */
+static rf_result evaluate(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const function *from = user;
+    float places[N];
+    for (int i = 0; i < N; i++) places[i] = (float)(i + 1);
+    const rf_array row = array_f32(RF_SHAPE(N), places);
+    const rf_tensor weights = rf_constant_array(t, &row);
+    for (int k = 0; k < EACH && from + k < functions + NUM_FUNCTIONS; k++) {
+        const rf_tensor x = in[from[k].positive];
+        rf_tensor slopes;
+        out[2 * k] = rf_reduce_sum(t, rf_multiply(t, from[k].call(t, x), weights), NULL, 0, false);
+        (void)rf_gradients(t, out[2 * k], &x, 1, &slopes);
+        out[2 * k + 1] = rf_reduce_sum(t, slopes, NULL, 0, false);
+    }
+    return rf_trace_status(t);
+}
+
+static void functions_and_slopes(rf_strategy *strategy)
+{
+    float x[N], positive[N], is[RF_MAX_COMPONENTS];
+    fill_inputs(x, positive);
+    const rf_element batch = { 2, { array_f32(RF_SHAPE(1, N), x), array_f32(RF_SHAPE(1, N), positive) } };
+    for (int from = 0; from < NUM_FUNCTIONS; from += EACH) {
+        const int count = NUM_FUNCTIONS - from < EACH ? NUM_FUNCTIONS - from : EACH;
+        rf_function *step;
+        const rf_function_params params = { .step = evaluate,
+                                            .user = (void *)&functions[from],
+                                            .num_outputs = (uint32_t)(2 * count) };
+        OK(rf_function_create(strategy, &params, &step));
+        run_once(strategy, step, &batch, is, (uint32_t)(2 * count));
+        rf_function_destroy(&step);
+        for (int k = 0; k < count; k++) {
+            const function *f = &functions[from + k];
+            double sum = 0, slopes = 0, size = 0, slope_size = 0;
+            for (int i = 0; i < N; i++) {
+                const double at = (double)(f->positive ? positive[i] : x[i]);
+                sum += (i + 1) * f->exact(at);
+                size += (i + 1) * fabs(f->exact(at));
+                slopes += (i + 1) * f->slope(at);
+                slope_size += (i + 1) * fabs(f->slope(at));
+            }
+            assert_near(is[2 * k], sum, 0, 3e-6 * size, f->name);
+            assert_near(is[2 * k + 1], slopes, 0, 3e-6 * slope_size, f->name);
+        }
+    }
+}
+
+static rf_result not_a_number_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const function *from = user;
+    const rf_tensor x = rf_multiply(t, in[0], rf_constant(t, NAN));
+    for (int k = 0; k < EACH && from + k < functions + NUM_FUNCTIONS; k++)
+        out[k] = rf_reduce_max(t, from[k].call(t, x), NULL, 0, false);
+    return rf_trace_status(t);
+}
+
+/* The composed ones come first. */
+static void not_a_number(rf_strategy *strategy)
+{
+    float x[N], positive[N], is[EACH];
+    fill_inputs(x, positive);
+    const rf_element batch = { 1, { array_f32(RF_SHAPE(1, N), x) } };
+    rf_function *step;
+    const rf_function_params params = { .step = not_a_number_step, .user = (void *)functions, .num_outputs = EACH };
+    OK(rf_function_create(strategy, &params, &step));
+    run_once(strategy, step, &batch, is, EACH);
+    rf_function_destroy(&step);
+    for (int k = 0; k < EACH; k++)
+        if (!isnan(is[k])) fail_msg("%s of NaN is %g", functions[k].name, (double)is[k]);
+}
+
+static rf_result negative_alpha(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    out[0] = rf_elu(t, in[0], -1);
+    return rf_trace_status(t);
+}
+
+static rf_result no_tensor(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)in;
+    (void)user;
+    out[0] = rf_selu(t, (rf_tensor){ 0 });
+    return rf_trace_status(t);
+}
+
+static void refuse(rf_strategy *strategy, rf_step_fn fn, const char *part)
+{
+    float x[N] = { 0 };
+    const rf_element batch = { 1, { array_f32(RF_SHAPE(1, N), x) } };
+    rf_function *step;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = fn, .num_outputs = 1 }, &step));
+    FAILS(rf_strategy_run(strategy, step, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, part);
+    rf_function_destroy(&step);
+}
+
+static void mistakes(rf_strategy *strategy)
+{
+    refuse(strategy, negative_alpha, "rf_elu: alpha is -1");
+    refuse(strategy, no_tensor, "rf_selu: x");
+}
+
+ON_ONE(functions_and_slopes)
+ON_ONE(not_a_number)
+ON_ONE(mistakes)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_and_slopes_on_one),
+        cmocka_unit_test(not_a_number_on_one),
+        cmocka_unit_test(mistakes_on_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
