@@ -2,15 +2,9 @@
 /* compile and fit: a CNN with a learning rate that falls in steps, a custom callback, validation, and evaluation.
  */
 #include "common/common.h"
+#include "common/epoch_bar.h"
 
 enum { MAX_CALLBACKS = 7 };
-
-typedef struct epoch_bar {
-    progress bar;
-    char label[32];
-    int64_t seen, total;
-    bool visible;
-} epoch_bar;
 
 static double decay(void *user, uint32_t epoch, double rate)
 {
@@ -24,39 +18,6 @@ static rf_result print_rate(void *user, rf_fit_state *state, const rf_logs *logs
     (void)user;
     (void)logs;
     example_print("Learning rate for epoch %u is %g\n", state->epoch + 1, rf_optimizer_learning_rate(state->optimizer));
-    return RF_OK;
-}
-
-static rf_result begin_bar(void *user, rf_fit_state *state)
-{
-    epoch_bar *e = user;
-    snprintf(e->label, sizeof(e->label), "Epoch %u/%u", state->epoch + 1, state->num_epochs);
-    e->seen = 0;
-    progress_begin(&e->bar, e->label, e->total, e->visible);
-    return RF_OK;
-}
-
-static rf_result advance_bar(void *user, rf_fit_state *state, const rf_logs *logs)
-{
-    epoch_bar *e = user;
-    double loss = 0, accuracy = 0;
-    char status[64];
-    e->seen += state->batch_examples;
-    rf_logs_get(logs, "loss", &loss);
-    rf_logs_get(logs, "accuracy", &accuracy);
-    snprintf(status, sizeof(status), "loss %.4f  accuracy %.2f %%", loss, 100 * accuracy);
-    progress_update(&e->bar, e->seen, status);
-    return RF_OK;
-}
-
-static rf_result end_bar(void *user, rf_fit_state *state, const rf_logs *logs)
-{
-    epoch_bar *e = user;
-    (void)progress_end(&e->bar);
-    example_print("Epoch %u/%u: ", state->epoch + 1, state->num_epochs);
-    for (uint32_t i = 0; i < logs->count; i++)
-        example_print("%s%s: %.4g", i ? ", " : "", logs->name[i], logs->value[i]);
-    example_print("\n");
     return RF_OK;
 }
 
@@ -134,9 +95,7 @@ static int create_callbacks(const example_options *options, app *a)
     a->initial_rate = options->learning_rate;
     TRY(rf_callback_learning_rate_scheduler(decay, &a->initial_rate, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
-    TRY(rf_callback_create(
-        &(rf_callback_fns){ .on_epoch_begin = begin_bar, .on_batch_end = advance_bar, .on_epoch_end = end_bar },
-        &a->bar, &a->callbacks[a->num_callbacks]));
+    TRY(epoch_bar_create_callback(&a->bar, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
     TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = print_rate }, NULL, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;

@@ -74,7 +74,7 @@ static const struct argp_option all_options[] = {
     { "epochs", 'e', "N", 0, "Passes over the training set", 0 },
     { "batch-size", 'b', "N", 0, "Examples per replica and step", 0 },
     { "seed", 's', "N", 0, "Seed of initial values and shuffling (default: 1)", 0 },
-    { "learning-rate", 'r', "X", 0, "Learning rate (default: 0.001)", 0 },
+    { "learning-rate", 'r', "X", 0, "Learning rate", 0 },
     { "balance", 'B', NULL, 0, "Split batches by the measured speed of the devices instead of evenly", 0 },
     { "limit", 'n', "N", 0, "Train on the first N examples only", 0 },
     { "logdir", 'l', "DIR", 0, "Write event files for TensorBoard and `ringfire plot` below DIR", 0 },
@@ -139,21 +139,23 @@ void example_parse_with(int argc, char **argv, const char *purpose, const char *
                         const struct argp *own, void *own_input)
 {
     if (!options->epochs) options->epochs = 1;
+    if (!(options->learning_rate > 0)) options->learning_rate = 1e-3;
     struct argp_option offered[NUM_OPTIONS + 1] = { { 0 } };
-    char epochs[64], batch[64];
+    char epochs[64], batch[64], rate[64];
+    snprintf(rate, sizeof(rate), "Learning rate (default: %g)", options->learning_rate);
     snprintf(epochs, sizeof(epochs), "Passes over the training set (default: %u)", options->epochs);
     snprintf(batch, sizeof(batch), "Examples per replica and step (default: %u)", options->batch_size);
     for (int i = 0, n = 0; i < NUM_OPTIONS; i++) {
         if (!strchr(letters, all_options[i].key)) continue;
         offered[n] = all_options[i];
         if (offered[n].key == 'e') offered[n].doc = epochs;
+        if (offered[n].key == 'r') offered[n].doc = rate;
         if (offered[n].key == 'b' && options->batch_size) offered[n].doc = batch;
         n++;
     }
     const struct argp_child children[] = { { own, 0, NULL, 0 }, { 0 } };
     const struct argp parser = { offered, parse_option, NULL, purpose, children, NULL, NULL };
     if (!options->seed) options->seed = 1;
-    if (!(options->learning_rate > 0)) options->learning_rate = 1e-3;
     argp_parse(&parser, argc, argv, 0, NULL, &(parse_input){ options, own_input });
     log_to_stderr();
 }

@@ -24,25 +24,29 @@ def dimensions(array):
     return struct.pack("<%dI" % (1 + array.ndim), array.ndim, *array.shape)
 
 
-def follow(variables, batches, loss):
-    """Adam (rate 1e-3, epsilon 1e-7) on `variables`, a dictionary of f32 arrays. loss(variables, *components) is a scalar tensor of double
-    precision. Returns the losses and the gradients of the first step."""
+def adam(parameters):
+    return torch.optim.Adam(parameters, lr=1e-3, eps=1e-7)
+
+
+def follow(variables, batches, loss, create_optimizer):
+    """Trains `variables`, a dictionary of f32 arrays. loss(variables, *components) is a scalar tensor of double precision. Returns the losses and
+    the gradients of the first step."""
     torch.manual_seed(0)
     parameters = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in variables.items()}
-    adam = torch.optim.Adam(parameters.values(), lr=1e-3, eps=1e-7)
+    optimizer = create_optimizer(parameters.values())
     losses, first = [], None
     for batch in batches:
-        adam.zero_grad()
+        optimizer.zero_grad()
         value = loss(parameters, *(torch.tensor(c, dtype=torch.float64 if c.dtype == np.float32 else torch.int64) for c in batch))
         value.backward()
         first = first or {name: p.grad.numpy().copy() for name, p in parameters.items()}
         losses.append(value.item())
-        adam.step()
+        optimizer.step()
     return losses, first
 
 
-def write(path, variables, batches, loss):
-    losses, gradients = follow(variables, batches, loss)
+def write(path, variables, batches, loss, create_optimizer=adam):
+    losses, gradients = follow(variables, batches, loss, create_optimizer)
     # Without name and time the same run gives the same bytes.
     with open(path, "wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as f:
         f.write(b"RFTRAJ02" + struct.pack("<3I", len(variables), len(batches), len(batches[0])))

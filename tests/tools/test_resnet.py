@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ResNet example as a user meets it: it learns, goes on from its checkpoints as if it had not stopped, trains on two workers, and its
+moving averages are in the checkpoint and in what is converted from it.
+
+Usage: test_resnet.py RINGFIRE RESNET"""
+import json
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import programs  # noqa: E402
+
+RINGFIRE, RESNET = sys.argv[1:3]
+EPOCH = re.compile(r"Epoch (\d+)/\d+: loss: (\S+), accuracy: (\S+), val_loss: (\S+), val_accuracy: (\S+),")
+SIDE = 28
+
+
+def write_split(folder, name, count, seed):
+    """Stripes across or down, with noise: flips and moves change nothing."""
+    rng = random.Random(seed)
+    labels = bytes(rng.randrange(2) for _ in range(count))
+    pixels = bytes(rng.randrange(60) + 180 * ((y, x)[label] // 2 % 2) for label in labels for y in range(SIDE) for x in range(SIDE))
+    (folder / (name + "-images-idx3-ubyte")).write_bytes(struct.pack(">4I", 0x803, count, SIDE, SIDE) + pixels)
+    (folder / (name + "-labels-idx1-ubyte")).write_bytes(struct.pack(">2I", 0x801, count) + labels)
+
+
+def epochs(done):
+    return [tuple(map(float, match)) for match in EPOCH.findall(done.stdout)]
+
+
+def read_safetensors(path):
+    data = path.read_bytes()
+    size, = struct.unpack("<Q", data[:8])
+    header, body = json.loads(data[8:8 + size]), data[8 + size:]
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__" and entry["dtype"] == "F32":
+            begin, end = entry["data_offsets"]
+            tensors[name] = struct.unpack("<%df" % ((end - begin) // 4), body[begin:end])
+    return tensors
+
+
+class Resnet(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        write_split(cls.folder, "train", 192, 1)
+        write_split(cls.folder, "t10k", 32, 2)
+        cls.train = [RESNET, "--data", cls.folder, "--devices", "llvmpipe", "--batch-size", "16", "--learning-rate", "0.05"]
+
+    def succeed(self, *command):
+        done = programs.run(*command)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_learns_and_resumes(self):
+        """Stopped and started again, a training ends with the numbers of one that was never stopped."""
+        whole = self.succeed(*self.train, "--epochs", "3")
+        self.assertIn("75482 parameters, 36 steps of 16 images", whole.stdout)
+        self.assertLess(epochs(whole)[-1][1], 0.5)  # 2.3 when it begins; 0.7 is chance
+        checkpoints = self.folder / "checkpoints"
+        command = [*self.train, "--epochs", "3", "--checkpoint-dir", checkpoints]
+        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True) as running:
+            for line in running.stdout:
+                if line.startswith("Epoch 1/"):
+                    running.terminate()
+                    break
+            rest = running.stdout.read()
+            self.assertEqual(running.wait(120), 75, rest)  # RF_EXIT_RESTARTABLE
+        self.assertIn("Stopped on request", rest)
+        resumed = self.succeed(*command)
+        self.assertEqual(epochs(resumed)[-1], epochs(whole)[-1])
+        self.check_checkpoint(max(checkpoints.glob("backup-*.rfck")))
+
+    def check_checkpoint(self, path):
+        shown = self.succeed(RINGFIRE, "ckpt", "show", path).stdout
+        self.assertIn("stage_3/block_1/norm_2/moving_variance", shown)
+        converted = self.folder / "converted.safetensors"
+        self.succeed(RINGFIRE, "ckpt", "convert", path, converted)
+        averages = {name: values for name, values in read_safetensors(converted).items() if "moving_" in name}
+        self.assertEqual(len(averages), 14)
+        for name, values in averages.items():
+            initial = 1.0 if name.endswith("variance") else 0.0
+            self.assertTrue(all(v != initial for v in values), name)
+            if name.endswith("variance"):
+                self.assertTrue(all(v > 0 for v in values), name)
+
+    def test_two_workers(self):
+        """Each normalizes its own half: not what one computes with the whole batch, but a training of its own that ends."""
+        two = self.succeed(RINGFIRE, "run", "-n", "2", *self.train, "--batch-size", "8", "--epochs", "2")
+        self.assertIn("24 steps of 16 images", two.stdout)
+        self.assertEqual(len(epochs(two)), 2)
+        self.assertLess(epochs(two)[1][1], epochs(two)[0][1])
+
+    def test_bad_input(self):
+        for arguments, text in ((("--epochs", "0"), "'0'"), (("--data", self.folder / "none"), "none")):
+            done = programs.run(RESNET, *arguments)
+            self.assertGreater(done.returncode, 0, arguments)
+            self.assertIn(text, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
