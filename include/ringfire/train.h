@@ -95,6 +95,7 @@ typedef struct rf_batch_norm_params {
     double epsilon;  /**< added to variances. 0: 1e-3 */
     bool no_center;  /**< leave out beta */
     bool no_scale;   /**< leave out gamma */
+    bool synchronized; /**< mean and variance are those of all replicas' examples together */
     const rf_initializer *beta_initializer;  /**< NULL: zeros */
     const rf_initializer *gamma_initializer; /**< NULL: ones */
     rf_regularizer beta_regularizer;
@@ -112,8 +113,10 @@ typedef struct rf_batch_norm_params {
  * "moving_variance"; the latter two are not trainable (rf_model_state_variables()).
  *
  * With several replicas results depend on how the batch is split, in Keras too; with
- * ::RF_BALANCE_AUTO, where measured speeds decide on that, a warning is logged once. Not for
- * training with parameter servers, which have no place for the averages (rf_variable_update()).
+ * ::RF_BALANCE_AUTO, where measured speeds decide on that, a warning is logged once. With
+ * `synchronized` they do not: mean and variance are those of the whole batch, for which replicas
+ * wait for each other four times a step and layer (rf_all_replica_sum()). Not for training with
+ * parameter servers, which have no place for the averages (rf_variable_update()).
  * `params` may be NULL.
  */
 RF_API RF_MUST_USE rf_result rf_layer_batch_norm(const rf_batch_norm_params *params,

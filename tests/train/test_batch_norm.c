@@ -104,31 +104,34 @@ static rf_result judge(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *u
     return rf_trace_status(t);
 }
 
-static rf_model *create_model(rf_strategy *strategy)
+static rf_model *create_model(rf_strategy *strategy, bool synchronized)
 {
     rf_layer *l[12];
     rf_model *model;
     rf_conv2d_layer_params conv = { .filters = 8, .kernel_size = { 3 }, .no_bias = true };
     OK(rf_layer_conv2d(&conv, &l[0]));
-    OK(rf_layer_batch_norm(NULL, &l[1]));
+    OK(rf_layer_batch_norm(&(rf_batch_norm_params){ .synchronized = synchronized }, &l[1]));
     OK(rf_layer_activation(RF_ACTIVATION_RELU, &l[2]));
     OK(rf_layer_max_pool2d(NULL, &l[3]));
     conv.filters = 16;
     OK(rf_layer_conv2d(&conv, &l[4]));
-    OK(rf_layer_batch_norm(&(rf_batch_norm_params){ .no_scale = true }, &l[5]));
+    OK(rf_layer_batch_norm(&(rf_batch_norm_params){ .no_scale = true, .synchronized = synchronized }, &l[5]));
     OK(rf_layer_activation(RF_ACTIVATION_RELU, &l[6]));
     OK(rf_layer_flatten(&l[7]));
     OK(rf_layer_dense(&(rf_dense_params){ .units = 32, .no_bias = true }, &l[8]));
-    OK(rf_layer_batch_norm(&(rf_batch_norm_params){ .momentum = 0.9, .epsilon = 1e-5, .name = "last" }, &l[9]));
+    const rf_batch_norm_params last = {
+        .momentum = 0.9, .epsilon = 1e-5, .name = "last", .synchronized = synchronized
+    };
+    OK(rf_layer_batch_norm(&last, &l[9]));
     OK(rf_layer_activation(RF_ACTIVATION_RELU, &l[10]));
     OK(rf_layer_dense(&(rf_dense_params){ .units = 10 }, &l[11]));
     OK(rf_model_create_sequential(strategy, l, 12, &RF_SHAPE(SIDE, SIDE, 1), &model));
     return model;
 }
 
-static void open_training(rf_strategy *strategy, training *tr)
+static void open_any_training(rf_strategy *strategy, bool synchronized, training *tr)
 {
-    *tr = (training){ .strategy = strategy, .model = create_model(strategy) };
+    *tr = (training){ .strategy = strategy, .model = create_model(strategy, synchronized) };
     const rf_optimizer_params sgd = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 };
     OK(rf_optimizer_create(strategy, &sgd, &tr->optimizer));
     OK(rf_function_create(
@@ -142,6 +145,11 @@ static void open_training(rf_strategy *strategy, training *tr)
         assert_int_equal(rf_shape_count(rf_variable_shape(variables.items[i])), reference.count[i]);
         OK(rf_variable_assign(variables.items[i], reference.initial[i]));
     }
+}
+
+static void open_training(rf_strategy *strategy, training *tr)
+{
+    open_any_training(strategy, false, tr);
 }
 
 static void close_training(training *tr)
@@ -184,13 +192,11 @@ static void check_values(const float *is, const float *expected, int64_t count, 
     for (int64_t k = 0; k < count; k++) assert_near(is[k], expected[k], 1e-4, 1e-4 * largest, name);
 }
 
-/* On n replicas, each of which gets the whole batch: what one replica computes. */
-static void follow(rf_strategy *strategy)
+static void follow_any(rf_strategy *strategy, bool synchronized, int times)
 {
-    const int times = (int)rf_strategy_num_replicas_in_sync(strategy);
     training tr;
     float values[4096];
-    open_training(strategy, &tr);
+    open_any_training(strategy, synchronized, &tr);
     double worst = 0.0;
     for (int i = 0; i < BATCHES; i++) {
         const double loss = run_batch(&tr, tr.train, i, times);
@@ -216,8 +222,21 @@ static void follow(rf_strategy *strategy)
     close_training(&tr);
 }
 
+/* On n replicas, each of which gets the whole batch: what one replica computes. */
+static void follow(rf_strategy *strategy)
+{
+    follow_any(strategy, false, (int)rf_strategy_num_replicas_in_sync(strategy));
+}
 ON_LISTS(follow, _on_one, 0, 2, 1)
 ON_TWO(follow)
+
+/* On n replicas, each of which gets a part of the batch. */
+static void follow_synchronized(rf_strategy *strategy)
+{
+    follow_any(strategy, true, 1);
+}
+ON_LISTS(follow_synchronized, _on_one, 0, 2, 1)
+ON_TWO(follow_synchronized)
 
 /* ---- the definition ---- */
 
@@ -420,7 +439,7 @@ static void safetensors(rf_strategy *strategy)
     training tr;
     open_training(strategy, &tr);
     for (int i = 0; i < 2; i++) run_batch(&tr, tr.train, i, 1);
-    rf_model *other = create_model(strategy);
+    rf_model *other = create_model(strategy, false);
     OK(rf_model_export_safetensors(tr.model, path));
     OK(rf_model_import_safetensors(other, path));
     OK(rf_safetensors_read(path, &set));
@@ -494,7 +513,7 @@ ON_LISTS(resume, _on_one_twice, 3, 1, 1)
 
 static void summary(rf_strategy *strategy)
 {
-    rf_model *model = create_model(strategy);
+    rf_model *model = create_model(strategy, false);
     char *text;
     assert_string_equal(rf_variable_name(rf_model_variables(model).items[1]), "batch_normalization/gamma");
     assert_string_equal(rf_variable_name(rf_model_variables(model).items[2]), "batch_normalization/beta");
@@ -618,7 +637,9 @@ static void says_what_balancing_costs(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest trajectory_tests[] = { cmocka_unit_test(follow_on_one), cmocka_unit_test(follow_on_two) };
+    const struct CMUnitTest trajectory_tests[] = { cmocka_unit_test(follow_on_one), cmocka_unit_test(follow_on_two),
+                                                   cmocka_unit_test(follow_synchronized_on_one),
+                                                   cmocka_unit_test(follow_synchronized_on_two) };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(axes_on_one),         cmocka_unit_test(called_twice_on_one),
         cmocka_unit_test(uneven_batch_on_two), cmocka_unit_test(files_on_one),

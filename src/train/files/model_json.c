@@ -331,6 +331,7 @@ static rf_result batch_norm_to_json(const rf_layer *layer, json_t *object)
     RF_TRY(set(object, "epsilon", json_real(layer->u.batch_norm.epsilon)));
     RF_TRY(set(object, "center", json_boolean(layer->u.batch_norm.center)));
     RF_TRY(set(object, "scale", json_boolean(layer->u.batch_norm.scale)));
+    RF_TRY(set(object, "synchronized", json_boolean(layer->u.batch_norm.synchronized)));
     RF_TRY(set(object, "gamma_initializer", initializer_to_json(&layer->u.batch_norm.gamma_initializer)));
     RF_TRY(set(object, "beta_initializer", initializer_to_json(&layer->u.batch_norm.beta_initializer)));
     RF_TRY(set(object, "gamma_regularizer",
@@ -349,6 +350,7 @@ static rf_result batch_norm_from_json(const json_t *object, const char *name, rf
     RF_TRY(rf_json_number(object, "epsilon", &p.epsilon));
     RF_TRY(rf_json_bool(object, "center", &center));
     RF_TRY(rf_json_bool(object, "scale", &scale));
+    RF_TRY(rf_json_bool(object, "synchronized", &p.synchronized));
     RF_TRY(initializer_from_json(object, "gamma_initializer", &gamma));
     RF_TRY(initializer_from_json(object, "beta_initializer", &beta));
     RF_TRY(regularizer_from_json(object, "gamma_regularizer", &p.gamma_regularizer));

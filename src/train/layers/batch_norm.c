@@ -88,14 +88,18 @@ static void move_average(rf_trace *t, const rf_layer *layer, rf_variable *averag
     const double momentum = layer->u.batch_norm.momentum;
     const rf_tensor kept = unary(t, RF_FN_MUL_IMM, (float)momentum, rf_trace_assigned(t, average));
     const rf_tensor added = unary(t, RF_FN_MUL_IMM, (float)(1.0 - momentum), now);
-    (void)rf_trace_assign(t, average, rf_add(t, kept, added), RF_AGGREGATE_MEAN);
+    /* The whole batch's values are the same everywhere. */
+    const bool common = layer->u.batch_norm.synchronized;
+    (void)rf_trace_assign(t, average, rf_add(t, kept, added), common ? RF_AGGREGATE_FIRST_REPLICA : RF_AGGREGATE_MEAN);
 }
 
 /* What the result depends on changes with the devices' speed then; once per strategy. */
 static void warn_of_moving_shares(const rf_trace *t, const rf_layer *layer)
 {
     rf_strategy *s = rf_trace_strategy(t);
-    if (rf_trace_num_replicas(t) == 1 || !rf_strategy_shares_move(s) || rf_strategy_warned_of_shares(s)) return;
+    if (layer->u.batch_norm.synchronized || rf_trace_num_replicas(t) == 1 || !rf_strategy_shares_move(s) ||
+        rf_strategy_warned_of_shares(s))
+        return;
     rf_log_message(RF_LOG_WARN,
                    "layer '%s' normalizes each replica's part of the batch by itself, and with RF_BALANCE_AUTO these "
                    "parts follow the measured speed: results differ from run to run; use RF_BALANCE_OFF where they "
@@ -103,8 +107,26 @@ static void warn_of_moving_shares(const rf_trace *t, const rf_layer *layer)
                    layer->name);
 }
 
-/* x without its mean, and its variance: over the replica's examples, or what has been averaged so far. The variance is
- * that of the centred values, which is exact where the mean is large. */
+/* The mean over all axes but the channels': of the replica's examples, or of all replicas' together. */
+static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
+{
+    const rf_shape shape = rf_tensor_shape(t, x);
+    const int32_t axis = axis_of(layer, shape.rank);
+    int32_t axes[RF_MAX_RANK];
+    uint32_t num_axes = 0;
+    float positions = 1; /* of a channel in an example */
+    for (int32_t i = 0; i < shape.rank; i++) {
+        if (i == axis) continue;
+        axes[num_axes++] = i;
+        if (i > 0) positions *= (float)shape.dim[i];
+    }
+    if (!layer->u.batch_norm.synchronized) return rf_reduce_mean(t, x, axes, num_axes, false);
+    const rf_tensor sum = rf_all_replica_sum(t, rf_reduce_sum(t, x, axes, num_axes, false));
+    return rf_divide(t, sum, unary(t, RF_FN_MUL_IMM, positions, rf_global_batch_size(t)));
+}
+
+/* x without its mean, and its variance: over the batch, or what has been averaged so far. The variance is that of the
+ * centred values, which is exact where the mean is large; synchronised, it therefore waits for the mean. */
 static rf_tensor centre(rf_trace *t, const rf_layer *layer, const parts *p, rf_tensor x, bool training,
                         rf_tensor *variance)
 {
@@ -113,13 +135,9 @@ static rf_tensor centre(rf_trace *t, const rf_layer *layer, const parts *p, rf_t
         *variance = rf_variable_tensor(t, p->moving_variance);
         return rf_subtract(t, x, spread(t, rf_variable_tensor(t, p->moving_mean), axis, rank));
     }
-    int32_t axes[RF_MAX_RANK];
-    uint32_t num_axes = 0;
-    for (int32_t i = 0; i < rank; i++)
-        if (i != axis) axes[num_axes++] = i;
-    const rf_tensor mean = rf_reduce_mean(t, x, axes, num_axes, false);
+    const rf_tensor mean = mean_of(t, layer, x);
     const rf_tensor centred = rf_subtract(t, x, spread(t, mean, axis, rank));
-    *variance = rf_reduce_mean(t, rf_square(t, centred), axes, num_axes, false);
+    *variance = mean_of(t, layer, rf_square(t, centred));
     move_average(t, layer, p->moving_mean, mean);
     move_average(t, layer, p->moving_variance, *variance);
     return centred;
@@ -178,6 +196,7 @@ rf_result rf_layer_batch_norm(const rf_batch_norm_params *params, rf_layer **out
     layer->u.batch_norm.epsilon = p.epsilon > 0 ? p.epsilon : DEFAULT_EPSILON;
     layer->u.batch_norm.center = !p.no_center;
     layer->u.batch_norm.scale = !p.no_scale;
+    layer->u.batch_norm.synchronized = p.synchronized;
     layer->u.batch_norm.gamma_initializer =
         p.gamma_initializer ? *p.gamma_initializer : (rf_initializer){ .kind = RF_INIT_ONES };
     layer->u.batch_norm.beta_initializer =

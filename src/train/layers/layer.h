@@ -66,7 +66,7 @@ struct rf_layer {
         struct {
             int32_t axis;
             double momentum, epsilon;
-            bool center, scale;
+            bool center, scale, synchronized;
             rf_initializer gamma_initializer, beta_initializer;
         } batch_norm;
         struct {
