@@ -402,8 +402,27 @@ RF_API rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor label
  */
 RF_API rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
                                              bool from_logits);
+/**
+ * labels f32 [n..., c] of 0 to 1, predictions [n..., c] -> the mean over the last axis of
+ * -(y log p + (1 - y) log(1 - p)), [n...]. Without `from_logits` predictions are probabilities,
+ * which are clipped to [1e-7, 1 - 1e-7], as in Keras.
+ */
+RF_API rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
+                                        bool from_logits);
 /** Mean over the last axis of squared differences: [n..., c] -> [n...]. */
 RF_API rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions);
+/** Mean over the last axis of absolute differences: [n..., c] -> [n...]. */
+RF_API rf_tensor rf_mean_absolute_error(rf_trace *t, rf_tensor labels, rf_tensor predictions);
+/**
+ * Mean over the last axis of e^2 / 2 where the difference |e| is `delta` at most, else of delta *
+ * |e| - delta^2 / 2: [n..., c] -> [n...]. `delta` 0: 1, as in Keras.
+ */
+RF_API rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float delta);
+/**
+ * Kullback-Leibler divergence of predictions from labels, both probabilities [n..., c], clipped to
+ * [1e-7, 1] as in Keras: the sum over the last axis of y log(y / p), [n...].
+ */
+RF_API rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions);
 
 /* ---- other ---- */
 /**

@@ -268,6 +268,10 @@ typedef enum rf_loss_kind {
     RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
     RF_LOSS_CATEGORICAL_CROSSENTROPY,
     RF_LOSS_MEAN_SQUARED_ERROR,
+    RF_LOSS_BINARY_CROSSENTROPY,
+    RF_LOSS_MEAN_ABSOLUTE_ERROR,
+    RF_LOSS_HUBER,
+    RF_LOSS_KL_DIVERGENCE,
 } rf_loss_kind;
 /** How losses per example become the result of a loss. */
 typedef enum rf_reduction {
@@ -287,18 +291,24 @@ typedef struct rf_loss {
      * Whether the predictions of a crossentropy are logits; otherwise they are probabilities.
      * For probabilities, predictions of a layer whose last operation is neither softmax nor sigmoid
      * are RF_ERROR_INVALID_ARGUMENT when the step is traced, and a warning is logged where the
-     * graph does not show it. Crossentropies of one column are refused.
+     * graph does not show it. Crossentropies of classes with one column are refused.
      */
     bool from_logits;
     rf_reduction reduction;
-    uint64_t reserved[4]; /**< zero: room for later fields */
+    /**
+     * CATEGORICAL and BINARY_CROSSENTROPY, in [0, 1): what of the labels is spread evenly over the
+     * classes, y (1 - s) + s / c; c is 2 for the binary one.
+     */
+    float label_smoothing;
+    float delta;          /**< HUBER; 0: 1 */
+    uint64_t reserved[3]; /**< zero: room for later fields */
 } rf_loss;
 /**
  * Applies a loss in a custom step: losses per example (NONE) or a scalar (SUM).
  * AUTO and SUM_OVER_BATCH_SIZE are refused, because they would divide by the replica's share of the
  * batch; use NONE with rf_compute_average_loss(), or SUM.
  * Labels of the sparse crossentropy may be [n...] or [n..., 1] of any type; targets [n] match
- * predictions [n, 1].
+ * predictions [n, 1], also labels of the binary crossentropy.
  */
 RF_API rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels,
                               rf_tensor predictions);
@@ -502,20 +512,42 @@ typedef enum rf_metric_kind {
     RF_METRIC_SUM,
     RF_METRIC_SPARSE_CATEGORICAL_ACCURACY,
     RF_METRIC_CATEGORICAL_ACCURACY,
+    RF_METRIC_BINARY_ACCURACY, /**< of single elements */
+    RF_METRIC_PRECISION, /**< of what is predicted to be 1, the part that is; labels are 0 or 1 */
+    RF_METRIC_RECALL,    /**< of what is 1, the part that is predicted to be */
+    /** The label's class is among the k with the largest predictions; ties count as being among. */
+    RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY,
+    RF_METRIC_TOP_K_CATEGORICAL_ACCURACY,
+    RF_METRIC_MEAN_SQUARED_ERROR,
+    RF_METRIC_MEAN_ABSOLUTE_ERROR,
 } rf_metric_kind;
+/** A metric before it is created. */
+typedef struct rf_metric_params {
+    rf_metric_kind kind;
+    const char *name; /**< NULL: that of the kind */
+    /** BINARY_ACCURACY, PRECISION, RECALL: above it, a probability is taken for 1. 0: 0.5 */
+    float threshold;
+    bool from_logits;     /**< of the same three: predictions are logits */
+    uint32_t k;           /**< both TOP_K; 0: 5 */
+    uint64_t reserved[6]; /**< zero: room for later fields */
+} rf_metric_params;
 /**
  * Creates a metric. Values are accumulated on the devices; reading it sums over replicas. `name`
  * may be NULL.
  */
 RF_API RF_MUST_USE rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind,
                                               const char *name, rf_metric **out);
+/** rf_metric_create() of a metric that has settings. `params` is required. */
+RF_API RF_MUST_USE rf_result rf_metric_create_with(rf_strategy *strategy,
+                                                   const rf_metric_params *params, rf_metric **out);
 /** Releases a metric. A function that has traced it keeps its state alive. */
 RF_API void rf_metric_destroy(rf_metric **metric);
 /**
  * In a step: adds the values of this batch to the metric.
- * Accuracies take labels and predictions (logits or probabilities) of at least two classes. MEAN
- * and SUM take the value as `predictions` and the invalid tensor as `labels`. `sample_weight` is
- * zeroed for none.
+ * Accuracies of classes take labels and predictions (logits or probabilities) of at least two
+ * classes. Those of single elements, precision, recall and errors take labels and predictions of
+ * one shape; labels [n] match predictions [n, 1]. MEAN and SUM take the value as `predictions` and
+ * the invalid tensor as `labels`. `sample_weight` is zeroed for none.
  */
 RF_API rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels,
                                   rf_tensor predictions, rf_tensor sample_weight);
@@ -537,14 +569,15 @@ RF_API const char *rf_metric_name(const rf_metric *metric);
 typedef struct rf_compile_params {
     rf_optimizer *optimizer; /**< borrowed; must live as long as the model */
     rf_loss loss;
-    const rf_metric_kind *metrics; /**< accuracies, each at most once; NULL: none */
+    const rf_metric_kind *metrics; /**< all but MEAN and SUM, each at most once; NULL: none */
     uint32_t num_metrics;
     /** on_batch_begin and on_batch_end are called once for n batches; 0: 1 */
     uint32_t steps_per_execution;
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_compile_params;
 /**
- * Prepares fit and evaluate. It may be called again. `metrics` are accuracies, each at most once.
+ * Prepares fit and evaluate. It may be called again. Metrics have their default settings: of
+ * logits, thresholds of 0.5 make no sense.
  */
 RF_API RF_MUST_USE rf_result rf_model_compile(rf_model *model, const rf_compile_params *params);
 
@@ -552,8 +585,9 @@ RF_API RF_MUST_USE rf_result rf_model_compile(rf_model *model, const rf_compile_
 #define RF_MAX_LOGS 16
 /**
  * Values at a callback, under the names that they have in CSV logs, event files (after "epoch_" and
- * "batch_"), plots and histories: "loss", "accuracy" (of either kind; in a model compiled with
- * both, "sparse_categorical_accuracy" and "categorical_accuracy"), with validation "val_loss" and
+ * "batch_"), plots and histories: "loss", "accuracy" (of the classes or binary; in a model compiled
+ * with several of these, "sparse_categorical_accuracy", "categorical_accuracy" and
+ * "binary_accuracy"), further metrics, such as "precision", with validation "val_loss" and
  * "val_accuracy", and "learning_rate".
  * After a batch: "loss" and metrics of the epoch so far. Reading them waits for the devices, so
  * they are read only when some callback has on_batch_end.

@@ -91,6 +91,7 @@ LAYOUT(rf_layer_norm_params, POINTER(rf_layer_norm_params, beta_initializer, rf_
        POINTER(rf_layer_norm_params, gamma_initializer, rf_initializer));
 LAYOUT(rf_rms_norm_params, POINTER(rf_rms_norm_params, gamma_initializer, rf_initializer));
 LAYOUT(rf_loss, { 0 });
+LAYOUT(rf_metric_params, { 0 });
 LAYOUT(rf_average_loss_params, { 0 });
 LAYOUT(rf_compile_params, MEMBER(rf_compile_params, loss, rf_loss));
 LAYOUT(rf_callback_fns, { 0 });
@@ -143,6 +144,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_layer_norm_params_layout,
     &rf_rms_norm_params_layout,
     &rf_loss_layout,
+    &rf_metric_params_layout,
     &rf_average_loss_params_layout,
     &rf_compile_params_layout,
     &rf_callback_fns_layout,

@@ -68,6 +68,7 @@ extern const rf_params_layout rf_batch_norm_params_layout;
 extern const rf_params_layout rf_layer_norm_params_layout;
 extern const rf_params_layout rf_rms_norm_params_layout;
 extern const rf_params_layout rf_loss_layout;
+extern const rf_params_layout rf_metric_params_layout;
 extern const rf_params_layout rf_average_loss_params_layout;
 extern const rf_params_layout rf_compile_params_layout;
 extern const rf_params_layout rf_callback_fns_layout;

@@ -2,22 +2,37 @@
 /* Losses and their scaling to the global batch. */
 #include "train/loss.h"
 
+#include <math.h>
+
 #include "base/error.h"
 #include "base/params.h"
 #include "base/platform.h"
 #include "ops/ops.h"
 #include "train/trace_util.h"
 
+static bool is_crossentropy(const rf_loss *loss)
+{
+    return loss->kind == RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY || loss->kind == RF_LOSS_CATEGORICAL_CROSSENTROPY ||
+           loss->kind == RF_LOSS_BINARY_CROSSENTROPY;
+}
+
 rf_result rf_loss_check(const rf_loss *loss, const char *function)
 {
     RF_TRY(RF_PARAMS_CHECK(rf_loss, loss));
-    RF_REQUIRE((int)loss->kind >= RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY &&
-                   (int)loss->kind <= RF_LOSS_MEAN_SQUARED_ERROR,
+    RF_REQUIRE((int)loss->kind >= RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && (int)loss->kind <= RF_LOSS_KL_DIVERGENCE,
                "%s: loss.kind %d does not exist", function, (int)loss->kind);
     RF_REQUIRE((int)loss->reduction >= RF_REDUCTION_AUTO && (int)loss->reduction <= RF_REDUCTION_SUM_OVER_BATCH_SIZE,
                "%s: loss.reduction %d does not exist", function, (int)loss->reduction);
-    RF_REQUIRE(!(loss->from_logits && loss->kind == RF_LOSS_MEAN_SQUARED_ERROR),
-               "%s: loss.from_logits has no meaning for the mean squared error", function);
+    RF_REQUIRE(!loss->from_logits || is_crossentropy(loss),
+               "%s: loss.from_logits has a meaning for crossentropies only", function);
+    RF_REQUIRE(loss->label_smoothing >= 0.0f && loss->label_smoothing < 1.0f,
+               "%s: loss.label_smoothing %g is not in [0, 1)", function, (double)loss->label_smoothing);
+    RF_REQUIRE(loss->label_smoothing == 0.0f || loss->kind == RF_LOSS_CATEGORICAL_CROSSENTROPY ||
+                   loss->kind == RF_LOSS_BINARY_CROSSENTROPY,
+               "%s: loss.label_smoothing is for the categorical and the binary crossentropy", function);
+    RF_REQUIRE(loss->delta >= 0.0f && isfinite(loss->delta), "%s: loss.delta %g must be finite and not negative",
+               function, (double)loss->delta);
+    RF_REQUIRE(loss->delta == 0.0f || loss->kind == RF_LOSS_HUBER, "%s: loss.delta is for Huber's loss", function);
     return RF_OK;
 }
 
@@ -82,16 +97,13 @@ bool rf_check_columns(rf_trace *t, rf_tensor predictions, const char *what)
     return false;
 }
 
-static bool is_crossentropy(const rf_loss *loss)
-{
-    return loss->kind != RF_LOSS_MEAN_SQUARED_ERROR;
-}
-
 bool rf_loss_check_predictions(rf_trace *t, const rf_loss *loss, rf_tensor predictions, const char *function)
 {
     rf_value v;
     if (!is_crossentropy(loss)) return true;
-    if (!rf_operand(t, predictions, "predictions", &v) || !rf_check_columns(t, predictions, function)) return false;
+    const bool binary = loss->kind == RF_LOSS_BINARY_CROSSENTROPY;
+    if (!rf_operand(t, predictions, "predictions", &v)) return false;
+    if (!binary && !rf_check_columns(t, predictions, function)) return false;
     const range known = range_of(rf_trace_graph(t), v);
     if (!loss->from_logits && known == RANGE_ANY) {
         (void)rf_trace_fail(
@@ -106,12 +118,11 @@ bool rf_loss_check_predictions(rf_trace *t, const rf_loss *loss, rf_tensor predi
                        "%s: loss.from_logits is false, and the model does not end with softmax or sigmoid; if its "
                        "outputs are logits, set loss.from_logits",
                        function);
-    if (loss->from_logits && known == RANGE_SOFTMAX)
-        rf_log_message(
-            RF_LOG_WARN,
-            "%s: loss.from_logits is set, but the model ends with softmax, which is then applied twice; clear "
-            "loss.from_logits, or leave out the activation",
-            function);
+    if (loss->from_logits && known == (binary ? RANGE_PROBABILITIES : RANGE_SOFTMAX))
+        rf_log_message(RF_LOG_WARN,
+                       "%s: loss.from_logits is set, but the model ends with %s, which is then applied twice; clear "
+                       "loss.from_logits, or leave out the activation",
+                       function, binary ? "sigmoid" : "softmax");
     return true;
 }
 
@@ -133,7 +144,7 @@ rf_tensor rf_class_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 }
 
 /* Targets [n...] for predictions [n..., 1] get the missing dimension. */
-static rf_tensor regression_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions)
+rf_tensor rf_regression_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
     rf_tensor_desc l, p;
     if (!rf_operand_desc(t, labels, "labels", &l) || !rf_operand_desc(t, predictions, "predictions", &p)) {
@@ -148,6 +159,14 @@ static rf_tensor regression_labels(rf_trace *t, rf_tensor labels, rf_tensor pred
     return labels;
 }
 
+/* Over the classes of the last axis. */
+static rf_tensor smooth(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions)
+{
+    rf_tensor_desc p;
+    if (!rf_operand_desc(t, predictions, "predictions", &p) || p.shape.rank < 1) return labels;
+    return rf_smooth_labels(t, labels, loss->label_smoothing, p.shape.dim[p.shape.rank - 1]);
+}
+
 rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions)
 {
     switch (loss->kind) {
@@ -155,9 +174,17 @@ rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels
         labels = rf_class_labels(t, labels, predictions);
         return rf_sparse_categorical_crossentropy(t, labels, predictions, loss->from_logits);
     case RF_LOSS_CATEGORICAL_CROSSENTROPY:
+        labels = smooth(t, loss, labels, predictions);
         return rf_categorical_crossentropy(t, labels, predictions, loss->from_logits);
     case RF_LOSS_MEAN_SQUARED_ERROR:
-        return rf_mean_squared_error(t, regression_labels(t, labels, predictions), predictions);
+        return rf_mean_squared_error(t, rf_regression_labels(t, labels, predictions), predictions);
+    case RF_LOSS_BINARY_CROSSENTROPY:
+        labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, 2);
+        return rf_binary_crossentropy(t, labels, predictions, loss->from_logits);
+    case RF_LOSS_MEAN_ABSOLUTE_ERROR:
+        return rf_mean_absolute_error(t, rf_regression_labels(t, labels, predictions), predictions);
+    case RF_LOSS_HUBER: return rf_huber(t, rf_regression_labels(t, labels, predictions), predictions, loss->delta);
+    case RF_LOSS_KL_DIVERGENCE: return rf_kl_divergence(t, rf_regression_labels(t, labels, predictions), predictions);
     }
     return RF_NO_TENSOR;
 }

@@ -15,6 +15,10 @@ bool rf_check_columns(rf_trace *t, rf_tensor predictions, const char *what);
 rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions);
 /* Class numbers for predictions [n..., c]: [n..., 1] becomes [n...] and u8 or f32 becomes i32, as Keras does. */
 rf_tensor rf_class_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions);
+/* Targets as f32; [n...] for predictions [n..., 1] get the missing dimension. */
+rf_tensor rf_regression_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions);
+/* labels (1 - smoothing) + smoothing / classes. */
+rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, int64_t classes);
 /* Weights [n] or [n, ...] as f32 with the rank of `values` [n, ...], so that they broadcast: missing dimensions are
  * appended. */
 rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values);

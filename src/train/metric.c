@@ -2,9 +2,11 @@
 /* Metrics: running totals on the devices, summed over replicas when they are read. */
 #include "train/metric.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/params.h"
 #include "ops/ops.h"
 #include "train/fit/logs.h"
 #include "train/loss.h"
@@ -17,6 +19,8 @@ struct rf_metric {
     bool destroyed;      /* by its maker */
     rf_strategy *strategy;
     rf_metric_kind kind;
+    float threshold; /* of predictions as they come: a logit where these are logits */
+    uint32_t k;
     char *name;
     rf_local_state *state;
 };
@@ -26,6 +30,13 @@ const char *const rf_metric_kind_names[RF_METRIC_KINDS] = {
     [RF_METRIC_SUM] = "sum",
     [RF_METRIC_SPARSE_CATEGORICAL_ACCURACY] = "sparse_categorical_accuracy",
     [RF_METRIC_CATEGORICAL_ACCURACY] = "categorical_accuracy",
+    [RF_METRIC_BINARY_ACCURACY] = "binary_accuracy",
+    [RF_METRIC_PRECISION] = "precision",
+    [RF_METRIC_RECALL] = "recall",
+    [RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY] = "sparse_top_k_categorical_accuracy",
+    [RF_METRIC_TOP_K_CATEGORICAL_ACCURACY] = "top_k_categorical_accuracy",
+    [RF_METRIC_MEAN_SQUARED_ERROR] = "mean_squared_error",
+    [RF_METRIC_MEAN_ABSOLUTE_ERROR] = "mean_absolute_error",
 };
 
 const char *rf_metric_kind_name(rf_metric_kind kind)
@@ -35,21 +46,44 @@ const char *rf_metric_kind_name(rf_metric_kind kind)
 
 bool rf_metric_compares(rf_metric_kind kind)
 {
-    return kind == RF_METRIC_SPARSE_CATEGORICAL_ACCURACY || kind == RF_METRIC_CATEGORICAL_ACCURACY;
+    return rf_metric_kind_name(kind) && kind != RF_METRIC_MEAN && kind != RF_METRIC_SUM;
 }
 
-rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind, const char *name, rf_metric **out)
+bool rf_metric_is_accuracy(rf_metric_kind kind)
 {
-    RF_REQUIRE(out, "rf_metric_create: out is NULL");
-    *out = NULL;
-    RF_REQUIRE(strategy, "rf_metric_create: strategy is NULL");
-    RF_REQUIRE(rf_metric_kind_name(kind), "rf_metric_create: kind %d does not exist", (int)kind);
+    return kind == RF_METRIC_SPARSE_CATEGORICAL_ACCURACY || kind == RF_METRIC_CATEGORICAL_ACCURACY ||
+           kind == RF_METRIC_BINARY_ACCURACY;
+}
+
+static bool has_threshold(rf_metric_kind kind)
+{
+    return kind == RF_METRIC_BINARY_ACCURACY || kind == RF_METRIC_PRECISION || kind == RF_METRIC_RECALL;
+}
+
+static rf_result check_params(const rf_metric_params *p, const char *function)
+{
+    const bool top =
+        p->kind == RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY || p->kind == RF_METRIC_TOP_K_CATEGORICAL_ACCURACY;
+    RF_REQUIRE(rf_metric_kind_name(p->kind), "%s: kind %d does not exist", function, (int)p->kind);
+    RF_REQUIRE(p->threshold >= 0.0f && p->threshold < 1.0f, "%s: threshold %g is not in [0, 1)", function,
+               (double)p->threshold);
+    RF_REQUIRE((p->threshold == 0.0f && !p->from_logits) || has_threshold(p->kind),
+               "%s: threshold and from_logits are for binary accuracy, precision and recall", function);
+    RF_REQUIRE(p->k == 0 || top, "%s: k is for top-k accuracies", function);
+    return RF_OK;
+}
+
+static rf_result create(rf_strategy *strategy, const rf_metric_params *p, rf_metric **out)
+{
     rf_metric *metric = RF_NEW(rf_metric);
     if (!metric) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const float threshold = p->threshold == 0.0f ? 0.5f : p->threshold;
     metric->references = 1;
     metric->strategy = strategy;
-    metric->kind = kind;
-    metric->name = rf_strdup(name ? name : rf_metric_kind_name(kind));
+    metric->kind = p->kind;
+    metric->threshold = p->from_logits ? logf(threshold / (1.0f - threshold)) : threshold;
+    metric->k = p->k == 0 ? 5 : p->k;
+    metric->name = rf_strdup(p->name ? p->name : rf_metric_kind_name(p->kind));
     const rf_result r = metric->name ? rf_local_state_create(strategy, STATE_COUNT, metric->name, &metric->state)
                                      : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0) {
@@ -58,6 +92,27 @@ rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind, const cha
     }
     *out = metric;
     return RF_OK;
+}
+
+rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind, const char *name, rf_metric **out)
+{
+    RF_REQUIRE(out, "rf_metric_create: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(strategy, "rf_metric_create: strategy is NULL");
+    const rf_metric_params params = { .kind = kind, .name = name };
+    RF_TRY(check_params(&params, "rf_metric_create"));
+    return create(strategy, &params, out);
+}
+
+rf_result rf_metric_create_with(rf_strategy *strategy, const rf_metric_params *params, rf_metric **out)
+{
+    RF_REQUIRE(out, "rf_metric_create_with: out is NULL");
+    *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_metric_params, params));
+    RF_REQUIRE(params, "rf_metric_create_with: params is NULL");
+    RF_REQUIRE(strategy, "rf_metric_create_with: strategy is NULL");
+    RF_TRY(check_params(params, "rf_metric_create_with"));
+    return create(strategy, params, out);
 }
 
 rf_metric *rf_metric_retain(rf_metric *metric)
@@ -180,21 +235,90 @@ rf_result rf_metric_local_result(rf_metric *metric, double *out)
     return read_metric(metric, rf_strategy_num_local_replicas(metric->strategy), rf_local_state_read_local, out);
 }
 
-/* What is accumulated: 1 or 0 per example for accuracies, else the value itself. */
-static rf_tensor measured(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions)
+/* 1 where the label's class is the one with the largest prediction, else 0. */
+static rf_tensor hits(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
-    if (!rf_metric_compares(metric->kind)) {
-        rf_tensor_desc desc;
-        if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &desc)) return RF_NO_TENSOR;
-        return desc.dtype == RF_F32 ? predictions : rf_cast(t, predictions, RF_F32);
-    }
-    if (!rf_check_columns(t, predictions, "rf_metric_update")) return RF_NO_TENSOR;
-    if (metric->kind == RF_METRIC_SPARSE_CATEGORICAL_ACCURACY) labels = rf_class_labels(t, labels, predictions);
     rf_value l, p, out = 0;
     if (!rf_operand(t, labels, "rf_metric_update: labels", &l)) return RF_NO_TENSOR;
     if (!rf_operand(t, predictions, "rf_metric_update: predictions", &p)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_accuracy(rf_trace_graph(t), l, p, &out);
     return rf_trace_emit(t, r, out);
+}
+
+/* 1 where fewer than k classes have a larger prediction than the label's. What is gathered for a label that does not
+ * exist is NaN, which does not equal itself: it is never among them. */
+static rf_tensor hits_of_k(rf_trace *t, rf_tensor labels, rf_tensor predictions, uint32_t k)
+{
+    static const int32_t last = -1;
+    rf_tensor_desc p;
+    if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p)) return RF_NO_TENSOR;
+    const rf_tensor rows = rf_reshape(t, predictions, RF_SHAPE(-1, p.shape.dim[p.shape.rank - 1]));
+    const rf_tensor own = rf_gather_positions(t, rows, rf_reshape(t, labels, RF_SHAPE(-1, 1)));
+    const rf_tensor larger = rf_compare(t, RF_GREATER, rows, own), known = rf_compare(t, RF_EQUAL, own, own);
+    const rf_tensor rank = rf_reduce_sum(t, larger, &last, 1, true);
+    const rf_tensor among = rf_multiply(t, rf_compare(t, RF_LESS, rank, rf_constant(t, (float)k)), known);
+    rf_shape shape = rf_example_shape(p.shape);
+    shape.rank--;
+    return rf_reshape_examples(t, among, shape);
+}
+
+static rf_tensor classes_hit(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions)
+{
+    if (!rf_check_columns(t, predictions, "rf_metric_update")) return RF_NO_TENSOR;
+    switch (metric->kind) {
+    case RF_METRIC_SPARSE_CATEGORICAL_ACCURACY: return hits(t, rf_class_labels(t, labels, predictions), predictions);
+    case RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY:
+        return hits_of_k(t, rf_class_labels(t, labels, predictions), predictions, metric->k);
+    case RF_METRIC_TOP_K_CATEGORICAL_ACCURACY: return hits_of_k(t, rf_argmax(t, labels), predictions, metric->k);
+    default: return hits(t, labels, predictions);
+    }
+}
+
+/* Precision is the mean of labels weighted by what is predicted, recall that of what is predicted weighted by labels.
+ */
+static rf_tensor elements_hit(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions,
+                              rf_tensor *weight)
+{
+    rf_tensor_desc l, p;
+    char a[96], b[96];
+    labels = rf_regression_labels(t, labels, predictions);
+    if (!rf_operand_desc(t, labels, "rf_metric_update: labels", &l)) return RF_NO_TENSOR;
+    if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p)) return RF_NO_TENSOR;
+    if (!rf_shape_equal(l.shape, p.shape)) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "rf_metric_update: labels %s and predictions %s of metric '%s' must have one shape",
+                            rf_shape_format(l.shape, a, sizeof(a)), rf_shape_format(p.shape, b, sizeof(b)),
+                            metric->name);
+        return RF_NO_TENSOR;
+    }
+    const rf_tensor positive = rf_compare(t, RF_GREATER, predictions, rf_constant(t, metric->threshold));
+    if (metric->kind == RF_METRIC_BINARY_ACCURACY) return rf_compare(t, RF_EQUAL, labels, positive);
+    const bool precision = metric->kind == RF_METRIC_PRECISION;
+    const rf_tensor among = precision ? positive : labels;
+    *weight = weight->id ? rf_multiply(t, among, rf_align_weight(t, *weight, among)) : among;
+    return precision ? labels : positive;
+}
+
+/* What is accumulated: 1 or 0 for accuracies, errors of examples, else the value itself. Metrics that are of some
+ * elements only put them into the weight. */
+static rf_tensor measured(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions,
+                          rf_tensor *weight)
+{
+    rf_tensor_desc desc;
+    switch (metric->kind) {
+    case RF_METRIC_BINARY_ACCURACY:
+    case RF_METRIC_PRECISION:
+    case RF_METRIC_RECALL: return elements_hit(t, metric, labels, predictions, weight);
+    case RF_METRIC_MEAN_SQUARED_ERROR:
+        return rf_mean_squared_error(t, rf_regression_labels(t, labels, predictions), predictions);
+    case RF_METRIC_MEAN_ABSOLUTE_ERROR:
+        return rf_mean_absolute_error(t, rf_regression_labels(t, labels, predictions), predictions);
+    case RF_METRIC_MEAN:
+    case RF_METRIC_SUM: break;
+    default: return classes_hit(t, metric, labels, predictions);
+    }
+    if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &desc)) return RF_NO_TENSOR;
+    return desc.dtype == RF_F32 ? predictions : rf_cast(t, predictions, RF_F32);
 }
 
 /* state += sum of x, weighted; both flattened. */
@@ -243,7 +367,7 @@ rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_
                              "rf_metric_update: metric '%s' takes only a value; pass the invalid tensor as labels",
                              metric->name);
     }
-    const rf_tensor x = measured(t, metric, labels, predictions);
+    const rf_tensor x = measured(t, metric, labels, predictions, &sample_weight);
     RF_TRY(rf_trace_status(t));
     return accumulate(t, metric, x, sample_weight);
 }

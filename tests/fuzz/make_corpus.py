@@ -111,6 +111,12 @@ def model():
     for kind in "sgd", "adam", "adamw", "rmsprop":
         seed("model", "training_" + kind, "\1" + compact({**training, "optimizer": {**optimizer, "kind": kind}}))
         seed("model", "optimizer_" + kind, "\3" + compact({**optimizer, "kind": kind}))
+    groups = [{"names": "*bias,*gamma", "rate_factor": 0.0, "no_weight_decay": True}, {"names": "head/?*", "rate_factor": 10.0}]
+    for kind, more in (("adagrad", {"initial_accumulator_value": 0.5}), ("nadam", {"groups": groups}), ("lion", {"groups": groups[1:]})):
+        seed("model", "optimizer_" + kind, "\3" + compact({**optimizer, **more, "kind": kind}))
+        seed("model", "training_" + kind, "\1" + compact({**training, "optimizer": {**optimizer, **more, "kind": kind}, "loss": {
+            "kind": "binary_crossentropy", "from_logits": True, "reduction": "auto", "label_smoothing": 0.1, "delta": 0.0},
+            "metrics": ["precision", "recall"]}))
     for kind, more in (("constant", {}), ("exponential_decay", {"rate": 0.9, "decay_steps": 10, "staircase": True}),
                        ("piecewise_constant", {"initial": 0.0, "boundaries": [5, 9], "values": [0.1, 0.01, 0.001]}),
                        ("cosine_decay", {"alpha": 0.1, "decay_steps": 100, "warmup_steps": 5}),

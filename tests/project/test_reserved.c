@@ -156,6 +156,7 @@ static void test_training(void **state)
 {
     (void)state;
     rf_layer *layer;
+    rf_metric *metric;
     rf_optimizer *optimizer;
     rf_callback *callback;
     REFUSED(rf_dense_params, rf_layer_dense(&params, &layer));
@@ -164,6 +165,7 @@ static void test_training(void **state)
     REFUSED(rf_batch_norm_params, rf_layer_batch_norm(&params, &layer));
     REFUSED(rf_layer_norm_params, rf_layer_layer_norm(&params, &layer));
     REFUSED(rf_rms_norm_params, rf_layer_rms_norm(&params, &layer));
+    REFUSED(rf_metric_params, rf_metric_create_with(NULL, &params, &metric));
     REFUSED(rf_pool2d_params, rf_layer_max_pool2d(&params, &layer));
     REFUSED(rf_pool2d_params, rf_layer_avg_pool2d(&params, &layer));
     REFUSED(rf_schedule, as_result(rf_schedule_value(&params, 0)));

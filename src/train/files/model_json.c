@@ -17,8 +17,13 @@ static const char *const initializer_names[] = { "glorot_uniform", "glorot_norma
                                                  "orthogonal",     "variance_scaling" };
 static const char *const fan_names[] = { "fan_in", "fan_out", "fan_avg" };
 static const char *const distribution_names[] = { "truncated_normal", "untruncated_normal", "uniform" };
-static const char *const loss_names[] = { "sparse_categorical_crossentropy", "categorical_crossentropy",
-                                          "mean_squared_error" };
+static const char *const loss_names[] = { "sparse_categorical_crossentropy",
+                                          "categorical_crossentropy",
+                                          "mean_squared_error",
+                                          "binary_crossentropy",
+                                          "mean_absolute_error",
+                                          "huber",
+                                          "kl_divergence" };
 static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size" };
 
 /* ---- parts of layers ---- */
@@ -592,11 +597,12 @@ rf_result rf_training_text(const rf_training *t, char **text)
     json_t *metrics = json_array();
     for (uint32_t i = 0; i < t->num_metrics; i++)
         json_array_append_new(metrics, json_string(rf_metric_kind_names[t->metrics[i]]));
-    return rf_json_text(json_pack("{s:o, s:{s:s, s:b, s:s}, s:o, s:I}", "optimizer",
+    return rf_json_text(json_pack("{s:o, s:{s:s, s:b, s:s, s:f, s:f}, s:o, s:I}", "optimizer",
                                   rf_optimizer_to_json(&t->optimizer, &t->schedule), "loss", "kind",
                                   loss_names[t->loss.kind], "from_logits", t->loss.from_logits, "reduction",
-                                  reduction_names[t->loss.reduction], "metrics", metrics, "steps_per_execution",
-                                  (json_int_t)t->steps_per_execution),
+                                  reduction_names[t->loss.reduction], "label_smoothing",
+                                  (double)t->loss.label_smoothing, "delta", (double)t->loss.delta, "metrics", metrics,
+                                  "steps_per_execution", (json_int_t)t->steps_per_execution),
                         text);
 }
 
@@ -634,11 +640,16 @@ static rf_result read_training(const json_t *root, rf_training *out)
     RF_TRY(rf_json_choice(loss_object, "kind", loss_names, COUNT(loss_names), &loss));
     RF_TRY(rf_json_bool(loss_object, "from_logits", &out->loss.from_logits));
     RF_TRY(rf_json_choice(loss_object, "reduction", reduction_names, COUNT(reduction_names), &reduction));
+    double smoothing = 0, delta = 0; /* as in files that do not say */
+    RF_TRY(rf_json_number(loss_object, "label_smoothing", &smoothing));
+    RF_TRY(rf_json_number(loss_object, "delta", &delta));
     RF_TRY(rf_json_u64(root, "steps_per_execution", &steps));
     RF_TRY(metrics_from_json(json_object_get(root, "metrics"), out->metrics, &out->num_metrics));
     if (steps < 1 || steps > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'steps_per_execution' is out of range");
     out->loss.kind = (rf_loss_kind)loss;
     out->loss.reduction = (rf_reduction)reduction;
+    out->loss.label_smoothing = (float)smoothing;
+    out->loss.delta = (float)delta;
     out->steps_per_execution = (uint32_t)steps;
     return rf_optimizer_from_json(json_object_get(root, "optimizer"), &out->optimizer, &out->schedule);
 }

@@ -88,12 +88,12 @@ static rf_result check_params(const rf_model *model, const rf_compile_params *pa
     return RF_OK;
 }
 
-/* One accuracy is called "accuracy", as in Keras; where both kinds are compiled they have their full names. */
+/* One accuracy is called "accuracy", as in Keras; where several kinds are compiled they have their full names. */
 static const char *name_metric(const rf_compile_params *params, uint32_t index)
 {
     uint32_t accuracies = 0;
-    for (uint32_t i = 0; i < params->num_metrics; i++) accuracies += rf_metric_compares(params->metrics[i]);
-    const bool alone = accuracies == 1 && rf_metric_compares(params->metrics[index]);
+    for (uint32_t i = 0; i < params->num_metrics; i++) accuracies += rf_metric_is_accuracy(params->metrics[i]);
+    const bool alone = accuracies == 1 && rf_metric_is_accuracy(params->metrics[index]);
     return alone ? "accuracy" : rf_metric_kind_name(params->metrics[index]);
 }
 

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public tracing functions of losses that are composed of other operations. All take the mean, or the sum, over the
+ * last axis. */
+#include <ringfire/ops.h>
+
+#include <math.h>
+#include <stdio.h>
+
+#include "train/loss.h"
+#include "train/trace_util.h"
+
+/* Both of one shape, of at least one dimension; false where the trace has failed. */
+static bool pair_fits(rf_trace *t, const char *function, rf_tensor labels, rf_tensor predictions)
+{
+    rf_tensor_desc l, p;
+    char name[64], a[96], b[96];
+    snprintf(name, sizeof(name), "%s: labels", function);
+    if (!rf_operand_desc(t, labels, name, &l)) return false;
+    snprintf(name, sizeof(name), "%s: predictions", function);
+    if (!rf_operand_desc(t, predictions, name, &p)) return false;
+    if (rf_shape_equal(l.shape, p.shape) && l.shape.rank >= 1) return true;
+    (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                        "%s: labels %s and predictions %s must have one shape of at least one dimension", function,
+                        rf_shape_format(l.shape, a, sizeof(a)), rf_shape_format(p.shape, b, sizeof(b)));
+    return false;
+}
+
+static rf_tensor mean_of_last(rf_trace *t, rf_tensor x)
+{
+    static const int32_t last = -1;
+    return rf_reduce_mean(t, x, &last, 1, false);
+}
+
+/* factor * x + offset */
+static rf_tensor affine(rf_trace *t, rf_tensor x, float factor, float offset)
+{
+    const rf_tensor scaled = rf_multiply(t, x, rf_constant(t, factor));
+    return offset == 0.0f ? scaled : rf_add(t, scaled, rf_constant(t, offset));
+}
+
+/* max(x, 0) + log(1 + exp(min(x, -x))): at 0 the gradient of the minimum goes to x, which makes the slope there 1/2. */
+static rf_tensor softplus(rf_trace *t, rf_tensor x)
+{
+    const rf_tensor tail = rf_exp(t, rf_minimum(t, x, rf_negative(t, x))), positive = rf_relu(t, x);
+    return rf_add(t, positive, rf_log(t, affine(t, tail, 1.0f, 1.0f)));
+}
+
+rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+{
+    if (!pair_fits(t, "rf_binary_crossentropy", labels, predictions)) return RF_NO_TENSOR;
+    if (from_logits) {
+        const rf_tensor product = rf_multiply(t, labels, predictions);
+        return mean_of_last(t, rf_subtract(t, softplus(t, predictions), product));
+    }
+    const rf_tensor p = rf_clip(t, predictions, 1e-7f, 1.0f - 1e-7f), not_p = affine(t, p, -1.0f, 1.0f);
+    const rf_tensor yes = rf_multiply(t, labels, rf_log(t, p)), not_labels = affine(t, labels, -1.0f, 1.0f);
+    const rf_tensor no = rf_multiply(t, not_labels, rf_log(t, not_p));
+    return rf_negative(t, mean_of_last(t, rf_add(t, yes, no)));
+}
+
+rf_tensor rf_mean_absolute_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
+{
+    if (!pair_fits(t, "rf_mean_absolute_error", labels, predictions)) return RF_NO_TENSOR;
+    return mean_of_last(t, rf_abs(t, rf_subtract(t, predictions, labels)));
+}
+
+/* q (e - q / 2) with q = min(e, delta) is e^2 / 2 below delta and delta e - delta^2 / 2 above. */
+rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float delta)
+{
+    if (!pair_fits(t, "rf_huber", labels, predictions)) return RF_NO_TENSOR;
+    if (!(delta >= 0.0f) || !isfinite(delta)) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_huber: delta is %g; it must be finite and not negative",
+                            (double)delta);
+        return RF_NO_TENSOR;
+    }
+    const rf_tensor error = rf_abs(t, rf_subtract(t, predictions, labels));
+    const rf_tensor inner = rf_minimum(t, error, rf_constant(t, delta == 0.0f ? 1.0f : delta));
+    return mean_of_last(t, rf_multiply(t, inner, rf_subtract(t, error, affine(t, inner, 0.5f, 0.0f))));
+}
+
+rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
+{
+    static const int32_t last = -1;
+    if (!pair_fits(t, "rf_kl_divergence", labels, predictions)) return RF_NO_TENSOR;
+    const rf_tensor y = rf_clip(t, labels, 1e-7f, 1.0f), p = rf_clip(t, predictions, 1e-7f, 1.0f);
+    const rf_tensor log_y = rf_log(t, y), logarithm = rf_subtract(t, log_y, rf_log(t, p));
+    return rf_reduce_sum(t, rf_multiply(t, y, logarithm), &last, 1, false);
+}
+
+rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, int64_t classes)
+{
+    if (smoothing == 0.0f) return labels;
+    return affine(t, labels, 1.0f - smoothing, smoothing / (float)classes);
+}
