@@ -38,19 +38,12 @@ static rf_tensor affine(rf_trace *t, rf_tensor x, float factor, float offset)
     return offset == 0.0f ? scaled : rf_add(t, scaled, rf_constant(t, offset));
 }
 
-/* max(x, 0) + log(1 + exp(min(x, -x))): at 0 the gradient of the minimum goes to x, which makes the slope there 1/2. */
-static rf_tensor softplus(rf_trace *t, rf_tensor x)
-{
-    const rf_tensor tail = rf_exp(t, rf_minimum(t, x, rf_negative(t, x))), positive = rf_relu(t, x);
-    return rf_add(t, positive, rf_log(t, affine(t, tail, 1.0f, 1.0f)));
-}
-
 rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
 {
     if (!pair_fits(t, "rf_binary_crossentropy", labels, predictions)) return RF_NO_TENSOR;
     if (from_logits) {
         const rf_tensor product = rf_multiply(t, labels, predictions);
-        return mean_of_last(t, rf_subtract(t, softplus(t, predictions), product));
+        return mean_of_last(t, rf_subtract(t, rf_softplus(t, predictions), product));
     }
     const rf_tensor p = rf_clip(t, predictions, 1e-7f, 1.0f - 1e-7f), not_p = affine(t, p, -1.0f, 1.0f);
     const rf_tensor yes = rf_multiply(t, labels, rf_log(t, p)), not_labels = affine(t, labels, -1.0f, 1.0f);

@@ -197,7 +197,7 @@ rf_tensor rf_rsqrt(rf_trace *t, rf_tensor x)
     return t ? rf_divide(t, rf_constant(t, 1.0f), root) : RF_NO_TENSOR;
 }
 
-/* max(x, 0) + log(1 + exp(-|x|)) */
+/* max(x, 0) + log(1 + exp(-|x|)): at 0 the gradient of the minimum goes to x, which makes the slope there 1/2. */
 rf_tensor rf_softplus(rf_trace *t, rf_tensor x)
 {
     const rf_tensor positive = unary(t, RF_FN_RELU, 0.0f, x, "rf_softplus: x");
