@@ -300,6 +300,16 @@ RF_API rf_tensor rf_transpose(rf_trace *t, rf_tensor x, const int32_t *perm);
 RF_API rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const int64_t *end,
                           const int64_t *step, uint32_t num_axes);
 
+/** x with the elements of `axis`, which may be negative, in reverse order; see rf_slice(). */
+RF_API rf_tensor rf_reverse(rf_trace *t, rf_tensor x, int32_t axis);
+/**
+ * x (f32) with before[i] elements more before axis i and after[i] after it, for the first
+ * `num_axes` axes, all of them `value`. None may be negative. Axis 0 of a batch holds the examples
+ * of this replica. The arrays are read before the function returns.
+ */
+RF_API rf_tensor rf_pad(rf_trace *t, rf_tensor x, const int64_t *before, const int64_t *after,
+                        uint32_t num_axes, float value);
+
 /* ---- joining and splitting: of f32 or i32, other types are RF_ERROR_UNSUPPORTED; axes may be
  * negative. Axis 0 of a batch holds the examples of this replica: each joins or splits its own. */
 /**
@@ -318,6 +328,11 @@ RF_API rf_result rf_split_tensor(rf_trace *t, rf_tensor x, int32_t axis, uint32_
 /** Joins tensors of one shape along a new axis, which is number `axis` of the result. */
 RF_API rf_tensor rf_stack(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors,
                           int32_t axis);
+/**
+ * copies[i] copies of x one after the other along axis i, for the first `num_axes` axes, as NumPy's
+ * tile(). Each is 1 or more. The array is read before the function returns.
+ */
+RF_API rf_tensor rf_tile(rf_trace *t, rf_tensor x, const int64_t *copies, uint32_t num_axes);
 /** x with a dimension of 1 more, which is number `axis` of the result. x has any type. */
 RF_API rf_tensor rf_expand_dims(rf_trace *t, rf_tensor x, int32_t axis);
 /** x without its dimension `axis`, which must be 1. x has any type. */
@@ -354,8 +369,13 @@ RF_API rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, u
  */
 RF_API rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
                                bool keep_dims);
+/** Minimum over `axes`; otherwise as rf_reduce_max(). */
+RF_API rf_tensor rf_reduce_min(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
+                               bool keep_dims);
 /** Index (i32) of the first maximum along the last axis: [..., c] -> [...]. It has no gradient. */
 RF_API rf_tensor rf_argmax(rf_trace *t, rf_tensor x);
+/** Index (i32) of the first minimum along the last axis, as rf_argmax(). */
+RF_API rf_tensor rf_argmin(rf_trace *t, rf_tensor x);
 
 /* ---- scans ---- */
 /**

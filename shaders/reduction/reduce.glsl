@@ -9,7 +9,7 @@
 #include "include/scalar_math.glsl"
 
 layout(constant_id = 1) const uint KIND = 0;
-const uint KIND_SUM = 0, KIND_MAX = 1, KIND_SQUARES = 2, KIND_ABS = 3;
+const uint KIND_SUM = 0, KIND_MAX = 1, KIND_SQUARES = 2, KIND_ABS = 3, KIND_MIN = 4;
 
 layout(push_constant) uniform Push {
     uint n_out, slices, slice_len, total, first_slice;
@@ -23,17 +23,19 @@ const uint BLOCK = 64;
 
 float rf_start()
 {
-    return KIND == KIND_MAX ? uintBitsToFloat(0xff800000u) : 0.0;
+    return KIND == KIND_MAX ? uintBitsToFloat(0xff800000u) : KIND == KIND_MIN ? uintBitsToFloat(0x7f800000u) : 0.0;
 }
 
 float rf_combine(float a, float b)
 {
     if (KIND == KIND_MAX) return rf_larger(a, b);
+    if (KIND == KIND_MIN) return rf_smaller(a, b);
     return a + b;
 }
 vec4 rf_combine(vec4 a, vec4 b)
 {
     if (KIND == KIND_MAX) return rf_larger(a, b);
+    if (KIND == KIND_MIN) return rf_smaller(a, b);
     return a + b;
 }
 

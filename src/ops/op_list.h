@@ -16,6 +16,7 @@
     OP(transpose)                                                                                                      \
     OP(slice)                                                                                                          \
     OP(slice_grad) /* dy, x (shape only) -> dx */                                                                      \
+    OP(pad)                                                                                                            \
     OP(concat)                                                                                                         \
     OP(concat_grad) /* dy, x... (shape only) -> dx... */                                                               \
     OP(split)       /* x -> parts */                                                                                   \

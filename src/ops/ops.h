@@ -148,6 +148,14 @@ typedef struct rf_slice_attr {
 rf_result rf_emit_slice(rf_graph *g, rf_value x, const int64_t *begin, const int64_t *end, const int64_t *step,
                         uint32_t num_axes, rf_value *out);
 
+/* ---- pad.c ---- */
+typedef struct rf_pad_attr {
+    int32_t before[RF_MAX_RANK], after[RF_MAX_RANK];
+    float value;
+} rf_pad_attr;
+rf_result rf_emit_pad(rf_graph *g, rf_value x, const int64_t *before, const int64_t *after, uint32_t num_axes,
+                      float value, rf_value *out);
+
 /* ---- concat.c ---- */
 #define RF_CONCAT_INPUTS (RF_MAX_INPUTS - 1) /* of one op: its gradient reads the shapes of all, and what flows in */
 typedef struct rf_concat_attr {
@@ -160,6 +168,8 @@ typedef struct rf_split_attr {
 } rf_split_attr;
 /* Any number of tensors and parts: what is more than one op takes becomes a tree of them. A single one is x itself. */
 rf_result rf_emit_concat(rf_graph *g, const rf_value *in, uint32_t n_in, int32_t axis, rf_value *out);
+/* copies[d] of x along each of the first axes. */
+rf_result rf_emit_tile(rf_graph *g, rf_value x, const int64_t *copies, uint32_t num_axes, rf_value *out);
 rf_result rf_emit_split(rf_graph *g, rf_value x, int32_t axis, uint32_t num_parts, rf_value *out);
 /* ---- gather*.c ---- */
 /* `axis` is not negative. batch_dims is 0, or `axis`: then the dimensions before it are those of the indices, too. */
@@ -174,7 +184,9 @@ typedef enum rf_reduce_kind {
     RF_REDUCE_KIND_MEAN,
     RF_REDUCE_KIND_MAX,
     RF_REDUCE_KIND_SUM_SQUARES,
-    RF_REDUCE_KIND_SUM_ABS
+    RF_REDUCE_KIND_SUM_ABS,
+    RF_REDUCE_KIND_MIN,
+    RF_REDUCE_KIND_COUNT
 } rf_reduce_kind;
 typedef struct rf_reduce_attr {
     uint32_t kind, axes_mask, keep_dims;

@@ -370,6 +370,47 @@ rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const int64_t
     return rf_trace_emit(t, r, out);
 }
 
+rf_tensor rf_reverse(rf_trace *t, rf_tensor x, int32_t axis)
+{
+    int64_t begin[RF_MAX_RANK] = { 0 }, end[RF_MAX_RANK], step[RF_MAX_RANK];
+    rf_tensor_desc desc;
+    char shape[96];
+    if (!rf_operand_desc(t, x, "rf_reverse: x", &desc)) return RF_NO_TENSOR;
+    const int32_t at = axis < 0 ? axis + desc.shape.rank : axis;
+    if (at < 0 || at >= desc.shape.rank) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_reverse: shape %s has no axis %d",
+                            rf_shape_format(desc.shape, shape, sizeof(shape)), (int)axis);
+        return RF_NO_TENSOR;
+    }
+    for (int32_t d = 0; d <= at; d++) {
+        begin[d] = d < at ? 0 : INT64_MAX;
+        end[d] = d < at ? INT64_MAX : INT64_MIN;
+        step[d] = d < at ? 1 : -1;
+    }
+    return rf_slice(t, x, begin, end, step, (uint32_t)at + 1);
+}
+
+rf_tensor rf_pad(rf_trace *t, rf_tensor x, const int64_t *before, const int64_t *after, uint32_t num_axes, float value)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_pad: x", &v)) return RF_NO_TENSOR;
+    const rf_result r = (before && after) || num_axes == 0
+                            ? rf_emit_pad(rf_trace_graph(t), v, before, after, num_axes, value, &out)
+                            : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_pad: %s is NULL but num_axes is %u",
+                                      before ? "after" : "before", num_axes);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_tile(rf_trace *t, rf_tensor x, const int64_t *copies, uint32_t num_axes)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_tile: x", &v)) return RF_NO_TENSOR;
+    const rf_result r = copies || num_axes == 0 ? rf_emit_tile(rf_trace_graph(t), v, copies, num_axes, &out)
+                                                : RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                                                          "rf_tile: copies is NULL but num_axes is %u", num_axes);
+    return emit_own(t, r, v, out);
+}
+
 /* Values of several handles, to be freed; NULL when there are none, or one is bad: the trace has failed then. */
 static rf_value *many_operands(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors, const char *argument)
 {
@@ -526,6 +567,17 @@ rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t
 rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
 {
     return reduce(t, RF_REDUCE_KIND_MAX, "rf_reduce_max: x", x, axes, num_axes, keep_dims);
+}
+
+rf_tensor rf_reduce_min(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
+{
+    return reduce(t, RF_REDUCE_KIND_MIN, "rf_reduce_min: x", x, axes, num_axes, keep_dims);
+}
+
+rf_tensor rf_argmin(rf_trace *t, rf_tensor x)
+{
+    const rf_tensor negative = unary(t, RF_FN_NEGATIVE, 0.0f, x, "rf_argmin: x");
+    return t ? rf_argmax(t, negative) : RF_NO_TENSOR;
 }
 
 /* ---- scans ---- */

@@ -155,6 +155,7 @@ static const struct {
     { "softmax", rf_softmax },
     { "log_softmax", rf_log_softmax },
     { "argmax", rf_argmax },
+    { "argmin", rf_argmin },
     { "global_avg_pool2d", rf_global_avg_pool2d },
     { "stop_gradient", rf_stop_gradient },
 };
@@ -178,7 +179,8 @@ static const struct {
     rf_tensor (*fn)(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims);
 } reductions[] = { { "reduce_sum", rf_reduce_sum },
                    { "reduce_mean", rf_reduce_mean },
-                   { "reduce_max", rf_reduce_max } };
+                   { "reduce_max", rf_reduce_max },
+                   { "reduce_min", rf_reduce_min } };
 
 static rf_tensor reduce(rf_trace *t, uint32_t which, const step *s, rf_tensor x)
 {
@@ -231,6 +233,26 @@ static rf_tensor slice(rf_trace *t, const step *s, rf_tensor x)
     return rf_slice(t, x, begin, end, stride, axes);
 }
 
+/* The value, then before and after each axis; copies along each. */
+static rf_tensor pad(rf_trace *t, const step *s, rf_tensor x)
+{
+    int64_t before[RF_MAX_RANK], after[RF_MAX_RANK];
+    uint32_t axes = 0;
+    for (; axes < RF_MAX_RANK && 1 + 2 * axes < s->num_numbers; axes++) {
+        before[axes] = number(s, 1 + 2 * axes);
+        after[axes] = number(s, 2 + 2 * axes);
+    }
+    return rf_pad(t, x, before, after, axes, (float)s->numbers[0]);
+}
+
+static rf_tensor tile(rf_trace *t, const step *s, rf_tensor x)
+{
+    int64_t copies[RF_MAX_RANK];
+    uint32_t axes = 0;
+    for (; axes < RF_MAX_RANK && axes < s->num_numbers; axes++) copies[axes] = number(s, axes);
+    return rf_tile(t, x, copies, axes);
+}
+
 /* All operands along an axis; part `numbers[2]` of numbers[1] along an axis. */
 static rf_tensor join(rf_trace *t, const step *s, const rf_tensor *values, bool stacked)
 {
@@ -265,6 +287,9 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "compare") == 0) return rf_compare(t, (rf_comparison)number(s, 0), a, b);
     if (strcmp(name, "clip") == 0) return rf_clip(t, a, (float)s->numbers[0], (float)s->numbers[1]);
     if (strcmp(name, "slice") == 0) return slice(t, s, a);
+    if (strcmp(name, "pad") == 0) return pad(t, s, a);
+    if (strcmp(name, "tile") == 0) return tile(t, s, a);
+    if (strcmp(name, "reverse") == 0) return rf_reverse(t, a, number(s, 0));
     if (strcmp(name, "split") == 0) return split(t, s, a);
     if (strcmp(name, "expand_dims") == 0) return rf_expand_dims(t, a, number(s, 0));
     if (strcmp(name, "squeeze") == 0) return rf_squeeze(t, a, number(s, 0));

@@ -165,7 +165,7 @@ class Builder:
             x = self.pick(lambda i: float(self.values[i].max()) < 6)
         elif op == "flatten":
             x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
-        elif op in ("softmax", "log_softmax", "argmax", "cumsum"):
+        elif op in ("softmax", "log_softmax", "argmax", "argmin", "cumsum"):
             x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
         elif op == "global_avg_pool2d":
             x = self.image()
@@ -264,6 +264,21 @@ class Builder:
                 begin, end = (0, size) if step > 0 else (size, -size - 1)
             numbers += [begin, end, step]
         return self.add(op, [x], numbers)
+
+    def gen_pad(self, op):
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        numbers = [round(self.rng.uniform(-2, 2), 3)]
+        for _ in range(self.rng.randint(1, len(self.shape(x)))):
+            numbers += [self.rng.choice([0, 0, 1, 2, 4, 5]) for _ in range(2)]
+        return self.add(op, [x], numbers)
+
+    def gen_tile(self, op):
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4), 1 << 12))
+        return self.add(op, [x], [self.rng.choice([1, 1, 2, 3, 7, 10]) for _ in range(self.rng.randint(1, len(self.shape(x))))])
+
+    def gen_reverse(self, op):
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 5)))
+        return self.add(op, [x], [self.axis(len(self.shape(x)))])
 
     def gen_compare(self, op):
         """Whole numbers, many of them equal, of either type; large ones of i32 differ where f32 does not."""
@@ -403,15 +418,15 @@ GENERATORS = {
     **{op: Builder.gen_binary for op in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "pow")},
     **{op: Builder.gen_unary for op in ("negative", "abs", "square", "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "leaky_relu", "gelu", "activate",
                                         "rsqrt", "log1p", "expm1", "sin", "cos", "erf", "sign", "floor", "round", "softplus", "silu", "elu", "selu",
-                                        "flatten", "softmax", "log_softmax", "argmax", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
+                                        "flatten", "softmax", "log_softmax", "argmax", "argmin", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
     "matmul": Builder.gen_matmul, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
-    "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,
+    "pad": Builder.gen_pad, "tile": Builder.gen_tile, "reverse": Builder.gen_reverse, "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,
     "slice": Builder.gen_slice, "concat": Builder.gen_join, "stack": Builder.gen_join, "split": Builder.gen_split,
     "expand_dims": Builder.gen_axis, "squeeze": Builder.gen_axis,
     "layer_norm": Builder.gen_norm, "rms_norm": Builder.gen_norm,
     "gather": Builder.gen_gather, "gather_positions": Builder.gen_gather_positions,
-    **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max")}, "one_hot": Builder.gen_one_hot,
+    **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")}, "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,
     "mean_squared_error": Builder.gen_mean_squared_error, "cast": Builder.gen_cast,
     "constant": Builder.gen_scalar, "global_batch_size": Builder.gen_scalar,

@@ -353,6 +353,22 @@ def reduce_max(errors, operands, numbers):
     return operands[0].amax(axes, keepdim=bool(numbers[0])) if axes else operands[0] * 1
 
 
+def reduce_min(errors, operands, numbers):
+    return -reduce_max(errors, [-operands[0]], numbers)
+
+
+def pad(errors, operands, numbers):
+    """The value, then before and after each of the first axes. Torch begins with the last one."""
+    x, value = operands[0], float(numpy.float32(numbers[0]))
+    both = list(zip(numbers[1::2], numbers[2::2])) + [(0, 0)] * (x.dim() - len(numbers) // 2)
+    return torch.nn.functional.pad(x, [n for pair in reversed(both) for n in pair], value=value) * 1
+
+
+def tile(errors, operands, numbers):
+    x = operands[0]
+    return Sums.apply(lambda v: v.repeat(numbers + [1] * (x.dim() - len(numbers))), errors, x)
+
+
 def cumsum(errors, operands, numbers):
     exclusive, backwards = numbers
 
@@ -501,7 +517,9 @@ OPS = {
     "expand_dims": lambda errors, operands, numbers: operands[0].unsqueeze(numbers[0]) * 1,
     "squeeze": lambda errors, operands, numbers: operands[0].squeeze(numbers[0]) * 1,
     "gather": gather, "gather_positions": gather_positions,
-    "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "argmax": argmax, "cumsum": cumsum,
+    "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "reduce_min": reduce_min, "argmax": argmax,
+    "argmin": lambda errors, operands, numbers: argmax(errors, [-operands[0]], numbers), "pad": pad, "tile": tile,
+    "reverse": lambda errors, operands, numbers: operands[0].flip(numbers[0]) * 1, "cumsum": cumsum,
     "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm, "one_hot": one_hot,
     "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,
     "mean_squared_error": mean_squared_error, "cast": cast, "stop_gradient": unary(lambda x: x.detach() * 1),

@@ -174,6 +174,53 @@ static void words(rf_strategy *strategy)
     rf_function_destroy(&function);
 }
 
+/* ---- padding, copies, the other way round; minima ---- */
+
+static rf_result arrange_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    static const int64_t before[] = { 0, 2 }, after[] = { 0, 1 }, copies[] = { 2, 9 };
+    static const int32_t last = -1;
+    out[0] = weigh(t, rf_pad(t, in[0], before, after, 2, 0.5f));
+    out[1] = pull_back(t, out[0], in[0]);
+    out[2] = weigh(t, rf_tile(t, in[0], copies, 2));
+    out[3] = pull_back(t, out[2], in[0]);
+    out[4] = weigh(t, rf_reverse(t, in[0], -1));
+    out[5] = pull_back(t, out[4], in[0]);
+    out[6] = rf_reduce_sum(t, rf_reduce_min(t, in[0], &last, 1, false), NULL, 0, false);
+    out[7] = rf_reduce_sum(t, rf_cast(t, rf_argmin(t, in[0]), RF_F32), NULL, 0, false);
+    return rf_trace_status(t);
+}
+
+static void arranges(rf_strategy *strategy)
+{
+    inputs in;
+    fill_inputs(&in);
+    double padded = 0, tiled = 0, reversed = 0, least = 0, places = 0;
+    float is[8];
+    for (int i = 0; i < N; i++) {
+        int at = 0;
+        for (int j = 0; j < C; j++) {
+            const double x = (double)in.x[i * C + j];
+            padded += (j + 3) * x;
+            for (int k = 0; k < 9; k++) tiled += 2 * (k * C + j + 1) * x;
+            reversed += (C - j) * x;
+            if (in.x[i * C + j] < in.x[i * C + at]) at = j;
+        }
+        least += (double)in.x[i * C + at];
+        places += at;
+    }
+    run_step(strategy, arrange_step, 8, is);
+    assert_near(is[0], padded + N * 0.5 * (1 + 2 + C + 3), 1e-5, 1e-4, "padded");
+    assert_near(is[1], padded, 1e-5, 1e-4, "gradient of padding");
+    assert_near(is[2], tiled, 1e-5, 1e-3, "copies");
+    assert_near(is[3], tiled, 1e-5, 1e-3, "gradient of copies");
+    assert_near(is[4], reversed, 1e-5, 1e-4, "reversed");
+    assert_near(is[5], reversed, 1e-5, 1e-4, "gradient of reversing");
+    assert_near(is[6], least, 1e-5, 1e-5, "minima");
+    assert_near(is[7], places, 0, 0, "places of minima");
+}
+
 /* ---- comparisons and selection ---- */
 
 enum { COMPARISONS = RF_GREATER_EQUAL + 1 };
@@ -299,6 +346,14 @@ STEP(compare_how, rf_compare(t, (rf_comparison)6, in[0], in[0]))
 STEP(compare_words, rf_compare(t, RF_LESS, in[0], in[1]))
 STEP(where_words, rf_where(t, in[1], in[0], in[0]))
 STEP(where_shapes, rf_where(t, in[0], in[0], rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(4), (float[4]){ 0 } })))
+STEP(pad_far, rf_pad(t, in[0], (const int64_t[3]){ 0 }, (const int64_t[3]){ 0 }, 3, 0))
+STEP(pad_less, rf_pad(t, in[0], (const int64_t[1]){ -1 }, (const int64_t[1]){ 0 }, 1, 0))
+STEP(pad_nothing, rf_pad(t, in[0], NULL, NULL, 1, 0))
+STEP(pad_words, rf_pad(t, in[1], (const int64_t[1]){ 1 }, (const int64_t[1]){ 0 }, 1, 0))
+STEP(tile_none, rf_tile(t, in[0], (const int64_t[1]){ 0 }, 1))
+STEP(tile_far, rf_tile(t, in[0], (const int64_t[3]){ 1, 1, 1 }, 3))
+STEP(tile_nothing, rf_tile(t, in[0], NULL, 1))
+STEP(reverse_far, rf_reverse(t, in[0], 2))
 STEP(clip_nothing, rf_clip(t, in[0], 1, 0))
 STEP(clip_nan, rf_clip(t, in[0], NAN, 0))
 STEP(squeeze_wide, rf_squeeze(t, in[0], 1))
@@ -325,6 +380,14 @@ static void mistakes(rf_strategy *strategy)
     refuse_step(strategy, compare_words, invalid, "rf_compare: one operand is i32, the other f32");
     refuse_step(strategy, where_words, invalid, "where: operand 0 is i32, not f32");
     refuse_step(strategy, where_shapes, invalid, "where_not: shapes ");
+    refuse_step(strategy, pad_far, invalid, "pad: padding for 3 axes, but shape");
+    refuse_step(strategy, pad_less, invalid, "pad: -1 elements before and 0 after axis 0");
+    refuse_step(strategy, pad_nothing, invalid, "rf_pad: before is NULL but num_axes is 1");
+    refuse_step(strategy, pad_words, invalid, "pad: ");
+    refuse_step(strategy, tile_none, invalid, "tile: 0 copies along axis 0");
+    refuse_step(strategy, tile_far, invalid, "tile: copies along 3 axes, but shape");
+    refuse_step(strategy, tile_nothing, invalid, "rf_tile: copies is NULL but num_axes is 1");
+    refuse_step(strategy, reverse_far, invalid, "rf_reverse: shape ");
     refuse_step(strategy, clip_nothing, invalid, "rf_clip: low is 1 and high 0");
     refuse_step(strategy, clip_nan, invalid, "rf_clip: low is nan");
     refuse_step(strategy, squeeze_wide, invalid, "squeeze: axis 1 of shape");
@@ -333,14 +396,15 @@ static void mistakes(rf_strategy *strategy)
 ON_TWO(joins)
 ON_TWO(batches)
 ON_TWO(selects)
+ON_TWO(arranges)
 ON_ONE(words)
 ON_ONE(mistakes)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joins_on_two), cmocka_unit_test(batches_on_two),  cmocka_unit_test(selects_on_two),
-        cmocka_unit_test(words_on_one), cmocka_unit_test(mistakes_on_one),
+        cmocka_unit_test(joins_on_two),    cmocka_unit_test(batches_on_two), cmocka_unit_test(selects_on_two),
+        cmocka_unit_test(arranges_on_two), cmocka_unit_test(words_on_one),   cmocka_unit_test(mistakes_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

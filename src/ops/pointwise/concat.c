@@ -123,6 +123,36 @@ rf_result rf_emit_concat(rf_graph *g, const rf_value *in, uint32_t n_in, int32_t
     return emit_groups(g, &attr, in, n_in, out);
 }
 
+/* n copies of x: of seven at once, of copies of those, and what is left. */
+static rf_result emit_copies(rf_graph *g, const rf_concat_attr *attr, rf_value x, int64_t n, rf_value *out)
+{
+    rf_value in[RF_CONCAT_INPUTS];
+    uint32_t count = (uint32_t)(n % RF_CONCAT_INPUTS);
+    for (uint32_t i = 0; i < RF_CONCAT_INPUTS; i++) in[i] = x;
+    if (n < RF_CONCAT_INPUTS) return emit_groups(g, attr, in, count, out);
+    rf_value several;
+    RF_TRY(rf_graph_add(g, &rf_op_concat, attr, in, RF_CONCAT_INPUTS, &several));
+    RF_TRY(emit_copies(g, attr, several, n / RF_CONCAT_INPUTS, &in[count]));
+    return emit_groups(g, attr, &in[0], count + 1, out);
+}
+
+rf_result rf_emit_tile(rf_graph *g, rf_value x, const int64_t *copies, uint32_t num_axes, rf_value *out)
+{
+    char shape[96];
+    if (num_axes > (uint32_t)rf_graph_desc(g, x)->shape.rank)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "tile: copies along %u axes, but shape %s", num_axes,
+                       rf_shape_format(rf_graph_desc(g, x)->shape, shape, sizeof(shape)));
+    for (uint32_t d = num_axes; d-- > 0;) {
+        const rf_concat_attr attr = { .axis = d };
+        if (copies[d] < 1)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "tile: %lld copies along axis %u; at least 1 is needed",
+                           (long long)copies[d], d);
+        RF_TRY(emit_copies(g, &attr, x, copies[d], &x));
+    }
+    *out = x;
+    return RF_OK;
+}
+
 /* `num_parts` equal parts of x: as they are where one op makes them all, else of parts of several. */
 static rf_result emit_parts(rf_graph *g, rf_value x, uint32_t axis, uint32_t num_parts, rf_value *out)
 {

@@ -23,7 +23,7 @@ static rf_result reduce_infer(rf_op_call *call)
     char text[96];
     RF_TRY(rf_expect_dtype(call, 0, RF_F32));
     RF_TRY(rf_expect_not_empty(call, 0));
-    if (attr->kind > RF_REDUCE_KIND_SUM_ABS)
+    if (attr->kind >= RF_REDUCE_KIND_COUNT)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: unknown kind %u", attr->kind);
     const uint32_t axes = rf_reduce_axes(call);
     if (axes >> in->rank != 0)
@@ -83,7 +83,8 @@ static rf_result reduce_unsqueeze(const rf_grad_context *ctx, uint32_t axes, rf_
     return rf_emit_reshape(ctx->graph, v, shape, out);
 }
 
-static rf_result reduce_max_gradient(rf_grad_context *ctx, uint32_t axes)
+/* Of a maximum or minimum. */
+static rf_result reduce_extreme_gradient(rf_grad_context *ctx, uint32_t axes)
 {
     const rf_reduce_attr *attr = ctx->attr;
     const rf_reduce_attr count_attr = { RF_REDUCE_KIND_SUM, attr->axes_mask, attr->keep_dims };
@@ -113,7 +114,8 @@ static rf_result reduce_gradient(rf_grad_context *ctx)
         break;
     }
     case RF_REDUCE_KIND_SUM: break;
-    case RF_REDUCE_KIND_MAX: return reduce_max_gradient(ctx, axes);
+    case RF_REDUCE_KIND_MAX:
+    case RF_REDUCE_KIND_MIN: return reduce_extreme_gradient(ctx, axes);
     case RF_REDUCE_KIND_SUM_SQUARES:
         RF_TRY(reduce_unsqueeze(ctx, axes, dy, &dy));
         RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, 2.0f, x, &factor));
@@ -122,6 +124,7 @@ static rf_result reduce_gradient(rf_grad_context *ctx)
         RF_TRY(reduce_unsqueeze(ctx, axes, dy, &dy));
         RF_TRY(rf_emit_unary(g, RF_FN_SIGN, 0, x, &factor));
         return rf_emit_binary(g, RF_FN_MULTIPLY, 0, factor, dy, &ctx->din[0]);
+    case RF_REDUCE_KIND_COUNT: break;
     }
     RF_TRY(reduce_unsqueeze(ctx, axes, dy, &dy));
     return rf_emit_broadcast_like(g, dy, x, &ctx->din[0]);
@@ -140,7 +143,8 @@ static rf_result reduce_reference(const rf_op_call *call, void *const *in, void 
     float *y = out[0];
     double *total = RF_NEW_ARRAY(double, n_out);
     if (total == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint64_t o = 0; kind == RF_REDUCE_KIND_MAX && o < n_out; o++) total[o] = -INFINITY;
+    for (uint64_t o = 0; o < n_out; o++)
+        total[o] = kind == RF_REDUCE_KIND_MAX ? -INFINITY : kind == RF_REDUCE_KIND_MIN ? INFINITY : 0;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t rest = i, o = 0, stride = 1;
         for (int32_t d = shape->rank - 1; d >= 0; d--) {
@@ -153,6 +157,8 @@ static rf_result reduce_reference(const rf_op_call *call, void *const *in, void 
         const double v = x[i];
         if (kind == RF_REDUCE_KIND_MAX)
             total[o] = rf_larger(total[o], v);
+        else if (kind == RF_REDUCE_KIND_MIN)
+            total[o] = rf_smaller(total[o], v);
         else
             total[o] += kind == RF_REDUCE_KIND_SUM_SQUARES ? v * v : kind == RF_REDUCE_KIND_SUM_ABS ? fabs(v) : v;
     }
@@ -169,12 +175,12 @@ static rf_cost reduce_cost(const rf_op_call *call)
 
 static const char *reduce_name(uint32_t kind)
 {
-    static const char *const names[] = { "sum", "mean", "max", "sum_squares", "sum_abs" };
+    static const char *const names[] = { "sum", "mean", "max", "sum_squares", "sum_abs", "min" };
     return kind < RF_LENGTH(names) ? names[kind] : "?";
 }
 
 static const rf_attr_field reduce_fields[] = {
-    RF_ATTR_NAMED(rf_reduce_attr, kind, RF_REDUCE_KIND_SUM_ABS, reduce_name),
+    RF_ATTR_NAMED(rf_reduce_attr, kind, RF_REDUCE_KIND_COUNT - 1, reduce_name),
     RF_ATTR_UINT(rf_reduce_attr, axes_mask, (1 << RF_MAX_RANK) - 1),
     RF_ATTR_FLAG(rf_reduce_attr, keep_dims),
 };

@@ -12,7 +12,7 @@ uint32_t rf_reduce_axes(const rf_op_call *call);
 
 #define RF_NUM_REDUCE_KERNELS 6
 extern const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS];
-#define RF_NUM_REDUCE_CASES 46
+#define RF_NUM_REDUCE_CASES 50
 extern const rf_op_case rf_reduce_cases[RF_NUM_REDUCE_CASES];
 
 #endif

@@ -34,6 +34,8 @@ const rf_op_case rf_reduce_cases[] = {
     { GRADIENT_CASE("max_0_5x4", MAX, 1, 0, 2, 5, 4) },
     { GRADIENT_CASE("max_1_5x3", MAX, 2, 0, 2, 5, 3) },
     { GRADIENT_CASE("max_1_keep_2x5x3", MAX, 2, 1, 3, 2, 5, 3) },
+    { GRADIENT_CASE("min_all_7", MIN, 0, 0, 1, 7) },
+    { GRADIENT_CASE("min_1_keep_2x5x3", MIN, 2, 1, 3, 2, 5, 3) },
     { GRADIENT_CASE("squares_all_3x5", SUM_SQUARES, 0, 0, 2, 3, 5) },
     { GRADIENT_CASE("squares_1_3x5", SUM_SQUARES, 2, 0, 2, 3, 5) },
     { GRADIENT_CASE("abs_1_keep_3x5", SUM_ABS, 2, 1, 2, 3, 5) },
@@ -48,6 +50,7 @@ const rf_op_case rf_reduce_cases[] = {
     { CASE("sum_1_31x64", SUM, 2, 0, 2, 31, 64) },
     { CASE("sum_0_257x32", SUM, 1, 0, 2, 257, 32) },
     { CASE("max_0_255x31", MAX, 1, 0, 2, 255, 31) },
+    { CASE("min_1_33x64", MIN, 2, 0, 2, 33, 64) },
     { CASE("abs_1_5x256", SUM_ABS, 2, 0, 2, 5, 256) },
     { CASE("mean_1_3x1009", MEAN, 2, 0, 2, 3, 1009) },
     { CASE("squares_all_4099", SUM_SQUARES, 0, 0, 1, 4099) },
@@ -60,6 +63,7 @@ const rf_op_case rf_reduce_cases[] = {
     { CASE("mean_12_4x49x49x8", MEAN, 6, 0, 4, 4, 49, 49, 8) },
     /* equal elements, exact sums */
     { TIES_CASE("max_ties_1_17x23", MAX, 2, 0, 2, 17, 23) },
+    { TIES_CASE("min_ties_0_1031x12", MIN, 1, 0, 2, 1031, 12) },
     { TIES_CASE("sum_exact_all_16x257", SUM, 0, 0, 2, 16, 257) },
     { TIES_CASE("sum_exact_0_1031x12", SUM, 1, 0, 2, 1031, 12) },
     /* bias gradients of a small network, softmax-sized rows, norms over all parameters */

@@ -7,7 +7,7 @@
 #include "ops/reduction/reduce.h"
 
 /* As in shaders/reduction/reduce.glsl. */
-enum { KIND_SUM, KIND_MAX, KIND_SQUARES, KIND_ABS };
+enum { KIND_SUM, KIND_MAX, KIND_SQUARES, KIND_ABS, KIND_MIN };
 typedef struct reduce_push {
     uint32_t n_out, slices, slice_len, total, first_slice;
     float scale;
@@ -200,18 +200,16 @@ static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps
                                .red_stride = { 0, 0, (uint32_t)n_out } };
     const rf_binding in = { .kind = RF_BIND_WORKSPACE, .size = slices * n_out * sizeof(float) };
     const bool tree = slices > rf_loop_limit(caps) / 2 || (!caps->is_cpu && slices >= 64);
-    return reduce_stage(plan, caps, tree ? &variant_tree : &variant_any, kind == KIND_MAX ? KIND_MAX : KIND_SUM, &push,
-                        &in, out);
+    const uint32_t combined = kind == KIND_MAX || kind == KIND_MIN ? kind : KIND_SUM;
+    return reduce_stage(plan, caps, tree ? &variant_tree : &variant_any, combined, &push, &in, out);
 }
 
 static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v,
                                      rf_kernel_plan *plan)
 {
-    static const uint32_t kinds[] = { [RF_REDUCE_KIND_SUM] = KIND_SUM,
-                                      [RF_REDUCE_KIND_MEAN] = KIND_SUM,
-                                      [RF_REDUCE_KIND_MAX] = KIND_MAX,
-                                      [RF_REDUCE_KIND_SUM_SQUARES] = KIND_SQUARES,
-                                      [RF_REDUCE_KIND_SUM_ABS] = KIND_ABS };
+    static const uint32_t kinds[] = { [RF_REDUCE_KIND_SUM] = KIND_SUM,     [RF_REDUCE_KIND_MEAN] = KIND_SUM,
+                                      [RF_REDUCE_KIND_MAX] = KIND_MAX,     [RF_REDUCE_KIND_SUM_SQUARES] = KIND_SQUARES,
+                                      [RF_REDUCE_KIND_SUM_ABS] = KIND_ABS, [RF_REDUCE_KIND_MIN] = KIND_MIN };
     const rf_reduce_attr *attr = call->attr;
     const uint32_t given = attr != NULL ? attr->kind : RF_REDUCE_KIND_SUM, kind = kinds[given];
     reduce_layout l;

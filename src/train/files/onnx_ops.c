@@ -380,6 +380,20 @@ static rf_result add_slice(rf_onnx *o, const rf_node_info *node)
     return RF_OK;
 }
 
+static rf_result add_pad(rf_onnx *o, const rf_node_info *node)
+{
+    const rf_pad_attr *attr = node->attr;
+    const int32_t rank = rf_onnx_shape(o, node->in[0]).rank;
+    int64_t pads[2 * RF_MAX_RANK];
+    for (int32_t d = 0; d < rank; d++) {
+        pads[d] = attr->before[d];
+        pads[rank + d] = attr->after[d];
+    }
+    char *x = rf_onnx_get(o, node->in[0]);
+    set_result(o, node, OP3("Pad", x, rf_onnx_list(o, pads, 2 * rank), NUM(attr->value)), false);
+    return RF_OK;
+}
+
 static rf_result add_concat(rf_onnx *o, const rf_node_info *node)
 {
     const rf_concat_attr *attr = node->attr;
@@ -510,7 +524,8 @@ static bool order_stays(uint32_t axes, bool keep_dims)
 
 static rf_result add_reduce(rf_onnx *o, const rf_node_info *node)
 {
-    static const char *const names[] = { "ReduceSum", "ReduceMean", "ReduceMax", "ReduceSumSquare", "ReduceL1" };
+    static const char *const names[] = { "ReduceSum",       "ReduceMean", "ReduceMax",
+                                         "ReduceSumSquare", "ReduceL1",   "ReduceMin" };
     const rf_reduce_attr *attr = node->attr;
     const rf_value x = node->in[0];
     const int32_t rank = rf_onnx_shape(o, x).rank;
@@ -625,6 +640,7 @@ static const struct {
     { &rf_op_reshape_like, add_reshape_like },
     { &rf_op_transpose, add_transpose },
     { &rf_op_slice, add_slice },
+    { &rf_op_pad, add_pad },
     { &rf_op_concat, add_concat },
     { &rf_op_split, add_split },
     { &rf_op_expand_dims, add_axis },

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Padding by a constant: a box in the middle of what is filled with it. */
+#include "ops/ops.h"
+#include "ops/pointwise/box.h"
+#include "rf_shaders.h"
+
+static rf_result infer(rf_op_call *call)
+{
+    const rf_pad_attr *attr = call->attr;
+    char shape[96];
+    RF_TRY(rf_expect_dtype(call, 0, RF_F32));
+    call->out[0] = call->in[0];
+    rf_shape *out = &call->out[0].shape;
+    for (int32_t d = 0; d < RF_MAX_RANK; d++) {
+        const int64_t more = (int64_t)attr->before[d] + attr->after[d];
+        if (attr->before[d] < 0 || attr->after[d] < 0)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "pad: %d elements before and %d after axis %d: less than none",
+                           attr->before[d], attr->after[d], (int)d);
+        if (more == 0) continue;
+        if (d >= out->rank)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "pad: there is padding for axis %d, which shape %s does not have",
+                           (int)d, rf_shape_format(*out, shape, sizeof(shape)));
+        if (__builtin_add_overflow(out->dim[d], more, &out->dim[d]))
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "pad: axis %d becomes too long", (int)d);
+    }
+    return RF_OK;
+}
+
+rf_result rf_emit_pad(rf_graph *g, rf_value x, const int64_t *before, const int64_t *after, uint32_t num_axes,
+                      float value, rf_value *out)
+{
+    rf_pad_attr attr = { .value = value };
+    char shape[96];
+    if (num_axes > (uint32_t)rf_graph_desc(g, x)->shape.rank)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "pad: padding for %u axes, but shape %s", num_axes,
+                       rf_shape_format(rf_graph_desc(g, x)->shape, shape, sizeof(shape)));
+    for (uint32_t d = 0; d < num_axes; d++) {
+        if (before[d] < 0 || before[d] > INT32_MAX || after[d] < 0 || after[d] > INT32_MAX)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                           "pad: %lld elements before and %lld after axis %u; each must be from 0 to %d",
+                           (long long)before[d], (long long)after[d], d, INT32_MAX);
+        attr.before[d] = (int32_t)before[d];
+        attr.after[d] = (int32_t)after[d];
+    }
+    return rf_graph_add(g, &rf_op_pad, &attr, &x, 1, out);
+}
+
+/* The slice of what flows in that is not padding. Ends count from the end: dimension 0 changes with the batch. */
+static rf_result gradient(rf_grad_context *ctx)
+{
+    const rf_pad_attr *attr = ctx->attr;
+    rf_slice_attr middle = { { 0 } };
+    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    for (int32_t d = 0; d < RF_MAX_RANK; d++) {
+        if (attr->before[d] == 0 && attr->after[d] == 0) continue;
+        middle.begin[d] = attr->before[d];
+        middle.end[d] = attr->after[d] > 0 ? -(int64_t)attr->after[d] : INT64_MAX;
+        middle.step[d] = 1;
+    }
+    return rf_graph_add(ctx->graph, &rf_op_slice, &middle, &ctx->dout[0], 1, &ctx->din[0]);
+}
+
+/* Where x stands in the result. */
+static rf_box_copy copy_of(const rf_op_call *call)
+{
+    const rf_pad_attr *attr = call->attr;
+    rf_box_copy copy = { .tensor = &call->out[0].shape, .scatter = true };
+    for (int32_t d = 0; d < call->in[0].shape.rank; d++)
+        copy.ranges[d] = (rf_box_range){ attr->before[d], 1, call->in[0].shape.dim[d] };
+    return copy;
+}
+
+static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const float *x = in[0], value = ((const rf_pad_attr *)call->attr)->value;
+    float *y = out[0];
+    const rf_box_copy copy = copy_of(call);
+    for (int64_t e = 0; e < rf_shape_count(call->out[0].shape); e++) y[e] = value;
+    for (int64_t e = 0; e < rf_shape_count(call->in[0].shape); e++) y[rf_box_place(copy.tensor, copy.ranges, e)] = x[e];
+    return RF_OK;
+}
+
+static rf_cost cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 0);
+}
+
+/* ---- kernels ---- */
+
+static rf_result plan_value(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_pad_attr *attr = call->attr;
+    rf_flat_job fill = { .shader = &rf_shader_fill,
+                         .width = 4,
+                         .n_tensors = 1,
+                         .push_size = sizeof(float),
+                         .push = { rf_float_word(attr->value) } };
+    fill.tensors[0].kind = RF_BIND_OUTPUT;
+    fill.tensors[0].write = true;
+    if (rf_desc_count(&call->in[0]) == rf_desc_count(&call->out[0])) return RF_OK;
+    return rf_flat_job_plan(&fill, rf_desc_count(&call->out[0]), caps, plan);
+}
+
+static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)call;
+    return rf_box_score(caps);
+}
+
+static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_box_copy copy = copy_of(call);
+    RF_TRY(plan_value(call, caps, plan));
+    return rf_box_copy_plan(&copy, caps, plan);
+}
+
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_box_copy copy = copy_of(call);
+    return rf_box_score_texels(call, &copy, 1, caps);
+}
+
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_box_copy copy = copy_of(call);
+    RF_TRY(plan_value(call, caps, plan));
+    return rf_box_copy_plan_texels(&copy, caps, plan);
+}
+
+static const rf_kernel strided = { "strided", score_strided, plan_strided };
+static const rf_kernel texel = { "texel", score_texel, plan_texel };
+static const rf_kernel *const kernels[] = { &strided, &texel };
+
+/* ---- the op; tests/ops/test_small_limits.c cuts boxes along any dimension ---- */
+
+#define PADDING(...) .attr = &(const rf_pad_attr)__VA_ARGS__
+#define F32(...) .n_in = 1, .in = { RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__) }
+static const rf_op_case cases[] = {
+    { .name = "none_5x7", PADDING({ { 0 }, { 0 }, 1 }), F32(2, 5, 7), .check_gradient = true },
+    { .name = "by_value_17", PADDING({ { 3 }, { 2 }, -1.5f }), F32(1, 17), .check_gradient = true },
+    { .name = "images_2x3x5x4", PADDING({ { 0, 1, 2 }, { 0, 2, 1 }, 0 }), F32(4, 2, 3, 5, 4), .check_gradient = true },
+    { .name = "channels_7x64", PADDING({ { 0, 4 }, { 0, 8 }, 0.25f }), F32(2, 7, 64) },
+    { .name = "off_fours_257x13", PADDING({ { 1, 3 }, { 0, 7 }, 0 }), F32(2, 257, 13) },
+    { .name = "rank6", PADDING({ { 1, 0, 1, 0, 2, 0 }, { 0, 1, 0, 2, 0, 1 }, 3 }), F32(6, 2, 3, 2, 3, 2, 3) },
+    { .name = "images_64x32x32x16",
+      PADDING({ { 0, 4, 4 }, { 0, 4, 4 }, 0 }),
+      F32(4, 64, 32, 32, 16),
+      .large = true,
+      .benchmark = true },
+};
+
+static const rf_attr_field fields[] = {
+    RF_ATTR_INTS(rf_pad_attr, before[0], "before", RF_MAX_RANK, 0, INT32_MAX),
+    RF_ATTR_INTS(rf_pad_attr, after[0], "after", RF_MAX_RANK, 0, INT32_MAX),
+    RF_ATTR_NUMBER(rf_pad_attr, value),
+};
+
+const rf_op rf_op_pad = {
+    .name = "pad",
+    RF_ATTRIBUTES(rf_pad_attr, fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = reference,
+    .cost = cost,
+    RF_KERNELS(kernels),
+    RF_CASES(cases),
+};
