@@ -398,7 +398,7 @@ static rf_result add_concat(rf_onnx *o, const rf_node_info *node)
 {
     const rf_concat_attr *attr = node->attr;
     const bool first = broadcast_first(o, node);
-    char *in[RF_CONCAT_INPUTS];
+    char *in[RF_CONCAT_INPUTS] = { NULL };
     for (uint32_t i = 0; i < node->n_in; i++) in[i] = operand(o, node->in[i], first);
     char *y = OP1("Concat", in[0]);
     if (!y) return RF_OK; /* the failure is kept */
