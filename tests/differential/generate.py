@@ -307,10 +307,13 @@ class Builder:
         shape = self.shape(x)
         axis, count = self.axis(len(shape) + (op == "stack")), self.rng.choice([1, 2, 2, 2, 3, 3, 5, 8, 11])
 
+        def rest(dims):
+            """The dimensions that a concatenation does not touch."""
+            return [d for i, d in enumerate(dims) if i != axis % len(dims)]
+
         def fits(i):
             other = self.shape(i)
-            return other == shape or op == "concat" and len(other) == len(shape) and other[:axis] + (other + [0])[axis + 1 or len(other):] == (
-                shape[:axis] + (shape + [0])[axis + 1 or len(shape):])
+            return other == shape or op == "concat" and len(other) == len(shape) and rest(other) == rest(shape)
 
         def another():
             own = list(shape)
