@@ -242,6 +242,23 @@ int example_distribute(rf_strategy *strategy, rf_dataset **data)
     return 0;
 }
 
+int example_add_callbacks(const example_options *options, rf_callback **callbacks, uint32_t *count)
+{
+    if (options->checkpoint_dir) {
+        const rf_backup_params params = { .directory = options->checkpoint_dir,
+                                          .keep = true,
+                                          .save.sharded = options->sharded_checkpoints };
+        TRY(rf_callback_backup_and_restore(&params, &callbacks[*count]));
+        ++*count;
+    }
+    if (options->logdir) {
+        const rf_tensorboard_params params = { .directory = options->logdir, .histogram_freq = 1 };
+        TRY(rf_callback_tensorboard(&params, &callbacks[*count]));
+        ++*count;
+    }
+    return 0;
+}
+
 int example_check_loss(double loss, uint64_t epoch, uint64_t step)
 {
     if (isfinite(loss)) return 0;

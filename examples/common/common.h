@@ -65,6 +65,10 @@ int example_create_model(rf_strategy *strategy, int made, rf_layer **layers, uin
 /* Training and test set of (image f32 [28,28,1] in [0,1], label i32 from 0 to 9), not yet batched. */
 int example_load_images(const example_options *options, rf_dataset **train, rf_dataset **test);
 
+/* Adds callbacks to `callbacks`, of which there are *count: backups in options->checkpoint_dir, which stay when
+ * training has ended, and events in options->logdir. Each is there only where its folder was given. */
+int example_add_callbacks(const example_options *options, rf_callback **callbacks, uint32_t *count);
+
 /* Says what is wrong and returns -1 when a loss is infinite or NaN. `epoch` and `step` count from 1, 0: not
  * known. */
 int example_check_loss(double loss, uint64_t epoch, uint64_t step);

@@ -160,18 +160,7 @@ static int create_callbacks(const example_options *options, app *a)
         &(rf_callback_fns){ .on_epoch_begin = begin_bar, .on_batch_end = advance_bar, .on_epoch_end = end_bar }, a,
         &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
-    if (options->checkpoint_dir) {
-        const rf_backup_params params = { .directory = options->checkpoint_dir,
-                                          .keep = true,
-                                          .save.sharded = options->sharded_checkpoints };
-        TRY(rf_callback_backup_and_restore(&params, &a->callbacks[a->num_callbacks]));
-        a->num_callbacks++;
-    }
-    if (!options->logdir) return 0;
-    TRY(rf_callback_tensorboard(&(rf_tensorboard_params){ .directory = options->logdir, .histogram_freq = 1 },
-                                &a->callbacks[a->num_callbacks]));
-    a->num_callbacks++;
-    return 0;
+    return example_add_callbacks(options, a->callbacks, &a->num_callbacks);
 }
 
 /* Warm-up, then half a cosine down to a tenth; weight decay, and gradients of norm 1 at most. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums over replicas within a run: which there are, and where the run is cut for them. */
-#include <string.h>
-
 #include "exec/internal.h"
 
 /* The value whose bytes a node's input is. */

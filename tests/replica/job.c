@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job.h"
 #include "../support/clock.h"
+#include "../support/noise.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -140,4 +141,32 @@ void check_job(const report *reports, uint32_t num_workers)
     for (uint32_t r = 0; r < num_workers; r++)
         if (reports[r].result != RF_OK)
             fail_msg("rank %u: %s: %s", r, rf_result_name(reports[r].result), reports[r].message);
+}
+
+uint32_t job_rows(uint32_t number, uint32_t full)
+{
+    return number % 4 == 3 ? 1 : full - number % 3;
+}
+
+rf_result job_run_noise(rf_strategy *s, rf_function *step, uint32_t number, uint32_t rows, uint32_t inputs,
+                        uint32_t classes, float *loss, float *agreed)
+{
+    float *x = calloc((size_t)rows * inputs, sizeof(x[0]));
+    int32_t *labels = calloc(rows, sizeof(labels[0]));
+    if (!x || !labels) {
+        free(x);
+        free(labels);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    noise_batch(number, rows, inputs, classes, x, labels);
+    const rf_element batch = { .num_components = 2,
+                               .component = { { RF_F32, RF_SHAPE((int64_t)rows, (int64_t)inputs), x },
+                                              { RF_I32, RF_SHAPE((int64_t)rows), labels } } };
+    rf_per_replica *results[2];
+    const rf_result r = rf_strategy_run(s, step, &batch, results);
+    free(x);
+    free(labels);
+    GO(r);
+    GO(rf_strategy_reduce(s, RF_REDUCE_SUM, results[0], loss));
+    return rf_strategy_reduce(s, RF_REDUCE_MEAN, results[1], agreed);
 }

@@ -58,6 +58,13 @@ void run_job(const job_params *params, worker_fn body, report reports[MAX_WORKER
 /* Every worker's body returned RF_OK. */
 void check_job(const report *reports, uint32_t num_workers);
 
+/* Rows of the batch of step `number`: a full one, a few less, or one alone, which leaves replicas without examples. */
+uint32_t job_rows(uint32_t number, uint32_t full);
+/* A step over that many rows of noise, [rows, inputs] with labels below `classes`, the same wherever it runs. The step
+ * has two outputs: a part of the loss, which is summed over the replicas, and a number that all of them agree on. */
+rf_result job_run_noise(rf_strategy *strategy, rf_function *step, uint32_t number, uint32_t rows, uint32_t inputs,
+                        uint32_t classes, float *loss, float *agreed);
+
 /* Leaves the body unless the condition holds. */
 #define EXPECT(condition)                                                                                              \
     do {                                                                                                               \

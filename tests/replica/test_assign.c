@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "../support/folder.h"
-#include "../support/noise.h"
 #include "job.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
@@ -107,26 +106,6 @@ static void destroy(net *n)
     for (uint32_t i = 0; i < STATES; i++) rf_variable_destroy(&n->states[i]);
 }
 
-static uint32_t rows_of(uint32_t number)
-{
-    return number % 4 == 3 ? 1 : BATCH - number % 3;
-}
-
-static rf_result run(rf_strategy *s, const net *n, uint32_t number, float *loss, float *runs)
-{
-    float x[BATCH * IN];
-    int32_t labels[BATCH];
-    const uint32_t rows = rows_of(number);
-    noise_batch(number, rows, IN, CLASSES, x, labels);
-    const rf_element batch = { .num_components = 2,
-                               .component = { { RF_F32, RF_SHAPE((int64_t)rows, IN), x },
-                                              { RF_I32, RF_SHAPE((int64_t)rows), labels } } };
-    rf_per_replica *results[2];
-    GO(rf_strategy_run(s, n->step, &batch, results));
-    GO(rf_strategy_reduce(s, RF_REDUCE_SUM, results[0], loss));
-    return rf_strategy_reduce(s, RF_REDUCE_MEAN, results[1], runs);
-}
-
 static rf_result read_all(const net *n, float values[STATES][IN * HIDDEN])
 {
     memset(values, 0, STATES * sizeof(values[0]));
@@ -148,7 +127,7 @@ static rf_result check_exact(worker *w, const rf_strategy *s, const net *n, uint
     GO(read_all(n, got));
     EXPECT(runs == (float)number);
     EXPECT(got[RUNS][0] == (float)(number + 1));
-    EXPECT(fabsf(got[ROWS][0] - (float)rows_of(number)) < 1e-3f);
+    EXPECT(fabsf(got[ROWS][0] - (float)job_rows(number, BATCH)) < 1e-3f);
     EXPECT(memcmp(got[BEFORE], bias_before, CLASSES * sizeof(float)) == 0);
     EXPECT(memcmp(got[AGAIN], bias_before, CLASSES * sizeof(float)) == 0);
     /* Between the variables there are zeros still. */
@@ -170,7 +149,7 @@ static rf_result train(worker *w, rf_strategy *s, const setup *given)
         if (given->grows && i == STEPS / 2)
             GO(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(100000), .not_trainable = true }, &big));
         GO(rf_variable_read(n.weights[4], bias));
-        GO(run(s, &n, i, &loss, &runs));
+        GO(job_run_noise(s, n.step, i, job_rows(i, BATCH), IN, CLASSES, &loss, &runs));
         GO(check_exact(w, s, &n, i, runs, bias));
         GO(rf_strategy_check_identical(s, NULL, NULL));
         w->report->losses[w->report->steps++] = loss;
@@ -328,13 +307,16 @@ static rf_result save_and_resume(worker *w)
     snprintf(path, sizeof(path), "%s/state", (const char *)w->user);
     GO(create(w->strategy, &adam, &n));
     GO(create_checkpoint(w->strategy, &n, &c));
-    for (uint32_t i = 0; i < 2; i++) GO(run(w->strategy, &n, i, &loss, &runs));
+    for (uint32_t i = 0; i < 2; i++)
+        GO(job_run_noise(w->strategy, n.step, i, job_rows(i, BATCH), IN, CLASSES, &loss, &runs));
     GO(rf_checkpoint_save(c, path, &(rf_save_params){ .async = true }));
-    for (uint32_t i = 2; i < 4; i++) GO(run(w->strategy, &n, i, &loss, &runs));
+    for (uint32_t i = 2; i < 4; i++)
+        GO(job_run_noise(w->strategy, n.step, i, job_rows(i, BATCH), IN, CLASSES, &loss, &runs));
     GO(rf_checkpoint_wait(c));
     GO(read_all(&n, first));
     GO(rf_checkpoint_restore(c, path, NULL));
-    for (uint32_t i = 2; i < 4; i++) GO(run(w->strategy, &n, i, &loss, &runs));
+    for (uint32_t i = 2; i < 4; i++)
+        GO(job_run_noise(w->strategy, n.step, i, job_rows(i, BATCH), IN, CLASSES, &loss, &runs));
     EXPECT(runs == 3);
     GO(read_all(&n, second));
     EXPECT(memcmp(first, second, sizeof(first)) == 0);
@@ -372,7 +354,8 @@ static rf_result fail_and_go_on(worker *w)
     net n;
     float loss, runs, before[STATES][IN * HIDDEN];
     GO(create(w->strategy, w->user, &n));
-    for (uint32_t i = 0; i < 2; i++) GO(run(w->strategy, &n, i, &loss, &runs));
+    for (uint32_t i = 0; i < 2; i++)
+        GO(job_run_noise(w->strategy, n.step, i, job_rows(i, BATCH), IN, CLASSES, &loss, &runs));
     GO(read_all(&n, before));
     /* The last rank has no batch: all of them leave the step out. */
     float x[BATCH * IN] = { 0 };
@@ -382,7 +365,8 @@ static rf_result fail_and_go_on(worker *w)
     if (w->rank + 1 == w->world_size) batch.component[0].data = NULL;
     EXPECT(rf_strategy_run(w->strategy, n.step, &batch, NULL) == RF_ERROR_INVALID_ARGUMENT);
     GO(same_as_before(w, &n, before));
-    for (uint32_t i = 2; i < 4; i++) GO(run(w->strategy, &n, i, &loss, &runs));
+    for (uint32_t i = 2; i < 4; i++)
+        GO(job_run_noise(w->strategy, n.step, i, job_rows(i, BATCH), IN, CLASSES, &loss, &runs));
     EXPECT(runs == 3);
     destroy(&n);
     return RF_OK;

@@ -85,27 +85,6 @@ static void destroy(net *n)
     for (uint32_t i = 0; i < WEIGHTS; i++) rf_variable_destroy(&n->weights[i]);
 }
 
-/* One row leaves replicas without examples. */
-static uint32_t rows_of(uint32_t number)
-{
-    return number % 4 == 3 ? 1 : BATCH - number % 3;
-}
-
-static rf_result run(rf_strategy *s, const net *n, uint32_t number, float *loss, float *rows)
-{
-    float x[BATCH * IN];
-    int32_t labels[BATCH];
-    const uint32_t count = rows_of(number);
-    noise_batch(number, count, IN, CLASSES, x, labels);
-    const rf_element batch = { .num_components = 2,
-                               .component = { { RF_F32, RF_SHAPE((int64_t)count, IN), x },
-                                              { RF_I32, RF_SHAPE((int64_t)count), labels } } };
-    rf_per_replica *results[2];
-    GO(rf_strategy_run(s, n->step, &batch, results));
-    GO(rf_strategy_reduce(s, RF_REDUCE_SUM, results[0], loss));
-    return rf_strategy_reduce(s, RF_REDUCE_MEAN, results[1], rows);
-}
-
 static rf_result sum_wide(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
@@ -143,8 +122,8 @@ static rf_result train(worker *w, rf_strategy *s, const setup *given)
     for (uint32_t i = 0; i < STEPS; i++) {
         float loss, rows;
         if (given->grows && i == STEPS / 2) GO(run_wide(w, s));
-        GO(run(s, &n, i, &loss, &rows));
-        EXPECT(fabsf(rows - (float)rows_of(i)) < 1e-4f);
+        GO(job_run_noise(s, n.step, i, job_rows(i, BATCH), IN, CLASSES, &loss, &rows));
+        EXPECT(fabsf(rows - (float)job_rows(i, BATCH)) < 1e-4f);
         GO(rf_strategy_check_identical(s, NULL, NULL));
         w->report->losses[w->report->steps++] = loss;
     }

@@ -2,7 +2,6 @@
 /* Padding by a constant: a box in the middle of what is filled with it. */
 #include "ops/ops.h"
 #include "ops/pointwise/box.h"
-#include "rf_shaders.h"
 
 static rf_result infer(rf_op_call *call)
 {
@@ -89,16 +88,7 @@ static rf_cost cost(const rf_op_call *call)
 
 static rf_result plan_value(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_pad_attr *attr = call->attr;
-    rf_flat_job fill = { .shader = &rf_shader_fill,
-                         .width = 4,
-                         .n_tensors = 1,
-                         .push_size = sizeof(float),
-                         .push = { rf_float_word(attr->value) } };
-    fill.tensors[0].kind = RF_BIND_OUTPUT;
-    fill.tensors[0].write = true;
-    if (rf_desc_count(&call->in[0]) == rf_desc_count(&call->out[0])) return RF_OK;
-    return rf_flat_job_plan(&fill, rf_desc_count(&call->out[0]), caps, plan);
+    return rf_box_plan_background(call, ((const rf_pad_attr *)call->attr)->value, caps, plan);
 }
 
 static double score_strided(const rf_op_call *call, const rf_device_caps *caps)

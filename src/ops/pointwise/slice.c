@@ -4,7 +4,6 @@
 
 #include "ops/ops.h"
 #include "ops/pointwise/box.h"
-#include "rf_shaders.h"
 
 /* ---- ranges ---- */
 
@@ -156,12 +155,7 @@ static rf_box_copy copy_of(const rf_op_call *call)
 /* What the slice leaves out of its gradient. */
 static rf_result plan_zeros(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    if (call->op != &rf_op_slice_grad || rf_shape_count(*slice_shape(call)) == rf_shape_count(*tensor_shape(call)))
-        return RF_OK;
-    rf_flat_job zeros = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1, .push_size = sizeof(float) };
-    zeros.tensors[0].kind = RF_BIND_OUTPUT;
-    zeros.tensors[0].write = true;
-    return rf_flat_job_plan(&zeros, rf_desc_count(&call->out[0]), caps, plan);
+    return call->op == &rf_op_slice_grad ? rf_box_plan_background(call, 0, caps, plan) : RF_OK;
 }
 
 static double score_strided(const rf_op_call *call, const rf_device_caps *caps)

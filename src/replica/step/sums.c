@@ -55,33 +55,23 @@ rf_result rf_step_sums_ensure(rf_strategy *s, uint64_t elements)
 {
     if (elements > s->sums.capacity) {
         RF_TRY(rf_strategy_wait(s));
+        s->generation++; /* first: also when only one of the two grows, programs know of its old buffers */
         RF_TRY(rf_flat_grow(s, &s->summands, elements, 0));
         RF_TRY(rf_flat_grow(s, &s->sums, elements, 0));
-        s->generation++;
     }
     return rf_staging_ensure_sums(s);
 }
 
 /* ---- making and unmaking ---- */
 
-static rf_result record_copies(const rf_strategy *s, const rf_sum_part *part, uint32_t index, const char *name,
-                               const rf_flat *from, const rf_flat *to, rf_gpu_recording **out)
-{
-    RF_TRY(rf_gpu_recording_begin(s->replicas[index].device, name, out));
-    for (uint32_t i = 0; i < part->num_segments; i++) {
-        const rf_range range = part->segments[i].range;
-        const uint64_t at = range.begin * sizeof(float), size = (range.end - range.begin) * sizeof(float);
-        RF_TRY(rf_gpu_record_copy(*out, from->buffers[index], at, to->buffers[index], at, size));
-    }
-    rf_gpu_record_host_barrier(*out);
-    return rf_gpu_recording_end(*out);
-}
-
 static rf_result record_replica(const rf_strategy *s, rf_sum_part *part, uint32_t index)
 {
     if (!s->replicas[index].staged) return RF_OK;
-    RF_TRY(record_copies(s, part, index, "summands down", &s->summands, &s->sum_download, &part->down[index]));
-    return record_copies(s, part, index, "sums up", &s->sum_upload, &s->sums, &part->up[index]);
+    const rf_segment *segments = part->segments;
+    const uint32_t count = part->num_segments;
+    RF_TRY(rf_replica_record_copies(s, index, "summands down", segments, count, &s->summands, &s->sum_download,
+                                    &part->down[index]));
+    return rf_replica_record_copies(s, index, "sums up", segments, count, &s->sum_upload, &s->sums, &part->up[index]);
 }
 
 static rf_result prepare_part(rf_step_sums *sums, rf_sum_part *part)

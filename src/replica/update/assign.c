@@ -64,14 +64,7 @@ static rf_result open_exchanges(rf_assignments *a)
 static rf_result record_copies(const rf_assignments *a, uint32_t index, const char *name, const rf_flat *from,
                                const rf_flat *to, rf_gpu_recording **out)
 {
-    RF_TRY(rf_gpu_recording_begin(a->strategy->replicas[index].device, name, out));
-    for (uint32_t i = 0; i < a->count; i++) {
-        const rf_range range = a->segments[i].range;
-        const uint64_t at = range.begin * sizeof(float), size = (range.end - range.begin) * sizeof(float);
-        RF_TRY(rf_gpu_record_copy(*out, from->buffers[index], at, to->buffers[index], at, size));
-    }
-    rf_gpu_record_host_barrier(*out);
-    return rf_gpu_recording_end(*out);
+    return rf_replica_record_copies(a->strategy, index, name, a->segments, a->count, from, to, out);
 }
 
 static rf_result record_replica(rf_assignments *a, uint32_t index)
