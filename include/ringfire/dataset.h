@@ -117,6 +117,18 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_mnist_directory(const char *directo
                                                              rf_dataset **out);
 
 /**
+ * Reads a split of CIFAR-10 or CIFAR-100 in their binary versions, whichever the directory holds:
+ * the files data_batch_1.bin to data_batch_5.bin and test_batch.bin, or train.bin and test.bin.
+ * Elements are (image u8 [32, 32, 3], label i32 []); for CIFAR-100 the label is the fine one.
+ * Blocking: reads the files and keeps them in memory, 150 MB for a training set.
+ * @param[out] num_classes 10 or 100. May be NULL.
+ * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the name of the file.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_from_cifar_directory(const char *directory, rf_split split,
+                                                             uint32_t *num_classes,
+                                                             rf_dataset **out);
+
+/**
  * Reads one IDX file, plain or gzipped, of any type and up to RF_MAX_RANK dimensions.
  * u8, i32 and f32 are kept, i8 and i16 are widened to i32, f64 is narrowed to f32. Blocking.
  * Thread-safe.

@@ -95,6 +95,10 @@ size_t rf_element_bytes(const rf_element_spec *spec); /* sum, each component ali
 void rf_element_place(rf_element *element, const rf_element_spec *spec, void *memory);
 rf_result rf_stage_allocate_element(rf_stage *stage, const rf_element_spec *spec);
 
+/* Appends a file of CIFAR-10 or CIFAR-100, by the number of classes, to images u8 [n, 32, 32, 3] and labels i32 [n],
+ * which begin empty. The caller frees both with rf_array_free(), also when this fails; `path` is for messages. */
+rf_result rf_cifar_decode(const char *path, const uint8_t *bytes, size_t size, uint32_t num_classes, rf_array *images,
+                          rf_array *labels);
 /* The bytes of an IDX file, plain or gzipped, as rf_idx_read(); `path` is for messages. */
 rf_result rf_idx_decode(const char *path, const uint8_t *bytes, size_t size, rf_array *out);
 /* Images u8 [n, rows, columns, 1] and labels i32 [n] that belong together; each freed with rf_array_free(). */

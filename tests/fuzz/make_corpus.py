@@ -67,6 +67,14 @@ def idx():
         seed("idx", name, b"\1" + file(kind, (2,), data))
 
 
+def cifar():
+    """The first byte: of 100 classes, zeros up to a whole record."""
+    seed("cifar", "ten", b"\2\3")
+    seed("cifar", "hundred", b"\3\1\7")
+    seed("cifar", "cut", b"\0" + bytes(100))
+    seed("cifar", "label", b"\2\12")
+
+
 def model():
     affine = {"activation": "relu", "use_bias": True,
               "kernel_initializer": {"kind": "he_uniform", "a": 0.0, "b": 0.0, "seed": 7},
@@ -333,5 +341,5 @@ def graph():
         node("cast", [2], desc(-1, 3, dtype="u8"), dtype="u8")]))
 
 
-for make in graph, safetensors, npy, idx, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
+for make in graph, safetensors, npy, idx, cifar, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
     make()

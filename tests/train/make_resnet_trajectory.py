@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import stripes
 import trajectory
 
 BATCH, STEPS, CLASSES = 6, 20, 10
@@ -70,22 +71,12 @@ class Network:
         return F.cross_entropy(self.logits(v, images), labels)
 
 
-def batch(rng, height, width, channels):
-    """Stripes whose direction is the class, and noise."""
-    labels = rng.integers(0, CLASSES, BATCH).astype(np.int32)
-    y, x = np.mgrid[:height, :width]
-    angle = labels[:, None, None] * np.pi / CLASSES
-    stripes = np.sin(0.8 * (np.cos(angle) * x + np.sin(angle) * y) + rng.uniform(0, 6, (BATCH, 1, 1)))
-    images = stripes[..., None] * rng.uniform(0.5, 1, channels) + 0.3 * rng.standard_normal((BATCH, height, width, channels))
-    return (np.round(images * 8) / 8).astype(np.float32), labels
-
-
 def write(name, seed, rate, network, *shape):
     """Seeds and rates are such that rounding stays small: where a rectifier's input is next to zero, networks with batch normalization depend on
     their last bits."""
     rng = np.random.default_rng(seed)
     network = Network(rng, *network)
-    batches = [batch(rng, *shape) for _ in range(STEPS)]
+    batches = [stripes.batch(rng, BATCH, CLASSES, *shape) for _ in range(STEPS)]
     network.loss(None, torch.tensor(batches[0][0], dtype=torch.float64), torch.tensor(batches[0][1], dtype=torch.int64))
     trajectory.write(pathlib.Path(__file__).parent / "fixtures" / name, network.variables, batches, network.loss,
                      lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=0.9))

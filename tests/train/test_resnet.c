@@ -21,64 +21,14 @@ static int free_references(void **state)
     return trajectory_close(state);
 }
 
-typedef struct training {
-    resnet *resnet;
-    rf_optimizer *optimizer;
-    rf_function *function;
-} training;
-
-static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    const training *tr = user;
-    rf_model *model = resnet_model(tr->resnet);
-    const rf_tensor logits = rf_model_call(t, model, in[0], RF_TRAINING);
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
-    (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(model));
-    return rf_trace_status(t);
-}
-
-/* Normalization is that of each replica: all of them get all examples. */
-static trajectory repeat(const trajectory *t, uint32_t times)
-{
-    trajectory repeated = *t;
-    for (uint32_t s = 0; s < t->num_steps; s++)
-        for (uint32_t i = 0; i < t->num_components; i++) {
-            rf_array *array = &repeated.batches[s].component[i];
-            const size_t size = (size_t)rf_shape_count(array->shape) * sizeof(float);
-            array->shape.dim[0] *= times;
-            array->data = test_malloc(times * size);
-            for (uint32_t k = 0; k < times; k++)
-                memcpy((char *)array->data + k * size, t->batches[s].component[i].data, size);
-        }
-    return repeated;
-}
-
-static void free_repeated(trajectory *t)
-{
-    for (uint32_t s = 0; s < t->num_steps; s++)
-        for (uint32_t i = 0; i < t->num_components; i++) test_free(t->batches[s].component[i].data);
-}
-
 static void train(rf_strategy *strategy, const resnet_config *config, double rate, const trajectory *reference)
 {
-    training tr;
-    double losses[TRAJECTORY_MAX_STEPS];
-    rf_shape image = { .rank = 3 };
-    memcpy(image.dim, &reference->batches[0].component[0].shape.dim[1], 3 * sizeof(image.dim[0]));
-    OK(resnet_create(strategy, config, image, &tr.resnet));
-    OK(rf_optimizer_create(strategy,
-                           &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = rate, .momentum = 0.9 },
-                           &tr.optimizer));
-    OK(rf_function_create(strategy,
-                          &(rf_function_params){ .step = train_step, .user = &tr, .num_outputs = 1, .training = true },
-                          &tr.function));
-    trajectory repeated = repeat(reference, rf_strategy_num_replicas_in_sync(strategy));
-    trajectory_assign(&repeated, resnet_model(tr.resnet));
-    trajectory_follow(&repeated, strategy, resnet_model(tr.resnet), tr.function, TRAJECTORY_MAX_STEPS, losses);
-    free_repeated(&repeated);
-    rf_function_destroy(&tr.function);
-    rf_optimizer_destroy(&tr.optimizer);
-    resnet_destroy(&tr.resnet);
+    resnet *r;
+    OK(resnet_create(strategy, config, trajectory_example_shape(reference), &r));
+    trajectory_follow_classifier(
+        reference, strategy, resnet_model(r),
+        &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = rate, .momentum = 0.9 });
+    resnet_destroy(&r);
 }
 
 static void follow_resnet_8(rf_strategy *strategy)
@@ -98,11 +48,8 @@ ON_ONE(follow_bottleneck)
 static uint64_t count_trainable(rf_strategy *strategy, const resnet_config *config, rf_shape image)
 {
     resnet *r;
-    uint64_t count = 0;
     OK(resnet_create(strategy, config, image, &r));
-    const rf_variable_list variables = rf_model_variables(resnet_model(r));
-    for (uint32_t i = 0; i < variables.count; i++)
-        count += (uint64_t)rf_shape_count(rf_variable_shape(variables.items[i]));
+    const uint64_t count = trajectory_count_trainable(resnet_model(r));
     resnet_destroy(&r);
     return count;
 }

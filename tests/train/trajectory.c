@@ -141,3 +141,75 @@ int trajectory_close(void **state)
     trajectory_free(&trajectory_reference);
     return 0;
 }
+
+/* ---- networks that classify images ---- */
+
+typedef struct classifier {
+    rf_model *model;
+    rf_optimizer *optimizer;
+} classifier;
+
+static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const classifier *c = user;
+    const rf_tensor logits = rf_model_call(t, c->model, in[0], RF_TRAINING);
+    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
+    (void)rf_optimizer_minimize(t, c->optimizer, out[0], rf_model_variables(c->model));
+    return rf_trace_status(t);
+}
+
+/* All replicas get all examples. */
+static trajectory repeat(const trajectory *t, uint32_t times)
+{
+    trajectory repeated = *t;
+    for (uint32_t s = 0; s < t->num_steps; s++)
+        for (uint32_t i = 0; i < t->num_components; i++) {
+            rf_array *array = &repeated.batches[s].component[i];
+            const size_t size = (size_t)rf_shape_count(array->shape) * sizeof(float);
+            array->shape.dim[0] *= times;
+            array->data = test_malloc(times * size);
+            for (uint32_t k = 0; k < times; k++)
+                memcpy((char *)array->data + k * size, t->batches[s].component[i].data, size);
+        }
+    return repeated;
+}
+
+static void free_repeated(trajectory *t)
+{
+    for (uint32_t s = 0; s < t->num_steps; s++)
+        for (uint32_t i = 0; i < t->num_components; i++) test_free(t->batches[s].component[i].data);
+}
+
+rf_shape trajectory_example_shape(const trajectory *t)
+{
+    const rf_shape batch = t->batches[0].component[0].shape;
+    rf_shape shape = { .rank = batch.rank - 1 };
+    memcpy(shape.dim, &batch.dim[1], (size_t)shape.rank * sizeof(shape.dim[0]));
+    return shape;
+}
+
+void trajectory_follow_classifier(const trajectory *t, rf_strategy *strategy, rf_model *model,
+                                  const rf_optimizer_params *optimizer)
+{
+    classifier c = { .model = model };
+    rf_function *step;
+    double losses[TRAJECTORY_MAX_STEPS];
+    OK(rf_optimizer_create(strategy, optimizer, &c.optimizer));
+    OK(rf_function_create(
+        strategy, &(rf_function_params){ .step = train_step, .user = &c, .num_outputs = 1, .training = true }, &step));
+    trajectory repeated = repeat(t, rf_strategy_num_replicas_in_sync(strategy));
+    trajectory_assign(&repeated, model);
+    trajectory_follow(&repeated, strategy, model, step, TRAJECTORY_MAX_STEPS, losses);
+    free_repeated(&repeated);
+    rf_function_destroy(&step);
+    rf_optimizer_destroy(&c.optimizer);
+}
+
+uint64_t trajectory_count_trainable(const rf_model *model)
+{
+    uint64_t count = 0;
+    const rf_variable_list variables = rf_model_variables(model);
+    for (uint32_t i = 0; i < variables.count; i++)
+        count += (uint64_t)rf_shape_count(rf_variable_shape(variables.items[i]));
+    return count;
+}

@@ -36,4 +36,15 @@ void trajectory_assign(const trajectory *t, const rf_model *model);
 void trajectory_follow(const trajectory *t, rf_strategy *strategy, rf_model *model, rf_function *step,
                        uint32_t num_steps, double *losses);
 
+/* Of an example of the first component. */
+rf_shape trajectory_example_shape(const trajectory *t);
+/* A model that gives logits of images, component 0, follows all steps with the mean crossentropy of the labels,
+ * component
+ * 1. Its batch normalization is that of each replica, so that all of them get all examples. */
+void trajectory_follow_classifier(const trajectory *t, rf_strategy *strategy, rf_model *model,
+                                  const rf_optimizer_params *optimizer);
+
+/* Elements of all trainable variables. */
+uint64_t trajectory_count_trainable(const rf_model *model);
+
 #endif

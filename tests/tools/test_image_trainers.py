@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ResNet example as a user meets it: it learns, goes on from its checkpoints as if it had not stopped, trains on two workers, and its
-moving averages are in the checkpoint and in what is converted from it.
+"""Examples that classify images as a user meets them: ResNet learns, goes on from its checkpoints as if it had not stopped, trains on two
+workers, and its moving averages are in the checkpoint and in what is converted from it; DenseNet learns from CIFAR's files.
 
-Usage: test_resnet.py RINGFIRE RESNET"""
+Usage: test_image_trainers.py RINGFIRE RESNET DENSENET"""
 import json
 import pathlib
 import random
@@ -16,7 +16,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import programs  # noqa: E402
 
-RINGFIRE, RESNET = sys.argv[1:3]
+RINGFIRE, RESNET, DENSENET = sys.argv[1:4]
 EPOCH = re.compile(r"Epoch (\d+)/\d+: loss: (\S+), accuracy: (\S+), val_loss: (\S+), val_accuracy: (\S+),")
 SIDE = 28
 
@@ -28,6 +28,16 @@ def write_split(folder, name, count, seed):
     pixels = bytes(rng.randrange(60) + 180 * ((y, x)[label] // 2 % 2) for label in labels for y in range(SIDE) for x in range(SIDE))
     (folder / (name + "-images-idx3-ubyte")).write_bytes(struct.pack(">4I", 0x803, count, SIDE, SIDE) + pixels)
     (folder / (name + "-labels-idx1-ubyte")).write_bytes(struct.pack(">2I", 0x801, count) + labels)
+
+
+def write_cifar(folder, name, count, seed):
+    """The same in red, green or blue: which one is the class."""
+    rng = random.Random(seed)
+    records = []
+    for _ in range(count):
+        label = rng.randrange(3)
+        records.append(bytes([label]) + bytes(rng.randrange(60) + 180 * (channel == label) for channel in range(3) for _ in range(1024)))
+    (folder / name).write_bytes(b"".join(records))
 
 
 def epochs(done):
@@ -105,6 +115,21 @@ class Resnet(unittest.TestCase):
             done = programs.run(RESNET, *arguments)
             self.assertGreater(done.returncode, 0, arguments)
             self.assertIn(text, done.stderr)
+
+    def test_densenet_on_cifar(self):
+        folder = self.folder / "cifar"
+        folder.mkdir()
+        write_cifar(folder, "test_batch.bin", 32, 9)
+        for i in range(1, 6):
+            write_cifar(folder, "data_batch_%d.bin" % i, 20, i)
+        command = [DENSENET, "--data", folder, "--devices", "llvmpipe", "--batch-size", "16", "--epochs", "3"]
+        done = self.succeed(*command, "--limit", "96")
+        self.assertIn("45634 parameters, 18 steps of 16 images", done.stdout)
+        self.assertLess(epochs(done)[-1][1], 0.5)
+        (folder / "data_batch_3.bin").write_bytes(bytes(100))
+        done = programs.run(*command)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("data_batch_3.bin: 100 bytes are not a number of CIFAR-10 records", done.stderr)
 
 
 if __name__ == "__main__":
