@@ -205,10 +205,9 @@ static void check(job_params job, const setup *given, report *got)
 static const setup adam = { .optimizer = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 } };
 static report reports[MAX_WORKERS], others[MAX_WORKERS];
 
-static void two_replicas_with_and_without_overlap(void **state)
+static void check_with_and_without_overlap(const char *devices)
 {
-    (void)state;
-    job_params job = { .num_workers = 1, .devices = { LVP "," SWS }, .mirrored = { .bucket_bytes = 512 } };
+    job_params job = { .num_workers = 1, .devices = { devices }, .mirrored = { .bucket_bytes = 512 } };
     check(job, &adam, reports);
     assert_true(reports[0].numbers[60] == 1);
     job.mirrored.no_overlap = true;
@@ -217,6 +216,18 @@ static void two_replicas_with_and_without_overlap(void **state)
     check_job(others, 1);
     assert_true(others[0].numbers[60] == 0);
     assert_true(others[0].hash == reports[0].hash);
+}
+
+static void two_replicas(void **state)
+{
+    (void)state;
+    check_with_and_without_overlap(LVP "," LVP);
+}
+
+static void two_drivers(void **state)
+{
+    (void)state;
+    check_with_and_without_overlap(LVP "," SWS);
 }
 
 static void two_workers(void **state)
@@ -475,11 +486,8 @@ static void mistakes(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest quick[] = {
-        cmocka_unit_test(two_replicas_with_and_without_overlap),
-        cmocka_unit_test(two_workers),
-        cmocka_unit_test(resumed_training),
-        cmocka_unit_test(failed_steps),
-        cmocka_unit_test(mistakes),
+        cmocka_unit_test(two_replicas), cmocka_unit_test(two_workers), cmocka_unit_test(resumed_training),
+        cmocka_unit_test(failed_steps), cmocka_unit_test(mistakes),
     };
     const struct CMUnitTest full[] = {
         cmocka_unit_test(uneven_workers),    cmocka_unit_test(staged_devices),
@@ -487,6 +495,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(clipped_gradients), cmocka_unit_test(without_an_optimizer),
         cmocka_unit_test(central_storage),   cmocka_unit_test(arrays_that_move),
     };
+    const struct CMUnitTest drivers[] = { cmocka_unit_test(two_drivers) };
+    if (argc > 1 && strcmp(argv[1], "drivers") == 0) return cmocka_run_group_tests(drivers, NULL, NULL);
     if (argc > 1 && strcmp(argv[1], "full") == 0) return cmocka_run_group_tests(full, NULL, NULL);
     return cmocka_run_group_tests(quick, NULL, NULL);
 }

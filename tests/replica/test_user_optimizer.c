@@ -162,7 +162,7 @@ static rf_result train_both(worker *w)
     float weights[COUNT], gradient[COUNT], one_weights[COUNT], one_gradient[COUNT];
     rf_strategy *one, *central = NULL;
     if (given->central) {
-        const rf_central_storage_params params = { .mirrored = { .devices = LVP "," SWS, .bucket_bytes = 256 } };
+        const rf_central_storage_params params = { .mirrored = { .devices = LVP "," LVP, .bucket_bytes = 256 } };
         GO(rf_strategy_create_central_storage(&params, &central));
     }
     GO(train(central ? central : w->strategy, given, weights, gradient));
@@ -194,11 +194,18 @@ static void check(job_params job, const setup *s)
     }
 static const setup clip = { .way = CLIP, .optimizer = MOMENTUM };
 
+static void two_replicas(void **state)
+{
+    (void)state;
+    check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &clip);
+    check((job_params){ .num_workers = 1, .devices = { LVP "," LVP }, .staged = true }, &clip);
+}
+
 static void two_drivers(void **state)
 {
     (void)state;
     check((job_params){ .num_workers = 1, .devices = { LVP "," SWS } }, &clip);
-    check((job_params){ .num_workers = 1, .devices = { LVP "," SWS }, .staged = true }, &clip);
+    check((job_params){ .num_workers = 2, .devices = { LVP, SWS } }, &clip);
 }
 
 static void without_overlap(void **state)
@@ -225,7 +232,7 @@ static void central_storage(void **state)
 static void two_workers(void **state)
 {
     (void)state;
-    check((job_params){ .num_workers = 2, .devices = { LVP, SWS } }, &clip);
+    check((job_params){ .num_workers = 2, .devices = { LVP, LVP } }, &clip);
     check((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .staged = true }, &clip);
 }
 
@@ -319,12 +326,14 @@ static void refusals(void **state)
     check_job(reports, 1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_drivers),      cmocka_unit_test(without_overlap), cmocka_unit_test(every_replica_updates),
+        cmocka_unit_test(two_replicas),     cmocka_unit_test(without_overlap), cmocka_unit_test(every_replica_updates),
         cmocka_unit_test(central_storage),  cmocka_unit_test(two_workers),     cmocka_unit_test(unequal_shares),
         cmocka_unit_test(other_transforms), cmocka_unit_test(accumulated),     cmocka_unit_test(refusals),
     };
+    const struct CMUnitTest drivers[] = { cmocka_unit_test(two_drivers) };
+    if (argc > 1 && strcmp(argv[1], "drivers") == 0) return cmocka_run_group_tests(drivers, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
