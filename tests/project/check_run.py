@@ -42,8 +42,11 @@ class Run(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder, "meson-logs/testlog.json")
             log.parent.mkdir()
-            log.write_text("".join(json.dumps(dict(zip(("name", "result", "stdout", "stderr"), e))) + "\n" for e in entries))
-            return run.count_meson(pathlib.Path(folder))[0]
+            keys = ("name", "result", "stdout", "stderr")
+            log.write_text("".join(json.dumps({**dict(zip(keys, e)), "duration": 1.5}) + "\n" for e in entries))
+            count = run.count_meson(pathlib.Path(folder))[0]
+        self.assertEqual([time for time, _ in count.times], [1.5] * len(entries))
+        return count
 
     def count_command(self, *command):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
