@@ -256,6 +256,18 @@ typedef struct rf_conv2d_params {
 RF_API rf_tensor rf_conv2d(rf_trace *t, rf_tensor x, rf_tensor kernel,
                            const rf_conv2d_params *params);
 
+/**
+ * Transposed convolution, which enlarges images: x [n, h, w, cin], kernel
+ * [kh, kw, cout / groups, cin] -> [n, oh, ow, cout].
+ * Without padding oh is h * stride + max(kh - stride, 0), as Keras' (with dilation, kh is the
+ * distance from the kernel's first row to its last one, plus 1); with ::RF_PADDING_SAME it is h *
+ * stride; with
+ * ::RF_PADDING_EXPLICIT it is (h - 1) * stride + kh without what the padding takes away. `params`
+ * may be NULL.
+ */
+RF_API rf_tensor rf_conv2d_transpose(rf_trace *t, rf_tensor x, rf_tensor kernel,
+                                     const rf_conv2d_params *params);
+
 /** Windows of a pooling. NULL or zeroed: 2 x 2, without overlap or padding. */
 typedef struct rf_pool2d_params {
     int32_t window[2]; /**< 0 means 2 */

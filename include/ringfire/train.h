@@ -84,6 +84,12 @@ RF_API RF_MUST_USE rf_result rf_layer_dense(const rf_dense_params *params, rf_la
 /** Convolution layer: [n, h, w, cin] -> [n, oh, ow, filters]. */
 RF_API RF_MUST_USE rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out);
 /**
+ * Transposed convolution layer, which enlarges images: [n, h, w, cin] -> [n, oh, ow, filters]. The
+ * sizes are those of rf_conv2d_transpose(); the kernel is [kh, kw, filters / groups, cin].
+ */
+RF_API RF_MUST_USE rf_result rf_layer_conv2d_transpose(const rf_conv2d_layer_params *params,
+                                                       rf_layer **out);
+/**
  * Embedding layer: i32 indices [n, ...] -> [n, ..., output_dim], rows of its variable "embeddings"
  * [input_dim, output_dim]. An index outside 0 .. input_dim - 1 gives NaN, as rf_gather() says.
  */

@@ -44,6 +44,7 @@
     OP(bias_add)           /* x [..., c], bias [c] */                                                                  \
     OP(conv2d)             /* x, kernel[, bias] */                                                                     \
     OP(conv2d_data_grad)   /* dy, kernel, x (shape only) -> dx */                                                      \
+    OP(conv2d_transpose)   /* x, kernel */                                                                             \
     OP(conv2d_filter_grad) /* x, dy, kernel (shape only) -> dkernel[, dbias] */
 
 #define RF_REDUCTION_OPS(OP)                                                                                           \

@@ -112,8 +112,10 @@ typedef struct rf_conv2d_attr {
     uint32_t relu_mask;     /* gradient ops with an extra input y: dy counts only where y > 0 */
     uint32_t bias_gradient; /* filter_grad: 1 asks for its second output */
 } rf_conv2d_attr;
-extern const rf_attr_field rf_conv2d_fields[8]; /* of all three */
+extern const rf_attr_field rf_conv2d_fields[8]; /* of all four */
 rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv2d_params *params, rf_value *out);
+rf_result rf_emit_conv2d_transpose(rf_graph *g, rf_value x, rf_value kernel, const rf_conv2d_params *params,
+                                   rf_value *out);
 
 /* ---- pool.c ---- */
 typedef struct rf_pool2d_attr {

@@ -285,6 +285,15 @@ rf_tensor rf_conv2d(rf_trace *t, rf_tensor x, rf_tensor kernel, const rf_conv2d_
     return rf_trace_emit(t, r, out);
 }
 
+rf_tensor rf_conv2d_transpose(rf_trace *t, rf_tensor x, rf_tensor kernel, const rf_conv2d_params *params)
+{
+    rf_value v[2], out = 0;
+    if (!two_operands(t, x, "rf_conv2d_transpose: x", kernel, "rf_conv2d_transpose: kernel", v)) return RF_NO_TENSOR;
+    rf_result r = RF_PARAMS_CHECK(rf_conv2d_params, params);
+    if (r >= 0) r = rf_emit_conv2d_transpose(rf_trace_graph(t), v[0], v[1], params, &out);
+    return rf_trace_emit(t, r, out);
+}
+
 rf_tensor rf_max_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params)
 {
     rf_value v, out = 0;

@@ -190,12 +190,12 @@ static rf_tensor reduce(rf_trace *t, uint32_t which, const step *s, rf_tensor x)
     return reductions[which].fn(t, x, axes, count, number(s, 0) != 0);
 }
 
-static rf_tensor convolve(rf_trace *t, const step *s, rf_tensor x, rf_tensor kernel)
+static rf_tensor convolve(rf_trace *t, const step *s, rf_tensor x, rf_tensor kernel, bool transposed)
 {
     rf_conv2d_params p = { .padding = (rf_padding)number(s, 0), .groups = number(s, 5) };
     for (uint32_t i = 0; i < 2; i++) p.stride[i] = number(s, 1 + i), p.dilation[i] = number(s, 3 + i);
     for (uint32_t i = 0; i < 4; i++) p.explicit_padding[i] = number(s, 6 + i);
-    return rf_conv2d(t, x, kernel, &p);
+    return transposed ? rf_conv2d_transpose(t, x, kernel, &p) : rf_conv2d(t, x, kernel, &p);
 }
 
 static rf_tensor pool(rf_trace *t, const step *s, rf_tensor x, bool maximum)
@@ -279,7 +279,8 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "gelu") == 0) return rf_gelu(t, a, number(s, 0) != 0);
     if (strcmp(name, "activate") == 0) return rf_activate(t, a, (rf_activation)number(s, 0));
     if (strcmp(name, "matmul") == 0) return rf_matmul(t, a, b, number(s, 0) != 0, number(s, 1) != 0);
-    if (strcmp(name, "conv2d") == 0) return convolve(t, s, a, b);
+    if (strcmp(name, "conv2d") == 0) return convolve(t, s, a, b, false);
+    if (strcmp(name, "conv2d_transpose") == 0) return convolve(t, s, a, b, true);
     if (strcmp(name, "max_pool2d") == 0) return pool(t, s, a, true);
     if (strcmp(name, "avg_pool2d") == 0) return pool(t, s, a, false);
     if (strcmp(name, "reshape") == 0) return reshape(t, s, a);

@@ -230,6 +230,19 @@ class Builder:
         stride = [self.rng.choice([0, 1, 1, 2, 3]) for _ in range(2)]
         return self.add(op, [x, k], [padding, *stride, *dilation, self.rng.choice([0, 1]) if groups == 1 else groups, *pads])
 
+    def gen_conv2d_transpose(self, op):
+        x = self.image()
+        n, h, w, c = self.shape(x)
+        padding = self.rng.randint(0, 2)
+        dilation = [self.rng.choice([0, 1, 1, 2, 3]) for _ in range(2)]
+        stride = [self.rng.choice([0, 1, 2, 2, 3]) for _ in range(2)]
+        kernel = [self.rng.choice([1, 2, 3, 3, 4, 5]) for _ in range(2)]
+        pads = [self.rng.randint(0, (k - 1) * (d or 1) // 2) for k, d in zip(kernel, dilation) for _ in range(2)] if padding == 2 else [0] * 4
+        groups = self.rng.choice([g for g in range(1, min(c, 8) + 1) if c % g == 0] + [1] * 3)
+        each = self.rng.choice([d for d in SMALL + [31, 32, 33] if d * math.prod(kernel) * c * n * h * w <= MAX_PRODUCTS] or [1])
+        k = self.leaf(kernel + [each, c], between=(0, 1 / math.sqrt(math.prod(kernel) * c / groups)))
+        return self.add(op, [x, k], [padding, *stride, *dilation, self.rng.choice([0, 1]) if groups == 1 else groups, *pads])
+
     def gen_pool(self, op):
         x = self.image()
         padding = self.rng.randint(0, 2)
@@ -423,6 +436,7 @@ GENERATORS = {
                                         "rsqrt", "log1p", "expm1", "sin", "cos", "erf", "sign", "floor", "round", "softplus", "silu", "elu", "selu",
                                         "flatten", "softmax", "log_softmax", "argmax", "argmin", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
     "matmul": Builder.gen_matmul, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
+    "conv2d_transpose": Builder.gen_conv2d_transpose,
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
     "pad": Builder.gen_pad, "tile": Builder.gen_tile, "reverse": Builder.gen_reverse, "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,
     "slice": Builder.gen_slice, "concat": Builder.gen_join, "stack": Builder.gen_join, "split": Builder.gen_split,
@@ -435,7 +449,7 @@ GENERATORS = {
     "constant": Builder.gen_scalar, "global_batch_size": Builder.gen_scalar,
 }
 assert set(GENERATORS) == set(oracle.OPS)
-HEAVY = ["matmul", "conv2d", "max_pool2d", "avg_pool2d", "bias_add", "softmax", "reduce_sum", "reduce_mean", "add", "multiply", "relu"]
+HEAVY = ["matmul", "conv2d", "conv2d_transpose", "max_pool2d", "avg_pool2d", "bias_add", "softmax", "reduce_sum", "reduce_mean", "add", "multiply", "relu"]
 
 
 def add_loss(b):

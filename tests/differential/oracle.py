@@ -306,6 +306,27 @@ def conv2d(errors, operands, numbers):
     return Sums.apply(convolution, errors, *operands)
 
 
+def conv2d_transpose(errors, operands, numbers):
+    stride, dilation, groups, pads = [n or 1 for n in numbers[1:3]], [n or 1 for n in numbers[3:5]], numbers[5] or 1, numbers[6:10]
+    size, kernel = operands[0].shape[1:3], operands[1].shape[:2]
+    extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    if numbers[0] == 0:
+        out, before = [n * s + max(k - s, 0) for n, s, k in zip(size, stride, extent)], [0, 0]
+    elif numbers[0] == 1:
+        out, before = [n * s for n, s in zip(size, stride)], [max(k - s, 0) // 2 for s, k in zip(stride, extent)]
+    else:
+        out = [(n - 1) * s + k - pads[2 * i] - pads[2 * i + 1] for i, (n, s, k) in enumerate(zip(size, stride, extent))]
+        before = [pads[0], pads[2]]
+
+    def convolution(x, k):
+        y = torch.nn.functional.conv_transpose2d(x.permute(0, 3, 1, 2).contiguous(), k.permute(3, 2, 0, 1).contiguous(), stride=stride,
+                                                 dilation=dilation, groups=groups)
+        after = [o + b - n for o, b, n in zip(out, before, y.shape[2:])]  # below 0: cut off
+        return torch.nn.functional.pad(y, (-before[1], after[1], -before[0], after[0])).permute(0, 2, 3, 1)
+
+    return Sums.apply(convolution, errors, *operands)
+
+
 def pool_geometry(x, numbers):
     window = [n or 2 for n in numbers[1:3]]
     stride = [n or w for n, w in zip(numbers[3:5], window)]
@@ -506,7 +527,8 @@ OPS = {
     "round": unary(torch.round), "softplus": softplus, "silu": lambda errors, operands, numbers: operands[0] * sigmoid(errors, operands, []),
     "elu": elu, "selu": lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]),
     "gelu": gelu, "activate": activate, "matmul": matmul,
-    "bias_add": broadcast(torch.add), "conv2d": conv2d, "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d,
+    "bias_add": broadcast(torch.add), "conv2d": conv2d, "conv2d_transpose": conv2d_transpose,
+    "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d,
     "global_avg_pool2d": lambda errors, operands, numbers: reduce_mean(errors, operands, [0, 1, 2]),
     "reshape": lambda errors, operands, numbers: operands[0].reshape(numbers) * 1,
     "flatten": unary(lambda x: x.reshape(x.shape[0], -1) * 1),

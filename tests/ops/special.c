@@ -113,8 +113,8 @@ static const float *padded_operand(const rf_case_data *start, uint32_t output, i
 {
     const rf_op_call *call = &start->call;
     const bool is_matmul = call->op == &rf_op_matmul, is_filter = call->op == &rf_op_conv2d_filter_grad;
-    if (output != 0 || (!is_matmul && call->op != &rf_op_conv2d && !is_filter && call->op != &rf_op_conv2d_data_grad))
-        return NULL;
+    const bool is_data = call->op == &rf_op_conv2d_data_grad || call->op == &rf_op_conv2d_transpose;
+    if (output != 0 || (!is_matmul && call->op != &rf_op_conv2d && !is_filter && !is_data)) return NULL;
     const rf_shape *b = &call->in[1].shape, *out = &call->out[0].shape;
     const int64_t column = i % out->dim[out->rank - 1], last = b->dim[b->rank - 1];
     *count = rf_shape_count(*b);
@@ -123,7 +123,7 @@ static const float *padded_operand(const rf_case_data *start, uint32_t output, i
     if (is_matmul && ((const rf_matmul_attr *)call->attr)->transpose_b) { /* the whole of b: seldom, and small */
         *first = 0;
         *step = 1;
-    } else if (call->op == &rf_op_conv2d_data_grad) {
+    } else if (is_data) {
         *first = column % b->dim[2] * last;
         *step = 1;
     }

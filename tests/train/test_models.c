@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers and models: names, shapes, building, custom models, dropout, contract. */
+#include "../support/folder.h"
 #include "support.h"
 
 /* ---- names, shapes, initial values ---- */
@@ -116,6 +117,54 @@ static void refuse_call(rf_strategy *strategy, rf_model *model, rf_array x, cons
     FAILS(rf_strategy_run(strategy, function, &(rf_element){ 1, { x } }, NULL), RF_ERROR_INVALID_ARGUMENT, part);
     rf_function_destroy(&function);
 }
+
+/* Sizes as Keras has them; what is saved computes the same when it is loaded; a graph of it has a form in ONNX. */
+static void transposed_convolutions(rf_strategy *strategy)
+{
+    rf_layer *l[3];
+    rf_model *model, *loaded;
+    char folder[SCRATCH_PATH], path[80];
+    float images[2 * 3 * 4 * 2];
+    OK(rf_layer_conv2d_transpose(
+        &(rf_conv2d_layer_params){
+            .filters = 4, .kernel_size = { 3 }, .conv = { .stride = { 2, 2 } }, .activation = RF_ACTIVATION_RELU },
+        &l[0]));
+    OK(rf_layer_conv2d_transpose(&(rf_conv2d_layer_params){ .filters = 3,
+                                                            .kernel_size = { 5, 2 },
+                                                            .conv = { .padding = RF_PADDING_SAME, .stride = { 3, 2 } },
+                                                            .no_bias = true,
+                                                            .name = "same" },
+                                 &l[1]));
+    OK(rf_layer_conv2d_transpose(
+        &(rf_conv2d_layer_params){
+            .filters = 2,
+            .kernel_size = { 4 },
+            .conv = { .padding = RF_PADDING_EXPLICIT, .explicit_padding = { 1, 1, 2, 0 }, .stride = { 2, 1 } } },
+        &l[2]));
+    OK(rf_model_create_sequential(strategy, l, 3, &RF_SHAPE(3, 4, 2), &model));
+    assert_true(rf_shape_equal(rf_variable_shape(rf_model_variables(model).items[0]), RF_SHAPE(3, 3, 4, 2)));
+    assert_true(rf_shape_equal(rf_variable_shape(rf_model_variables(model).items[2]), RF_SHAPE(5, 2, 3, 4)));
+    for (uint32_t i = 0; i < sizeof(images) / sizeof(images[0]); i++) images[i] = (float)(i % 7) - 3;
+    const rf_array x = { RF_F32, RF_SHAPE(2, 3, 4, 2), images };
+    rf_array before = call_model(strategy, model, RF_INFERENCE, false, x);
+    /* 7 x 9, then 21 x 18, then 42 x 19. */
+    assert_true(rf_shape_equal(before.shape, RF_SHAPE(2, 42, 19, 2)));
+    refuse_call(strategy, model, (rf_array){ RF_F32, RF_SHAPE(1, 3, 4, 4), images }, "built for 2 channels");
+    scratch(folder);
+    snprintf(path, sizeof(path), "%s/model.rfck", folder);
+    OK(rf_model_save(model, path, NULL));
+    OK(rf_model_load(strategy, path, &loaded));
+    rf_array after = call_model(strategy, loaded, RF_INFERENCE, false, x);
+    assert_memory_equal(before.data, after.data, (size_t)rf_shape_count(before.shape) * sizeof(float));
+    snprintf(path, sizeof(path), "%s/model.onnx", folder);
+    OK(rf_model_export_onnx(model, path));
+    rf_array_free(&before);
+    rf_array_free(&after);
+    rf_model_destroy(&loaded);
+    rf_model_destroy(&model);
+    scratch_remove(folder);
+}
+ON_ONE(transposed_convolutions)
 
 /* A shape that fits the first layer but not the second leaves nothing behind. */
 static void built_after_a_failure(rf_strategy *strategy)
@@ -415,6 +464,7 @@ int main(void)
         cmocka_unit_test(names_and_shapes_on_one),
         cmocka_unit_test(built_after_a_failure_on_one),
         cmocka_unit_test(built_by_the_first_call_on_one),
+        cmocka_unit_test(transposed_convolutions_on_one),
         cmocka_unit_test(custom_model_on_two),
         cmocka_unit_test(small_layers_on_one),
         cmocka_unit_test(dropout_on_all),

@@ -70,7 +70,7 @@ static bool absorb_consumer(const rf_graph *graph, rf_node producer, rf_node con
     return rf_linear_absorb(graph, producer, consumer, offsetof(rf_conv2d_attr, activation), fused);
 }
 
-rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv2d_params *params, rf_value *out)
+rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params)
 {
     const rf_conv2d_params p = params ? *params : (rf_conv2d_params){ 0 };
     rf_conv2d_attr attr = { .padding = p.padding, .groups = p.groups ? p.groups : 1 };
@@ -79,6 +79,12 @@ rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv
         attr.dilation[i] = p.dilation[i] ? p.dilation[i] : 1;
     }
     for (int i = 0; i < 4 && p.padding == RF_PADDING_EXPLICIT; i++) attr.explicit_padding[i] = p.explicit_padding[i];
+    return attr;
+}
+
+rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv2d_params *params, rf_value *out)
+{
+    const rf_conv2d_attr attr = rf_conv2d_attr_of(params);
     return rf_graph_add(g, &rf_op_conv2d, &attr, (const rf_value[]){ x, kernel }, 2, out);
 }
 

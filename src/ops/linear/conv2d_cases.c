@@ -13,6 +13,7 @@
 #define FORWARD(geometry) .n_in = 2, .in = { CONV_X geometry, CONV_K geometry }
 #define FORWARD_BIAS(geometry, channels) .n_in = 3, .in = { CONV_X geometry, CONV_K geometry, T1(channels) }
 #define DATA(geometry) .n_in = 3, .in = { CONV_Y geometry, CONV_K geometry, CONV_X geometry }
+#define TRANSPOSED(geometry) .n_in = 2, .in = { CONV_Y geometry, CONV_K geometry }
 #define FILTER(geometry) .n_in = 3, .in = { CONV_X geometry, CONV_Y geometry, CONV_K geometry }
 
 /* Errors grow with the number of summands, k. */
@@ -223,6 +224,22 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "pointwise_deep", .attr = &valid, DATA(POINTWISE_DEEP), TOLERANCE(6) },
     { .name = "long_outputs", .attr = &valid, DATA(LONG_OUTPUTS), TOLERANCE(32772) },
     { .name = "long_line", .attr = &valid, DATA(LONG_LINE_CHANNELS), .large = true, TOLERANCE(2000) },
+};
+
+/* The kernels are those of conv2d_data_grad, which has more cases. Sizes of the image do not count here. */
+const rf_op_case rf_conv2d_transpose_cases[] = {
+    { .name = "one", .attr = &valid, TRANSPOSED(ONE), .check_gradient = true, TOLERANCE(1) },
+    { .name = "small_same_2", .attr = &same_2, TRANSPOSED(SMALL_SAME_2), .check_gradient = true, TOLERANCE(18) },
+    { .name = "small_lopsided", .attr = &lopsided, TRANSPOSED(SMALL_LOPSIDED), .check_gradient = true, TOLERANCE(12) },
+    { .name = "strided", .attr = &strided, TRANSPOSED(STRIDED), TOLERANCE(216) },
+    { .name = "strided_dilated", .attr = &strided_dilated, TRANSPOSED(STRIDED_DILATED), TOLERANCE(36) },
+    { .name = "groups_2", .attr = &groups_2, TRANSPOSED(GROUPS_2), TOLERANCE(108) },
+    { .name = "images_64x14x14x32",
+      .attr = &same_2,
+      TRANSPOSED((64, 28, 28, 32, 3, 3, 32, 64, 14, 14)),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(576) },
 };
 
 const rf_op_case rf_conv2d_filter_grad_cases[] = {

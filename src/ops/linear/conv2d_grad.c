@@ -48,7 +48,7 @@ static rf_result data_gradient(rf_grad_context *ctx)
     return RF_OK;
 }
 
-static rf_result data_reference(const rf_op_call *call, void *const *in, void *const *out)
+rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const float *dy = in[0], *kernel = in[1];
@@ -78,8 +78,8 @@ static rf_result data_reference(const rf_op_call *call, void *const *in, void *c
     return RF_OK;
 }
 
-static const rf_kernel *const data_kernels[] = { &rf_conv2d_data_grad_naive, RF_LANES_LIST(conv2d_data_grad, ),
-                                                 &rf_conv2d_data_grad_tile128, &rf_conv2d_data_grad_tile256 };
+const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive, RF_LANES_LIST(conv2d_data_grad, ),
+                                                    &rf_conv2d_data_grad_tile128, &rf_conv2d_data_grad_tile256 };
 
 const rf_op rf_op_conv2d_data_grad = {
     .name = "conv2d_data_grad",
@@ -92,9 +92,9 @@ const rf_op rf_op_conv2d_data_grad = {
     .unbatched_in = 1u << 1,
     .infer = data_infer,
     .gradient = data_gradient,
-    .reference = data_reference,
+    .reference = rf_conv2d_data_reference,
     .cost = rf_conv_cost,
-    RF_KERNELS(data_kernels),
+    RF_KERNELS(rf_conv2d_data_kernels),
     RF_CASES(rf_conv2d_data_grad_cases),
 };
 

@@ -152,8 +152,9 @@ rf_result rf_conv_geometry_make(const char *op, const rf_conv2d_attr *a, const r
 
 rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call)
 {
-    const bool filter = call->op == &rf_op_conv2d_filter_grad, data = call->op == &rf_op_conv2d_data_grad;
-    const rf_tensor_desc *x = &call->in[data ? 2 : 0], *kernel = &call->in[filter ? 2 : 1];
+    const bool filter = call->op == &rf_op_conv2d_filter_grad;
+    const bool data = call->op == &rf_op_conv2d_data_grad || call->op == &rf_op_conv2d_transpose;
+    const rf_tensor_desc *x = data ? &call->out[0] : &call->in[0], *kernel = &call->in[filter ? 2 : 1];
     const rf_conv2d_attr *a = call->attr;
     const int64_t *xd = x->shape.dim, *kd = kernel->shape.dim;
     rf_conv_geometry g = { .n = xd[0],

@@ -186,7 +186,9 @@ static rf_result conv2d_to_json(const rf_layer *layer, json_t *object)
     return affine_to_json(layer, &layer->u.conv2d.affine, object);
 }
 
-static rf_result conv2d_from_json(const json_t *object, const char *name, rf_layer **out)
+typedef rf_result (*create_conv_fn)(const rf_conv2d_layer_params *params, rf_layer **out);
+
+static rf_result conv_from_json(const json_t *object, const char *name, create_conv_fn create, rf_layer **out)
 {
     affine_fields f;
     int padding = 0;
@@ -205,7 +207,17 @@ static rf_result conv2d_from_json(const json_t *object, const char *name, rf_lay
     p.kernel_initializer = f.kernel;
     p.bias_initializer = f.use_bias ? &f.bias : NULL;
     p.kernel_regularizer = f.regularizer;
-    return rf_layer_conv2d(&p, out);
+    return create(&p, out);
+}
+
+static rf_result conv2d_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    return conv_from_json(object, name, rf_layer_conv2d, out);
+}
+
+static rf_result conv2d_transpose_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    return conv_from_json(object, name, rf_layer_conv2d_transpose, out);
 }
 
 static rf_result pool_to_json(const rf_layer *layer, json_t *object)
@@ -429,6 +441,7 @@ static const struct describer {
 } describers[] = {
     { "dense", dense_to_json, dense_from_json },
     { "conv2d", conv2d_to_json, conv2d_from_json },
+    { "conv2d_transpose", conv2d_to_json, conv2d_transpose_from_json },
     { "embedding", embedding_to_json, embedding_from_json },
     { "max_pooling2d", pool_to_json, max_pool_from_json },
     { "average_pooling2d", pool_to_json, avg_pool_from_json },

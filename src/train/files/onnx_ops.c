@@ -292,6 +292,32 @@ static rf_result add_conv2d(rf_onnx *o, const rf_node_info *node)
     return RF_OK;
 }
 
+/* What the padding of the image does not take away is put on where sizes are not reached. */
+static rf_result add_conv2d_transpose(rf_onnx *o, const rf_node_info *node)
+{
+    const rf_conv2d_attr *c = node->attr;
+    RF_TRY(check_fixed(o, node->in[0], "images"));
+    RF_TRY(check_fixed(o, node->in[1], "kernels"));
+    const rf_shape x = rf_onnx_shape(o, node->in[0]), y = rf_onnx_shape(o, node->out[0]);
+    const rf_shape kernel = rf_graph_desc(o->source->graph, node->in[1])->shape;
+    const int64_t strides[] = { c->stride[0], c->stride[1] }, dilations[] = { c->dilation[0], c->dilation[1] };
+    const int64_t reach[] = { (kernel.dim[0] - 1) * dilations[0] + 1, (kernel.dim[1] - 1) * dilations[1] + 1 };
+    int64_t pads[4], more[2];
+    find_pads(c->padding, c->explicit_padding, &y.dim[1], reach, strides, pads);
+    for (int k = 0; k < 2; k++)
+        more[k] = y.dim[1 + k] - ((x.dim[1 + k] - 1) * strides[k] + reach[k] - pads[k] - pads[k + 2]);
+    char *z = OP2("ConvTranspose", rf_onnx_get_first(o, node->in[0]), rf_onnx_kernel(o, node->in[1]));
+    rf_onnx_ints(o, "kernel_shape", kernel.dim, 2);
+    rf_onnx_ints(o, "strides", strides, 2);
+    rf_onnx_ints(o, "dilations", dilations, 2);
+    rf_onnx_ints(o, "pads", pads, 4);
+    rf_onnx_ints(o, "output_padding", more, 2);
+    rf_onnx_int(o, "group", c->groups);
+    if (z) o->values[node->out[0]].node = o->nodes.items[o->nodes.count - 1];
+    set_result(o, node, z, true);
+    return RF_OK;
+}
+
 static rf_result add_pool(rf_onnx *o, const rf_node_info *node)
 {
     const rf_pool2d_attr *p = node->attr;
@@ -634,6 +660,7 @@ static const struct {
     { &rf_op_matmul, add_matmul },
     { &rf_op_bias_add, add_bias },
     { &rf_op_conv2d, add_conv2d },
+    { &rf_op_conv2d_transpose, add_conv2d_transpose },
     { &rf_op_max_pool2d, add_pool },
     { &rf_op_avg_pool2d, add_pool },
     { &rf_op_reshape, add_reshape },

@@ -17,6 +17,15 @@ static rf_result check_image(const rf_layer *layer, rf_dtype dtype, rf_shape inp
 
 /* ---- convolution ---- */
 
+/* `shape`: of the kernel. */
+static rf_result add_variables(rf_layer *layer, rf_strategy *strategy, rf_shape shape)
+{
+    const rf_affine *affine = &layer->u.conv2d.affine;
+    RF_TRY(rf_layer_add_variable(layer, strategy, "kernel", shape, affine->kernel_initializer));
+    if (!affine->use_bias) return RF_OK;
+    return rf_layer_add_variable(layer, strategy, "bias", RF_SHAPE(layer->u.conv2d.filters), affine->bias_initializer);
+}
+
 static rf_result conv2d_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
 {
     RF_TRY(check_image(layer, dtype, input));
@@ -29,15 +38,25 @@ static rf_result conv2d_build(rf_layer *layer, rf_strategy *strategy, rf_dtype d
     }
     RF_REQUIRE(channels % groups == 0, "layer '%s': %lld input channels cannot be divided into %lld groups",
                layer->name, (long long)channels, (long long)groups);
-    const rf_affine *affine = &layer->u.conv2d.affine;
     const int32_t *size = layer->u.conv2d.kernel_size;
-    const int64_t filters = layer->u.conv2d.filters;
-    RF_TRY(rf_layer_add_variable(layer, strategy, "kernel", RF_SHAPE(size[0], size[1], channels / groups, filters),
-                                 affine->kernel_initializer));
-    if (affine->use_bias) {
-        RF_TRY(rf_layer_add_variable(layer, strategy, "bias", RF_SHAPE(filters), affine->bias_initializer));
+    return add_variables(layer, strategy, RF_SHAPE(size[0], size[1], channels / groups, layer->u.conv2d.filters));
+}
+
+/* The other way round: what comes in is the kernel's last dimension. */
+static rf_result conv2d_transpose_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
+{
+    RF_TRY(check_image(layer, dtype, input));
+    const int64_t channels = input.dim[3], groups = layer->u.conv2d.conv.groups ? layer->u.conv2d.conv.groups : 1;
+    if (layer->built) {
+        const int64_t expected = rf_variable_shape(layer->variables[0]).dim[3];
+        RF_REQUIRE(channels == expected, "layer '%s' was built for %lld channels, got %lld", layer->name,
+                   (long long)expected, (long long)channels);
+        return RF_OK;
     }
-    return RF_OK;
+    RF_REQUIRE(channels % groups == 0, "layer '%s': %lld input channels cannot be divided into %lld groups",
+               layer->name, (long long)channels, (long long)groups);
+    const int32_t *size = layer->u.conv2d.kernel_size;
+    return add_variables(layer, strategy, RF_SHAPE(size[0], size[1], layer->u.conv2d.filters / groups, channels));
 }
 
 static rf_tensor conv2d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
@@ -47,9 +66,22 @@ static rf_tensor conv2d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf
     return rf_affine_finish(t, layer, &layer->u.conv2d.affine, rf_conv2d(t, x, kernel, &layer->u.conv2d.conv));
 }
 
+static rf_tensor conv2d_transpose_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+{
+    (void)mode;
+    const rf_tensor kernel = rf_variable_tensor(t, layer->variables[0]);
+    return rf_affine_finish(t, layer, &layer->u.conv2d.affine,
+                            rf_conv2d_transpose(t, x, kernel, &layer->u.conv2d.conv));
+}
+
 static const rf_layer_kind conv2d_kind = {
     .base_name = "conv2d", .type_name = "Conv2D", .build = conv2d_build, .call = conv2d_call
 };
+
+static const rf_layer_kind conv2d_transpose_kind = { .base_name = "conv2d_transpose",
+                                                     .type_name = "Conv2DTranspose",
+                                                     .build = conv2d_transpose_build,
+                                                     .call = conv2d_transpose_call };
 
 static bool known_padding(rf_padding padding)
 {
@@ -64,31 +96,31 @@ static bool valid_padding(rf_padding padding, const int32_t explicit_padding[4])
     return true;
 }
 
-rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out)
+/* `call`: the function's name, for messages. */
+static rf_result create_conv(const char *call, const rf_layer_kind *kind, const rf_conv2d_layer_params *params,
+                             rf_layer **out)
 {
-    RF_REQUIRE(out, "rf_layer_conv2d: out is NULL");
+    RF_REQUIRE(out, "%s: out is NULL", call);
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_conv2d_layer_params, params));
-    RF_REQUIRE(params, "rf_layer_conv2d: params is NULL; filters and kernel_size have no default");
+    RF_REQUIRE(params, "%s: params is NULL; filters and kernel_size have no default", call);
     const rf_conv2d_params *conv = &params->conv;
-    RF_REQUIRE(params->filters > 0, "rf_layer_conv2d: filters is %d, must be positive", (int)params->filters);
-    RF_REQUIRE(params->kernel_size[0] > 0 && params->kernel_size[1] >= 0,
-               "rf_layer_conv2d: kernel_size %d x %d must be positive", (int)params->kernel_size[0],
-               (int)params->kernel_size[1]);
-    RF_REQUIRE(conv->stride[0] >= 0 && conv->stride[1] >= 0, "rf_layer_conv2d: conv.stride is negative");
-    RF_REQUIRE(conv->dilation[0] >= 0 && conv->dilation[1] >= 0, "rf_layer_conv2d: conv.dilation is negative");
-    RF_REQUIRE(conv->groups >= 0, "rf_layer_conv2d: conv.groups is negative");
+    RF_REQUIRE(params->filters > 0, "%s: filters is %d, must be positive", call, (int)params->filters);
+    RF_REQUIRE(params->kernel_size[0] > 0 && params->kernel_size[1] >= 0, "%s: kernel_size %d x %d must be positive",
+               call, (int)params->kernel_size[0], (int)params->kernel_size[1]);
+    RF_REQUIRE(conv->stride[0] >= 0 && conv->stride[1] >= 0, "%s: conv.stride is negative", call);
+    RF_REQUIRE(conv->dilation[0] >= 0 && conv->dilation[1] >= 0, "%s: conv.dilation is negative", call);
+    RF_REQUIRE(conv->groups >= 0, "%s: conv.groups is negative", call);
     RF_REQUIRE(conv->groups == 0 || params->filters % conv->groups == 0,
-               "rf_layer_conv2d: filters %d is not a multiple of conv.groups %d", (int)params->filters,
-               (int)conv->groups);
-    RF_REQUIRE(known_padding(conv->padding), "rf_layer_conv2d: conv.padding %d does not exist", (int)conv->padding);
+               "%s: filters %d is not a multiple of conv.groups %d", call, (int)params->filters, (int)conv->groups);
+    RF_REQUIRE(known_padding(conv->padding), "%s: conv.padding %d does not exist", call, (int)conv->padding);
     RF_REQUIRE(valid_padding(conv->padding, conv->explicit_padding),
-               "rf_layer_conv2d: conv.padding: explicit_padding needs RF_PADDING_EXPLICIT and must not be negative");
+               "%s: conv.padding: explicit_padding needs RF_PADDING_EXPLICIT and must not be negative", call);
     rf_affine affine;
-    RF_TRY(rf_affine_init(&affine, "rf_layer_conv2d", params->activation, params->no_bias, params->kernel_initializer,
+    RF_TRY(rf_affine_init(&affine, call, params->activation, params->no_bias, params->kernel_initializer,
                           params->bias_initializer, params->kernel_regularizer));
     rf_layer *layer;
-    RF_TRY(rf_layer_new(&conv2d_kind, params->name, &layer));
+    RF_TRY(rf_layer_new(kind, params->name, &layer));
     layer->regularizers[0] = params->kernel_regularizer;
     layer->u.conv2d.filters = params->filters;
     layer->u.conv2d.kernel_size[0] = params->kernel_size[0];
@@ -97,6 +129,16 @@ rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out)
     layer->u.conv2d.affine = affine;
     *out = layer;
     return RF_OK;
+}
+
+rf_result rf_layer_conv2d(const rf_conv2d_layer_params *params, rf_layer **out)
+{
+    return create_conv("rf_layer_conv2d", &conv2d_kind, params, out);
+}
+
+rf_result rf_layer_conv2d_transpose(const rf_conv2d_layer_params *params, rf_layer **out)
+{
+    return create_conv("rf_layer_conv2d_transpose", &conv2d_transpose_kind, params, out);
 }
 
 /* ---- pooling ---- */
