@@ -465,6 +465,18 @@ RF_API rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predi
  * `seed` 0: derived from the seed of the strategy and the place in the trace.
  */
 RF_API rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed);
+/**
+ * Numbers of a uniform distribution between `low` and `high`, in the shape of `like`, f32, whose
+ * elements are not read. As with rf_dropout(), each is a function of the seed, the step and the
+ * element's place in the global batch: it does not depend on how many replicas there are. They are
+ * drawn in inference too, where a function without `training` has the same ones in each run. No
+ * gradient.
+ * @param seed 0: the strategy's, and another sequence for each call in a step.
+ */
+RF_API rf_tensor rf_random_uniform(rf_trace *t, rf_tensor like, float low, float high,
+                                   uint64_t seed);
+/** The same with mean 0 and deviation 1, normally distributed; none is beyond 5.8. */
+RF_API rf_tensor rf_random_normal(rf_trace *t, rf_tensor like, uint64_t seed);
 /** Converts the element type. Tensors cannot be i64. */
 RF_API rf_tensor rf_cast(rf_trace *t, rf_tensor x, rf_dtype dtype);
 /** The value of x, without a gradient. */

@@ -1,6 +1,7 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* y = x * scale where the element's random number says "keep", else 0. The number is word (position & 3) of the Philox
+/* UNIFORM: y is the number's 23 upper bits, in the middle of steps of 2^-23 between 0 and 1. Else:
+ * y = x * scale where the element's random number says "keep", else 0. The number is word (position & 3) of the Philox
  * block (position >> 2), position being the element's place in the global batch. An invocation handles one block of four
  * elements; ALIGNED says that blocks start at multiples of four elements. */
 #extension GL_GOOGLE_include_directive : require
@@ -15,11 +16,23 @@ layout(push_constant) uniform Push {
     float scale;
     uint seed_low, seed_high; /* both 0: the seed of the host value */
 } p;
+#ifdef UNIFORM
+#define FIRST 0
+vec4 result4(uint t, uvec4 bits) { return (vec4(bits >> 9) + 0.5) * 1.1920929e-7; }
+float result(uint at, uint bits) { return (float(bits >> 9) + 0.5) * 1.1920929e-7; }
+#else
+#define FIRST 1
 layout(std430, binding = 0) readonly buffer InV { vec4 xv[]; };
 layout(std430, binding = 0) readonly buffer InS { float xs[]; };
-layout(std430, binding = 1) readonly buffer Random { uint random[]; };
-layout(std430, binding = 2) writeonly buffer OutV { vec4 yv[]; };
-layout(std430, binding = 2) writeonly buffer OutS { float ys[]; };
+vec4 result4(uint t, uvec4 bits)
+{
+    return mix(vec4(0), xv[t] * p.scale, greaterThanEqual(bits >> 8, uvec4(p.threshold)));
+}
+float result(uint at, uint bits) { return bits >> 8 >= p.threshold ? xs[at] * p.scale : 0.0; }
+#endif
+layout(std430, binding = FIRST) readonly buffer Random { uint random[]; };
+layout(std430, binding = FIRST + 1) writeonly buffer OutV { vec4 yv[]; };
+layout(std430, binding = FIRST + 1) writeonly buffer OutS { float ys[]; };
 
 void main()
 {
@@ -37,14 +50,13 @@ void main()
 
     uvec2 seed = (p.seed_low | p.seed_high) != 0u ? uvec2(p.seed_low, p.seed_high) : uvec2(random[0], random[1]);
     uvec4 bits = rf_philox(uvec2(seed.x, seed.y ^ random[3]), uvec4(block, block_high, random[2], p.stream));
-    bvec4 keep = greaterThanEqual(bits >> 8, uvec4(p.threshold));
     uint at = t * 4 - ahead; /* wraps around below 0: not < count then */
     if (ALIGNED != 0u) {
-        if (at + 3 < p.count) yv[t] = mix(vec4(0), xv[t] * p.scale, keep);
+        if (at + 3 < p.count) yv[t] = result4(t, bits);
     } else {
-        if (at < p.count) ys[at] = keep.x ? xs[at] * p.scale : 0.0;
-        if (at + 1 < p.count) ys[at + 1] = keep.y ? xs[at + 1] * p.scale : 0.0;
-        if (at + 2 < p.count) ys[at + 2] = keep.z ? xs[at + 2] * p.scale : 0.0;
-        if (at + 3 < p.count) ys[at + 3] = keep.w ? xs[at + 3] * p.scale : 0.0;
+        if (at < p.count) ys[at] = result(at, bits.x);
+        if (at + 1 < p.count) ys[at + 1] = result(at + 1, bits.y);
+        if (at + 2 < p.count) ys[at + 2] = result(at + 2, bits.z);
+        if (at + 3 < p.count) ys[at + 3] = result(at + 3, bits.w);
     }
 }

@@ -26,8 +26,9 @@
     OP(gather_grad) /* dy, indices, x (shape only) -> dx */                                                            \
     OP(all_replica_sum)                                                                                                \
     OP(stop_gradient)                                                                                                  \
-    OP(dropout)      /* x, random */                                                                                   \
-    OP(dropout_grad) /* dy, random */                                                                                  \
+    OP(dropout)        /* x, random */                                                                                 \
+    OP(random_uniform) /* x (shape only), random */                                                                    \
+    OP(dropout_grad)   /* dy, random */                                                                                \
     OP(cast)                                                                                                           \
     /* Updates mutate param and slots, all of one length. Inputs: param, grad, slots..., hyper. */                     \
     OP(sgd_update)      /* no slot */                                                                                  \

@@ -239,6 +239,8 @@ typedef struct rf_dropout_attr {
 } rf_dropout_attr;
 rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, float rate, uint32_t stream, uint64_t seed,
                           rf_value *out);
+rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, uint32_t stream, uint64_t seed,
+                                 rf_value *out);
 rf_result rf_emit_cast(rf_graph *g, rf_value x, rf_dtype dtype, rf_value *out);
 
 /* ---- update.c: flat ranges of parameters ---- */

@@ -455,6 +455,82 @@ ON_ONE(built_by_the_first_call)
 ON_TWO(custom_model)
 ON_ONE(small_layers)
 ON_ALL(dropout)
+
+/* ---- random numbers ---- */
+
+enum { RANDOM_N = 64, RANDOM_F = 47, RANDOM_ALL = RANDOM_N * RANDOM_F };
+
+static rf_result draw_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    out[0] = rf_random_uniform(t, in[0], -2, 3, 0);
+    out[1] = rf_random_normal(t, in[0], 0);
+    out[2] = rf_random_normal(t, in[0], 5);
+    out[3] = rf_random_normal(t, in[0], 5);
+    return rf_trace_status(t);
+}
+
+static void draw(rf_strategy *strategy, rf_function *function, float (*values)[RANDOM_ALL])
+{
+    static float zeros[RANDOM_ALL];
+    rf_per_replica *results[4];
+    OK(rf_strategy_run(strategy, function, &(rf_element){ 1, { array_f32(RF_SHAPE(RANDOM_N, RANDOM_F), zeros) } },
+                       results));
+    for (int i = 0; i < 4; i++) {
+        rf_array y;
+        OK(rf_strategy_gather(strategy, results[i], &y));
+        memcpy(values[i], y.data, sizeof(values[i]));
+        rf_array_free(&y);
+    }
+}
+
+static double moment(const float *values, int power)
+{
+    double sum = 0;
+    for (int i = 0; i < RANDOM_ALL; i++) sum += pow((double)values[i], power);
+    return sum / RANDOM_ALL;
+}
+
+/* The moments of the distributions; the same on every device and for every split, but not in another step. */
+static void random_numbers(rf_strategy *strategy)
+{
+    static float first[4][RANDOM_ALL], values[4][RANDOM_ALL], later[4][RANDOM_ALL];
+    static bool have_first;
+    rf_function *function;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = draw_step, .num_outputs = 4, .training = true },
+                          &function));
+    draw(strategy, function, values);
+    draw(strategy, function, later);
+    for (int i = 0; i < RANDOM_ALL; i++) assert_true(values[0][i] > -2 && values[0][i] < 3);
+    assert_near(moment(values[0], 1), 0.5, 0, 0.1, "mean of uniform numbers");
+    assert_near(moment(values[0], 2), 25.0 / 12 + 0.25, 0, 0.15, "their squares");
+    for (int k = 1; k < 3; k++) {
+        assert_near(moment(values[k], 1), 0, 0, 0.07, "mean of normal numbers");
+        assert_near(moment(values[k], 2), 1, 0, 0.1, "their squares");
+        assert_near(moment(values[k], 3), 0, 0, 0.3, "their cubes");
+        assert_near(moment(values[k], 4), 3, 0, 0.5, "their fourth powers");
+    }
+    assert_memory_equal(values[2], values[3], sizeof(values[2])); /* of one seed */
+    for (int k = 0; k < 4; k++) {
+        int same = 0;
+        for (int i = 0; i < RANDOM_ALL; i++) {
+            if (have_first) assert_near((double)values[k][i], (double)first[k][i], 0, 4e-6, "a number elsewhere");
+            same += values[k][i] == later[k][i] || (k > 0 && k < 3 && values[k][i] == values[k - 1][i]);
+        }
+        assert_true(same < RANDOM_ALL / 100);
+    }
+    if (!have_first) memcpy(first, values, sizeof(values));
+    have_first = true;
+    rf_function_destroy(&function);
+    /* Without training every run is step 0. */
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = draw_step, .num_outputs = 4 }, &function));
+    for (int i = 0; i < 2; i++) {
+        draw(strategy, function, later);
+        assert_memory_equal(later, values, sizeof(values));
+    }
+    rf_function_destroy(&function);
+}
+ON_ALL(random_numbers)
 ON_ONE(bad_models)
 
 int main(void)
@@ -468,6 +544,7 @@ int main(void)
         cmocka_unit_test(custom_model_on_two),
         cmocka_unit_test(small_layers_on_one),
         cmocka_unit_test(dropout_on_all),
+        cmocka_unit_test(random_numbers_on_all),
         cmocka_unit_test(bad_models_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dropout. Whether an element is kept is a function of seed, stream, step and the element's position in the global
- * batch: the 24 upper bits of one word of Philox4x32-10, compared with rate * 2^24. Key: the seed, its upper half xored
- * with the upper half of the step; counter: position / 4 (64 bits), lower half of the step, stream; word: position % 4.
+ * Dropout and random numbers. Whether an element is kept is a function of seed, stream, step and the element's position
+ * in the global batch: the 24 upper bits of one word of Philox4x32-10, compared with rate * 2^24. Key: the seed, its
+ * upper half xored with the upper half of the step; counter: position / 4 (64 bits), lower half of the step, stream;
+ * word: position % 4. Random numbers are the 23 upper bits of that word, in the middle of steps of 2^-23 between 0 and
+ * 1: the same bits on every device.
  */
 #include <math.h>
 #include <string.h>
@@ -41,6 +43,11 @@ static uint32_t threshold(float rate)
 {
     return (uint32_t)ceil((double)rate * 16777216.0);
 }
+/* One of a uniform distribution in (0, 1). */
+static float uniform_of(uint32_t word)
+{
+    return ((float)(word >> 9) + 0.5f) * 0x1p-23f;
+}
 static float scale(float rate)
 {
     return (float)(1.0 / (1.0 - (double)rate));
@@ -59,7 +66,10 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
         const rf_philox4 r =
             rf_philox(seed ^ (uint64_t)random[3] << 32, position / 4, random[2] | (uint64_t)attr->stream << 32);
         const bool keep = r.v[position % 4] >> 8 >= threshold(attr->rate);
-        ((float *)out[0])[e] = keep ? ((const float *)in[0])[e] * scale(attr->rate) : 0;
+        if (call->op == &rf_op_random_uniform)
+            ((float *)out[0])[e] = uniform_of(r.v[position % 4]);
+        else
+            ((float *)out[0])[e] = keep ? ((const float *)in[0])[e] * scale(attr->rate) : 0;
     }
     return RF_OK;
 }
@@ -73,7 +83,9 @@ static rf_result gradient(rf_grad_context *ctx)
 static rf_cost cost(const rf_op_call *call)
 {
     /* Ten rounds of about ten integer operations give four numbers. */
-    return (rf_cost){ 25.0 * (double)rf_shape_count(call->out[0].shape), 2.0 * (double)rf_tensor_bytes(&call->out[0]) };
+    const double arrays = call->op == &rf_op_random_uniform ? 1 : 2;
+    return (rf_cost){ 25.0 * (double)rf_shape_count(call->out[0].shape),
+                      arrays * (double)rf_tensor_bytes(&call->out[0]) };
 }
 
 static double score(const rf_op_call *call, const rf_device_caps *caps)
@@ -87,10 +99,11 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     const rf_dropout_attr *attr = call->attr;
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
     const uint64_t per = per_example(call);
+    const bool dropout = call->op != &rf_op_random_uniform;
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = rf_min(count - start, chunk);
         const bool aligned = per % 4 == 0;
-        rf_dispatch *d = rf_kernel_plan_add(out, &rf_shader_dropout, RF_NO_LOOPS);
+        rf_dispatch *d = rf_kernel_plan_add(out, dropout ? &rf_shader_dropout : &rf_shader_random_uniform, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
@@ -107,7 +120,7 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
                    scale(attr->rate),
                    { (uint32_t)attr->seed, (uint32_t)(attr->seed >> 32) } };
         rf_dispatch_push(d, &push, sizeof(push));
-        rf_bind_bytes(d, RF_BIND_INPUT, 0, start * 4, n * 4);
+        if (dropout) rf_bind_bytes(d, RF_BIND_INPUT, 0, start * 4, n * 4);
         rf_bind_whole(d, RF_BIND_INPUT, 1);
         rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * 4, n * 4);
         rf_dispatch_items(d, caps, aligned ? n / 4 : n / 4 + 2);
@@ -157,6 +170,37 @@ static const rf_attr_field dropout_fields[] = {
 const rf_op rf_op_dropout = DROPOUT_OP("dropout");
 /* The same mask on the gradient: recomputed, not stored. */
 const rf_op rf_op_dropout_grad = DROPOUT_OP("dropout_grad");
+
+static const rf_op_case uniform_cases[] = {
+    DROPOUT_CASE("scalar", none, F32(0, 0), .large = false),
+    DROPOUT_CASE("3x5", none, F32(2, 3, 5), .large = false),
+    DROPOUT_CASE("7x257", seeded, F32(2, 7, 257), .large = false),
+    DROPOUT_CASE("7x260", seeded, F32(2, 7, 260), .large = false),
+    DROPOUT_CASE("4M", none, F32(2, 4096, 1024), .large = true, .benchmark = true),
+};
+
+/* Like the input, of which only the shape is read; the rate is 0. */
+const rf_op rf_op_random_uniform = {
+    .name = "random_uniform",
+    RF_ATTRIBUTES(rf_dropout_attr, dropout_fields),
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = RF_OP_NO_GRADIENT | RF_OP_NO_ONNX,
+    .shape_only = 1u << 0,
+    .infer = infer,
+    .reference = reference,
+    .cost = cost,
+    RF_KERNELS(kernels),
+    RF_CASES(uniform_cases),
+};
+
+rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, uint32_t stream, uint64_t seed,
+                                 rf_value *out)
+{
+    const rf_dropout_attr attr = { 0, stream, seed };
+    return rf_graph_add(g, &rf_op_random_uniform, &attr, (rf_value[]){ like, random }, 2, out);
+}
 
 rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, float rate, uint32_t stream, uint64_t seed,
                           rf_value *out)
