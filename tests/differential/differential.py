@@ -174,7 +174,11 @@ def random_cases(driver, args):
         if time.monotonic() > end:
             break
         case = generate.case(args.seed, number)
-        wrong = check(driver, case)
+        try:
+            wrong = check(driver, case)
+        except SystemExit:
+            report("--seed %d --case %d" % (args.seed, number), case, ["the driver ended"])
+            raise
         ran += 1
         if wrong:
             failed += 1

@@ -19,7 +19,14 @@
 
 #include <ringfire/ringfire.h>
 
-enum { MAX_VALUES = 256, MAX_STEPS = 256, MAX_OPERANDS = 16, MAX_NUMBERS = 16, MAX_DEVICES = 4, WORD = 40 };
+enum {
+    MAX_VALUES = 256,
+    MAX_STEPS = 256,
+    MAX_OPERANDS = 64, /* gradients have a target for each leaf */
+    MAX_NUMBERS = 3 * RF_MAX_RANK,
+    MAX_DEVICES = 4,
+    WORD = 40
+};
 
 typedef enum step_kind { LEAF, OP, GRADIENTS } step_kind;
 typedef struct step {

@@ -176,6 +176,11 @@ def unary(function):
     return lambda errors, operands, numbers: function(operands[0])
 
 
+def step(function):
+    """Gradients stop there: they are not zeros, which would make NaN of an infinite slope before it."""
+    return lambda errors, operands, numbers: function(operands[0].detach())
+
+
 def from_result(function, slope):
     return lambda errors, operands, numbers: FromResult.apply(function, slope, errors, operands[0])
 
@@ -523,8 +528,8 @@ OPS = {
     "exp": exponential, "log": logarithm, "tanh": tanh, "sigmoid": sigmoid, "relu": unary(torch.relu),
     "leaky_relu": lambda errors, operands, numbers: torch.nn.functional.leaky_relu(operands[0], float(numpy.float32(numbers[0]))),
     "rsqrt": lambda errors, operands, numbers: 1 / Edge.apply(operands[0].sqrt(), errors, 0.0), "log1p": log1p, "expm1": expm1, "erf": erf,
-    "sin": absolute(torch.sin, 2e-7), "cos": absolute(torch.cos, 2e-7), "sign": unary(torch.sign), "floor": unary(torch.floor),
-    "round": unary(torch.round), "softplus": softplus, "silu": lambda errors, operands, numbers: operands[0] * sigmoid(errors, operands, []),
+    "sin": absolute(torch.sin, 2e-7), "cos": absolute(torch.cos, 2e-7), "sign": step(torch.sign), "floor": step(torch.floor),
+    "round": step(torch.round), "softplus": softplus, "silu": lambda errors, operands, numbers: operands[0] * sigmoid(errors, operands, []),
     "elu": elu, "selu": lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]),
     "gelu": gelu, "activate": activate, "matmul": matmul,
     "bias_add": broadcast(torch.add), "conv2d": conv2d, "conv2d_transpose": conv2d_transpose,
