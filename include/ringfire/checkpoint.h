@@ -455,6 +455,30 @@ RF_API void rf_inference_signature(const rf_inference *inference, rf_array *inpu
  */
 RF_API RF_MUST_USE rf_result rf_inference_run(rf_inference *inference, const rf_array *input,
                                               rf_array *output);
+/** Number of inputs. 0 for NULL. */
+RF_API uint32_t rf_inference_num_inputs(const rf_inference *inference);
+/** Number of outputs. 0 for NULL. */
+RF_API uint32_t rf_inference_num_outputs(const rf_inference *inference);
+/**
+ * Name, type and shape of an input, as rf_inference_signature().
+ * @param[out] signature may be NULL; zeroed when there is no such input
+ * @return a text borrowed from the inference; NULL when there is no such input
+ */
+RF_API const char *rf_inference_input(const rf_inference *inference, uint32_t index,
+                                      rf_array *signature);
+/** The same of an output. */
+RF_API const char *rf_inference_output(const rf_inference *inference, uint32_t index,
+                                       rf_array *signature);
+/**
+ * rf_inference_run() of a model with any number of inputs and outputs. All inputs have the same
+ * number of rows. Blocking.
+ * @param[out] outputs `data` of each is owned by the caller, who frees it with rf_array_free(); all
+ *   are zeroed after a failure.
+ * @return RF_ERROR_INVALID_ARGUMENT when a number is not the model's, and as rf_inference_run().
+ */
+RF_API RF_MUST_USE rf_result rf_inference_run_many(rf_inference *inference, const rf_array *inputs,
+                                                   uint32_t num_inputs, rf_array *outputs,
+                                                   uint32_t num_outputs);
 
 #ifdef __cplusplus
 }

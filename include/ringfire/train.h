@@ -571,6 +571,12 @@ RF_API const char *rf_metric_name(const rf_metric *metric);
 
 /* ---- fit ---- */
 
+/** A metric of one output of a model. */
+typedef struct rf_output_metric {
+    uint32_t output;         /**< its number */
+    rf_metric_params metric; /**< all kinds but MEAN and SUM; `name`, if set, is that in the logs */
+    uint64_t reserved[4];    /**< zero: room for later fields */
+} rf_output_metric;
 /** What rf_model_fit() and rf_model_evaluate() use. `optimizer` and `loss` are required. */
 typedef struct rf_compile_params {
     rf_optimizer *optimizer; /**< borrowed; must live as long as the model */
@@ -579,11 +585,20 @@ typedef struct rf_compile_params {
     uint32_t num_metrics;
     /** on_batch_begin and on_batch_end are called once for n batches; 0: 1 */
     uint32_t steps_per_execution;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    /** Instead of `loss`: one for each output. Not for sequential models, which files describe. */
+    const rf_loss *losses;
+    const double *loss_weights; /**< of `losses`, finite; the loss is their weighted sum. NULL: 1 */
+    /** Instead of `metrics`: with settings, and of any output. Not for sequential models. */
+    const rf_output_metric *output_metrics;
+    uint32_t num_losses; /**< the model's number of outputs; 0: `loss` is that of the only one */
+    uint32_t num_output_metrics;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_compile_params;
 /**
- * Prepares fit and evaluate. It may be called again. Metrics have their default settings: of
+ * Prepares fit and evaluate. It may be called again. `metrics` have their default settings: of
  * logits, thresholds of 0.5 make no sense.
+ * Of a model with several outputs, logs have "loss", "NAME_loss" of each output before its weight,
+ * and "NAME_METRIC"; all of them at most 7.
  */
 RF_API RF_MUST_USE rf_result rf_model_compile(rf_model *model, const rf_compile_params *params);
 
@@ -725,7 +740,8 @@ RF_API void rf_history_free(rf_history *history);
 
 /** What rf_model_fit() trains on. `data` is required. */
 typedef struct rf_fit_params {
-    const rf_dataset *data;            /**< batched; elements (input, label[, sample weight]) */
+    /** batched; elements (inputs ..., label of each output ...[, sample weight]) */
+    const rf_dataset *data;
     const rf_dataset *validation_data; /**< NULL: none */
     uint32_t epochs;                   /**< 0: 1 */
     uint32_t initial_epoch;
@@ -770,7 +786,8 @@ RF_API RF_MUST_USE rf_result rf_model_evaluate(rf_model *model, const rf_dataset
  * Predictions for all elements (component 0) of a batched dataset, joined along dimension 0.
  * Collective; blocking.
  * @param[out] out `data` is owned by the caller, who frees it with rf_array_free().
- * @return RF_ERROR_INVALID_ARGUMENT when the dataset is empty or infinite.
+ * @return RF_ERROR_INVALID_ARGUMENT when the dataset is empty or infinite, or the model has several
+ *   outputs (rf_model_predict_many()).
  */
 RF_API RF_MUST_USE rf_result rf_model_predict(rf_model *model, const rf_dataset *data,
                                               rf_array *out);

@@ -93,7 +93,11 @@ LAYOUT(rf_rms_norm_params, POINTER(rf_rms_norm_params, gamma_initializer, rf_ini
 LAYOUT(rf_loss, { 0 });
 LAYOUT(rf_metric_params, { 0 });
 LAYOUT(rf_average_loss_params, { 0 });
-LAYOUT(rf_compile_params, MEMBER(rf_compile_params, loss, rf_loss));
+LAYOUT(rf_output_metric, MEMBER(rf_output_metric, metric, rf_metric_params));
+LAYOUT(rf_compile_params, MEMBER(rf_compile_params, loss, rf_loss),
+       ARRAY(rf_compile_params, losses, rf_loss, num_losses),
+       ARRAY(rf_compile_params, output_metrics, rf_output_metric, num_output_metrics));
+LAYOUT(rf_model_params, { 0 });
 LAYOUT(rf_callback_fns, { 0 });
 LAYOUT(rf_early_stopping_params, { 0 });
 LAYOUT(rf_tensorboard_params, { 0 });
@@ -146,7 +150,9 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_loss_layout,
     &rf_metric_params_layout,
     &rf_average_loss_params_layout,
+    &rf_output_metric_layout,
     &rf_compile_params_layout,
+    &rf_model_params_layout,
     &rf_callback_fns_layout,
     &rf_early_stopping_params_layout,
     &rf_tensorboard_params_layout,

@@ -10,6 +10,16 @@
 #include "ops/ops.h"
 #include "train/trace_util.h"
 
+const char *const rf_loss_kind_names[RF_LOSS_KINDS] = {
+    [RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY] = "sparse_categorical_crossentropy",
+    [RF_LOSS_CATEGORICAL_CROSSENTROPY] = "categorical_crossentropy",
+    [RF_LOSS_MEAN_SQUARED_ERROR] = "mean_squared_error",
+    [RF_LOSS_BINARY_CROSSENTROPY] = "binary_crossentropy",
+    [RF_LOSS_MEAN_ABSOLUTE_ERROR] = "mean_absolute_error",
+    [RF_LOSS_HUBER] = "huber",
+    [RF_LOSS_KL_DIVERGENCE] = "kl_divergence",
+};
+
 static bool is_crossentropy(const rf_loss *loss)
 {
     return loss->kind == RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY || loss->kind == RF_LOSS_CATEGORICAL_CROSSENTROPY ||

@@ -4,6 +4,9 @@
 
 #include <ringfire/train.h>
 
+enum { RF_LOSS_KINDS = RF_LOSS_KL_DIVERGENCE + 1 };
+/* By kind: what files and messages call it. */
+extern const char *const rf_loss_kind_names[RF_LOSS_KINDS];
 /* RF_ERROR_INVALID_ARGUMENT naming the field; `function` is for the message. */
 rf_result rf_loss_check(const rf_loss *loss, const char *function);
 /* Fails the trace and returns false where the graph proves that the predictions are not what a crossentropy takes them

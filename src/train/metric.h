@@ -31,21 +31,28 @@ enum { RF_MAX_COMPILED_METRICS = (RF_MAX_LOGS - 3) / 2 }; /* loss and metrics, t
 
 /* The loss and the metrics of fit or evaluate. */
 typedef struct rf_meters {
-    rf_metric *loss; /* sum over steps of (loss of the global batch * its examples) */
+    rf_metric *loss;                             /* sum over steps of (loss of the global batch * its examples) */
+    rf_metric *output_losses[RF_MAX_COMPONENTS]; /* the same of each output, where there are several */
+    uint32_t num_output_losses;
     rf_metric *metrics[RF_MAX_COMPILED_METRICS];
     uint32_t num_metrics;
     uint64_t examples; /* since the last reset, counted on the host */
 } rf_meters;
-rf_result rf_meters_create(rf_strategy *strategy, const rf_metric_kind *kinds, uint32_t num_metrics, rf_meters *out);
+rf_result rf_meters_create(rf_strategy *strategy, const rf_metric_params *metrics, uint32_t num_metrics,
+                           uint32_t num_output_losses, rf_meters *out);
 void rf_meters_destroy(rf_meters *meters);
 rf_result rf_meters_reset(rf_meters *meters);
-/* In a step, once: the elements of `losses` over all replicas add up to the loss of the global batch times its
- * examples. Weighing each step's loss by its examples makes an epoch's value the mean over examples, short batches
- * included. */
-rf_result rf_meters_update(rf_trace *t, rf_meters *meters, rf_tensor losses, rf_tensor labels, rf_tensor predictions);
-/* Further terms of the loss, in the same measure. */
+/* In a step, for each term of the loss: the elements of `losses` over all replicas add up to the term of the global
+ * batch times its examples. Weighing each step's loss by its examples makes an epoch's value the mean over examples,
+ * short batches included. */
 rf_result rf_meters_add_loss(rf_trace *t, rf_meters *meters, rf_tensor losses);
-/* Appends the values under `names` (1 + num_metrics of them). Blocking. */
+/* In a step: the loss of one output, in the same measure. */
+rf_result rf_meters_add_output_loss(rf_trace *t, rf_meters *meters, uint32_t output, rf_tensor losses);
+/* In a step: one of the metrics. */
+rf_result rf_meters_update(rf_trace *t, rf_meters *meters, uint32_t metric, rf_tensor labels, rf_tensor predictions);
+/* Number of values that rf_meters_read() appends: the loss, those of the outputs, metrics. */
+uint32_t rf_meters_count(const rf_meters *meters);
+/* Appends the values under `names`. Blocking. */
 rf_result rf_meters_read(rf_meters *meters, const char *const *names, rf_logs *logs);
 
 #endif

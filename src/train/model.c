@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/params.h"
 #include "ops/ops.h"
 #include "train/fit/compile.h"
 #include "train/optimizer/optimizer.h"
@@ -99,28 +100,62 @@ rf_tensor rf_layer_call(rf_trace *t, rf_model *model, rf_layer *layer, rf_tensor
 
 /* ---- creation ---- */
 
+static rf_result create(rf_strategy *strategy, const rf_model_params *p, rf_model **out)
+{
+    rf_model *model = RF_NEW(rf_model);
+    if (!model) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    model->references = 1;
+    model->strategy = strategy;
+    model->apply = p->apply;
+    model->user = p->user;
+    model->num_inputs = p->num_inputs ? p->num_inputs : 1;
+    model->num_outputs = p->num_outputs ? p->num_outputs : 1;
+    const rf_result r = rf_model_set_names(model, p->input_names, p->output_names);
+    if (r < 0) {
+        rf_model_destroy(&model);
+        return r;
+    }
+    *out = model;
+    return RF_OK;
+}
+
+rf_result rf_model_create(rf_strategy *strategy, const rf_model_params *params, rf_model **out)
+{
+    RF_REQUIRE(out, "rf_model_create: out is NULL");
+    *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_model_params, params));
+    RF_REQUIRE(strategy, "rf_model_create: strategy is NULL");
+    RF_REQUIRE(params && params->apply, "rf_model_create: params->apply is NULL");
+    RF_REQUIRE(params->num_inputs <= RF_MAX_COMPONENTS, "rf_model_create: num_inputs %u is over %d", params->num_inputs,
+               RF_MAX_COMPONENTS);
+    RF_REQUIRE(params->num_outputs <= RF_MAX_COMPONENTS, "rf_model_create: num_outputs %u is over %d",
+               params->num_outputs, RF_MAX_COMPONENTS);
+    return create(strategy, params, out);
+}
+
 rf_result rf_model_create_custom(rf_strategy *strategy, rf_model_call_fn call, void *user, rf_model **out)
 {
     RF_REQUIRE(out, "rf_model_create_custom: out is NULL");
     *out = NULL;
     RF_REQUIRE(strategy, "rf_model_create_custom: strategy is NULL");
     RF_REQUIRE(call, "rf_model_create_custom: call is NULL");
-    rf_model *model = RF_NEW(rf_model);
-    if (!model) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    model->references = 1;
-    model->strategy = strategy;
-    model->call = call;
-    model->user = user;
-    *out = model;
+    const rf_model_params params = { .user = user };
+    RF_TRY(create(strategy, &params, out));
+    (*out)->call = call;
     return RF_OK;
+}
+
+bool rf_model_is_sequential(const rf_model *model)
+{
+    return !model->call && !model->apply;
 }
 
 rf_result rf_model_add_layer(rf_model *model, rf_layer *layer)
 {
     if (!model && layer && !layer->model) rf_layer_free(layer);
     RF_REQUIRE(model, "rf_model_add_layer: model is NULL");
-    RF_REQUIRE(model->call, "rf_model_add_layer: the layers of a sequential model are given to "
-                            "rf_model_create_sequential()");
+    RF_REQUIRE(!rf_model_is_sequential(model), "rf_model_add_layer: the layers of a sequential model are given to "
+                                               "rf_model_create_sequential()");
     return adopt(model, layer, "rf_model_add_layer");
 }
 
@@ -147,13 +182,13 @@ rf_result rf_model_create_sequential(rf_strategy *strategy, rf_layer *const *lay
     rf_result r = out ? check_sequential(strategy, layers, num_layers)
                       : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_model_create_sequential: out is NULL");
     if (out) *out = NULL;
-    rf_model *model = r == RF_OK ? RF_NEW(rf_model) : NULL;
-    if (!model) {
+    const rf_model_params params = { 0 };
+    rf_model *model = NULL;
+    if (r == RF_OK) r = create(strategy, &params, &model);
+    if (r < 0) {
         free_layers(layers, 0, num_layers);
-        return r < 0 ? r : RF_ERROR_OUT_OF_HOST_MEMORY;
+        return r;
     }
-    model->references = 1;
-    model->strategy = strategy;
     for (uint32_t i = 0; i < num_layers; i++) {
         r = adopt(model, layers[i], "rf_model_create_sequential");
         if (r < 0) {
@@ -245,41 +280,125 @@ static void unbuild_from(rf_model *model, uint32_t first_variable, uint32_t firs
     rf_model_untrack(model, first_variable, first_callee);
 }
 
-rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
+/* Types and shapes of the inputs. `function` and, for models that have it but for one, the input are in the message. */
+static bool describe_inputs(rf_trace *t, const rf_model *model, const rf_tensor *in, const char *function,
+                            rf_tensor_desc *descs)
 {
-    rf_tensor_desc desc;
-    if (!rf_operand_desc(t, x, "rf_model_call: x", &desc)) return RF_NO_TENSOR;
-    if (!model || rf_trace_strategy(t) != model->strategy) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_model_call: model is %s",
-                            model ? "on another strategy than the function being traced" : "NULL");
-        return RF_NO_TENSOR;
+    for (uint32_t i = 0; i < model->num_inputs; i++) {
+        char name[160] = "x";
+        if (model->apply) snprintf(name, sizeof(name), "input '%s'", model->input_names[i]);
+        char argument[224];
+        snprintf(argument, sizeof(argument), "%s: %s", function, name);
+        if (!rf_operand_desc(t, in[i], argument, &descs[i])) return false;
+        if (descs[i].shape.rank >= 1) continue;
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s is a scalar; dimension 0 must be the batch", argument);
+        return false;
     }
-    if (desc.shape.rank < 1) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                            "rf_model_call: x is a scalar; dimension 0 must be the batch");
-        return RF_NO_TENSOR;
+    return true;
+}
+
+static bool check_outputs(rf_trace *t, const rf_model *model, const rf_tensor *out, const char *function)
+{
+    for (uint32_t i = 0; i < model->num_outputs; i++) {
+        char argument[224] = "rf_model_call: result of the model";
+        rf_value v;
+        if (model->apply) snprintf(argument, sizeof(argument), "%s: output '%s'", function, model->output_names[i]);
+        if (!rf_operand(t, out[i], argument, &v)) return false;
     }
+    return true;
+}
+
+static void forward(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out)
+{
+    if (!model->apply) {
+        out[0] = model->call ? model->call(t, model, in[0], mode, model->user) : call_sequence(t, model, in[0], mode);
+        return;
+    }
+    const rf_result r = model->apply(t, model, in, out, mode, model->user);
+    if (r < 0)
+        (void)rf_trace_emit(t, r, 0);
+    else if (r > 0)
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_model_apply: the model's function returned %s",
+                            rf_result_name(r));
+}
+
+/* The trace tells whether it failed. */
+static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out,
+                       const char *function)
+{
+    rf_tensor_desc descs[RF_MAX_COMPONENTS];
+    rf_tensor results[RF_MAX_COMPONENTS] = { { 0, 0 } };
+    if (!describe_inputs(t, model, in, function, descs)) return;
     const uint32_t variables_before = model->tracked.count, callees_before = model->callees.count;
     rf_model_call_scope scope;
     const rf_result r = rf_model_enter_call(t, model, &scope);
-    rf_tensor y = RF_NO_TENSOR;
     if (r < 0)
         (void)rf_trace_emit(t, r, 0);
     else
-        y = model->call ? model->call(t, model, x, mode, model->user) : call_sequence(t, model, x, mode);
+        forward(t, model, in, mode, results);
     rf_model_leave_call(t, &scope);
-    rf_value v;
-    if (!rf_operand(t, y, "rf_model_call: result of the model", &v)) {
+    if (!check_outputs(t, model, results, function)) {
         unbuild_from(model, variables_before, callees_before);
-        return RF_NO_TENSOR;
+        return;
     }
-    if (!model->built) {
-        model->built = true;
-        model->input_shape = rf_example_shape(desc.shape);
-        model->input_dtype = desc.dtype;
+    memcpy(out, results, model->num_outputs * sizeof(*out));
+    if (model->built) return;
+    model->built = true;
+    for (uint32_t i = 0; i < model->num_inputs; i++)
+        model->inputs[i] = (rf_tensor_desc){ descs[i].dtype, rf_example_shape(descs[i].shape) };
+}
+
+/* Fails the trace where the model is none of its strategy's. */
+static bool check_model(rf_trace *t, const rf_model *model, const char *function)
+{
+    if (model && rf_trace_strategy(t) == model->strategy) return true;
+    (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s: model is %s", function,
+                        model ? "on another strategy than the function being traced" : "NULL");
+    return false;
+}
+
+rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
+{
+    rf_tensor y = RF_NO_TENSOR;
+    rf_tensor_desc desc;
+    if (!rf_operand_desc(t, x, "rf_model_call: x", &desc) || !check_model(t, model, "rf_model_call")) return y;
+    if (model->num_inputs != 1 || model->num_outputs != 1) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "rf_model_call: the model has %u inputs and %u outputs; use rf_model_apply()",
+                            model->num_inputs, model->num_outputs);
+        return y;
     }
+    call_model(t, model, &x, mode, &y, "rf_model_call");
     return y;
 }
+
+rf_result rf_model_apply(rf_trace *t, rf_model *model, const rf_tensor *in, uint32_t num_in, rf_mode mode,
+                         rf_tensor *out, uint32_t num_out)
+{
+    for (uint32_t i = 0; out && i < num_out && i < RF_MAX_COMPONENTS; i++) out[i] = RF_NO_TENSOR;
+    RF_REQUIRE(t, "rf_model_apply: the trace is NULL");
+    RF_TRY(rf_trace_status(t));
+    if (!check_model(t, model, "rf_model_apply")) return rf_trace_status(t);
+    if (!in || !out)
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_model_apply: %s is NULL", in ? "out" : "in");
+    if (num_in != model->num_inputs || num_out != model->num_outputs) {
+        char names[256];
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_model_apply: num_in is %u and num_out %u; the model has %u inputs (%s) and %u outputs",
+                             num_in, num_out, model->num_inputs,
+                             rf_model_format_elements(model, false, names, sizeof(names)), model->num_outputs);
+    }
+    return rf_model_apply_all(t, model, in, mode, out);
+}
+
+rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out)
+{
+    for (uint32_t i = 0; i < model->num_outputs; i++) out[i] = RF_NO_TENSOR;
+    call_model(t, model, in, mode, out, model->apply ? "rf_model_apply" : "rf_model_call");
+    return rf_trace_status(t);
+}
+
+/* ---- building ---- */
 
 typedef struct build_probe {
     rf_model *model;
@@ -290,17 +409,94 @@ typedef struct build_probe {
 static rf_result build_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     build_probe *probe = user;
-    out[0] = rf_model_call(t, probe->model, in[0], RF_INFERENCE);
-    RF_TRY(rf_trace_status(t));
+    RF_TRY(rf_model_apply_all(t, probe->model, in, RF_INFERENCE, out));
     probe->reached = true;
     return RF_FAIL(RF_ERROR_CANCELLED, "rf_model_build: the model is built");
+}
+
+/* Runs that step on zeros. */
+static rf_result build_on(rf_model *model, const rf_element *element)
+{
+    rf_error_record before;
+    rf_error_save(&before);
+    build_probe probe = { .model = model };
+    const rf_function_params params = {
+        .step = build_step, .user = &probe, .num_outputs = model->num_outputs, .name = "model_build"
+    };
+    rf_function *function = NULL;
+    rf_result r = rf_function_create(model->strategy, &params, &function);
+    if (r == RF_OK) r = rf_strategy_run(model->strategy, function, element, NULL);
+    if (probe.reached) {
+        /* Giving up on purpose is no failure that the caller should find in the record. */
+        (void)rf_error_restore(&before);
+        r = RF_OK;
+    }
+    rf_function_destroy(&function);
+    return r;
+}
+
+/* What an input is called in messages of building. */
+static const char *name_input(const rf_model *model, uint32_t index, char *text, size_t size)
+{
+    if (model->apply)
+        snprintf(text, size, "rf_model_build: input '%s'", model->input_names[index]);
+    else
+        snprintf(text, size, "rf_model_build: input_shape");
+    return text;
+}
+
+static rf_result check_built(const rf_model *model, const rf_tensor_desc *wanted)
+{
+    for (uint32_t i = 0; i < model->num_inputs; i++) {
+        char name[128] = "", a[96], b[96];
+        if (model->apply) snprintf(name, sizeof(name), " of input '%s'", model->input_names[i]);
+        const rf_tensor_desc *is = &model->inputs[i];
+        RF_REQUIRE(is->dtype == wanted[i].dtype, "rf_model_build: the model was built for %s%s, not %s",
+                   rf_dtype_name(is->dtype), name, rf_dtype_name(wanted[i].dtype));
+        RF_REQUIRE(rf_shape_equal(is->shape, wanted[i].shape), "rf_model_build: the model was built for %s%s, not %s",
+                   rf_shape_format(is->shape, a, sizeof(a)), name, rf_shape_format(wanted[i].shape, b, sizeof(b)));
+    }
+    return RF_OK;
+}
+
+/* `examples`: the inputs' types and shapes, without the batch. */
+static rf_result build(rf_model *model, const rf_tensor_desc *examples)
+{
+    char name[128], text[96];
+    rf_element element = { .num_components = model->num_inputs };
+    RF_TRY(rf_model_check_alive(model, "rf_model_build"));
+    for (uint32_t i = 0; i < model->num_inputs; i++) {
+        const rf_shape shape = examples[i].shape;
+        RF_REQUIRE(shape.rank >= (model->apply ? 0 : 1) && shape.rank < RF_MAX_RANK && rf_shape_count(shape) > 0,
+                   "%s %s is not the shape of an example", name_input(model, i, name, sizeof(name)),
+                   rf_shape_format(shape, text, sizeof(text)));
+    }
+    if (model->built) return check_built(model, examples);
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; r == RF_OK && i < model->num_inputs; i++) {
+        rf_array *input = &element.component[i];
+        /* One example per replica, so that none of them is left out of the trace. */
+        *input = (rf_array){ .dtype = examples[i].dtype, .shape = { .rank = examples[i].shape.rank + 1 } };
+        input->shape.dim[0] = rf_strategy_num_replicas_in_sync(model->strategy);
+        memcpy(&input->shape.dim[1], examples[i].shape.dim,
+               (size_t)examples[i].shape.rank * sizeof(examples[i].shape.dim[0]));
+        const int64_t count = rf_shape_count(input->shape);
+        if (count <= 0)
+            r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s %s is too large", name_input(model, i, name, sizeof(name)),
+                        rf_shape_format(examples[i].shape, text, sizeof(text)));
+        else if (!(input->data = rf_calloc((size_t)count, rf_dtype_size(input->dtype))))
+            r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    if (r == RF_OK) r = build_on(model, &element);
+    for (uint32_t i = 0; i < model->num_inputs; i++) rf_free(element.component[i].data);
+    return r;
 }
 
 rf_result rf_model_build(rf_model *model, rf_shape input_shape)
 {
     RF_REQUIRE(model, "rf_model_build: model is NULL");
-    const bool indices = !model->call && model->layers.items[0]->kind->takes_indices;
-    return rf_model_build_for(model, model->built ? model->input_dtype : indices ? RF_I32 : RF_F32, input_shape);
+    const bool indices = rf_model_is_sequential(model) && model->layers.items[0]->kind->takes_indices;
+    return rf_model_build_for(model, model->built ? model->inputs[0].dtype : indices ? RF_I32 : RF_F32, input_shape);
 }
 
 rf_result rf_model_build_for(rf_model *model, rf_dtype dtype, rf_shape input_shape)
@@ -308,47 +504,30 @@ rf_result rf_model_build_for(rf_model *model, rf_dtype dtype, rf_shape input_sha
     RF_REQUIRE(model, "rf_model_build: model is NULL");
     RF_REQUIRE(dtype > RF_DTYPE_INVALID && dtype < RF_DTYPE_COUNT, "rf_model_build: dtype %d does not exist",
                (int)dtype);
-    RF_TRY(rf_model_check_alive(model, "rf_model_build"));
-    char is[96], wanted[96];
-    RF_REQUIRE(input_shape.rank >= 1 && input_shape.rank < RF_MAX_RANK && rf_shape_count(input_shape) > 0,
-               "rf_model_build: input_shape %s is not the shape of an example",
-               rf_shape_format(input_shape, wanted, sizeof(wanted)));
-    if (model->built) {
-        RF_REQUIRE(model->input_dtype == dtype, "rf_model_build: the model was built for %s, not %s",
-                   rf_dtype_name(model->input_dtype), rf_dtype_name(dtype));
-        RF_REQUIRE(
-            rf_shape_equal(model->input_shape, input_shape), "rf_model_build: the model was built for %s, not %s",
-            rf_shape_format(model->input_shape, is, sizeof(is)), rf_shape_format(input_shape, wanted, sizeof(wanted)));
-        return RF_OK;
-    }
-    /* One example per replica, so that none of them is left out of the trace. */
-    rf_element element = { .num_components = 1 };
-    rf_array *input = &element.component[0];
-    input->dtype = dtype;
-    input->shape.rank = input_shape.rank + 1;
-    input->shape.dim[0] = rf_strategy_num_replicas_in_sync(model->strategy);
-    memcpy(&input->shape.dim[1], input_shape.dim, (size_t)input_shape.rank * sizeof(input_shape.dim[0]));
-    const int64_t count = rf_shape_count(input->shape);
-    RF_REQUIRE(count > 0, "rf_model_build: input_shape %s is too large",
-               rf_shape_format(input_shape, wanted, sizeof(wanted)));
-    input->data = rf_calloc((size_t)count, rf_dtype_size(dtype));
-    if (!input->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_REQUIRE(model->num_inputs == 1, "rf_model_build: the model has %u inputs; use rf_model_build_inputs()",
+               model->num_inputs);
+    return build(model, &(rf_tensor_desc){ dtype, input_shape });
+}
 
-    rf_error_record before;
-    rf_error_save(&before);
-    build_probe probe = { .model = model };
-    const rf_function_params params = { .step = build_step, .user = &probe, .num_outputs = 1, .name = "model_build" };
-    rf_function *function = NULL;
-    rf_result r = rf_function_create(model->strategy, &params, &function);
-    if (r == RF_OK) r = rf_strategy_run(model->strategy, function, &element, NULL);
-    if (probe.reached) {
-        /* Giving up on purpose is no failure that the caller should find in the record. */
-        (void)rf_error_restore(&before);
-        r = RF_OK;
+rf_result rf_model_build_inputs(rf_model *model, const rf_element_spec *spec)
+{
+    char names[256];
+    RF_TRY(RF_PARAMS_CHECK(rf_element_spec, spec));
+    RF_REQUIRE(model, "rf_model_build_inputs: model is NULL");
+    RF_REQUIRE(spec, "rf_model_build_inputs: spec is NULL");
+    RF_REQUIRE(spec->num_components >= model->num_inputs && spec->num_components <= RF_MAX_COMPONENTS,
+               "rf_model_build_inputs: spec has %u components; the model has %u inputs (%s)", spec->num_components,
+               model->num_inputs, rf_model_format_elements(model, false, names, sizeof(names)));
+    rf_tensor_desc examples[RF_MAX_COMPONENTS];
+    for (uint32_t i = 0; i < model->num_inputs; i++) {
+        RF_REQUIRE(spec->dtype[i] > RF_DTYPE_INVALID && spec->dtype[i] < RF_DTYPE_COUNT,
+                   "rf_model_build_inputs: dtype %d of component %u does not exist", (int)spec->dtype[i], i);
+        RF_REQUIRE(spec->shape[i].rank >= 1 && spec->shape[i].rank <= RF_MAX_RANK,
+                   "rf_model_build_inputs: component %u, input '%s', has no dimension for the batch", i,
+                   model->input_names[i]);
+        examples[i] = (rf_tensor_desc){ spec->dtype[i], rf_example_shape(spec->shape[i]) };
     }
-    rf_function_destroy(&function);
-    rf_free(input->data);
-    return r;
+    return build(model, examples);
 }
 
 /* ---- what a model has ---- */
@@ -419,7 +598,8 @@ rf_result rf_model_summary(const rf_model *model, char **text)
     uint64_t states = 0;
     for (uint32_t i = 0; i < model->state_variables.count; i++)
         states += (uint64_t)rf_shape_count(rf_variable_shape(model->state_variables.items[i]));
-    const rf_result r = rf_summary_format(model->call ? "custom" : "sequential", rows, count, states, text);
+    const rf_result r =
+        rf_summary_format(rf_model_is_sequential(model) ? "sequential" : "custom", rows, count, states, text);
     rf_free(rows);
     return r;
 }

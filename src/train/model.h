@@ -2,7 +2,7 @@
 #ifndef RF_TRAIN_MODEL_H
 #define RF_TRAIN_MODEL_H
 
-#include <ringfire/train.h>
+#include <ringfire/model.h>
 
 #include "base/memory.h"
 #include "replica/strategy.h"
@@ -23,12 +23,14 @@ struct rf_model {
     struct {
         rf_layer **items;
         uint32_t count, capacity;
-    } layers;              /* owned */
-    rf_model_call_fn call; /* NULL: the layers in sequence */
+    } layers;                /* owned */
+    rf_model_call_fn call;   /* with `apply` NULL: the layers in sequence */
+    rf_model_apply_fn apply; /* of rf_model_create() */
     void *user;
-    bool built;           /* a call has gone through */
-    rf_shape input_shape; /* of an example, where `built` */
-    rf_dtype input_dtype;
+    uint32_t num_inputs, num_outputs;
+    const char *input_names[RF_MAX_COMPONENTS], *output_names[RF_MAX_COMPONENTS]; /* in `names` */
+    bool built;                                                                   /* a call has gone through */
+    rf_tensor_desc inputs[RF_MAX_COMPONENTS];                                     /* of an example, where `built` */
     struct {
         rf_model_variable *items;
         uint32_t count, capacity;
@@ -48,7 +50,7 @@ struct rf_model {
     rf_optimizer *own_optimizer; /* of a model that was loaded; NULL: none */
     rf_compiled *compiled;       /* NULL before rf_model_compile() */
     rf_function *predict;        /* made by the first rf_model_predict() */
-    rf_arena names;              /* of logs: histories refer to them as long as the model lives */
+    rf_arena names;              /* of inputs, outputs and logs: histories refer to them as long as the model lives */
 };
 
 /* For those that keep it: its variables stay until they release it, even when its maker has destroyed it. */
@@ -56,6 +58,16 @@ rf_model *rf_model_retain(rf_model *model);
 void rf_model_release(rf_model *model);
 /* Fails, in the name of the public function, when its maker has destroyed it. */
 rf_result rf_model_check_alive(const rf_model *model, const char *function);
+
+bool rf_model_is_sequential(const rf_model *model);
+/* rf_model_apply() of all inputs and outputs, for steps of the library. */
+rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out);
+
+/* ---- model_names.c ---- */
+/* Names inputs and outputs, after their numbers are set: those of the caller, or the default where they are NULL. */
+rf_result rf_model_set_names(rf_model *model, const char *const *inputs, const char *const *outputs);
+/* "user, item", or "label of rating, label of likes": for messages. */
+const char *rf_model_format_elements(const rf_model *model, bool labels, char *text, size_t size);
 
 /* ---- model_variables.c ---- */
 /* Makes a variable one of the model's, unless it is already. */

@@ -156,6 +156,7 @@ static void test_training(void **state)
 {
     (void)state;
     rf_layer *layer;
+    rf_model *model;
     rf_metric *metric;
     rf_optimizer *optimizer;
     rf_callback *callback;
@@ -171,6 +172,8 @@ static void test_training(void **state)
     REFUSED(rf_schedule, as_result(rf_schedule_value(&params, 0)));
     REFUSED(rf_optimizer_params, rf_optimizer_create(NULL, &params, &optimizer));
     REFUSED(rf_compile_params, rf_model_compile(NULL, &params));
+    REFUSED(rf_model_params, rf_model_create(NULL, &params, &model));
+    REFUSED(rf_element_spec, rf_model_build_inputs(NULL, &params));
     REFUSED(rf_fit_params, rf_model_fit(NULL, &params, NULL));
     REFUSED(rf_callback_fns, rf_callback_create(&params, NULL, &callback));
     REFUSED(rf_early_stopping_params, rf_callback_early_stopping(&params, &callback));

@@ -246,6 +246,51 @@ static void single_layers(rf_strategy *strategy)
     rf_model_destroy(&model);
 }
 
+/* A sum and a product of two inputs. */
+static rf_result sum_and_product(rf_trace *t, rf_model *model, const rf_tensor *in, rf_tensor *out, rf_mode mode,
+                                 void *user)
+{
+    out[0] = rf_layer_call(t, model, user, rf_add(t, in[0], in[1]), mode);
+    out[1] = rf_multiply(t, in[0], in[1]);
+    return rf_trace_status(t);
+}
+
+static void several_inputs(rf_strategy *one)
+{
+    static const char *const in_names[] = { "left", "right" }, *const out_names[] = { "sum", "product" };
+    enum { ROWS = 4, COLUMNS = 5 };
+    float x[2][ROWS * COLUMNS];
+    rf_layer *head;
+    rf_model *model;
+    rf_dataset *raw, *data;
+    rf_array in[2], out[2];
+    char path[200];
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 3 }, &head));
+    OK(rf_model_create(one,
+                       &(rf_model_params){ .apply = sum_and_product,
+                                           .user = head,
+                                           .num_inputs = 2,
+                                           .num_outputs = 2,
+                                           .input_names = in_names,
+                                           .output_names = out_names },
+                       &model));
+    OK(rf_model_add_layer(model, head));
+    for (uint32_t i = 0; i < 2; i++) {
+        fill_noise(x[i], ROWS * COLUMNS, 8 + i);
+        in[i] = array_f32(RF_SHAPE(ROWS, COLUMNS), x[i]);
+    }
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = in, .num_arrays = 2 }, &raw));
+    OK(rf_dataset_batch(raw, ROWS, false, &data));
+    OK(rf_model_predict_many(model, data, out, 2));
+    snprintf(path, sizeof(path), "%s/several.onnx", folder);
+    OK(rf_model_export_onnx(model, path));
+    list_model("several.onnx", in, in_names, 2, out, out_names, 2, 1e-4, 1e-5, "\"Add\":2,\"Mul\":1,\"MatMul\":1");
+    for (uint32_t i = 0; i < 2; i++) rf_array_free(&out[i]);
+    rf_dataset_destroy(&raw);
+    rf_dataset_destroy(&data);
+    rf_model_destroy(&model);
+}
+
 static void models(void **state)
 {
     (void)state;
@@ -265,6 +310,7 @@ static void models(void **state)
         rf_model_destroy(&model);
     }
     single_layers(one);
+    several_inputs(one);
     parts p;
     model = branched_model(one, &p);
     list_predictions(model, "branches.onnx", RF_SHAPE(5, 6, 5, 2), "\"Conv\":3,\"GlobalAveragePool\":1");

@@ -28,6 +28,11 @@ static void forget_fit(backup *b)
 static rf_result add_metrics(rf_checkpoint *c, rf_meters *meters)
 {
     RF_TRY(rf_checkpoint_add_metric(c, "metric_loss", meters->loss));
+    for (uint32_t i = 0; i < meters->num_output_losses; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "metric_loss_%u", i);
+        RF_TRY(rf_checkpoint_add_metric(c, name, meters->output_losses[i]));
+    }
     for (uint32_t i = 0; i < meters->num_metrics; i++) {
         char name[128];
         snprintf(name, sizeof(name), "metric_%s", rf_metric_name(meters->metrics[i]));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models for inference: a graph from a file (rf_model_export()), or the layers of a saved model. */
+#include <stdio.h>
+#include <string.h>
+
 #include "base/params.h"
 #include "train/files/inference_file.h"
 #include "train/files/model_file.h"
@@ -11,7 +14,9 @@ struct rf_inference {
     rf_inference_variables variables;
     rf_model *model; /* of others */
     rf_function *function;
-    rf_array input, output; /* types and shapes; dimensions that follow the batch are -1 */
+    uint32_t num_inputs, num_outputs;
+    rf_array inputs[RF_MAX_COMPONENTS]; /* types and shapes; dimensions that follow the batch are -1 */
+    rf_array outputs[RF_MAX_COMPONENTS];
 };
 
 /* ---- steps ---- */
@@ -65,23 +70,28 @@ static rf_result graph_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 static rf_result use_graph(rf_inference *i)
 {
     const rf_inference_graph *g = &i->graph;
-    if (g->num_inputs != 1 || g->num_outputs != 1)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                       "the graph has %u inputs and %u outputs; rf_inference_run() takes one of each", g->num_inputs,
-                       g->num_outputs);
-    i->input = (rf_array){ rf_graph_desc(g->graph, g->inputs[0])->dtype, g->shapes[g->inputs[0]], NULL };
-    i->output = (rf_array){ rf_graph_desc(g->graph, g->outputs[0])->dtype, g->shapes[g->outputs[0]], NULL };
+    if (g->num_inputs == 0 || g->num_outputs == 0)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "the graph has %u inputs and %u outputs; an inference needs one of each",
+                       g->num_inputs, g->num_outputs);
+    i->num_inputs = g->num_inputs;
+    i->num_outputs = g->num_outputs;
+    for (uint32_t k = 0; k < g->num_inputs; k++)
+        i->inputs[k] = (rf_array){ rf_graph_desc(g->graph, g->inputs[k])->dtype, g->shapes[g->inputs[k]], NULL };
+    for (uint32_t k = 0; k < g->num_outputs; k++)
+        i->outputs[k] = (rf_array){ rf_graph_desc(g->graph, g->outputs[k])->dtype, g->shapes[g->outputs[k]], NULL };
     return RF_OK;
 }
 
 static void use_layers(rf_inference *i)
 {
     const rf_model *model = i->model;
-    rf_shape input = { .rank = model->input_shape.rank + 1, .dim = { -1 } };
-    for (int32_t k = 1; k < input.rank; k++) input.dim[k] = model->input_shape.dim[k - 1];
-    i->input = (rf_array){ .dtype = model->input_dtype, .shape = input };
-    i->output = (rf_array){ .dtype = RF_F32, .shape = model->layers.items[model->layers.count - 1]->output };
-    i->output.shape.dim[0] = -1;
+    const rf_shape example = model->inputs[0].shape;
+    rf_shape input = { .rank = example.rank + 1, .dim = { -1 } };
+    for (int32_t k = 1; k < input.rank; k++) input.dim[k] = example.dim[k - 1];
+    i->num_inputs = i->num_outputs = 1;
+    i->inputs[0] = (rf_array){ .dtype = model->inputs[0].dtype, .shape = input };
+    i->outputs[0] = (rf_array){ .dtype = RF_F32, .shape = model->layers.items[model->layers.count - 1]->output };
+    i->outputs[0].shape.dim[0] = -1;
 }
 
 static rf_result load_file(rf_inference *i, const char *path)
@@ -104,7 +114,7 @@ static rf_result set_up(rf_inference *i, const char *path, const rf_inference_pa
     i->strategy = p->strategy ? p->strategy : i->own;
     RF_TRY(rf_error_context(load_file(i, path), "loading '%s'", path));
     const rf_function_params function = {
-        .step = i->model ? model_step : graph_step, .user = i, .num_outputs = 1, .name = "inference"
+        .step = i->model ? model_step : graph_step, .user = i, .num_outputs = i->num_outputs, .name = "inference"
     };
     return rf_function_create(i->strategy, &function, &i->function);
 }
@@ -143,22 +153,106 @@ void rf_inference_destroy(rf_inference **inference)
 
 void rf_inference_signature(const rf_inference *inference, rf_array *input, rf_array *output)
 {
-    if (input) *input = inference ? inference->input : (rf_array){ 0 };
-    if (output) *output = inference ? inference->output : (rf_array){ 0 };
+    if (input) *input = inference ? inference->inputs[0] : (rf_array){ 0 };
+    if (output) *output = inference ? inference->outputs[0] : (rf_array){ 0 };
+}
+
+uint32_t rf_inference_num_inputs(const rf_inference *inference)
+{
+    return inference ? inference->num_inputs : 0;
+}
+
+uint32_t rf_inference_num_outputs(const rf_inference *inference)
+{
+    return inference ? inference->num_outputs : 0;
+}
+
+static const char *input_name(const rf_inference *i, uint32_t index)
+{
+    return i->model ? i->model->input_names[index] : i->graph.input_names[index];
+}
+
+static const char *output_name(const rf_inference *i, uint32_t index)
+{
+    return i->model ? i->model->output_names[index] : i->graph.output_names[index];
+}
+
+const char *rf_inference_input(const rf_inference *inference, uint32_t index, rf_array *signature)
+{
+    const bool there = inference && index < inference->num_inputs;
+    if (signature) *signature = there ? inference->inputs[index] : (rf_array){ 0 };
+    return there ? input_name(inference, index) : NULL;
+}
+
+const char *rf_inference_output(const rf_inference *inference, uint32_t index, rf_array *signature)
+{
+    const bool there = inference && index < inference->num_outputs;
+    if (signature) *signature = there ? inference->outputs[index] : (rf_array){ 0 };
+    return there ? output_name(inference, index) : NULL;
 }
 
 /* What comes out of no rows, where that is a question of shapes alone. */
-static rf_result run_nothing(const rf_inference *i, rf_array *output)
+static rf_result run_nothing(const rf_array *signature, rf_array *output)
 {
     char shape[96];
-    bool open = i->output.shape.rank > 0 && i->output.shape.dim[0] == -1;
-    for (int32_t k = 1; k < i->output.shape.rank; k++) open = open && i->output.shape.dim[k] >= 0;
+    bool open = signature->shape.rank > 0 && signature->shape.dim[0] == -1;
+    for (int32_t k = 1; k < signature->shape.rank; k++) open = open && signature->shape.dim[k] >= 0;
     RF_REQUIRE(open, "rf_inference_run: the input has no rows, and %s does not follow from them; give at least one",
-               rf_shape_format(i->output.shape, shape, sizeof(shape)));
-    *output = i->output;
+               rf_shape_format(signature->shape, shape, sizeof(shape)));
+    *output = *signature;
     output->shape.dim[0] = 0;
     output->data = rf_calloc(0, 1); /* as for other results, something to free */
     return output->data ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+/* All inputs have the rows of the first one. */
+static rf_result check_input(const rf_inference *i, uint32_t index, const rf_array *inputs)
+{
+    char is[96], wanted[96], name[160] = "input";
+    const rf_array *signature = &i->inputs[index], *input = &inputs[index];
+    if (i->num_inputs > 1) snprintf(name, sizeof(name), "input '%s'", input_name(i, index));
+    rf_shape expected = signature->shape;
+    if (input->shape.rank > 0) expected.dim[0] = input->shape.dim[0];
+    RF_REQUIRE(input->dtype == signature->dtype && rf_shape_equal(input->shape, expected) && expected.dim[0] >= 0,
+               "rf_inference_run: %s is %s %s, not %s %s", name, rf_dtype_name(input->dtype),
+               rf_shape_format(input->shape, is, sizeof(is)), rf_dtype_name(signature->dtype),
+               rf_shape_format(signature->shape, wanted, sizeof(wanted)));
+    RF_REQUIRE(expected.dim[0] == inputs[0].shape.dim[0],
+               "rf_inference_run: %s has %lld rows, input '%s' has %lld; all inputs have the same number", name,
+               (long long)expected.dim[0], input_name(i, 0), (long long)inputs[0].shape.dim[0]);
+    RF_REQUIRE(input->data || expected.dim[0] == 0, "rf_inference_run: %s has no data", name);
+    return RF_OK;
+}
+
+static rf_result run(rf_inference *i, const rf_array *inputs, rf_array *outputs)
+{
+    rf_element batch = { .num_components = i->num_inputs };
+    rf_per_replica *results[RF_MAX_COMPONENTS];
+    for (uint32_t k = 0; k < i->num_inputs; k++) {
+        RF_TRY(check_input(i, k, inputs));
+        batch.component[k] = inputs[k];
+    }
+    const bool nothing = inputs[0].shape.dim[0] == 0;
+    if (!nothing) RF_TRY(rf_strategy_run(i->strategy, i->function, &batch, results));
+    for (uint32_t k = 0; k < i->num_outputs; k++)
+        RF_TRY(nothing ? run_nothing(&i->outputs[k], &outputs[k])
+                       : rf_strategy_gather(i->strategy, results[k], &outputs[k]));
+    return RF_OK;
+}
+
+rf_result rf_inference_run_many(rf_inference *inference, const rf_array *inputs, uint32_t num_inputs, rf_array *outputs,
+                                uint32_t num_outputs)
+{
+    RF_REQUIRE(outputs, "rf_inference_run_many: outputs is NULL");
+    RF_REQUIRE(inference, "rf_inference_run_many: inference is NULL");
+    RF_REQUIRE(inputs, "rf_inference_run_many: inputs is NULL");
+    RF_REQUIRE(num_inputs == inference->num_inputs && num_outputs == inference->num_outputs,
+               "rf_inference_run_many: num_inputs is %u and num_outputs %u; the model has %u and %u", num_inputs,
+               num_outputs, inference->num_inputs, inference->num_outputs);
+    memset(outputs, 0, num_outputs * sizeof(*outputs));
+    const rf_result r = run(inference, inputs, outputs);
+    for (uint32_t k = 0; r < 0 && k < num_outputs; k++) rf_array_free(&outputs[k]);
+    return r;
 }
 
 rf_result rf_inference_run(rf_inference *inference, const rf_array *input, rf_array *output)
@@ -167,18 +261,8 @@ rf_result rf_inference_run(rf_inference *inference, const rf_array *input, rf_ar
     *output = (rf_array){ 0 };
     RF_REQUIRE(inference, "rf_inference_run: inference is NULL");
     RF_REQUIRE(input, "rf_inference_run: input is NULL");
-    char is[96], wanted[96];
-    const rf_array *signature = &inference->input;
-    rf_shape expected = signature->shape;
-    if (input->shape.rank > 0) expected.dim[0] = input->shape.dim[0];
-    RF_REQUIRE(input->dtype == signature->dtype && rf_shape_equal(input->shape, expected) && expected.dim[0] >= 0,
-               "rf_inference_run: input is %s %s, not %s %s", rf_dtype_name(input->dtype),
-               rf_shape_format(input->shape, is, sizeof(is)), rf_dtype_name(signature->dtype),
-               rf_shape_format(signature->shape, wanted, sizeof(wanted)));
-    if (expected.dim[0] == 0) return run_nothing(inference, output);
-    RF_REQUIRE(input->data, "rf_inference_run: input has no data");
-    const rf_element batch = { .num_components = 1, .component = { *input } };
-    rf_per_replica *result[1];
-    RF_TRY(rf_strategy_run(inference->strategy, inference->function, &batch, result));
-    return rf_strategy_gather(inference->strategy, result[0], output);
+    RF_REQUIRE(inference->num_inputs == 1 && inference->num_outputs == 1,
+               "rf_inference_run: the model has %u inputs and %u outputs; use rf_inference_run_many()",
+               inference->num_inputs, inference->num_outputs);
+    return run(inference, input, output);
 }

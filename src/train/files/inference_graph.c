@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/files/inference_graph.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "ops/ops.h"
@@ -66,16 +65,11 @@ static rf_result copy_leaf(const rf_value_info *leaf, rf_graph *to, rf_value *ou
     }
 }
 
-static rf_result set_names(const char **names, uint32_t count, const char *base, rf_arena *arena)
+static rf_result copy_names(const char *const *names, uint32_t count, rf_arena *arena, const char **out)
 {
     for (uint32_t i = 0; i < count; i++) {
-        char name[32];
-        if (count == 1)
-            snprintf(name, sizeof(name), "%s", base);
-        else
-            snprintf(name, sizeof(name), "%s_%u", base, i);
-        names[i] = rf_arena_strdup(arena, name);
-        if (!names[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        out[i] = rf_arena_strdup(arena, names[i]);
+        if (!out[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
     return RF_OK;
 }
@@ -93,6 +87,7 @@ static rf_result copy_needed(const rf_graph *traced, const bool *needed, rf_valu
 }
 
 rf_result rf_inference_graph_make(const rf_graph *traced, const rf_value *outputs, uint32_t num_outputs,
+                                  const char *const *input_names, const char *const *output_names,
                                   rf_inference_graph *out)
 {
     *out = (rf_inference_graph){ .num_inputs = traced->num_inputs, .num_outputs = num_outputs };
@@ -107,8 +102,8 @@ rf_result rf_inference_graph_make(const rf_graph *traced, const rf_value *output
     for (uint32_t i = 0; r >= 0 && i < num_outputs; i++) out->outputs[i] = map[outputs[i]];
     rf_free(needed);
     rf_free(map);
-    if (r >= 0) r = set_names(out->input_names, out->num_inputs, "input", &out->graph->arena);
-    if (r >= 0) r = set_names(out->output_names, num_outputs, "output", &out->graph->arena);
+    if (r >= 0) r = copy_names(input_names, out->num_inputs, &out->graph->arena, out->input_names);
+    if (r >= 0) r = copy_names(output_names, num_outputs, &out->graph->arena, out->output_names);
     if (r >= 0) r = rf_inference_graph_finish(out, true);
     if (r < 0) rf_inference_graph_free(out);
     return r;
@@ -126,31 +121,53 @@ typedef struct probe {
 static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     probe *p = user;
-    out[0] = rf_model_call(t, p->model, in[0], RF_INFERENCE);
-    const rf_value v = rf_trace_value(t, out[0], "the model's result");
+    const rf_model *model = p->model;
+    rf_value v[RF_MAX_COMPONENTS];
+    RF_TRY(rf_model_apply_all(t, p->model, in, RF_INFERENCE, out));
+    for (uint32_t i = 0; i < model->num_outputs; i++) v[i] = rf_trace_value(t, out[i], "the model's result");
     RF_TRY(rf_trace_status(t));
-    RF_TRY(rf_inference_graph_make(rf_trace_graph(t), &v, 1, p->out));
+    RF_TRY(rf_inference_graph_make(rf_trace_graph(t), v, model->num_outputs, model->input_names, model->output_names,
+                                   p->out));
     p->reached = true;
     return RF_FAIL(RF_ERROR_CANCELLED, "the graph of the model is known");
+}
+
+/* Zeros, so many that every replica has some, and no dimension of the batch is 1. */
+static rf_result make_inputs(const rf_model *model, rf_element *element)
+{
+    for (uint32_t k = 0; k < model->num_inputs; k++) {
+        const rf_shape example = model->inputs[k].shape;
+        rf_array *batch = &element->component[k];
+        *batch = (rf_array){ .dtype = model->inputs[k].dtype, .shape = { .rank = example.rank + 1 } };
+        batch->shape.dim[0] = (int64_t)RF_INFERENCE_BATCH * rf_strategy_num_replicas_in_sync(model->strategy);
+        for (int32_t i = 0; i < example.rank; i++) batch->shape.dim[i + 1] = example.dim[i];
+        batch->data = rf_calloc((size_t)rf_shape_count(batch->shape), rf_dtype_size(batch->dtype));
+        if (!batch->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    return RF_OK;
+}
+
+static void free_inputs(rf_element *element)
+{
+    for (uint32_t k = 0; k < element->num_components; k++) rf_free(element->component[k].data);
 }
 
 rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
 {
     *out = (rf_inference_graph){ 0 };
-    /* So many that every replica has some, and no dimension of the batch is 1. */
-    const rf_shape example = model->input_shape;
-    rf_element element = { .num_components = 1 };
-    rf_array *batch = &element.component[0];
-    *batch = (rf_array){ .dtype = model->input_dtype, .shape = { .rank = example.rank + 1 } };
-    batch->shape.dim[0] = (int64_t)RF_INFERENCE_BATCH * rf_strategy_num_replicas_in_sync(model->strategy);
-    for (int32_t i = 0; i < example.rank; i++) batch->shape.dim[i + 1] = example.dim[i];
-    batch->data = rf_calloc((size_t)rf_shape_count(batch->shape), rf_dtype_size(batch->dtype));
-    if (!batch->data) return rf_strategy_give_up(model->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    rf_element element = { .num_components = model->num_inputs };
+    const rf_result allocated = make_inputs(model, &element);
+    if (allocated < 0) {
+        free_inputs(&element);
+        return rf_strategy_give_up(model->strategy, allocated);
+    }
 
     rf_error_record before;
     rf_error_save(&before);
     probe p = { .model = model, .out = out };
-    const rf_function_params params = { .step = step, .user = &p, .num_outputs = 1, .name = "inference" };
+    const rf_function_params params = {
+        .step = step, .user = &p, .num_outputs = model->num_outputs, .name = "inference"
+    };
     rf_function *function = NULL;
     rf_result r = rf_function_create(model->strategy, &params, &function);
     if (r >= 0) r = rf_strategy_run(model->strategy, function, &element, NULL);
@@ -162,6 +179,6 @@ rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
     /* All other failures happen on every worker: the graph is the same on all of them. */
     if (r == RF_ERROR_OUT_OF_HOST_MEMORY) r = rf_strategy_give_up(model->strategy, r);
     rf_function_destroy(&function);
-    rf_free(batch->data);
+    free_inputs(&element);
     return r;
 }

@@ -5,6 +5,7 @@
 
 #include "ops/ops.h"
 #include "train/fit/compile.h"
+#include "train/loss.h"
 #include "train/metric.h"
 #include "train/optimizer/optimizer.h"
 
@@ -17,13 +18,6 @@ static const char *const initializer_names[] = { "glorot_uniform", "glorot_norma
                                                  "orthogonal",     "variance_scaling" };
 static const char *const fan_names[] = { "fan_in", "fan_out", "fan_avg" };
 static const char *const distribution_names[] = { "truncated_normal", "untruncated_normal", "uniform" };
-static const char *const loss_names[] = { "sparse_categorical_crossentropy",
-                                          "categorical_crossentropy",
-                                          "mean_squared_error",
-                                          "binary_crossentropy",
-                                          "mean_absolute_error",
-                                          "huber",
-                                          "kl_divergence" };
 static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size" };
 
 /* ---- parts of layers ---- */
@@ -467,7 +461,7 @@ static const struct describer *find_describer(const char *kind)
 rf_result rf_model_check_describable(const rf_model *model, const char *function)
 {
     RF_REQUIRE(model, "%s: model is NULL", function);
-    if (model->call)
+    if (!rf_model_is_sequential(model))
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "%s: the model's forward function is code, which a file cannot hold; save its weights "
                        "(rf_model_save_weights()) and build the model in the program, or export it for inference with "
@@ -516,7 +510,7 @@ rf_result rf_model_describe(const rf_model *model, char **text)
 {
     *text = NULL;
     RF_TRY(rf_model_check_describable(model, "describing a model"));
-    const rf_architecture architecture = { model->input_shape, model->input_dtype, model->layers.items,
+    const rf_architecture architecture = { model->inputs[0].shape, model->inputs[0].dtype, model->layers.items,
                                            model->layers.count };
     return rf_architecture_text(&architecture, text);
 }
@@ -612,7 +606,7 @@ rf_result rf_training_text(const rf_training *t, char **text)
         json_array_append_new(metrics, json_string(rf_metric_kind_names[t->metrics[i]]));
     return rf_json_text(json_pack("{s:o, s:{s:s, s:b, s:s, s:f, s:f}, s:o, s:I}", "optimizer",
                                   rf_optimizer_to_json(&t->optimizer, &t->schedule), "loss", "kind",
-                                  loss_names[t->loss.kind], "from_logits", t->loss.from_logits, "reduction",
+                                  rf_loss_kind_names[t->loss.kind], "from_logits", t->loss.from_logits, "reduction",
                                   reduction_names[t->loss.reduction], "label_smoothing",
                                   (double)t->loss.label_smoothing, "delta", (double)t->loss.delta, "metrics", metrics,
                                   "steps_per_execution", (json_int_t)t->steps_per_execution),
@@ -624,7 +618,7 @@ rf_result rf_compiled_describe(const rf_compiled *c, char **text)
     const rf_optimizer_config *optimizer = rf_optimizer_configuration(c->optimizer);
     rf_training t = { .optimizer = optimizer->params,
                       .schedule = optimizer->schedule,
-                      .loss = c->loss,
+                      .loss = c->losses[0],
                       .num_metrics = c->train_meters.num_metrics,
                       .steps_per_execution = c->steps_per_execution };
     for (uint32_t i = 0; i < t.num_metrics; i++) t.metrics[i] = rf_metric_kind_of(c->train_meters.metrics[i]);
@@ -650,7 +644,7 @@ static rf_result read_training(const json_t *root, rf_training *out)
     int loss = 0, reduction = 0;
     uint64_t steps = 1;
     const json_t *loss_object = json_object_get(root, "loss");
-    RF_TRY(rf_json_choice(loss_object, "kind", loss_names, COUNT(loss_names), &loss));
+    RF_TRY(rf_json_choice(loss_object, "kind", rf_loss_kind_names, COUNT(rf_loss_kind_names), &loss));
     RF_TRY(rf_json_bool(loss_object, "from_logits", &out->loss.from_logits));
     RF_TRY(rf_json_choice(loss_object, "reduction", reduction_names, COUNT(reduction_names), &reduction));
     double smoothing = 0, delta = 0; /* as in files that do not say */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/fit/compile.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,14 +18,60 @@ static bool regularized(const rf_model *model)
     return false;
 }
 
+/* Of a model with several outputs a label is easily that of another. False, with the trace failed, where its shape is
+ * not one that the loss takes. */
+static bool check_label(rf_trace *t, const rf_compiled *c, uint32_t output, rf_tensor label, rf_tensor predictions)
+{
+    rf_tensor_desc l, p;
+    char a[96], b[96];
+    if (!rf_operand_desc(t, label, "the label", &l) || !rf_operand_desc(t, predictions, "predictions", &p))
+        return false;
+    const bool classes = c->losses[output].kind == RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    const bool one = p.shape.rank >= 1 && p.shape.dim[p.shape.rank - 1] == 1;
+    rf_shape same = p.shape, shorter = p.shape;
+    if (classes && same.rank >= 1) same.dim[same.rank - 1] = 1;
+    if (shorter.rank >= 1) shorter.rank--;
+    if (rf_shape_equal(l.shape, same) || ((classes || one) && rf_shape_equal(l.shape, shorter))) return true;
+    (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                        "the label of output '%s' is %s %s, which %s does not take with predictions %s",
+                        c->model->output_names[output], rf_dtype_name(l.dtype), rf_shape_format(l.shape, a, sizeof(a)),
+                        rf_loss_kind_names[c->losses[output].kind], rf_shape_format(p.shape, b, sizeof(b)));
+    return false;
+}
+
+/* This replica's part of the loss of one output, weighted; the meters get both forms. */
+static rf_tensor output_loss(rf_trace *t, const rf_compiled *c, uint32_t output, rf_tensor label, rf_tensor predictions,
+                             rf_tensor sample_weight, rf_meters *meters)
+{
+    rf_tensor measured;
+    if (c->model->num_outputs > 1 && !check_label(t, c, output, label, predictions)) return RF_NO_TENSOR;
+    rf_tensor loss = rf_loss_total(t, &c->losses[output], label, predictions, sample_weight, &measured);
+    if (c->model->num_outputs > 1) (void)rf_meters_add_output_loss(t, meters, output, measured);
+    if (c->loss_weights[output] != 1.0) {
+        const rf_tensor weight = rf_constant(t, (float)c->loss_weights[output]);
+        measured = rf_multiply(t, measured, weight);
+        loss = rf_multiply(t, loss, weight);
+    }
+    (void)rf_meters_add_loss(t, meters, measured);
+    return loss;
+}
+
 /* Applies the model, updates the meters and returns this replica's part of the loss of the global batch, regularisation
  * included. */
 static rf_tensor forward(rf_trace *t, rf_compiled *c, const rf_tensor *in, rf_mode mode, rf_meters *meters)
 {
-    const rf_tensor weight = c->num_components > 2 ? in[2] : RF_NO_TENSOR;
-    const rf_tensor predictions = rf_model_call(t, c->model, in[0], mode);
-    rf_tensor measured, loss = rf_loss_total(t, &c->loss, in[1], predictions, weight, &measured);
-    (void)rf_meters_update(t, meters, measured, in[1], predictions);
+    const uint32_t num_outputs = c->model->num_outputs;
+    const rf_tensor *labels = in + c->model->num_inputs;
+    const rf_tensor weight =
+        c->num_components > c->model->num_inputs + num_outputs ? labels[num_outputs] : RF_NO_TENSOR;
+    rf_tensor predictions[RF_MAX_COMPONENTS], loss = RF_NO_TENSOR;
+    if (rf_model_apply_all(t, c->model, in, mode, predictions) < 0) return RF_NO_TENSOR;
+    for (uint32_t i = 0; i < num_outputs; i++) {
+        const rf_tensor term = output_loss(t, c, i, labels[i], predictions[i], weight, meters);
+        loss = i == 0 ? term : rf_add(t, loss, term);
+    }
+    for (uint32_t i = 0; i < c->num_metrics && rf_trace_status(t) >= 0; i++)
+        (void)rf_meters_update(t, meters, i, labels[c->metric_outputs[i]], predictions[c->metric_outputs[i]]);
     if (regularized(c->model)) {
         const rf_tensor penalty = rf_scale_regularization_loss(t, rf_model_regularization_loss(t, c->model));
         (void)rf_meters_add_loss(t, meters, rf_multiply(t, penalty, rf_global_batch_size(t)));
@@ -61,21 +108,48 @@ void rf_compiled_destroy(rf_compiled **compiled)
     *compiled = NULL;
 }
 
-static rf_result check_params(const rf_model *model, const rf_compile_params *params)
+static rf_result check_loss(const rf_loss *loss)
 {
-    RF_REQUIRE(model, "rf_model_compile: model is NULL");
-    RF_TRY(rf_model_check_alive(model, "rf_model_compile"));
-    RF_REQUIRE(params, "rf_model_compile: params is NULL; an optimizer is needed");
-    RF_REQUIRE(params->optimizer, "rf_model_compile: optimizer is NULL");
-    RF_REQUIRE(rf_optimizer_strategy(params->optimizer) == model->strategy,
-               "rf_model_compile: optimizer was created on another strategy than the model");
-    RF_TRY(rf_loss_check(&params->loss, "rf_model_compile"));
-    RF_REQUIRE(params->loss.reduction != RF_REDUCTION_NONE,
+    RF_TRY(rf_loss_check(loss, "rf_model_compile"));
+    RF_REQUIRE(loss->reduction != RF_REDUCTION_NONE,
                "rf_model_compile: loss.reduction NONE gives no scalar to minimise; leave it at RF_REDUCTION_AUTO");
+    return RF_OK;
+}
+
+static rf_result check_losses(const rf_model *model, const rf_compile_params *params)
+{
+    static const rf_loss none = { 0 };
+    if (params->num_losses == 0) {
+        RF_REQUIRE(model->num_outputs == 1, "rf_model_compile: the model has %u outputs; give losses, one for each",
+                   model->num_outputs);
+        RF_REQUIRE(!params->losses && !params->loss_weights,
+                   "rf_model_compile: losses or loss_weights are set but num_losses is 0");
+        return check_loss(&params->loss);
+    }
+    RF_REQUIRE(params->num_losses == model->num_outputs,
+               "rf_model_compile: num_losses is %u; the model has %u outputs, each with a loss", params->num_losses,
+               model->num_outputs);
+    RF_REQUIRE(params->losses, "rf_model_compile: losses is NULL but num_losses is %u", params->num_losses);
+    RF_REQUIRE(memcmp(&params->loss, &none, sizeof(none)) == 0,
+               "rf_model_compile: loss and losses are both set; leave loss zeroed");
+    for (uint32_t i = 0; i < params->num_losses; i++) {
+        RF_TRY(
+            rf_error_context(check_loss(&params->losses[i]), "losses[%u], of output '%s'", i, model->output_names[i]));
+        RF_REQUIRE(!params->loss_weights || isfinite(params->loss_weights[i]),
+                   "rf_model_compile: loss_weights[%u] is not finite", i);
+    }
+    return RF_OK;
+}
+
+static rf_result check_metrics(const rf_model *model, const rf_compile_params *params)
+{
     RF_REQUIRE(params->num_metrics <= RF_MAX_COMPILED_METRICS, "rf_model_compile: num_metrics %u is over %d",
                params->num_metrics, (int)RF_MAX_COMPILED_METRICS);
     RF_REQUIRE(params->num_metrics == 0 || params->metrics, "rf_model_compile: metrics is NULL but num_metrics is %u",
                params->num_metrics);
+    RF_REQUIRE(params->num_metrics == 0 || model->num_outputs == 1,
+               "rf_model_compile: metrics are of a model's only output, this one has %u; use output_metrics",
+               model->num_outputs);
     for (uint32_t i = 0; i < params->num_metrics; i++) {
         RF_REQUIRE(rf_metric_compares(params->metrics[i]),
                    "rf_model_compile: metrics[%u] does not compare labels with predictions; use it in a custom step",
@@ -88,34 +162,121 @@ static rf_result check_params(const rf_model *model, const rf_compile_params *pa
     return RF_OK;
 }
 
-/* One accuracy is called "accuracy", as in Keras; where several kinds are compiled they have their full names. */
-static const char *name_metric(const rf_compile_params *params, uint32_t index)
+static rf_result check_output_metrics(const rf_model *model, const rf_compile_params *params)
 {
-    uint32_t accuracies = 0;
-    for (uint32_t i = 0; i < params->num_metrics; i++) accuracies += rf_metric_is_accuracy(params->metrics[i]);
-    const bool alone = accuracies == 1 && rf_metric_is_accuracy(params->metrics[index]);
-    return alone ? "accuracy" : rf_metric_kind_name(params->metrics[index]);
-}
-
-static rf_result make_names(rf_model *model, rf_compiled *c, const rf_compile_params *params)
-{
-    for (uint32_t i = 0; i <= params->num_metrics; i++) {
-        const char *name = i == 0 ? "loss" : name_metric(params, i - 1);
-        const size_t val_size = strlen(name) + sizeof("val_");
-        char *val_name = rf_arena_alloc(&model->names, val_size);
-        c->names[i] = rf_arena_strdup(&model->names, name);
-        if (!val_name || !c->names[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        snprintf(val_name, val_size, "val_%s", name);
-        c->val_names[i] = val_name;
+    const uint32_t num_losses = model->num_outputs > 1 ? model->num_outputs : 0;
+    RF_REQUIRE(params->num_output_metrics == 0 || params->output_metrics,
+               "rf_model_compile: output_metrics is NULL but num_output_metrics is %u", params->num_output_metrics);
+    RF_REQUIRE(params->num_output_metrics == 0 || params->num_metrics == 0,
+               "rf_model_compile: metrics and output_metrics are both set; leave one out");
+    RF_REQUIRE(num_losses + params->num_output_metrics <= RF_MAX_COMPILED_METRICS,
+               "rf_model_compile: %u losses of outputs and %u metrics are over %d in all", num_losses,
+               params->num_output_metrics, (int)RF_MAX_COMPILED_METRICS);
+    for (uint32_t i = 0; i < params->num_output_metrics; i++) {
+        const rf_output_metric *m = &params->output_metrics[i];
+        RF_REQUIRE(m->output < model->num_outputs,
+                   "rf_model_compile: output_metrics[%u] is of output %u; the model has %u outputs", i, m->output,
+                   model->num_outputs);
+        RF_REQUIRE(rf_metric_compares(m->metric.kind),
+                   "rf_model_compile: output_metrics[%u] does not compare labels with predictions; use it in a custom "
+                   "step",
+                   i);
     }
     return RF_OK;
 }
 
-static rf_result prepare(rf_model *model, rf_compiled *c, const rf_compile_params *params)
+static rf_result check_params(const rf_model *model, const rf_compile_params *params)
 {
-    RF_TRY(make_names(model, c, params));
-    RF_TRY(rf_meters_create(model->strategy, params->metrics, params->num_metrics, &c->train_meters));
-    RF_TRY(rf_meters_create(model->strategy, params->metrics, params->num_metrics, &c->evaluate_meters));
+    RF_REQUIRE(model, "rf_model_compile: model is NULL");
+    RF_TRY(rf_model_check_alive(model, "rf_model_compile"));
+    RF_REQUIRE(params, "rf_model_compile: params is NULL; an optimizer is needed");
+    RF_REQUIRE(params->optimizer, "rf_model_compile: optimizer is NULL");
+    RF_REQUIRE(rf_optimizer_strategy(params->optimizer) == model->strategy,
+               "rf_model_compile: optimizer was created on another strategy than the model");
+    RF_REQUIRE(!rf_model_is_sequential(model) || (params->num_losses == 0 && params->num_output_metrics == 0),
+               "rf_model_compile: losses and output_metrics are not for sequential models; use loss and metrics");
+    RF_TRY(check_losses(model, params));
+    RF_TRY(check_metrics(model, params));
+    return check_output_metrics(model, params);
+}
+
+/* Losses and metrics of each output, in whichever form they are given. */
+static void copy_params(rf_compiled *c, const rf_compile_params *params)
+{
+    for (uint32_t i = 0; i < c->model->num_outputs; i++) {
+        c->losses[i] = params->num_losses ? params->losses[i] : params->loss;
+        c->loss_weights[i] = params->loss_weights ? params->loss_weights[i] : 1.0;
+    }
+    for (uint32_t i = 0; i < params->num_metrics; i++) c->metrics[i].kind = params->metrics[i];
+    for (uint32_t i = 0; i < params->num_output_metrics; i++) {
+        c->metrics[i] = params->output_metrics[i].metric;
+        c->metric_outputs[i] = params->output_metrics[i].output;
+    }
+    c->num_metrics = params->num_metrics + params->num_output_metrics;
+    c->steps_per_execution = params->steps_per_execution ? params->steps_per_execution : 1;
+}
+
+/* ---- names of values ---- */
+
+/* One accuracy of an output is called "accuracy", as in Keras; where it has several kinds they have their full names.
+ */
+static const char *name_metric(const rf_compiled *c, uint32_t index)
+{
+    if (c->metrics[index].name) return c->metrics[index].name;
+    uint32_t accuracies = 0;
+    for (uint32_t i = 0; i < c->num_metrics; i++)
+        accuracies += c->metric_outputs[i] == c->metric_outputs[index] && rf_metric_is_accuracy(c->metrics[i].kind);
+    const bool alone = accuracies == 1 && rf_metric_is_accuracy(c->metrics[index].kind);
+    return alone ? "accuracy" : rf_metric_kind_name(c->metrics[index].kind);
+}
+
+static char *join(rf_arena *arena, const char *first, const char *second)
+{
+    const size_t size = strlen(first) + strlen(second) + 2;
+    char *text = rf_arena_alloc(arena, size);
+    if (text) snprintf(text, size, "%s_%s", first, second);
+    return text;
+}
+
+/* `output`: NULL where the model has one. */
+static rf_result add_name(rf_compiled *c, uint32_t *count, const char *output, const char *name)
+{
+    rf_arena *arena = &c->model->names;
+    const char *full = output ? join(arena, output, name) : rf_arena_strdup(arena, name);
+    const char *val = full ? join(arena, "val", full) : NULL;
+    if (!val) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < *count; i++)
+        RF_REQUIRE(strcmp(c->names[i], full) != 0,
+                   "rf_model_compile: two values are called '%s'; give one of the metrics another name", full);
+    c->names[*count] = full;
+    c->val_names[(*count)++] = val;
+    return RF_OK;
+}
+
+static rf_result make_names(rf_compiled *c)
+{
+    const rf_model *model = c->model;
+    const bool several = model->num_outputs > 1;
+    uint32_t count = 0;
+    RF_TRY(add_name(c, &count, NULL, "loss"));
+    for (uint32_t i = 0; several && i < model->num_outputs; i++)
+        RF_TRY(add_name(c, &count, model->output_names[i], "loss"));
+    for (uint32_t i = 0; i < c->num_metrics; i++)
+        RF_TRY(add_name(c, &count, several ? model->output_names[c->metric_outputs[i]] : NULL, name_metric(c, i)));
+    return RF_OK;
+}
+
+static rf_result prepare(rf_model *model, rf_compiled *c)
+{
+    RF_TRY(make_names(c));
+    const uint32_t num_losses = model->num_outputs > 1 ? model->num_outputs : 0;
+    const char *const *metric_names = &c->names[1 + num_losses];
+    for (uint32_t i = 0; i < c->num_metrics; i++) { /* the program's name need not live as long as the model */
+        const bool in_logs = model->num_outputs > 1 || c->metrics[i].name;
+        c->metrics[i].name = in_logs ? metric_names[i] : NULL;
+    }
+    RF_TRY(rf_meters_create(model->strategy, c->metrics, c->num_metrics, num_losses, &c->train_meters));
+    RF_TRY(rf_meters_create(model->strategy, c->metrics, c->num_metrics, num_losses, &c->evaluate_meters));
     const rf_function_params train = { .step = train_step, .user = c, .name = "train_step", .training = true };
     RF_TRY(rf_function_create(model->strategy, &train, &c->train));
     const rf_function_params evaluate = { .step = evaluate_step, .user = c, .name = "evaluate_step" };
@@ -130,9 +291,8 @@ rf_result rf_model_compile(rf_model *model, const rf_compile_params *params)
     if (!c) return RF_ERROR_OUT_OF_HOST_MEMORY;
     c->model = model;
     c->optimizer = rf_optimizer_retain(params->optimizer);
-    c->loss = params->loss;
-    c->steps_per_execution = params->steps_per_execution ? params->steps_per_execution : 1;
-    const rf_result r = prepare(model, c, params);
+    copy_params(c, params);
+    const rf_result r = prepare(model, c);
     if (r < 0) {
         rf_compiled_destroy(&c);
         return r;
@@ -144,19 +304,58 @@ rf_result rf_model_compile(rf_model *model, const rf_compile_params *params)
 
 /* ---- shared by fit, evaluate and predict ---- */
 
-rf_result rf_check_dataset(const rf_dataset *data, bool labels, const char *argument)
+/* The plain case has a plain message. */
+static rf_result check_components(const rf_model *model, const rf_element_spec *spec, bool labels, const char *argument)
+{
+    const uint32_t least = model->num_inputs + (labels ? model->num_outputs : 0);
+    const bool enough = spec->num_components >= least && (!labels || spec->num_components <= least + 1);
+    char text[512];
+    if (enough) return RF_OK;
+    if (model->num_inputs > 1 || model->num_outputs > 1)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s has elements of %u components, not (%s%s)", argument,
+                       spec->num_components, rf_model_format_elements(model, labels, text, sizeof(text)),
+                       labels ? "[, sample weight]" : "");
+    if (!labels) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s has elements without components", argument);
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s has elements of %u components, not (input, label[, sample weight])",
+                   argument, spec->num_components);
+}
+
+/* Of a model that has names for its inputs: components in another order are seen by their types. */
+static rf_result check_input(const rf_model *model, const rf_element_spec *spec, uint32_t i, const char *argument)
+{
+    char is[96], wanted[96];
+    const rf_tensor_desc *built = &model->inputs[i];
+    RF_REQUIRE(!model->built || (spec->dtype[i] == built->dtype && spec->shape[i].rank == built->shape.rank + 1),
+               "%s: component %u, input '%s', is %s %s; the model was built for %s %s of an example", argument, i,
+               model->input_names[i], rf_dtype_name(spec->dtype[i]), rf_shape_format(spec->shape[i], is, sizeof(is)),
+               rf_dtype_name(built->dtype), rf_shape_format(built->shape, wanted, sizeof(wanted)));
+    return RF_OK;
+}
+
+static rf_result check_label_type(const rf_model *model, const rf_element_spec *spec, uint32_t output,
+                                  const char *argument)
+{
+    const uint32_t i = model->num_inputs + output;
+    char is[96];
+    const bool classes = model->compiled->losses[output].kind == RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    RF_REQUIRE(!classes || spec->dtype[i] != RF_F32,
+               "%s: component %u, the label of output '%s', is %s %s; sparse_categorical_crossentropy takes class "
+               "numbers, i32 or u8",
+               argument, i, model->output_names[output], rf_dtype_name(spec->dtype[i]),
+               rf_shape_format(spec->shape[i], is, sizeof(is)));
+    return RF_OK;
+}
+
+rf_result rf_check_dataset(const rf_model *model, const rf_dataset *data, bool labels, const char *argument)
 {
     RF_REQUIRE(data, "%s is NULL", argument);
     RF_REQUIRE(rf_dataset_batch_size(data) > 0, "%s is not batched; use rf_dataset_batch()", argument);
     rf_element_spec spec;
     rf_dataset_spec(data, &spec);
-    if (labels) {
-        RF_REQUIRE(spec.num_components == 2 || spec.num_components == 3,
-                   "%s has elements of %u components, not (input, label[, sample weight])", argument,
-                   spec.num_components);
-    } else {
-        RF_REQUIRE(spec.num_components >= 1, "%s has elements without components", argument);
-    }
+    RF_TRY(check_components(model, &spec, labels, argument));
+    for (uint32_t i = 0; model->apply && i < model->num_inputs; i++) RF_TRY(check_input(model, &spec, i, argument));
+    for (uint32_t i = 0; labels && model->num_outputs > 1 && i < model->num_outputs; i++)
+        RF_TRY(check_label_type(model, &spec, i, argument));
     return RF_OK;
 }
 

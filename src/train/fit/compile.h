@@ -9,11 +9,16 @@
 
 struct rf_compiled {
     rf_model *model;
-    rf_optimizer *optimizer; /* a reference */
-    rf_loss loss;
+    rf_optimizer *optimizer;           /* a reference */
+    rf_loss losses[RF_MAX_COMPONENTS]; /* one for each output of the model */
+    double loss_weights[RF_MAX_COMPONENTS];
     uint32_t steps_per_execution;
+    rf_metric_params metrics[RF_MAX_COMPILED_METRICS]; /* those of the meters */
+    uint32_t metric_outputs[RF_MAX_COMPILED_METRICS];  /* what each is of */
+    uint32_t num_metrics;
     rf_meters train_meters, evaluate_meters;
-    const char *names[1 + RF_MAX_COMPILED_METRICS];     /* "loss", metrics; in the model's arena */
+    /* "loss", those of outputs, metrics; in the model's arena */
+    const char *names[1 + RF_MAX_COMPILED_METRICS];
     const char *val_names[1 + RF_MAX_COMPILED_METRICS]; /* the same with "val_" */
     rf_function *train, *evaluate;
     /* Components of the batches of the dataset in use. A change of it is a change of the input signature, so the steps,
@@ -22,9 +27,11 @@ struct rf_compiled {
 };
 void rf_compiled_destroy(rf_compiled **compiled);
 
-/* Checks that a dataset is batched and has (input, label[, sample weight]), or at least the input where `labels` is not
- * needed; `argument` is for the message. */
-rf_result rf_check_dataset(const rf_dataset *data, bool labels, const char *argument);
+/* Checks that a dataset is batched and has (inputs ..., label of each output ...[, sample weight]) of the types that
+ * the model was built and compiled for, or at least the inputs where `labels` are not needed; `argument` is for the
+ * message.
+ */
+rf_result rf_check_dataset(const rf_model *model, const rf_dataset *data, bool labels, const char *argument);
 /* One pass over the dataset through the evaluate function; the meters hold the result. Fails for an empty one. */
 rf_result rf_evaluate_pass(rf_compiled *compiled, const rf_dataset *data, const char *argument);
 /* Runs one batch and counts its examples. */

@@ -35,7 +35,7 @@ rf_result rf_model_evaluate(rf_model *model, const rf_dataset *data, rf_logs *ou
     RF_REQUIRE(model, "rf_model_evaluate: model is NULL");
     RF_TRY(rf_model_check_alive(model, "rf_model_evaluate"));
     RF_REQUIRE(model->compiled, "rf_model_evaluate: model is not compiled; call rf_model_compile() first");
-    RF_TRY(rf_check_dataset(data, true, "rf_model_evaluate: data"));
+    RF_TRY(rf_check_dataset(model, data, true, "rf_model_evaluate: data"));
     rf_dataset *own;
     RF_TRY(rf_strategy_distribute_dataset(model->strategy, data, NULL, &own));
     const rf_result r = rf_evaluate_pass(model->compiled, own, "rf_model_evaluate: data");

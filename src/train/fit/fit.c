@@ -83,8 +83,8 @@ static rf_logs name_logs(const fit_run *run)
 {
     const rf_compiled *c = run->compiled;
     rf_logs names = { 0 };
-    for (uint32_t i = 0; i <= c->train_meters.num_metrics; i++) rf_logs_add(&names, c->names[i], 0);
-    for (uint32_t i = 0; run->params->validation_data && i <= c->evaluate_meters.num_metrics; i++)
+    for (uint32_t i = 0; i < rf_meters_count(&c->train_meters); i++) rf_logs_add(&names, c->names[i], 0);
+    for (uint32_t i = 0; run->params->validation_data && i < rf_meters_count(&c->evaluate_meters); i++)
         rf_logs_add(&names, c->val_names[i], 0);
     rf_logs_add(&names, "learning_rate", 0);
     return names;
@@ -252,9 +252,9 @@ static rf_result check_params(const rf_model *model, const rf_fit_params *params
     RF_REQUIRE(params, "rf_model_fit: params is NULL; data is needed");
     RF_REQUIRE(model->compiled, "rf_model_fit: model is not compiled; call rf_model_compile() first");
     RF_TRY(rf_optimizer_check_alive(model->compiled->optimizer, "rf_model_fit"));
-    RF_TRY(rf_check_dataset(params->data, true, "rf_model_fit: data"));
+    RF_TRY(rf_check_dataset(model, params->data, true, "rf_model_fit: data"));
     if (params->validation_data)
-        RF_TRY(rf_check_dataset(params->validation_data, true, "rf_model_fit: validation_data"));
+        RF_TRY(rf_check_dataset(model, params->validation_data, true, "rf_model_fit: validation_data"));
     RF_REQUIRE(params->steps_per_epoch > 0 || rf_dataset_cardinality(params->data) != RF_CARDINALITY_INFINITE,
                "rf_model_fit: data is infinite; set steps_per_epoch");
     RF_REQUIRE(params->num_callbacks == 0 || params->callbacks,
@@ -270,9 +270,12 @@ static rf_result build_for(rf_model *model, const rf_dataset *data)
 {
     rf_element_spec spec;
     rf_dataset_spec(data, &spec);
-    const bool plain = spec.dtype[0] == RF_F32 || spec.dtype[0] == RF_I32;
-    if (model->built || !plain || spec.shape[0].rank < 2) return RF_OK;
-    return rf_model_build_for(model, spec.dtype[0], rf_example_shape(spec.shape[0]));
+    if (model->built) return RF_OK;
+    for (uint32_t i = 0; i < model->num_inputs; i++) {
+        const bool plain = spec.dtype[i] == RF_F32 || spec.dtype[i] == RF_I32;
+        if (!plain || spec.shape[i].rank < (model->apply ? 1 : 2)) return RF_OK;
+    }
+    return rf_model_build_inputs(model, &spec);
 }
 
 static rf_result fit(rf_model *model, const rf_fit_params *params, rf_history *history)

@@ -6,8 +6,7 @@
 
 static rf_result predict_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
-    out[0] = rf_model_call(t, user, in[0], RF_INFERENCE);
-    return rf_trace_status(t);
+    return rf_model_apply_all(t, user, in, RF_INFERENCE, out);
 }
 
 /* Predictions so far; rows are dimension 0. */
@@ -52,49 +51,51 @@ static rf_result append(rf_joined *joined, const rf_array *part)
     return RF_OK;
 }
 
-static rf_result collect(rf_model *model, const rf_per_replica *value, rf_joined *joined)
+/* Of a batch, one for each output. */
+static rf_result collect(rf_model *model, rf_per_replica *const *values, rf_joined *joined)
 {
-    rf_array part = { 0 };
-    RF_TRY(rf_strategy_gather(model->strategy, value, &part));
-    const rf_result r = append(joined, &part);
-    rf_array_free(&part);
-    return r;
+    for (uint32_t i = 0; i < model->num_outputs; i++) {
+        rf_array part = { 0 };
+        RF_TRY(rf_strategy_gather(model->strategy, values[i], &part));
+        const rf_result r = append(&joined[i], &part);
+        rf_array_free(&part);
+        RF_TRY(r);
+    }
+    return RF_OK;
 }
 
 static rf_result predict_batches(rf_model *model, rf_iterator *iterator, rf_joined *joined)
 {
     /* A batch is read back only after the next one was submitted, so that devices and host work at the same time. */
-    rf_per_replica *pending = NULL;
+    rf_per_replica *pending[RF_MAX_COMPONENTS] = { NULL };
     for (;;) {
         const rf_element *batch;
         rf_result r = rf_iterator_next(iterator, &batch);
         if (r == RF_END) break;
         RF_TRY(r);
-        const rf_element input = { .num_components = 1,
-                                   .component = { batch->component[0] },
-                                   .first_row = batch->first_row,
-                                   .global_rows = batch->global_rows };
-        rf_per_replica *value;
-        RF_TRY(rf_strategy_run(model->strategy, model->predict, &input, &value));
-        if (pending) RF_TRY(collect(model, pending, joined));
-        pending = value;
+        rf_element inputs = { .num_components = model->num_inputs,
+                              .first_row = batch->first_row,
+                              .global_rows = batch->global_rows };
+        memcpy(inputs.component, batch->component, model->num_inputs * sizeof(inputs.component[0]));
+        rf_per_replica *values[RF_MAX_COMPONENTS];
+        RF_TRY(rf_strategy_run(model->strategy, model->predict, &inputs, values));
+        if (pending[0]) RF_TRY(collect(model, pending, joined));
+        memcpy(pending, values, model->num_outputs * sizeof(values[0]));
     }
-    RF_REQUIRE(pending, "rf_model_predict: data has no elements");
+    RF_REQUIRE(pending[0], "rf_model_predict: data has no elements");
     return collect(model, pending, joined);
 }
 
-rf_result rf_model_predict(rf_model *model, const rf_dataset *data, rf_array *out)
+/* All outputs; zeroed after a failure. */
+static rf_result predict(rf_model *model, const rf_dataset *data, rf_array *outputs)
 {
-    RF_REQUIRE(out, "rf_model_predict: out is NULL");
-    *out = (rf_array){ 0 };
-    RF_REQUIRE(model, "rf_model_predict: model is NULL");
     RF_TRY(rf_model_check_alive(model, "rf_model_predict"));
-    RF_TRY(rf_check_dataset(data, false, "rf_model_predict: data"));
+    RF_TRY(rf_check_dataset(model, data, false, "rf_model_predict: data"));
     RF_REQUIRE(rf_dataset_cardinality(data) != RF_CARDINALITY_INFINITE,
                "rf_model_predict: data is infinite; limit it with rf_dataset_take()");
     if (!model->predict) {
         const rf_function_params params = {
-            .step = predict_step, .user = model, .num_outputs = 1, .name = "predict_step"
+            .step = predict_step, .user = model, .num_outputs = model->num_outputs, .name = "predict_step"
         };
         RF_TRY(rf_function_create(model->strategy, &params, &model->predict));
     }
@@ -104,13 +105,34 @@ rf_result rf_model_predict(rf_model *model, const rf_dataset *data, rf_array *ou
     rf_result r = rf_iterator_create(own, 0, &iterator);
     rf_dataset_destroy(&own);
     RF_TRY(r);
-    rf_joined joined = { 0 };
-    r = predict_batches(model, iterator, &joined);
+    rf_joined joined[RF_MAX_COMPONENTS] = { 0 };
+    r = predict_batches(model, iterator, joined);
     rf_iterator_destroy(&iterator);
-    if (r < 0) {
-        rf_free(joined.array.data);
-        return r;
+    for (uint32_t i = 0; i < model->num_outputs; i++) {
+        if (r < 0)
+            rf_free(joined[i].array.data);
+        else
+            outputs[i] = joined[i].array;
     }
-    *out = joined.array;
-    return RF_OK;
+    return r;
+}
+
+rf_result rf_model_predict(rf_model *model, const rf_dataset *data, rf_array *out)
+{
+    RF_REQUIRE(out, "rf_model_predict: out is NULL");
+    *out = (rf_array){ 0 };
+    RF_REQUIRE(model, "rf_model_predict: model is NULL");
+    RF_REQUIRE(model->num_outputs == 1, "rf_model_predict: the model has %u outputs; use rf_model_predict_many()",
+               model->num_outputs);
+    return predict(model, data, out);
+}
+
+rf_result rf_model_predict_many(rf_model *model, const rf_dataset *data, rf_array *outputs, uint32_t num_outputs)
+{
+    RF_REQUIRE(outputs, "rf_model_predict_many: outputs is NULL");
+    RF_REQUIRE(model, "rf_model_predict_many: model is NULL");
+    RF_REQUIRE(num_outputs == model->num_outputs, "rf_model_predict_many: num_outputs is %u; the model has %u",
+               num_outputs, model->num_outputs);
+    memset(outputs, 0, num_outputs * sizeof(*outputs));
+    return predict(model, data, outputs);
 }
