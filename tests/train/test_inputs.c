@@ -240,6 +240,58 @@ static void fit_both(rf_strategy *strategy)
 ON_ONE(fit_both)
 ON_TWO(fit_both)
 
+static rf_result fail_later(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    (void)user;
+    (void)logs;
+    return state->epoch == 1 && state->batch == 2 ? RF_ERROR_CANCELLED : RF_OK;
+}
+
+/* Two epochs; with `fail` until the third batch of the second, where the backup of the second is kept. */
+static rf_result fit_with_backup(rf_strategy *strategy, const char *directory, bool fail, rf_history *history)
+{
+    towers w;
+    rf_callback *callbacks[2];
+    open_towers(strategy, &w);
+    rf_dataset *data = DATA(0, 1, 2, 3);
+    const rf_compile_params params = compiled(&w);
+    OK(rf_model_build_inputs(w.model, &spec));
+    trajectory_assign(&trajectory_reference, w.model);
+    OK(rf_model_compile(w.model, &params));
+    OK(rf_callback_create(&(rf_callback_fns){ .on_batch_end = fail_later }, NULL, &callbacks[0]));
+    OK(rf_callback_backup_and_restore(&(rf_backup_params){ .directory = directory, .save_every_batches = 1 },
+                                      &callbacks[1]));
+    const rf_result r = rf_model_fit(
+        w.model,
+        &(rf_fit_params){
+            .data = data, .epochs = 2, .callbacks = fail ? callbacks : callbacks + 1, .num_callbacks = fail ? 2 : 1 },
+        history);
+    for (uint32_t i = 0; i < 2; i++) rf_callback_destroy(&callbacks[i]);
+    rf_dataset_destroy(&data);
+    close_towers(&w);
+    return r;
+}
+
+/* The second epoch's values count the batches before the interruption. Names in a history go with its model. */
+static void resume_both(rf_strategy *strategy)
+{
+    char broken[200], whole[200];
+    rf_history interrupted, resumed, straight;
+    snprintf(broken, sizeof(broken), "%s", in_folder("broken"));
+    snprintf(whole, sizeof(whole), "%s", in_folder("whole"));
+    assert_int_equal(fit_with_backup(strategy, broken, true, &interrupted), RF_ERROR_CANCELLED);
+    OK(fit_with_backup(strategy, broken, false, &resumed));
+    OK(fit_with_backup(strategy, whole, false, &straight));
+    assert_int_equal(interrupted.num_epochs, 1);
+    const rf_logs *is = &resumed.epochs[resumed.num_epochs - 1], *expected = &straight.epochs[1];
+    assert_int_equal(is->count, expected->count);
+    for (uint32_t i = 0; i < is->count; i++) assert_near(is->value[i], expected->value[i], 1e-6, 0, "value");
+    rf_history_free(&interrupted);
+    rf_history_free(&resumed);
+    rf_history_free(&straight);
+}
+ON_ONE(resume_both)
+
 static void run_exported(rf_strategy *strategy)
 {
     towers w;
@@ -434,11 +486,11 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follow_on_one),       cmocka_unit_test(compare_on_two),
-        cmocka_unit_test(fit_both_on_one),     cmocka_unit_test(fit_both_on_two),
-        cmocka_unit_test(run_exported_on_one), cmocka_unit_test(name_badly_on_one),
-        cmocka_unit_test(give_badly_on_one),   cmocka_unit_test(compile_badly_on_one),
-        cmocka_unit_test(apply_badly_on_one),
+        cmocka_unit_test(follow_on_one),        cmocka_unit_test(compare_on_two),
+        cmocka_unit_test(fit_both_on_one),      cmocka_unit_test(fit_both_on_two),
+        cmocka_unit_test(resume_both_on_one),   cmocka_unit_test(run_exported_on_one),
+        cmocka_unit_test(name_badly_on_one),    cmocka_unit_test(give_badly_on_one),
+        cmocka_unit_test(compile_badly_on_one), cmocka_unit_test(apply_badly_on_one),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
