@@ -13,7 +13,6 @@ struct gpt {
     gpt_config config;
     rf_model *model;
     rf_variable *tokens, *positions, *last_norm;
-    float *causal; /* [block, block]: 0 where the second position is not after the first, else far below any score */
     uint32_t num_blocks; /* of which variables may exist */
     block blocks[];
 };
@@ -41,15 +40,12 @@ static rf_tensor take_heads(rf_trace *t, const gpt *g, rf_tensor qkv, int which)
 
 /* Vaswani et al. 2017: each position takes a mean of the values at its own and earlier ones, weighted by how well its
  * query matches their keys. */
-static rf_tensor attend(rf_trace *t, const gpt *g, const block *b, rf_tensor x, rf_tensor causal)
+static rf_tensor attend(rf_trace *t, const gpt *g, const block *b, rf_tensor x)
 {
     const rf_tensor qkv = project(t, x, b->qkv);
     const rf_tensor query = take_heads(t, g, qkv, 0), key = take_heads(t, g, qkv, 1), value = take_heads(t, g, qkv, 2);
-    const float scale = 1.0f / sqrtf((float)g->config.width / (float)g->config.heads);
-    const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, false, true), rf_constant(t, scale));
-    const rf_tensor weights = rf_dropout(t, rf_softmax(t, rf_add(t, scores, causal)), g->config.dropout, 0);
-    const rf_tensor mixed =
-        rf_transpose(t, rf_matmul(t, weights, value, false, false), (const int32_t[]){ 0, 2, 1, 3 });
+    const rf_attention_params how = { .causal = true, .dropout = g->config.dropout };
+    const rf_tensor mixed = rf_transpose(t, rf_attention(t, query, key, value, &how), (const int32_t[]){ 0, 2, 1, 3 });
     const rf_tensor joined = rf_reshape(t, mixed, RF_SHAPE(-1, g->config.block, g->config.width));
     return rf_dropout(t, project(t, joined, b->attention_output), g->config.dropout, 0);
 }
@@ -65,15 +61,13 @@ static rf_tensor forward(rf_trace *t, rf_model *model, rf_tensor tokens, rf_mode
     (void)model;
     (void)mode; /* dropout knows whether it is traced for training */
     const gpt *g = user;
-    const int64_t length = g->config.block;
     const rf_tensor table = rf_variable_tensor(t, g->tokens);
     const rf_tensor embedded = rf_matmul(t, rf_one_hot(t, tokens, (int32_t)g->config.vocabulary), table, false, false);
     rf_tensor x = rf_add(t, embedded, rf_variable_tensor(t, g->positions));
     x = rf_dropout(t, x, g->config.dropout, 0);
-    const rf_tensor causal = rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(length, length), g->causal });
     for (uint32_t i = 0; i < g->num_blocks; i++) {
         const block *b = &g->blocks[i];
-        x = rf_add(t, x, attend(t, g, b, normalize(t, x, b->norm_1), causal));
+        x = rf_add(t, x, attend(t, g, b, normalize(t, x, b->norm_1)));
         x = rf_add(t, x, think(t, g, b, normalize(t, x, b->norm_2)));
     }
     return rf_matmul(t, normalize(t, x, g->last_norm), table, false, true);
@@ -125,23 +119,13 @@ static rf_result create_variables(rf_strategy *strategy, gpt *g)
     return r;
 }
 
-static float *create_causal(uint32_t length)
-{
-    float *mask = malloc((size_t)length * length * sizeof(float));
-    for (uint32_t i = 0; mask && i < length; i++)
-        for (uint32_t k = 0; k < length; k++) mask[i * length + k] = k <= i ? 0 : -1e9f;
-    return mask;
-}
-
 rf_result gpt_create(rf_strategy *strategy, const gpt_config *config, gpt **out)
 {
     *out = NULL;
     gpt *g = calloc(1, sizeof(*g) + config->layers * sizeof(block));
     if (!g) return RF_ERROR_OUT_OF_HOST_MEMORY;
     g->config = *config;
-    g->causal = create_causal(config->block);
-    rf_result r = g->causal ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) r = create_variables(strategy, g);
+    rf_result r = create_variables(strategy, g);
     if (r >= 0) r = rf_model_create_custom(strategy, forward, g, &g->model);
     if (r < 0) gpt_destroy(&g);
     *out = g;
@@ -165,7 +149,6 @@ void gpt_destroy(gpt **g)
         rf_variable **variables[] = { &b->norm_1, &b->qkv, &b->attention_output, &b->norm_2, &b->expand, &b->contract };
         for (uint32_t k = 0; k < sizeof(variables) / sizeof(variables[0]); k++) rf_variable_destroy(variables[k]);
     }
-    free((*g)->causal);
     free(*g);
     *g = NULL;
 }

@@ -252,6 +252,7 @@ typedef rf_tensor (*traced_fn)(rf_trace *t, rf_tensor x, size_t word);
 TRACED(conv2d, rf_conv2d_params, rf_conv2d(t, x, x, &params))
 TRACED(max_pool2d, rf_pool2d_params, rf_max_pool2d(t, x, &params))
 TRACED(avg_pool2d, rf_pool2d_params, rf_avg_pool2d(t, x, &params))
+TRACED(attention, rf_attention_params, rf_attention(t, x, x, x, &params))
 TRACED(loss_call, rf_loss, rf_loss_call(t, &params, x, x))
 TRACED(average_loss, rf_average_loss_params, rf_compute_average_loss(t, x, &params))
 
@@ -293,6 +294,7 @@ static void test_operations(void **state)
     REFUSED_IN_TRACE(rf_conv2d_params, rf_conv2d, conv2d)
     REFUSED_IN_TRACE(rf_pool2d_params, rf_max_pool2d, max_pool2d)
     REFUSED_IN_TRACE(rf_pool2d_params, rf_avg_pool2d, avg_pool2d)
+    REFUSED_IN_TRACE(rf_attention_params, rf_attention, attention)
     REFUSED_IN_TRACE(rf_loss, rf_loss_call, loss_call)
     REFUSED_IN_TRACE(rf_average_loss_params, rf_compute_average_loss, average_loss)
     rf_strategy_destroy(&strategy);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention, composed of products, softmax and masks. */
+#include <ringfire/ops.h>
+
+#include <math.h>
+
+#include "base/memory.h"
+#include "base/params.h"
+#include "train/trace_util.h"
+
+/* Scores of what is not attended to: as in Keras, far below all others and yet finite. */
+#define NOT_ATTENDED (-1e9f)
+
+static rf_result check_shapes(const rf_tensor_desc *query, const rf_tensor_desc *key, const rf_tensor_desc *value)
+{
+    const int64_t *q = query->shape.dim, *k = key->shape.dim, *v = value->shape.dim;
+    char shapes[3][96];
+    const bool fits = query->shape.rank == 4 && key->shape.rank == 4 && value->shape.rank == 4 && q[0] == k[0] &&
+                      q[1] == k[1] && q[3] == k[3] && k[0] == v[0] && k[1] == v[1] && k[2] == v[2];
+    return fits ? RF_OK
+                : RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                          "rf_attention: query is %s, key %s and value %s; they must be [n, heads, t, k], "
+                          "[n, heads, s, k] and [n, heads, s, v]",
+                          rf_shape_format(query->shape, shapes[0], sizeof(shapes[0])),
+                          rf_shape_format(key->shape, shapes[1], sizeof(shapes[1])),
+                          rf_shape_format(value->shape, shapes[2], sizeof(shapes[2])));
+}
+
+static rf_result check_mask(const rf_tensor_desc *mask, const rf_shape *scores)
+{
+    char shape[96], wanted[96];
+    bool fits = mask->dtype == RF_F32 && mask->shape.rank == 4;
+    for (int32_t d = 0; fits && d < 4; d++) fits = mask->shape.dim[d] == 1 || mask->shape.dim[d] == scores->dim[d];
+    return fits ? RF_OK
+                : RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                          "rf_attention: the mask is %s %s, must be f32 %s, or 1 in some of its dimensions",
+                          rf_dtype_name(mask->dtype), rf_shape_format(mask->shape, shape, sizeof(shape)),
+                          rf_shape_format(*scores, wanted, sizeof(wanted)));
+}
+
+/* [t, s]: `attended` up to key i + s - t of query i, `other` beyond. */
+static rf_tensor make_order(rf_trace *t, int64_t queries, int64_t keys, float attended, float other)
+{
+    float *values = RF_NEW_ARRAY(float, queries *keys);
+    if (!values) {
+        return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
+    }
+    for (int64_t i = 0; i < queries; i++)
+        for (int64_t k = 0; k < keys; k++) values[i * keys + k] = k <= i + keys - queries ? attended : other;
+    const rf_tensor order = rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(queries, keys), values });
+    rf_free(values);
+    return order;
+}
+
+/* Weights of masked scores. Where nothing is attended to they would be those of unmasked scores: so they are masked,
+ * too.
+ */
+static rf_tensor weigh_masked(rf_trace *t, rf_tensor scores, rf_tensor attended)
+{
+    const rf_tensor masked = rf_where(t, attended, scores, rf_constant(t, NOT_ATTENDED));
+    return rf_where(t, attended, rf_softmax(t, masked), rf_constant(t, 0));
+}
+
+static rf_tensor weigh(rf_trace *t, rf_tensor scores, const rf_attention_params *params, int64_t queries, int64_t keys)
+{
+    if (params->mask.id != 0) {
+        rf_tensor attended = params->mask;
+        if (params->causal) attended = rf_multiply(t, attended, make_order(t, queries, keys, 1, 0));
+        return weigh_masked(t, scores, attended);
+    }
+    if (!params->causal) return rf_softmax(t, scores);
+    /* Every query has a key unless there are fewer keys than queries. */
+    if (keys < queries) return weigh_masked(t, scores, make_order(t, queries, keys, 1, 0));
+    return rf_softmax(t, rf_add(t, scores, make_order(t, queries, keys, 0, NOT_ATTENDED)));
+}
+
+rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, const rf_attention_params *params)
+{
+    const rf_attention_params defaults = { 0 };
+    rf_tensor_desc q, k, v, mask;
+    if (!rf_operand_desc(t, query, "rf_attention: query", &q) || !rf_operand_desc(t, key, "rf_attention: key", &k) ||
+        !rf_operand_desc(t, value, "rf_attention: value", &v))
+        return RF_NO_TENSOR;
+    rf_result r = RF_PARAMS_CHECK(rf_attention_params, params);
+    if (!params) params = &defaults;
+    if (r >= 0) r = check_shapes(&q, &k, &v);
+    if (r >= 0 && params->mask.id != 0) {
+        const rf_shape scores = RF_SHAPE(q.shape.dim[0], q.shape.dim[1], q.shape.dim[2], k.shape.dim[2]);
+        if (!rf_operand_desc(t, params->mask, "rf_attention: mask", &mask)) return RF_NO_TENSOR;
+        r = check_mask(&mask, &scores);
+    }
+    if (r >= 0 && !isfinite(params->scale))
+        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_attention: scale is %g, must be finite", (double)params->scale);
+    if (r < 0) return rf_trace_emit(t, r, 0);
+    const float scale = params->scale != 0 ? params->scale : 1.0f / sqrtf((float)q.shape.dim[3]);
+    const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, false, true), rf_constant(t, scale));
+    rf_tensor weights = weigh(t, scores, params, q.shape.dim[2], k.shape.dim[2]);
+    if (params->dropout != 0) weights = rf_dropout(t, weights, params->dropout, params->dropout_seed);
+    return rf_matmul(t, weights, value, false, false);
+}
