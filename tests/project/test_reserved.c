@@ -162,6 +162,7 @@ static void test_training(void **state)
     rf_callback *callback;
     REFUSED(rf_dense_params, rf_layer_dense(&params, &layer));
     REFUSED(rf_conv2d_layer_params, rf_layer_conv2d(&params, &layer));
+    REFUSED(rf_conv2d_layer_params, rf_layer_conv2d_transpose(&params, &layer));
     REFUSED(rf_embedding_params, rf_layer_embedding(&params, &layer));
     REFUSED(rf_batch_norm_params, rf_layer_batch_norm(&params, &layer));
     REFUSED(rf_layer_norm_params, rf_layer_layer_norm(&params, &layer));
@@ -250,6 +251,7 @@ typedef rf_tensor (*traced_fn)(rf_trace *t, rf_tensor x, size_t word);
         return call;                                                                                                   \
     }
 TRACED(conv2d, rf_conv2d_params, rf_conv2d(t, x, x, &params))
+TRACED(conv2d_transpose, rf_conv2d_params, rf_conv2d_transpose(t, x, x, &params))
 TRACED(max_pool2d, rf_pool2d_params, rf_max_pool2d(t, x, &params))
 TRACED(avg_pool2d, rf_pool2d_params, rf_avg_pool2d(t, x, &params))
 TRACED(attention, rf_attention_params, rf_attention(t, x, x, x, &params))
@@ -292,6 +294,7 @@ static void test_operations(void **state)
     rf_strategy *strategy;
     if (rf_strategy_create_one_device(NULL, &strategy) < 0) SKIP("no Vulkan device");
     REFUSED_IN_TRACE(rf_conv2d_params, rf_conv2d, conv2d)
+    REFUSED_IN_TRACE(rf_conv2d_params, rf_conv2d_transpose, conv2d_transpose)
     REFUSED_IN_TRACE(rf_pool2d_params, rf_max_pool2d, max_pool2d)
     REFUSED_IN_TRACE(rf_pool2d_params, rf_avg_pool2d, avg_pool2d)
     REFUSED_IN_TRACE(rf_attention_params, rf_attention, attention)
