@@ -3,7 +3,6 @@
 #include "../../examples/gpt/model.h"
 #include "trajectory.h"
 
-static double one_device[TRAJECTORY_MAX_STEPS];
 /* As many as the program is asked for: with the validation layer in between all of them take long. */
 static uint32_t num_steps = TRAJECTORY_MAX_STEPS;
 
@@ -61,17 +60,14 @@ static void train(rf_strategy *strategy, double *losses)
 
 static void follow(rf_strategy *strategy)
 {
-    train(strategy, one_device);
+    trajectory_keep(strategy, train);
 }
 ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
 ON_LISTS(follow, _on_swiftshader, 1, 1, 1)
 
 static void compare(rf_strategy *strategy)
 {
-    double losses[TRAJECTORY_MAX_STEPS];
-    train(strategy, losses);
-    for (uint32_t s = 0; s < num_steps && s < trajectory_reference.num_steps; s++)
-        assert_near(losses[s], one_device[s], 1e-5, 0, "loss");
+    trajectory_compare(strategy, train);
 }
 ON_LISTS(compare, _two_drivers, 2, 1, 1)
 ON_LISTS(compare, _one_driver_twice, 3, 1, 1)

@@ -76,8 +76,6 @@ static const rf_element_spec spec = { .num_components = 2,
 
 /* ---- against PyTorch ---- */
 
-static double one_device[TRAJECTORY_MAX_STEPS];
-
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const towers *w = user;
@@ -107,16 +105,13 @@ static void train(rf_strategy *strategy, double *losses)
 
 static void follow(rf_strategy *strategy)
 {
-    train(strategy, one_device);
+    trajectory_keep(strategy, train);
 }
 ON_ONE(follow)
 
 static void compare(rf_strategy *strategy)
 {
-    double losses[TRAJECTORY_MAX_STEPS];
-    train(strategy, losses);
-    for (uint32_t s = 0; s < trajectory_reference.num_steps; s++)
-        assert_near(losses[s], one_device[s], 1e-5, 0, "loss");
+    trajectory_compare(strategy, train);
 }
 ON_TWO(compare)
 

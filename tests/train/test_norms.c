@@ -6,8 +6,6 @@
 #include "test_folder.h"
 #include "trajectory.h"
 
-static double one_device[TRAJECTORY_MAX_STEPS];
-
 enum { IN = 7, LAYERS = 9 };
 
 static rf_model *make_model(rf_strategy *strategy)
@@ -58,16 +56,13 @@ static void train(rf_strategy *strategy, double *losses)
 
 static void follow(rf_strategy *strategy)
 {
-    train(strategy, one_device);
+    trajectory_keep(strategy, train);
 }
 ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
 
 static void compare(rf_strategy *strategy)
 {
-    double losses[TRAJECTORY_MAX_STEPS];
-    train(strategy, losses);
-    for (uint32_t s = 0; s < trajectory_reference.num_steps; s++)
-        assert_near(losses[s], one_device[s], 1e-5, 0, "loss");
+    trajectory_compare(strategy, train);
 }
 ON_LISTS(compare, _two_drivers, 2, 1, 1)
 

@@ -142,6 +142,23 @@ int trajectory_close(void **state)
     return 0;
 }
 
+/* ---- one device and others ---- */
+
+static double kept[TRAJECTORY_MAX_STEPS];
+
+void trajectory_keep(rf_strategy *strategy, trajectory_train_fn train)
+{
+    train(strategy, kept);
+}
+
+void trajectory_compare(rf_strategy *strategy, trajectory_train_fn train)
+{
+    double losses[TRAJECTORY_MAX_STEPS] = { 0 };
+    train(strategy, losses);
+    assert_true(kept[0] != 0);
+    for (uint32_t s = 0; s < trajectory_reference.num_steps; s++) assert_near(losses[s], kept[s], 1e-5, 0, "loss");
+}
+
 /* ---- networks that classify images ---- */
 
 typedef struct classifier {

@@ -36,6 +36,13 @@ void trajectory_assign(const trajectory *t, const rf_model *model);
 void trajectory_follow(const trajectory *t, rf_strategy *strategy, rf_model *model, rf_function *step,
                        uint32_t num_steps, double *losses);
 
+/* A test's training, which returns as many losses as it has steps. */
+typedef void (*trajectory_train_fn)(rf_strategy *strategy, double *losses);
+/* Trains, and keeps the losses. */
+void trajectory_keep(rf_strategy *strategy, trajectory_train_fn train);
+/* Trains elsewhere: the losses agree with those that were kept. */
+void trajectory_compare(rf_strategy *strategy, trajectory_train_fn train);
+
 /* Of an example of the first component. */
 rf_shape trajectory_example_shape(const trajectory *t);
 /* A model that gives logits of images, component 0, follows all steps with the mean crossentropy of the labels,
