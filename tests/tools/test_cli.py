@@ -72,7 +72,7 @@ class Cli(unittest.TestCase):
     def test_output(self):
         """Results that have no place are an error, if possible before they are measured."""
         with open("/dev/full", "w") as full:
-            for command in ((RINGFIRE, "devices"), (RINGFIRE, "--version"), (EXAMPLES / "linear_model", "--devices", "0", "--batch-size", "8")):
+            for command in ((RINGFIRE, "devices"), (RINGFIRE, "--version"), (EXAMPLES / "linear_model", "--devices", "llvmpipe", "--batch-size", "8")):
                 done = subprocess.run([str(c) for c in command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
                 done.stdout = ""
                 self.fails(done, "standard output", "No space left")
@@ -117,18 +117,18 @@ class Cli(unittest.TestCase):
 
     def test_divergence(self):
         write_data(self.folder.name)
-        options = ("--data", self.folder.name, "--epochs", "9", "--batch-size", "16", "--learning-rate", "1e30", "--devices", "0")
+        options = ("--data", self.folder.name, "--epochs", "9", "--batch-size", "16", "--learning-rate", "1e30", "--devices", "llvmpipe")
         self.fails(programs.run(EXAMPLES / "custom_loop", *options), "epoch ", "step ", "the loss is ", "learning rate")
         self.fails(programs.run(EXAMPLES / "fit_callbacks", *options), "epoch ", "batch ", "the loss is ", "learning rate")
-        self.fails(programs.run(EXAMPLES / "linear_model", "--learning-rate", "1e38", "--devices", "0"), "step ", "the loss is ", "learning rate")
+        self.fails(programs.run(EXAMPLES / "linear_model", "--learning-rate", "1e38", "--devices", "llvmpipe"), "step ", "the loss is ", "learning rate")
 
     def test_read_only_cache(self):
         """A directory that was named has to be writable; without the default one there is a warning."""
         folder = pathlib.Path(self.folder.name)
         blocked = folder / "file"
         blocked.write_text("a file where a directory should be")
-        train = (EXAMPLES / "linear_model", "--batch-size", "8", "--devices", "0")
-        tune = (RINGFIRE, "bench", "ops", "--op", "argmax", "--device", "0", "--seconds", "0.001")
+        train = (EXAMPLES / "linear_model", "--batch-size", "8", "--devices", "llvmpipe")
+        tune = (RINGFIRE, "bench", "ops", "--op", "argmax", "--device", "llvmpipe", "--seconds", "0.001")
         for command in (train, tune):
             self.fails(programs.run(*command, env={"RINGFIRE_CACHE": str(blocked / "below")}), "RINGFIRE_CACHE", str(blocked), "name another")
         default = {"RINGFIRE_CACHE": "", "XDG_CACHE_HOME": str(blocked)}
@@ -143,8 +143,8 @@ class Cli(unittest.TestCase):
     def test_examples_learn(self):
         folder = self.folder.name
         write_data(folder)
-        for name in ("custom_loop", "fit_callbacks", "mlp_one_hot"):
-            done = programs.run(EXAMPLES / name, "--data", folder, "--epochs", "3", "--batch-size", "16")
+        for name, *devices in (("custom_loop",), ("fit_callbacks", "--devices", "llvmpipe"), ("mlp_one_hot", "--devices", "llvmpipe")):
+            done = programs.run(EXAMPLES / name, "--data", folder, "--epochs", "3", "--batch-size", "16", *devices)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stderr, "")
             self.assertIn("Number of devices: ", done.stdout)
@@ -162,7 +162,7 @@ class Cli(unittest.TestCase):
         self.fails(programs.run(program, env={"TF_CONFIG": ""}), "TF_CONFIG is not set")
         port = 20000 + os.getpid() * 8 % 12000  # below those that systems hand out by themselves
         # One device: tasks share the processor as it is.
-        done = programs.run("sh", SCRIPTS / "run_parameter_server.sh", program, "--data", self.folder.name, "--devices", "0",
+        done = programs.run("sh", SCRIPTS / "run_parameter_server.sh", program, "--data", self.folder.name, "--devices", "llvmpipe",
                    "--epochs", "2", "--batch-size", "16", "--synchronous",
                    env={"PORT": str(port), "RINGFIRE": RINGFIRE, "TF_CONFIG": ""})
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network of examples/gpt against PyTorch (make_gpt_trajectory.py), and replicas against one device. */
+/* The network of examples/gpt against PyTorch (make_gpt_trajectory.py), and replicas against one device. Argument:
+ * drivers, or a number of steps. */
 #include "../../examples/gpt/model.h"
 #include "trajectory.h"
 
@@ -74,9 +75,13 @@ ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) num_steps = (uint32_t)atoi(argv[1]);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(follow_on_lavapipe), cmocka_unit_test(follow_on_swiftshader),
-                                        cmocka_unit_test(compare_two_drivers),
+    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
+                                               cmocka_unit_test(follow_on_swiftshader),
+                                               cmocka_unit_test(compare_two_drivers) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(follow_on_lavapipe),
                                         cmocka_unit_test(compare_one_driver_twice) };
+    if (argc > 1 && strcmp(argv[1], "drivers") == 0)
+        return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);
+    if (argc > 1) num_steps = (uint32_t)atoi(argv[1]);
     return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
 }
