@@ -86,29 +86,29 @@ static rf_result make_outputs(rf_case_data *data)
     return RF_OK;
 }
 
-static rf_result make(const rf_op *op, const rf_op_case *c, uint64_t seed, rf_case_data *data)
+rf_result rf_case_data_describe(const rf_op *op, const rf_op_case *c, rf_case_data *data)
 {
     rf_op_call *call = &data->call;
+    *data = (rf_case_data){ 0 };
     if (op->attr_size > sizeof(data->attr) || c->n_in > RF_MAX_INPUTS || c->n_in < op->min_in || c->n_in > op->max_in)
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: case %s has %u inputs or attributes of %u bytes", op->name, c->name,
                        c->n_in, op->attr_size);
     if (c->attr) memcpy(data->attr, c->attr, op->attr_size);
     *call = (rf_op_call){ .op = op, .attr = data->attr, .n_in = c->n_in, .n_out = op->n_out };
-    const uint64_t key = rf_hash_bytes(c->name, strlen(c->name), rf_hash_bytes(op->name, strlen(op->name), seed));
-    for (uint32_t i = 0; i < c->n_in; i++) {
-        call->in[i] = c->in[i].desc;
-        data->in[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->in[i]) + 4);
-        if (!data->in[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        RF_TRY(fill(&c->in[i], rf_hash64(key, i), data->in[i]));
-    }
-    RF_TRY(rf_error_context(op->infer(call), "%s: case %s", op->name, c->name));
-    return make_outputs(data);
+    for (uint32_t i = 0; i < c->n_in; i++) call->in[i] = c->in[i].desc;
+    return rf_error_context(op->infer(call), "%s: case %s", op->name, c->name);
 }
 
 rf_result rf_case_data_make(const rf_op *op, const rf_op_case *c, uint64_t seed, rf_case_data *data)
 {
-    *data = (rf_case_data){ 0 };
-    return make(op, c, seed, data);
+    RF_TRY(rf_case_data_describe(op, c, data));
+    const uint64_t key = rf_hash_bytes(c->name, strlen(c->name), rf_hash_bytes(op->name, strlen(op->name), seed));
+    for (uint32_t i = 0; i < c->n_in; i++) {
+        data->in[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&data->call.in[i]) + 4);
+        if (!data->in[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        RF_TRY(fill(&c->in[i], rf_hash64(key, i), data->in[i]));
+    }
+    return make_outputs(data);
 }
 
 rf_result rf_case_data_copy(const rf_case_data *from, rf_case_data *to)

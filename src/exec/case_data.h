@@ -14,8 +14,10 @@ typedef struct rf_case_data {
     void *out[RF_MAX_OUTPUTS];                    /* zeroed */
 } rf_case_data;
 
-/* The same case and seed give the same bytes. `data` must stay where it is: the call points into it. Free also after a
- * failure. */
+/* The call alone, without bytes: filling large inputs takes seconds. Like all of these, `data` must stay where it is:
+ * the call points into it. */
+rf_result rf_case_data_describe(const rf_op *op, const rf_op_case *c, rf_case_data *data);
+/* The same case and seed give the same bytes. Free also after a failure. */
 rf_result rf_case_data_make(const rf_op *op, const rf_op_case *c, uint64_t seed, rf_case_data *data);
 /* Inputs with their bytes, outputs zeroed: cheaper than making the numbers again. */
 rf_result rf_case_data_copy(const rf_case_data *from, rf_case_data *to);

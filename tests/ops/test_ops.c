@@ -350,32 +350,46 @@ static void run_filled(case_run *run)
     }
 }
 
+/* Whether the options leave the case out. */
+static bool is_left_out(const walk_options *o, const rf_op_case *c, const rf_op_call *call)
+{
+    if (c->large && (o->turns ? c->benchmark : o->quick && !o->all_shaders)) return true;
+    return o->quick && too_big_for_quick(c, call);
+}
+
+static void run_rounds(case_run *run)
+{
+    rf_case_data made = run->start;
+    made.call.attr = made.attr;
+    for (run->round = 0; run->round < walk_special_rounds(); run->round++) {
+        memset(&run->start, 0, sizeof(run->start));
+        if (rf_case_data_copy(&made, &run->start) < 0) {
+            walk_fail(run->w, run->counts, run->op, run->c->name, NULL, NULL, "%s", rf_error_message());
+        } else {
+            walk_special_fill(&run->start, run->c->name, run->round);
+            run_filled(run);
+        }
+        free_all(run);
+    }
+    rf_case_data_free(&made);
+}
+
 static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *c)
 {
     case_run run = { .w = w, .counts = counts, .op = op, .c = c };
-    /* Filling it would take longest of all. */
-    if (c->large && (w->options.turns ? c->benchmark : w->options.quick && !w->options.all_shaders)) return;
-    if (rf_case_data_make(op, c, 1, &run.start) < 0) {
-        walk_fail(w, counts, op, c->name, NULL, NULL, "%s", rf_error_message());
-        free_all(&run);
-        return;
-    }
-    if (w->options.all_shaders) plan_elsewhere(&run.start.call);
-    if (w->options.quick && too_big_for_quick(c, &run.start.call)) {
-        free_all(&run);
-        return;
-    }
+    rf_result r = rf_case_data_describe(op, c, &run.start);
+    if (r >= 0 && w->options.all_shaders) plan_elsewhere(&run.start.call);
+    if (r >= 0 && is_left_out(&w->options, c, &run.start.call)) return;
+    if (r >= 0) r = rf_case_data_make(op, c, 1, &run.start);
     counts->cases++;
-    if (!w->options.special) run_filled(&run);
-    for (uint32_t round = 0; w->options.special && round < walk_special_rounds(); round++) {
-        free_all(&run);
-        if (rf_case_data_make(op, c, 1, &run.start) < 0) break; /* it could be made above */
-        walk_special_fill(&run.start, c->name, round);
-        run.round = round;
+    if (r < 0)
+        walk_fail(w, counts, op, c->name, NULL, NULL, "%s", rf_error_message());
+    else if (w->options.special)
+        run_rounds(&run);
+    else
         run_filled(&run);
-    }
     free_all(&run);
-    if (c->check_gradient && !w->options.split && !w->options.special) walk_gradient(w, counts, op, c);
+    if (r >= 0 && c->check_gradient && !w->options.split && !w->options.special) walk_gradient(w, counts, op, c);
 }
 
 static void run_op(walk *w, const rf_op *op)
