@@ -95,7 +95,7 @@ static void three_workers(void **state)
     (void)state;
     static const double most[] = { 5, 1 }, none[] = { 0 };
     check_training(
-        (job_params){ .num_workers = 3, .devices = { LVP "," LVP, SWS, LVP }, .shares = { most, NULL, none } },
+        (job_params){ .num_workers = 3, .devices = { LVP "," LVP, LVP, LVP }, .shares = { most, NULL, none } },
         &(training){ .steps = 12, .batch = 25, .optimizer = clipped_each, .checks = true, .tolerance = 1e-5 });
 }
 
@@ -194,7 +194,7 @@ static void parts_of_the_variables(void **state)
 {
     (void)state;
     static report got[MAX_WORKERS], want[MAX_WORKERS];
-    const job_params job = { .num_workers = 2, .devices = { LVP, SWS "," LVP }, .mirrored = { .bucket_bytes = 3000 } };
+    const job_params job = { .num_workers = 2, .devices = { LVP, LVP "," LVP }, .mirrored = { .bucket_bytes = 3000 } };
     run_job(&job, train_partially, got);
     check_job(got, 2);
     run_job(&(job_params){ .num_workers = 1, .devices = { LVP } }, train_partially, want);

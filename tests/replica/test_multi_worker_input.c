@@ -174,9 +174,9 @@ static void by_example(void **state)
     run_job(&(job_params){ .num_workers = 1, .devices = { LVP }, .user = &p }, train_by_example, want);
     check_job(want, 1);
     assert_int_equal(want[0].steps, 14);
-    check_by_example((job_params){ .num_workers = 1, .devices = { LVP "," SWS } }, want);
+    check_by_example((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, want);
     check_by_example((job_params){ .num_workers = 2, .devices = { LVP, SWS } }, want);
-    check_by_example((job_params){ .num_workers = 3, .devices = { LVP, LVP "," SWS, LVP } }, want);
+    check_by_example((job_params){ .num_workers = 3, .devices = { LVP, LVP "," LVP, LVP } }, want);
     /* One worker never gets a row. */
     check_by_example((job_params){ .num_workers = 3, .devices = { LVP "," LVP, LVP, SWS }, .shares = { most, none } },
                      want);
@@ -355,7 +355,7 @@ static void by_file(void **state)
     files f = { 0 };
     write_files(&f);
     check_by_file(&f, (job_params){ .num_workers = 2, .devices = { LVP, SWS } });
-    check_by_file(&f, (job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP "," SWS "," LVP } });
+    check_by_file(&f, (job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP "," LVP "," LVP } });
     check_by_file(&f, (job_params){ .num_workers = 3, .devices = { LVP, LVP "," LVP, LVP } });
     remove_files(&f);
 }

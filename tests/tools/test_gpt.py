@@ -54,7 +54,7 @@ class Gpt(unittest.TestCase):
     def test_stopped(self):
         """A request to stop saves what the same command goes on from."""
         folder = self.folder / "checkpoints"
-        command = [*self.train, "--steps", "5000", "--sample", "1", "--checkpoint-dir", folder]
+        command = [*self.train, "--batch-size", "1", "--steps", "5000", "--sample", "1", "--checkpoint-dir", folder]
         with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True) as running:
             for line in running.stdout:
                 if line.startswith("Step 250"):  # before the first step there would be nothing to save
