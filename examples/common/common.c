@@ -95,6 +95,15 @@ uint64_t example_parse_count(struct argp_state *state, const char *text, uint64_
     return value;
 }
 
+double example_parse_rate(struct argp_state *state, const char *text)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !(value > 0) || !isfinite(value))
+        argp_error(state, "'%s' is not a positive learning rate", text);
+    return value;
+}
+
 /* What argp's callbacks share. */
 typedef struct parse_input {
     example_options *options;
@@ -105,7 +114,6 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     const parse_input *input = state->input;
     example_options *o = input->options;
-    char *end;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = input->own; return 0;
     case 'd': o->devices = text; return 0;
@@ -115,11 +123,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 's': o->seed = example_parse_count(state, text, UINT64_MAX); return 0;
     case 'n': o->limit = example_parse_count(state, text, UINT64_MAX); return 0;
     case 'l': o->logdir = text; return 0;
-    case 'r':
-        o->learning_rate = strtod(text, &end);
-        if (end == text || *end || !(o->learning_rate > 0) || !isfinite(o->learning_rate))
-            argp_error(state, "'%s' is not a positive learning rate", text);
-        return 0;
+    case 'r': o->learning_rate = example_parse_rate(state, text); return 0;
     case 'c': o->checkpoint_dir = text; return 0;
     case 'P': o->sharded_checkpoints = true; return 0;
     case 'B': o->balance = true; return 0;

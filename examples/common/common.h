@@ -46,6 +46,7 @@ void example_parse_with(int argc, char **argv, const char *purpose, const char *
                         const struct argp *own, void *own_input);
 /* A number from 1 to `most`; for anything else the program ends with an error, as with a wrong option. */
 uint64_t example_parse_count(struct argp_state *state, const char *text, uint64_t most);
+double example_parse_rate(struct argp_state *state, const char *text); /* the same for a learning rate */
 
 /* Mirrored over options->devices of this worker, and over the workers of the job that the environment describes. Prints
  * one line per replica and "Number of devices: N". From here on SIGTERM, SIGUSR1 and SIGINT ask for a stop, which all

@@ -18,7 +18,7 @@ ALLOWED = {
     "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "server", "train", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
     "tools": {"ringfire", "jansson", "cairo", "bench", "ckpt", "plot", "run", "own"},
-    "examples": {"ringfire", "own"},
+    "examples": {"ringfire", "png", "own"},
 }
 # Rooms of a layer, and which of its rooms each may include; what stands above them (src/replica/*.h) all may.
 ROOMS = {
