@@ -19,6 +19,11 @@ def run(program, *arguments, env=None, timeout=300, **options):
     return subprocess.run([str(program), *map(str, arguments)], encoding="utf-8", timeout=timeout, env=merged, **options)
 
 
+def numbers(pattern, done):
+    """The groups of each match of the pattern in what a program printed, as numbers."""
+    return [tuple(map(float, match)) for match in re.findall(pattern, done.stdout)]
+
+
 class Terminal:
     """A program whose standard output is a terminal."""
 

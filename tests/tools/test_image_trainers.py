@@ -40,10 +40,6 @@ def write_cifar(folder, name, count, seed):
     (folder / name).write_bytes(b"".join(records))
 
 
-def epochs(done):
-    return [tuple(map(float, match)) for match in EPOCH.findall(done.stdout)]
-
-
 def read_safetensors(path):
     data = path.read_bytes()
     size, = struct.unpack("<Q", data[:8])
@@ -75,7 +71,7 @@ class Resnet(unittest.TestCase):
         """Stopped and started again, a training ends with the numbers of one that was never stopped."""
         whole = self.succeed(*self.train, "--epochs", "3")
         self.assertIn("75482 parameters, 36 steps of 16 images", whole.stdout)
-        self.assertLess(epochs(whole)[-1][1], 0.5)  # 2.3 when it begins; 0.7 is chance
+        self.assertLess(programs.numbers(EPOCH, whole)[-1][1], 0.5)  # 2.3 when it begins; 0.7 is chance
         checkpoints = self.folder / "checkpoints"
         command = [*self.train, "--epochs", "3", "--checkpoint-dir", checkpoints]
         with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True) as running:
@@ -87,7 +83,7 @@ class Resnet(unittest.TestCase):
             self.assertEqual(running.wait(120), 75, rest)  # RF_EXIT_RESTARTABLE
         self.assertIn("Stopped on request", rest)
         resumed = self.succeed(*command)
-        self.assertEqual(epochs(resumed)[-1], epochs(whole)[-1])
+        self.assertEqual(programs.numbers(EPOCH, resumed)[-1], programs.numbers(EPOCH, whole)[-1])
         self.check_checkpoint(max(checkpoints.glob("backup-*.rfck")))
 
     def check_checkpoint(self, path):
@@ -107,8 +103,8 @@ class Resnet(unittest.TestCase):
         """Each normalizes its own half: not what one computes with the whole batch, but a training of its own that ends."""
         two = self.succeed(RINGFIRE, "run", "-n", "2", *self.train, "--batch-size", "8", "--epochs", "2")
         self.assertIn("24 steps of 16 images", two.stdout)
-        self.assertEqual(len(epochs(two)), 2)
-        self.assertLess(epochs(two)[1][1], epochs(two)[0][1])
+        self.assertEqual(len(programs.numbers(EPOCH, two)), 2)
+        self.assertLess(programs.numbers(EPOCH, two)[1][1], programs.numbers(EPOCH, two)[0][1])
 
     def test_bad_input(self):
         for arguments, text in ((("--epochs", "0"), "'0'"), (("--data", self.folder / "none"), "none")):
@@ -125,7 +121,7 @@ class Resnet(unittest.TestCase):
         command = [DENSENET, "--data", folder, "--devices", "llvmpipe", "--batch-size", "16", "--epochs", "3"]
         done = self.succeed(*command, "--limit", "96")
         self.assertIn("45634 parameters, 18 steps of 16 images", done.stdout)
-        self.assertLess(epochs(done)[-1][1], 0.5)
+        self.assertLess(programs.numbers(EPOCH, done)[-1][1], 0.5)
         (folder / "data_batch_3.bin").write_bytes(bytes(100))
         done = programs.run(*command)
         self.assertEqual(done.returncode, 1)

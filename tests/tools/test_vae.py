@@ -22,10 +22,6 @@ EPOCH = re.compile(r"Epoch (\d+), Loss: (\S+), Divergence: (\S+), Test ELBO: (\S
 COLUMNS, ROWS, CELL, GAP = 16, 10, 30, 2  # of the picture; a cell is an image and a gap
 
 
-def epochs(done):
-    return [tuple(map(float, match)) for match in EPOCH.findall(done.stdout)]
-
-
 def read_png(data):
     """Width, height and rows of a gray PNG file of eight bits, with every filter undone."""
     place, body = 8, b""
@@ -69,8 +65,8 @@ class Vae(Trained):
     def test_learns(self):
         self.assertEqual(self.whole.returncode, 0, self.whole.stderr)
         self.assertIn("69989 parameters, global batch 10", self.whole.stdout)
-        self.assertEqual(len(epochs(self.whole)), 4)
-        self.assertGreater(epochs(self.whole)[-1][3], -450)  # -543 with chances of a half
+        self.assertEqual(len(programs.numbers(EPOCH, self.whole)), 4)
+        self.assertGreater(programs.numbers(EPOCH, self.whole)[-1][3], -450)  # -543 with chances of a half
         width, height, rows = read_png(self.first_picture)
         self.assertEqual((width, height), (COLUMNS * CELL + GAP, ROWS * CELL + GAP))
 
@@ -100,7 +96,7 @@ class Vae(Trained):
         resumed = programs.run(*command)
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertIn("Continuing in epoch", resumed.stdout)
-        self.assertEqual(epochs(resumed)[-1], epochs(self.whole)[-1])
+        self.assertEqual(programs.numbers(EPOCH, resumed)[-1], programs.numbers(EPOCH, self.whole)[-1])
         self.assertEqual(self.picture.read_bytes(), self.first_picture)
 
     def test_bad_input(self):
@@ -117,7 +113,7 @@ class Workers(Trained):
         self.picture.unlink(missing_ok=True)
         two = programs.run(RINGFIRE, "run", "-n", "2", *self.train, "--epochs", "1", "--batch-size", "5")
         self.assertEqual(two.returncode, 0, two.stderr)
-        for a, b in zip(epochs(self.whole)[0], epochs(two)[0]):
+        for a, b in zip(programs.numbers(EPOCH, self.whole)[0], programs.numbers(EPOCH, two)[0]):
             self.assertAlmostEqual(a, b, places=2)
         self.assertEqual(read_png(self.picture.read_bytes())[:2], (COLUMNS * CELL + GAP, ROWS * CELL + GAP))
 
