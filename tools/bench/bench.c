@@ -11,7 +11,7 @@
 #include "commands.h"
 #include "options.h"
 
-#define BENCHES "ops, model, allreduce, checkpoint, observe and train"
+#define BENCHES "ops, model, zoo, allreduce, checkpoint, observe and train"
 
 typedef struct bench_options {
     const char *what, *device, *op, *json_path;
@@ -153,7 +153,8 @@ int command_bench(int argc, char **argv)
     } others[] = { { "allreduce", command_bench_allreduce },
                    { "checkpoint", command_bench_checkpoint },
                    { "observe", command_bench_observe },
-                   { "train", command_bench_train } };
+                   { "train", command_bench_train },
+                   { "zoo", command_bench_zoo } };
     for (size_t i = 0; argc > 1 && i < sizeof(others) / sizeof(others[0]); i++) {
         if (strcmp(argv[1], others[i].name) != 0) continue;
         char name[64];
@@ -165,11 +166,11 @@ int command_bench(int argc, char **argv)
     const struct argp parser = {
         argp_options,
         parse_option,
-        "ops\nmodel\nallreduce\ncheckpoint\nobserve\ntrain",
+        "ops\nmodel\nzoo\nallreduce\ncheckpoint\nobserve\ntrain",
         "Measures single operations (ops), or the training of a small CNN on one device (model: Conv 32 - pool - Conv "
-        "64 - pool - Dense 64 - Dense 10 on 28x28 images).\v'allreduce' measures the exchange between workers, "
-        "'checkpoint' saving and loading, 'observe' traces and event files, 'train' training with several workers; "
-        "they have options of their own: 'ringfire bench train --help'.",
+        "64 - pool - Dense 64 - Dense 10 on 28x28 images).\v'zoo' measures the networks of the examples, 'allreduce' "
+        "the exchange between workers, 'checkpoint' saving and loading, 'observe' traces and event files, 'train' "
+        "training with several workers; they have options of their own: 'ringfire bench train --help'.",
         NULL,
         NULL,
         NULL

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ringfire bench zoo: how fast the networks of the examples train on one device, each in a process of its own, whose
+ * peak of memory is then the network's. */
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../examples/densenet/model.h"
+#include "../../examples/gpt/model.h"
+#include "../../examples/resnet/model.h"
+#include "bench/net.h"
+#include "bench/report.h"
+#include "clock.h"
+#include "commands.h"
+#include "options.h"
+
+enum { SLICES = 5, GPT_BLOCK = 64, GPT_VOCABULARY = 96 };
+
+typedef struct zoo_options {
+    const char *device, *model, *json_path;
+    double seconds;
+    uint32_t batch;
+} zoo_options;
+
+typedef struct zoo_result {
+    char device[256];
+    double first_step, step, peak_bytes;
+    uint64_t parameters;
+} zoo_result;
+
+typedef struct zoo_net {
+    bench_net net;
+    void *network; /* owns the model */
+    int32_t *tokens;
+} zoo_net;
+
+typedef struct zoo_entry {
+    const char *name, *unit;
+    uint32_t batch, units; /* examples of a step unless told otherwise; what an example counts for */
+    rf_optimizer_params optimizer;
+    rf_result (*create)(zoo_net *n);
+    void (*destroy)(zoo_net *n);
+    rf_result (*make_batch)(zoo_net *n, uint32_t count);
+} zoo_entry;
+
+/* ---- networks ---- */
+
+static const rf_shape image = { 3, { BENCH_SIDE, BENCH_SIDE, 1 } };
+
+static rf_result make_images(zoo_net *n, uint32_t count)
+{
+    return bench_net_make_batch(&n->net, count, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
+}
+
+static rf_result create_resnet(zoo_net *n)
+{
+    resnet *r;
+    TRY(resnet_create(n->net.strategy, &resnet_8, image, &r));
+    n->network = r;
+    n->net.model = resnet_model(r);
+    return RF_OK;
+}
+
+static void destroy_resnet(zoo_net *n)
+{
+    resnet *r = n->network;
+    resnet_destroy(&r);
+}
+
+static rf_result create_densenet(zoo_net *n)
+{
+    densenet *d;
+    TRY(densenet_create(n->net.strategy, &densenet_bc_16_12, image, &d));
+    n->network = d;
+    n->net.model = densenet_model(d);
+    return RF_OK;
+}
+
+static void destroy_densenet(zoo_net *n)
+{
+    densenet *d = n->network;
+    densenet_destroy(&d);
+}
+
+static rf_result create_gpt(zoo_net *n)
+{
+    static const gpt_config config = {
+        .layers = 4, .heads = 4, .width = 128, .block = GPT_BLOCK, .vocabulary = GPT_VOCABULARY
+    };
+    gpt *g;
+    TRY(gpt_create(n->net.strategy, &config, &g));
+    n->network = g;
+    n->net.model = gpt_model(g);
+    return RF_OK;
+}
+
+static void destroy_gpt(zoo_net *n)
+{
+    gpt *g = n->network;
+    gpt_destroy(&g);
+}
+
+/* Any tokens, and those that follow them. */
+static rf_result make_tokens(zoo_net *n, uint32_t count)
+{
+    const size_t total = (size_t)count * GPT_BLOCK;
+    n->tokens = malloc((total + 1) * sizeof(n->tokens[0]));
+    if (!n->tokens) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    uint32_t noise = 1;
+    for (size_t i = 0; i <= total; i++) {
+        noise = noise * 1664525u + 1013904223u;
+        n->tokens[i] = (int32_t)((noise >> 8) % GPT_VOCABULARY);
+    }
+    const rf_shape shape = RF_SHAPE((int64_t)count, GPT_BLOCK);
+    n->net.batch = (rf_element){ 2, { { RF_I32, shape, n->tokens }, { RF_I32, shape, n->tokens + 1 } } };
+    return RF_OK;
+}
+
+#define MOMENTUM                                                                                                       \
+    {                                                                                                                  \
+        .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.01, .momentum = 0.9, .nesterov = true                             \
+    }
+
+static const zoo_entry entries[] = {
+    { "resnet", "images", 64, 1, MOMENTUM, create_resnet, destroy_resnet, make_images },
+    { "densenet", "images", 64, 1, MOMENTUM, create_densenet, destroy_densenet, make_images },
+    { "gpt", "tokens", 12, GPT_BLOCK, { .kind = RF_OPTIMIZER_ADAM }, create_gpt, destroy_gpt, make_tokens },
+};
+enum { NUM_ENTRIES = sizeof(entries) / sizeof(entries[0]) };
+
+/* ---- measuring ---- */
+
+static rf_result create(zoo_net *n, const zoo_entry *e, const zoo_options *o)
+{
+    TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = o->device }, &n->net.strategy));
+    TRY(e->create(n));
+    TRY(rf_optimizer_create(n->net.strategy, &e->optimizer, &n->net.optimizer));
+    TRY(bench_net_create_step(&n->net));
+    return e->make_batch(n, o->batch ? o->batch : e->batch);
+}
+
+static void destroy(zoo_net *n, const zoo_entry *e)
+{
+    rf_function_destroy(&n->net.step); /* before the network, whose model it calls */
+    n->net.model = NULL;
+    if (n->network) e->destroy(n);
+    bench_net_destroy(&n->net);
+    free(n->tokens);
+}
+
+static rf_result run_steps(zoo_net *n, double seconds, double *step)
+{
+    rf_per_replica *results[1];
+    float loss;
+    uint32_t steps = 0;
+    const double start = now();
+    do {
+        TRY(rf_strategy_run(n->net.strategy, n->net.step, &n->net.batch, results));
+        steps++;
+    } while (now() - start < seconds);
+    TRY(rf_strategy_reduce(n->net.strategy, RF_REDUCE_SUM, results[0], &loss));
+    *step = (now() - start) / steps;
+    return RF_OK;
+}
+
+static rf_result measure(zoo_net *n, const zoo_entry *e, const zoo_options *o, zoo_result *out)
+{
+    const double began = now();
+    double slices[SLICES];
+    TRY(create(n, e, o));
+    snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(n->net.strategy, 0));
+    TRY(run_steps(n, 0, &out->step));
+    out->first_step = now() - began;
+    const rf_variable_list variables = rf_model_variables(n->net.model);
+    for (uint32_t i = 0; i < variables.count; i++)
+        out->parameters += (uint64_t)rf_shape_count(rf_variable_shape(variables.items[i]));
+    for (int i = 0; i < SLICES; i++) TRY(run_steps(n, o->seconds / SLICES, &slices[i]));
+    out->step = bench_median(slices, SLICES);
+    return RF_OK;
+}
+
+static int run_child(const zoo_entry *e, const zoo_options *o, zoo_result *out)
+{
+    zoo_net n = { 0 };
+    struct rusage usage;
+    const rf_result r = measure(&n, e, o, out);
+    if (r < 0) fprintf(stderr, "ringfire: %s: %s\n", e->name, rf_error_message());
+    destroy(&n, e);
+    getrusage(RUSAGE_SELF, &usage);
+    out->peak_bytes = (double)usage.ru_maxrss * 1024;
+    return r < 0 ? CODE_FAILED : CODE_OK;
+}
+
+static bool run_entry(const zoo_entry *e, const zoo_options *o, zoo_result *out)
+{
+    int status = 0;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) _exit(run_child(e, o, out));
+    if (pid < 0) {
+        fprintf(stderr, "ringfire: no process for %s: %s\n", e->name, strerror(errno));
+        return false;
+    }
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) return false;
+    if (WIFSIGNALED(status)) fprintf(stderr, "ringfire: %s: %s\n", e->name, strsignal(WTERMSIG(status)));
+    return status == 0;
+}
+
+/* ---- command ---- */
+
+static const struct argp_option argp_options[] = {
+    { "device", 'd', "NAME", 0, "Device: index or part of a name (default: the first usable one, GPUs before software)",
+      0 },
+    { "model", 'm', "NAME", 0, "Only this network (default: all)", 0 },
+    { "batch", 'b', "N", 0, "Examples per step (default: 64 images, 12 sequences)", 0 },
+    { "seconds", 's', "X", 0, "Time spent on each network after its first step (default: 5)", 0 },
+    JSON_OPTION,
+    { 0 },
+};
+
+static const zoo_entry *find(const char *name)
+{
+    for (size_t i = 0; i < NUM_ENTRIES; i++)
+        if (strcmp(entries[i].name, name) == 0) return &entries[i];
+    return NULL;
+}
+
+static void check_model(struct argp_state *state, const char *name)
+{
+    char known[200] = "";
+    if (find(name)) return;
+    for (size_t i = 0; i < NUM_ENTRIES; i++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "", entries[i].name);
+    }
+    argp_error(state, "there is no network '%s'; possible are %s", name, known);
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    zoo_options *o = state->input;
+    switch (key) {
+    case 'd': o->device = text; return 0;
+    case 'm':
+        check_model(state, text);
+        o->model = text;
+        return 0;
+    case 'b': o->batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 16); return 0;
+    case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
+    case 'j': o->json_path = text ? text : "-"; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static bool add_row(const zoo_entry *e, const zoo_options *o, const zoo_result *m, table *rows, json_t *list)
+{
+    const uint32_t batch = o->batch ? o->batch : e->batch;
+    const double rate = batch * e->units / m->step;
+    char cells[6][32];
+    snprintf(cells[0], 32, "%llu", (unsigned long long)m->parameters);
+    snprintf(cells[1], 32, "%u", batch);
+    snprintf(cells[2], 32, "%.0f %s", rate, e->unit);
+    snprintf(cells[3], 32, "%.2f", m->step * 1e3);
+    snprintf(cells[4], 32, "%.2f", m->first_step);
+    snprintf(cells[5], 32, "%.0f", m->peak_bytes * 1e-6);
+    json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:I,s:i,s:f,s:f,s:f,s:f}", "model", e->name, "unit", e->unit,
+                                          "device", m->device, "parameters", (json_int_t)m->parameters, "batch",
+                                          (int)batch, "units_per_second", rate, "step_seconds", m->step,
+                                          "first_step_seconds", m->first_step, "peak_bytes", m->peak_bytes));
+    return table_row(rows, (const char *[]){ e->name, cells[0], cells[1], cells[2], cells[3], cells[4], cells[5] });
+}
+
+static int run_all(const zoo_options *o, zoo_result *shared)
+{
+    static const char *const headings[] = { "Network",  ">Parameters",   ">Batch",         ">Per second",
+                                            ">Step ms", ">First step s", ">Peak memory MB" };
+    table rows;
+    json_t *list = json_array();
+    bool ok = table_begin(&rows, headings, 7);
+    char about[300] = "";
+    for (size_t i = 0; i < NUM_ENTRIES; i++) {
+        if (o->model && &entries[i] != find(o->model)) continue;
+        memset(shared, 0, sizeof(*shared));
+        if (!run_entry(&entries[i], o, shared)) {
+            ok = false;
+            continue;
+        }
+        snprintf(about, sizeof(about), "Device: %s", shared->device);
+        ok &= add_row(&entries[i], o, shared, &rows, list);
+    }
+    return bench_report(o->json_path, about[0] ? about : NULL, &rows, json_pack("{s:o}", "networks", list), ok);
+}
+
+int command_bench_zoo(int argc, char **argv)
+{
+    zoo_options o = { .seconds = 5 };
+    const struct argp parser = { argp_options, parse_option,
+                                 "",           "Measures how fast the networks of the examples train on one device.",
+                                 NULL,         NULL,
+                                 NULL };
+    command_parse(&parser, argc, argv, 0, &o);
+    if (!json_can_write(o.json_path)) return CODE_FAILED;
+    zoo_result *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        fprintf(stderr, "ringfire: no memory: %s\n", strerror(errno));
+        return CODE_FAILED;
+    }
+    const int code = run_all(&o, shared);
+    munmap(shared, sizeof(*shared));
+    return code;
+}
