@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Training: layers and models, losses, optimizers, learning-rate schedules, metrics, fit / evaluate
- * / predict. Names and defaults follow Keras.
+ * Training: layers and models, losses, optimizers, learning-rate schedules, fit / evaluate /
+ * predict, with the metrics of metrics.h. Names and defaults follow Keras.
  *
  * The following holds for the whole header unless a comment states otherwise.
  *  - Objects belong to a strategy and follow its rules (strategy.h): one thread at a time, created
@@ -16,6 +16,7 @@
 
 #include <ringfire/common.h>
 #include <ringfire/dataset.h>
+#include <ringfire/metrics.h>
 #include <ringfire/ops.h>
 #include <ringfire/strategy.h>
 
@@ -29,8 +30,6 @@ typedef struct rf_layer rf_layer;
 typedef struct rf_model rf_model;
 /** Updates variables from gradients. Owns its state (moments, step). */
 typedef struct rf_optimizer rf_optimizer;
-/** A value that is accumulated over batches on the devices. */
-typedef struct rf_metric rf_metric;
 /** Functions that rf_model_fit() calls as training proceeds. */
 typedef struct rf_callback rf_callback;
 
@@ -509,65 +508,6 @@ RF_API double rf_optimizer_learning_rate(const rf_optimizer *optimizer);
 RF_API RF_MUST_USE rf_result rf_optimizer_set_learning_rate(rf_optimizer *optimizer, double rate);
 /** Number of updates made. */
 RF_API uint64_t rf_optimizer_iterations(const rf_optimizer *optimizer);
-
-/* ---- metrics ---- */
-
-/** What a metric accumulates. */
-typedef enum rf_metric_kind {
-    RF_METRIC_MEAN,
-    RF_METRIC_SUM,
-    RF_METRIC_SPARSE_CATEGORICAL_ACCURACY,
-    RF_METRIC_CATEGORICAL_ACCURACY,
-    RF_METRIC_BINARY_ACCURACY, /**< of single elements */
-    RF_METRIC_PRECISION, /**< of what is predicted to be 1, the part that is; labels are 0 or 1 */
-    RF_METRIC_RECALL,    /**< of what is 1, the part that is predicted to be */
-    /** The label's class is among the k with the largest predictions; ties count as being among. */
-    RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY,
-    RF_METRIC_TOP_K_CATEGORICAL_ACCURACY,
-    RF_METRIC_MEAN_SQUARED_ERROR,
-    RF_METRIC_MEAN_ABSOLUTE_ERROR,
-} rf_metric_kind;
-/** A metric before it is created. */
-typedef struct rf_metric_params {
-    rf_metric_kind kind;
-    const char *name; /**< NULL: that of the kind */
-    /** BINARY_ACCURACY, PRECISION, RECALL: above it, a probability is taken for 1. 0: 0.5 */
-    float threshold;
-    bool from_logits;     /**< of the same three: predictions are logits */
-    uint32_t k;           /**< both TOP_K; 0: 5 */
-    uint64_t reserved[6]; /**< zero: room for later fields */
-} rf_metric_params;
-/**
- * Creates a metric. Values are accumulated on the devices; reading it sums over replicas. `name`
- * may be NULL.
- */
-RF_API RF_MUST_USE rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind,
-                                              const char *name, rf_metric **out);
-/** rf_metric_create() of a metric that has settings. `params` is required. */
-RF_API RF_MUST_USE rf_result rf_metric_create_with(rf_strategy *strategy,
-                                                   const rf_metric_params *params, rf_metric **out);
-/** Releases a metric. A function that has traced it keeps its state alive. */
-RF_API void rf_metric_destroy(rf_metric **metric);
-/**
- * In a step: adds the values of this batch to the metric.
- * Accuracies of classes take labels and predictions (logits or probabilities) of at least two
- * classes. Those of single elements, precision, recall and errors take labels and predictions of
- * one shape; labels [n] match predictions [n, 1]. MEAN and SUM take the value as `predictions` and
- * the invalid tensor as `labels`. `sample_weight` is zeroed for none.
- */
-RF_API rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels,
-                                  rf_tensor predictions, rf_tensor sample_weight);
-/** Value over all replicas; 0 when nothing was accumulated. Collective; blocking. */
-RF_API RF_MUST_USE rf_result rf_metric_result(rf_metric *metric, double *out);
-/**
- * Value over the replicas of this worker only: for progress lines, which are drawn by the clock.
- * Not collective; blocking.
- */
-RF_API RF_MUST_USE rf_result rf_metric_local_result(rf_metric *metric, double *out);
-/** Sets a metric to nothing on the replicas of this worker; every worker must do it. Blocking. */
-RF_API RF_MUST_USE rf_result rf_metric_reset(rf_metric *metric);
-/** Name of a metric, owned by it. */
-RF_API const char *rf_metric_name(const rf_metric *metric);
 
 /* ---- fit ---- */
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds weighted values to a metric's state by Neumaier's compensated summation (A. Neumaier, "Rundungsfehleranalyse einiger
-// Verfahren zur Summation endlicher Summen", ZAMM 54, 1974). One workgroup: each invocation adds up a run of neighbours, the
-// first one adds up theirs.
+// Verfahren zur Summation endlicher Summen", ZAMM 54, 1974). One workgroup for each column: each invocation adds up a run of
+// rows, the first one adds up theirs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
 #include "include/scalar_math.glsl"
 
-layout(std430, binding = 0) buffer State { float state[]; }; // total, compensation, weight, unused
+layout(std430, binding = 0) buffer State { float state[]; }; // of each column: total, compensation, weight, compensation
 layout(std430, binding = 1) readonly buffer X { float x[]; };
 #ifdef WEIGHTED
 layout(std430, binding = 2) readonly buffer W { float w[]; };
 #endif
-layout(push_constant) uniform Push { uint count; };
+layout(push_constant) uniform Push { uint count, columns; };
 
-shared float totals[128], rests[128], weights[128];
+shared float totals[128], rests[128], weights[128], weight_rests[128];
 
 // Without `precise` a compiler may cancel the compensation away. An infinite sum has none: infinity less infinity is NaN.
 void add(inout float total, inout float rest, float v)
@@ -35,34 +35,47 @@ void add(inout float total, inout float rest, float v)
 void main()
 {
     const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
-    const uint run = (count + lanes - 1) / lanes;
-    float total = 0.0, rest = 0.0, weight = 0.0;
-    for (uint i = lane * run; i < min((lane + 1) * run, count); i++) {
+    const uint column = gl_WorkGroupID.x, at = 4 * column, run = (count + lanes - 1) / lanes;
+    const uint first = min(lane * run, count), end = min(first + run, count);
+    float total = 0.0, rest = 0.0, weight_rest = 0.0;
 #ifdef WEIGHTED
-        add(total, rest, x[i] * w[i]);
-        weight += w[i];
+    float weight = 0.0;
 #else
-        add(total, rest, x[i]);
-        weight += 1.0;
+    float weight = float(end - first);
+#endif
+    for (uint i = first; i < end; i++) {
+        const uint place = i * columns + column;
+#ifdef WEIGHTED
+        add(total, rest, x[place] * w[place]);
+        add(weight, weight_rest, w[place]);
+#else
+        add(total, rest, x[place]);
 #endif
     }
     totals[lane] = total;
     rests[lane] = rest;
     weights[lane] = weight;
+    weight_rests[lane] = weight_rest;
     barrier();
     if (lane != 0) return;
-    total = state[0];
-    rest = state[1];
-    weight = state[2];
+    total = state[at];
+    rest = state[at + 1];
+    weight = state[at + 2];
+    weight_rest = state[at + 3];
     for (uint l = 0; l < lanes; l++) {
         add(total, rest, totals[l]);
         rest += rests[l];
-        weight += weights[l];
+        add(weight, weight_rest, weights[l]);
+        weight_rest += weight_rests[l];
     }
-    // So that the rest is what the total could not hold, whatever the order of additions was.
+    // So that the rests are what the sums could not hold, whatever the order of additions was.
     float sum = total, lost = 0.0;
     add(sum, lost, rest);
-    state[0] = sum;
-    state[1] = lost;
-    state[2] = weight;
+    state[at] = sum;
+    state[at + 1] = lost;
+    sum = weight;
+    lost = 0.0;
+    add(sum, lost, weight_rest);
+    state[at + 2] = sum;
+    state[at + 3] = lost;
 }

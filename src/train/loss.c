@@ -253,6 +253,19 @@ rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
     return rf_reshape_examples(t, weight, example);
 }
 
+rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
+{
+    rf_graph *g = rf_trace_graph(t);
+    rf_value v, w, wide = 0;
+    weight = rf_align_weight(t, weight, values);
+    if (!rf_operand(t, values, "weighted values", &v) || !rf_operand(t, weight, "sample_weight", &w)) {
+        return RF_NO_TENSOR;
+    }
+    if (rf_shape_equal(rf_graph_desc(g, w)->shape, rf_graph_desc(g, v)->shape)) return weight;
+    const rf_result r = rf_emit_broadcast_like(g, w, v, &wide);
+    return rf_trace_emit(t, r, wide);
+}
+
 static rf_tensor weigh(rf_trace *t, rf_tensor losses, rf_tensor weight)
 {
     return rf_multiply(t, losses, rf_align_weight(t, weight, losses));

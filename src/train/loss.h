@@ -25,6 +25,8 @@ rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, int64
 /* Weights [n] or [n, ...] as f32 with the rank of `values` [n, ...], so that they broadcast: missing dimensions are
  * appended. */
 rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values);
+/* The same, in the shape of the values. */
+rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values);
 /* What fit minimises, this replica's part: the mean of the losses of an example, averaged over the global batch with
  * weights (or the plain sum, if the reduction says so). The elements of `measured` add up to that times the global
  * batch; they need no reduction of their own, so a step that only measures does not compute the scalar. */

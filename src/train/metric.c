@@ -11,9 +11,11 @@
 #include "ops/ops.h"
 #include "train/fit/logs.h"
 #include "train/loss.h"
+#include "train/metric_curve.h"
 #include "train/trace_util.h"
 
-enum { STATE_TOTAL, STATE_COMPENSATION, STATE_WEIGHT, STATE_COUNT = 4 };
+/* Of each column: sums and what they could not hold. */
+enum { STATE_TOTAL, STATE_COMPENSATION, STATE_WEIGHT, STATE_WEIGHT_COMPENSATION, STATE_COUNT };
 
 struct rf_metric {
     uint32_t references; /* its maker's, and one of each checkpoint that has it */
@@ -21,7 +23,9 @@ struct rf_metric {
     rf_strategy *strategy;
     rf_metric_kind kind;
     float threshold; /* of predictions as they come: a logit where these are logits */
+    bool from_logits;
     uint32_t k;
+    uint32_t columns; /* one for each threshold of a curve, else 1 */
     char *name;
     rf_local_state *state;
 };
@@ -38,6 +42,12 @@ const char *const rf_metric_kind_names[RF_METRIC_KINDS] = {
     [RF_METRIC_TOP_K_CATEGORICAL_ACCURACY] = "top_k_categorical_accuracy",
     [RF_METRIC_MEAN_SQUARED_ERROR] = "mean_squared_error",
     [RF_METRIC_MEAN_ABSOLUTE_ERROR] = "mean_absolute_error",
+    [RF_METRIC_F1] = "f1_score",
+    [RF_METRIC_AUC_ROC] = "auc",
+    [RF_METRIC_AUC_PR] = "auc_pr",
+    [RF_METRIC_PERPLEXITY] = "perplexity",
+    [RF_METRIC_HIT_RATE] = "hit_rate",
+    [RF_METRIC_NDCG] = "ndcg",
 };
 
 const char *rf_metric_kind_name(rf_metric_kind kind)
@@ -58,19 +68,39 @@ bool rf_metric_is_accuracy(rf_metric_kind kind)
 
 static bool has_threshold(rf_metric_kind kind)
 {
-    return kind == RF_METRIC_BINARY_ACCURACY || kind == RF_METRIC_PRECISION || kind == RF_METRIC_RECALL;
+    return kind == RF_METRIC_BINARY_ACCURACY || kind == RF_METRIC_PRECISION || kind == RF_METRIC_RECALL ||
+           kind == RF_METRIC_F1;
+}
+
+static bool is_curve(rf_metric_kind kind)
+{
+    return kind == RF_METRIC_AUC_ROC || kind == RF_METRIC_AUC_PR;
+}
+
+static bool is_ranking(rf_metric_kind kind)
+{
+    return kind == RF_METRIC_HIT_RATE || kind == RF_METRIC_NDCG;
+}
+
+static bool is_top_k(rf_metric_kind kind)
+{
+    return kind == RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY || kind == RF_METRIC_TOP_K_CATEGORICAL_ACCURACY;
 }
 
 static rf_result check_params(const rf_metric_params *p, const char *function)
 {
-    const bool top =
-        p->kind == RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY || p->kind == RF_METRIC_TOP_K_CATEGORICAL_ACCURACY;
     RF_REQUIRE(rf_metric_kind_name(p->kind), "%s: kind %d does not exist", function, (int)p->kind);
     RF_REQUIRE(p->threshold >= 0.0f && p->threshold < 1.0f, "%s: threshold %g is not in [0, 1)", function,
                (double)p->threshold);
-    RF_REQUIRE((p->threshold == 0.0f && !p->from_logits) || has_threshold(p->kind),
-               "%s: threshold and from_logits are for binary accuracy, precision and recall", function);
-    RF_REQUIRE(p->k == 0 || top, "%s: k is for top-k accuracies", function);
+    RF_REQUIRE(p->threshold == 0.0f || has_threshold(p->kind),
+               "%s: threshold is for binary accuracy, precision, recall and F1", function);
+    RF_REQUIRE(!p->from_logits || has_threshold(p->kind) || is_curve(p->kind) || p->kind == RF_METRIC_PERPLEXITY,
+               "%s: from_logits is for metrics of probabilities, not for %s", function, rf_metric_kind_name(p->kind));
+    RF_REQUIRE(p->k == 0 || is_top_k(p->kind) || is_ranking(p->kind), "%s: k is for top-k accuracies and rankings",
+               function);
+    RF_REQUIRE(p->num_thresholds == 0 || is_curve(p->kind), "%s: num_thresholds is for areas under curves", function);
+    RF_REQUIRE(p->num_thresholds == 0 || (p->num_thresholds >= 3 && p->num_thresholds <= 10000),
+               "%s: num_thresholds %llu is not in 3 .. 10000", function, (unsigned long long)p->num_thresholds);
     return RF_OK;
 }
 
@@ -83,10 +113,13 @@ static rf_result create(rf_strategy *strategy, const rf_metric_params *p, rf_met
     metric->strategy = strategy;
     metric->kind = p->kind;
     metric->threshold = p->from_logits ? logf(threshold / (1.0f - threshold)) : threshold;
-    metric->k = p->k == 0 ? 5 : p->k;
+    metric->from_logits = p->from_logits;
+    metric->k = p->k != 0 ? p->k : is_ranking(p->kind) ? 10 : 5;
+    metric->columns = !is_curve(p->kind) ? 1 : p->num_thresholds == 0 ? 200 : (uint32_t)p->num_thresholds;
     metric->name = rf_strdup(p->name ? p->name : rf_metric_kind_name(p->kind));
-    const rf_result r = metric->name ? rf_local_state_create(strategy, STATE_COUNT, metric->name, &metric->state)
-                                     : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r =
+        metric->name ? rf_local_state_create(strategy, metric->columns * STATE_COUNT, metric->name, &metric->state)
+                     : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0) {
         rf_metric_destroy(&metric);
         return r;
@@ -165,24 +198,40 @@ rf_result rf_metric_reset(rf_metric *metric)
     return rf_local_state_reset(metric->state);
 }
 
-/* Sums over replicas. */
-static void add_up(const float *states, uint32_t num_replicas, double *total, double *weight)
+/* Sums of one column over replicas, whose states have `count` numbers each. */
+static void add_up(const float *states, uint32_t count, uint32_t num_replicas, uint32_t column, double *total,
+                   double *weight)
 {
     *total = *weight = 0.0;
     for (uint32_t i = 0; i < num_replicas; i++) {
-        const float *state = states + (size_t)i * STATE_COUNT;
+        const float *state = states + (size_t)i * count + (size_t)column * STATE_COUNT;
         *total += (double)state[STATE_TOTAL] + (double)state[STATE_COMPENSATION];
-        *weight += (double)state[STATE_WEIGHT];
+        *weight += (double)state[STATE_WEIGHT] + (double)state[STATE_WEIGHT_COMPENSATION];
     }
 }
 
+static rf_result combine_curve(const rf_metric *metric, const float *states, uint32_t num_replicas, double *out)
+{
+    rf_curve_point *points = RF_NEW_ARRAY(rf_curve_point, metric->columns);
+    if (!points) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t c = 0; c < metric->columns; c++)
+        add_up(states, metric->columns * STATE_COUNT, num_replicas, c, &points[c].hits, &points[c].positives);
+    *out = metric->kind == RF_METRIC_AUC_ROC ? rf_curve_area_roc(points, metric->columns)
+                                             : rf_curve_area_pr(points, metric->columns);
+    rf_free(points);
+    return RF_OK;
+}
+
 /* The value of a metric from its state on some replicas. */
-static double combine(const rf_metric *metric, const float *states, uint32_t num_replicas)
+static rf_result combine(const rf_metric *metric, const float *states, uint32_t num_replicas, double *out)
 {
     double total, weight;
-    add_up(states, num_replicas, &total, &weight);
-    if (metric->kind == RF_METRIC_SUM) return total;
-    return weight != 0.0 ? total / weight : 0.0;
+    if (is_curve(metric->kind)) return combine_curve(metric, states, num_replicas, out);
+    add_up(states, STATE_COUNT, num_replicas, 0, &total, &weight);
+    const double mean = weight != 0.0 ? total / weight : 0.0;
+    *out = metric->kind == RF_METRIC_SUM ? total : mean;
+    if (metric->kind == RF_METRIC_PERPLEXITY && weight != 0.0) *out = exp(mean);
+    return RF_OK;
 }
 
 struct rf_local_state *rf_metric_state(rf_metric *metric)
@@ -195,27 +244,34 @@ rf_strategy *rf_metric_strategy(const rf_metric *metric)
     return metric->strategy;
 }
 
-void rf_metric_spread(const float *saved, uint32_t num_saved, float *states, uint32_t num_replicas)
+static void store_sum(float *state, double sum)
 {
-    memset(states, 0, (size_t)num_replicas * STATE_COUNT * sizeof(float));
+    state[0] = (float)sum;
+    state[1] = isfinite(state[0]) ? (float)(sum - (double)state[0]) : 0.0f;
+}
+
+void rf_metric_spread(const float *saved, uint32_t num_saved, float *states, uint32_t num_replicas, uint32_t count)
+{
+    memset(states, 0, (size_t)num_replicas * count * sizeof(float));
     if (num_saved == num_replicas) {
-        memcpy(states, saved, (size_t)num_saved * STATE_COUNT * sizeof(float));
+        memcpy(states, saved, (size_t)num_saved * count * sizeof(float));
         return;
     }
-    double total, weight;
-    add_up(saved, num_saved, &total, &weight);
-    states[STATE_TOTAL] = (float)total;
-    states[STATE_COMPENSATION] = (float)(total - (double)states[STATE_TOTAL]);
-    states[STATE_WEIGHT] = (float)weight;
+    for (uint32_t c = 0; c < count / STATE_COUNT; c++) {
+        double total, weight;
+        add_up(saved, count, num_saved, c, &total, &weight);
+        store_sum(&states[c * STATE_COUNT + STATE_TOTAL], total);
+        store_sum(&states[c * STATE_COUNT + STATE_WEIGHT], weight);
+    }
 }
 
 static rf_result read_metric(rf_metric *metric, uint32_t num_replicas, rf_result (*read)(rf_local_state *, float *),
                              double *out)
 {
-    float *values = RF_NEW_ARRAY(float, (size_t)num_replicas *STATE_COUNT);
+    float *values = RF_NEW_ARRAY(float, (size_t)num_replicas * metric->columns * STATE_COUNT);
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = read(metric->state, values);
-    if (r >= 0) *out = combine(metric, values, num_replicas);
+    rf_result r = read(metric->state, values);
+    if (r >= 0) r = combine(metric, values, num_replicas, out);
     rf_free(values);
     return r;
 }
@@ -263,6 +319,27 @@ static rf_tensor hits_of_k(rf_trace *t, rf_tensor labels, rf_tensor predictions,
     return rf_reshape_examples(t, among, shape);
 }
 
+/* Rows of candidates, of which the label names the true one; one that does not exist, or whose score is NaN, is never
+ * among the first k. */
+static rf_tensor rank_gain(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions)
+{
+    static const int32_t last = -1;
+    rf_tensor_desc p;
+    if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p)) return RF_NO_TENSOR;
+    const rf_tensor rows = rf_reshape(t, predictions, RF_SHAPE(-1, p.shape.dim[p.shape.rank - 1]));
+    const rf_tensor own = rf_gather_positions(t, rows, rf_reshape(t, labels, RF_SHAPE(-1, 1)));
+    const rf_tensor before = rf_reduce_sum(t, rf_compare(t, RF_GREATER_EQUAL, rows, own), &last, 1, true);
+    const rf_tensor rank = rf_maximum(t, before, rf_constant(t, 1.0f)), known = rf_compare(t, RF_EQUAL, own, own);
+    rf_tensor gain = rf_multiply(t, rf_compare(t, RF_LESS_EQUAL, rank, rf_constant(t, (float)metric->k)), known);
+    if (metric->kind == RF_METRIC_NDCG) {
+        const rf_tensor discount = rf_log(t, rf_add(t, rank, rf_constant(t, 1.0f)));
+        gain = rf_divide(t, rf_multiply(t, gain, rf_constant(t, logf(2.0f))), discount);
+    }
+    rf_shape shape = rf_example_shape(p.shape);
+    shape.rank--;
+    return rf_reshape_examples(t, gain, shape);
+}
+
 static rf_tensor classes_hit(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions)
 {
     if (!rf_check_columns(t, predictions, "rf_metric_update")) return RF_NO_TENSOR;
@@ -270,34 +347,49 @@ static rf_tensor classes_hit(rf_trace *t, const rf_metric *metric, rf_tensor lab
     case RF_METRIC_SPARSE_CATEGORICAL_ACCURACY: return hits(t, rf_class_labels(t, labels, predictions), predictions);
     case RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY:
         return hits_of_k(t, rf_class_labels(t, labels, predictions), predictions, metric->k);
+    case RF_METRIC_PERPLEXITY:
+        return rf_sparse_categorical_crossentropy(t, rf_class_labels(t, labels, predictions), predictions,
+                                                  metric->from_logits);
+    case RF_METRIC_HIT_RATE:
+    case RF_METRIC_NDCG: return rank_gain(t, metric, rf_class_labels(t, labels, predictions), predictions);
     case RF_METRIC_TOP_K_CATEGORICAL_ACCURACY: return hits_of_k(t, rf_argmax(t, labels), predictions, metric->k);
     default: return hits(t, labels, predictions);
     }
 }
 
-/* Precision is the mean of labels weighted by what is predicted, recall that of what is predicted weighted by labels.
- */
-static rf_tensor elements_hit(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions,
-                              rf_tensor *weight)
+/* Labels in f32, of the predictions' shape. */
+static rf_tensor labels_of_elements(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions)
 {
     rf_tensor_desc l, p;
     char a[96], b[96];
     labels = rf_regression_labels(t, labels, predictions);
     if (!rf_operand_desc(t, labels, "rf_metric_update: labels", &l)) return RF_NO_TENSOR;
     if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p)) return RF_NO_TENSOR;
-    if (!rf_shape_equal(l.shape, p.shape)) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                            "rf_metric_update: labels %s and predictions %s of metric '%s' must have one shape",
-                            rf_shape_format(l.shape, a, sizeof(a)), rf_shape_format(p.shape, b, sizeof(b)),
-                            metric->name);
-        return RF_NO_TENSOR;
-    }
+    if (rf_shape_equal(l.shape, p.shape)) return labels;
+    (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                        "rf_metric_update: labels %s and predictions %s of metric '%s' must have one shape",
+                        rf_shape_format(l.shape, a, sizeof(a)), rf_shape_format(p.shape, b, sizeof(b)), metric->name);
+    return RF_NO_TENSOR;
+}
+
+/* Precision is the mean of labels weighted by what is predicted, recall that of what is predicted weighted by labels,
+ * F1 that of where both are 1 weighted by their sum: twice the hits are divided by all labels and all predictions. */
+static rf_tensor elements_hit(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions,
+                              rf_tensor *weight)
+{
+    labels = labels_of_elements(t, metric, labels, predictions);
     const rf_tensor positive = rf_compare(t, RF_GREATER, predictions, rf_constant(t, metric->threshold));
     if (metric->kind == RF_METRIC_BINARY_ACCURACY) return rf_compare(t, RF_EQUAL, labels, positive);
-    const bool precision = metric->kind == RF_METRIC_PRECISION;
-    const rf_tensor among = precision ? positive : labels;
+    rf_tensor among = labels, hit = positive;
+    if (metric->kind == RF_METRIC_PRECISION) {
+        among = positive;
+        hit = labels;
+    } else if (metric->kind == RF_METRIC_F1) {
+        among = rf_add(t, labels, positive);
+        hit = rf_multiply(t, labels, positive);
+    }
     *weight = weight->id ? rf_multiply(t, among, rf_align_weight(t, *weight, among)) : among;
-    return precision ? labels : positive;
+    return hit;
 }
 
 /* What is accumulated: 1 or 0 for accuracies, errors of examples, else the value itself. Metrics that are of some
@@ -309,7 +401,8 @@ static rf_tensor measured(rf_trace *t, const rf_metric *metric, rf_tensor labels
     switch (metric->kind) {
     case RF_METRIC_BINARY_ACCURACY:
     case RF_METRIC_PRECISION:
-    case RF_METRIC_RECALL: return elements_hit(t, metric, labels, predictions, weight);
+    case RF_METRIC_RECALL:
+    case RF_METRIC_F1: return elements_hit(t, metric, labels, predictions, weight);
     case RF_METRIC_MEAN_SQUARED_ERROR:
         return rf_mean_squared_error(t, rf_regression_labels(t, labels, predictions), predictions);
     case RF_METRIC_MEAN_ABSOLUTE_ERROR:
@@ -322,33 +415,40 @@ static rf_tensor measured(rf_trace *t, const rf_metric *metric, rf_tensor labels
     return desc.dtype == RF_F32 ? predictions : rf_cast(t, predictions, RF_F32);
 }
 
-/* state += sum of x, weighted; both flattened. */
+/* state += sum of x, weighted, where there are weights; both in the shape that the state's columns need. */
 static rf_result accumulate(rf_trace *t, rf_metric *metric, rf_tensor x, rf_tensor weight)
 {
-    rf_graph *g = rf_trace_graph(t);
     rf_value in[3];
     uint32_t n = 1;
-    const rf_shape flat = RF_SHAPE(-1);
-    rf_value v, w;
-    if (!rf_operand(t, x, "rf_metric_update: predictions", &v)) return rf_trace_status(t);
-    if (!rf_operand(t, rf_reshape(t, x, flat), "rf_metric_update: predictions", &in[n++])) return rf_trace_status(t);
-    if (weight.id != 0) {
-        weight = rf_align_weight(t, weight, x);
-        if (!rf_operand(t, weight, "rf_metric_update: sample_weight", &w)) return rf_trace_status(t);
-        if (!rf_shape_equal(rf_graph_desc(g, w)->shape, rf_graph_desc(g, v)->shape)) {
-            rf_value wide = 0;
-            const rf_result r = rf_emit_broadcast_like(g, w, v, &wide);
-            weight = rf_trace_emit(t, r, wide);
-        }
-        if (!rf_operand(t, rf_reshape(t, weight, flat), "rf_metric_update: sample_weight", &in[n++])) {
-            return rf_trace_status(t);
-        }
-    }
+    if (!rf_operand(t, x, "rf_metric_update: predictions", &in[n++])) return rf_trace_status(t);
+    if (weight.id != 0 && !rf_operand(t, weight, "rf_metric_update: sample_weight", &in[n++]))
+        return rf_trace_status(t);
     in[0] = rf_trace_local_state(t, metric->state);
     if (in[0] == 0) return rf_trace_status(t);
-    const rf_result r = rf_emit_update(g, &rf_op_metric_accumulate, NULL, in, n);
+    const rf_result r = rf_emit_update(rf_trace_graph(t), &rf_op_metric_accumulate, NULL, in, n);
     if (r < 0) (void)rf_trace_emit(t, r, 0);
     return r;
+}
+
+/* A column for each threshold: what is predicted to be 1 is the weight, what of it is 1 the total. */
+static rf_result accumulate_curve(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
+                                  rf_tensor weight)
+{
+    const rf_shape column = RF_SHAPE(-1, 1);
+    float *thresholds = RF_NEW_ARRAY(float, metric->columns);
+    if (!thresholds) return rf_trace_fail(t, RF_ERROR_OUT_OF_HOST_MEMORY, "rf_metric_update: thresholds");
+    rf_curve_thresholds(thresholds, metric->columns);
+    const rf_array array = { RF_F32, RF_SHAPE(1, (int32_t)metric->columns), thresholds };
+    const rf_tensor limits = rf_constant_array(t, &array);
+    rf_free(thresholds);
+    labels = labels_of_elements(t, metric, labels, predictions);
+    const rf_tensor p = metric->from_logits ? rf_sigmoid(t, predictions) : predictions;
+    rf_tensor positive = rf_compare(t, RF_GREATER, rf_reshape(t, p, column), limits);
+    const rf_tensor hit = rf_multiply(t, positive, rf_reshape(t, labels, column));
+    if (weight.id != 0)
+        positive = rf_multiply(t, positive, rf_reshape(t, rf_spread_weight(t, weight, predictions), column));
+    RF_TRY(rf_trace_status(t));
+    return accumulate(t, metric, hit, positive);
 }
 
 rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
@@ -368,9 +468,11 @@ rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_
                              "rf_metric_update: metric '%s' takes only a value; pass the invalid tensor as labels",
                              metric->name);
     }
+    if (is_curve(metric->kind)) return accumulate_curve(t, metric, labels, predictions, sample_weight);
     const rf_tensor x = measured(t, metric, labels, predictions, &sample_weight);
     RF_TRY(rf_trace_status(t));
-    return accumulate(t, metric, x, sample_weight);
+    if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_spread_weight(t, sample_weight, x), RF_SHAPE(-1));
+    return accumulate(t, metric, rf_reshape(t, x, RF_SHAPE(-1)), sample_weight);
 }
 
 /* ---- the meters of fit and evaluate ---- */

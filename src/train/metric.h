@@ -6,14 +6,14 @@
 
 #include "train/model.h"
 
-enum { RF_METRIC_KINDS = RF_METRIC_MEAN_ABSOLUTE_ERROR + 1 };
+enum { RF_METRIC_KINDS = RF_METRIC_NDCG + 1 };
 /* By kind: what files, logs and messages call it. */
 extern const char *const rf_metric_kind_names[RF_METRIC_KINDS];
 /* "sparse_categorical_accuracy", ...; NULL when there is no such kind. */
 const char *rf_metric_kind_name(rf_metric_kind kind);
 rf_metric_kind rf_metric_kind_of(const rf_metric *metric);
 /* For checkpoints: the state, its strategy, and states of other replicas made into those of `num_replicas` here: the
- * numbers as they are where there are as many, else all in the first. */
+ * numbers as they are where there are as many, else all in the first. Each has `count` numbers. */
 struct rf_local_state *rf_metric_state(rf_metric *metric);
 rf_strategy *rf_metric_strategy(const rf_metric *metric);
 /* For those that keep it: it stays in memory until they release it, even when its maker has destroyed it. */
@@ -21,7 +21,7 @@ rf_metric *rf_metric_retain(rf_metric *metric);
 void rf_metric_release(rf_metric *metric);
 /* Fails, in the name of the public function, when its maker has destroyed it. */
 rf_result rf_metric_check_alive(const rf_metric *metric, const char *function);
-void rf_metric_spread(const float *saved, uint32_t num_saved, float *states, uint32_t num_replicas);
+void rf_metric_spread(const float *saved, uint32_t num_saved, float *states, uint32_t num_replicas, uint32_t count);
 /* True for kinds that compare labels with predictions. */
 bool rf_metric_compares(rf_metric_kind kind);
 /* True for those that fit calls "accuracy" where there is one. */

@@ -246,6 +246,12 @@ static void test_metric_reference(void **state)
     OK(call.op->reference(&call, (void *[]){ metric, x, w }, NULL));
     assert_true((double)metric[0] + (double)metric[1] == 16777222.0);
     assert_true(metric[2] == 106.0f);
+    /* so does that of the weight; each column has its own state */
+    float columns[8] = { 0, 0, 16777216.0f, 0, 5, 0, 7, 0 }, values[6] = { 1, 10, 2, 20, 3, 30 };
+    const rf_op_call two = { .op = &rf_op_metric_accumulate, .n_in = 2, .in = { F32(8), F32(3, 2) } };
+    OK(two.op->reference(&two, (void *[]){ columns, values }, NULL));
+    assert_true(columns[0] == 6.0f && columns[4] == 65.0f && columns[6] == 10.0f);
+    assert_true((double)columns[2] + (double)columns[3] == 16777219.0);
 }
 
 /* ---- inference ---- */
@@ -284,6 +290,8 @@ static void test_refusals(void **state)
            "padding", F32(1, 4, 4, 1));
     REFUSE(max_pool2d_grad, NULL, "[1,2,2,1]", F32(1, 3, 3, 1), F32(1, 4, 4, 1), F32(1, 2, 2, 1));
     REFUSE(metric_accumulate, NULL, "[3]", F32(3), F32(8));
+    REFUSE(metric_accumulate, NULL, "[6]", F32(6), F32(8));
+    REFUSE(metric_accumulate, NULL, "[4,3] do not have the state's 2 columns", F32(8), F32(4, 3));
     REFUSE(metric_accumulate, NULL, "[7]", F32(4), F32(8), F32(7));
 }
 

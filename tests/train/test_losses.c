@@ -242,7 +242,8 @@ static void bad_arguments(rf_strategy *strategy)
     refuse_step(&a, vector_scale_step, "rf_scale_regularization_loss: loss");
     refuse_step(&a, unset_step, "rf_add: a");
     FAILS(rf_metric_create(NULL, RF_METRIC_MEAN, NULL, &a.metrics[0]), RF_ERROR_INVALID_ARGUMENT, "strategy");
-    FAILS(rf_metric_create(strategy, (rf_metric_kind)12, NULL, &a.metrics[0]), RF_ERROR_INVALID_ARGUMENT, "kind 12");
+    FAILS(rf_metric_create(strategy, (rf_metric_kind)(RF_METRIC_NDCG + 1), NULL, &a.metrics[0]),
+          RF_ERROR_INVALID_ARGUMENT, "kind 17");
     double value;
     FAILS(rf_metric_result(NULL, &value), RF_ERROR_INVALID_ARGUMENT, "metric");
     FAILS(rf_metric_reset(NULL), RF_ERROR_INVALID_ARGUMENT, "metric");

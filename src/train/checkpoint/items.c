@@ -421,7 +421,8 @@ static rf_result prepare_metric(rf_item *item, const rf_item_value *value)
 {
     if (!value->present) return RF_OK;
     RF_TRY(prepare_numbers(item));
-    rf_metric_spread(value->data, (uint32_t)value->shape.dim[0], item->numbers, (uint32_t)item->shape.dim[0]);
+    rf_metric_spread(value->data, (uint32_t)value->shape.dim[0], item->numbers, (uint32_t)item->shape.dim[0],
+                     (uint32_t)item->shape.dim[1]);
     return RF_OK;
 }
 
