@@ -334,6 +334,18 @@ typedef struct rf_average_loss_params {
 RF_API rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss,
                                          const rf_average_loss_params *params);
 /**
+ * The mean of losses by their weights, such as a mask that leaves out padding: the sum of loss *
+ * weight, divided by the sum of the weights over all replicas, in the shape of the losses. Uneven
+ * masks on the replicas therefore change nothing; where all weights are 0 the loss is 0. Its
+ * gradients may be summed over replicas, as those of rf_compute_average_loss(); none goes through
+ * the sum of the weights. A loss that is infinite or NaN counts even with weight 0.
+ * @param sample_weight per example [n], or with as many dimensions as the losses; of any type.
+ * Replicas wait for each other once in the step, as rf_all_replica_sum() says. The result is a
+ * scalar.
+ */
+RF_API rf_tensor rf_compute_weighted_loss(rf_trace *t, rf_tensor per_example_loss,
+                                          rf_tensor sample_weight);
+/**
  * Regularisation loss, a scalar, divided by the number of replicas that have examples in this step.
  */
 RF_API rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss);

@@ -284,6 +284,20 @@ rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const
     return rf_divide(t, sum, batch);
 }
 
+rf_tensor rf_compute_weighted_loss(rf_trace *t, rf_tensor per_example_loss, rf_tensor sample_weight)
+{
+    rf_value v;
+    if (!rf_operand(t, per_example_loss, "rf_compute_weighted_loss: per_example_loss", &v) ||
+        !rf_operand(t, sample_weight, "rf_compute_weighted_loss: sample_weight", &v)) {
+        return RF_NO_TENSOR;
+    }
+    const rf_tensor weight = rf_spread_weight(t, sample_weight, per_example_loss);
+    const rf_tensor mine = rf_reduce_sum(t, rf_multiply(t, per_example_loss, weight), NULL, 0, false);
+    const rf_tensor sum = rf_all_replica_sum(t, rf_reduce_sum(t, rf_stop_gradient(t, weight), NULL, 0, false));
+    const rf_tensor zero = rf_constant(t, 0.0f), one = rf_constant(t, 1.0f), empty = rf_compare(t, RF_EQUAL, sum, zero);
+    return rf_where(t, empty, zero, rf_divide(t, mine, rf_where(t, empty, one, sum)));
+}
+
 rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss)
 {
     rf_value v;

@@ -18,6 +18,7 @@ typedef struct setup {
     rf_optimizer_params optimizer;
     bool central;     /* a central-storage strategy of the worker's own */
     bool no_training; /* the step has no optimizer */
+    bool masked;      /* some classes have no part in the loss */
     bool grows;       /* a second function needs more room half-way */
 } setup;
 
@@ -58,7 +59,8 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     const rf_tensor logits = rf_bias_add(t, rf_matmul(t, hidden, v[2], false, false), v[3]);
     const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[1], logits, true);
     const rf_tensor ones = rf_divide(t, rf_exp(t, losses), rf_exp(t, losses));
-    out[0] = rf_compute_average_loss(t, losses, NULL);
+    const rf_tensor known = rf_compare(t, RF_LESS, rf_cast(t, in[1], RF_F32), rf_constant(t, 4));
+    out[0] = n->setup->masked ? rf_compute_weighted_loss(t, losses, known) : rf_compute_average_loss(t, losses, NULL);
     out[1] = rf_all_replica_sum(t, rf_reduce_sum(t, ones, NULL, 0, false));
     if (!n->setup->no_training)
         rf_optimizer_minimize(t, n->optimizer, out[0], (rf_variable_list){ n->weights, WEIGHTS });
@@ -162,7 +164,7 @@ static void check(job_params job, const setup *given)
     job.user = given;
     run_job(&job, train_here, reports);
     check_job(reports, job.num_workers);
-    const setup alone = { .optimizer = given->optimizer, .no_training = given->no_training };
+    const setup alone = { .optimizer = given->optimizer, .no_training = given->no_training, .masked = given->masked };
     if (one[0].steps == 0 || memcmp(&alone, &last, sizeof(last)) != 0) {
         run_job(&(job_params){ .num_workers = 1, .devices = { LVP }, .user = &alone }, train_here, one);
         check_job(one, 1);
@@ -214,6 +216,16 @@ static void uneven_workers(void **state)
     (void)state;
     static const double none[] = { 0, 3 };
     check((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .shares = { none, NULL } }, &momentum);
+}
+
+/* Each replica has another number of examples that count, one has none at all. */
+static void masked_losses(void **state)
+{
+    (void)state;
+    static const double none[] = { 0, 3 };
+    const setup masked = { .optimizer = momentum.optimizer, .masked = true };
+    check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &masked);
+    check((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .shares = { none, NULL } }, &masked);
 }
 
 static void staged_devices(void **state)
@@ -329,6 +341,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(uneven_workers),        cmocka_unit_test(staged_devices),
         cmocka_unit_test(accumulated_gradients), cmocka_unit_test(without_an_optimizer),
         cmocka_unit_test(central_storage),       cmocka_unit_test(arrays_that_move),
+        cmocka_unit_test(masked_losses),
     };
     const struct CMUnitTest drivers[] = { cmocka_unit_test(two_drivers) };
     if (argc > 1 && strcmp(argv[1], "drivers") == 0) return cmocka_run_group_tests(drivers, NULL, NULL);

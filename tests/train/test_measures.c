@@ -139,6 +139,49 @@ static void loss_values(rf_strategy *strategy)
     }
 }
 
+/* ---- losses divided by the sum of their weights ---- */
+
+enum { T = 2 };
+
+/* Squared errors [n, T] of the first columns, with weights of examples; the gradient by the first column. */
+static rf_result masked_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    rf_tensor gradient;
+    const rf_tensor all = rf_square(t, rf_subtract(t, in[0], in[1]));
+    const rf_tensor errors = rf_slice(t, all, (int64_t[]){ 0, 0 }, (int64_t[]){ INT64_MAX, T }, NULL, 2);
+    out[0] = rf_compute_weighted_loss(t, errors, in[2]);
+    const rf_result r = rf_gradients(t, out[0], &in[1], 1, &gradient);
+    if (r < 0) return r;
+    out[1] = rf_reduce_sum(t, gradient, NULL, 0, false);
+    return rf_trace_status(t);
+}
+
+static void masked_values(rf_strategy *strategy)
+{
+    inputs in;
+    rf_function *function;
+    fill_inputs(&in);
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = masked_step, .num_outputs = 2 }, &function));
+    for (int empty = 0; empty < 2; empty++) {
+        double loss = 0, slope = 0, weight = 0;
+        float is[2];
+        for (int i = 0; i < N; i++) {
+            if (empty) in.weights[i] = 0;
+            for (int c = 0; c < T; c++) {
+                const double e = (double)in.logits[i * C + c] - (double)in.labels[i * C + c], w = (double)in.weights[i];
+                loss += w * e * e;
+                slope += w * 2 * e;
+                weight += w;
+            }
+        }
+        run_once(strategy, function, &in.batch, is, 2);
+        assert_near(is[0], empty ? 0 : loss / weight, 1e-5, 0, "loss");
+        assert_near(is[1], empty ? 0 : slope / weight, 1e-5, 1e-6, "gradient");
+    }
+    rf_function_destroy(&function);
+}
+
 static rf_result bad_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     rf_loss loss = *(const rf_loss *)user;
@@ -351,6 +394,7 @@ static void two_classes(rf_strategy *strategy)
 
 ON_TWO(loss_values)
 ON_ONE(refused_losses)
+ON_TWO(masked_values)
 ON_TWO(metric_values)
 ON_ONE(refused_metrics)
 ON_ONE(two_classes)
@@ -360,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loss_values_on_two),
         cmocka_unit_test(refused_losses_on_one),
+        cmocka_unit_test(masked_values_on_two),
         cmocka_unit_test(metric_values_on_two),
         cmocka_unit_test(refused_metrics_on_one),
         cmocka_unit_test_setup_teardown(two_classes_on_one, make_folder, remove_folder),
