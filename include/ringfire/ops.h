@@ -397,6 +397,42 @@ RF_API rf_tensor rf_argmin(rf_trace *t, rf_tensor x);
  */
 RF_API rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
 
+/* ---- recurrence: all steps of a sequence in one operation ---- */
+/** Kinds of recurrent layers. */
+typedef enum rf_rnn_kind {
+    RF_RNN_GRU,   /**< gates update, reset, candidate; h = z * h + (1 - z) * candidate */
+    RF_RNN_LSTM,  /**< gates input, forget, cell, output */
+    RF_RNN_SIMPLE /**< h = tanh(x + h * recurrent + bias) */
+} rf_rnn_kind;
+/** What rf_rnn() computes. NULL or zeroed: a GRU in Keras' default form. */
+typedef struct rf_rnn_params {
+    rf_rnn_kind kind;
+    bool reset_before; /**< GRU: the state is reset before the product (Keras' reset_after = false)
+                        */
+    bool backwards;    /**< from the last step to the first; outputs stay where their inputs are */
+    rf_tensor mask;    /**< f32 [n, steps]; a step where it is 0 keeps the state and repeats it as
+                            its output, the initial one too (Keras gives zeros before the
+                            first step that counts). Zeroed: none */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_rnn_params;
+/**
+ * A recurrent layer over x [n, steps, gates * units], which is its input times the kernel (a GRU
+ * has 3 gates, an LSTM 4, in the order above, the simple one 1). recurrent [units, gates * units];
+ * bias [gates * units], which joins the product of state and recurrent, or the invalid tensor;
+ * state two tensors, the initial h and (LSTM) c, [n, units] each: both or none; NULL or invalid
+ * tensors for zeros.
+ * A device executes the steps one after the other: programs grow with their number. No gradient
+ * flows into the mask. Models that use it cannot be exported as ONNX.
+ * @param[out] sequence h after each step, [n, steps, units]
+ * @param[out] final two tensors, the last h and (LSTM) c, [n, units]; final[1] is otherwise the
+ *   invalid tensor. May be NULL.
+ * @return RF_ERROR_INVALID_ARGUMENT for other shapes and types, and for a state without a part. The
+ *   trace then has failed, as with every other error.
+ */
+RF_API rf_result rf_rnn(rf_trace *t, rf_tensor x, rf_tensor recurrent, rf_tensor bias,
+                        const rf_tensor *state, const rf_rnn_params *params, rf_tensor *sequence,
+                        rf_tensor *final);
+
 /* ---- normalization: along the last axis, each row by itself ---- */
 /**
  * Layer normalization (Ba, Kiros & Hinton 2016): (x - mean) / sqrt(variance + epsilon) * gamma +

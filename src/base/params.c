@@ -52,6 +52,7 @@ LAYOUT(rf_event_node, { 0 });
 LAYOUT(rf_conv2d_params, { 0 });
 LAYOUT(rf_pool2d_params, { 0 });
 LAYOUT(rf_attention_params, { 0 });
+LAYOUT(rf_rnn_params, { 0 });
 LAYOUT(rf_one_device_params, MEMBER(rf_one_device_params, options, rf_device_options));
 LAYOUT(rf_parameter_server_params, MEMBER(rf_parameter_server_params, comm, rf_comm_params),
        MEMBER(rf_parameter_server_params, device, rf_one_device_params));
@@ -126,6 +127,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_conv2d_params_layout,
     &rf_pool2d_params_layout,
     &rf_attention_params_layout,
+    &rf_rnn_params_layout,
     &rf_one_device_params_layout,
     &rf_parameter_server_params_layout,
     &rf_worker_function_layout,

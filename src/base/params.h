@@ -45,6 +45,7 @@ extern const rf_params_layout rf_event_node_layout;
 extern const rf_params_layout rf_conv2d_params_layout;
 extern const rf_params_layout rf_pool2d_params_layout;
 extern const rf_params_layout rf_attention_params_layout;
+extern const rf_params_layout rf_rnn_params_layout;
 extern const rf_params_layout rf_one_device_params_layout;
 extern const rf_params_layout rf_parameter_server_params_layout;
 extern const rf_params_layout rf_worker_function_layout;

@@ -117,6 +117,15 @@ rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv
 rf_result rf_emit_conv2d_transpose(rf_graph *g, rf_value x, rf_value kernel, const rf_conv2d_params *params,
                                    rf_value *out);
 
+/* ---- rnn.c ---- */
+/* `state`: initial states are given; of the gradient: one flows into the cell states. */
+typedef struct rf_rnn_attr {
+    uint32_t kind, reset_before, backwards, state, mask;
+} rf_rnn_attr;
+/* bias, states and mask may be 0: there is none. final[1] is a cell state's, and 0 where there is none. */
+rf_result rf_emit_rnn(rf_graph *g, rf_value x, rf_value recurrent, rf_value bias, const rf_value state[2],
+                      rf_value mask, const rf_rnn_attr *attr, rf_value *sequence, rf_value final[2]);
+
 /* ---- pool.c ---- */
 typedef struct rf_pool2d_attr {
     int32_t window[2], stride[2], padding, explicit_padding[4];

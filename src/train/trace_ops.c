@@ -552,6 +552,32 @@ rf_tensor rf_rms_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, float epsilon)
     return rf_trace_emit(t, r, out);
 }
 
+/* ---- recurrence ---- */
+
+rf_result rf_rnn(rf_trace *t, rf_tensor x, rf_tensor recurrent, rf_tensor bias, const rf_tensor *state,
+                 const rf_rnn_params *params, rf_tensor *sequence, rf_tensor *final)
+{
+    rf_value in[3], initial[2] = { 0 }, mask, all = 0, last[2] = { 0 };
+    const rf_rnn_params defaults = { 0 };
+    if (sequence) *sequence = RF_NO_TENSOR;
+    for (uint32_t i = 0; final && i < 2; i++) final[i] = RF_NO_TENSOR;
+    const rf_result given = RF_PARAMS_CHECK(rf_rnn_params, params);
+    if (given < 0) return t ? rf_trace_emit(t, given, 0), rf_trace_status(t) : given;
+    const rf_rnn_params *p = params ? params : &defaults;
+    if (!rf_operand(t, x, "rf_rnn: x", &in[0]) || !rf_operand(t, recurrent, "rf_rnn: recurrent", &in[1]) ||
+        !optional_operand(t, bias, "rf_rnn: bias", &in[2]) || !optional_operand(t, p->mask, "rf_rnn: mask", &mask))
+        return t ? rf_trace_status(t) : RF_ERROR_INVALID_ARGUMENT;
+    for (uint32_t i = 0; state && i < 2; i++)
+        if (!optional_operand(t, state[i], "rf_rnn: state", &initial[i])) return rf_trace_status(t);
+    if (!sequence) return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_rnn: sequence is NULL");
+    const rf_rnn_attr attr = { .kind = p->kind, .reset_before = p->reset_before, .backwards = p->backwards };
+    const rf_result r = rf_emit_rnn(rf_trace_graph(t), in[0], in[1], in[2], initial, mask, &attr, &all, last);
+    *sequence = rf_trace_emit(t, r, all);
+    for (uint32_t i = 0; r >= 0 && final && i < 2; i++)
+        if (last[i]) final[i] = rf_trace_emit(t, r, last[i]);
+    return rf_trace_status(t);
+}
+
 /* ---- reductions ---- */
 
 static rf_tensor reduce(rf_trace *t, rf_reduce_kind kind, const char *name, rf_tensor x, const int32_t *axes,
