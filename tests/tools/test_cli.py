@@ -15,7 +15,7 @@ import digits  # noqa: E402
 import programs  # noqa: E402
 
 RINGFIRE, EXAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
-TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot", "parameter_server", "gpt", "resnet", "vae")
+TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot", "parameter_server", "gpt", "nmt", "resnet", "vae")
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -50,7 +50,7 @@ class Cli(unittest.TestCase):
             done = programs.run(EXAMPLES / name, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("--devices", done.stdout)
-            if name not in ("linear_model", "gpt", "resnet", "vae"):
+            if name not in ("linear_model", "gpt", "nmt", "resnet", "vae"):
                 self.assertRegex(done.stdout, r"training set \(default:\s+[1-9]\d*\)")
         self.assertRegex(programs.run(RINGFIRE, "--version").stdout, r"^ringfire \d+\.\d+\.\d+\n$")
         self.fails(programs.run(RINGFIRE, "devises"), "devises", "--help")

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transformer that translates (Vaswani et al. 2017): the encoder reads the source at once; the decoder gives, for
+ * each place of the translation, what comes next after the tokens before it. Normalisation comes after each sum, as in
+ * the paper and in TensorFlow's tutorial.
+ */
+#ifndef EXAMPLE_NMT_MODEL_H
+#define EXAMPLE_NMT_MODEL_H
+
+#include <ringfire/ringfire.h>
+
+enum { NMT_PADDING = 0 }; /* the token that fills up sources and translations */
+
+typedef struct nmt_config {
+    uint32_t layers, heads, width; /* of encoder and decoder each */
+    uint32_t key_width;            /* of each head */
+    uint32_t inner_width;          /* between the two matrices of a perceptron */
+    float dropout;
+    uint32_t source_vocabulary, target_vocabulary;
+    uint32_t source_length, target_length;
+} nmt_config;
+
+typedef struct nmt nmt;
+
+/* A built model of the inputs source i32 [n, source_length] and target i32 [n, target_length], which begins with the
+ * token that begins translations; it gives logits [n, target_length, target_vocabulary] of the token after each. */
+rf_result nmt_create(rf_strategy *strategy, const nmt_config *config, nmt **out);
+rf_model *nmt_model(const nmt *m); /* owned by `m` */
+void nmt_destroy(nmt **m);
+
+/* In a step. Where `weights` is not NULL, it becomes the attention of the last layer to the source, the mean over its
+ * heads: [n, target_length, source_length]. */
+rf_tensor nmt_call(rf_trace *t, const nmt *m, rf_tensor source, rf_tensor target, rf_mode mode, rf_tensor *weights);
+/* Cross-entropy of each translation, summed over its tokens that are not padding: [n]. */
+rf_tensor nmt_loss(rf_trace *t, rf_tensor labels, rf_tensor logits);
+/* f32 1 where a token is not padding. */
+rf_tensor nmt_mask(rf_trace *t, rf_tensor tokens);
+
+#endif

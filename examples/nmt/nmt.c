@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A transformer learns to translate: dates as people write them become dates as ISO 8601 has them. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/common.h"
+#include "../common/picture.h"
+#include "dates.h"
+#include "decode.h"
+
+enum { MAX_TEXTS = 16, MAX_TEST_PAIRS = 1000, SHOWN = 3, CELL = 12 };
+static const rf_tensor no_tensor = { 0 };
+
+typedef struct settings {
+    uint32_t epochs, beam;
+    uint64_t limit;
+    const char *picture, *texts[MAX_TEXTS]; /* NULL: no picture */
+    uint32_t num_texts;
+    bool full;
+} settings;
+
+typedef struct app {
+    const settings *settings;
+    nmt_config config;
+    rf_strategy *strategy;
+    rf_dataset *train_data;
+    nmt *nmt;
+    rf_optimizer *optimizer;
+    rf_function *train_function;
+    rf_metric *loss, *accuracy; /* per token */
+    decoder *decoder;
+    /* What checkpoints hold besides: */
+    rf_iterator *train_iterator; /* NULL between epochs */
+    uint64_t epoch;              /* of the training that goes on */
+    rf_checkpoint *checkpoint;   /* NULL: none are kept */
+    rf_checkpoint_manager *manager;
+} app;
+
+/* ---- options ---- */
+
+enum { OPTION_FULL = 256, OPTION_BEAM, OPTION_PICTURE };
+
+static const struct argp_option own_options[] = {
+    { "epochs", 'e', "N", 0, "Passes over the training set (default: 4; with --full 20)", 1 },
+    { "limit", 'n', "N", 0, "Pairs to train on (default: 20000; with --full 50000)", 1 },
+    { "full", OPTION_FULL, NULL, 0,
+      "The network and the training of TensorFlow's tutorial: 4 layers, 8 heads, 128 wide, dropout 0.1 (default: 1 "
+      "layer, "
+      "4 heads, 64 wide)",
+      1 },
+    { "beam", OPTION_BEAM, "N", 0, "Hypotheses that translating keeps (default: 1, the likeliest token at each place)",
+      1 },
+    { "translate", 't', "TEXT", 0, "A date to translate after the training; may be given again", 1 },
+    { "picture", OPTION_PICTURE, "FILE", 0,
+      "Where to paint, as PNG, what each character of a translation attends to: a row for each, darker for more", 1 },
+    { 0 },
+};
+
+static error_t parse_own(int key, char *value, struct argp_state *state)
+{
+    settings *s = state->input;
+    switch (key) {
+    case 'e': s->epochs = (uint32_t)example_parse_count(state, value, 1000000); return 0;
+    case 'n': s->limit = example_parse_count(state, value, 100000000); return 0;
+    case OPTION_FULL: s->full = true; return 0;
+    case OPTION_BEAM: s->beam = (uint32_t)example_parse_count(state, value, 64); return 0;
+    case OPTION_PICTURE: s->picture = value; return 0;
+    case 't': {
+        int32_t tokens[DATES_SOURCE_LENGTH];
+        if (!dates_encode_source(value, tokens))
+            argp_error(state, "'%s' is no date of 1 to %d letters, digits, blanks and \",./-'\"", value,
+                       DATES_SOURCE_LENGTH);
+        if (s->num_texts == MAX_TEXTS) argp_error(state, "more than %d dates to translate", MAX_TEXTS);
+        s->texts[s->num_texts++] = value;
+        return 0;
+    }
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void parse(int argc, char **argv, example_options *options, settings *own)
+{
+    const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
+    example_parse_with(
+        argc, argv,
+        "Trains a transformer to translate dates, made by a program, into ISO 8601's form, and translates "
+        "some.",
+        "dbscPB", options, &own_parser, own);
+    if (!own->epochs) own->epochs = own->full ? 20 : 4;
+    if (!own->limit) own->limit = own->full ? 50000 : 20000;
+    if (!options->batch_size) options->batch_size = 64;
+}
+
+static nmt_config choose_model(const settings *s)
+{
+    const nmt_config small = { .layers = 1, .heads = 4, .width = 64, .key_width = 16, .inner_width = 128 };
+    const nmt_config full = {
+        .layers = 4, .heads = 8, .width = 128, .key_width = 128, .inner_width = 512, .dropout = 0.1f
+    };
+    nmt_config c = s->full ? full : small;
+    c.source_vocabulary = dates_source_vocabulary;
+    c.target_vocabulary = dates_target_vocabulary;
+    c.source_length = DATES_SOURCE_LENGTH;
+    c.target_length = DATES_TARGET_LENGTH;
+    return c;
+}
+
+/* ---- training step ---- */
+
+static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const app *a = user;
+    const rf_tensor logits = nmt_call(t, a->nmt, in[0], in[1], RF_TRAINING, NULL), mask = nmt_mask(t, in[2]);
+    out[0] = rf_compute_average_loss(t, nmt_loss(t, in[2], logits), NULL);
+    rf_optimizer_minimize(t, a->optimizer, out[0], rf_model_variables(nmt_model(a->nmt)));
+    rf_metric_update(t, a->loss, no_tensor, rf_sparse_categorical_crossentropy(t, in[2], logits, true), mask);
+    rf_metric_update(t, a->accuracy, in[2], logits, mask);
+    return rf_trace_status(t);
+}
+
+/* Vaswani et al. 2017: the rate rises while the first steps are made, then falls with the square root of the step. */
+static int create_optimizer(app *a)
+{
+    const uint64_t steps = (uint64_t)rf_dataset_cardinality(a->train_data) * a->settings->epochs;
+    const rf_schedule schedule = { .kind = RF_SCHEDULE_INVERSE_SQRT,
+                                   .initial = 1 / sqrt(a->config.width),
+                                   .warmup_steps = a->settings->full ? 4000 : steps / 4 + 1 };
+    TRY(rf_optimizer_create(
+        a->strategy,
+        &(rf_optimizer_params){
+            .kind = RF_OPTIMIZER_ADAM, .schedule = &schedule, .beta_1 = 0.9, .beta_2 = 0.98, .epsilon = 1e-9 },
+        &a->optimizer));
+    return 0;
+}
+
+static int create_objects(app *a)
+{
+    TRY(nmt_create(a->strategy, &a->config, &a->nmt));
+    if (create_optimizer(a) < 0) return -1;
+    TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "loss", &a->loss));
+    TRY(rf_metric_create(a->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &a->accuracy));
+    TRY(rf_function_create(
+        a->strategy,
+        &(rf_function_params){
+            .step = train_step, .user = a, .num_outputs = 1, .name = "train_step", .training = true },
+        &a->train_function));
+    const decoder_params params = {
+        .config = &a->config, .start = DATES_START, .end = DATES_END, .beam = a->settings->beam
+    };
+    return decoder_create(a->strategy, a->nmt, &params, &a->decoder);
+}
+
+/* ---- data ---- */
+
+static int prepare_data(const example_options *options, app *a)
+{
+    const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
+    rf_dataset *pairs, *shuffled;
+    if (dates_dataset(options->seed, a->settings->limit, true, &pairs) < 0) return -1;
+    rf_result r = rf_dataset_shuffle(pairs, a->settings->limit, options->seed, true, &shuffled);
+    rf_dataset_destroy(&pairs);
+    TRY(r);
+    r = rf_dataset_batch(shuffled, batch, false, &a->train_data);
+    rf_dataset_destroy(&shuffled);
+    TRY(r);
+    return example_distribute(a->strategy, &a->train_data);
+}
+
+/* ---- checkpoints ---- */
+
+/* Everything that a restarted program needs; goes on from the latest checkpoint where there is one. */
+static int open_checkpoints(const example_options *options, app *a)
+{
+    if (!options->checkpoint_dir) return 0;
+    TRY(rf_checkpoint_create(a->strategy, &a->checkpoint));
+    TRY(rf_checkpoint_add_model(a->checkpoint, "model", nmt_model(a->nmt)));
+    TRY(rf_checkpoint_add_optimizer(a->checkpoint, "optimizer", a->optimizer));
+    TRY(rf_checkpoint_add_function(a->checkpoint, "train_step", a->train_function));
+    TRY(rf_checkpoint_add_metric(a->checkpoint, "loss", a->loss));
+    TRY(rf_checkpoint_add_metric(a->checkpoint, "accuracy", a->accuracy));
+    TRY(rf_checkpoint_add_iterator(a->checkpoint, "train_iterator", &a->train_iterator, a->train_data));
+    TRY(rf_checkpoint_add_counter(a->checkpoint, "epoch", &a->epoch));
+    const rf_checkpoint_manager_params params = { .directory = options->checkpoint_dir,
+                                                  .save = { .async = true, .sharded = options->sharded_checkpoints } };
+    TRY(rf_checkpoint_manager_create(a->checkpoint, &params, &a->manager));
+    const rf_result r = rf_checkpoint_manager_restore(a->manager, NULL, NULL);
+    if (r == RF_ERROR_NOT_FOUND) return 0;
+    TRY(r);
+    if (a->epoch < a->settings->epochs) example_print("Continuing in epoch %u\n", (unsigned)a->epoch + 1);
+    return 0;
+}
+
+static int save(app *a)
+{
+    if (a->manager) TRY(rf_checkpoint_manager_save(a->manager, rf_optimizer_iterations(a->optimizer)));
+    return 0;
+}
+
+static int stop(app *a)
+{
+    example_print("Stopped on request in epoch %u\n", (unsigned)a->epoch + 1);
+    if (save(a) < 0) return -1;
+    if (a->checkpoint) TRY(rf_checkpoint_wait(a->checkpoint));
+    return a->checkpoint ? STOPPED : 0;
+}
+
+/* ---- training ---- */
+
+static rf_result run_epoch(app *a, progress *bar, float *loss)
+{
+    const rf_element *batch;
+    rf_result r;
+    int64_t seen = 0;
+    while ((r = rf_iterator_next(a->train_iterator, &batch)) == RF_OK) {
+        rf_per_replica *results[1];
+        if ((r = rf_strategy_run(a->strategy, a->train_function, batch, results)) < 0) return r;
+        if ((r = rf_strategy_reduce(a->strategy, RF_REDUCE_SUM, results[0], loss)) < 0) return r;
+        seen += rf_element_global_rows(batch); /* of all workers */
+        char status[32];
+        snprintf(status, sizeof(status), "loss %.4f", (double)*loss);
+        progress_update(bar, seen, status);
+        if (!isfinite(*loss) || rf_strategy_stop_agreed(a->strategy)) return RF_OK;
+    }
+    return r;
+}
+
+/* One pass over the training set, or what is left of it after a restart. */
+static int train_epoch(app *a, double *rate)
+{
+    if (!a->train_iterator) TRY(rf_iterator_create(a->train_data, a->epoch, &a->train_iterator));
+    char label[32];
+    float loss = 0;
+    progress bar;
+    snprintf(label, sizeof(label), "Epoch %u", (unsigned)a->epoch + 1);
+    progress_begin(&bar, label, (int64_t)a->settings->limit, rf_strategy_is_chief(a->strategy));
+    const rf_result r = run_epoch(a, &bar, &loss);
+    *rate = progress_end(&bar);
+    TRY(r);
+    if (example_check_loss((double)loss, a->epoch + 1, rf_optimizer_iterations(a->optimizer)) < 0) return -1;
+    if (!rf_strategy_stop_agreed(a->strategy)) rf_iterator_destroy(&a->train_iterator);
+    return 0;
+}
+
+static int train(app *a)
+{
+    double loss, accuracy, rate;
+    while (a->epoch < a->settings->epochs) {
+        if (train_epoch(a, &rate) < 0) return -1;
+        if (rf_strategy_stop_agreed(a->strategy)) return stop(a);
+        TRY(rf_metric_result(a->loss, &loss));
+        TRY(rf_metric_result(a->accuracy, &accuracy));
+        a->epoch++;
+        example_print("Epoch %u, Loss: %.4f, Accuracy: %.2f %%  (%.0f pairs/s)\n", (unsigned)a->epoch, loss,
+                      100 * accuracy, rate);
+        TRY(rf_metric_reset(a->loss));
+        TRY(rf_metric_reset(a->accuracy));
+        if (save(a) < 0) return -1;
+    }
+    if (a->checkpoint) TRY(rf_checkpoint_wait(a->checkpoint));
+    return 0;
+}
+
+/* ---- translating ---- */
+
+/* Dates of days that were not trained on, no more than there were to train on. */
+static int test(const example_options *options, app *a)
+{
+    const uint32_t count = a->settings->limit < MAX_TEST_PAIRS ? (uint32_t)a->settings->limit : MAX_TEST_PAIRS;
+    int32_t *sources = malloc(sizeof(int32_t) * count * DATES_SOURCE_LENGTH);
+    int32_t *translations = malloc(sizeof(int32_t) * count * DATES_TARGET_LENGTH);
+    int result = sources && translations ? 0 : -1;
+    if (result < 0) fprintf(stderr, "%s: %s\n", program_invocation_short_name, strerror(ENOMEM));
+    for (uint32_t i = 0; i < count && result == 0; i++)
+        (void)dates_encode_source(dates_make(options->seed, i, false).source, sources + i * DATES_SOURCE_LENGTH);
+    if (result == 0) result = decoder_run(a->decoder, sources, count, translations);
+    uint32_t exact = 0;
+    for (uint32_t i = 0; i < count && result == 0; i++) {
+        const date_pair pair = dates_make(options->seed, i, false);
+        char text[DATES_TARGET_LENGTH + 1];
+        dates_decode_target(translations + i * DATES_TARGET_LENGTH, DATES_TARGET_LENGTH, text);
+        exact += strcmp(text, pair.target) == 0;
+        if (i < SHOWN) example_print("%s: %s%s\n", pair.source, text, strcmp(text, pair.target) ? " (wrong)" : "");
+    }
+    if (result == 0) example_print("Test: %.2f %% of %u dates exact\n", 100.0 * exact / count, count);
+    free(sources);
+    free(translations);
+    return result;
+}
+
+static rf_result look(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const app *a = user;
+    (void)nmt_call(t, a->nmt, in[0], in[1], RF_INFERENCE, &out[0]);
+    return rf_trace_status(t);
+}
+
+static int paint(const app *a, const rf_array *weights)
+{
+    picture p;
+    float cell[CELL * CELL];
+    if (picture_create(DATES_SOURCE_LENGTH, DATES_TARGET_LENGTH, CELL, &p) < 0) return -1;
+    for (uint32_t row = 0; row < DATES_TARGET_LENGTH; row++)
+        for (uint32_t column = 0; column < DATES_SOURCE_LENGTH; column++) {
+            const float weight = ((const float *)weights->data)[row * DATES_SOURCE_LENGTH + column];
+            for (int i = 0; i < CELL * CELL; i++) cell[i] = 1 - weight;
+            picture_put(&p, column, row, cell);
+        }
+    const int result = rf_strategy_is_chief(a->strategy) ? picture_write(&p, a->settings->picture) : 0;
+    picture_destroy(&p);
+    return result;
+}
+
+/* What the tokens of one translation attend to. */
+static int paint_attention(app *a, int32_t *source, const int32_t *translation, const char *text)
+{
+    rf_function *function;
+    int32_t target[DATES_TARGET_LENGTH] = { DATES_START };
+    memcpy(target + 1, translation, sizeof(target) - sizeof(target[0]));
+    TRY(rf_function_create(
+        a->strategy, &(rf_function_params){ .step = look, .user = a, .num_outputs = 1, .name = "look" }, &function));
+    const rf_element batch = { .num_components = 2,
+                               .component = { { RF_I32, RF_SHAPE(1, DATES_SOURCE_LENGTH), source },
+                                              { RF_I32, RF_SHAPE(1, DATES_TARGET_LENGTH), target } } };
+    rf_per_replica *results[1];
+    rf_array weights;
+    rf_result r = rf_strategy_run(a->strategy, function, &batch, results);
+    if (r >= 0) r = rf_strategy_gather(a->strategy, results[0], &weights);
+    rf_function_destroy(&function);
+    TRY(r);
+    const int result = paint(a, &weights);
+    rf_array_free(&weights);
+    if (result == 0) example_print("%s: what the translation of \"%s\" attends to\n", a->settings->picture, text);
+    return result;
+}
+
+/* The dates that were asked for, or else one of the tests for the picture. */
+static int translate(const example_options *options, app *a)
+{
+    const settings *s = a->settings;
+    const date_pair pair = dates_make(options->seed, 0, false);
+    for (uint32_t i = 0; i < s->num_texts || (i == 0 && s->picture); i++) {
+        const char *source = i < s->num_texts ? s->texts[i] : pair.source;
+        int32_t tokens[DATES_SOURCE_LENGTH], translation[DATES_TARGET_LENGTH];
+        char text[DATES_TARGET_LENGTH + 1];
+        (void)dates_encode_source(source, tokens);
+        if (decoder_run(a->decoder, tokens, 1, translation) < 0) return -1;
+        dates_decode_target(translation, DATES_TARGET_LENGTH, text);
+        if (i < s->num_texts) example_print("%s: %s\n", source, text);
+        if (i == 0 && s->picture && paint_attention(a, tokens, translation, source) < 0) return -1;
+    }
+    return 0;
+}
+
+/* ---- program ---- */
+
+static int run(const example_options *options, app *a)
+{
+    a->config = choose_model(a->settings);
+    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    if (a->settings->picture && rf_strategy_is_chief(a->strategy) && picture_check_path(a->settings->picture) < 0)
+        return -1;
+    if (prepare_data(options, a) < 0 || create_objects(a) < 0) return -1;
+    example_print("%llu pairs, %llu parameters, global batch %u\n", (unsigned long long)a->settings->limit,
+                  (unsigned long long)rf_model_count_params(nmt_model(a->nmt)),
+                  options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy));
+    if (open_checkpoints(options, a) < 0) return -1;
+    int result = train(a);
+    if (result == 0) result = test(options, a);
+    return result == 0 ? translate(options, a) : result;
+}
+
+static void destroy(app *a)
+{
+    rf_checkpoint_manager_destroy(&a->manager);
+    rf_checkpoint_destroy(&a->checkpoint);
+    rf_iterator_destroy(&a->train_iterator);
+    decoder_destroy(&a->decoder);
+    rf_function_destroy(&a->train_function);
+    rf_metric_destroy(&a->accuracy);
+    rf_metric_destroy(&a->loss);
+    rf_optimizer_destroy(&a->optimizer);
+    nmt_destroy(&a->nmt);
+    rf_dataset_destroy(&a->train_data);
+    example_destroy_strategy(&a->strategy);
+}
+
+int main(int argc, char **argv)
+{
+    example_options options = { 0 };
+    settings own = { .beam = 1 };
+    parse(argc, argv, &options, &own);
+    app a = { .settings = &own };
+    const int result = run(&options, &a);
+    destroy(&a);
+    return example_exit_status(result);
+}

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The translating example as a user meets it: it learns, goes on from its checkpoints as if it had not stopped, computes the same on two
+workers, translates what it is given, paints its attention, and names bad input.
+
+Usage: test_nmt.py RINGFIRE NMT"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import programs  # noqa: E402
+
+RINGFIRE, NMT = sys.argv[1:3]
+EPOCH = r"Epoch (\d+), Loss: (\S+), Accuracy: (\S+) %"
+RESULT = re.compile(r"Test: (\S+) % of 160 dates exact")
+
+
+class Nmt(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.train = [NMT, "--devices", "llvmpipe", "--batch-size", "16", "--limit", "160", "--epochs", "3"]
+        cls.picture = cls.folder / "attention.png"
+        cls.whole = programs.run(*cls.train, "--picture", cls.picture, "--translate", "3 March 1998", "--translate", "1.2.2003")
+
+    def test_learns(self):
+        self.assertEqual(self.whole.returncode, 0, self.whole.stderr)
+        self.assertIn("160 pairs, 88398 parameters, global batch 16", self.whole.stdout)
+        epochs = programs.numbers(EPOCH, self.whole)
+        self.assertEqual([e[0] for e in epochs], [1, 2, 3])
+        self.assertLess(epochs[-1][1], 0.9 * epochs[0][1])
+        self.assertRegex(self.whole.stdout, RESULT)
+        lines = self.whole.stdout.splitlines()
+        self.assertEqual([line.partition(": ")[0] for line in lines if line.startswith(("3 March", "1.2."))], ["3 March 1998", "1.2.2003"])
+        data = self.picture.read_bytes()
+        self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertIn('%s: what the translation of "3 March 1998" attends to' % self.picture, lines)
+
+    def test_resumes(self):
+        """Stopped and started again, a training ends with the numbers of one that was never stopped."""
+        command = [*self.train, "--checkpoint-dir", self.folder / "checkpoints"]
+        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True) as running:
+            for line in running.stdout:
+                if line.startswith("Epoch 1,"):
+                    running.terminate()
+                    break
+            rest = running.stdout.read()
+            self.assertEqual(running.wait(120), 75, rest)  # RF_EXIT_RESTARTABLE
+        self.assertIn("Stopped on request", rest)
+        resumed = programs.run(*command)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertIn("Continuing in epoch", resumed.stdout)
+        self.assertEqual(programs.numbers(EPOCH, resumed)[-1], programs.numbers(EPOCH, self.whole)[-1])
+        self.assertEqual(RESULT.search(resumed.stdout)[1], RESULT.search(self.whole.stdout)[1])
+
+    def test_two_workers(self):
+        """One replica with the whole batch, and two workers with half of it each, report the same; they translate with a beam."""
+        two = programs.run(RINGFIRE, "run", "-n", "2", *self.train, "--epochs", "1", "--batch-size", "8", "--beam", "2")
+        one = programs.run(*self.train, "--epochs", "1")
+        self.assertEqual((one.returncode, two.returncode), (0, 0), one.stderr + two.stderr)
+        for a, b in zip(programs.numbers(EPOCH, one)[0], programs.numbers(EPOCH, two)[0]):
+            self.assertAlmostEqual(a, b, places=2)
+        self.assertRegex(two.stdout, RESULT)
+
+    def test_bad_input(self):
+        for arguments, text in ((("--epochs", "0"), "'0'"), (("--beam", "65"), "'65'"), (("--translate", "3 march 1998 + 2"), "+ 2"),
+                                (("--picture", self.folder / "none" / "a.png"), "No such file"), (("--limit", "x"), "'x'")):
+            done = programs.run(*self.train, *arguments)
+            self.assertGreater(done.returncode, 0, arguments)
+            self.assertIn(text, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
