@@ -326,7 +326,7 @@ static void forward(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode m
 static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out,
                        const char *function)
 {
-    rf_tensor_desc descs[RF_MAX_COMPONENTS];
+    rf_tensor_desc descs[RF_MAX_COMPONENTS] = { 0 };
     rf_tensor results[RF_MAX_COMPONENTS] = { { 0, 0 } };
     if (!describe_inputs(t, model, in, function, descs)) return;
     const uint32_t variables_before = model->tracked.count, callees_before = model->callees.count;
