@@ -53,6 +53,25 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return self.count(("ringfire:quick / some test", "OK", done.stdout, done.stderr))
 
+    def test_again(self):
+        """What is held to seconds, and what the leak checker crashed at, gets a second chance alone; nothing else does."""
+        failures = [("ringfire:quick / a", "FAIL", "wrong"), ("ringfire:quick+deadlines / b", "FAIL", "late"),
+                    ("ringfire:quick / c", "FAIL", "==1==LeakSanitizer has encountered a fatal error."), ("ringfire:full+deadlines / d", "FAIL", "")]
+        ran, original, count = [], run.run, run.Count()
+        count.failed = len(failures)
+
+        def second(command, log, environment=None):
+            ran.append(command[-1])
+            return command[-1] != "d"
+        run.run = second
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                stay = run.again(pathlib.Path("x"), "address", failures, count)
+        finally:
+            run.run = original
+        self.assertEqual((ran, [f[0][-1] for f in stay]), (["b", "c", "d"], ["a", "d"]))
+        self.assertEqual(str(count), "2 passed, 2 failed, 0 skipped")
+
     def test_cmocka(self):
         count = self.count_command(SKIPS)
         self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")
