@@ -109,7 +109,7 @@ enum { FORMS = 9, SHORT_YEAR_FORM = 6 };
 
 date_pair dates_make(uint64_t seed, uint64_t index, bool for_training)
 {
-    uint64_t state = mix(seed * 2 + for_training) + index * 0x9e3779b97f4a7c15u;
+    uint64_t state = mix(mix(seed * 2 + for_training) + index); /* far from those of other pairs */
     date_pair pair;
     int number;
     do {

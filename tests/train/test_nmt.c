@@ -159,12 +159,16 @@ static void test_dates(void **state)
         "sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"
     };
     static const int table[] = { 0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4 };
-    int with_weekday = 0;
+    int with_weekday = 0, repeated = 0;
+    char before[64] = "";
     for (uint64_t i = 0; i < 5000; i++) {
         const date_pair pair = dates_make(7, i, i % 2 == 0), same = dates_make(7, i, i % 2 == 0);
         int year, month, day;
         int32_t tokens[DATES_SOURCE_LENGTH];
         assert_string_equal(pair.source, same.source);
+        const date_pair test = dates_make(7, i, false);
+        repeated += strcmp(test.source, before) == 0;
+        memcpy(before, test.source, sizeof(before));
         assert_string_equal(pair.target, same.target);
         assert_true(dates_encode_source(pair.source, tokens));
         assert_int_equal(sscanf(pair.target, "%d-%d-%d", &year, &month, &day), 3);
@@ -178,6 +182,7 @@ static void test_dates(void **state)
             }
     }
     assert_true(with_weekday > 100);
+    assert_true(repeated < 5);
 }
 
 static void test_encoding(void **state)
