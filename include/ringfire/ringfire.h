@@ -11,6 +11,7 @@
 #include <ringfire/device.h>
 #include <ringfire/events.h>
 #include <ringfire/interchange.h>
+#include <ringfire/layers.h>
 #include <ringfire/metrics.h>
 #include <ringfire/model.h>
 #include <ringfire/ops.h>

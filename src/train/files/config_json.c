@@ -88,6 +88,32 @@ rf_result rf_json_choice(const json_t *object, const char *name, const char *con
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a known kind", name);
 }
 
+json_t *rf_shape_to_json(rf_shape shape)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < shape.rank; i++) json_array_append_new(list, json_integer(shape.dim[i]));
+    return list;
+}
+
+rf_result rf_shape_from_json(const json_t *object, const char *name, rf_shape *out)
+{
+    const json_t *list = json_object_get(object, name);
+    if (!json_is_array(list) || json_array_size(list) > RF_MAX_RANK)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a shape", name);
+    out->rank = (int32_t)json_array_size(list);
+    for (int32_t i = 0; i < out->rank; i++) {
+        const json_t *value = json_array_get(list, (size_t)i);
+        if (!json_is_integer(value)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a shape", name);
+        out->dim[i] = json_integer_value(value);
+    }
+    return RF_OK;
+}
+
+rf_result rf_json_set(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new(object, name, value) == 0 ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 /* ---- schedules ---- */
 
 static const char *const schedule_names[] = {

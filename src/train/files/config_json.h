@@ -20,6 +20,11 @@ rf_result rf_json_i32(const json_t *object, const char *name, int32_t *out);
 rf_result rf_json_bool(const json_t *object, const char *name, bool *out);
 /* One of `names` (num_names of them, by their numbers). */
 rf_result rf_json_choice(const json_t *object, const char *name, const char *const *names, int num_names, int *out);
+/* Must be there. Its dimensions may be any numbers. */
+rf_result rf_shape_from_json(const json_t *object, const char *name, rf_shape *out);
+json_t *rf_shape_to_json(rf_shape shape);
+/* Takes the reference to `value`; NULL: out of memory. */
+rf_result rf_json_set(json_t *object, const char *name, json_t *value);
 
 json_t *rf_schedule_to_json(const rf_schedule *schedule);
 rf_result rf_schedule_from_json(const json_t *object, rf_schedule *out); /* checked */
