@@ -159,6 +159,127 @@ RF_API RF_MUST_USE rf_result rf_layer_lambda(rf_lambda_fn fn, void *user, rf_lay
 /** Destroys a layer that no model has taken over. */
 RF_API void rf_layer_destroy(rf_layer **layer);
 
+/* ---- layers of several inputs: for functional models and rf_layer_apply() ---- */
+
+/** Sum of all inputs, which are of shapes that broadcast. */
+RF_API RF_MUST_USE rf_result rf_layer_add(rf_layer **out);
+/** The first input less the second. */
+RF_API RF_MUST_USE rf_result rf_layer_subtract(rf_layer **out);
+/** Product of all inputs. */
+RF_API RF_MUST_USE rf_result rf_layer_multiply(rf_layer **out);
+/** Mean of all inputs. */
+RF_API RF_MUST_USE rf_result rf_layer_average(rf_layer **out);
+/** The largest of all inputs, element by element. */
+RF_API RF_MUST_USE rf_result rf_layer_maximum(rf_layer **out);
+/** The smallest of all inputs, element by element. */
+RF_API RF_MUST_USE rf_result rf_layer_minimum(rf_layer **out);
+/**
+ * Joins its inputs along `axis`, as rf_concat(). Axes count the batch as 0 and may be negative; the
+ * batch, 0, stands for the last one, as Keras' default.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_concatenate(int32_t axis, rf_layer **out);
+/**
+ * f32 1 where the input (f32 or i32) is not `value`, else 0: with the value of padding, usually 0,
+ * the mask of a sequence.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_not_equal(int32_t value, rf_layer **out);
+
+/* ---- sequences ---- */
+
+/** A recurrent layer. `units` is required. */
+typedef struct rf_rnn_layer_params {
+    rf_rnn_kind kind;
+    int32_t units;
+    bool return_sequences; /**< the output after each step instead of that after the last one */
+    bool go_backwards;     /**< begins with the last step; sequences come out in that order */
+    bool reset_before;     /**< GRU: Keras' reset_after = false, which has no recurrent bias */
+    bool no_bias;
+    bool no_unit_forget_bias; /**< LSTM: the bias of the forget gate begins at 0 instead of 1 */
+    const rf_initializer *kernel_initializer;    /**< NULL: Glorot uniform */
+    const rf_initializer *recurrent_initializer; /**< NULL: orthogonal */
+    rf_regularizer kernel_regularizer;
+    rf_regularizer recurrent_regularizer;
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_rnn_layer_params;
+/**
+ * Recurrent layer (GRU, LSTM or simple): x [n, steps, c] [, h [, c]] -> y [, h [, c]], where y is
+ * [n, units], or [n, steps, units] with `return_sequences`, and h and (LSTM) c are states [n,
+ * units]. Without a given state it begins with zeros. Takes a mask [n, steps]: a step where it is 0
+ * keeps the state and repeats the output (rf_rnn()).
+ * Variables: "kernel" [c, gates * units], "recurrent_kernel" [units, gates * units], "bias" [gates
+ * * units] and, of a GRU without `reset_before`, "recurrent_bias", which is the second row of
+ * Keras' bias. Gates are in the order of ::rf_rnn_kind.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_rnn(const rf_rnn_layer_params *params, rf_layer **out);
+/** How rf_layer_bidirectional() joins its two directions. */
+typedef enum rf_merge {
+    RF_MERGE_CONCATENATE,
+    RF_MERGE_SUM,
+    RF_MERGE_MULTIPLY,
+    RF_MERGE_AVERAGE,
+} rf_merge;
+/**
+ * Two recurrent layers, of which one reads the sequence backwards: x [n, steps, c] -> y [, states
+ * of the first [, of the second]]. With a mask the backward one begins after the padding.
+ * @param forward a layer of rf_layer_rnn() without `go_backwards`, which no model has; it is taken
+ *   over, also when this fails. Its twin has the same settings, and weights of its own: "forward/
+ *   kernel", "backward/kernel", ...
+ */
+RF_API RF_MUST_USE rf_result rf_layer_bidirectional(rf_layer *forward, rf_merge merge,
+                                                    const char *name, rf_layer **out);
+/** An attention layer. `num_heads` and `key_dim` are required. */
+typedef struct rf_multi_head_attention_params {
+    int32_t num_heads;
+    int32_t key_dim;    /**< of queries and keys of each head */
+    int32_t value_dim;  /**< of values of each head; 0: key_dim */
+    int32_t output_dim; /**< 0: that of the query */
+    /** Heads of keys and values, each for so many heads of queries; 0: num_heads. It divides it. */
+    int32_t num_key_value_heads;
+    bool causal; /**< each query attends to the keys up to its own place, as rf_attention() */
+    bool no_bias;
+    float dropout;     /**< of the weights, in training */
+    uint64_t seed;     /**< of dropout, as that of rf_dropout() */
+    float rotary_base; /**< turns queries and keys by their places (Su et al. 2021); 0: not */
+    const rf_initializer *kernel_initializer; /**< NULL: Glorot uniform */
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_multi_head_attention_params;
+/**
+ * Multi-head attention (Vaswani et al. 2017): query [n, t, d] [, value [n, s, e] [, key [n, s, f]]]
+ * -> [n, t, output_dim]. Without a value the query attends to itself; without a key it is the
+ * value. Takes a mask [n, s], [n, t, s] or [n, heads, t, s]: keys where it is 0 are not attended
+ * to, and a query without any gives the bias of the output.
+ * Variables as in Keras: "query/kernel" [d, num_heads, key_dim], "query/bias" [num_heads, key_dim],
+ * "key/...", "value/...", "attention_output/kernel" [num_heads, value_dim, output_dim] and
+ * "attention_output/bias" [output_dim]. With `rotary_base` key_dim is even, and halves are turned,
+ * not pairs of neighbours.
+ */
+RF_API RF_MUST_USE rf_result
+rf_layer_multi_head_attention(const rf_multi_head_attention_params *params, rf_layer **out);
+/**
+ * Adds a learned vector for each place: x [n, t, d] with t up to `max_length`; variable
+ * "embeddings" [max_length, d].
+ * @param initializer NULL: Glorot uniform
+ */
+RF_API RF_MUST_USE rf_result rf_layer_position_embedding(int32_t max_length,
+                                                         const rf_initializer *initializer,
+                                                         const char *name, rf_layer **out);
+/**
+ * Adds sines and cosines of each place (Vaswani et al. 2017): x [n, t, d], where element 2i of
+ * place p gets sin(p / w^(2i / d)) and element 2i + 1 the cosine.
+ * @param max_wavelength w; 0: 10,000
+ */
+RF_API RF_MUST_USE rf_result rf_layer_sine_position_encoding(float max_wavelength, rf_layer **out);
+/**
+ * The head that a language model shares with its embedding (Press & Wolf 2017): x [n, ...,
+ * output_dim] times the transposed table of `embedding` -> [n, ..., input_dim], plus a "bias"
+ * [input_dim] unless `no_bias`.
+ * @param embedding a layer of rf_layer_embedding(), of the same model, which is called first
+ */
+RF_API RF_MUST_USE rf_result rf_layer_embedding_head(rf_layer *embedding, bool no_bias,
+                                                     const char *name, rf_layer **out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Models with several inputs and outputs. What train.h says for all of its functions holds here as
- * well; what takes a model there (summary, checkpoints, export, fit, evaluate) takes these, too.
+ * Models with several inputs and outputs, and graphs of layers. What train.h says for all of its
+ * functions holds here as well; what takes a model there (summary, checkpoints, export, fit,
+ * evaluate) takes these, too.
  */
 #ifndef RINGFIRE_MODEL_H
 #define RINGFIRE_MODEL_H
@@ -80,6 +81,120 @@ RF_API RF_MUST_USE rf_result rf_model_build_inputs(rf_model *model, const rf_ele
  */
 RF_API RF_MUST_USE rf_result rf_model_predict_many(rf_model *model, const rf_dataset *data,
                                                    rf_array *outputs, uint32_t num_outputs);
+
+/* ---- layers of several tensors ---- */
+
+/** What rf_layer_apply() gives to a layer. */
+typedef struct rf_layer_apply_params {
+    const rf_tensor *in; /**< in the order that the layer's function in layers.h names */
+    uint32_t num_in;
+    rf_tensor mask; /**< for layers that take one; f32, i32 or u8, 0 is left out. Zeroed: none */
+    rf_mode mode;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_layer_apply_params;
+/**
+ * Applies a layer of the model inside its forward function: rf_layer_call() for layers of several
+ * inputs, outputs, or of a mask.
+ * @param[out] out `num_out` tensors, at least 1: as many of the layer's outputs as are wanted, from
+ *   the first on; invalid tensors after a failure
+ * @return RF_ERROR_INVALID_ARGUMENT when the layer takes other numbers of inputs or has fewer
+ *   outputs, and for a mask where it takes none. The trace then has failed, as with every other
+ *   error.
+ */
+RF_API rf_result rf_layer_apply(rf_trace *t, rf_model *model, rf_layer *layer,
+                                const rf_layer_apply_params *params, rf_tensor *out,
+                                uint32_t num_out);
+/**
+ * Freezes a layer, or lets it be trained again: the variables of a frozen layer are not among
+ * rf_model_variables() but among rf_model_state_variables(), and a frozen batch normalization uses
+ * its moving averages, as in Keras. New layers are trained. As in Keras a model that was compiled
+ * goes on as it was: call rf_model_compile() again. NULL does nothing.
+ */
+RF_API void rf_layer_set_trainable(rf_layer *layer, bool trainable);
+/** Whether a layer is trained. False for NULL. */
+RF_API bool rf_layer_trainable(const rf_layer *layer);
+/**
+ * A variable of a layer by the last part of its name, such as "kernel", "embeddings" or
+ * "moving_mean". Borrowed; NULL when there is none of that name, or before the layer is built.
+ */
+RF_API rf_variable *rf_layer_variable(const rf_layer *layer, const char *name);
+
+/* ---- functional models: graphs of layers, which files can hold ---- */
+
+/** Makes a functional model. */
+typedef struct rf_model_builder rf_model_builder;
+/**
+ * A tensor of a model that is being built. All zeros is none: what a call that failed gives, and
+ * what makes later calls fail.
+ */
+typedef struct rf_symbol {
+    uint32_t id;
+    uint32_t builder;
+} rf_symbol;
+/**
+ * Begins a model whose layers form a graph: with skip connections, layers that are used twice,
+ * several inputs and outputs. Unlike a model of rf_model_create() it can be saved whole, for the
+ * graph is data.
+ *
+ * @code
+ *     rf_model_builder_create(strategy, &b);
+ *     rf_symbol x = rf_model_builder_input(b, RF_F32, RF_SHAPE(28, 28, 1), "image");
+ *     rf_symbol y = rf_model_builder_call(b, conv, x);
+ *     y = rf_model_builder_call_many(b, add, (rf_symbol[]){ x, y }, 2);
+ *     rf_model_builder_finish(&b, &y, 1, NULL, &model);
+ * @endcode
+ *
+ * The first failure sticks to the builder: later calls do nothing, and rf_model_builder_finish()
+ * returns it.
+ */
+RF_API RF_MUST_USE rf_result rf_model_builder_create(rf_strategy *strategy, rf_model_builder **out);
+/** Ends a builder without a model, with the layers that it was given. */
+RF_API void rf_model_builder_destroy(rf_model_builder **builder);
+/**
+ * An input of the model: its type, the shape of an example (without the batch), and its name, which
+ * is copied; NULL: "input", "input_1", ... At most RF_MAX_COMPONENTS.
+ */
+RF_API rf_symbol rf_model_builder_input(rf_model_builder *builder, rf_dtype dtype, rf_shape shape,
+                                        const char *name);
+/**
+ * Applies a layer of one input and output. The builder takes the layer over, also when it fails;
+ * applied again it uses the same weights.
+ */
+RF_API rf_symbol rf_model_builder_call(rf_model_builder *builder, rf_layer *layer, rf_symbol x);
+/** rf_model_builder_call() of a layer of several inputs. */
+RF_API rf_symbol rf_model_builder_call_many(rf_model_builder *builder, rf_layer *layer,
+                                            const rf_symbol *in, uint32_t num_in);
+/**
+ * rf_model_builder_call() of any layer.
+ * @param in,num_in the inputs
+ * @param mask for layers that take one; zeroed: none
+ * @param[out] out the first `num_out` outputs, at least 1
+ * @return the first failure of the builder
+ */
+RF_API rf_result rf_model_builder_apply(rf_model_builder *builder, rf_layer *layer,
+                                        const rf_symbol *in, uint32_t num_in, rf_symbol mask,
+                                        rf_symbol *out, uint32_t num_out);
+/**
+ * Puts the names of the layers that follow below another one: after "block1", "conv2d" becomes
+ * "block1/conv2d". Scopes nest; rf_model_builder_leave_scope() ends the last one.
+ * @return the first failure of the builder; RF_ERROR_INVALID_ARGUMENT for a name that is empty, and
+ *   where there is no scope to leave.
+ */
+RF_API rf_result rf_model_builder_enter_scope(rf_model_builder *builder, const char *name);
+/** See rf_model_builder_enter_scope(). */
+RF_API rf_result rf_model_builder_leave_scope(rf_model_builder *builder);
+/**
+ * Makes the model, with its variables: layers that do not fit what they get fail here. Ends the
+ * builder, also when it fails. Blocking.
+ * @param outputs at most RF_MAX_COMPONENTS; every input and every layer must have a part in one
+ * @param output_names NULL: "output", or "output_0", "output_1", ... where there are several
+ * @return RF_ERROR_INVALID_ARGUMENT also where layers or inputs have no part in any output; the
+ *   first failure of the builder.
+ */
+RF_API RF_MUST_USE rf_result rf_model_builder_finish(rf_model_builder **builder,
+                                                     const rf_symbol *outputs, uint32_t num_outputs,
+                                                     const char *const *output_names,
+                                                     rf_model **out);
 
 #ifdef __cplusplus
 }

@@ -393,10 +393,10 @@ typedef struct rf_compile_params {
     uint32_t num_metrics;
     /** on_batch_begin and on_batch_end are called once for n batches; 0: 1 */
     uint32_t steps_per_execution;
-    /** Instead of `loss`: one for each output. Not for sequential models, which files describe. */
+    /** Instead of `loss`: one for each output. */
     const rf_loss *losses;
     const double *loss_weights; /**< of `losses`, finite; the loss is their weighted sum. NULL: 1 */
-    /** Instead of `metrics`: with settings, and of any output. Not for sequential models. */
+    /** Instead of `metrics`: with settings, and of any output. */
     const rf_output_metric *output_metrics;
     uint32_t num_losses; /**< the model's number of outputs; 0: `loss` is that of the only one */
     uint32_t num_output_metrics;

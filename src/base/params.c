@@ -92,6 +92,12 @@ LAYOUT(rf_batch_norm_params, POINTER(rf_batch_norm_params, beta_initializer, rf_
 LAYOUT(rf_layer_norm_params, POINTER(rf_layer_norm_params, beta_initializer, rf_initializer),
        POINTER(rf_layer_norm_params, gamma_initializer, rf_initializer));
 LAYOUT(rf_rms_norm_params, POINTER(rf_rms_norm_params, gamma_initializer, rf_initializer));
+LAYOUT(rf_rnn_layer_params, POINTER(rf_rnn_layer_params, kernel_initializer, rf_initializer),
+       POINTER(rf_rnn_layer_params, recurrent_initializer, rf_initializer),
+       MEMBER(rf_rnn_layer_params, kernel_regularizer, rf_regularizer),
+       MEMBER(rf_rnn_layer_params, recurrent_regularizer, rf_regularizer));
+LAYOUT(rf_multi_head_attention_params, POINTER(rf_multi_head_attention_params, kernel_initializer, rf_initializer));
+LAYOUT(rf_layer_apply_params, { 0 });
 LAYOUT(rf_loss, { 0 });
 LAYOUT(rf_metric_params, { 0 });
 LAYOUT(rf_average_loss_params, { 0 });
@@ -151,6 +157,9 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_batch_norm_params_layout,
     &rf_layer_norm_params_layout,
     &rf_rms_norm_params_layout,
+    &rf_rnn_layer_params_layout,
+    &rf_multi_head_attention_params_layout,
+    &rf_layer_apply_params_layout,
     &rf_loss_layout,
     &rf_metric_params_layout,
     &rf_average_loss_params_layout,

@@ -450,3 +450,9 @@ RF_API void rf_strategy_set_seed(rf_strategy *strategy, uint64_t seed)
 {
     if (strategy) strategy->seed = seed;
 }
+
+uint32_t rf_strategy_next_serial(rf_strategy *s)
+{
+    if (++s->trace_serial == 0) s->trace_serial = 1;
+    return s->trace_serial;
+}

@@ -22,7 +22,11 @@ rf_graph *rf_trace_graph(rf_trace *t);
 rf_strategy *rf_trace_strategy(const rf_trace *t);
 /* Checks a handle: right trace, valid. Returns 0 (and makes the trace fail, unless it has failed already) otherwise. */
 rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument);
+/* A number that the strategy gave to no other trace or builder; never 0. */
+uint32_t rf_strategy_next_serial(rf_strategy *s);
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);
+/* Puts "<context>: " in front of the message of a trace that has failed. */
+void rf_trace_context(rf_trace *t, const char *format, ...) RF_PRINTF(2, 3);
 /* Passes on the result of an emit call: on failure the error sticks to the trace and the invalid tensor is returned. */
 rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v);
 /* HOST values the strategy provides before each run (ops.h says what `random` holds). The step in `random` counts the

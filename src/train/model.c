@@ -8,6 +8,7 @@
 #include "base/params.h"
 #include "ops/ops.h"
 #include "train/fit/compile.h"
+#include "train/layer_graph.h"
 #include "train/optimizer/optimizer.h"
 #include "train/trace_util.h"
 
@@ -36,8 +37,7 @@ static rf_result name_layer(const rf_model *model, rf_layer *layer)
     return RF_OK;
 }
 
-/* Takes the layer over, also when it fails, unless it belongs to a model already. */
-static rf_result adopt(rf_model *model, rf_layer *layer, const char *function)
+rf_result rf_model_adopt(rf_model *model, rf_layer *layer, const char *function)
 {
     RF_REQUIRE(layer, "%s: layer %u is NULL", function, model->layers.count);
     RF_REQUIRE(!layer->model, "%s: layer '%s' belongs to %s model already", function, layer->name,
@@ -56,46 +56,6 @@ static rf_result adopt(rf_model *model, rf_layer *layer, const char *function)
     layer->model = model;
     model->layers.items[model->layers.count++] = layer;
     return RF_OK;
-}
-
-static rf_result build_layer(rf_model *model, rf_layer *layer, const rf_tensor_desc *x)
-{
-    if (!layer->kind->build) {
-        layer->built = true;
-        return RF_OK;
-    }
-    const bool first = !layer->built;
-    const uint32_t tracked = model->tracked.count;
-    rf_result r = layer->kind->build(layer, model->strategy, x->dtype, x->shape);
-    for (uint32_t i = 0; r == RF_OK && first && i < layer->num_variables; i++)
-        r = rf_model_track(model, layer->variables[i]);
-    if (r < 0 && first) {
-        rf_model_untrack(model, tracked, model->callees.count);
-        rf_layer_drop_variables(layer);
-    }
-    if (r == RF_OK) layer->built = true;
-    return r;
-}
-
-rf_tensor rf_layer_call(rf_trace *t, rf_model *model, rf_layer *layer, rf_tensor x, rf_mode mode)
-{
-    rf_tensor_desc desc;
-    if (!rf_operand_desc(t, x, "rf_layer_call: x", &desc)) return RF_NO_TENSOR;
-    if (!model || !layer || layer->model != model) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                            "rf_layer_call: layer is not one of this model; add it with "
-                            "rf_model_add_layer()");
-        return RF_NO_TENSOR;
-    }
-    rf_result r = rf_model_note_callee(t, model);
-    if (r == RF_OK) r = build_layer(model, layer, &desc);
-    if (r < 0) return rf_trace_emit(t, r, 0);
-    layer->input = desc.shape;
-    const rf_tensor y = layer->kind->call(t, layer, x, mode);
-    layer->called = rf_operand_desc(t, y, layer->name, &desc);
-    if (!layer->called) return RF_NO_TENSOR;
-    layer->output = desc.shape;
-    return y;
 }
 
 /* ---- creation ---- */
@@ -145,6 +105,11 @@ rf_result rf_model_create_custom(rf_strategy *strategy, rf_model_call_fn call, v
     return RF_OK;
 }
 
+bool rf_model_is_data(const rf_model *model)
+{
+    return model->graph || rf_model_is_sequential(model);
+}
+
 bool rf_model_is_sequential(const rf_model *model)
 {
     return !model->call && !model->apply;
@@ -154,9 +119,9 @@ rf_result rf_model_add_layer(rf_model *model, rf_layer *layer)
 {
     if (!model && layer && !layer->model) rf_layer_free(layer);
     RF_REQUIRE(model, "rf_model_add_layer: model is NULL");
-    RF_REQUIRE(!rf_model_is_sequential(model), "rf_model_add_layer: the layers of a sequential model are given to "
-                                               "rf_model_create_sequential()");
-    return adopt(model, layer, "rf_model_add_layer");
+    RF_REQUIRE(!rf_model_is_data(model), "rf_model_add_layer: this is for custom models; the layers of a sequential or "
+                                         "functional model are given when it is made");
+    return rf_model_adopt(model, layer, "rf_model_add_layer");
 }
 
 /* Frees the layers from `first` on that no model owns; entries may repeat. */
@@ -190,7 +155,7 @@ rf_result rf_model_create_sequential(rf_strategy *strategy, rf_layer *const *lay
         return r;
     }
     for (uint32_t i = 0; i < num_layers; i++) {
-        r = adopt(model, layers[i], "rf_model_create_sequential");
+        r = rf_model_adopt(model, layers[i], "rf_model_create_sequential");
         if (r < 0) {
             free_layers(layers, i + 1, num_layers);
             rf_model_destroy(&model);
@@ -221,8 +186,9 @@ void rf_model_release(rf_model *m)
     for (uint32_t i = 0; i < m->layers.count; i++) rf_layer_free(m->layers.items[i]);
     rf_free(m->layers.items);
     rf_free(m->tracked.items);
-    rf_free(m->variables.items);
-    rf_free(m->state_variables.items);
+    rf_free(m->trainable.items);
+    rf_free(m->others.items);
+    rf_layer_graph_free(m->graph);
     rf_free(m->callees.items);
     rf_arena_free(&m->names);
     rf_free(m);
@@ -297,13 +263,13 @@ static bool describe_inputs(rf_trace *t, const rf_model *model, const rf_tensor 
     return true;
 }
 
-static bool check_outputs(rf_trace *t, const rf_model *model, const rf_tensor *out, const char *function)
+static bool describe_outputs(rf_trace *t, const rf_model *model, const rf_tensor *out, const char *function,
+                             rf_tensor_desc *descs)
 {
     for (uint32_t i = 0; i < model->num_outputs; i++) {
         char argument[224] = "rf_model_call: result of the model";
-        rf_value v;
         if (model->apply) snprintf(argument, sizeof(argument), "%s: output '%s'", function, model->output_names[i]);
-        if (!rf_operand(t, out[i], argument, &v)) return false;
+        if (!rf_operand_desc(t, out[i], argument, &descs[i])) return false;
     }
     return true;
 }
@@ -326,7 +292,7 @@ static void forward(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode m
 static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out,
                        const char *function)
 {
-    rf_tensor_desc descs[RF_MAX_COMPONENTS] = { 0 };
+    rf_tensor_desc descs[RF_MAX_COMPONENTS] = { 0 }, result_descs[RF_MAX_COMPONENTS] = { 0 };
     rf_tensor results[RF_MAX_COMPONENTS] = { { 0, 0 } };
     if (!describe_inputs(t, model, in, function, descs)) return;
     const uint32_t variables_before = model->tracked.count, callees_before = model->callees.count;
@@ -337,7 +303,7 @@ static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mod
     else
         forward(t, model, in, mode, results);
     rf_model_leave_call(t, &scope);
-    if (!check_outputs(t, model, results, function)) {
+    if (!describe_outputs(t, model, results, function, result_descs)) {
         unbuild_from(model, variables_before, callees_before);
         return;
     }
@@ -346,6 +312,8 @@ static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mod
     model->built = true;
     for (uint32_t i = 0; i < model->num_inputs; i++)
         model->inputs[i] = (rf_tensor_desc){ descs[i].dtype, rf_example_shape(descs[i].shape) };
+    for (uint32_t i = 0; i < model->num_outputs; i++)
+        model->outputs[i] = (rf_tensor_desc){ result_descs[i].dtype, rf_example_shape(result_descs[i].shape) };
 }
 
 /* Fails the trace where the model is none of its strategy's. */
@@ -530,19 +498,32 @@ rf_result rf_model_build_inputs(rf_model *model, const rf_element_spec *spec)
     return build(model, examples);
 }
 
+rf_result rf_model_create_from_graph(rf_strategy *strategy, const rf_model_params *params, rf_layer_graph *graph,
+                                     rf_layer *const *layers, uint32_t num_layers, rf_model **out)
+{
+    rf_model_params p = *params;
+    rf_model *model = NULL;
+    *out = NULL;
+    p.apply = rf_layer_graph_apply;
+    p.user = graph;
+    rf_result r = create(strategy, &p, &model);
+    if (r < 0) {
+        rf_layer_graph_free(graph);
+        free_layers(layers, 0, num_layers);
+        return r;
+    }
+    model->graph = graph;
+    for (uint32_t i = 0; r >= 0 && i < num_layers; i++) {
+        r = rf_model_adopt(model, layers[i], "rf_model_builder_finish");
+        if (r < 0) free_layers(layers, i + 1, num_layers);
+    }
+    if (r >= 0) r = build(model, graph->inputs);
+    if (r < 0) rf_model_destroy(&model);
+    *out = model;
+    return r;
+}
+
 /* ---- what a model has ---- */
-
-rf_variable_list rf_model_variables(const rf_model *model)
-{
-    if (!model) return (rf_variable_list){ 0 };
-    return (rf_variable_list){ .items = model->variables.items, .count = model->variables.count };
-}
-
-rf_variable_list rf_model_state_variables(const rf_model *model)
-{
-    if (!model) return (rf_variable_list){ 0 };
-    return (rf_variable_list){ .items = model->state_variables.items, .count = model->state_variables.count };
-}
 
 static uint64_t count_params(const rf_layer *layer)
 {
@@ -596,10 +577,10 @@ rf_result rf_model_summary(const rf_model *model, char **text)
                                           .params = (uint64_t)rf_shape_count(rf_variable_shape(v->variable)) };
     }
     uint64_t states = 0;
-    for (uint32_t i = 0; i < model->state_variables.count; i++)
-        states += (uint64_t)rf_shape_count(rf_variable_shape(model->state_variables.items[i]));
-    const rf_result r =
-        rf_summary_format(rf_model_is_sequential(model) ? "sequential" : "custom", rows, count, states, text);
+    const rf_variable_list others = rf_model_state_variables(model);
+    for (uint32_t i = 0; i < others.count; i++) states += (uint64_t)rf_shape_count(rf_variable_shape(others.items[i]));
+    const char *title = rf_model_is_sequential(model) ? "sequential" : model->graph ? "functional" : "custom";
+    const rf_result r = rf_summary_format(title, rows, count, states, text);
     rf_free(rows);
     return r;
 }

@@ -8,7 +8,8 @@
 #include "replica/strategy.h"
 #include "train/layers/layer.h"
 
-typedef struct rf_compiled rf_compiled; /* compile.h */
+typedef struct rf_compiled rf_compiled;       /* compile.h */
+typedef struct rf_layer_graph rf_layer_graph; /* layer_graph.h */
 
 /* A variable that belongs to a model. */
 typedef struct rf_model_variable {
@@ -25,24 +26,23 @@ struct rf_model {
         uint32_t count, capacity;
     } layers;                /* owned */
     rf_model_call_fn call;   /* with `apply` NULL: the layers in sequence */
-    rf_model_apply_fn apply; /* of rf_model_create() */
+    rf_model_apply_fn apply; /* of rf_model_create(), or that of `graph` */
     void *user;
+    rf_layer_graph *graph; /* of a functional model: how its layers are connected. Owned */
     uint32_t num_inputs, num_outputs;
     const char *input_names[RF_MAX_COMPONENTS], *output_names[RF_MAX_COMPONENTS]; /* in `names` */
     bool built;                                                                   /* a call has gone through */
+    rf_tensor_desc outputs[RF_MAX_COMPONENTS];                                    /* as `inputs` */
     rf_tensor_desc inputs[RF_MAX_COMPONENTS];                                     /* of an example, where `built` */
     struct {
         rf_model_variable *items;
         uint32_t count, capacity;
     } tracked; /* all variables of its layers, of the models that it calls, and those it uses otherwise */
+    /* Room for as many as are tracked; filled when somebody asks, as layers may be frozen at any time. */
     struct {
         rf_variable **items;
         uint32_t count, capacity;
-    } variables; /* the trainable ones of `tracked`, in that order */
-    struct {
-        rf_variable **items;
-        uint32_t count, capacity;
-    } state_variables; /* the others */
+    } trainable, others;
     struct {
         rf_model **items;
         uint32_t count, capacity;
@@ -60,6 +60,13 @@ void rf_model_release(rf_model *model);
 rf_result rf_model_check_alive(const rf_model *model, const char *function);
 
 bool rf_model_is_sequential(const rf_model *model);
+/* Sequential or functional: made of layers alone, so that a file can describe it. */
+bool rf_model_is_data(const rf_model *model);
+/* Takes the layer over, also when it fails, unless it belongs to a model already. `function` is for messages. */
+rf_result rf_model_adopt(rf_model *model, rf_layer *layer, const char *function);
+/* A built model of a checked graph. Takes over the graph and its layers, also when it fails. */
+rf_result rf_model_create_from_graph(rf_strategy *strategy, const rf_model_params *params, rf_layer_graph *graph,
+                                     rf_layer *const *layers, uint32_t num_layers, rf_model **out);
 /* rf_model_apply() of all inputs and outputs, for steps of the library. */
 rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out);
 

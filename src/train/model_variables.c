@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "replica/store/variables.h"
 #include "train/model.h"
 
 /* ---- variables ---- */
@@ -34,15 +35,13 @@ rf_result rf_model_track(rf_model *model, rf_variable *variable)
     for (uint32_t i = 0; i < model->tracked.count; i++)
         if (model->tracked.items[i].variable == variable) return RF_OK;
     RF_TRY(RF_VEC_GROW(&model->tracked));
-    RF_TRY(RF_VEC_GROW(&model->variables));
-    RF_TRY(RF_VEC_GROW(&model->state_variables));
+    RF_TRY(RF_VEC_GROW(&model->trainable));
+    RF_TRY(RF_VEC_GROW(&model->others));
     char *name = make_name(model, variable);
     if (!name) return RF_ERROR_OUT_OF_HOST_MEMORY;
     model->tracked.items[model->tracked.count++] = (rf_model_variable){ rf_variable_retain(variable), name };
-    if (rf_variable_trainable(variable))
-        model->variables.items[model->variables.count++] = variable;
-    else
-        model->state_variables.items[model->state_variables.count++] = variable;
+    model->trainable.count++;
+    model->others.count++;
     return RF_OK;
 }
 
@@ -50,14 +49,33 @@ void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callee
 {
     while (model->tracked.count > num_tracked) {
         const rf_model_variable *last = &model->tracked.items[--model->tracked.count];
-        if (rf_variable_trainable(last->variable))
-            model->variables.count--;
-        else
-            model->state_variables.count--;
+        model->trainable.count--;
+        model->others.count--;
         rf_variable_release(last->variable);
         rf_free(last->name);
     }
     while (model->callees.count > num_callees) rf_model_release(model->callees.items[--model->callees.count]);
+}
+
+/* Those that are trained, or the others, into `items`, which has room for all. */
+static rf_variable_list select_variables(const rf_model *model, bool trained, rf_variable **items)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        rf_variable *variable = model->tracked.items[i].variable;
+        if ((rf_variable_trainable(variable) && !variable->frozen) == trained) items[count++] = variable;
+    }
+    return (rf_variable_list){ .items = items, .count = count };
+}
+
+rf_variable_list rf_model_variables(const rf_model *model)
+{
+    return model ? select_variables(model, true, model->trainable.items) : (rf_variable_list){ 0 };
+}
+
+rf_variable_list rf_model_state_variables(const rf_model *model)
+{
+    return model ? select_variables(model, false, model->others.items) : (rf_variable_list){ 0 };
 }
 
 /* ---- calls ---- */

@@ -10,6 +10,8 @@
 #include "base/memory.h"
 #include "fuzz.h"
 #include "train/files/model_json.h"
+#include "train/files/training_json.h"
+#include "train/layer_graph.h"
 #include "train/layers/layer.h"
 #include "train/optimizer/optimizer.h"
 #include "train/optimizer/schedule.h"
@@ -28,7 +30,7 @@ static void architecture(const char *text, size_t size)
         PROMISE(!one.layers && one.count == 0);
         return;
     }
-    PROMISE(one.count > 0 && rf_shape_count(one.input) > 0);
+    PROMISE(one.count > 0 && (one.graph ? one.graph->num_outputs > 0 : rf_shape_count(one.input) > 0));
     for (uint32_t i = 0; i < one.count; i++) PROMISE(one.layers[i]->name && one.layers[i]->name[0]);
     char *first, *second;
     PROMISE(rf_architecture_text(&one, &first) == RF_OK);
@@ -63,13 +65,13 @@ static void training(const char *text, size_t size)
     }
     PROMISE(one.optimizer.schedule == &one.schedule && one.num_metrics <= RF_MAX_COMPILED_METRICS);
     if (!describe(&one, &first)) {
-        rf_optimizer_params_free(&one.optimizer);
+        rf_training_free(&one);
         return;
     }
     PROMISE(rf_training_parse(first, strlen(first), &two) == RF_OK);
     PROMISE(describe(&two, &second) && strcmp(first, second) == 0);
-    rf_optimizer_params_free(&one.optimizer);
-    rf_optimizer_params_free(&two.optimizer);
+    rf_training_free(&one);
+    rf_training_free(&two);
     rf_free(first);
     rf_free(second);
 }

@@ -108,6 +108,7 @@ def model():
         norm = {"kind": kind + "_normalization", "name": "norm", "epsilon": 0.001, "scale": True, "gamma_initializer": ones,
                 **({"center": True, "beta_initializer": zeros} if kind == "layer" else {})}
         seed("model", "layer_" + norm["kind"], "\0" + compact({"input_shape": [8], "layers": [norm]}))
+    seed("model", "functional", "\0" + compact(functional(embedding, norm, layers[-1])))
     schedule = {"kind": "constant", "initial": 0.001, "rate": 0.0, "alpha": 0.0, "end": 0.0, "power": 0.0, "decay_steps": 0,
                 "warmup_steps": 0, "staircase": False, "boundaries": [], "values": []}
     optimizer = {"kind": "adam", "learning_rate": schedule, "momentum": 0.0, "nesterov": False, "beta_1": 0.9, "beta_2": 0.999,
@@ -132,6 +133,49 @@ def model():
                        ("inverse_time_decay", {"rate": 0.5, "decay_steps": 10}), ("inverse_sqrt", {"warmup_steps": 5}),
                        ("cosine_restarts", {"decay_steps": 10, "t_mul": 1.5, "m_mul": 0.5})):
         seed("model", "schedule_" + kind, "\2" + compact({**schedule, "kind": kind, **more}))
+    top = {"kind": "sparse_top_k_categorical_accuracy", "output": 1, "name": "top", "threshold": 0.0, "from_logits": False, "k": 3,
+           "num_thresholds": 0}
+    seed("model", "training_two_outputs", "\1" + compact({**training, "losses": [training["loss"], {"kind": "mean_squared_error"}],
+                                                         "loss_weights": [1.0, 0.25], "metrics": [top, "mean_absolute_error"]}))
+
+
+def functional(embedding, norm, dense):
+    """Every layer of several tensors once, in a graph with two inputs, a mask, states and two outputs."""
+    initializer = {"kind": "glorot_uniform", "a": 0.0, "b": 0.0, "seed": 0}
+    penalty = {"l1": 0.0, "l2": 0.0}
+    recurrent = {"units": 4, "return_sequences": True, "go_backwards": False, "use_bias": True, "kernel_initializer": initializer,
+                 "recurrent_initializer": {**initializer, "kind": "orthogonal"}, "kernel_regularizer": penalty, "recurrent_regularizer": penalty}
+    attention = {"num_heads": 2, "num_key_value_heads": 1, "key_dim": 2, "value_dim": 3, "output_dim": 0, "dropout": 0.1, "seed": 4,
+                 "rotary_base": 10000.0, "causal": True, "use_bias": True, "kernel_initializer": initializer}
+    layers, calls, values = [], [], 2
+
+    def call(kind, inputs, outputs=1, mask=None, **fields):
+        nonlocal values
+        layers.append({"kind": kind, "name": "%s_%d" % (kind, len(layers)), **fields})
+        calls.append({"layer": layers[-1]["name"], "inputs": inputs, "outputs": outputs, **({} if mask is None else {"mask": mask})})
+        values += outputs
+        return values - outputs
+
+    mask = call("not_equal", [0], value=0)
+    x = call(inputs=[0], **{k: v for k, v in embedding.items() if k != "name"})
+    table = layers[-1]["name"]
+    x = call("position_embedding", [x], max_length=9, initializer=initializer, trainable=False)
+    x = call("sine_position_encoding", [x], max_wavelength=100.0)
+    y = call("bidirectional", [x], 3, mask, layer="gru", merge_mode="sum", reset_after=True, **recurrent)
+    y = call("lstm", [y], 3, mask, unit_forget_bias=True, **recurrent)
+    z = call("gru", [y, y + 1], 2, mask, reset_after=False, **recurrent)
+    z = call("simple_rnn", [z, z + 1], mask=mask, **recurrent)
+    x = call("multi_head_attention", [x, z], mask=mask, **attention)
+    for kind in "add", "multiply", "average", "maximum", "minimum":
+        x = call(kind, [x, z, x])
+    x = call("concatenate", [call("subtract", [x, z]), z], axis=-1)
+    x = call(inputs=[x], **{k: v for k, v in norm.items() if k != "name"})
+    calls.append({"layer": layers[-1]["name"], "inputs": [x], "outputs": 1})  # once more
+    x, values = values, values + 1
+    head = call("embedding_head", [z], embedding=table, use_bias=True)
+    number = call(inputs=[1], **{k: v for k, v in dense.items() if k != "name"})
+    return {"inputs": [{"name": "tokens", "dtype": "i32", "shape": [5]}, {"name": "numbers", "dtype": "f32", "shape": [3]}], "layers": layers,
+            "calls": calls, "outputs": [{"name": "logits", "value": head}, {"name": "features", "value": x}, {"name": "number", "value": number}]}
 
 
 def trace():

@@ -74,7 +74,7 @@ class Call:
         return f"({kind}){{ 0 }}" if kind in STRUCTS else "0"
 
 
-STRUCTS = {"rf_tensor", "rf_shape", "rf_variable_list"}
+STRUCTS = {"rf_tensor", "rf_shape", "rf_symbol", "rf_variable_list"}
 DESTROYERS = set()
 
 

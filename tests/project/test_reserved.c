@@ -167,6 +167,10 @@ static void test_training(void **state)
     REFUSED(rf_batch_norm_params, rf_layer_batch_norm(&params, &layer));
     REFUSED(rf_layer_norm_params, rf_layer_layer_norm(&params, &layer));
     REFUSED(rf_rms_norm_params, rf_layer_rms_norm(&params, &layer));
+    REFUSED(rf_rnn_layer_params, rf_layer_rnn(&params, &layer));
+    REFUSED(rf_multi_head_attention_params, rf_layer_multi_head_attention(&params, &layer));
+    REFUSED(rf_initializer, rf_layer_position_embedding(1, &params, NULL, &layer));
+    REFUSED(rf_layer_apply_params, rf_layer_apply(NULL, NULL, NULL, &params, NULL, 0));
     REFUSED(rf_metric_params, rf_metric_create_with(NULL, &params, &metric));
     REFUSED(rf_pool2d_params, rf_layer_max_pool2d(&params, &layer));
     REFUSED(rf_pool2d_params, rf_layer_avg_pool2d(&params, &layer));

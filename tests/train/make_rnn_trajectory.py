@@ -23,18 +23,18 @@ def initial(rng):
     def add(name, *shape, deviation=0.5):  # larger than a training begins with, so that nothing is nearly linear
         variables[name] = (rng.standard_normal(shape) * deviation).astype(np.float32)
 
-    def layer(name, inputs, gates):
+    def layer(name, inputs, gates, bias="bias"):
         add(name + "/kernel", inputs, gates * UNITS)
-        add(name + "/recurrent", UNITS, gates * UNITS)
-        add(name + "/bias", gates * UNITS)
+        add(name + "/recurrent_kernel", UNITS, gates * UNITS)
+        add(name + "/" + bias, gates * UNITS)
 
-    add("embeddings", TOKENS, WIDTH)
-    layer("forwards", WIDTH, 4)
-    layer("backwards", WIDTH, 4)
-    layer("gru", 2 * UNITS, 3)
-    add("gru/input_bias", 3 * UNITS)
-    layer("simple", UNITS, 1)
-    add("classifier/kernel", UNITS, CLASSES)
+    add("embedding/embeddings", TOKENS, WIDTH)
+    layer("bidirectional/forward", WIDTH, 4)
+    layer("bidirectional/backward", WIDTH, 4)
+    layer("gru", 2 * UNITS, 3, "recurrent_bias")
+    add("gru/bias", 3 * UNITS)
+    layer("simple_rnn", UNITS, 1)
+    add("dense/kernel", UNITS, CLASSES)
     return variables
 
 
@@ -44,25 +44,25 @@ def gates(x):
     return torch.cat([reset, update, candidate], -1)
 
 
-def weights(v, name, order=lambda x: x, input_bias=None):
+def weights(v, name, order=lambda x: x):
     bias = order(v[name + "/bias"])
-    own = order(v[input_bias]) if input_bias else torch.zeros_like(bias)
-    return [order(v[name + "/kernel"]).T.contiguous(), order(v[name + "/recurrent"]).T.contiguous(), own, bias]
+    recurrent = order(v[name + "/recurrent_bias"]) if name + "/recurrent_bias" in v else torch.zeros_like(bias)
+    return [order(v[name + "/kernel"]).T.contiguous(), order(v[name + "/recurrent_kernel"]).T.contiguous(), bias, recurrent]
 
 
 def loss(v, tokens, labels):
     lengths = (tokens != 0).sum(1)  # batches are sorted by it, the longest first
-    packed = pack_padded_sequence(F.embedding(tokens, v["embeddings"]), lengths, batch_first=True)
+    packed = pack_padded_sequence(F.embedding(tokens, v["embedding/embeddings"]), lengths, batch_first=True)
     zeros = torch.zeros(2, len(tokens), UNITS, dtype=torch.float64)
 
     def run(function, data, state, flat, bidirectional=False):
         return function(data, packed.batch_sizes, state, flat, True, 1, 0.0, True, bidirectional)
 
-    x, _, _ = run(_VF.lstm, packed.data, (zeros, zeros), weights(v, "forwards") + weights(v, "backwards"), True)
-    x, _ = run(_VF.gru, x, zeros[:1], weights(v, "gru", gates, "gru/input_bias"))
-    _, last = run(_VF.rnn_tanh, x, zeros[:1], weights(v, "simple"))
+    x, _, _ = run(_VF.lstm, packed.data, (zeros, zeros), weights(v, "bidirectional/forward") + weights(v, "bidirectional/backward"), True)
+    x, _ = run(_VF.gru, x, zeros[:1], weights(v, "gru", gates))
+    _, last = run(_VF.rnn_tanh, x, zeros[:1], weights(v, "simple_rnn"))
     assert isinstance(packed, PackedSequence)
-    return F.cross_entropy(last[0] @ v["classifier/kernel"], labels)
+    return F.cross_entropy(last[0] @ v["dense/kernel"], labels)
 
 
 def batch(rng):

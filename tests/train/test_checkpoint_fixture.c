@@ -8,6 +8,7 @@
 #include "run_state.h"
 
 #include "train/files/model_json.h"
+#include "train/files/training_json.h"
 #include "train/metric.h"
 #include "train/optimizer/optimizer.h"
 

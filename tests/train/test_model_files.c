@@ -64,6 +64,38 @@ static rf_result copy_array(void)
     return RF_OK;
 }
 
+static rf_result build_classifier(rf_strategy *strategy, rf_layer *embedding, rf_layer *recurrent, rf_layer *dense,
+                                  rf_model **model)
+{
+    rf_layer *padding;
+    rf_model_builder *b;
+    TRY(rf_layer_not_equal(0, &padding)); /* 0 pads */
+    TRY(rf_model_builder_create(strategy, &b));
+    const rf_symbol tokens = rf_model_builder_input(b, RF_I32, RF_SHAPE(100), "tokens");
+    const rf_symbol mask = rf_model_builder_call(b, padding, tokens);
+    const rf_symbol x = rf_model_builder_call(b, embedding, tokens);
+    rf_symbol y;
+    (void)rf_model_builder_apply(b, recurrent, &x, 1, mask, &y, 1);
+    y = rf_model_builder_call(b, dense, y);
+    return rf_model_builder_finish(&b, &y, 1, NULL, model); /* the first failure, if there was one */
+}
+
+static void make_and_keep_a_graph(rf_strategy *strategy)
+{
+    rf_layer *embedding, *recurrent, *dense;
+    rf_model *model, *loaded;
+    OK(rf_layer_embedding(&(rf_embedding_params){ .input_dim = 20, .output_dim = 4 }, &embedding));
+    OK(rf_layer_rnn(&(rf_rnn_layer_params){ .units = 3 }, &recurrent));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 1 }, &dense));
+    OK(build_classifier(strategy, embedding, recurrent, dense, &model));
+    assert_int_equal(rf_model_count_params(model), 20 * 4 + (4 + 3 + 2) * 9 + 4);
+    OK(rf_model_save(model, "graph.rfck", NULL));
+    OK(rf_model_load(strategy, "graph.rfck", &loaded));
+    assert_int_equal(rf_model_count_params(loaded), rf_model_count_params(model));
+    rf_model_destroy(&loaded);
+    rf_model_destroy(&model);
+}
+
 static void the_documentation(void **state)
 {
     (void)state;
@@ -88,6 +120,7 @@ static void the_documentation(void **state)
     assert_true(best != 0);
     OK(exchange(model));
     OK(copy_array());
+    make_and_keep_a_graph(strategy);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) assert_int_equal(access(files[i], R_OK), 0);
     rf_dataset_destroy(&data);
     rf_model_destroy(&model);

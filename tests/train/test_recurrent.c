@@ -1,58 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recurrent layers in a classifier of padded sequences against PyTorch (make_rnn_trajectory.py), and two replicas
- * against one device. */
+/* Recurrent layers in a functional model, a classifier of padded sequences, against PyTorch (make_rnn_trajectory.py),
+ * and two replicas against one device. */
 #include "trajectory.h"
 
-enum { TOKENS = 12, WIDTH = 5, UNITS = 4, CLASSES = 3, MAX_VARIABLES = 16 };
+enum { TOKENS = 12, WIDTH = 5, UNITS = 4, CLASSES = 3 };
 
 typedef struct network {
-    rf_variable *variables[MAX_VARIABLES];
-    const char *names[MAX_VARIABLES];
-    uint32_t count;
     rf_model *model;
     rf_optimizer *optimizer;
 } network;
 
-static rf_tensor named(rf_trace *t, const network *n, const char *layer, const char *what)
+static rf_layer *recurrent(rf_rnn_kind kind, bool return_sequences)
 {
-    char name[64];
-    snprintf(name, sizeof(name), "%s%s", layer, what);
-    for (uint32_t i = 0; i < n->count; i++)
-        if (strcmp(n->names[i], name) == 0) return rf_variable_tensor(t, n->variables[i]);
-    fail_msg("there is no variable %s", name);
-    return (rf_tensor){ 0 };
+    rf_layer *layer;
+    const rf_rnn_layer_params params = { .kind = kind, .units = UNITS, .return_sequences = return_sequences };
+    OK(rf_layer_rnn(&params, &layer));
+    return layer;
 }
 
-static rf_tensor run(rf_trace *t, const network *n, const char *layer, rf_tensor x, rf_rnn_params params,
-                     rf_tensor *last)
+static rf_model *build(rf_strategy *strategy, int64_t length)
 {
-    rf_tensor sequence, final[2];
-    rf_tensor product = rf_matmul(t, x, named(t, n, layer, "/kernel"), false, false);
-    if (params.kind == RF_RNN_GRU) product = rf_bias_add(t, product, named(t, n, layer, "/input_bias"));
-    (void)rf_rnn(t, product, named(t, n, layer, "/recurrent"), named(t, n, layer, "/bias"), NULL, &params, &sequence,
-                 final);
-    if (last) *last = final[0];
-    return sequence;
-}
-
-static rf_tensor forward(rf_trace *t, rf_model *model, rf_tensor tokens, rf_mode mode, void *user)
-{
-    static int32_t padding[1] = { 0 };
-    const network *n = user;
-    (void)model;
-    (void)mode;
-    const rf_array none = array_i32(RF_SHAPE(1), padding);
-    const rf_tensor mask = rf_compare(t, RF_NOT_EQUAL, tokens, rf_constant_array(t, &none));
-    const rf_tensor x = rf_gather(t, named(t, n, "embeddings", ""), tokens, 0);
-    const rf_tensor both[2] = {
-        run(t, n, "forwards", x, (rf_rnn_params){ .kind = RF_RNN_LSTM, .mask = mask }, NULL),
-        run(t, n, "backwards", x, (rf_rnn_params){ .kind = RF_RNN_LSTM, .backwards = true, .mask = mask }, NULL),
-    };
-    const rf_tensor joined = rf_concat(t, both, 2, -1);
-    const rf_tensor gated = run(t, n, "gru", joined, (rf_rnn_params){ .kind = RF_RNN_GRU, .mask = mask }, NULL);
-    rf_tensor last;
-    (void)run(t, n, "simple", gated, (rf_rnn_params){ .kind = RF_RNN_SIMPLE, .mask = mask }, &last);
-    return rf_matmul(t, last, named(t, n, "classifier", "/kernel"), false, false);
+    rf_model_builder *b;
+    rf_model *model;
+    rf_layer *embedding, *padding, *both, *dense;
+    OK(rf_layer_embedding(&(rf_embedding_params){ .input_dim = TOKENS, .output_dim = WIDTH }, &embedding));
+    OK(rf_layer_not_equal(0, &padding));
+    OK(rf_layer_bidirectional(recurrent(RF_RNN_LSTM, true), RF_MERGE_CONCATENATE, NULL, &both));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = CLASSES, .no_bias = true }, &dense));
+    OK(rf_model_builder_create(strategy, &b));
+    const rf_symbol tokens = rf_model_builder_input(b, RF_I32, RF_SHAPE(length), "tokens");
+    const rf_symbol mask = rf_model_builder_call(b, padding, tokens);
+    rf_symbol x = rf_model_builder_call(b, embedding, tokens);
+    OK(rf_model_builder_apply(b, both, &x, 1, mask, &x, 1));
+    OK(rf_model_builder_apply(b, recurrent(RF_RNN_GRU, true), &x, 1, mask, &x, 1));
+    OK(rf_model_builder_apply(b, recurrent(RF_RNN_SIMPLE, false), &x, 1, mask, &x, 1));
+    x = rf_model_builder_call(b, dense, x);
+    OK(rf_model_builder_finish(&b, &x, 1, NULL, &model));
+    return model;
 }
 
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -66,18 +50,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 
 static void create(rf_strategy *strategy, network *n)
 {
-    *n = (network){ .count = trajectory_reference.num_variables };
-    assert_true(n->count <= MAX_VARIABLES);
-    for (uint32_t i = 0; i < n->count; i++) {
-        const trajectory_variable *v = &trajectory_reference.variables[i];
-        n->names[i] = v->name;
-        OK(rf_variable_create(strategy, &(rf_variable_params){ .name = v->name, .shape = v->shape }, &n->variables[i]));
-    }
-    OK(rf_model_create_custom(strategy, forward, n, &n->model));
-    const rf_element_spec spec = {
-        1, { RF_I32 }, { RF_SHAPE(-1, trajectory_example_shape(&trajectory_reference).dim[0]) }, { 0 }
-    };
-    OK(rf_model_build_inputs(n->model, &spec));
+    n->model = build(strategy, trajectory_example_shape(&trajectory_reference).dim[0]);
     OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &n->optimizer));
 }
 
@@ -95,7 +68,6 @@ static void train(rf_strategy *strategy, double *losses)
     rf_function_destroy(&function);
     rf_optimizer_destroy(&n.optimizer);
     rf_model_destroy(&n.model);
-    for (uint32_t i = 0; i < n.count; i++) rf_variable_destroy(&n.variables[i]);
 }
 
 static void follow(rf_strategy *strategy)

@@ -45,6 +45,19 @@ RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format
     return t ? stick(t, result) : result;
 }
 
+void rf_trace_context(rf_trace *t, const char *format, ...)
+{
+    char context[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(context, sizeof(context), format, arguments);
+    va_end(arguments);
+    if (t->status >= 0) return;
+    (void)rf_error_restore(&t->error);
+    (void)rf_error_context(t->status, "%s", context);
+    rf_error_save(&t->error);
+}
+
 /* ---- what the trace is ---- */
 
 rf_graph *rf_trace_graph(rf_trace *t)
@@ -476,8 +489,7 @@ static rf_result trace_step(rf_trace *t)
 rf_result rf_trace_run(rf_function *function, rf_signature *signature)
 {
     rf_strategy *s = function->strategy;
-    if (++s->trace_serial == 0) s->trace_serial = 1;
-    rf_trace t = { .serial = s->trace_serial, .strategy = s, .function = function, .signature = signature };
+    rf_trace t = { .serial = rf_strategy_next_serial(s), .strategy = s, .function = function, .signature = signature };
     const rf_result r = trace_step(&t);
     rf_free(t.gradients.items);
     return r;

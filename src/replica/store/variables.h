@@ -13,6 +13,7 @@ struct rf_variable {
     rf_shape shape;
     uint64_t count, offset; /* elements */
     bool trainable;
+    bool frozen; /* by its layer: models leave it out of what they train */
     rf_updater
         *updater; /* the last one that updated it; not a counted reference: an updater that is destroyed clears it */
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/files/config_json.h"
 
+#include <math.h>
+
 #include <string.h>
 
 #include "base/memory.h"
@@ -45,6 +47,15 @@ rf_result rf_json_number(const json_t *object, const char *name, double *out)
     if (!value) return RF_OK;
     if (!json_is_number(value)) return wrong(name, "a number");
     *out = json_number_value(value);
+    return RF_OK;
+}
+
+rf_result rf_json_float(const json_t *object, const char *name, float *out)
+{
+    double number = (double)*out;
+    RF_TRY(rf_json_number(object, name, &number));
+    if (!isfinite((float)number)) return wrong(name, "a number that f32 can hold");
+    *out = (float)number;
     return RF_OK;
 }
 

@@ -15,6 +15,7 @@ rf_result rf_json_parse(const char *text, size_t size, const char *what, json_t 
 
 /* Members of an object; absent ones leave `*out` as it is. RF_ERROR_CORRUPT_DATA names the member. */
 rf_result rf_json_number(const json_t *object, const char *name, double *out);
+rf_result rf_json_float(const json_t *object, const char *name, float *out);
 rf_result rf_json_u64(const json_t *object, const char *name, uint64_t *out);
 rf_result rf_json_i32(const json_t *object, const char *name, int32_t *out);
 rf_result rf_json_bool(const json_t *object, const char *name, bool *out);

@@ -24,8 +24,7 @@ struct rf_inference {
 static rf_result model_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const rf_inference *i = user;
-    out[0] = rf_model_call(t, i->model, in[0], RF_INFERENCE);
-    return rf_trace_status(t);
+    return rf_model_apply_all(t, i->model, in, RF_INFERENCE, out);
 }
 
 /* The value of a leaf of the file's graph in the graph being traced; 0: failed. */
@@ -82,16 +81,21 @@ static rf_result use_graph(rf_inference *i)
     return RF_OK;
 }
 
+/* Of a batch: that of an example below an open dimension. */
+static rf_array batched(const rf_tensor_desc *example)
+{
+    rf_array array = { .dtype = example->dtype, .shape = { .rank = example->shape.rank + 1, .dim = { -1 } } };
+    for (int32_t k = 1; k < array.shape.rank; k++) array.shape.dim[k] = example->shape.dim[k - 1];
+    return array;
+}
+
 static void use_layers(rf_inference *i)
 {
     const rf_model *model = i->model;
-    const rf_shape example = model->inputs[0].shape;
-    rf_shape input = { .rank = example.rank + 1, .dim = { -1 } };
-    for (int32_t k = 1; k < input.rank; k++) input.dim[k] = example.dim[k - 1];
-    i->num_inputs = i->num_outputs = 1;
-    i->inputs[0] = (rf_array){ .dtype = model->inputs[0].dtype, .shape = input };
-    i->outputs[0] = (rf_array){ .dtype = RF_F32, .shape = model->layers.items[model->layers.count - 1]->output };
-    i->outputs[0].shape.dim[0] = -1;
+    i->num_inputs = model->num_inputs;
+    i->num_outputs = model->num_outputs;
+    for (uint32_t k = 0; k < model->num_inputs; k++) i->inputs[k] = batched(&model->inputs[k]);
+    for (uint32_t k = 0; k < model->num_outputs; k++) i->outputs[k] = batched(&model->outputs[k]);
 }
 
 static rf_result load_file(rf_inference *i, const char *path)

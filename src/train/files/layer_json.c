@@ -50,10 +50,9 @@ static rf_result initializer_from_json(const json_t *object, const char *name, r
     const json_t *i = json_object_get(object, name);
     if (!i) return RF_OK;
     int kind = 0;
-    double a = 0, b = 0;
     RF_TRY(rf_json_choice(i, "kind", initializer_names, COUNT(initializer_names), &kind));
-    RF_TRY(rf_json_number(i, "a", &a));
-    RF_TRY(rf_json_number(i, "b", &b));
+    RF_TRY(rf_json_float(i, "a", &out->a));
+    RF_TRY(rf_json_float(i, "b", &out->b));
     RF_TRY(rf_json_u64(i, "seed", &out->seed));
     if (kind == RF_INIT_VARIANCE_SCALING) {
         int fan = 0, distribution = 0;
@@ -63,8 +62,6 @@ static rf_result initializer_from_json(const json_t *object, const char *name, r
         out->distribution = (rf_distribution)distribution;
     }
     out->kind = (rf_initializer_kind)kind;
-    out->a = (float)a;
-    out->b = (float)b;
     return RF_OK;
 }
 
@@ -75,11 +72,10 @@ static json_t *regularizer_to_json(rf_regularizer r)
 
 static rf_result regularizer_from_json(const json_t *object, const char *name, rf_regularizer *out)
 {
-    double l1 = 0, l2 = 0;
+    *out = (rf_regularizer){ 0 };
     const json_t *regularizer = json_object_get(object, name);
-    if (regularizer) RF_TRY(rf_json_number(regularizer, "l1", &l1));
-    if (regularizer) RF_TRY(rf_json_number(regularizer, "l2", &l2));
-    *out = (rf_regularizer){ .l1 = (float)l1, .l2 = (float)l2 };
+    if (regularizer) RF_TRY(rf_json_float(regularizer, "l1", &out->l1));
+    if (regularizer) RF_TRY(rf_json_float(regularizer, "l2", &out->l2));
     return RF_OK;
 }
 
@@ -219,27 +215,6 @@ static rf_result avg_pool_from_json(const json_t *object, const char *name, rf_l
     return rf_layer_avg_pool2d(&p, out);
 }
 
-static rf_result nothing_to_json(const rf_layer *layer, json_t *object)
-{
-    (void)layer;
-    (void)object;
-    return RF_OK;
-}
-
-static rf_result global_avg_pool_from_json(const json_t *object, const char *name, rf_layer **out)
-{
-    (void)object;
-    (void)name;
-    return rf_layer_global_avg_pool2d(out);
-}
-
-static rf_result flatten_from_json(const json_t *object, const char *name, rf_layer **out)
-{
-    (void)object;
-    (void)name;
-    return rf_layer_flatten(out);
-}
-
 static rf_result reshape_to_json(const rf_layer *layer, json_t *object)
 {
     return rf_json_set(object, "shape", rf_shape_to_json(layer->u.shape));
@@ -275,11 +250,11 @@ static rf_result dropout_to_json(const rf_layer *layer, json_t *object)
 static rf_result dropout_from_json(const json_t *object, const char *name, rf_layer **out)
 {
     (void)name;
-    double rate = 0;
+    float rate = 0;
     uint64_t seed = 0;
-    RF_TRY(rf_json_number(object, "rate", &rate));
+    RF_TRY(rf_json_float(object, "rate", &rate));
     RF_TRY(rf_json_u64(object, "seed", &seed));
-    return rf_layer_dropout((float)rate, seed, out);
+    return rf_layer_dropout(rate, seed, out);
 }
 
 static rf_result embedding_to_json(const rf_layer *layer, json_t *object)
@@ -396,25 +371,228 @@ static rf_result rms_norm_from_json(const json_t *object, const char *name, rf_l
     return rf_layer_rms_norm(&p, out);
 }
 
+/* ---- layers of several inputs ---- */
+
+static rf_result concatenate_to_json(const rf_layer *layer, json_t *object)
+{
+    return rf_json_set(object, "axis", json_integer(layer->u.axis));
+}
+
+static rf_result concatenate_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    int32_t axis = 0;
+    (void)name;
+    RF_TRY(rf_json_i32(object, "axis", &axis));
+    return rf_layer_concatenate(axis, out);
+}
+
+static rf_result not_equal_to_json(const rf_layer *layer, json_t *object)
+{
+    return rf_json_set(object, "value", json_integer(layer->u.value));
+}
+
+static rf_result not_equal_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    int32_t value = 0;
+    (void)name;
+    RF_TRY(rf_json_i32(object, "value", &value));
+    return rf_layer_not_equal(value, out);
+}
+
+/* ---- sequences ---- */
+
+static const char *const rnn_names[] = { "gru", "lstm", "simple_rnn" };
+static const char *const merge_names[] = { "concat", "sum", "mul", "ave" };
+
+static rf_result rnn_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(rf_json_set(object, "units", json_integer(layer->u.rnn.units)));
+    RF_TRY(rf_json_set(object, "return_sequences", json_boolean(layer->u.rnn.return_sequences)));
+    RF_TRY(rf_json_set(object, "go_backwards", json_boolean(layer->u.rnn.go_backwards)));
+    RF_TRY(rf_json_set(object, "use_bias", json_boolean(layer->u.rnn.use_bias)));
+    if (layer->u.rnn.kind == RF_RNN_GRU)
+        RF_TRY(rf_json_set(object, "reset_after", json_boolean(!layer->u.rnn.reset_before)));
+    if (layer->u.rnn.kind == RF_RNN_LSTM)
+        RF_TRY(rf_json_set(object, "unit_forget_bias", json_boolean(layer->u.rnn.unit_forget_bias)));
+    RF_TRY(rf_json_set(object, "kernel_initializer", initializer_to_json(&layer->u.rnn.kernel_initializer)));
+    RF_TRY(rf_json_set(object, "recurrent_initializer", initializer_to_json(&layer->u.rnn.recurrent_initializer)));
+    RF_TRY(rf_json_set(object, "kernel_regularizer", regularizer_to_json(layer->regularizers[0])));
+    return rf_json_set(object, "recurrent_regularizer", regularizer_to_json(layer->regularizers[1]));
+}
+
+static rf_result make_rnn(const json_t *object, rf_rnn_kind kind, const char *name, rf_layer **out)
+{
+    rf_initializer kernel = { 0 }, recurrent = { .kind = RF_INIT_ORTHOGONAL };
+    rf_rnn_layer_params p = {
+        .kind = kind, .kernel_initializer = &kernel, .recurrent_initializer = &recurrent, .name = name
+    };
+    bool bias = true, reset_after = true, forget = true;
+    RF_TRY(rf_json_i32(object, "units", &p.units));
+    RF_TRY(rf_json_bool(object, "return_sequences", &p.return_sequences));
+    RF_TRY(rf_json_bool(object, "go_backwards", &p.go_backwards));
+    RF_TRY(rf_json_bool(object, "use_bias", &bias));
+    RF_TRY(rf_json_bool(object, "reset_after", &reset_after));
+    RF_TRY(rf_json_bool(object, "unit_forget_bias", &forget));
+    RF_TRY(initializer_from_json(object, "kernel_initializer", &kernel));
+    RF_TRY(initializer_from_json(object, "recurrent_initializer", &recurrent));
+    RF_TRY(regularizer_from_json(object, "kernel_regularizer", &p.kernel_regularizer));
+    RF_TRY(regularizer_from_json(object, "recurrent_regularizer", &p.recurrent_regularizer));
+    p.no_bias = !bias;
+    p.reset_before = !reset_after;
+    p.no_unit_forget_bias = !forget;
+    return rf_layer_rnn(&p, out);
+}
+
+static rf_result gru_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    return make_rnn(object, RF_RNN_GRU, name, out);
+}
+
+static rf_result lstm_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    return make_rnn(object, RF_RNN_LSTM, name, out);
+}
+
+static rf_result simple_rnn_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    return make_rnn(object, RF_RNN_SIMPLE, name, out);
+}
+
+static rf_result bidirectional_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(rf_json_set(object, "layer", json_string(rnn_names[layer->u.rnn.kind])));
+    RF_TRY(rf_json_set(object, "merge_mode", json_string(merge_names[layer->u.rnn.merge])));
+    return rnn_to_json(layer, object);
+}
+
+static rf_result bidirectional_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    int kind = 0, merge = 0;
+    rf_layer *forward;
+    RF_TRY(rf_json_choice(object, "layer", rnn_names, COUNT(rnn_names), &kind));
+    RF_TRY(rf_json_choice(object, "merge_mode", merge_names, COUNT(merge_names), &merge));
+    RF_TRY(make_rnn(object, (rf_rnn_kind)kind, NULL, &forward));
+    return rf_layer_bidirectional(forward, (rf_merge)merge, name, out);
+}
+
+static rf_result attention_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(rf_json_set(object, "num_heads", json_integer(layer->u.attention.num_heads)));
+    RF_TRY(rf_json_set(object, "num_key_value_heads", json_integer(layer->u.attention.num_key_value_heads)));
+    RF_TRY(rf_json_set(object, "key_dim", json_integer(layer->u.attention.key_dim)));
+    RF_TRY(rf_json_set(object, "value_dim", json_integer(layer->u.attention.value_dim)));
+    RF_TRY(rf_json_set(object, "output_dim", json_integer(layer->u.attention.output_dim)));
+    RF_TRY(rf_json_set(object, "dropout", json_real((double)layer->u.attention.dropout)));
+    RF_TRY(rf_json_set(object, "seed", json_integer((json_int_t)layer->u.attention.seed)));
+    RF_TRY(rf_json_set(object, "rotary_base", json_real((double)layer->u.attention.rotary_base)));
+    RF_TRY(rf_json_set(object, "causal", json_boolean(layer->u.attention.causal)));
+    RF_TRY(rf_json_set(object, "use_bias", json_boolean(layer->u.attention.use_bias)));
+    return rf_json_set(object, "kernel_initializer", initializer_to_json(&layer->u.attention.kernel_initializer));
+}
+
+static rf_result attention_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    rf_initializer kernel = { 0 };
+    rf_multi_head_attention_params p = { .kernel_initializer = &kernel, .name = name };
+    bool bias = true;
+    RF_TRY(rf_json_i32(object, "num_heads", &p.num_heads));
+    RF_TRY(rf_json_i32(object, "num_key_value_heads", &p.num_key_value_heads));
+    RF_TRY(rf_json_i32(object, "key_dim", &p.key_dim));
+    RF_TRY(rf_json_i32(object, "value_dim", &p.value_dim));
+    RF_TRY(rf_json_i32(object, "output_dim", &p.output_dim));
+    RF_TRY(rf_json_float(object, "dropout", &p.dropout));
+    RF_TRY(rf_json_u64(object, "seed", &p.seed));
+    RF_TRY(rf_json_float(object, "rotary_base", &p.rotary_base));
+    RF_TRY(rf_json_bool(object, "causal", &p.causal));
+    RF_TRY(rf_json_bool(object, "use_bias", &bias));
+    RF_TRY(initializer_from_json(object, "kernel_initializer", &kernel));
+    p.no_bias = !bias;
+    return rf_layer_multi_head_attention(&p, out);
+}
+
+static rf_result position_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(rf_json_set(object, "max_length", json_integer(layer->u.position.max_length)));
+    return rf_json_set(object, "initializer", initializer_to_json(&layer->u.position.initializer));
+}
+
+static rf_result position_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    rf_initializer initializer = { 0 };
+    int32_t max_length = 0;
+    RF_TRY(rf_json_i32(object, "max_length", &max_length));
+    RF_TRY(initializer_from_json(object, "initializer", &initializer));
+    return rf_layer_position_embedding(max_length, &initializer, name, out);
+}
+
+static rf_result sine_to_json(const rf_layer *layer, json_t *object)
+{
+    return rf_json_set(object, "max_wavelength", json_real((double)layer->u.position.max_wavelength));
+}
+
+static rf_result sine_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    float max_wavelength = 0;
+    (void)name;
+    RF_TRY(rf_json_float(object, "max_wavelength", &max_wavelength));
+    return rf_layer_sine_position_encoding(max_wavelength, out);
+}
+
+static rf_result head_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(rf_json_set(object, "embedding", json_string(layer->u.embedding_head.embedding->name)));
+    return rf_json_set(object, "use_bias", json_boolean(layer->u.embedding_head.use_bias));
+}
+
+static rf_result head_from_json(const json_t *object, const char *name, const rf_layer_row *before, rf_layer **out)
+{
+    const char *embedding = json_string_value(json_object_get(object, "embedding"));
+    bool bias = true;
+    RF_TRY(rf_json_bool(object, "use_bias", &bias));
+    for (uint32_t i = 0; embedding && i < before->count; i++)
+        if (strcmp(before->layers[i]->name, embedding) == 0)
+            return rf_layer_embedding_head(before->layers[i], !bias, name, out);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'embedding' names no layer before it");
+}
+
 static const struct describer {
     const char *kind;
     rf_result (*to_json)(const rf_layer *layer, json_t *object);
     rf_result (*from_json)(const json_t *object, const char *name, rf_layer **out);
+    rf_result (*create)(rf_layer **out); /* of layers without fields, instead of both */
+    /* Instead of from_json for layers that refer to others. */
+    rf_result (*from_json_after)(const json_t *object, const char *name, const rf_layer_row *before, rf_layer **out);
 } describers[] = {
-    { "dense", dense_to_json, dense_from_json },
-    { "conv2d", conv2d_to_json, conv2d_from_json },
-    { "conv2d_transpose", conv2d_to_json, conv2d_transpose_from_json },
-    { "embedding", embedding_to_json, embedding_from_json },
-    { "max_pooling2d", pool_to_json, max_pool_from_json },
-    { "average_pooling2d", pool_to_json, avg_pool_from_json },
-    { "global_average_pooling2d", nothing_to_json, global_avg_pool_from_json },
-    { "layer_normalization", layer_norm_to_json, layer_norm_from_json },
-    { "rms_normalization", rms_norm_to_json, rms_norm_from_json },
-    { "flatten", nothing_to_json, flatten_from_json },
-    { "reshape", reshape_to_json, reshape_from_json },
-    { "activation", activation_to_json, activation_from_json },
-    { "dropout", dropout_to_json, dropout_from_json },
-    { "batch_normalization", batch_norm_to_json, batch_norm_from_json },
+    { .kind = "dense", .to_json = dense_to_json, .from_json = dense_from_json },
+    { .kind = "conv2d", .to_json = conv2d_to_json, .from_json = conv2d_from_json },
+    { .kind = "conv2d_transpose", .to_json = conv2d_to_json, .from_json = conv2d_transpose_from_json },
+    { .kind = "embedding", .to_json = embedding_to_json, .from_json = embedding_from_json },
+    { .kind = "max_pooling2d", .to_json = pool_to_json, .from_json = max_pool_from_json },
+    { .kind = "average_pooling2d", .to_json = pool_to_json, .from_json = avg_pool_from_json },
+    { .kind = "global_average_pooling2d", .create = rf_layer_global_avg_pool2d },
+    { .kind = "layer_normalization", .to_json = layer_norm_to_json, .from_json = layer_norm_from_json },
+    { .kind = "rms_normalization", .to_json = rms_norm_to_json, .from_json = rms_norm_from_json },
+    { .kind = "flatten", .create = rf_layer_flatten },
+    { .kind = "reshape", .to_json = reshape_to_json, .from_json = reshape_from_json },
+    { .kind = "activation", .to_json = activation_to_json, .from_json = activation_from_json },
+    { .kind = "dropout", .to_json = dropout_to_json, .from_json = dropout_from_json },
+    { .kind = "batch_normalization", .to_json = batch_norm_to_json, .from_json = batch_norm_from_json },
+    { .kind = "add", .create = rf_layer_add },
+    { .kind = "subtract", .create = rf_layer_subtract },
+    { .kind = "multiply", .create = rf_layer_multiply },
+    { .kind = "average", .create = rf_layer_average },
+    { .kind = "maximum", .create = rf_layer_maximum },
+    { .kind = "minimum", .create = rf_layer_minimum },
+    { .kind = "concatenate", .to_json = concatenate_to_json, .from_json = concatenate_from_json },
+    { .kind = "not_equal", .to_json = not_equal_to_json, .from_json = not_equal_from_json },
+    { .kind = "gru", .to_json = rnn_to_json, .from_json = gru_from_json },
+    { .kind = "lstm", .to_json = rnn_to_json, .from_json = lstm_from_json },
+    { .kind = "simple_rnn", .to_json = rnn_to_json, .from_json = simple_rnn_from_json },
+    { .kind = "bidirectional", .to_json = bidirectional_to_json, .from_json = bidirectional_from_json },
+    { .kind = "multi_head_attention", .to_json = attention_to_json, .from_json = attention_from_json },
+    { .kind = "position_embedding", .to_json = position_to_json, .from_json = position_from_json },
+    { .kind = "sine_position_encoding", .to_json = sine_to_json, .from_json = sine_from_json },
+    { .kind = "embedding_head", .to_json = head_to_json, .from_json_after = head_from_json },
 };
 
 static const struct describer *find_describer(const char *kind)
@@ -433,14 +611,16 @@ rf_result rf_layer_to_json(const rf_layer *layer, json_t **out)
 {
     *out = json_pack("{s:s, s:s}", "kind", layer->kind->base_name, "name", layer->name);
     if (!*out) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = find_describer(layer->kind->base_name)->to_json(layer, *out);
+    const struct describer *describer = find_describer(layer->kind->base_name);
+    rf_result r = describer->to_json ? describer->to_json(layer, *out) : RF_OK;
+    if (r >= 0 && layer->frozen) r = rf_json_set(*out, "trainable", json_false());
     if (r >= 0) return RF_OK;
     json_decref(*out);
     *out = NULL;
     return r;
 }
 
-rf_result rf_layer_from_json(const json_t *object, rf_layer **out)
+rf_result rf_layer_from_json(const json_t *object, const rf_layer_row *before, rf_layer **out)
 {
     const char *kind = json_string_value(json_object_get(object, "kind"));
     const char *name = json_string_value(json_object_get(object, "name"));
@@ -448,11 +628,16 @@ rf_result rf_layer_from_json(const json_t *object, rf_layer **out)
     if (!describer || !name || !*name)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a layer of kind '%s' with the name '%s'", kind ? kind : "",
                        name ? name : "");
-    const rf_result r = describer->from_json(object, name, out);
+    bool trainable = true;
+    RF_TRY(rf_json_bool(object, "trainable", &trainable));
+    const rf_result r = describer->create      ? describer->create(out)
+                        : describer->from_json ? describer->from_json(object, name, out)
+                                               : describer->from_json_after(object, name, before, out);
     /* What a constructor refuses is a wrong description; running out of memory is not. */
     if (r == RF_ERROR_INVALID_ARGUMENT)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "layer '%s': %s", name, rf_error_message());
     if (r < 0) return rf_error_context(r, "layer '%s'", name);
+    rf_layer_set_trainable(*out, trainable);
     if ((*out)->name) return RF_OK;
     (*out)->name = rf_strdup(name);
     if ((*out)->name) return RF_OK;

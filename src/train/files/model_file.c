@@ -7,6 +7,7 @@
 #include "base/params.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/model_json.h"
+#include "train/files/training_json.h"
 #include "train/fit/compile.h"
 #include "train/optimizer/optimizer.h"
 

@@ -3,24 +3,18 @@
 
 #include <string.h>
 
-#include "ops/ops.h"
+#include "base/memory.h"
 #include "train/files/layer_json.h"
-#include "train/fit/compile.h"
-#include "train/loss.h"
-#include "train/metric.h"
-#include "train/optimizer/optimizer.h"
+#include "train/layer_graph.h"
 
-enum { MOST_LAYERS = 4096, MOST_INPUTS = 1 << 26 /* elements of an example */ };
+enum { MOST_LAYERS = 4096, MOST_CALLS = 16384, MOST_INPUTS = 1 << 26 /* elements of an example */ };
 
-#define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
-static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size" };
-
-/* ---- models ---- */
+/* ---- writing ---- */
 
 rf_result rf_model_check_describable(const rf_model *model, const char *function)
 {
     RF_REQUIRE(model, "%s: model is NULL", function);
-    if (!rf_model_is_sequential(model))
+    if (!rf_model_is_data(model))
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "%s: the model's forward function is code, which a file cannot hold; save its weights "
                        "(rf_model_save_weights()) and build the model in the program, or export it for inference with "
@@ -39,25 +33,80 @@ rf_result rf_model_check_describable(const rf_model *model, const char *function
     return RF_OK;
 }
 
+static rf_result append(json_t *list, json_t *value)
+{
+    return json_array_append_new(list, value) == 0 ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 static rf_result describe_layers(const rf_architecture *a, json_t *list)
 {
     for (uint32_t i = 0; i < a->count; i++) {
-        const rf_layer *layer = a->layers[i];
         json_t *object;
-        RF_TRY(rf_layer_to_json(layer, &object));
-        if (json_array_append_new(list, object) != 0) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        RF_TRY(rf_layer_to_json(a->layers[i], &object));
+        RF_TRY(append(list, object));
     }
     return RF_OK;
+}
+
+static rf_result describe_inputs(const rf_architecture *a, json_t *list)
+{
+    for (uint32_t i = 0; i < a->graph->num_inputs; i++) {
+        const rf_tensor_desc *input = &a->graph->inputs[i];
+        RF_TRY(append(list, json_pack("{s:s, s:s, s:o}", "name", a->input_names[i], "dtype",
+                                      rf_dtype_name(input->dtype), "shape", rf_shape_to_json(input->shape))));
+    }
+    return RF_OK;
+}
+
+static rf_result describe_calls(const rf_architecture *a, json_t *list)
+{
+    const rf_layer_graph *graph = a->graph;
+    for (uint32_t i = 0; i < graph->uses.count; i++) {
+        const rf_layer_use *use = &graph->uses.items[i];
+        json_t *in = json_array();
+        json_t *object = json_pack("{s:s, s:o, s:I}", "layer", a->layers[use->layer]->name, "inputs", in, "outputs",
+                                   (json_int_t)use->num_out);
+        RF_TRY(append(list, object));
+        for (uint32_t k = 0; k < use->num_in; k++)
+            RF_TRY(append(in, json_integer(graph->operands.items[use->first_operand + k])));
+        if (use->mask != RF_NO_VALUE) RF_TRY(rf_json_set(object, "mask", json_integer(use->mask)));
+    }
+    return RF_OK;
+}
+
+static rf_result describe_outputs(const rf_architecture *a, json_t *list)
+{
+    for (uint32_t i = 0; i < a->graph->num_outputs; i++)
+        RF_TRY(append(list,
+                      json_pack("{s:s, s:I}", "name", a->output_names[i], "value", (json_int_t)a->graph->outputs[i])));
+    return RF_OK;
+}
+
+/* "calls" and what they connect, in terms of numbered values; see layer_graph.h. */
+static rf_result describe_graph(const rf_architecture *a, json_t *root)
+{
+    json_t *inputs = json_array(), *calls = json_array(), *outputs = json_array();
+    RF_TRY(rf_json_set(root, "inputs", inputs));
+    RF_TRY(rf_json_set(root, "calls", calls));
+    RF_TRY(rf_json_set(root, "outputs", outputs));
+    RF_TRY(describe_inputs(a, inputs));
+    RF_TRY(describe_calls(a, calls));
+    return describe_outputs(a, outputs);
+}
+
+static rf_result describe_sequence(const rf_architecture *a, json_t *root)
+{
+    RF_TRY(rf_json_set(root, "input_shape", rf_shape_to_json(a->input)));
+    return a->dtype == RF_F32 ? RF_OK : rf_json_set(root, "input_dtype", json_string(rf_dtype_name(a->dtype)));
 }
 
 rf_result rf_architecture_text(const rf_architecture *architecture, char **text)
 {
     *text = NULL;
-    json_t *layers = json_array();
-    rf_result r = describe_layers(architecture, layers);
-    json_t *root = json_pack("{s:o, s:o}", "input_shape", rf_shape_to_json(architecture->input), "layers", layers);
-    if (r >= 0 && architecture->dtype != RF_F32)
-        r = rf_json_set(root, "input_dtype", json_string(rf_dtype_name(architecture->dtype)));
+    json_t *layers = json_array(), *root = json_object();
+    rf_result r = rf_json_set(root, "layers", layers);
+    if (r >= 0) r = describe_layers(architecture, layers);
+    if (r >= 0) r = architecture->graph ? describe_graph(architecture, root) : describe_sequence(architecture, root);
     if (r < 0) {
         json_decref(root);
         return RF_FAIL(r, "out of memory for the description of a model");
@@ -69,10 +118,17 @@ rf_result rf_model_describe(const rf_model *model, char **text)
 {
     *text = NULL;
     RF_TRY(rf_model_check_describable(model, "describing a model"));
-    const rf_architecture architecture = { model->inputs[0].shape, model->inputs[0].dtype, model->layers.items,
-                                           model->layers.count };
-    return rf_architecture_text(&architecture, text);
+    rf_architecture a = { .input = model->inputs[0].shape,
+                          .dtype = model->inputs[0].dtype,
+                          .layers = model->layers.items,
+                          .count = model->layers.count,
+                          .graph = model->graph };
+    memcpy(a.input_names, model->input_names, sizeof(a.input_names));
+    memcpy(a.output_names, model->output_names, sizeof(a.output_names));
+    return rf_architecture_text(&a, text);
 }
+
+/* ---- reading ---- */
 
 /* f32 where there is none. */
 static rf_result dtype_from_json(const json_t *object, const char *name, rf_dtype *out)
@@ -88,20 +144,108 @@ static rf_result dtype_from_json(const json_t *object, const char *name, rf_dtyp
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a type", name);
 }
 
-static rf_result read_architecture(const json_t *root, rf_architecture *out)
+static rf_result read_layers(const json_t *list, rf_architecture *out)
+{
+    const size_t count = json_array_size(list);
+    if (count < 1 || count > MOST_LAYERS) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu layers", count);
+    out->layers = RF_NEW_ARRAY(rf_layer *, count);
+    if (!out->layers) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const rf_layer_row before = { out->layers, out->count };
+        RF_TRY(rf_layer_from_json(json_array_get(list, i), &before, &out->layers[i]));
+        out->count++;
+    }
+    return RF_OK;
+}
+
+static rf_result check_example(rf_shape shape, int32_t least_rank)
+{
+    const int64_t elements = shape.rank < RF_MAX_RANK ? rf_shape_count(shape) : 0;
+    if (shape.rank < least_rank || elements < 1 || elements > MOST_INPUTS)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "examples of %lld numbers", (long long)elements);
+    return RF_OK;
+}
+
+static rf_result read_sequence(const json_t *root, rf_architecture *out)
 {
     RF_TRY(rf_shape_from_json(root, "input_shape", &out->input));
     RF_TRY(dtype_from_json(root, "input_dtype", &out->dtype));
-    const json_t *list = json_object_get(root, "layers");
-    const size_t count = json_array_size(list);
-    const int64_t inputs = rf_shape_count(out->input);
-    if (out->input.rank < 1 || inputs < 1 || inputs > MOST_INPUTS || count < 1 || count > MOST_LAYERS)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu layers for examples of %lld numbers", count, (long long)inputs);
-    out->layers = RF_NEW_ARRAY(rf_layer *, count);
-    if (!out->layers) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    out->count = (uint32_t)count;
-    for (size_t i = 0; i < count; i++) RF_TRY(rf_layer_from_json(json_array_get(list, i), &out->layers[i]));
+    return check_example(out->input, 1);
+}
+
+/* A number from 0 to `most`. */
+static rf_result read_index(const json_t *value, const char *what, uint32_t most, uint32_t *out)
+{
+    const json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < 0 || number > (json_int_t)most)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s is not a number from 0 to %u", what, most);
+    *out = (uint32_t)number;
     return RF_OK;
+}
+
+static rf_result read_name(const json_t *object, rf_architecture *a, const char **out)
+{
+    const char *name = json_string_value(json_object_get(object, "name"));
+    if (!name || !*name) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "an input or output without a name");
+    *out = rf_arena_strdup(&a->names, name);
+    return *out ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static rf_result read_inputs(const json_t *list, rf_architecture *out)
+{
+    const size_t count = json_array_size(list);
+    if (count < 1 || count > RF_MAX_COMPONENTS) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu inputs", count);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *object = json_array_get(list, i);
+        rf_tensor_desc *input = &out->graph->inputs[i];
+        RF_TRY(read_name(object, out, &out->input_names[i]));
+        RF_TRY(dtype_from_json(object, "dtype", &input->dtype));
+        RF_TRY(rf_shape_from_json(object, "shape", &input->shape));
+        RF_TRY(check_example(input->shape, 0));
+    }
+    out->graph->num_inputs = out->graph->num_values = (uint32_t)count;
+    return RF_OK;
+}
+
+static rf_result read_call(const json_t *object, rf_architecture *out)
+{
+    const char *name = json_string_value(json_object_get(object, "layer"));
+    const json_t *list = json_object_get(object, "inputs"), *masked = json_object_get(object, "mask");
+    uint32_t layer = 0, num_out = 0, mask = RF_NO_VALUE, *in;
+    while (name && layer < out->count && strcmp(out->layers[layer]->name, name) != 0) layer++;
+    if (!name || layer == out->count)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a call of the layer '%s', which there is not", name ? name : "");
+    RF_TRY(read_index(json_object_get(object, "outputs"), "'outputs'", RF_MAX_COMPONENTS, &num_out));
+    if (masked) RF_TRY(read_index(masked, "'mask'", UINT32_MAX - 1, &mask));
+    const size_t count = json_array_size(list);
+    if (count < 1 || count > MOST_CALLS)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "layer '%s' has %zu inputs", name, count);
+    if (!(in = RF_NEW_ARRAY(uint32_t, count))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = RF_OK;
+    for (size_t i = 0; r >= 0 && i < count; i++)
+        r = read_index(json_array_get(list, i), "an entry of 'inputs'", UINT32_MAX - 1, &in[i]);
+    if (r >= 0) r = rf_layer_graph_add(out->graph, layer, in, (uint32_t)count, mask, num_out);
+    rf_free(in);
+    return r;
+}
+
+static rf_result read_graph(const json_t *root, rf_architecture *out)
+{
+    const json_t *calls = json_object_get(root, "calls"), *outputs = json_object_get(root, "outputs");
+    const size_t num_calls = json_array_size(calls), num_outputs = json_array_size(outputs);
+    if (!(out->graph = RF_NEW(rf_layer_graph))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(read_inputs(json_object_get(root, "inputs"), out));
+    if (num_calls > MOST_CALLS || num_outputs > RF_MAX_COMPONENTS)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu calls of layers and %zu outputs", num_calls, num_outputs);
+    for (size_t i = 0; i < num_calls; i++) RF_TRY(read_call(json_array_get(calls, i), out));
+    for (size_t i = 0; i < num_outputs; i++) {
+        const json_t *object = json_array_get(outputs, i);
+        RF_TRY(read_name(object, out, &out->output_names[i]));
+        RF_TRY(read_index(json_object_get(object, "value"), "'value'", UINT32_MAX - 1, &out->graph->outputs[i]));
+    }
+    out->graph->num_outputs = (uint32_t)num_outputs;
+    const rf_result r = rf_layer_graph_check(out->graph, out->layers, out->count, out->input_names);
+    return r == RF_ERROR_INVALID_ARGUMENT ? RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s", rf_error_message()) : r;
 }
 
 rf_result rf_architecture_parse(const char *text, size_t size, rf_architecture *out)
@@ -109,7 +253,8 @@ rf_result rf_architecture_parse(const char *text, size_t size, rf_architecture *
     json_t *root;
     *out = (rf_architecture){ 0 };
     RF_TRY(rf_json_parse(text, size, "architecture", &root));
-    const rf_result r = read_architecture(root, out);
+    rf_result r = read_layers(json_object_get(root, "layers"), out);
+    if (r >= 0) r = json_object_get(root, "calls") ? read_graph(root, out) : read_sequence(root, out);
     json_decref(root);
     if (r < 0) rf_architecture_free(out);
     return rf_error_context(r, "architecture");
@@ -119,7 +264,29 @@ void rf_architecture_free(rf_architecture *architecture)
 {
     for (uint32_t i = 0; i < architecture->count; i++) rf_layer_destroy(&architecture->layers[i]);
     rf_free(architecture->layers);
+    rf_layer_graph_free(architecture->graph);
+    rf_arena_free(&architecture->names);
     *architecture = (rf_architecture){ 0 };
+}
+
+/* The layers and the graph are the model's from here on, and gone where it cannot be made. */
+static rf_result make_model(rf_strategy *strategy, rf_architecture *a, rf_model **out)
+{
+    rf_layer_graph *graph = a->graph;
+    const uint32_t count = a->count;
+    a->count = 0;
+    a->graph = NULL;
+    if (graph) {
+        const rf_model_params params = { .num_inputs = graph->num_inputs,
+                                         .num_outputs = graph->num_outputs,
+                                         .input_names = a->input_names,
+                                         .output_names = a->output_names };
+        return rf_model_create_from_graph(strategy, &params, graph, a->layers, count, out);
+    }
+    RF_TRY(rf_model_create_sequential(strategy, a->layers, count, NULL, out));
+    const rf_result r = rf_model_build_for(*out, a->dtype, a->input);
+    if (r < 0) rf_model_destroy(out);
+    return r;
 }
 
 rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_model **out)
@@ -127,106 +294,7 @@ rf_result rf_model_from_description(rf_strategy *strategy, const char *text, rf_
     rf_architecture a;
     *out = NULL;
     RF_TRY(rf_architecture_parse(text, strlen(text), &a));
-    /* The layers are the model's from here on, and gone where it cannot be made. */
-    rf_result r = rf_model_create_sequential(strategy, a.layers, a.count, NULL, out);
-    if (r >= 0) r = rf_model_build_for(*out, a.dtype, a.input);
-    if (r < 0) rf_model_destroy(out);
-    rf_free(a.layers);
+    const rf_result r = make_model(strategy, &a, out);
+    rf_architecture_free(&a);
     return rf_error_context(r, "architecture");
-}
-
-/* ---- what a model was compiled with ---- */
-
-rf_result rf_training_text(const rf_training *t, char **text)
-{
-    *text = NULL;
-    json_t *metrics = json_array();
-    for (uint32_t i = 0; i < t->num_metrics; i++)
-        json_array_append_new(metrics, json_string(rf_metric_kind_names[t->metrics[i]]));
-    return rf_json_text(json_pack("{s:o, s:{s:s, s:b, s:s, s:f, s:f}, s:o, s:I}", "optimizer",
-                                  rf_optimizer_to_json(&t->optimizer, &t->schedule), "loss", "kind",
-                                  rf_loss_kind_names[t->loss.kind], "from_logits", t->loss.from_logits, "reduction",
-                                  reduction_names[t->loss.reduction], "label_smoothing",
-                                  (double)t->loss.label_smoothing, "delta", (double)t->loss.delta, "metrics", metrics,
-                                  "steps_per_execution", (json_int_t)t->steps_per_execution),
-                        text);
-}
-
-rf_result rf_compiled_describe(const rf_compiled *c, char **text)
-{
-    const rf_optimizer_config *optimizer = rf_optimizer_configuration(c->optimizer);
-    rf_training t = { .optimizer = optimizer->params,
-                      .schedule = optimizer->schedule,
-                      .loss = c->losses[0],
-                      .num_metrics = c->train_meters.num_metrics,
-                      .steps_per_execution = c->steps_per_execution };
-    for (uint32_t i = 0; i < t.num_metrics; i++) t.metrics[i] = rf_metric_kind_of(c->train_meters.metrics[i]);
-    return rf_training_text(&t, text);
-}
-
-static rf_result metrics_from_json(const json_t *list, rf_metric_kind *kinds, uint32_t *count)
-{
-    *count = (uint32_t)json_array_size(list);
-    if (*count > RF_MAX_COMPILED_METRICS) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%u metrics", *count);
-    for (uint32_t i = 0; i < *count; i++) {
-        const char *name = json_string_value(json_array_get(list, i));
-        int kind = 0;
-        while (name && kind < RF_METRIC_KINDS && strcmp(rf_metric_kind_names[kind], name) != 0) kind++;
-        if (!name || kind == RF_METRIC_KINDS) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a metric of no known kind");
-        kinds[i] = (rf_metric_kind)kind;
-    }
-    return RF_OK;
-}
-
-static rf_result read_training(const json_t *root, rf_training *out)
-{
-    int loss = 0, reduction = 0;
-    uint64_t steps = 1;
-    const json_t *loss_object = json_object_get(root, "loss");
-    RF_TRY(rf_json_choice(loss_object, "kind", rf_loss_kind_names, COUNT(rf_loss_kind_names), &loss));
-    RF_TRY(rf_json_bool(loss_object, "from_logits", &out->loss.from_logits));
-    RF_TRY(rf_json_choice(loss_object, "reduction", reduction_names, COUNT(reduction_names), &reduction));
-    double smoothing = 0, delta = 0; /* as in files that do not say */
-    RF_TRY(rf_json_number(loss_object, "label_smoothing", &smoothing));
-    RF_TRY(rf_json_number(loss_object, "delta", &delta));
-    RF_TRY(rf_json_u64(root, "steps_per_execution", &steps));
-    RF_TRY(metrics_from_json(json_object_get(root, "metrics"), out->metrics, &out->num_metrics));
-    if (steps < 1 || steps > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'steps_per_execution' is out of range");
-    out->loss.kind = (rf_loss_kind)loss;
-    out->loss.reduction = (rf_reduction)reduction;
-    out->loss.label_smoothing = (float)smoothing;
-    out->loss.delta = (float)delta;
-    out->steps_per_execution = (uint32_t)steps;
-    return rf_optimizer_from_json(json_object_get(root, "optimizer"), &out->optimizer, &out->schedule);
-}
-
-rf_result rf_training_parse(const char *text, size_t size, rf_training *out)
-{
-    json_t *root;
-    *out = (rf_training){ 0 };
-    RF_TRY(rf_json_parse(text, size, "training", &root));
-    const rf_result r = read_training(root, out);
-    json_decref(root);
-    return rf_error_context(r, "training");
-}
-
-static rf_result compile(rf_model *model, const rf_training *t)
-{
-    RF_TRY(rf_optimizer_create(model->strategy, &t->optimizer, &model->own_optimizer));
-    rf_optimizer_retain(model->own_optimizer); /* rf_model_optimizer() gives it away: it may be destroyed there */
-    const rf_compile_params p = { .optimizer = model->own_optimizer,
-                                  .loss = t->loss,
-                                  .metrics = t->metrics,
-                                  .num_metrics = t->num_metrics,
-                                  .steps_per_execution = t->steps_per_execution };
-    return rf_model_compile(model, &p);
-}
-
-rf_result rf_model_compile_from_description(rf_model *model, const char *text)
-{
-    rf_training training;
-    RF_TRY(rf_training_parse(text, strlen(text), &training));
-    const rf_result r = rf_error_context(compile(model, &training), "training");
-    rf_optimizer_params_free(&training.optimizer);
-    return r;
 }

@@ -193,8 +193,6 @@ static rf_result check_params(const rf_model *model, const rf_compile_params *pa
     RF_REQUIRE(params->optimizer, "rf_model_compile: optimizer is NULL");
     RF_REQUIRE(rf_optimizer_strategy(params->optimizer) == model->strategy,
                "rf_model_compile: optimizer was created on another strategy than the model");
-    RF_REQUIRE(!rf_model_is_sequential(model) || (params->num_losses == 0 && params->num_output_metrics == 0),
-               "rf_model_compile: losses and output_metrics are not for sequential models; use loss and metrics");
     RF_TRY(check_losses(model, params));
     RF_TRY(check_metrics(model, params));
     return check_output_metrics(model, params);
@@ -273,6 +271,8 @@ static rf_result prepare(rf_model *model, rf_compiled *c)
     const char *const *metric_names = &c->names[1 + num_losses];
     for (uint32_t i = 0; i < c->num_metrics; i++) { /* the program's name need not live as long as the model */
         const bool in_logs = model->num_outputs > 1 || c->metrics[i].name;
+        const char *given = c->metrics[i].name;
+        if (given && !(c->given_names[i] = rf_arena_strdup(&model->names, given))) return RF_ERROR_OUT_OF_HOST_MEMORY;
         c->metrics[i].name = in_logs ? metric_names[i] : NULL;
     }
     RF_TRY(rf_meters_create(model->strategy, c->metrics, c->num_metrics, num_losses, &c->train_meters));

@@ -15,6 +15,7 @@ struct rf_compiled {
     uint32_t steps_per_execution;
     rf_metric_params metrics[RF_MAX_COMPILED_METRICS]; /* those of the meters */
     uint32_t metric_outputs[RF_MAX_COMPILED_METRICS];  /* what each is of */
+    const char *given_names[RF_MAX_COMPILED_METRICS];  /* what the program calls them; NULL: nothing */
     uint32_t num_metrics;
     rf_meters train_meters, evaluate_meters;
     /* "loss", those of outputs, metrics; in the model's arena */

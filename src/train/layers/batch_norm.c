@@ -148,8 +148,9 @@ static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x
     const int32_t rank = rf_tensor_shape(t, x).rank, axis = axis_of(layer, rank);
     const parts p = parts_of(layer);
     rf_tensor variance;
-    if (mode == RF_TRAINING) warn_of_moving_shares(t, layer);
-    const rf_tensor centred = centre(t, layer, &p, x, mode == RF_TRAINING, &variance);
+    const bool training = mode == RF_TRAINING && !layer->frozen;
+    if (training) warn_of_moving_shares(t, layer);
+    const rf_tensor centred = centre(t, layer, &p, x, training, &variance);
     const rf_tensor deviation = rf_sqrt(t, unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
     const rf_tensor factor = rf_divide(t, p.gamma ? rf_variable_tensor(t, p.gamma) : rf_constant(t, 1.0f), deviation);
     const rf_tensor y = rf_multiply(t, centred, spread(t, factor, axis, rank));

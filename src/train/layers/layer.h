@@ -4,7 +4,9 @@
 #ifndef RF_TRAIN_LAYERS_LAYER_H
 #define RF_TRAIN_LAYERS_LAYER_H
 
-#include <ringfire/train.h>
+#include <ringfire/model.h>
+
+#include "graph/op.h"
 
 typedef struct rf_layer_kind {
     const char *base_name; /* automatic names: "conv2d", "conv2d_1", ... */
@@ -13,6 +15,13 @@ typedef struct rf_layer_kind {
     rf_result (*build)(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input);
     rf_tensor (*call)(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode);
     bool takes_indices; /* i32: of a sequential model that begins with it, inputs are */
+    /* Kinds of several inputs or outputs, or of a mask, have these instead of the first two. The numbers of inputs and
+     * outputs have been checked. */
+    rf_result (*build_inputs)(rf_layer *layer, rf_strategy *strategy, const rf_tensor_desc *in, uint32_t num_in);
+    void (*apply)(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *params, rf_tensor *out,
+                  uint32_t num_out);
+    uint32_t min_inputs, max_inputs, max_outputs;
+    bool takes_mask;
 } rf_layer_kind;
 
 /* What dense and convolution have in common. */
@@ -36,6 +45,7 @@ struct rf_layer {
     char *name;      /* NULL until the caller or the model gives one */
     rf_model *model; /* owner; NULL: the caller's */
     bool built;
+    bool frozen;                                    /* not trained */
     bool called;                                    /* `output` is known */
     rf_shape input, output;                         /* of the latest call, batch included */
     rf_variable *variables[RF_MAX_LAYER_VARIABLES]; /* kernel, bias; gamma, beta, moving averages */
@@ -73,9 +83,36 @@ struct rf_layer {
             rf_lambda_fn fn;
             void *user;
         } lambda;
+        int32_t axis;  /* of concatenate */
+        int32_t value; /* of not_equal */
+        struct {
+            rf_rnn_kind kind;
+            int32_t units;
+            bool return_sequences, go_backwards, reset_before, use_bias, unit_forget_bias;
+            rf_merge merge; /* of bidirectional */
+            rf_initializer kernel_initializer, recurrent_initializer;
+        } rnn;
+        struct {
+            int32_t num_heads, num_key_value_heads, key_dim, value_dim, output_dim;
+            float dropout, rotary_base;
+            uint64_t seed;
+            bool causal, use_bias;
+            rf_initializer kernel_initializer;
+        } attention;
+        struct {
+            const rf_layer *embedding; /* of the same model */
+            bool use_bias;
+        } embedding_head;
+        struct {
+            int32_t max_length; /* 0: sines */
+            float max_wavelength;
+            rf_initializer initializer;
+        } position;
     } u;
 };
 
+/* Whether the layer takes so many inputs, a mask, and has so many outputs. */
+rf_result rf_layer_check_call(const rf_layer *layer, uint32_t num_in, bool mask, uint32_t num_out);
 /* A zeroed layer of a kind; `name` may be NULL. */
 rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **out);
 /* Frees it, no matter what owns it. */
@@ -86,6 +123,9 @@ rf_result rf_layer_add_variable(rf_layer *layer, rf_strategy *strategy, const ch
 /* The same for one that no optimizer updates. */
 rf_result rf_layer_add_state(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
                              rf_initializer initializer);
+/* The same with a value instead of an initializer. */
+rf_result rf_layer_add_value(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
+                             const float *value);
 /* Some of its variables have a penalty. */
 bool rf_layer_is_regularized(const rf_layer *layer);
 void rf_layer_drop_variables(rf_layer *layer);

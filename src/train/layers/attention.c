@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Multi-head attention. */
+#include <math.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/params.h"
+#include "train/layers/layer.h"
+#include "train/trace_util.h"
+
+/* Projections of the query, of what is attended to, and of the result. */
+enum { QUERY, KEY, VALUE, OUTPUT, NUM_PROJECTIONS };
+enum { MOST_INPUTS = 3 };
+static const char *const projections[NUM_PROJECTIONS] = { "query", "key", "value", "attention_output" };
+
+static int32_t heads_of(const rf_layer *layer, int projection)
+{
+    return projection == QUERY ? layer->u.attention.num_heads : layer->u.attention.num_key_value_heads;
+}
+
+static int32_t width_of(const rf_layer *layer, int projection)
+{
+    return projection == VALUE ? layer->u.attention.value_dim : layer->u.attention.key_dim;
+}
+
+static rf_variable *variable_of(const rf_layer *layer, int projection, bool bias)
+{
+    return layer->variables[layer->u.attention.use_bias ? 2 * projection + (int)bias : projection];
+}
+
+/* ---- variables ---- */
+
+/* Keys are values where they are not given, and values are the query. */
+static uint32_t source_of(int projection, uint32_t num_in)
+{
+    static const uint32_t wanted[] = { [QUERY] = 0, [KEY] = 2, [VALUE] = 1 };
+    return wanted[projection] < num_in ? wanted[projection] : num_in - 1;
+}
+
+static rf_result check_inputs(const rf_layer *layer, const rf_tensor_desc *in, uint32_t num_in)
+{
+    static const char *const names[MOST_INPUTS] = { "query", "value", "key" };
+    char a[96], b[96];
+    for (uint32_t i = 0; i < num_in && i < MOST_INPUTS; i++)
+        RF_REQUIRE(in[i].dtype == RF_F32 && in[i].shape.rank == 3,
+                   "layer '%s': the %s is %s %s, not f32 [n, steps, features]", layer->name, names[i],
+                   rf_dtype_name(in[i].dtype), rf_shape_format(in[i].shape, a, sizeof(a)));
+    RF_REQUIRE(num_in < 3 || in[1].shape.dim[1] == in[2].shape.dim[1],
+               "layer '%s': the value %s and the key %s have different numbers of steps", layer->name,
+               rf_shape_format(in[1].shape, a, sizeof(a)), rf_shape_format(in[2].shape, b, sizeof(b)));
+    for (int p = QUERY; layer->built && p <= VALUE; p++) {
+        const rf_shape shape = in[source_of(p, num_in)].shape;
+        const int64_t features = rf_variable_shape(variable_of(layer, p, false)).dim[0];
+        RF_REQUIRE(shape.dim[2] == features, "layer '%s': the %s was built for %lld features, got %s", layer->name,
+                   projections[p], (long long)features, rf_shape_format(shape, a, sizeof(a)));
+    }
+    return RF_OK;
+}
+
+static rf_result add_projection(rf_layer *layer, rf_strategy *strategy, int projection, rf_shape kernel, rf_shape bias)
+{
+    char *names[2] = { rf_asprintf("%s/kernel", projections[projection]),
+                       rf_asprintf("%s/bias", projections[projection]) };
+    rf_result r = names[0] && names[1] ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = rf_layer_add_variable(layer, strategy, names[0], kernel, layer->u.attention.kernel_initializer);
+    if (r >= 0 && layer->u.attention.use_bias)
+        r = rf_layer_add_variable(layer, strategy, names[1], bias, (rf_initializer){ .kind = RF_INIT_ZEROS });
+    rf_free(names[0]);
+    rf_free(names[1]);
+    return r;
+}
+
+static rf_result attention_build(rf_layer *layer, rf_strategy *strategy, const rf_tensor_desc *in, uint32_t num_in)
+{
+    RF_TRY(check_inputs(layer, in, num_in));
+    if (layer->built) return RF_OK;
+    for (int p = QUERY; p <= VALUE; p++) {
+        const int64_t features = in[source_of(p, num_in)].shape.dim[2];
+        const rf_shape bias = RF_SHAPE(heads_of(layer, p), width_of(layer, p));
+        RF_TRY(add_projection(layer, strategy, p, RF_SHAPE(features, bias.dim[0], bias.dim[1]), bias));
+    }
+    const int64_t output_dim = layer->u.attention.output_dim ? layer->u.attention.output_dim : in[0].shape.dim[2];
+    return add_projection(layer, strategy, OUTPUT,
+                          RF_SHAPE(layer->u.attention.num_heads, layer->u.attention.value_dim, output_dim),
+                          RF_SHAPE(output_dim));
+}
+
+/* ---- arithmetic ---- */
+
+static rf_tensor add_bias(rf_trace *t, const rf_layer *layer, int projection, rf_tensor x)
+{
+    if (!layer->u.attention.use_bias) return x;
+    const rf_tensor bias = rf_variable_tensor(t, variable_of(layer, projection, true));
+    return rf_bias_add(t, x, rf_reshape(t, bias, RF_SHAPE(-1)));
+}
+
+/* x [n, s, features] -> [n, heads, s, width]. */
+static rf_tensor project(rf_trace *t, const rf_layer *layer, int projection, rf_tensor x)
+{
+    static const int32_t heads_first[] = { 0, 2, 1, 3 };
+    const int64_t heads = heads_of(layer, projection), width = width_of(layer, projection);
+    const rf_shape shape = rf_tensor_shape(t, x);
+    const rf_tensor kernel = rf_variable_tensor(t, variable_of(layer, projection, false));
+    const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(shape.dim[2], heads * width));
+    const rf_tensor y = add_bias(t, layer, projection, rf_matmul(t, x, flat, false, false));
+    return rf_transpose(t, rf_reshape_examples(t, y, RF_SHAPE(shape.dim[1], heads, width)), heads_first);
+}
+
+/* Each head of keys and values for several of queries: [n, few, s, width] -> [n, heads, s, width]. */
+static rf_tensor share_heads(rf_trace *t, const rf_layer *layer, rf_tensor x)
+{
+    const int64_t heads = layer->u.attention.num_heads, few = layer->u.attention.num_key_value_heads;
+    if (heads == few) return x;
+    const rf_shape shape = rf_tensor_shape(t, x);
+    const int64_t copies[] = { 1, 1, heads / few, 1 };
+    /* Copies of a head stand beside it: along the steps first, which then become heads. */
+    return rf_reshape_examples(t, rf_tile(t, x, copies, 4), RF_SHAPE(heads, shape.dim[2], shape.dim[3]));
+}
+
+/* Cosines or sines of the angles at [s, width / 2]. */
+static rf_tensor angles(rf_trace *t, const rf_layer *layer, int64_t steps, int64_t half, double (*fn)(double))
+{
+    float *values = RF_NEW_ARRAY(float, (size_t)(steps * half));
+    if (!values) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
+    for (int64_t s = 0; s < steps; s++)
+        for (int64_t i = 0; i < half; i++)
+            values[s * half + i] =
+                (float)fn((double)s * pow((double)layer->u.attention.rotary_base, -(double)i / (double)half));
+    const rf_array constant = { .dtype = RF_F32, .shape = RF_SHAPE(steps, half), .data = values };
+    const rf_tensor out = rf_constant_array(t, &constant);
+    rf_free(values);
+    return out;
+}
+
+/* Turns the pairs (i, i + width / 2) by an angle that grows with the place: a product of two depends on their distance
+ * alone (Su et al. 2021). */
+static rf_tensor rotate(rf_trace *t, const rf_layer *layer, rf_tensor x)
+{
+    if (layer->u.attention.rotary_base == 0.0f) return x;
+    const rf_shape shape = rf_tensor_shape(t, x);
+    const int64_t half = shape.dim[3] / 2;
+    rf_tensor parts[2] = { RF_NO_TENSOR, RF_NO_TENSOR };
+    if (rf_split_tensor(t, x, 3, 2, parts) < 0) return RF_NO_TENSOR;
+    const rf_tensor c = angles(t, layer, shape.dim[2], half, cos), s = angles(t, layer, shape.dim[2], half, sin);
+    const rf_tensor turned[2] = { rf_subtract(t, rf_multiply(t, parts[0], c), rf_multiply(t, parts[1], s)),
+                                  rf_add(t, rf_multiply(t, parts[1], c), rf_multiply(t, parts[0], s)) };
+    return rf_concat(t, turned, 2, 3);
+}
+
+/* [n, s], [n, t, s] or [n, heads, t, s] as f32 of four dimensions. */
+static rf_tensor mask_of(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p)
+{
+    if (p->mask.id == 0) return RF_NO_TENSOR;
+    const rf_shape is = rf_tensor_shape(t, p->mask), query = rf_tensor_shape(t, p->in[0]);
+    const rf_shape keys = rf_tensor_shape(t, p->in[source_of(KEY, p->num_in)]);
+    const int64_t steps = query.dim[1], attended = keys.dim[1];
+    char a[96];
+    const bool fits = is.rank >= 2 && is.rank <= 4 && is.dim[is.rank - 1] == attended &&
+                      (is.rank == 2 || is.dim[is.rank - 2] == steps || is.dim[is.rank - 2] == 1);
+    if (!fits) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "layer '%s': the mask is %s, not [n, %lld], [n, %lld, %lld] or [n, %d, %lld, %lld]",
+                            layer->name, rf_shape_format(is, a, sizeof(a)), (long long)attended, (long long)steps,
+                            (long long)attended, (int)layer->u.attention.num_heads, (long long)steps,
+                            (long long)attended);
+        return RF_NO_TENSOR;
+    }
+    rf_tensor mask = rf_tensor_dtype(t, p->mask) == RF_F32 ? p->mask : rf_cast(t, p->mask, RF_F32);
+    if (is.rank == 2) mask = rf_expand_dims(t, mask, 1);
+    return is.rank <= 3 ? rf_expand_dims(t, mask, 1) : mask;
+}
+
+static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *out,
+                            uint32_t num_out)
+{
+    static const int32_t steps_first[] = { 0, 2, 1, 3 };
+    (void)num_out;
+    const rf_attention_params params = { .mask = mask_of(t, layer, p),
+                                         .dropout = p->mode == RF_TRAINING ? layer->u.attention.dropout : 0.0f,
+                                         .dropout_seed = layer->u.attention.seed,
+                                         .causal = layer->u.attention.causal };
+    const rf_tensor query = rotate(t, layer, project(t, layer, QUERY, p->in[0]));
+    const rf_tensor key = rotate(t, layer, project(t, layer, KEY, p->in[source_of(KEY, p->num_in)]));
+    const rf_tensor value = project(t, layer, VALUE, p->in[source_of(VALUE, p->num_in)]);
+    const rf_tensor y = rf_attention(t, query, share_heads(t, layer, key), share_heads(t, layer, value), &params);
+    const int64_t width = (int64_t)layer->u.attention.num_heads * layer->u.attention.value_dim;
+    const rf_shape example = RF_SHAPE(rf_tensor_shape(t, p->in[0]).dim[1], width);
+    const rf_tensor joined = rf_reshape_examples(t, rf_transpose(t, y, steps_first), example);
+    const rf_tensor kernel = rf_variable_tensor(t, variable_of(layer, OUTPUT, false));
+    const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(width, -1));
+    out[0] = add_bias(t, layer, OUTPUT, rf_matmul(t, joined, flat, false, false));
+}
+
+/* ---- creation ---- */
+
+static const rf_layer_kind attention_kind = { .base_name = "multi_head_attention",
+                                              .type_name = "MultiHeadAttention",
+                                              .build_inputs = attention_build,
+                                              .apply = attention_apply,
+                                              .min_inputs = 1,
+                                              .max_inputs = MOST_INPUTS,
+                                              .max_outputs = 1,
+                                              .takes_mask = true };
+
+static rf_result check_params(const rf_multi_head_attention_params *p)
+{
+    static const char *const function = "rf_layer_multi_head_attention";
+    RF_REQUIRE(p, "%s: params is NULL; num_heads and key_dim have no defaults", function);
+    RF_REQUIRE(p->num_heads > 0 && p->key_dim > 0, "%s: num_heads is %d and key_dim is %d, both must be positive",
+               function, (int)p->num_heads, (int)p->key_dim);
+    RF_REQUIRE(p->value_dim >= 0 && p->output_dim >= 0, "%s: value_dim %d and output_dim %d must not be negative",
+               function, (int)p->value_dim, (int)p->output_dim);
+    RF_REQUIRE(p->num_key_value_heads >= 0 &&
+                   (p->num_key_value_heads == 0 || p->num_heads % p->num_key_value_heads == 0),
+               "%s: num_key_value_heads %d does not divide num_heads %d", function, (int)p->num_key_value_heads,
+               (int)p->num_heads);
+    RF_REQUIRE(p->dropout >= 0.0f && p->dropout < 1.0f, "%s: dropout %g is not in [0, 1)", function,
+               (double)p->dropout);
+    RF_REQUIRE(p->rotary_base >= 0.0f && isfinite(p->rotary_base),
+               "%s: rotary_base %g must be positive and finite; 10000 is usual", function, (double)p->rotary_base);
+    RF_REQUIRE(p->rotary_base == 0.0f || p->key_dim % 2 == 0, "%s: rotary_base needs an even key_dim, not %d", function,
+               (int)p->key_dim);
+    return p->kernel_initializer ? rf_layer_check_initializer(p->kernel_initializer, function, "kernel_initializer")
+                                 : RF_OK;
+}
+
+rf_result rf_layer_multi_head_attention(const rf_multi_head_attention_params *params, rf_layer **out)
+{
+    RF_REQUIRE(out, "rf_layer_multi_head_attention: out is NULL");
+    *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_multi_head_attention_params, params));
+    RF_TRY(check_params(params));
+    rf_layer *layer;
+    RF_TRY(rf_layer_new(&attention_kind, params->name, &layer));
+    layer->u.attention.num_heads = params->num_heads;
+    layer->u.attention.num_key_value_heads =
+        params->num_key_value_heads ? params->num_key_value_heads : params->num_heads;
+    layer->u.attention.key_dim = params->key_dim;
+    layer->u.attention.value_dim = params->value_dim ? params->value_dim : params->key_dim;
+    layer->u.attention.output_dim = params->output_dim;
+    layer->u.attention.dropout = params->dropout;
+    layer->u.attention.rotary_base = params->rotary_base;
+    layer->u.attention.seed = params->seed;
+    layer->u.attention.causal = params->causal;
+    layer->u.attention.use_bias = !params->no_bias;
+    if (params->kernel_initializer) layer->u.attention.kernel_initializer = *params->kernel_initializer;
+    *out = layer;
+    return RF_OK;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layers that tell the places of a sequence apart. */
+#include <math.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/params.h"
+#include "train/layers/layer.h"
+#include "train/trace_util.h"
+
+static rf_result position_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
+{
+    const int64_t most = layer->u.position.max_length;
+    char text[96];
+    RF_REQUIRE(dtype == RF_F32 && input.rank == 3, "layer '%s' needs an input f32 [n, steps, features], got %s %s",
+               layer->name, rf_dtype_name(dtype), rf_shape_format(input, text, sizeof(text)));
+    if (most == 0) return RF_OK;
+    RF_REQUIRE(input.dim[1] <= most, "layer '%s' has places for %lld steps, got %s", layer->name, (long long)most,
+               rf_shape_format(input, text, sizeof(text)));
+    if (!layer->built)
+        return rf_layer_add_variable(layer, strategy, "embeddings", RF_SHAPE(most, input.dim[2]),
+                                     layer->u.position.initializer);
+    const int64_t features = rf_variable_shape(layer->variables[0]).dim[1];
+    RF_REQUIRE(input.dim[2] == features, "layer '%s' was built for %lld features, got %s", layer->name,
+               (long long)features, rf_shape_format(input, text, sizeof(text)));
+    return RF_OK;
+}
+
+/* ---- learned ---- */
+
+static rf_tensor embedding_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+{
+    (void)mode;
+    const int64_t begin = 0, end = rf_tensor_shape(t, x).dim[1];
+    rf_tensor table = rf_variable_tensor(t, layer->variables[0]);
+    if (end < layer->u.position.max_length) table = rf_slice(t, table, &begin, &end, NULL, 1);
+    return rf_add(t, x, table);
+}
+
+static const rf_layer_kind embedding_kind = {
+    .base_name = "position_embedding", .type_name = "PositionEmbedding", .build = position_build, .call = embedding_call
+};
+
+rf_result rf_layer_position_embedding(int32_t max_length, const rf_initializer *initializer, const char *name,
+                                      rf_layer **out)
+{
+    RF_REQUIRE(out, "rf_layer_position_embedding: out is NULL");
+    *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_initializer, initializer));
+    RF_REQUIRE(max_length > 0, "rf_layer_position_embedding: max_length is %d, must be positive", (int)max_length);
+    if (initializer) RF_TRY(rf_layer_check_initializer(initializer, "rf_layer_position_embedding", "initializer"));
+    RF_TRY(rf_layer_new(&embedding_kind, name, out));
+    (*out)->u.position.max_length = max_length;
+    if (initializer) (*out)->u.position.initializer = *initializer;
+    return RF_OK;
+}
+
+/* ---- sines ---- */
+
+static rf_tensor sine_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+{
+    (void)mode;
+    const rf_shape shape = rf_tensor_shape(t, x);
+    const int64_t steps = shape.dim[1], features = shape.dim[2];
+    float *values = RF_NEW_ARRAY(float, (size_t)(steps * features));
+    if (!values) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
+    for (int64_t s = 0; s < steps; s++) {
+        for (int64_t i = 0; i < features; i++) {
+            const int64_t even = i - i % 2;
+            const double exponent = (double)even / (double)features;
+            const double angle = (double)s / pow((double)layer->u.position.max_wavelength, exponent);
+            values[s * features + i] = (float)(i % 2 == 0 ? sin(angle) : cos(angle));
+        }
+    }
+    const rf_array constant = { .dtype = RF_F32, .shape = RF_SHAPE(steps, features), .data = values };
+    const rf_tensor encoding = rf_constant_array(t, &constant);
+    rf_free(values);
+    return rf_add(t, x, encoding);
+}
+
+static const rf_layer_kind sine_kind = { .base_name = "sine_position_encoding",
+                                         .type_name = "SinePositionEncoding",
+                                         .build = position_build,
+                                         .call = sine_call };
+
+rf_result rf_layer_sine_position_encoding(float max_wavelength, rf_layer **out)
+{
+    RF_REQUIRE(out, "rf_layer_sine_position_encoding: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(max_wavelength >= 0.0f && isfinite(max_wavelength),
+               "rf_layer_sine_position_encoding: max_wavelength %g must be positive and finite; 10000 is usual",
+               (double)max_wavelength);
+    RF_TRY(rf_layer_new(&sine_kind, NULL, out));
+    (*out)->u.position.max_wavelength = max_wavelength > 0.0f ? max_wavelength : 10000.0f;
+    return RF_OK;
+}
