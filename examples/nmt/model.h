@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transformer that translates (Vaswani et al. 2017): the encoder reads the source at once; the decoder gives, for
- * each place of the translation, what comes next after the tokens before it. Normalisation comes after each sum, as in
- * the paper and in TensorFlow's tutorial.
+ * Networks that translate. A transformer (Vaswani et al. 2017): the encoder reads the source at once; the decoder
+ * gives, for each place of the translation, what comes next after the tokens before it. Normalisation comes after each
+ * sum, as in the paper and in TensorFlow's tutorial. Or gated recurrent units with additive attention (Bahdanau, Cho &
+ * Bengio 2015), which read one token after the other; a state of the decoder goes on from the one before it, and the
+ * first one from the encoder's last.
  */
 #ifndef EXAMPLE_NMT_MODEL_H
 #define EXAMPLE_NMT_MODEL_H
 
 #include <ringfire/ringfire.h>
 
-enum { NMT_PADDING = 0 }; /* the token that fills up sources and translations */
+enum {
+    NMT_PADDING = 0,            /* the token that fills up sources and translations */
+    RECURRENT_MAX_LENGTH = 256, /* of the recurrent network's translations */
+};
 
 typedef struct nmt_config {
-    uint32_t layers, heads, width; /* of encoder and decoder each */
+    uint32_t units;                /* of the recurrent network; 0: the transformer, which has all the rest */
+    uint32_t layers, heads, width; /* of encoder and decoder each; width is that of embeddings */
     uint32_t key_width;            /* of each head */
     uint32_t inner_width;          /* between the two matrices of a perceptron */
     float dropout;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transformer learns to translate: dates as people write them become dates as ISO 8601 has them. */
+/* A network learns to translate: dates as people write them become dates as ISO 8601 has them. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ typedef struct settings {
     uint64_t limit;
     const char *picture, *texts[MAX_TEXTS]; /* NULL: no picture */
     uint32_t num_texts;
-    bool full;
+    bool full, gru;
 } settings;
 
 typedef struct app {
@@ -40,15 +40,16 @@ typedef struct app {
 
 /* ---- options ---- */
 
-enum { OPTION_FULL = 256, OPTION_BEAM, OPTION_PICTURE };
+enum { OPTION_FULL = 256, OPTION_BEAM, OPTION_PICTURE, OPTION_NETWORK };
 
 static const struct argp_option own_options[] = {
     { "epochs", 'e', "N", 0, "Passes over the training set (default: 4; with --full 20)", 1 },
     { "limit", 'n', "N", 0, "Pairs to train on (default: 20000; with --full 50000)", 1 },
+    { "network", OPTION_NETWORK, "NAME", 0,
+      "transformer (the default), or gru: gated recurrent units with Bahdanau's attention", 1 },
     { "full", OPTION_FULL, NULL, 0,
-      "The network and the training of TensorFlow's tutorial: 4 layers, 8 heads, 128 wide, dropout 0.1 (default: 1 "
-      "layer, "
-      "4 heads, 64 wide)",
+      "The network and the training of TensorFlow's tutorials: a transformer of 4 layers, 8 heads, 128 wide, dropout "
+      "0.1, or 1024 recurrent units and embeddings of 256 (default: 1 layer, 4 heads, 64 wide; 128 units and 64)",
       1 },
     { "beam", OPTION_BEAM, "N", 0, "Hypotheses that translating keeps (default: 1, the likeliest token at each place)",
       1 },
@@ -65,6 +66,11 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
     case 'e': s->epochs = (uint32_t)example_parse_count(state, value, 1000000); return 0;
     case 'n': s->limit = example_parse_count(state, value, 100000000); return 0;
     case OPTION_FULL: s->full = true; return 0;
+    case OPTION_NETWORK:
+        s->gru = strcmp(value, "gru") == 0;
+        if (!s->gru && strcmp(value, "transformer") != 0)
+            argp_error(state, "there is no network '%s': transformer or gru", value);
+        return 0;
     case OPTION_BEAM: s->beam = (uint32_t)example_parse_count(state, value, 64); return 0;
     case OPTION_PICTURE: s->picture = value; return 0;
     case 't': {
@@ -85,9 +91,8 @@ static void parse(int argc, char **argv, example_options *options, settings *own
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
     example_parse_with(
         argc, argv,
-        "Trains a transformer to translate dates, made by a program, into ISO 8601's form, and translates "
-        "some.",
-        "dbscPB", options, &own_parser, own);
+        "Trains a network to translate dates, made by a program, into ISO 8601's form, and translates some.", "dbscPB",
+        options, &own_parser, own);
     if (!own->epochs) own->epochs = own->full ? 20 : 4;
     if (!own->limit) own->limit = own->full ? 50000 : 20000;
     if (!options->batch_size) options->batch_size = 64;
@@ -99,7 +104,8 @@ static nmt_config choose_model(const settings *s)
     const nmt_config full = {
         .layers = 4, .heads = 8, .width = 128, .key_width = 128, .inner_width = 512, .dropout = 0.1f
     };
-    nmt_config c = s->full ? full : small;
+    const nmt_config gru = { .units = s->full ? 1024 : 128, .width = s->full ? 256 : 64 };
+    nmt_config c = s->gru ? gru : s->full ? full : small;
     c.source_vocabulary = dates_source_vocabulary;
     c.target_vocabulary = dates_target_vocabulary;
     c.source_length = DATES_SOURCE_LENGTH;
@@ -121,17 +127,27 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 }
 
 /* Vaswani et al. 2017: the rate rises while the first steps are made, then falls with the square root of the step. */
+static rf_schedule choose_schedule(const app *a, uint64_t steps)
+{
+    if (a->settings->gru)
+        return (rf_schedule){ .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 2e-3, .decay_steps = steps };
+    return (rf_schedule){ .kind = RF_SCHEDULE_INVERSE_SQRT,
+                          .initial = 1 / sqrt(a->config.width),
+                          .warmup_steps = a->settings->full ? 4000 : steps / 4 + 1 };
+}
+
 static int create_optimizer(app *a)
 {
     const uint64_t steps = (uint64_t)rf_dataset_cardinality(a->train_data) * a->settings->epochs;
-    const rf_schedule schedule = { .kind = RF_SCHEDULE_INVERSE_SQRT,
-                                   .initial = 1 / sqrt(a->config.width),
-                                   .warmup_steps = a->settings->full ? 4000 : steps / 4 + 1 };
-    TRY(rf_optimizer_create(
-        a->strategy,
-        &(rf_optimizer_params){
-            .kind = RF_OPTIMIZER_ADAM, .schedule = &schedule, .beta_1 = 0.9, .beta_2 = 0.98, .epsilon = 1e-9 },
-        &a->optimizer));
+    const rf_schedule schedule = choose_schedule(a, steps);
+    rf_optimizer_params params = { .kind = RF_OPTIMIZER_ADAM, .schedule = &schedule };
+    if (a->settings->gru) {
+        params.global_clip_norm = 1;
+    } else {
+        params.beta_2 = 0.98;
+        params.epsilon = 1e-9;
+    }
+    TRY(rf_optimizer_create(a->strategy, &params, &a->optimizer));
     return 0;
 }
 

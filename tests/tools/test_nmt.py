@@ -67,8 +67,16 @@ class Nmt(unittest.TestCase):
             self.assertAlmostEqual(a, b, places=2)
         self.assertRegex(two.stdout, RESULT)
 
+    def test_recurrent(self):
+        done = programs.run(*self.train, "--network", "gru", "--epochs", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("160 pairs, 236879 parameters", done.stdout)
+        (_, first, _), (_, last, _) = programs.numbers(EPOCH, done)
+        self.assertLess(last, first)
+        self.assertRegex(done.stdout, RESULT)
+
     def test_bad_input(self):
-        for arguments, text in ((("--epochs", "0"), "'0'"), (("--beam", "65"), "'65'"), (("--translate", "3 march 1998 + 2"), "+ 2"),
+        for arguments, text in ((("--epochs", "0"), "'0'"), (("--network", "cnn"), "'cnn'"), (("--beam", "65"), "'65'"), (("--translate", "3 march 1998 + 2"), "+ 2"),
                                 (("--picture", self.folder / "none" / "a.png"), "No such file"), (("--limit", "x"), "'x'")):
             done = programs.run(*self.train, *arguments)
             self.assertGreater(done.returncode, 0, arguments)

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import reversal
 import trajectory
 
 LAYERS, HEADS, WIDTH, KEY, INNER, SOURCES, TARGETS, FROM, TO, BATCH, STEPS = 2, 2, 16, 12, 24, 13, 11, 9, 7, 6, 20
-START, END, FIRST = 1, 2, 3
 
 
 def initial(rng):
@@ -103,16 +103,5 @@ def loss(v, source, target, following):
     return F.cross_entropy(w.project(x, "classifier").flatten(0, 1), following.flatten(), ignore_index=0, reduction="sum") / len(source)
 
 
-def batch(rng):
-    """Sequences of 1 to TO - 1 tokens; the translation is the reverse."""
-    source, target, following = (np.zeros((BATCH, n), np.int32) for n in (FROM, TO, TO))
-    for row in range(BATCH):
-        tokens = rng.integers(FIRST, TARGETS, rng.integers(1, TO))
-        source[row, :len(tokens)] = tokens
-        target[row, 0], target[row, 1:len(tokens) + 1] = START, tokens[::-1]
-        following[row, :len(tokens)], following[row, len(tokens)] = tokens[::-1], END
-    return source, target, following
-
-
 rng = np.random.default_rng(11)
-trajectory.write(pathlib.Path(__file__).parent / "fixtures/nmt.traj", initial(rng), [batch(rng) for _ in range(STEPS)], loss)
+trajectory.write(pathlib.Path(__file__).parent / "fixtures/nmt.traj", initial(rng), [reversal.batch(rng, BATCH, FROM, TO, TARGETS) for _ in range(STEPS)], loss)

@@ -3,12 +3,11 @@
  * the published one; and what beam search takes. Argument: drivers. */
 #include "../../examples/nmt/dates.h"
 #include "../../examples/nmt/decode.h"
-#include "../../examples/nmt/model.h"
-#include "trajectory.h"
+#include "nmt_training.h"
 
 enum { START = 1, END = 2 };
 
-static const nmt_config small = { .layers = 2,
+const nmt_config nmt_followed = { .layers = 2,
                                   .heads = 2,
                                   .width = 16,
                                   .key_width = 12,
@@ -20,50 +19,11 @@ static const nmt_config small = { .layers = 2,
 
 /* ---- training ---- */
 
-typedef struct training {
-    nmt *nmt;
-    rf_optimizer *optimizer;
-} training;
+ON_LISTS(nmt_follow, _on_lavapipe, 0, 1, 1)
+ON_LISTS(nmt_follow, _on_swiftshader, 1, 1, 1)
 
-static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    const training *tr = user;
-    const rf_tensor logits = nmt_call(t, tr->nmt, in[0], in[1], RF_TRAINING, NULL);
-    out[0] = rf_compute_average_loss(t, nmt_loss(t, in[2], logits), NULL);
-    (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(nmt_model(tr->nmt)));
-    return rf_trace_status(t);
-}
-
-static void train(rf_strategy *strategy, double *losses)
-{
-    training tr;
-    rf_function *function;
-    OK(nmt_create(strategy, &small, &tr.nmt));
-    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr.optimizer));
-    OK(rf_function_create(strategy,
-                          &(rf_function_params){ .step = train_step, .user = &tr, .num_outputs = 1, .training = true },
-                          &function));
-    trajectory_assign(&trajectory_reference, nmt_model(tr.nmt));
-    trajectory_follow(&trajectory_reference, strategy, nmt_model(tr.nmt), function, TRAJECTORY_MAX_STEPS, losses);
-    OK(rf_strategy_check_identical(strategy, NULL, NULL));
-    rf_function_destroy(&function);
-    rf_optimizer_destroy(&tr.optimizer);
-    nmt_destroy(&tr.nmt);
-}
-
-static void follow(rf_strategy *strategy)
-{
-    trajectory_keep(strategy, train);
-}
-ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
-ON_LISTS(follow, _on_swiftshader, 1, 1, 1)
-
-static void compare(rf_strategy *strategy)
-{
-    trajectory_compare(strategy, train);
-}
-ON_LISTS(compare, _two_drivers, 2, 1, 1)
-ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
+ON_LISTS(nmt_compare, _two_drivers, 2, 1, 1)
+ON_LISTS(nmt_compare, _one_driver_twice, 3, 1, 1)
 
 /* ---- the published network ---- */
 
@@ -123,10 +83,10 @@ static void decodes(rf_strategy *strategy)
     decoder *greedy, *beam;
     const int32_t *sources = trajectory_reference.batches[0].component[0].data;
     int32_t one[6 * 7], many[6 * 7], alone[7];
-    OK(nmt_create(strategy, &small, &m));
+    OK(nmt_create(strategy, &nmt_followed, &m));
     trajectory_assign(&trajectory_reference, nmt_model(m));
     OK(rf_function_create(strategy, &(rf_function_params){ .step = score, .user = m, .num_outputs = 1 }, &function));
-    decoder_params params = { .config = &small, .start = START, .end = END, .beam = 1 };
+    decoder_params params = { .config = &nmt_followed, .start = START, .end = END, .beam = 1 };
     assert_int_equal(decoder_create(strategy, m, &params, &greedy), 0);
     params.beam = 16; /* more than the vocabulary has tokens */
     assert_int_equal(decoder_create(strategy, m, &params, &beam), 0);
@@ -202,14 +162,15 @@ static void test_encoding(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
-                                               cmocka_unit_test(follow_on_swiftshader),
-                                               cmocka_unit_test(compare_two_drivers) };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follow_on_lavapipe), cmocka_unit_test(compare_one_driver_twice),
-        cmocka_unit_test(size_on_one),        cmocka_unit_test(decodes_on_one),
-        cmocka_unit_test(test_dates),         cmocka_unit_test(test_encoding)
-    };
+    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(nmt_follow_on_lavapipe),
+                                               cmocka_unit_test(nmt_follow_on_swiftshader),
+                                               cmocka_unit_test(nmt_compare_two_drivers) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(nmt_follow_on_lavapipe),
+                                        cmocka_unit_test(nmt_compare_one_driver_twice),
+                                        cmocka_unit_test(size_on_one),
+                                        cmocka_unit_test(decodes_on_one),
+                                        cmocka_unit_test(test_dates),
+                                        cmocka_unit_test(test_encoding) };
     if (argc > 1 && strcmp(argv[1], "drivers") == 0)
         return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);
     return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
