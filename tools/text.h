@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text in lines that fit. */
-#ifndef RINGFIRE_TEXT_H
-#define RINGFIRE_TEXT_H
+#ifndef RINGFIRE_TOOLS_TEXT_H
+#define RINGFIRE_TOOLS_TEXT_H
 
 #include <stddef.h>
 #include <stdio.h>

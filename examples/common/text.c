@@ -15,7 +15,13 @@ static int report(const char *path, int error)
     return -1;
 }
 
-static int append_file(const char *path, text *t)
+/* Bytes, which become tokens when all are there. */
+typedef struct byte_list {
+    uint8_t *items;
+    uint64_t count;
+} byte_list;
+
+static int append_file(const char *path, byte_list *bytes)
 {
     FILE *file = fopen(path, "rb");
     if (!file) return report(path, errno);
@@ -24,14 +30,14 @@ static int append_file(const char *path, text *t)
     int error = 0;
     errno = 0;
     while (!error && (n = fread(buffer, 1, sizeof(buffer), file)) > 0) {
-        uint8_t *more = realloc(t->tokens, t->length + n);
+        uint8_t *more = realloc(bytes->items, bytes->count + n);
         if (!more) {
             error = ENOMEM;
             break;
         }
-        memcpy(more + t->length, buffer, n);
-        t->tokens = more;
-        t->length += n;
+        memcpy(more + bytes->count, buffer, n);
+        bytes->items = more;
+        bytes->count += n;
     }
     if (ferror(file) && !error) error = errno ? errno : EIO;
     fclose(file);
@@ -50,7 +56,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int append_directory(const char *path, text *t)
+static int append_directory(const char *path, byte_list *bytes)
 {
     struct dirent **entries;
     const int count = scandir(path, &entries, is_text, by_name);
@@ -59,47 +65,50 @@ static int append_directory(const char *path, text *t)
     for (int i = 0; i < count; i++) {
         char name[4096];
         snprintf(name, sizeof(name), "%s/%s", path, entries[i]->d_name);
-        if (result == 0) result = append_file(name, t);
+        if (result == 0) result = append_file(name, bytes);
         free(entries[i]);
     }
     free(entries);
     return result;
 }
 
-static int append_path(const char *path, text *t)
+static int append_path(const char *path, byte_list *bytes)
 {
     struct stat info;
     if (stat(path, &info) != 0) return report(path, errno);
-    return S_ISDIR(info.st_mode) ? append_directory(path, t) : append_file(path, t);
+    return S_ISDIR(info.st_mode) ? append_directory(path, bytes) : append_file(path, bytes);
 }
 
 /* Bytes become tokens, in the order of the bytes. */
-static void number_bytes(text *t)
+static int number_bytes(const byte_list *bytes, text *t)
 {
     bool occurs[256] = { false };
-    for (uint64_t i = 0; i < t->length; i++) occurs[t->tokens[i]] = true;
+    t->tokens = malloc(bytes->count * sizeof(*t->tokens));
+    if (!t->tokens) return report("text", ENOMEM);
+    t->length = bytes->count;
+    for (uint64_t i = 0; i < bytes->count; i++) occurs[bytes->items[i]] = true;
     for (uint32_t byte = 0; byte < 256; byte++) {
         t->token_of[byte] = occurs[byte] ? (int32_t)t->vocabulary : -1;
         if (occurs[byte]) t->byte_of[t->vocabulary++] = (uint8_t)byte;
     }
-    for (uint64_t i = 0; i < t->length; i++) t->tokens[i] = (uint8_t)t->token_of[t->tokens[i]];
+    for (uint64_t i = 0; i < bytes->count; i++) t->tokens[i] = t->token_of[bytes->items[i]];
+    return 0;
 }
 
 int text_load(const char *const *paths, uint32_t num_paths, text *out)
 {
+    byte_list bytes = { 0 };
+    int result = 0;
     *out = (text){ 0 };
-    for (uint32_t i = 0; i < num_paths; i++) {
-        if (append_path(paths[i], out) == 0) continue;
-        text_free(out);
-        return -1;
-    }
-    if (out->length == 0) {
+    for (uint32_t i = 0; i < num_paths && result == 0; i++) result = append_path(paths[i], &bytes);
+    if (result == 0 && bytes.count == 0) {
         fprintf(stderr, "%s: %s: there is no text (of a directory, *.md and *.txt are read)\n",
                 program_invocation_short_name, num_paths > 0 ? paths[0] : "no file");
-        return -1;
+        result = -1;
     }
-    number_bytes(out);
-    return 0;
+    if (result == 0) result = number_bytes(&bytes, out);
+    free(bytes.items);
+    return result;
 }
 
 void text_free(text *t)
@@ -108,40 +117,9 @@ void text_free(text *t)
     *t = (text){ 0 };
 }
 
-/* in: where the window begins. */
-static rf_result read_window(void *user, const rf_element *in, rf_element *out)
-{
-    const text *t = user;
-    const uint8_t *from = t->tokens + *(const int32_t *)in->component[0].data;
-    int32_t *tokens = out->component[0].data, *next = out->component[1].data;
-    for (int64_t i = 0; i < out->component[0].shape.dim[0]; i++) {
-        tokens[i] = from[i];
-        next[i] = from[i + 1];
-    }
-    return RF_OK;
-}
-
 int text_windows(const text *t, uint64_t begin, uint64_t end, uint32_t length, uint32_t step, rf_dataset **out)
 {
-    *out = NULL;
-    if (end < begin + length + 1 || end > INT32_MAX) {
-        fprintf(stderr, "%s: %llu bytes of text are %s windows of %u tokens\n", program_invocation_short_name,
-                (unsigned long long)(end - begin), end > INT32_MAX ? "too many for" : "too few for", length);
-        return -1;
-    }
-    const int64_t count = (int64_t)((end - begin - length - 1) / step + 1);
-    int32_t *starts = malloc((size_t)count * sizeof(*starts));
-    if (!starts) return report("windows", ENOMEM);
-    for (int64_t i = 0; i < count; i++) starts[i] = (int32_t)(begin + (uint64_t)i * step);
-    const rf_array array = { RF_I32, RF_SHAPE(count), starts };
-    rf_dataset *places;
-    rf_result r = rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &places);
-    free(starts);
-    TRY(r);
-    const rf_element_spec spec = { 2, { RF_I32, RF_I32 }, { RF_SHAPE(length), RF_SHAPE(length) }, { 0 } };
-    /* The dataset only reads the text. */
-    r = rf_dataset_map(places, read_window, (void *)(uintptr_t)t, &spec, out);
-    rf_dataset_destroy(&places);
-    TRY(r);
+    const rf_array tokens = { RF_I32, RF_SHAPE((int64_t)(end - begin)), t->tokens + begin };
+    TRY(rf_dataset_windows(&tokens, length, step, out));
     return 0;
 }

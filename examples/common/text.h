@@ -8,7 +8,7 @@
 #include <ringfire/ringfire.h>
 
 typedef struct text {
-    uint8_t *tokens; /* what stands at each place, below `vocabulary` */
+    int32_t *tokens; /* what stands at each place, below `vocabulary` */
     uint64_t length;
     uint32_t vocabulary;
     uint8_t byte_of[256];
@@ -20,8 +20,7 @@ typedef struct text {
 int text_load(const char *const *paths, uint32_t num_paths, text *out);
 void text_free(text *t);
 
-/* Windows of tokens [begin, end) of `t`, which is borrowed, `step` places apart: elements (tokens i32 [length], the
- * tokens that follow them i32 [length]). */
+/* Windows of tokens [begin, end) of `t`, as rf_dataset_windows() makes them of all. */
 int text_windows(const text *t, uint64_t begin, uint64_t end, uint32_t length, uint32_t step, rf_dataset **out);
 
 #endif

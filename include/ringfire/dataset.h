@@ -84,6 +84,17 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_arrays(const rf_dataset_arrays_para
                                                     rf_dataset **out);
 
 /**
+ * Windows of a long sequence, for models that learn what comes next: elements are (tokens i32
+ * [length], the tokens that follow each of them i32 [length]), the second one being the first
+ * shifted by one.
+ * @param tokens i32 [n], copied. n is at least length + 1.
+ * @param step how far a window begins after the one before; 0: `length`, so that none overlap.
+ * @return RF_ERROR_INVALID_ARGUMENT when there are too few tokens for one window.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_windows(const rf_array *tokens, uint32_t length,
+                                                uint32_t step, rf_dataset **out);
+
+/**
  * Several pairs of IDX files in sequence, as if they were one; all images must have the same size.
  * Blocking: reads the header of every file. The data of a file is loaded when it is first needed
  * and kept from then on, so that a worker that reads only some of the files

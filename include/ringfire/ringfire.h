@@ -18,6 +18,7 @@
 #include <ringfire/parameter_server.h>
 #include <ringfire/profile.h>
 #include <ringfire/strategy.h>
+#include <ringfire/text.h>
 #include <ringfire/train.h>
 #include <ringfire/version.h>
 

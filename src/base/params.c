@@ -110,6 +110,8 @@ LAYOUT(rf_callback_fns, { 0 });
 LAYOUT(rf_early_stopping_params, { 0 });
 LAYOUT(rf_tensorboard_params, { 0 });
 LAYOUT(rf_fit_params, { 0 });
+LAYOUT(rf_tokenizer_params, { 0 });
+LAYOUT(rf_pad_params, { 0 });
 
 const rf_params_layout *const rf_params_layouts[] = {
     &rf_device_options_layout,
@@ -170,6 +172,8 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_early_stopping_params_layout,
     &rf_tensorboard_params_layout,
     &rf_fit_params_layout,
+    &rf_tokenizer_params_layout,
+    &rf_pad_params_layout,
     NULL,
 };
 

@@ -82,6 +82,8 @@ extern const rf_params_layout rf_callback_fns_layout;
 extern const rf_params_layout rf_early_stopping_params_layout;
 extern const rf_params_layout rf_tensorboard_params_layout;
 extern const rf_params_layout rf_fit_params_layout;
+extern const rf_params_layout rf_tokenizer_params_layout;
+extern const rf_params_layout rf_pad_params_layout;
 /* All of them, then NULL. */
 extern const rf_params_layout *const rf_params_layouts[];
 

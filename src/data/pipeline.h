@@ -107,6 +107,6 @@ rf_result rf_idx_read_pair(const char *images_path, const char *labels_path, rf_
 extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, rf_dataset_kind_map,
     rf_dataset_kind_window, rf_dataset_kind_batch, rf_dataset_kind_repeat, rf_dataset_kind_cache,
     rf_dataset_kind_shuffle, rf_dataset_kind_prefetch, rf_dataset_kind_slice, rf_dataset_kind_files,
-    rf_dataset_kind_random_map, rf_dataset_kind_filter;
+    rf_dataset_kind_random_map, rf_dataset_kind_filter, rf_dataset_kind_token_windows;
 
 #endif

@@ -385,5 +385,49 @@ def graph():
         node("cast", [2], desc(-1, 3, dtype="u8"), dtype="u8")]))
 
 
-for make in graph, safetensors, npy, idx, cifar, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
+def tokenizer():
+    """Without checksums, which the fuzzer does not look at."""
+    def text(kind, special, **vocabulary):
+        return compact({"format": "ringfire tokenizer", "version": 1, "kind": kind, "keep_case": False, "keep_punctuation": False,
+                        "special_tokens": special, **vocabulary})
+    bert = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    seed("tokenizer", "characters", text("characters", [], tokens=["a", "b", "\u00fc", [255], [0]]))
+    seed("tokenizer", "unknown", text("characters", ["[UNK]"], tokens=["[UNK]", "x"]))
+    seed("tokenizer", "words", text("words", ["[START]"], tokens=["", "[UNK]", "[START]", "kind", "words", "tokens"]))
+    seed("tokenizer", "word_piece", text("word_piece", [], tokens=bert + ["word", "##pie", "##ce", "_", "{", "\u4e2d"]))
+    seed("tokenizer", "byte_pair", text("byte_pair", ["<|end|>"], merges=[[101, 110], [116, 111], [257, 107], [258, 256], [97, 97]]))
+    seed("tokenizer", "doubling", text("byte_pair", [], merges=[[97, 97]] + [[256 + i, 256 + i] for i in range(7)]))
+    seed("tokenizer", "same", text("byte_pair", [], merges=[[97, 97], [256, 97], [97, 256]]))
+    seed("tokenizer", "version", text("words", []).replace(':1,', ':2,'))
+
+
+def text():
+    """The first byte: kind, case, punctuation, size, counts, special tokens."""
+    sample = "The newest lowest, lower \u00fcber-lower;\r\nisn't it? \u4e2d\u6587 caf\u00e9 e\u0301\n\n\t12 aaaa".encode()
+    for kind in range(4):
+        seed("text", "kind%d" % kind, bytes([kind]) + sample + sample)
+        seed("text", "options%d" % kind, bytes([kind | 0x7c]) + sample + sample)
+        seed("text", "broken%d" % kind, bytes([kind]) + b"\xef\xbb\xbf\xff\xc3\x28\xed\xa0\x80\xf4\x90\x80\x80\0\r\r\n")
+    seed("text", "run", b"\x23" + b"a" * 300)
+
+
+def gettext():
+    def catalogue(order, *pairs):
+        texts = [side for place in (0, 1) for side in (pair[place] for pair in pairs)]
+        count, end = len(pairs), 28 + 16 * len(pairs)
+        table = b""
+        for one in texts:
+            table += struct.pack(order + "II", len(one), end)
+            end += len(one) + 1
+        return struct.pack(order + "7I", 0x950412de, 0, count, 28, 28 + 8 * count, 0, 28 + 16 * count) + table + \
+            b"".join(one + b"\0" for one in texts)
+    head = (b"", b"Content-Type: text/plain; charset=UTF-8\n")
+    pairs = (head, (b"file", b"Datei"), (b"menu\4Open", "\u00d6ffnen".encode()), (b"one\0more", b"eins\0mehr"), (b"none", b""))
+    seed("gettext", "little", catalogue("<", *pairs))
+    seed("gettext", "big", catalogue(">", *pairs))
+    seed("gettext", "latin", catalogue("<", (b"", b"Content-Type: text/plain; charset=ISO-8859-1\n"), (b"a", b"\xe4")))
+    seed("gettext", "none", catalogue("<"))
+
+
+for make in graph, gettext, text, tokenizer, safetensors, npy, idx, cifar, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
     make()

@@ -1,30 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation of the graph layer fails once: the failure is reported, the graph stays whole, nothing leaks (the
  * last under AddressSanitizer). Allocation is replaced with the linker's --wrap. */
-#include <stdlib.h>
-
+#include "../support/allocations.h"
 #include "toy.h"
-
-static long allowed = -1; /* allocations until one fails; -1: none fails */
-
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *pointer, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *pointer, size_t size);
-
-static bool fails_now(void)
-{
-    if (allowed < 0) return false;
-    return allowed-- == 0;
-}
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(count, size);
-}
-void *__wrap_realloc(void *pointer, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(pointer, size);
-}
 
 typedef struct everything {
     rf_graph *graph, *clone;

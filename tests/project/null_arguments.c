@@ -33,6 +33,8 @@ struct objects {
     rf_callback *callback;
     rf_archive *archive;
     rf_event_writer *event_writer;
+    rf_tokenizer *tokenizer;
+    rf_text_lines *text_lines;
     _Alignas(64) char memory[1 << 16];
 };
 
@@ -129,6 +131,9 @@ static void make_objects(struct objects *o, const rf_element *batch)
     NEED(rf_model_save_weights(o->model, "weights", NULL));
     NEED(rf_archive_open("weights", &o->archive));
     NEED(rf_event_writer_create(&(rf_event_writer_params){ .directory = "events" }, &o->event_writer));
+    NEED(rf_tokenizer_train(NULL, (const char *const[]){ "text" }, NULL, 1, &o->tokenizer));
+    NEED(rf_tokenizer_save(o->tokenizer, "tokenizer"));
+    NEED(rf_text_lines_read((const char *const[]){ "tokenizer" }, 1, &o->text_lines));
 }
 
 int main(int argc, char **argv)

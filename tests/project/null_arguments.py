@@ -11,7 +11,7 @@ import sys
 # Handles that null_arguments.c has; of the others there is none, so they are NULL in every call.
 OBJECTS = {name: f"o->{name}" for name in (
     "strategy", "model", "optimizer", "dataset", "iterator", "metric", "variable", "function", "per_replica", "comm",
-    "checkpoint", "layer", "callback", "archive", "event_writer")}
+    "checkpoint", "layer", "callback", "archive", "event_writer", "tokenizer", "text_lines")}
 ABSENT = {"trace", "coordinator", "remote_value", "inference", "event_reader", "comm_request", "checkpoint_manager"}
 FUNCTIONS = {"rf_lambda_fn": "give_nothing", "rf_model_call_fn": "call_nothing",
              "rf_map_fn": "refuse_element"}

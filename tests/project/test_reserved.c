@@ -187,6 +187,17 @@ static void test_training(void **state)
     REFUSED(rf_model_checkpoint_params, rf_callback_model_checkpoint(&params, &callback));
 }
 
+static void test_text(void **state)
+{
+    (void)state;
+    rf_tokenizer *tokenizer;
+    rf_array array;
+    REFUSED(rf_tokenizer_params, rf_tokenizer_train(&params, NULL, NULL, 0, &tokenizer));
+    REFUSED(rf_tokenizer_params, rf_tokenizer_create(&params, NULL, NULL, 0, &tokenizer));
+    REFUSED(rf_pad_params, rf_sequences_pad(NULL, 0, &params, &array));
+    REFUSED(rf_pad_params, rf_tokenizer_encode_padded(NULL, NULL, NULL, 0, &params, &array));
+}
+
 static rf_result generate(void *user, uint64_t index, rf_element *out)
 {
     (void)index;
@@ -312,9 +323,9 @@ static void test_operations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),      cmocka_unit_test(test_strategies), cmocka_unit_test(test_communication),
-        cmocka_unit_test(test_files),      cmocka_unit_test(test_training),   cmocka_unit_test(test_data),
-        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_table), cmocka_unit_test(test_strategies), cmocka_unit_test(test_communication),
+        cmocka_unit_test(test_files), cmocka_unit_test(test_training),   cmocka_unit_test(test_text),
+        cmocka_unit_test(test_data),  cmocka_unit_test(test_operations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "persist/archive/xxh64.h"
 
 /* As PNG's: a high bit, a name, and line ends that a transfer as text would change. */
@@ -90,28 +91,6 @@ rf_result rf_archive_trailer_check(const char *path, const uint8_t preamble[RF_A
     if (memcmp(trailer, expected, sizeof(expected)) != 0)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the trailer is damaged; restore the file from a copy", path);
     return RF_OK;
-}
-
-/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
-bool rf_utf8_valid(const char *text, uint64_t size)
-{
-    static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
-    if (size == 0) return true; /* `text` may be NULL */
-    const uint8_t *p = (const uint8_t *)text, *end = p + size;
-    while (p < end) {
-        const uint8_t first = *p++;
-        if (first < 0x80) continue;
-        if (first < 0xc2 || first > 0xf4) return false;
-        const int more = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-        uint32_t code = first & (0x3fu >> more);
-        if (end - p < more) return false;
-        for (int i = 0; i < more; i++, p++) {
-            if ((*p & 0xc0) != 0x80) return false;
-            code = code << 6 | (*p & 0x3fu);
-        }
-        if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
-    }
-    return true;
 }
 
 const char *rf_archive_name_problem(const char *name, uint64_t size)

@@ -48,7 +48,6 @@ typedef struct rf_archive_block {
 /* NULL, or what is wrong with a name: not empty, UTF-8, no control characters, components between '/' that are neither
  * empty nor "." nor "..", at most RF_ARCHIVE_MAX_NAME bytes. */
 const char *rf_archive_name_problem(const char *name, uint64_t size);
-bool rf_utf8_valid(const char *text, uint64_t size);
 /* Bytes of a dense array, -1 on overflow or an invalid type or shape. */
 int64_t rf_array_bytes(rf_dtype dtype, rf_shape shape);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 
 /* Least bytes of an entry: a tensor is an array of name, type, shape, and offset and blocks or extents alone. */
 enum { LEAST_TENSOR = 1 + 2 + 2 + 1 + 1, LEAST_VALUE = 2 + 1, LEAST_PART = 1 + 2 + 1 + 1 };

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "base/platform.h"
-#include "persist/archive/format.h"
+#include "base/utf8.h"
 #include "persist/events/internal.h"
 #include "persist/events/record.h"
 

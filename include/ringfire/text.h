@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file
+ * Text for models: lines of files, tokenizers that turn text into numbers and back, and rectangular
+ * arrays of sequences.
+ *
+ * The following holds for the whole header unless a comment states otherwise.
+ *  - A text is bytes, normally UTF-8. It may contain any bytes, zeros too: each function says what
+ *    it does with bytes that are not UTF-8. Neither locales nor the environment matter.
+ *  - An array of texts comes with an array of their sizes in bytes; where that is NULL, each text
+ *    ends with a zero byte.
+ *  - Tokenizers and lists of lines never change after they were made, so any number of threads may
+ *    use one at the same time.
+ *  - The same texts give the same tokenizer, byte for byte in its file, on every machine.
+ */
+#ifndef RINGFIRE_TEXT_H
+#define RINGFIRE_TEXT_H
+
+#include <ringfire/common.h>
+#include <ringfire/dataset.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- lines ---- */
+
+/** The lines of files, in memory. */
+typedef struct rf_text_lines rf_text_lines;
+
+/**
+ * Reads files, one after the other, and cuts them into lines at "\n" or "\r\n", which are not part
+ * of the lines. Empty lines are lines; what follows the last line feed is one where it is not
+ * empty. A byte order mark at the beginning of a file is left out. Other bytes are not looked at.
+ * Blocking: reads the files.
+ * @param[out] out owned by the caller, who calls rf_text_lines_destroy().
+ * @return RF_ERROR_NOT_FOUND or RF_ERROR_IO with the name of the file.
+ */
+RF_API RF_MUST_USE rf_result rf_text_lines_read(const char *const *paths, uint32_t num_paths,
+                                                rf_text_lines **out);
+/** The number of lines. */
+RF_API uint64_t rf_text_lines_count(const rf_text_lines *lines);
+/** The lines, each followed by a zero byte. They belong to `lines`. */
+RF_API const char *const *rf_text_lines_texts(const rf_text_lines *lines);
+/** How many bytes each line has. The array belongs to `lines`. */
+RF_API const size_t *rf_text_lines_sizes(const rf_text_lines *lines);
+/** Frees the lines. */
+RF_API void rf_text_lines_destroy(rf_text_lines **lines);
+
+/* ---- tokenizers ---- */
+
+/** Turns text into token numbers, and token numbers into text. */
+typedef struct rf_tokenizer rf_tokenizer;
+
+/** What a tokenizer's tokens are. */
+typedef enum rf_tokenizer_kind {
+    /**
+     * Unicode characters. A byte that is not part of valid UTF-8 is a character of its own, so
+     * that decoding gives back any text whose characters are all in the vocabulary. Characters that
+     * are not are left out, or become "[UNK]" where `special_tokens` lists it.
+     */
+    RF_TOKENIZER_CHARACTERS,
+    /**
+     * Words, as Keras' TextVectorization with its defaults: upper-case ASCII letters become
+     * lower-case ones, ASCII punctuation is removed, and ASCII white space separates the words.
+     * Token 0 is "" for padding, token 1 is "[UNK]", and then come the words from the most frequent
+     * one on, equally frequent ones in the order of their bytes.
+     */
+    RF_TOKENIZER_WORDS,
+    /**
+     * Pieces of words, as BERT's WordPiece. Control characters and bytes that are not UTF-8 are
+     * left out; letters lose their accents and become lower-case (Latin-1, Latin Extended-A, Greek
+     * and Cyrillic); white space, punctuation marks and Chinese characters separate words, and the
+     * latter two are words themselves (punctuation of ASCII, Latin-1, Greek, General Punctuation
+     * and CJK). A word becomes the longest tokens that it begins with, one after the other; those
+     * inside of words begin with "##". A word that cannot be made of tokens, or has more than 100
+     * characters, becomes "[UNK]". In training, tokens 0 to 4 are "[PAD]", "[UNK]", "[CLS]",
+     * "[SEP]" and "[MASK]".
+     */
+    RF_TOKENIZER_WORD_PIECE,
+    /**
+     * Byte pairs, after GPT-2: text is cut into words with the space before them, numbers, runs of
+     * other characters and white space, and in each of these the pair of tokens that was merged
+     * first in training is merged first. Tokens 0 to 255 are the bytes, so every text has tokens
+     * and decoding gives back its bytes. All bytes above 127 count as letters.
+     */
+    RF_TOKENIZER_BYTE_PAIR,
+} rf_tokenizer_kind;
+
+/** How a tokenizer is made. */
+typedef struct rf_tokenizer_params {
+    rf_tokenizer_kind kind;
+    /**
+     * The size of the vocabulary, special tokens included, at most. 0: no limit for characters and
+     * words, 30,522 for WordPiece (BERT's), 50,257 for byte pairs (GPT-2's)
+     */
+    uint32_t max_tokens;
+    /**
+     * Words, characters and pairs that occur less often become no tokens; 0: 1, but 2 for the pairs
+     * of WordPiece and byte pairs
+     */
+    uint32_t min_count;
+    bool keep_case;        /**< words, WordPiece: upper case and accents stay */
+    bool keep_punctuation; /**< words only: punctuation is part of the words */
+    /**
+     * Further special tokens, such as "[START]" or "<|endoftext|>". Text never becomes one of them:
+     * programs insert them by their number. They follow the kind's own ones; among byte pairs, they
+     * are the last tokens.
+     */
+    const char *const *special_tokens;
+    uint32_t num_special_tokens;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_tokenizer_params;
+
+/**
+ * Makes a tokenizer whose vocabulary is learned from texts.
+ * WordPiece begins with the characters of the words (where there are too many, with the most
+ * frequent ones), byte pairs with the bytes; then the most frequent pair of neighbours becomes a
+ * token, again and again, until the vocabulary is full or no pair is frequent enough. Of equally
+ * frequent pairs the one with the smaller token numbers is first. Tokens have at most 128 bytes.
+ * Computes for up to a second for each megabyte of text. With no text at all, the vocabulary
+ * has what it always has.
+ * @param sizes NULL: each text ends with a zero byte.
+ * @param[out] out owned by the caller, who calls rf_tokenizer_destroy().
+ * @return RF_ERROR_INVALID_ARGUMENT when `max_tokens` does not hold the special tokens (and the 256
+ *   bytes), or when a special token is empty or given twice.
+ */
+RF_API RF_MUST_USE rf_result rf_tokenizer_train(const rf_tokenizer_params *params,
+                                                const char *const *texts, const size_t *sizes,
+                                                uint64_t num_texts, rf_tokenizer **out);
+/**
+ * Makes a tokenizer with a given vocabulary, in the order of the numbers, such as the lines of
+ * BERT's vocab.txt. The special tokens must be among `tokens`, at whatever place; `max_tokens` and
+ * `min_count` do not matter. Not for byte pairs, which need an order of merging.
+ * @param sizes NULL: each token ends with a zero byte.
+ * @param[out] out owned by the caller, who calls rf_tokenizer_destroy().
+ * @return RF_ERROR_INVALID_ARGUMENT names the place of a token that is there twice or cannot occur.
+ */
+RF_API RF_MUST_USE rf_result rf_tokenizer_create(const rf_tokenizer_params *params,
+                                                 const char *const *tokens, const size_t *sizes,
+                                                 uint32_t num_tokens, rf_tokenizer **out);
+/** Frees a tokenizer. */
+RF_API void rf_tokenizer_destroy(rf_tokenizer **tokenizer);
+
+/** What the tokens are. */
+RF_API rf_tokenizer_kind rf_tokenizer_get_kind(const rf_tokenizer *tokenizer);
+/** The number of tokens, special ones included: the depth of an embedding. */
+RF_API uint32_t rf_tokenizer_vocabulary_size(const rf_tokenizer *tokenizer);
+/** The number of a token, given as text that ends with a zero byte; -1 where there is no such. */
+RF_API int32_t rf_tokenizer_id(const rf_tokenizer *tokenizer, const char *token);
+/**
+ * The bytes of a token, followed by a zero byte. They belong to the tokenizer. NULL where there is
+ * no token of this number.
+ * @param[out] size how many bytes. May be NULL.
+ */
+RF_API const char *rf_tokenizer_token(const rf_tokenizer *tokenizer, int32_t id, size_t *size);
+/** Whether the token is one that text never becomes, except for "[UNK]". */
+RF_API bool rf_tokenizer_is_special(const rf_tokenizer *tokenizer, int32_t id);
+
+/**
+ * Turns a text of `size` bytes into token numbers. The time grows with the size of the text, and
+ * for byte pairs with the logarithm of its longest word, too.
+ * @param[out] out i32 [n], owned by the caller, who frees it with rf_array_free(). n may be 0.
+ */
+RF_API RF_MUST_USE rf_result rf_tokenizer_encode(const rf_tokenizer *tokenizer, const char *text,
+                                                 size_t size, rf_array *out);
+/**
+ * Turns token numbers into text. Special tokens are left out, except for "[UNK]". Words and
+ * WordPiece's words are separated by one space; characters and byte pairs follow each other.
+ * @param tokens `count` numbers. May be NULL when there are none.
+ * @param[out] text followed by a zero byte. Owned by the caller, who frees it with rf_text_free().
+ * @param[out] size its bytes. May be NULL.
+ * @return RF_ERROR_INVALID_ARGUMENT names the place of a number that is no token.
+ */
+RF_API RF_MUST_USE rf_result rf_tokenizer_decode(const rf_tokenizer *tokenizer,
+                                                 const int32_t *tokens, uint64_t count, char **text,
+                                                 size_t *size);
+/** Frees what rf_tokenizer_decode() returned. NULL does nothing. */
+RF_API void rf_text_free(char *text);
+
+/**
+ * Writes a tokenizer to a file, JSON that says its version. Blocking: writes and syncs the file,
+ * which appears only when it is complete.
+ * @return RF_ERROR_IO with the name of the file.
+ */
+RF_API RF_MUST_USE rf_result rf_tokenizer_save(const rf_tokenizer *tokenizer, const char *path);
+/**
+ * Reads a tokenizer from a file. Blocking: reads the file.
+ * @param[out] out owned by the caller, who calls rf_tokenizer_destroy().
+ * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO, or RF_ERROR_CORRUPT_DATA for a file that is no tokenizer
+ *   or was cut or changed; RF_ERROR_UNSUPPORTED for one of a later version. The message names the
+ *   file.
+ */
+RF_API RF_MUST_USE rf_result rf_tokenizer_load(const char *path, rf_tokenizer **out);
+
+/* ---- sequences ---- */
+
+/** An end of a sequence. */
+typedef enum rf_sequence_end { RF_SEQUENCE_PRE, RF_SEQUENCE_POST } rf_sequence_end;
+/** How sequences get one length; zeros are the defaults of Keras' pad_sequences. */
+typedef struct rf_pad_params {
+    uint32_t length;            /**< of all; 0: of the longest one */
+    int32_t value;              /**< of padding */
+    rf_sequence_end padding;    /**< where shorter sequences are padded */
+    rf_sequence_end truncating; /**< where longer sequences lose tokens */
+    uint64_t reserved[4];       /**< zero: room for later fields */
+} rf_pad_params;
+/**
+ * Makes one array of sequences of different lengths.
+ * @param sequences each i32 [k]; k may be 0, `data` may then be NULL.
+ * @param[out] out i32 [num_sequences, length], owned by the caller, who frees it with
+ *   rf_array_free().
+ */
+RF_API RF_MUST_USE rf_result rf_sequences_pad(const rf_array *sequences, uint32_t num_sequences,
+                                              const rf_pad_params *params, rf_array *out);
+/**
+ * Encodes texts and makes one array of them: rf_tokenizer_encode() and rf_sequences_pad().
+ * @param sizes NULL: each text ends with a zero byte.
+ * @param[out] out i32 [num_texts, length], owned by the caller, who frees it with rf_array_free().
+ */
+RF_API RF_MUST_USE rf_result rf_tokenizer_encode_padded(const rf_tokenizer *tokenizer,
+                                                        const char *const *texts,
+                                                        const size_t *sizes, uint32_t num_texts,
+                                                        const rf_pad_params *params, rf_array *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

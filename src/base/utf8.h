@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF. */
+#ifndef RF_BASE_UTF8_H
+#define RF_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RF_UTF8_INVALID UINT32_MAX
+
+/* The character that `size` > 0 bytes begin with; returns how many bytes it has. What is not UTF-8 is RF_UTF8_INVALID
+ * and one byte. */
+uint32_t rf_utf8_decode(const char *text, size_t size, uint32_t *code);
+/* Writes up to four bytes; returns how many. */
+uint32_t rf_utf8_encode(uint32_t code, char *out);
+bool rf_utf8_valid(const char *text, size_t size); /* 0 bytes are; `text` may be NULL then */
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ringfire/text.h>
+
+#include "../support/expect.h"
+#include "../support/folder.h"
+
+static char directory[SCRATCH_PATH];
+
+static const char *write_file(const char *name, const char *bytes, size_t size)
+{
+    static char paths[8][SCRATCH_PATH + 32];
+    static uint32_t used;
+    char *path = paths[used++ % 8];
+    snprintf(path, sizeof(paths[0]), "%s/%s", directory, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+#define WRITE(name, text) write_file(name, text, sizeof(text) - 1)
+
+static void check_lines(const char *const *paths, uint32_t num_paths, const char *const *wanted, const size_t *sizes,
+                        uint64_t count)
+{
+    rf_text_lines *lines;
+    OK(rf_text_lines_read(paths, num_paths, &lines));
+    assert_int_equal(rf_text_lines_count(lines), count);
+    for (uint64_t i = 0; i < count; i++) {
+        assert_int_equal(rf_text_lines_sizes(lines)[i], sizes[i]);
+        assert_memory_equal(rf_text_lines_texts(lines)[i], wanted[i], sizes[i]);
+        assert_int_equal(rf_text_lines_texts(lines)[i][sizes[i]], 0);
+    }
+    rf_text_lines_destroy(&lines);
+    assert_null(lines);
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    const char *const paths[] = {
+        WRITE("unix", "one\n\ntwo\n"),
+        WRITE("windows", "three\r\n\r\nfo\rur"),
+        WRITE("empty", ""),
+        WRITE("mark", "\xef\xbb\xbf"
+                      "five"),
+        WRITE("zeros", "s\0x\n\xff\n"),
+        WRITE("feed", "\n"),
+        WRITE("only_mark", "\xef\xbb\xbf"),
+    };
+    check_lines(paths, 7, (const char *const[]){ "one", "", "two", "three", "", "fo\rur", "five", "s\0x", "\xff", "" },
+                (const size_t[]){ 3, 0, 3, 5, 0, 5, 4, 3, 1, 0 }, 10);
+    check_lines(&paths[2], 1, NULL, NULL, 0);
+}
+
+static void test_mistakes(void **state)
+{
+    (void)state;
+    rf_text_lines *lines;
+    char none[SCRATCH_PATH + 8];
+    snprintf(none, sizeof(none), "%s/none", directory);
+    const char *const paths[] = { WRITE("some", "x\n"), none }, *const holes[] = { paths[0], NULL };
+    FAILS(rf_text_lines_read(paths, 2, &lines), RF_ERROR_NOT_FOUND, "/none");
+    assert_null(lines);
+    FAILS(rf_text_lines_read(holes, 2, &lines), RF_ERROR_INVALID_ARGUMENT, "path 1 is NULL");
+    FAILS(rf_text_lines_read(paths, 0, &lines), RF_ERROR_INVALID_ARGUMENT, "no files");
+    FAILS(rf_text_lines_read((const char *const[]){ directory }, 1, &lines), RF_ERROR_IO, directory);
+    rf_text_lines_destroy(&lines);
+    rf_text_lines_destroy(NULL);
+    assert_int_equal(rf_text_lines_count(NULL), 0);
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    scratch(directory);
+    return 0;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    scratch_remove(directory);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_mistakes) };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

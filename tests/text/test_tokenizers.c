@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each kind of tokenizer against results worked out by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../support/clock.h"
+#include "../support/noise.h"
+#include "base/utf8.h"
+#include "text/unicode.h"
+#include "tokens.h"
+
+/* ---- UTF-8 ---- */
+
+static void check_code(const char *text, size_t size, uint32_t code, uint32_t length)
+{
+    uint32_t got;
+    assert_int_equal(rf_utf8_decode(text, size, &got), length);
+    assert_int_equal(got, code);
+}
+
+static void test_utf8(void **state)
+{
+    (void)state;
+    for (uint32_t code = 0; code <= 0x10ffff; code++) {
+        char text[5] = "";
+        uint32_t back;
+        if (code >= 0xd800 && code <= 0xdfff) continue;
+        const uint32_t length = rf_utf8_encode(code, text);
+        if (rf_utf8_decode(text, length, &back) != length || back != code) fail_msg("U+%04X", code);
+        /* Cut, it is none. */
+        if (length > 1 && (rf_utf8_decode(text, length - 1, &back) != 1 || back != RF_UTF8_INVALID))
+            fail_msg("U+%04X, cut", code);
+    }
+    check_code("\xc0\x80", 2, RF_UTF8_INVALID, 1);         /* overlong */
+    check_code("\xe0\x9f\xbf", 3, RF_UTF8_INVALID, 1);     /* overlong */
+    check_code("\xf0\x8f\xbf\xbf", 4, RF_UTF8_INVALID, 1); /* overlong */
+    check_code("\xed\xa0\x80", 3, RF_UTF8_INVALID, 1);     /* a surrogate */
+    check_code("\xf4\x90\x80\x80", 4, RF_UTF8_INVALID, 1); /* U+110000 */
+    check_code("\xff", 1, RF_UTF8_INVALID, 1);
+    check_code("\x80", 1, RF_UTF8_INVALID, 1);
+    check_code("\xe2\x82x", 3, RF_UTF8_INVALID, 1);
+    assert_true(rf_utf8_valid("gr\xc3\xbc\xc3\x9f", 6));
+    assert_false(rf_utf8_valid("gr\xc3", 3));
+}
+
+static void test_folding(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t from, to;
+    } letters[] = {
+        { 'A', 'a' },     { 'z', 'z' },       { 0xc9, 'e' },    { 0xe9, 'e' },    { 0xc6, 0xe6 },   { 0xdf, 0xdf },
+        { 0xd7, 0xd7 },   { 0xf7, 0xf7 },     { 0xd8, 0xf8 },   { 0xff, 'y' },    { 0x141, 0x142 }, { 0x142, 0x142 },
+        { 0x110, 0x111 }, { 0x152, 0x153 },   { 0x178, 'y' },   { 0x17e, 'z' },   { 0x131, 0x131 }, { 0x130, 'i' },
+        { 0x391, 0x3b1 }, { 0x3ac, 0x3b1 },   { 0x3c2, 0x3c2 }, { 0x401, 0x435 }, { 0x419, 0x438 }, { 0x42f, 0x44f },
+        { 0x301, 0 },     { 0x4e2d, 0x4e2d },
+    };
+    for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++)
+        if (rf_unicode_fold(letters[i].from) != letters[i].to) fail_msg("U+%04X", letters[i].from);
+    /* Folding twice is folding once, and makes nothing longer. */
+    for (uint32_t code = 1; code < 0x20000; code++) {
+        char text[4];
+        const uint32_t once = rf_unicode_fold(code);
+        if (once == 0) continue;
+        assert_int_equal(rf_unicode_fold(once), once);
+        assert_true(rf_utf8_encode(once, text) <= rf_utf8_encode(code, text));
+    }
+}
+
+/* ---- characters ---- */
+
+static void test_characters(void **state)
+{
+    (void)state;
+    rf_tokenizer *t = TRAIN(NULL, "banana \xc3\xbc", "ab\xff");
+    assert_int_equal(rf_tokenizer_get_kind(t), RF_TOKENIZER_CHARACTERS);
+    assert_int_equal(rf_tokenizer_vocabulary_size(t), 6); /* space, a, b, n, u with dots, the stray byte */
+    ENCODES(t, "a b", 1, 0, 2);
+    ENCODES(t, "\xc3\xbc\xff\xffn", 4, 5, 5, 3);
+    ENCODES(t, "axb", 1, 2); /* x is unknown */
+    assert_int_equal(rf_tokenizer_id(t, "\xc3\xbc"), 4);
+    assert_int_equal(rf_tokenizer_id(t, "\xc3"), -1);
+    round_trip(t, "an\xff \xc3\xbc\xff\xff", 8);
+    round_trip(t, "", 0);
+    rf_tokenizer_destroy(&t);
+    assert_null(t);
+
+    static const char *const special[] = { "[PAD]", "[UNK]" };
+    t = TRAIN(&((rf_tokenizer_params){ .special_tokens = special, .num_special_tokens = 2, .max_tokens = 4 }),
+              "banana");
+    assert_int_equal(rf_tokenizer_vocabulary_size(t), 4);
+    ENCODES(t, "ban", 1, 2, 3); /* b, the rarest one, has no token; the others are in the order of their bytes */
+    assert_true(rf_tokenizer_is_special(t, 1));
+    assert_false(rf_tokenizer_is_special(t, 2));
+    decodes(t, "ban", 3, "[UNK]an", 7);
+    rf_tokenizer_destroy(&t);
+    /* Two characters of Latin-1's block with the same first byte. */
+    t = TRAIN(&((rf_tokenizer_params){ .min_count = 2 }), "aab\xc3\xa4\xc3\xa4\xc3\xb6");
+    assert_int_equal(rf_tokenizer_vocabulary_size(t), 2);
+    rf_tokenizer_destroy(&t);
+}
+
+/* ---- words ---- */
+
+/* What Keras' documentation of TextVectorization says: lower case, no punctuation, words at white space; "" and "[UNK]"
+ * come first, then the most frequent words; max_tokens counts all of them. */
+static void test_words(void **state)
+{
+    (void)state;
+    const rf_tokenizer_params params = { .kind = RF_TOKENIZER_WORDS };
+    rf_tokenizer *t = TRAIN(&params, "The cat sat, the DOG ran.", "the  cat\tdidn't...", "-- !");
+    assert_int_equal(rf_tokenizer_vocabulary_size(t), 8);
+    static const char *const words[] = { "", "[UNK]", "the", "cat", "didnt", "dog", "ran", "sat" };
+    for (int32_t i = 0; i < 8; i++) {
+        size_t size;
+        assert_string_equal(rf_tokenizer_token(t, i, &size), words[i]);
+        assert_int_equal(size, strlen(words[i]));
+        assert_int_equal(rf_tokenizer_id(t, words[i]), i);
+        assert_int_equal(rf_tokenizer_is_special(t, i), i < 2);
+    }
+    ENCODES(t, "A cat, THE dog; didn't [UNK]", 1, 3, 2, 5, 4, 1);
+    decodes(t, "A cat,\nTHE  dog", 15, "[UNK] cat the dog", 17);
+    const int32_t padded[] = { 3, 0, 7, 0, 0 };
+    char *text;
+    OK(rf_tokenizer_decode(t, padded, 5, &text, NULL));
+    assert_string_equal(text, "cat sat");
+    rf_text_free(text);
+    rf_tokenizer_destroy(&t);
+    /* Only what is ASCII changes. */
+    t = TRAIN(&params, "\xc3\x9c"
+                       "BER \xc3\xbc"
+                       "ber \xc2\xbfqu\xc3\xa9?");
+    assert_true(rf_tokenizer_id(t, "\xc3\x9c"
+                                   "ber") >= 0);
+    assert_true(rf_tokenizer_id(t, "\xc2\xbfqu\xc3\xa9") >= 0);
+    rf_tokenizer_destroy(&t);
+}
+
+static void test_word_options(void **state)
+{
+    (void)state;
+    static const char *const special[] = { "[START]", "[END]" };
+    rf_tokenizer_params params = {
+        .kind = RF_TOKENIZER_WORDS, .max_tokens = 6, .special_tokens = special, .num_special_tokens = 2
+    };
+    rf_tokenizer *t = TRAIN(&params, "b b a c c c a");
+    assert_int_equal(rf_tokenizer_vocabulary_size(t), 6);
+    assert_int_equal(rf_tokenizer_id(t, "[END]"), 3);
+    ENCODES(t, "c a b", 4, 5, 1); /* of the equally frequent a and b, a is first */
+    rf_tokenizer_destroy(&t);
+    params.min_count = 3;
+    t = TRAIN(&params, "b b a c c c a");
+    assert_int_equal(rf_tokenizer_vocabulary_size(t), 5);
+    rf_tokenizer_destroy(&t);
+    t = TRAIN(&((rf_tokenizer_params){ .kind = RF_TOKENIZER_WORDS, .keep_case = true, .keep_punctuation = true }),
+              "No, no! [UNK] No,");
+    ENCODES(t, "No, no! no", 2, 3, 1);
+    assert_int_equal(rf_tokenizer_vocabulary_size(t), 4); /* the text "[UNK]" is not the token */
+    rf_tokenizer_destroy(&t);
+}
+
+/* ---- WordPiece ---- */
+
+static rf_tokenizer *given(const rf_tokenizer_params *params, const char *const *tokens, uint32_t count)
+{
+    rf_tokenizer *t;
+    OK(rf_tokenizer_create(params, tokens, NULL, count, &t));
+    return t;
+}
+#define GIVEN(params, tokens) given(params, tokens, sizeof(tokens) / sizeof((tokens)[0]))
+
+/* The first eleven tokens and the first three results are those of BERT's published tests. */
+static void test_word_piece(void **state)
+{
+    (void)state;
+    static const char *const vocabulary[] = { "[UNK]",  "[CLS]", "[SEP]", "want",  "##want",      "##ed",
+                                              "wa",     "un",    "runn",  "##ing", ",",           "[PAD]",
+                                              "[MASK]", "low",   "##est", "##e",   "\xe4\xb8\xad" };
+    const rf_tokenizer_params params = { .kind = RF_TOKENIZER_WORD_PIECE };
+    rf_tokenizer *t = GIVEN(&params, vocabulary);
+    ENCODES(t,
+            "UNwant\xc3\xa9"
+            "d,running",
+            7, 4, 5, 10, 8, 9);
+    ENCODES(t, "unwanted running", 7, 4, 5, 8, 9);
+    ENCODES(t, "unwantedX running", 0, 8, 9); /* one piece is missing, so the whole word is */
+    ENCODES(t, "low lowest lowe", 13, 13, 14, 13, 15);
+    ENCODES(t, "wa\xe4\xb8\xadwa", 6, 16, 6);
+    ENCODES(t,
+            "w\xcc\x81"
+            "a \xc2\xa0want\xe2\x80\x8b"
+            "ed\x01",
+            6, 3, 5); /* accent, no-break space, zero width, control */
+    ENCODES(t,
+            "wa\xff"
+            "nt",
+            3);                                   /* what is not UTF-8 is left out */
+    ENCODES(t, "[MASK] [PAD]", 0, 0, 0, 0, 0, 0); /* bracket, word, bracket */
+    decodes(t, "unwanted, low", 13, "unwanted , low", 14);
+    const int32_t with_special[] = { 1, 7, 4, 5, 2, 11, 11 };
+    char *text;
+    OK(rf_tokenizer_decode(t, with_special, 7, &text, NULL));
+    assert_string_equal(text, "unwanted");
+    rf_text_free(text);
+    for (int32_t i = 0; i < 17; i++) assert_int_equal(rf_tokenizer_is_special(t, i), i < 3 || i == 11 || i == 12);
+    /* A word of 100 characters is looked into, one of 101 is not. */
+    static const char *const runs[] = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a" };
+    rf_tokenizer_destroy(&t);
+    t = GIVEN(&params, runs);
+    char word[102];
+    memset(word, 'a', 101);
+    rf_array array;
+    OK(rf_tokenizer_encode(t, word, 100, &array));
+    assert_int_equal(array.shape.dim[0], 100);
+    rf_array_free(&array);
+    word[101] = 0;
+    ENCODES(t, word, 1);
+    rf_tokenizer_destroy(&t);
+    const rf_tokenizer_params cased = { .kind = RF_TOKENIZER_WORD_PIECE, .keep_case = true };
+    static const char *const upper[] = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "A", "a", "##\xc3\xa9" };
+    t = GIVEN(&cased, upper);
+    ENCODES(t, "A a A\xc3\xa9", 5, 6, 5, 7);
+    rf_tokenizer_destroy(&t);
+}
+
+/* ---- byte pairs ---- */
+
+static void test_pieces_of_byte_pairs(void **state)
+{
+    (void)state;
+    /* With merges for all that can be merged, the tokens of a text that was seen often are GPT-2's pieces of it. */
+    const rf_tokenizer_params params = { .kind = RF_TOKENIZER_BYTE_PAIR };
+    static const char text[] = "We'll see it's 12 o'clock,  isn't\n\n it?  ";
+    rf_tokenizer *t = TRAIN(&params, text, text);
+    pieces(t, text, "We|'ll| see| it|'s| 12| o|'|clock|,| | isn|'t|\n\n| it|?|  |");
+    round_trip(t, text, strlen(text));
+    rf_tokenizer_destroy(&t);
+}
+
+static void test_any_bytes(void **state)
+{
+    (void)state;
+    rf_tokenizer *pairs = TRAIN(&((rf_tokenizer_params){ .kind = RF_TOKENIZER_BYTE_PAIR, .min_count = 1 }),
+                                "some text to learn pairs from, and some more text");
+    char bytes[2048];
+    for (uint32_t seed = 0; seed < 60; seed++) {
+        uint32_t noise = seed;
+        const size_t size = mix(&noise) % sizeof(bytes);
+        const uint32_t range = seed % 3 == 0 ? 256 : seed % 3 == 1 ? 4 : 100;
+        for (size_t i = 0; i < size; i++) bytes[i] = (char)(mix(&noise) % range + (range == 256 ? 0 : ' '));
+        round_trip(pairs, bytes, size);
+        rf_tokenizer *characters;
+        OK(rf_tokenizer_train(NULL, (const char *const[]){ bytes }, &size, 1, &characters));
+        round_trip(characters, bytes, size);
+        rf_tokenizer_destroy(&characters);
+    }
+    for (size_t i = 0; i < 256; i++) bytes[i] = (char)i;
+    round_trip(pairs, bytes, 256);
+    rf_tokenizer_destroy(&pairs);
+}
+
+/* ---- time ---- */
+
+static void encode_long(const rf_tokenizer *t, const char *text, size_t size)
+{
+    rf_array array;
+    const double begin = seconds_now();
+    OK(rf_tokenizer_encode(t, text, size, &array));
+    print_message("kind %d: %zu bytes, %lld tokens, %.3f s\n", (int)rf_tokenizer_get_kind(t), size,
+                  (long long)array.shape.dim[0], seconds_now() - begin);
+    rf_array_free(&array);
+}
+
+/* A line of a megabyte without any space. With work that grows with the square this would take hours. */
+static void test_long_lines(void **state)
+{
+    (void)state;
+    enum { SIZE = 1 << 20 };
+    char *text = malloc(SIZE);
+    assert_non_null(text);
+    for (int what = 0; what < 3; what++) {
+        uint32_t noise = 7;
+        for (size_t i = 0; i < SIZE; i++) text[i] = what == 0 ? 'a' : what == 1 ? (char)('a' + mix(&noise) % 4) : ' ';
+        for (rf_tokenizer_kind kind = RF_TOKENIZER_CHARACTERS; kind <= RF_TOKENIZER_BYTE_PAIR; kind++) {
+            rf_tokenizer *t;
+            const size_t some = SIZE / 16;
+            const rf_tokenizer_params params = { .kind = kind, .max_tokens = 300 };
+            OK(rf_tokenizer_train(&params, (const char *const[]){ text }, &some, 1, &t));
+            encode_long(t, text, SIZE);
+            if (kind == RF_TOKENIZER_BYTE_PAIR || kind == RF_TOKENIZER_CHARACTERS) round_trip(t, text, SIZE);
+            rf_tokenizer_destroy(&t);
+        }
+    }
+    free(text);
+}
+
+/* ---- mistakes ---- */
+
+static void test_mistakes(void **state)
+{
+    (void)state;
+    rf_tokenizer *t;
+    static const char *const twice[] = { "[X]", "[X]" }, *const broken[] = { "\xff" }, *const letter[] = { "x" };
+    rf_tokenizer_params p = { .kind = RF_TOKENIZER_BYTE_PAIR, .max_tokens = 255 };
+    FAILS(rf_tokenizer_train(&p, NULL, NULL, 0, &t), RF_ERROR_INVALID_ARGUMENT, "max_tokens is 255, but 256");
+    assert_null(t);
+    p = (rf_tokenizer_params){ .special_tokens = twice, .num_special_tokens = 2 };
+    FAILS(rf_tokenizer_train(&p, NULL, NULL, 0, &t), RF_ERROR_INVALID_ARGUMENT, "the same text as token 0");
+    p = (rf_tokenizer_params){ .special_tokens = broken, .num_special_tokens = 1 };
+    FAILS(rf_tokenizer_train(&p, NULL, NULL, 0, &t), RF_ERROR_INVALID_ARGUMENT, "special token 0 is not UTF-8");
+    p = (rf_tokenizer_params){ .kind = RF_TOKENIZER_BYTE_PAIR, .special_tokens = letter, .num_special_tokens = 1 };
+    FAILS(rf_tokenizer_train(&p, NULL, NULL, 0, &t), RF_ERROR_INVALID_ARGUMENT,
+          "token 256 has the same text as token 120");
+    p = (rf_tokenizer_params){ .kind = (rf_tokenizer_kind)9 };
+    FAILS(rf_tokenizer_train(&p, NULL, NULL, 0, &t), RF_ERROR_INVALID_ARGUMENT, "kind 9");
+    FAILS(rf_tokenizer_train(NULL, (const char *const[]){ NULL }, NULL, 1, &t), RF_ERROR_INVALID_ARGUMENT,
+          "text 0 is NULL");
+    p = (rf_tokenizer_params){ .kind = RF_TOKENIZER_WORD_PIECE };
+    FAILS(rf_tokenizer_create(&p, twice, NULL, 1, &t), RF_ERROR_INVALID_ARGUMENT,
+          "the vocabulary lacks the special token '[PAD]'");
+    FAILS(rf_tokenizer_create(NULL, (const char *const[]){ "a", "bc" }, NULL, 2, &t), RF_ERROR_INVALID_ARGUMENT,
+          "token 1 is more than one character");
+    FAILS(rf_tokenizer_create(NULL, (const char *const[]){ "a", "" }, NULL, 2, &t), RF_ERROR_INVALID_ARGUMENT,
+          "token 1 is empty");
+    FAILS(rf_tokenizer_create(NULL, (const char *const[]){ "a", "b", "a" }, NULL, 3, &t), RF_ERROR_INVALID_ARGUMENT,
+          "token 2 has the same text as token 0");
+    p = (rf_tokenizer_params){ .kind = RF_TOKENIZER_BYTE_PAIR };
+    FAILS(rf_tokenizer_create(&p, twice, NULL, 1, &t), RF_ERROR_INVALID_ARGUMENT, "order of merging");
+    t = TRAIN(NULL, "ab");
+    char *text;
+    FAILS(rf_tokenizer_decode(t, (const int32_t[]){ 0, 2 }, 2, &text, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "number 1 is 2, no token of 0 to 1");
+    FAILS(rf_tokenizer_decode(t, (const int32_t[]){ -1 }, 1, &text, NULL), RF_ERROR_INVALID_ARGUMENT, "number 0 is -1");
+    assert_null(text);
+    assert_null(rf_tokenizer_token(t, 2, NULL));
+    assert_false(rf_tokenizer_is_special(t, -1));
+    rf_tokenizer_destroy(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_folding),
+        cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_word_options),
+        cmocka_unit_test(test_word_piece),
+        cmocka_unit_test(test_pieces_of_byte_pairs),
+        cmocka_unit_test(test_any_bytes),
+        cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_mistakes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
