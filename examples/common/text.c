@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common.h"
 
@@ -89,13 +90,45 @@ static int number_bytes(const byte_list *bytes, text *t)
     for (uint64_t i = 0; i < bytes->count; i++) occurs[bytes->items[i]] = true;
     for (uint32_t byte = 0; byte < 256; byte++) {
         t->token_of[byte] = occurs[byte] ? (int32_t)t->vocabulary : -1;
-        if (occurs[byte]) t->byte_of[t->vocabulary++] = (uint8_t)byte;
+        if (occurs[byte]) t->byte_of[t->vocabulary++] = (char)byte;
     }
     for (uint64_t i = 0; i < bytes->count; i++) t->tokens[i] = t->token_of[bytes->items[i]];
     return 0;
 }
 
-int text_load(const char *const *paths, uint32_t num_paths, text *out)
+static int encode_pairs(const rf_tokenizer *byte_pairs, const char *bytes, size_t size, int32_t **tokens,
+                        uint64_t *count)
+{
+    rf_array array;
+    TRY(rf_tokenizer_encode(byte_pairs, bytes, size, &array));
+    *count = (uint64_t)array.shape.dim[0];
+    *tokens = malloc((*count + 1) * sizeof(**tokens));
+    if (*tokens) memcpy(*tokens, array.data, *count * sizeof(**tokens));
+    rf_array_free(&array);
+    return *tokens ? 0 : report("text", ENOMEM);
+}
+
+/* Who goes on from a checkpoint reads the file, whatever the text is by then: its numbers stay what they were. */
+static int pair_bytes(const byte_list *bytes, const char *file, uint32_t max_tokens, text *t)
+{
+    const char *const all = (const char *)bytes->items;
+    const size_t size = bytes->count;
+    if (access(file, F_OK) == 0) {
+        TRY(rf_tokenizer_load(file, &t->byte_pairs));
+        if (rf_tokenizer_get_kind(t->byte_pairs) != RF_TOKENIZER_BYTE_PAIR) {
+            fprintf(stderr, "%s: %s: a tokenizer, but not of byte pairs\n", program_invocation_short_name, file);
+            return -1;
+        }
+    } else {
+        const rf_tokenizer_params params = { .kind = RF_TOKENIZER_BYTE_PAIR, .max_tokens = max_tokens };
+        TRY(rf_tokenizer_train(&params, &all, &size, 1, &t->byte_pairs));
+        TRY(rf_tokenizer_save(t->byte_pairs, file));
+    }
+    t->vocabulary = rf_tokenizer_vocabulary_size(t->byte_pairs);
+    return encode_pairs(t->byte_pairs, all, size, &t->tokens, &t->length);
+}
+
+int text_load(const char *const *paths, uint32_t num_paths, const char *byte_pairs, uint32_t max_tokens, text *out)
 {
     byte_list bytes = { 0 };
     int result = 0;
@@ -106,15 +139,39 @@ int text_load(const char *const *paths, uint32_t num_paths, text *out)
                 program_invocation_short_name, num_paths > 0 ? paths[0] : "no file");
         result = -1;
     }
-    if (result == 0) result = number_bytes(&bytes, out);
+    out->num_bytes = bytes.count;
+    if (result == 0) result = byte_pairs ? pair_bytes(&bytes, byte_pairs, max_tokens, out) : number_bytes(&bytes, out);
     free(bytes.items);
+    if (result < 0) text_free(out);
     return result;
 }
 
 void text_free(text *t)
 {
     free(t->tokens);
+    rf_tokenizer_destroy(&t->byte_pairs);
     *t = (text){ 0 };
+}
+
+int text_encode(const text *t, const char *other, int32_t **tokens, uint64_t *count)
+{
+    const size_t size = strlen(other);
+    if (t->byte_pairs) return encode_pairs(t->byte_pairs, other, size, tokens, count);
+    *count = 0;
+    *tokens = malloc((size + 1) * sizeof(**tokens));
+    if (!*tokens) return report("text", ENOMEM);
+    for (size_t i = 0; i < size; i++) {
+        const int32_t token = t->token_of[(uint8_t)other[i]];
+        if (token >= 0) (*tokens)[(*count)++] = token;
+    }
+    return 0;
+}
+
+const char *text_of(const text *t, int32_t token, size_t *size)
+{
+    if (t->byte_pairs) return rf_tokenizer_token(t->byte_pairs, token, size);
+    *size = 1;
+    return &t->byte_of[token];
 }
 
 int text_windows(const text *t, uint64_t begin, uint64_t end, uint32_t length, uint32_t step, rf_dataset **out)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text as numbers: files are joined, and each byte that occurs in them has a number. */
+/* Text as numbers: files are joined, and each byte that occurs in them, or each byte pair of a tokenizer, has a number.
+ */
 #ifndef EXAMPLE_TEXT_H
 #define EXAMPLE_TEXT_H
 
@@ -9,16 +10,24 @@
 
 typedef struct text {
     int32_t *tokens; /* what stands at each place, below `vocabulary` */
-    uint64_t length;
+    uint64_t length, num_bytes;
     uint32_t vocabulary;
-    uint8_t byte_of[256];
+    rf_tokenizer *byte_pairs; /* NULL: bytes are the tokens */
+    char byte_of[256];
     int32_t token_of[256]; /* -1 where the byte does not occur */
 } text;
 
 /* Reads the files and directories (their *.md and *.txt, by name) one after the other. Says what is wrong and returns
- * -1 when one cannot be read, or when there is no text. */
-int text_load(const char *const *paths, uint32_t num_paths, text *out);
+ * -1 when one cannot be read, or when there is no text.
+ * `byte_pairs`: the file of a tokenizer, which is learned from the text, with at most `max_tokens`, and written where
+ * it does not exist yet. NULL: bytes. */
+int text_load(const char *const *paths, uint32_t num_paths, const char *byte_pairs, uint32_t max_tokens, text *out);
 void text_free(text *t);
+
+/* Tokens of another text, without what the vocabulary lacks. The caller frees them with free(). */
+int text_encode(const text *t, const char *other, int32_t **tokens, uint64_t *count);
+/* The bytes of a token. */
+const char *text_of(const text *t, int32_t token, size_t *size);
 
 /* Windows of tokens [begin, end) of `t`, as rf_dataset_windows() makes them of all. */
 int text_windows(const text *t, uint64_t begin, uint64_t end, uint32_t length, uint32_t step, rf_dataset **out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small GPT learns to write text, character by character, and writes some. */
+/* A small GPT learns to write text, byte by byte or in byte pairs, and writes some. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@ enum { MAX_TEXTS = 64, MAX_CALLBACKS = 4, STEPS_PER_REPORT = 250, STEPS_PER_CALL
 typedef struct settings {
     gpt_config model;
     const char *texts[MAX_TEXTS];
-    uint32_t num_texts, steps, sample_length;
-    const char *prompt;
+    uint32_t num_texts, steps, sample_length, max_tokens;
+    const char *prompt, *byte_pairs;
     double temperature;
     bool full;
 } settings;
@@ -36,7 +36,7 @@ typedef struct app {
 
 /* ---- options ---- */
 
-enum { OPTION_FULL = 256, OPTION_SAMPLE, OPTION_PROMPT, OPTION_TEMPERATURE };
+enum { OPTION_FULL = 256, OPTION_BYTE_PAIRS, OPTION_VOCABULARY, OPTION_SAMPLE, OPTION_PROMPT, OPTION_TEMPERATURE };
 
 static const struct argp_option own_options[] = {
     { "text", 't', "PATH", 0,
@@ -48,7 +48,12 @@ static const struct argp_option own_options[] = {
       "(default: 4 layers, 4 heads, "
       "128 wide, 64 tokens, batches of 12)",
       1 },
-    { "sample", OPTION_SAMPLE, "N", 0, "Characters to write after the training (default: 400)", 1 },
+    { "byte-pairs", OPTION_BYTE_PAIRS, "FILE", 0,
+      "Tokens are byte pairs, which FILE says; it is learned from the text and written where it does not exist "
+      "(default: tokens are the bytes of the text)",
+      1 },
+    { "vocabulary", OPTION_VOCABULARY, "N", 0, "How many byte pairs to learn at most (default: 1024)", 1 },
+    { "sample", OPTION_SAMPLE, "N", 0, "Tokens to write after the training (default: 400)", 1 },
     { "prompt", OPTION_PROMPT, "TEXT", 0, "What the written text begins with (default: a new line)", 1 },
     { "temperature", OPTION_TEMPERATURE, "X", 0,
       "Below 1: likelier characters; above: more surprising ones (default: 0.8)", 1 },
@@ -66,6 +71,11 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
         return 0;
     case 'i': s->steps = (uint32_t)example_parse_count(state, value, 10000000); return 0;
     case OPTION_FULL: s->full = true; return 0;
+    case OPTION_BYTE_PAIRS: s->byte_pairs = value; return 0;
+    case OPTION_VOCABULARY:
+        s->max_tokens = (uint32_t)example_parse_count(state, value, 1u << 20);
+        if (s->max_tokens < 256) argp_error(state, "'%s' is less than the 256 bytes", value);
+        return 0;
     case OPTION_SAMPLE: s->sample_length = (uint32_t)example_parse_count(state, value, 1u << 20); return 0;
     case OPTION_PROMPT:
         if (!*value) argp_error(state, "the prompt is empty");
@@ -148,9 +158,10 @@ static rf_result end_bar(void *user, rf_fit_state *state, const rf_logs *logs)
     rf_logs_get(logs, "loss", &loss);
     rf_logs_get(logs, "val_loss", &validation);
     const double tokens = (double)state->epoch_examples * a->settings->model.block;
-    example_print("Step %u: loss %.4f, validation %.4f, %.3f bits per character  (%.0f tokens/s)\n",
-                  (unsigned)rf_optimizer_iterations(state->optimizer), loss, validation, validation / log(2.0),
-                  tokens / state->train_seconds);
+    const double tokens_per_byte = (double)a->text.length / (double)a->text.num_bytes;
+    example_print("Step %u: loss %.4f, validation %.4f, %.3f bits per byte  (%.0f tokens/s)\n",
+                  (unsigned)rf_optimizer_iterations(state->optimizer), loss, validation,
+                  validation / log(2.0) * tokens_per_byte, tokens / state->train_seconds);
     return RF_OK;
 }
 
@@ -245,36 +256,44 @@ static int run_window(app *a, int32_t *window, rf_array *logits)
     return 0;
 }
 
+/* The last tokens of the prompt that fit; returns how many. */
+static uint32_t fill_window(const int32_t *prompt, uint64_t count, uint32_t block, int32_t *window)
+{
+    const uint32_t filled = count < block ? (uint32_t)count : block;
+    if (filled > 0) memcpy(window, prompt + count - filled, filled * sizeof(*window));
+    return filled > 0 ? filled : 1;
+}
+
 /* Every worker takes part, and each chooses the same tokens. */
 static int write_text(const example_options *options, app *a)
 {
     const settings *s = a->settings;
     const uint32_t block = s->model.block;
-    int32_t *window = calloc(block, sizeof(*window));
+    int32_t *prompt, *window;
+    uint64_t count;
+    if (text_encode(&a->text, s->prompt, &prompt, &count) < 0) return -1;
+    window = calloc(block, sizeof(*window));
     if (!window) {
         fprintf(stderr, "%s: %s\n", program_invocation_short_name, strerror(ENOMEM));
+        free(prompt);
         return -1;
     }
-    uint32_t filled = 0;
-    for (const char *c = s->prompt; *c; c++) {
-        const int32_t token = a->text.token_of[(uint8_t)*c];
-        if (token < 0) continue; /* the model has never seen it */
-        if (filled == block) memmove(window, window + 1, --filled * sizeof(*window));
-        window[filled++] = token;
-    }
-    if (filled == 0) filled = 1;
+    uint32_t filled = fill_window(prompt, count, block, window);
+    free(prompt);
     uint64_t random = options->seed;
     int result = 0;
     example_print("\n%s", s->prompt);
     for (uint32_t i = 0; i < s->sample_length && result == 0; i++) {
         rf_array logits;
+        size_t size;
         if ((result = run_window(a, window, &logits)) < 0) break;
         const float *last = (const float *)logits.data + (size_t)(filled - 1) * s->model.vocabulary;
         const int32_t token = choose(last, s->model.vocabulary, s->temperature, draw(&random));
         rf_array_free(&logits);
         if (filled == block) memmove(window, window + 1, --filled * sizeof(*window));
         window[filled++] = token;
-        example_print("%c", a->text.byte_of[token]);
+        const char *bytes = text_of(&a->text, token, &size);
+        example_print("%.*s", (int)size, bytes);
     }
     example_print("\n");
     free(window);
@@ -286,7 +305,7 @@ static int write_text(const example_options *options, app *a)
 static int run(const example_options *options, app *a)
 {
     settings *s = a->settings;
-    if (text_load(s->texts, s->num_texts, &a->text) < 0) return -1;
+    if (text_load(s->texts, s->num_texts, s->byte_pairs, s->max_tokens, &a->text) < 0) return -1;
     s->model.vocabulary = a->text.vocabulary;
     if (example_create_strategy(options, &a->strategy) < 0) return -1;
     if (prepare_data(options, a) < 0) return -1;
@@ -295,9 +314,10 @@ static int run(const example_options *options, app *a)
     TRY(rf_function_create(
         a->strategy, &(rf_function_params){ .step = predict_next, .user = a, .num_outputs = 1, .name = "predict_next" },
         &a->next));
-    example_print("%llu bytes of text, %u different ones; %u layers, %u heads, %u wide, %u tokens\n",
-                  (unsigned long long)a->text.length, a->text.vocabulary, s->model.layers, s->model.heads,
-                  s->model.width, s->model.block);
+    example_print("%llu bytes of text, ", (unsigned long long)a->text.num_bytes);
+    if (s->byte_pairs) example_print("%llu byte pairs, ", (unsigned long long)a->text.length);
+    example_print("%u different ones; %u layers, %u heads, %u wide, %u tokens\n", a->text.vocabulary, s->model.layers,
+                  s->model.heads, s->model.width, s->model.block);
     const int result = train(options, a);
     return result == 0 ? write_text(options, a) : result;
 }
@@ -317,10 +337,10 @@ static void destroy(app *a)
 int main(int argc, char **argv)
 {
     example_options options = { 0 };
-    settings own = { .sample_length = 400, .prompt = "\n", .temperature = 0.8 };
+    settings own = { .sample_length = 400, .max_tokens = 1024, .prompt = "\n", .temperature = 0.8 };
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
-    example_parse_with(argc, argv, "Trains a small GPT on text, character by character, and lets it write.", "dbsrlcPB",
-                       &options, &own_parser, &own);
+    example_parse_with(argc, argv, "Trains a small GPT on text and lets it write.", "dbsrlcPB", &options, &own_parser,
+                       &own);
     choose_model(&own, &options);
     app a = { .settings = &own };
     const int result = run(&options, &a);

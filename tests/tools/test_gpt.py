@@ -43,6 +43,25 @@ class Gpt(unittest.TestCase):
         self.assertLess(validation, 1.5)  # 3.3 when it begins
         self.assertEqual(len(done.stdout.rsplit("\nthe quick", 1)[1]), 9)  # eight characters and the end of the line
 
+    def test_byte_pairs(self):
+        """The tokens are learned once; who goes on reads them, also where the text is another one by then."""
+        pairs = self.folder / "pairs.json"
+        command = [*self.train, "--byte-pairs", pairs, "--vocabulary", "280", "--steps", "3", "--sample", "2", "--prompt", "the lazy"]
+        done = programs.run(*command, errors="replace")  # after so few steps any bytes are written
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"%d bytes of text, \d+ byte pairs, 280 different ones" % (len(SENTENCE) * 60))
+        self.assertIn("\nthe lazy", done.stdout)
+        learned = pairs.read_bytes()
+        self.text.write_text(SENTENCE.upper() * 60)
+        done = programs.run(*command, errors="replace")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("280 different ones", done.stdout)
+        self.assertEqual(pairs.read_bytes(), learned)
+        pairs.write_bytes(learned[:-2])
+        done = programs.run(*command, errors="replace")
+        self.assertGreater(done.returncode, 0)
+        self.assertIn("pairs.json", done.stderr)
+
     def test_two_workers(self):
         """One replica with the whole batch, and two workers with half of it each, report the same."""
         one = programs.run(*self.train, "--steps", "6", "--sample", "1")
@@ -72,6 +91,7 @@ class Gpt(unittest.TestCase):
                                  ((GPT, "--text", empty), ("empty.txt", "no text")),
                                  ((*self.train, "--full", "--text", empty), ("windows of 256 tokens",)),
                                  ((GPT, "--steps", "0"), ("'0'",)),
+                                 ((GPT, "--vocabulary", "255"), ("'255'",)),
                                  ((GPT, "--temperature", "-1"), ("temperature",))):
             self.text.write_text(SENTENCE)
             done = programs.run(*arguments)
