@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The network of examples/lstm against PyTorch (make_lstm_trajectory.py), replicas against one device, its size against
+ * the published ones; reviews, made and read. Argument: drivers. */
+#include "../../examples/lstm/model.h"
+#include "../../examples/lstm/reviews.h"
+#include "../support/folder.h"
+#include "trajectory.h"
+
+static const lstm_config small = {
+    .vocabulary = 13, .length = 7, .width = 6, .num_layers = 2, .units = { 5, 4 }, .dense_units = 6
+};
+
+/* ---- training ---- */
+
+typedef struct training {
+    rf_model *model;
+    rf_optimizer *optimizer;
+} training;
+
+static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const training *tr = user;
+    const rf_tensor logits = rf_model_call(t, tr->model, in[0], RF_TRAINING);
+    out[0] = rf_compute_average_loss(t, rf_binary_crossentropy(t, in[1], logits, true), NULL);
+    (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(tr->model));
+    return rf_trace_status(t);
+}
+
+static void train(rf_strategy *strategy, double *losses)
+{
+    training tr;
+    rf_function *function;
+    OK(lstm_create(strategy, &small, &tr.model));
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr.optimizer));
+    OK(rf_function_create(strategy,
+                          &(rf_function_params){ .step = train_step, .user = &tr, .num_outputs = 1, .training = true },
+                          &function));
+    trajectory_assign(&trajectory_reference, tr.model);
+    trajectory_follow(&trajectory_reference, strategy, tr.model, function, TRAJECTORY_MAX_STEPS, losses);
+    OK(rf_strategy_check_identical(strategy, NULL, NULL));
+    rf_function_destroy(&function);
+    rf_optimizer_destroy(&tr.optimizer);
+    rf_model_destroy(&tr.model);
+}
+
+static void follow(rf_strategy *strategy)
+{
+    trajectory_keep(strategy, train);
+}
+ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
+ON_LISTS(follow, _on_swiftshader, 1, 1, 1)
+
+static void compare(rf_strategy *strategy)
+{
+    trajectory_compare(strategy, train);
+}
+ON_LISTS(compare, _two_drivers, 2, 1, 1)
+ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
+
+/* ---- the published networks ---- */
+
+static void size(rf_strategy *strategy)
+{
+    rf_model *model;
+    OK(lstm_create(strategy, &lstm_tutorial, &model));
+    assert_int_equal(rf_model_count_params(model), 138369);
+    rf_model_destroy(&model);
+    OK(lstm_create(strategy, &lstm_stacked, &model));
+    assert_int_equal(rf_model_count_params(model), 175489);
+    rf_model_destroy(&model);
+}
+ON_ONE(size)
+
+/* ---- reviews ---- */
+
+static const char *const good[] = { "good",   "great",     "brilliant", "charming", "clever",  "moving",
+                                    "superb", "wonderful", "inspired",  "gripping", "elegant", "funny" };
+static const char *const bad[] = { "bad",      "awful",  "boring", "clumsy",   "dull",       "lazy",
+                                   "terrible", "stupid", "flat",   "tiresome", "mechanical", "shallow" };
+static const char *const negations[] = { " not ", " never ", " hardly ", " by no means " };
+
+static bool ends_with(const char *text, const char *word)
+{
+    const size_t length = strlen(text), size = strlen(word);
+    return length > size && strcmp(text + length - size, word) == 0;
+}
+
+/* Cuts `text` where `mark` begins, and returns what follows it; NULL where there is none. */
+static char *cut(char *text, const char *mark)
+{
+    char *found = strstr(text, mark);
+    if (!found) return NULL;
+    *found = '\0';
+    return found + strlen(mark);
+}
+
+/* A clause tells it by its last word, and the other way round where that is negated. -1: it is no verdict. */
+static int judge_clause(const char *clause)
+{
+    int negated = 0;
+    for (size_t i = 0; i < 4; i++) negated += strstr(clause, negations[i]) != NULL;
+    for (size_t i = 0; i < 12; i++) {
+        if (ends_with(clause, good[i])) return !negated;
+        if (ends_with(clause, bad[i])) return negated;
+    }
+    return -1;
+}
+
+/* Of the clauses of a sentence, the one that has the say. */
+static int judge_sentence(char *sentence)
+{
+    char *rest = cut(sentence, ", but ");
+    if (rest) return judge_clause(rest);
+    if (strncmp(sentence, "although ", 9) == 0) return judge_clause(cut(sentence, ", "));
+    (void)cut(sentence, ", although ");
+    (void)cut(sentence, " and ");
+    return judge_clause(sentence);
+}
+
+static int judge(const char *review)
+{
+    char text[REVIEW_SIZE], *rest;
+    int verdict = -1;
+    snprintf(text, sizeof(text), "%s ", review);
+    for (char *sentence = text; *sentence && verdict < 0; sentence = rest) {
+        rest = cut(sentence, ". ");
+        assert_non_null(rest);
+        verdict = judge_sentence(sentence);
+    }
+    return verdict;
+}
+
+/* Both classes are as frequent, what a review says is its class, and the reviews for tests are others. */
+static void test_made_reviews(void **state)
+{
+    (void)state;
+    char text[REVIEW_SIZE], again[REVIEW_SIZE], other[REVIEW_SIZE];
+    int positive = 0, same = 0;
+    for (uint64_t i = 0; i < 4000; i++) {
+        const int32_t label = reviews_make(3, i, true, text);
+        assert_true(strlen(text) < REVIEW_SIZE - 1);
+        assert_int_equal(judge(text), label);
+        assert_int_equal(reviews_make(3, i, true, again), label);
+        assert_string_equal(text, again);
+        (void)reviews_make(3, i, false, other);
+        same += strcmp(text, other) == 0;
+        positive += label;
+    }
+    assert_true(positive > 1850 && positive < 2150);
+    assert_true(same < 4);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_read_reviews(void **state)
+{
+    (void)state;
+    char folder[SCRATCH_PATH], path[64];
+    reviews all, tail;
+    snprintf(path, sizeof(path), "%s/reviews.tsv", scratch(folder));
+    write_text(path, "1\tgood\n\n0\tnot so good\n1\tbetter\n");
+    assert_int_equal(reviews_read(path, &all), 0);
+    assert_int_equal(all.count, 3);
+    assert_string_equal(all.texts[1], "not so good");
+    assert_int_equal(all.labels[1], 0);
+    assert_int_equal(reviews_split(&all, 1, &tail), 0);
+    assert_int_equal(all.count, 2);
+    assert_int_equal(tail.count, 1);
+    assert_string_equal(tail.texts[0], "better");
+    assert_int_equal(tail.labels[0], 1);
+    reviews_free(&tail);
+    reviews_free(&all);
+    static const char *const wrong[] = { "1 good\n0\tbad\n", "2\tgood\n1\tbad\n", "1\t\n0\tbad\n", "1\tone\n", "" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        write_text(path, wrong[i]);
+        assert_int_equal(reviews_read(path, &all), -1);
+        assert_null(all.texts);
+    }
+    scratch_remove(folder);
+    assert_int_equal(reviews_read(path, &all), -1);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
+                                               cmocka_unit_test(follow_on_swiftshader),
+                                               cmocka_unit_test(compare_two_drivers) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(follow_on_lavapipe),
+                                        cmocka_unit_test(compare_one_driver_twice), cmocka_unit_test(size_on_one),
+                                        cmocka_unit_test(test_made_reviews), cmocka_unit_test(test_read_reviews) };
+    if (argc > 1 && strcmp(argv[1], "drivers") == 0)
+        return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);
+    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
+}
