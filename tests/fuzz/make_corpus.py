@@ -429,5 +429,12 @@ def gettext():
     seed("gettext", "none", catalogue("<"))
 
 
-for make in graph, gettext, text, tokenizer, safetensors, npy, idx, cifar, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
+def ratings():
+    seed("ratings", "plain", "".join("%d,%d\n" % (user, user + k) for user in range(4) for k in range(3)))
+    seed("ratings", "header", "user,item,rating,time\n1,10,4.5,3\n1,20,3,2\n2,30,1,1\n2,40,5,9\n3,10,1,0\r\n3,50,1,0")
+    seed("ratings", "movielens", "1::1193::5::978300760\n1::661::3::978302109\n2::914::3::978301968\n2::3408::4::978300275\n")
+    seed("ratings", "twice", "7\t1\n7\t1\n7\t2\n8;3;1e3;-2.5\n8;4\n")
+
+
+for make in graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
     make()
