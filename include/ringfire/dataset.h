@@ -152,7 +152,8 @@ RF_API void rf_array_free(rf_array *array);
 
 /**
  * Fills in the element number `index`, which counts from 0 in each pass. The buffers of `out` are
- * allocated according to the spec.
+ * allocated according to the spec, whose shapes it has. A component may be given a smaller dim[0]
+ * where rf_dataset_padded_batch() follows.
  * @return RF_OK, RF_END at the end, or an error that the iterator passes on: the next call on the
  *   iterator then asks for the same element again. Any other code is RF_ERROR_INVALID_ARGUMENT.
  */
@@ -174,7 +175,8 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_generator(const rf_dataset_generato
 
 /**
  * Maps one element to another. `in` is read-only; the buffers of `out` are allocated according to
- * the spec.
+ * the spec, whose shapes it has. A component may be given a smaller dim[0]: of a batch that is not
+ * full, or where rf_dataset_padded_batch() follows.
  * It must be pure when the dataset is cached or the state of its iterator is saved. It may be
  * called from a prefetch thread.
  * @return RF_OK, or an error that the iterator passes on: the next call on the iterator then brings
@@ -276,6 +278,70 @@ RF_API RF_MUST_USE rf_result rf_dataset_shuffle(const rf_dataset *in, uint64_t b
  */
 RF_API RF_MUST_USE rf_result rf_dataset_batch(const rf_dataset *in, uint32_t batch_size,
                                               bool drop_remainder, rf_dataset **out);
+/** The largest number of lengths that a padded batch may have. */
+#define RF_MAX_BUCKETS 8
+/** How rf_dataset_padded_batch() groups and pads elements. */
+typedef struct rf_padded_batch_params {
+    uint32_t batch_size;
+    bool drop_remainder; /**< batches that are not full at the end of the pass are left out */
+    /** of each component: whether its length varies. At least one has to. */
+    bool padded[RF_MAX_COMPONENTS];
+    /** of each padded component: what follows its rows; 0 by default */
+    double pad_value[RF_MAX_COMPONENTS];
+    /**
+     * Up to RF_MAX_BUCKETS lengths, ascending; the last one is at least the greatest length that
+     * the spec allows. Read by the call only. NULL: all batches have that greatest length.
+     */
+    const uint32_t *borders;
+    uint32_t num_borders;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_padded_batch_params;
+/**
+ * Batches of elements of unequal length (tf.data's padded_batch and bucket_by_sequence_length).
+ *
+ * The length of an element is the dim[0] of its padded components, of the longest of them where
+ * there are several. The spec says how long it may be; a generator or the function of a map makes
+ * an element shorter by setting shape.dim[0] of the component that it fills. An element joins those
+ * of the smallest border that it fits in, and is padded to that border (a component that never gets
+ * as long: to its greatest length). A batch comes when it is full; at the end of the pass the
+ * others come in the order of the borders.
+ *
+ * So dim[1] of the padded components has one of `num_borders` values. rf_strategy_run() and
+ * rf_model_fit() trace a step once for each; a model for them must not depend on the length. The
+ * spec of the result has the greatest length. What is padding follows from the value, or from a
+ * component with the length that the caller makes.
+ *
+ * The number of batches is unknown (::RF_CARDINALITY_UNKNOWN) where there are several borders. A
+ * saved position continues with batches of the same size only.
+ * @return RF_ERROR_INVALID_ARGUMENT when the borders do not ascend or do not reach the greatest
+ *   length, or when a padded component is a scalar or cannot hold its value. So does
+ *   rf_iterator_next() for an element of another shape.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_padded_batch(const rf_dataset *in,
+                                                     const rf_padded_batch_params *params,
+                                                     rf_dataset **out);
+/**
+ * The rows of each element's components as elements of their own: the inverse of
+ * rf_dataset_batch(). They are read in order. Their number is unknown (::RF_CARDINALITY_UNKNOWN)
+ * until they have been read.
+ * @return RF_ERROR_INVALID_ARGUMENT when a component has no dimensions, or another dim[0] than the
+ *   others.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_unbatch(const rf_dataset *in, rf_dataset **out);
+/**
+ * Elements of several datasets side by side: element i has the components of all inputs' elements
+ * i, in the order of the inputs. It ends with the shortest input.
+ * @param in `num_in` datasets, each of which may be given more than once.
+ * @return RF_ERROR_INVALID_ARGUMENT when the components are more than RF_MAX_COMPONENTS.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_zip(const rf_dataset *const *in, uint32_t num_in,
+                                            rf_dataset **out);
+/**
+ * The elements of `in`, then those of `next`.
+ * @return RF_ERROR_INVALID_ARGUMENT when types or shapes of their components differ.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_concatenate(const rf_dataset *in, const rf_dataset *next,
+                                                    rf_dataset **out);
 /**
  * Makes `count` passes over the input; 0 repeats it without end. Each pass is an epoch of its own
  * for the shuffles below.
@@ -311,7 +377,10 @@ RF_API void rf_dataset_spec(const rf_dataset *dataset, rf_element_spec *out);
 #define RF_CARDINALITY_UNKNOWN (-2)
 /** Number of elements of one pass, ::RF_CARDINALITY_INFINITE or ::RF_CARDINALITY_UNKNOWN. */
 RF_API int64_t rf_dataset_cardinality(const rf_dataset *dataset);
-/** Batch size of the nearest rf_dataset_batch() below; 0 when the elements are not batched. */
+/**
+ * Batch size of the nearest batch below; 0 when the elements are not batched, or when
+ * the inputs of a step differ in it.
+ */
 RF_API uint32_t rf_dataset_batch_size(const rf_dataset *dataset);
 
 /* ---- iteration ---- */

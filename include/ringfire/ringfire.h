@@ -17,6 +17,7 @@
 #include <ringfire/ops.h>
 #include <ringfire/parameter_server.h>
 #include <ringfire/profile.h>
+#include <ringfire/readers.h>
 #include <ringfire/strategy.h>
 #include <ringfire/text.h>
 #include <ringfire/train.h>

@@ -465,14 +465,14 @@ typedef enum rf_distribute_policy {
     /**
      * Each worker prepares the rows of its replicas of every batch.
      * Where the steps below rf_dataset_batch() can be read in any order (arrays and files; map,
-     * cache, take, skip, a shuffle of the whole dataset) no other examples are read; elsewhere
-     * whole batches are made and cut. A position saved with one number of workers continues with
-     * any other.
+     * cache, take, skip, zip, concatenate, a shuffle of the whole dataset) no other examples are
+     * read; elsewhere whole batches are made and cut. A position saved with one number of workers
+     * continues with any other.
      */
     RF_DISTRIBUTE_BY_EXAMPLE,
     /**
-     * Each worker reads files of its own (rf_dataset_from_idx_files()): worker (f mod workers)
-     * reads file f.
+     * Each worker reads files of its own (rf_dataset_from_idx_files(), rf_dataset_from_csv(),
+     * rf_dataset_from_image_directory()): worker (f mod workers) reads file f.
      * Every example occurs once per pass, but in other batches than on one worker. A worker that
      * has read all of its files continues with batches to which it adds nothing, until all have. A
      * position continues only with the same number of workers.

@@ -12,6 +12,12 @@ rf_dataset *rf_dataset_retain(const rf_dataset *dataset)
     return d;
 }
 
+static void release_others(rf_dataset *d)
+{
+    for (uint32_t i = 0; i < d->num_others; i++) rf_dataset_destroy(&d->others[i]);
+    rf_free(d->others);
+}
+
 void rf_dataset_destroy(rf_dataset **dataset)
 {
     if (!dataset) return;
@@ -19,10 +25,12 @@ void rf_dataset_destroy(rf_dataset **dataset)
     *dataset = NULL;
     while (d && atomic_fetch_sub(&d->references, 1) == 1) {
         rf_dataset *input = d->input;
-        if (d->original)
-            rf_dataset_destroy(&d->original);
-        else if (d->kind->free_dataset)
-            d->kind->free_dataset(d);
+        if (d->original) {
+            rf_dataset_destroy(&d->original); /* the others are its */
+        } else {
+            if (d->kind->free_dataset) d->kind->free_dataset(d);
+            release_others(d);
+        }
         pthread_mutex_destroy(&d->lock);
         rf_free(d);
         d = input;

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A source of several IDX file pairs. All datasets and iterators made from it share the loaded data. */
+#include "data/files.h"
+
 #include <pthread.h>
 #include <string.h>
 
 #include "data/pipeline.h"
 
-typedef struct idx_file {
-    char *images_path, *labels_path;
+typedef struct file_entry {
     uint64_t examples;
-    rf_array arrays[2]; /* data NULL: not loaded (yet) */
-} idx_file;
+    rf_array arrays[RF_MAX_COMPONENTS]; /* data NULL: not loaded (yet) */
+} file_entry;
 
 typedef struct file_store {
     pthread_mutex_t lock;
-    idx_file *files;
+    const rf_file_format *format;
+    void *user;
+    file_entry *files;
     uint32_t count;
 } file_store;
+
+static void free_file_arrays(rf_array *arrays)
+{
+    for (uint32_t i = 0; i < RF_MAX_COMPONENTS; i++) rf_array_free(&arrays[i]);
+}
 
 static void free_files(rf_dataset *dataset)
 {
     file_store *store = dataset->data;
     if (!store) return;
-    for (uint32_t i = 0; i < store->count; i++) {
-        idx_file *f = &store->files[i];
-        rf_free(f->images_path);
-        rf_free(f->labels_path);
-        rf_array_free(&f->arrays[0]);
-        rf_array_free(&f->arrays[1]);
-    }
+    for (uint32_t i = 0; store->files && i < store->count; i++) free_file_arrays(store->files[i].arrays);
     rf_free(store->files);
+    store->format->free_user(store->user);
     pthread_mutex_destroy(&store->lock);
     rf_free(store);
 }
@@ -43,17 +45,30 @@ static uint64_t file_examples(const rf_dataset *dataset, uint32_t file)
     return ((const file_store *)dataset->data)->files[store_index(dataset, file)].examples;
 }
 
-static rf_result load(file_store *store, idx_file *f)
+/* Whether what was read has the spec that the dataset was made with. */
+static bool is_of_spec(const rf_array *arrays, const rf_element_spec *spec, uint64_t examples)
 {
+    for (uint32_t i = 0; i < spec->num_components; i++) {
+        rf_shape shape = spec->shape[i];
+        memmove(&shape.dim[1], &shape.dim[0], (size_t)shape.rank * sizeof(shape.dim[0]));
+        shape.dim[0] = (int64_t)examples;
+        shape.rank++;
+        if (arrays[i].dtype != spec->dtype[i] || !rf_shape_equal(arrays[i].shape, shape)) return false;
+    }
+    return true;
+}
+
+static rf_result load(file_store *store, const rf_element_spec *spec, uint32_t file)
+{
+    file_entry *f = &store->files[file];
     rf_result r = RF_OK;
     pthread_mutex_lock(&store->lock);
     if (!f->arrays[0].data) {
-        r = rf_idx_read_pair(f->images_path, f->labels_path, f->arrays);
-        if (r == RF_OK && (uint64_t)f->arrays[1].shape.dim[0] != f->examples) {
-            rf_array_free(&f->arrays[0]);
-            rf_array_free(&f->arrays[1]);
-            r = RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the file has changed since the dataset was made", f->labels_path);
-        }
+        r = store->format->read(store->user, file, f->arrays);
+        if (r == RF_OK && !is_of_spec(f->arrays, spec, f->examples))
+            r = RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the file has changed since the dataset was made",
+                        store->format->name(store->user, file));
+        if (r < 0) free_file_arrays(f->arrays);
     }
     pthread_mutex_unlock(&store->lock);
     return r;
@@ -108,8 +123,8 @@ static rf_result get_from_files(rf_stage *stage, uint64_t index, const rf_elemen
     file_store *store = d->data;
     file_cursor *c = stage->data;
     const uint32_t file = file_of(c, d->num_files, index);
-    idx_file *f = &store->files[store_index(d, file)];
-    if (!c->loaded[file]) RF_TRY(load(store, f));
+    const file_entry *f = &store->files[store_index(d, file)];
+    if (!c->loaded[file]) RF_TRY(load(store, &d->spec, store_index(d, file)));
     c->loaded[file] = true;
     for (uint32_t i = 0; i < d->spec.num_components; i++) {
         char *bytes = f->arrays[i].data;
@@ -142,50 +157,59 @@ const rf_dataset_kind rf_dataset_kind_files = {
     .file_examples = file_examples,
 };
 
-/* Reads the pair once to know its size and that it can be read; only the first one's shape counts. */
-static rf_result idx_file_check(idx_file *f, const char *images_path, const char *labels_path, rf_element_spec *spec)
+/* ---- creation ---- */
+
+/* The spec of an example, of which the arrays hold many. */
+static void describe(const rf_array *arrays, rf_element_spec *spec)
 {
-    RF_REQUIRE(images_path && labels_path, "rf_dataset_from_idx_files: a path is NULL");
-    f->images_path = rf_strdup(images_path);
-    f->labels_path = rf_strdup(labels_path);
-    if (!f->images_path || !f->labels_path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_array arrays[2];
-    RF_TRY(rf_idx_read_pair(images_path, labels_path, arrays));
-    f->examples = (uint64_t)arrays[1].shape.dim[0];
-    const rf_shape images = arrays[0].shape;
-    rf_array_free(&arrays[0]);
-    rf_array_free(&arrays[1]);
-    const rf_shape shape = RF_SHAPE(images.dim[1], images.dim[2], images.dim[3]);
-    if (spec->num_components == 0) {
-        spec->num_components = 2;
-        spec->dtype[0] = RF_U8;
-        spec->shape[0] = shape;
-        spec->dtype[1] = RF_I32;
-        return RF_OK;
+    *spec = (rf_element_spec){ 0 };
+    while (spec->num_components < RF_MAX_COMPONENTS && arrays[spec->num_components].dtype != RF_DTYPE_INVALID) {
+        const rf_array *a = &arrays[spec->num_components];
+        rf_shape *s = &spec->shape[spec->num_components];
+        spec->dtype[spec->num_components++] = a->dtype;
+        s->rank = a->shape.rank - 1;
+        memcpy(&s->dim[0], &a->shape.dim[1], (size_t)s->rank * sizeof(s->dim[0]));
     }
-    if (!rf_shape_equal(shape, spec->shape[0]))
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: images of %lld x %lld, but the other files have %lld x %lld",
-                       images_path, (long long)shape.dim[0], (long long)shape.dim[1], (long long)spec->shape[0].dim[0],
-                       (long long)spec->shape[0].dim[1]);
-    return RF_OK;
 }
 
-rf_result rf_dataset_from_idx_files(const char *const *images_paths, const char *const *labels_paths,
-                                    uint32_t num_files, rf_dataset **out)
+/* Reads the file to know that it can be read and how many examples it has; keeps what was read where it is the only
+ * one. The first file's spec is that of all. */
+static rf_result examine(file_store *store, uint32_t file, rf_element_spec *spec)
 {
-    RF_REQUIRE(out, "rf_dataset_from_idx_files: out is NULL");
-    *out = NULL;
-    RF_REQUIRE(images_paths && labels_paths && num_files > 0, "rf_dataset_from_idx_files: no files given");
-    file_store *store = RF_NEW(file_store);
-    if (!store) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    pthread_mutex_init(&store->lock, NULL);
-    store->count = num_files;
-    store->files = RF_NEW_ARRAY(idx_file, num_files);
-    rf_result r = store->files ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r < 0) store->count = 0;
+    file_entry *f = &store->files[file];
+    const char *name = store->format->name(store->user, file);
+    rf_result r = store->format->read(store->user, file, f->arrays);
+    f->examples = r == RF_OK ? (uint64_t)f->arrays[0].shape.dim[0] : 0;
+    if (r == RF_OK && file == 0) describe(f->arrays, spec);
+    if (r == RF_OK && !is_of_spec(f->arrays, spec, f->examples)) {
+        rf_element_spec own;
+        char is[128], wanted[128];
+        describe(f->arrays, &own);
+        r = RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: its examples are %s, but those of %s are %s; all files must agree",
+                    name, rf_shape_format(own.shape[0], is, sizeof(is)), store->format->name(store->user, 0),
+                    rf_shape_format(spec->shape[0], wanted, sizeof(wanted)));
+    }
+    if (r < 0 || store->count > 1) free_file_arrays(f->arrays);
+    return r;
+}
+
+rf_result rf_dataset_from_files(const rf_file_format *format, void *user, uint32_t num_files, uint64_t fingerprint,
+                                rf_dataset **out)
+{
     rf_element_spec spec = { 0 };
-    for (uint32_t f = 0; r == RF_OK && f < num_files; f++)
-        r = idx_file_check(&store->files[f], images_paths[f], labels_paths[f], &spec);
+    *out = NULL;
+    file_store *store = RF_NEW(file_store);
+    if (!store) {
+        format->free_user(user);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    pthread_mutex_init(&store->lock, NULL);
+    store->format = format;
+    store->user = user;
+    store->count = num_files;
+    store->files = RF_NEW_ARRAY(file_entry, num_files);
+    rf_result r = store->files ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t f = 0; r == RF_OK && f < num_files; f++) r = examine(store, f, &spec);
     if (r == RF_OK) r = rf_dataset_new(&rf_dataset_kind_files, &spec, out);
     if (r < 0) {
         rf_dataset holder = { .data = store };
@@ -195,6 +219,7 @@ rf_result rf_dataset_from_idx_files(const char *const *images_paths, const char 
     rf_dataset *d = *out;
     d->data = store;
     d->num_files = num_files;
+    d->count = fingerprint;
     d->seed = 1; /* every file */
     d->cardinality = 0;
     for (uint32_t f = 0; f < num_files; f++) d->cardinality += (int64_t)file_examples(d, f);

@@ -120,6 +120,7 @@ static uint64_t fingerprint(const rf_dataset *d)
             const uint64_t type = (uint64_t)d->spec.dtype[i], count = (uint64_t)rf_shape_count(d->spec.shape[i]);
             h = rf_hash64(h, type << 56 ^ count);
         }
+        for (uint32_t i = 0; i < d->num_others; i++) h = rf_hash64(h, fingerprint(d->others[i]));
     }
     return h;
 }

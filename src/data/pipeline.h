@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Internals of datasets. A dataset is an immutable, reference-counted description; an iterator is a chain of stages,
- * one per dataset node. A stage with known length whose elements can be fetched by number is *indexed*; transformations
- * of indexed stages stay indexed where that is possible, which makes a full shuffle a permutation and a resumed
- * iterator a jump. Other stages are read in order.
+ * one per dataset node (a tree where a step has several inputs). A stage with known length whose elements can be
+ * fetched by number is *indexed*; transformations of indexed stages stay indexed where that is possible, which makes a
+ * full shuffle a permutation and a resumed iterator a jump. Other stages are read in order.
  */
 #ifndef RF_DATA_PIPELINE_H
 #define RF_DATA_PIPELINE_H
@@ -40,7 +40,9 @@ typedef struct rf_dataset_kind {
 struct rf_dataset {
     atomic_uint references;
     const rf_dataset_kind *kind;
-    rf_dataset *input; /* NULL for sources */
+    rf_dataset *input;   /* NULL for sources */
+    rf_dataset **others; /* inputs after the first, of steps with several; references */
+    uint32_t num_others;
     rf_element_spec spec;
     int64_t cardinality; /* of one pass; or RF_CARDINALITY_INFINITE, RF_CARDINALITY_UNKNOWN */
     uint32_t batch_size;
@@ -107,6 +109,7 @@ rf_result rf_idx_read_pair(const char *images_path, const char *labels_path, rf_
 extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, rf_dataset_kind_map,
     rf_dataset_kind_window, rf_dataset_kind_batch, rf_dataset_kind_repeat, rf_dataset_kind_cache,
     rf_dataset_kind_shuffle, rf_dataset_kind_prefetch, rf_dataset_kind_slice, rf_dataset_kind_files,
-    rf_dataset_kind_random_map, rf_dataset_kind_filter, rf_dataset_kind_token_windows;
+    rf_dataset_kind_random_map, rf_dataset_kind_filter, rf_dataset_kind_token_windows, rf_dataset_kind_zip,
+    rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_images;
 
 #endif

@@ -57,6 +57,8 @@ static rf_result apply(rf_stage *stage, uint64_t index, const rf_element *in, co
 {
     const random_step *step = stage->dataset->data;
     const rf_random_key key = { stage->dataset->seed, stage->epoch, index };
+    rf_element_place(&stage->element, &stage->dataset->spec,
+                     stage->element_memory); /* whatever the last call made of it */
     const uint64_t before = rf_error_count();
     const rf_result r = rf_error_of_user(step->fn(step->user, key, in, &stage->element), before, "the function");
     if (r < 0) return rf_error_context(r, "random map, element %llu", (unsigned long long)index);

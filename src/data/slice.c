@@ -97,7 +97,9 @@ static rf_result gather_rows(rf_stage *stage, uint64_t begin, const rf_slice_row
         for (uint32_t c = 0; c < spec->num_components; c++) {
             const size_t bytes = rf_component_bytes(spec, c);
             if (!rf_shape_equal(in->component[c].shape, spec->shape[c]))
-                return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "batch: component %u changes its shape between elements", c);
+                return RF_FAIL(
+                    RF_ERROR_INVALID_ARGUMENT,
+                    "batch: component %u changes its shape between elements; rf_dataset_padded_batch() pads them", c);
             memcpy((char *)stage->element.component[c].data + i * bytes, in->component[c].data, bytes);
         }
     }
@@ -108,9 +110,15 @@ static rf_result gather_rows(rf_stage *stage, uint64_t begin, const rf_slice_row
     return RF_OK;
 }
 
-static void cut(rf_stage *stage, const rf_element *whole, const rf_element **out)
+static rf_result cut(rf_stage *stage, const rf_element *whole, const rf_element **out)
 {
     const slice_data *s = stage->dataset->data;
+    for (uint32_t c = 1; c < whole->num_components; c++)
+        if (whole->component[c].shape.dim[0] != whole->component[0].shape.dim[0])
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                           "batch: component %u has %lld rows, component 0 has %lld; of datasets that end at different "
+                           "places, zip the elements and batch them afterwards",
+                           c, (long long)whole->component[c].shape.dim[0], (long long)whole->component[0].shape.dim[0]);
     const rf_slice_rows rows = rows_of_batch(s, (uint32_t)whole->component[0].shape.dim[0], stage->data);
     stage->element = *whole;
     for (uint32_t c = 0; c < whole->num_components; c++) {
@@ -122,6 +130,7 @@ static void cut(rf_stage *stage, const rf_element *whole, const rf_element **out
     stage->element.first_row = rows.first;
     stage->element.global_rows = rows.total;
     *out = &stage->element;
+    return RF_OK;
 }
 
 static rf_result get_slice(rf_stage *stage, uint64_t index, const rf_element **out)
@@ -132,8 +141,7 @@ static rf_result get_slice(rf_stage *stage, uint64_t index, const rf_element **o
     switch (s->kind) {
     case SLICE_VIEW:
         RF_TRY(stage->input->dataset->kind->get(stage->input, index, &whole));
-        cut(stage, whole, out);
-        return RF_OK;
+        return cut(stage, whole, out);
     case SLICE_FILES: {
         const rf_slice_rows rows =
             rf_slice_of_files(s->examples, s->quota, s->params.num_workers, s->params.worker, index);
@@ -151,9 +159,11 @@ static rf_result get_slice(rf_stage *stage, uint64_t index, const rf_element **o
 static rf_result next_slice(rf_stage *stage, const rf_element **out)
 {
     const rf_element *whole;
-    const rf_result r = rf_stage_next(stage->input, &whole);
-    if (r == RF_OK) cut(stage, whole, out);
-    return r;
+    const rf_result r = rf_stage_peek_input(stage, &whole);
+    if (r != RF_OK) return r;
+    RF_TRY(cut(stage, whole, out));
+    rf_stage_take_input(stage);
+    return RF_OK;
 }
 
 const char *rf_slice_stands_for(const rf_dataset *dataset)
@@ -288,7 +298,7 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
 {
     const rf_dataset *batch = find_batch(in), *source = find_files(in);
     RF_REQUIRE(source, "rf_strategy_distribute_dataset: the dataset is not made of files; use "
-                       "rf_dataset_from_idx_files() or distribute by example");
+                       "rf_dataset_from_idx_files() or rf_dataset_from_csv(), or distribute by example");
     RF_REQUIRE(batch, "rf_strategy_distribute_dataset: a step after rf_dataset_batch() needs whole batches; move it "
                       "before the batch, or distribute by example");
     RF_REQUIRE(source->num_files >= params->num_workers,

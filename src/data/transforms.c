@@ -34,6 +34,8 @@ static rf_result open_map(rf_stage *stage)
 static rf_result apply(rf_stage *stage, uint64_t index, const rf_element *in, const rf_element **out)
 {
     const map_step *step = stage->dataset->data;
+    rf_element_place(&stage->element, &stage->dataset->spec,
+                     stage->element_memory); /* whatever the last call made of it */
     const uint64_t before = rf_error_count();
     const rf_result r = rf_error_of_user(step->fn(step->user, in, &stage->element), before, "the function");
     if (r < 0) return rf_error_context(r, "map, element %llu", (unsigned long long)index);
@@ -243,7 +245,9 @@ static rf_result append(rf_stage *stage, const rf_element *in, uint64_t place)
     for (uint32_t i = 0; i < spec->num_components; i++) {
         const size_t bytes = rf_component_bytes(spec, i);
         if (!rf_shape_equal(in->component[i].shape, spec->shape[i]))
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "batch: component %u changes its shape between elements", i);
+            return RF_FAIL(
+                RF_ERROR_INVALID_ARGUMENT,
+                "batch: component %u changes its shape between elements; rf_dataset_padded_batch() pads them", i);
         memcpy((char *)stage->element.component[i].data + place * bytes, in->component[i].data, bytes);
     }
     return RF_OK;

@@ -1,37 +1,88 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saved iterator positions from a stranger: restored or refused, and a restored iterator can be read. */
+/* Saved iterator positions from a stranger: restored or refused, and a restored iterator can be read. An odd first byte
+ * selects one of several pipelines, of which the rest then is a position. */
 #include <string.h>
 
 #include <ringfire/dataset.h>
 
 #include "fuzz.h"
 
-static rf_dataset *dataset(void)
+enum { PIPELINES = 5, NUMBERS = 24 };
+
+static rf_dataset *numbers(void)
 {
-    static float values[24];
-    const rf_array array = { RF_F32, RF_SHAPE(24), values };
-    rf_dataset *d, *shuffled, *batched;
-    if (rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &d) < 0 ||
-        rf_dataset_shuffle(d, 24, 1, true, &shuffled) < 0 || rf_dataset_batch(shuffled, 5, false, &batched) < 0)
-        abort();
-    rf_dataset_destroy(&d);
-    rf_dataset_destroy(&shuffled);
-    return batched;
+    static int32_t values[NUMBERS];
+    const rf_array array = { RF_I32, RF_SHAPE(NUMBERS), values };
+    rf_dataset *d;
+    PROMISE(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &d) == RF_OK);
+    return d;
+}
+
+static rf_result keep_numbers(void *user, const rf_element *in, bool *keep)
+{
+    (void)user;
+    *keep = in->num_components == 1;
+    return RF_OK;
+}
+
+/* Replaces `*d` by the step that was made of it. */
+static void replace(rf_dataset **d, rf_result made, rf_dataset *step)
+{
+    PROMISE(made == RF_OK);
+    rf_dataset_destroy(d);
+    *d = step;
+}
+
+static rf_dataset *dataset(int which)
+{
+    rf_dataset *d = numbers(), *other = numbers(), *step;
+    rf_result r = RF_OK;
+    if (which == 1 || which == 4) { /* read in order from here on */
+        r = rf_dataset_filter(d, keep_numbers, NULL, &step);
+        replace(&d, r, step);
+    }
+    if (which == 1) {
+        const rf_dataset *both[] = { d, other };
+        r = rf_dataset_zip(both, 2, &step);
+        replace(&d, r, step);
+    } else if (which == 2) {
+        r = rf_dataset_concatenate(d, other, &step);
+        replace(&d, r, step);
+    } else if (which >= 3) {
+        r = rf_dataset_batch(d, 3, false, &step);
+        replace(&d, r, step);
+        if (which == 3) {
+            r = rf_dataset_unbatch(d, &step);
+        } else {
+            const uint32_t borders[] = { 2, 3 };
+            r = rf_dataset_padded_batch(
+                d,
+                &(rf_padded_batch_params){ .batch_size = 5, .padded = { true }, .borders = borders, .num_borders = 2 },
+                &step);
+        }
+        replace(&d, r, step);
+    }
+    rf_dataset_destroy(&other);
+    if (which == 4) return d;
+    r = rf_dataset_shuffle(d, NUMBERS, 1, true, &step);
+    replace(&d, r, step);
+    r = rf_dataset_batch(d, 5, false, &step);
+    replace(&d, r, step);
+    return d;
 }
 
 /* A valid state with the fuzzer's bytes over all but the fingerprints: without those nothing else is reached. */
 static size_t lay_over(uint8_t state[64], const rf_dataset *d, const uint8_t *data, size_t size)
 {
-    static void *honest;
-    static size_t honest_size;
     enum { FINGERPRINTS_END = 24 };
+    void *honest;
+    size_t honest_size;
     rf_iterator *it;
-    if (!honest) {
-        PROMISE(rf_iterator_create(d, 0, &it) == RF_OK && rf_iterator_save(it, &honest, &honest_size) == RF_OK);
-        rf_iterator_destroy(&it);
-    }
+    PROMISE(rf_iterator_create(d, 0, &it) == RF_OK && rf_iterator_save(it, &honest, &honest_size) == RF_OK);
+    rf_iterator_destroy(&it);
     PROMISE(honest_size > FINGERPRINTS_END && honest_size <= 64);
     memcpy(state, honest, honest_size);
+    rf_iterator_state_free(honest);
     const size_t most = honest_size - FINGERPRINTS_END;
     memcpy(state + FINGERPRINTS_END, data, size < most ? size : most);
     return honest_size;
@@ -39,10 +90,12 @@ static size_t lay_over(uint8_t state[64], const rf_dataset *d, const uint8_t *da
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static rf_dataset *d;
+    static rf_dataset *pipelines[PIPELINES];
     uint8_t state[64];
     rf_iterator *it;
-    if (!d) d = dataset();
+    const int which = size > 0 && data[0] % 2 ? data[0] / 2 % PIPELINES : 0;
+    if (!pipelines[which]) pipelines[which] = dataset(which);
+    const rf_dataset *d = pipelines[which];
     if (size > 0 && data[0] % 2) {
         size = lay_over(state, d, data + 1, size - 1);
         data = state;

@@ -10,6 +10,7 @@ import gzip
 import json
 import pathlib
 import struct
+import zlib
 
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 
@@ -73,6 +74,47 @@ def cifar():
     seed("cifar", "hundred", b"\3\1\7")
     seed("cifar", "cut", b"\0" + bytes(100))
     seed("cifar", "label", b"\2\12")
+
+
+def csv():
+    """The first byte: a header (1), semicolons (2), empty fields have a value (4), integers too (8)."""
+    seed("csv", "plain", b"\x08" + b"1.5,2,3\n-4e-3,5,+.5\r\n")
+    seed("csv", "header", b"\x09" + b"\xef\xbb\xbfb,\"a\",c\r\n1,2,inf\r\n\r\n 3 ,\"4\",nan")
+    seed("csv", "quoted", b"\x00" + b'"1","2""\n,x",3\n4,,5\n')
+    seed("csv", "semicolons", b"\x0e" + b"1;;\n;2147483647;3\n")
+    seed("csv", "ragged", b"\x00" + b"1,2,3\n1,2\n")
+    seed("csv", "open_quote", b"\x00" + b'1,2,3\n1,"2,3\n')
+    seed("csv", "too_large", b"\x08" + b"1e39,2147483648,0x1\n")
+
+
+def image():
+    """PNG alone; the JPEG files are libjpeg's. The first byte: what is asked for, and whether checksums are put right (fuzz_image.c)."""
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    def png(width, height, depth, kind, rows, *others, interlaced=0):
+        header = struct.pack(">2I5B", width, height, depth, kind, 0, 0, interlaced)
+        # No compression: the same bytes from every zlib.
+        return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + b"".join(others) + chunk(b"IDAT", zlib.compress(rows, 0)) +
+                chunk(b"IEND", b""))
+    palette, alphas = chunk(b"PLTE", bytes(range(12))), chunk(b"tRNS", b"\x80\0")
+    files = {"grey1": png(9, 2, 1, 0, b"\0\xa5\x80" * 2), "grey16": png(2, 2, 16, 0, b"\2\1\2\3\4" * 2),
+             "grey_alpha": png(2, 2, 8, 4, b"\1\1\2\3\4" * 2), "rgb": png(2, 3, 8, 2, b"\4\1\2\3\4\5\6" * 3),
+             "rgba": png(1, 2, 8, 6, b"\3\1\2\3\4" * 2), "palette": png(4, 2, 2, 3, b"\0\x1b" * 2, palette, alphas),
+             "interlaced": png(3, 3, 8, 0, b"\0\1" + b"\0\2" + b"\0\3\4" + b"\0\5" * 2 + b"\0\6\7\1", interlaced=1),
+             "grey_through": png(2, 1, 8, 0, b"\0\1\2", chunk(b"tRNS", b"\0\1")),
+             "large": png(1 << 20, 1 << 20, 8, 0, b"\0" * 9)}
+    for number, (name, data) in enumerate(files.items()):
+        seed("image", name + ".png", bytes([4 + number % 4]) + data)
+    seed("image", "cut.png", b"\0" + files["rgb"][:60])
+
+
+def iterator_state():
+    """The first byte: odd, with the number of the pipeline; then batch size, examples before, epoch, position."""
+    for number, name in enumerate(("shuffled", "zip", "concatenate", "unbatch", "padded_batch")):
+        for batch, first, epoch, position in (5, 0, 0, 3), (2, 7, 9, 4), (5, 0, 1, 1000):
+            seed("iterator_state", "%s_%d_%d" % (name, batch, position),
+                 bytes([2 * number + 1]) + struct.pack("<4Q", batch, first, epoch, position))
 
 
 def model():
@@ -436,5 +478,5 @@ def ratings():
     seed("ratings", "twice", "7\t1\n7\t1\n7\t2\n8;3;1e3;-2.5\n8;4\n")
 
 
-for make in graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
+for make in graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, csv, image, iterator_state, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
     make()

@@ -13,7 +13,7 @@ ALLOWED = {
     "src/exec": {"ringfire", "base", "graph", "ops", "gpu", "exec", "jansson"},
     "src/replica": {"ringfire", "base", "graph", "exec", "gpu", "replica", "transport"},
     "src/server": {"ringfire", "base", "graph", "exec", "gpu", "replica", "server", "transport"},
-    "src/data": {"ringfire", "base", "data", "zlib"},
+    "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg"},
     "src/text": {"ringfire", "base", "data", "text", "jansson"},
     "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "jansson", "protobuf", "png"},
     "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "server", "text", "train", "jansson"},
@@ -27,8 +27,8 @@ ROOMS = {
                     "step": {"store", "exchange", "balance", "update"}},
 }
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "zlib.h": "zlib", "zstd.h": "zstd",
-             "msgpack.h": "msgpack", "png.h": "png", "cairo.h": "cairo", "rf_shaders.h": "shaders", "pmix.h": "pmix"}
-LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "immintrin", "inttypes", "limits", "malloc", "math", "pthread",
+             "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg", "cairo.h": "cairo", "rf_shaders.h": "shaders", "pmix.h": "pmix"}
+LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "immintrin", "inttypes", "limits", "locale", "malloc", "math", "pthread",
         "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
         "strings", "arpa/inet", "ifaddrs", "net/if", "netdb", "netinet/in", "netinet/tcp", "poll", "setjmp", "sys/epoll", "sys/eventfd", "sys/ioctl",
         "sys/mman", "sys/prctl", "sys/random", "sys/resource", "sys/socket", "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un",

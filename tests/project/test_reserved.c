@@ -235,6 +235,8 @@ static void test_data(void **state)
     uint64_t word = 0;
     REFUSED(rf_dataset_arrays_params, rf_dataset_from_arrays(&params, &source));
     REFUSED(rf_dataset_generator_params, rf_dataset_from_generator(&params, &source));
+    REFUSED(rf_csv_params, rf_dataset_from_csv(&params, &source));
+    REFUSED(rf_image_directory_params, rf_dataset_from_image_directory(&params, &source));
     rf_dataset_generator_params p = {
         .generate = generate, .user = &word, .spec = { .num_components = 1, .dtype = { RF_F32 } }, .cardinality = 1
     };
@@ -242,6 +244,7 @@ static void test_data(void **state)
     REFUSED(rf_element_spec, rf_dataset_map(source, map, &word, &params, &mapped));
     REFUSED(rf_element_spec, rf_dataset_map_random(source, random_map, &word, 1, &params, &mapped));
     REFUSED(rf_augment_params, rf_dataset_map_augment(source, 0, 1, &params, &mapped));
+    REFUSED(rf_padded_batch_params, rf_dataset_padded_batch(source, &params, &mapped));
     /* What user functions fill. */
     uint64_t other = 0;
     assert_int_equal(rf_dataset_map(source, map, &other, &p.spec, &mapped), RF_OK);

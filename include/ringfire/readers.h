@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file
+ * Datasets from files that people have: tables in CSV files, directories of PNG and JPEG images.
+ *
+ * Datasets are owned by the caller, as <ringfire/dataset.h> says. All functions are blocking; all
+ * are thread-safe. Messages name the file, and the line and column of a table.
+ */
+#ifndef RINGFIRE_READERS_H
+#define RINGFIRE_READERS_H
+
+#include <ringfire/dataset.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- tables ---- */
+
+/** The columns of a table that make one component. */
+typedef struct rf_csv_component {
+    rf_dtype dtype; /**< RF_F32 or RF_I32 */
+    uint32_t num_columns;
+    const char *const *names; /**< of the columns, as the header has them; NULL: by number */
+    const uint32_t *columns;  /**< their numbers, from 0; NULL: the next from `first_column` on */
+    uint32_t first_column;
+    /**
+     * Of the component, which the columns fill in their order: of as many elements as there are
+     * columns. Zero: a scalar for one column, [num_columns] for several.
+     */
+    rf_shape shape;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_csv_component;
+/** Tables for rf_dataset_from_csv(). All that it points to is read by the call only. */
+typedef struct rf_csv_params {
+    const char *const *paths;
+    uint32_t num_paths;
+    uint32_t num_components;
+    const rf_csv_component *components;
+    char separator;       /**< between columns; 0: a comma */
+    bool header;          /**< the first line of each file has the names of its columns */
+    bool fill_empty;      /**< an empty field has the value `fill_value`; else it is an error */
+    double fill_value;    /**< NaN is possible where all components are f32 */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_csv_params;
+/**
+ * The rows of CSV files (RFC 4180), one file after the other. Fields may be quoted, lines end with
+ * LF or CR LF; spaces around a number, empty lines and a byte order mark are skipped. Other columns
+ * than those asked for may hold anything. Numbers are written with a point whatever the locale
+ * says; f32 may be "nan" or "inf".
+ *
+ * Blocking: reads every file. The rows of a file are kept from when they are first needed, so that
+ * a worker that reads only some of the files (::RF_DISTRIBUTE_BY_FILE) never holds the others. They
+ * are fetched by number: a shuffle of all of them is a permutation.
+ * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the file, and, where there
+ * is one, the line and the column.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_from_csv(const rf_csv_params *params, rf_dataset **out);
+
+/* ---- images ---- */
+
+/**
+ * Reads a PNG or JPEG file, whichever its content is. Palettes are resolved and 16 bits become 8.
+ * The orientation that a camera notes and colour profiles are ignored.
+ * @param channels 1 (grey), 3 (RGB) or 4 (RGB and alpha), to which the image is converted; 0: as
+ * many as the file has, 1 to 4 (2: grey and alpha). Grey is 0.299 R + 0.587 G + 0.114 B; alpha is
+ * dropped or is 255.
+ * @param[out] out u8 [height, width, channels]; `data` is owned by the caller, who frees it with
+ *   rf_array_free().
+ * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO, RF_ERROR_CORRUPT_DATA, or RF_ERROR_UNSUPPORTED: for
+ * another kind of file, for more than 67,108,864 pixels, and for JPEG where the library was built
+ * without libjpeg.
+ */
+RF_API RF_MUST_USE rf_result rf_image_read(const char *path, uint32_t channels, rf_array *out);
+
+/** Images for rf_dataset_from_image_directory(). */
+typedef struct rf_image_directory_params {
+    const char *directory;
+    /** to which images are resized; both 0: all have to have the size of the first one */
+    uint32_t height, width;
+    uint32_t channels;    /**< 1, 3 or 4; 0: 3 */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_image_directory_params;
+/**
+ * The images of a directory whose sub-directories are the classes (Keras'
+ * image_dataset_from_directory): elements (image u8 [height, width, channels], label i32 []).
+ *
+ * Classes are numbered in the order of their names' bytes. Files whose names end with .png, .jpg or
+ * .jpeg, in any case, count; those of directories inside a class belong to it; what begins with a
+ * point does not count. Images come in the order of the classes and, within a class, of their
+ * paths: shuffle them. Resizing is bilinear between the centres of pixels, without antialiasing, as
+ * tf.image.resize() does it, rounded to u8.
+ *
+ * Blocking: lists the directories, and reads the first image where no size is given. An image is
+ * read when its element is needed, each time anew: rf_dataset_cache() keeps them. They are fetched
+ * by number, and a worker reads its own only.
+ * @return RF_ERROR_NOT_FOUND when there are no images, RF_ERROR_IO. What rf_image_read() returns
+ * comes from rf_iterator_next(), with the name of the file, and so does RF_ERROR_INVALID_ARGUMENT
+ * for an image of another size.
+ */
+RF_API RF_MUST_USE rf_result
+rf_dataset_from_image_directory(const rf_image_directory_params *params, rf_dataset **out);
+/**
+ * Name of a class of the image directory that the dataset, or the input of its steps, was made
+ * from; NULL when there is none of that number. The string lives as long as the dataset.
+ */
+RF_API const char *rf_dataset_class_name(const rf_dataset *dataset, uint32_t class_number);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

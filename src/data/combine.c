@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps with several inputs: zip puts their elements side by side, concatenate one after the other. The first input is
+ * the dataset's `input`, which the stage's common part opens; the others are opened here, for the same epoch. */
+#include "data/pipeline.h"
+
+typedef struct input_set {
+    uint32_t count;
+    rf_stage **stages;          /* [count]; the first is the stage's input, to which it belongs */
+    const rf_element **pending; /* [count]; zip in order: fetched, but not used yet */
+    uint32_t current;           /* concatenate in order: that is being read */
+} input_set;
+
+static void close_inputs(rf_stage *stage)
+{
+    input_set *set = stage->data;
+    if (!set) return;
+    for (uint32_t i = 1; set->stages && i < set->count; i++) rf_stage_close(&set->stages[i]);
+    rf_free(set->stages);
+    rf_free(set->pending);
+    rf_free(set);
+}
+
+static rf_result open_inputs(rf_stage *stage)
+{
+    const rf_dataset *d = stage->dataset;
+    input_set *set = stage->data = RF_NEW(input_set);
+    if (!set) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    set->count = d->num_others + 1;
+    set->stages = RF_NEW_ARRAY(rf_stage *, set->count);
+    set->pending = RF_NEW_ARRAY(const rf_element *, set->count);
+    if (!set->stages || !set->pending) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    set->stages[0] = stage->input;
+    stage->indexed = stage->input->indexed;
+    for (uint32_t i = 1; i < set->count; i++) {
+        RF_TRY(rf_stage_open(d->others[i - 1], stage->epoch, &set->stages[i]));
+        stage->indexed = stage->indexed && set->stages[i]->indexed;
+    }
+    return RF_OK;
+}
+
+/* A new node over all of `in`. */
+static rf_result derive_from_all(const rf_dataset *const *in, uint32_t num_in, const rf_dataset_kind *kind,
+                                 rf_dataset **out)
+{
+    RF_TRY(rf_dataset_derive(in[0], kind, out));
+    rf_dataset *d = *out;
+    d->others = RF_NEW_ARRAY(rf_dataset *, num_in - 1);
+    if (!d->others) {
+        rf_dataset_destroy(out);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    for (uint32_t i = 1; i < num_in; i++) {
+        d->others[d->num_others++] = rf_dataset_retain(in[i]);
+        if (in[i]->batch_size != d->batch_size) d->batch_size = 0;
+    }
+    return RF_OK;
+}
+
+/* ---- zip ---- */
+
+static rf_result open_zip(rf_stage *stage)
+{
+    RF_TRY(open_inputs(stage));
+    const input_set *set = stage->data;
+    for (uint32_t i = 0; stage->indexed && i < set->count; i++)
+        if (i == 0 || set->stages[i]->count < stage->count) stage->count = set->stages[i]->count;
+    return RF_OK;
+}
+
+/* Appends what input `i` gave. Shares of a global batch must be the same share of all inputs. */
+static rf_result add_components(rf_stage *stage, uint32_t i, const rf_element *in)
+{
+    rf_element *e = &stage->element;
+    if (i == 0) {
+        e->num_components = 0;
+        e->first_row = in->first_row;
+        e->global_rows = in->global_rows;
+    }
+    if (in->first_row != e->first_row || in->global_rows != e->global_rows)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "zip: dataset %u gives other rows of the global batch than dataset 0; zip first, then "
+                       "distribute",
+                       i);
+    for (uint32_t c = 0; c < in->num_components; c++) e->component[e->num_components++] = in->component[c];
+    return RF_OK;
+}
+
+static rf_result get_zipped(rf_stage *stage, uint64_t index, const rf_element **out)
+{
+    const input_set *set = stage->data;
+    for (uint32_t i = 0; i < set->count; i++) {
+        const rf_element *in;
+        RF_TRY(set->stages[i]->dataset->kind->get(set->stages[i], index, &in));
+        RF_TRY(add_components(stage, i, in));
+    }
+    *out = &stage->element;
+    return RF_OK;
+}
+
+/* What one input gave before another failed is used by the next call. */
+static rf_result next_zipped(rf_stage *stage, const rf_element **out)
+{
+    input_set *set = stage->data;
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (set->pending[i]) continue;
+        const rf_result r = rf_stage_next(set->stages[i], &set->pending[i]);
+        if (r != RF_OK) {
+            set->pending[i] = NULL;
+            return r;
+        }
+    }
+    for (uint32_t i = 0; i < set->count; i++) RF_TRY(add_components(stage, i, set->pending[i]));
+    for (uint32_t i = 0; i < set->count; i++) set->pending[i] = NULL;
+    *out = &stage->element;
+    return RF_OK;
+}
+
+const rf_dataset_kind rf_dataset_kind_zip = {
+    .name = "zip",
+    .open = open_zip,
+    .close = close_inputs,
+    .get = get_zipped,
+    .next = next_zipped,
+};
+
+static int64_t zipped_cardinality(const rf_dataset *const *in, uint32_t num_in)
+{
+    int64_t least = RF_CARDINALITY_INFINITE;
+    for (uint32_t i = 0; i < num_in; i++) {
+        const int64_t count = in[i]->cardinality;
+        if (count == RF_CARDINALITY_UNKNOWN) return count;
+        if (count >= 0 && (least < 0 || count < least)) least = count;
+    }
+    return least;
+}
+
+rf_result rf_dataset_zip(const rf_dataset *const *in, uint32_t num_in, rf_dataset **out)
+{
+    RF_REQUIRE(out, "rf_dataset_zip: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(in && num_in > 0, "rf_dataset_zip: no datasets given");
+    rf_element_spec spec = { 0 };
+    for (uint32_t i = 0; i < num_in; i++) {
+        RF_REQUIRE(in[i], "rf_dataset_zip: dataset %u is NULL", i);
+        const rf_element_spec *more = &in[i]->spec;
+        RF_REQUIRE(more->num_components <= RF_MAX_COMPONENTS - spec.num_components,
+                   "rf_dataset_zip: with dataset %u the elements have more than %d components", i, RF_MAX_COMPONENTS);
+        for (uint32_t c = 0; c < more->num_components; c++) {
+            spec.dtype[spec.num_components] = more->dtype[c];
+            spec.shape[spec.num_components++] = more->shape[c];
+        }
+    }
+    RF_TRY(derive_from_all(in, num_in, &rf_dataset_kind_zip, out));
+    (*out)->spec = spec;
+    (*out)->cardinality = zipped_cardinality(in, num_in);
+    return RF_OK;
+}
+
+/* ---- concatenate ---- */
+
+static rf_result open_concatenation(rf_stage *stage)
+{
+    RF_TRY(open_inputs(stage));
+    const input_set *set = stage->data;
+    for (uint32_t i = 0; stage->indexed && i < set->count; i++) stage->count += set->stages[i]->count;
+    return RF_OK;
+}
+
+static rf_result get_concatenated(rf_stage *stage, uint64_t index, const rf_element **out)
+{
+    const input_set *set = stage->data;
+    uint32_t i = 0;
+    for (; index >= set->stages[i]->count; i++) index -= set->stages[i]->count;
+    return set->stages[i]->dataset->kind->get(set->stages[i], index, out);
+}
+
+static rf_result next_concatenated(rf_stage *stage, const rf_element **out)
+{
+    input_set *set = stage->data;
+    for (; set->current < set->count; set->current++) {
+        const rf_result r = rf_stage_next(set->stages[set->current], out);
+        if (r != RF_END) return r;
+    }
+    return RF_END;
+}
+
+const rf_dataset_kind rf_dataset_kind_concatenate = {
+    .name = "concatenate",
+    .open = open_concatenation,
+    .close = close_inputs,
+    .get = get_concatenated,
+    .next = next_concatenated,
+};
+
+static int64_t sum_cardinalities(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (a == RF_CARDINALITY_INFINITE || b == RF_CARDINALITY_INFINITE) return RF_CARDINALITY_INFINITE;
+    if (a == RF_CARDINALITY_UNKNOWN || b == RF_CARDINALITY_UNKNOWN) return RF_CARDINALITY_UNKNOWN;
+    return __builtin_add_overflow(a, b, &sum) ? RF_CARDINALITY_INFINITE : sum;
+}
+
+rf_result rf_dataset_concatenate(const rf_dataset *in, const rf_dataset *next, rf_dataset **out)
+{
+    RF_REQUIRE(out, "rf_dataset_concatenate: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(in && next, "rf_dataset_concatenate: %s is NULL", in ? "next" : "in");
+    const rf_element_spec *a = &in->spec, *b = &next->spec;
+    RF_REQUIRE(a->num_components == b->num_components,
+               "rf_dataset_concatenate: elements of %u components and elements of %u; they must agree",
+               a->num_components, b->num_components);
+    for (uint32_t c = 0; c < a->num_components; c++) {
+        char here[128], there[128];
+        RF_REQUIRE(a->dtype[c] == b->dtype[c] && rf_shape_equal(a->shape[c], b->shape[c]),
+                   "rf_dataset_concatenate: component %u is %s %s in one dataset and %s %s in the other; they must "
+                   "agree",
+                   c, rf_dtype_name(a->dtype[c]), rf_shape_format(a->shape[c], here, sizeof(here)),
+                   rf_dtype_name(b->dtype[c]), rf_shape_format(b->shape[c], there, sizeof(there)));
+    }
+    const rf_dataset *both[] = { in, next };
+    RF_TRY(derive_from_all(both, 2, &rf_dataset_kind_concatenate, out));
+    (*out)->cardinality = sum_cardinalities(in->cardinality, next->cardinality);
+    return RF_OK;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JPEG through libjpeg, which is optional and reports errors by a function that must not return. */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "data/image.h"
+
+#ifdef RF_HAVE_JPEG
+
+#include <jerror.h>
+#include <jpeglib.h>
+#include <setjmp.h>
+
+/* More than an honest progressive image has; each of them costs a walk over all of it. */
+enum { MAX_SCANS = 500 };
+
+typedef struct jpeg_input {
+    struct jpeg_decompress_struct z;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf jump;
+    const char *path;
+    const uint8_t *bytes;
+    size_t size;
+    int64_t max_pixels;
+    rf_array *out;
+    rf_result result; /* RF_OK: libjpeg's failure, of which `message` tells */
+    char message[JMSG_LENGTH_MAX];
+} jpeg_input;
+
+static void on_jpeg_error(j_common_ptr z)
+{
+    jpeg_input *in = z->client_data;
+    z->err->format_message(z, in->message);
+    rf_error_one_line(in->message);
+    longjmp(in->jump, 1);
+}
+
+/* Where data is missing or damaged libjpeg makes pixels up and goes on: that is a failure here, but for remarks that do
+ * not concern the pixels. */
+static void on_jpeg_message(j_common_ptr z, int level)
+{
+    if (level >= 0) return;
+    const int code = z->err->msg_code;
+    if (code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM) on_jpeg_error(z);
+}
+
+static void on_jpeg_progress(j_common_ptr z)
+{
+    jpeg_input *in = z->client_data;
+    if (in->z.input_scan_number <= MAX_SCANS) return;
+    snprintf(in->message, sizeof(in->message), "more than %d scans", MAX_SCANS);
+    longjmp(in->jump, 1);
+}
+
+/* Nothing of this function's own is used after the jump. */
+static bool decode_jpeg(jpeg_input *in)
+{
+    struct jpeg_decompress_struct *z = &in->z;
+    if (setjmp(in->jump)) return false;
+    jpeg_create_decompress(z);
+    z->client_data = in;
+    z->progress = &in->progress;
+    jpeg_mem_src(z, in->bytes, (unsigned long)in->size);
+    jpeg_read_header(z, TRUE);
+    const uint32_t channels = (uint32_t)z->num_components;
+    if (channels != 1 && channels != 3) {
+        in->result = RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: a JPEG image of %u channels (CMYK); convert it to RGB",
+                             in->path, channels);
+        return false;
+    }
+    z->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    in->result = rf_image_allocate(in->path, z->image_height, z->image_width, channels, in->max_pixels, in->out);
+    if (in->result < 0) return false;
+    jpeg_start_decompress(z);
+    while (z->output_scanline < z->output_height) {
+        JSAMPROW row = (JSAMPROW)in->out->data + (size_t)z->output_scanline * z->output_width * channels;
+        jpeg_read_scanlines(z, &row, 1);
+    }
+    jpeg_finish_decompress(z);
+    return true;
+}
+
+rf_result rf_jpeg_decode(const char *path, const void *bytes, size_t size, int64_t max_pixels, rf_array *out)
+{
+    jpeg_input in = { .path = path, .bytes = bytes, .size = size, .max_pixels = max_pixels, .out = out };
+    in.z.err = jpeg_std_error(&in.errors);
+    in.z.client_data = &in;
+    in.errors.error_exit = on_jpeg_error;
+    in.errors.emit_message = on_jpeg_message;
+    in.progress.progress_monitor = on_jpeg_progress;
+    rf_result r = RF_OK;
+    if (!decode_jpeg(&in))
+        r = in.result < 0 ? in.result : RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %s; copy the file again", path, in.message);
+    jpeg_destroy_decompress(&in.z);
+    return r;
+}
+
+#else
+
+rf_result rf_jpeg_decode(const char *path, const void *bytes, size_t size, int64_t max_pixels, rf_array *out)
+{
+    (void)bytes;
+    (void)size;
+    (void)max_pixels;
+    (void)out;
+    return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                   "%s: this library was built without libjpeg and reads no JPEG files; install libjpeg-dev (Debian's "
+                   "name) and build it again, or convert the file to PNG",
+                   path);
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sources of numbers, and checks that hold for every step: what the tests of steps over datasets share. */
+#ifndef RF_TESTS_DATA_COMBINED_H
+#define RF_TESTS_DATA_COMBINED_H
+
+#include <string.h>
+
+#include "../support/apply.h"
+#include "../support/expect.h"
+#include <ringfire/dataset.h>
+
+enum { MOST_NUMBERS = 4096 };
+
+/* first, first + 1 ..., `count` i32 scalars, which can be fetched by number. */
+static inline rf_dataset *count_from(int32_t first, int32_t count)
+{
+    int32_t values[256];
+    rf_dataset *d;
+    assert_true(count <= 256);
+    for (int32_t i = 0; i < count; i++) values[i] = first + i;
+    const rf_array array = { RF_I32, RF_SHAPE(count), values };
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &d));
+    return d;
+}
+
+static inline rf_result keep_all(void *user, const rf_element *in, bool *keep)
+{
+    (void)user;
+    (void)in;
+    *keep = true;
+    return RF_OK;
+}
+
+/* The same numbers, read in order. */
+static inline rf_dataset *count_in_order(int32_t first, int32_t count)
+{
+    rf_dataset *d = count_from(first, count);
+    APPLY(d, rf_dataset_filter(d, keep_all, NULL, &applied_));
+    return d;
+}
+
+/* Writes all numbers of an element behind one another: for each component its dim[0] (scalars: -1) and its data. */
+static inline int flatten(const rf_element *e, int32_t *out)
+{
+    int n = 0;
+    for (uint32_t c = 0; c < e->num_components; c++) {
+        const rf_array *a = &e->component[c];
+        assert_int_equal(a->dtype, RF_I32);
+        const int64_t count = rf_shape_count(a->shape);
+        out[n++] = a->shape.rank > 0 ? (int32_t)a->shape.dim[0] : -1;
+        memcpy(out + n, a->data, (size_t)count * sizeof(int32_t));
+        n += (int)count;
+    }
+    return n;
+}
+
+/* Reads at most `limit` elements; returns how many numbers they are. */
+static inline int read_numbers(rf_iterator *it, int limit, int32_t *out)
+{
+    int n = 0;
+    for (int i = 0; i < limit; i++) {
+        const rf_element *e;
+        const rf_result r = rf_iterator_next(it, &e);
+        if (r == RF_END) break;
+        OK(r);
+        assert_true(n + 256 < MOST_NUMBERS);
+        n += flatten(e, out + n);
+    }
+    return n;
+}
+
+static inline int read_pass(const rf_dataset *d, uint64_t epoch, int32_t *out)
+{
+    rf_iterator *it;
+    OK(rf_iterator_create(d, epoch, &it));
+    const int n = read_numbers(it, MOST_NUMBERS, out);
+    rf_iterator_destroy(&it);
+    return n;
+}
+
+/* From wherever a pass over `d` stops, its twin goes on with exactly what was left. Destroys both. */
+static inline void expect_resumes_everywhere(rf_dataset *d, rf_dataset *twin)
+{
+    static int32_t before[MOST_NUMBERS], rest[MOST_NUMBERS], resumed_rest[MOST_NUMBERS];
+    for (int stop = 0, n = 1; n > 0; stop++) {
+        rf_iterator *it, *resumed;
+        void *saved;
+        size_t size;
+        OK(rf_iterator_create(d, 2, &it));
+        read_numbers(it, stop, before);
+        OK(rf_iterator_save(it, &saved, &size));
+        n = read_numbers(it, MOST_NUMBERS, rest);
+        OK(rf_iterator_restore(twin, saved, size, &resumed));
+        assert_int_equal(read_numbers(resumed, MOST_NUMBERS, resumed_rest), n);
+        assert_memory_equal(rest, resumed_rest, sizeof(int32_t) * (size_t)n);
+        rf_iterator_state_free(saved);
+        rf_iterator_destroy(&it);
+        rf_iterator_destroy(&resumed);
+        assert_true(stop < 1000);
+    }
+    rf_dataset_destroy(&d);
+    rf_dataset_destroy(&twin);
+}
+
+/* How the rows of a batch are divided between two workers. */
+static inline void halve(const void *user, uint32_t rows, uint32_t *counts)
+{
+    (void)user;
+    counts[0] = rows / 2;
+    counts[1] = rows - rows / 2;
+}
+
+/* A position in one of them means nothing in the other. Destroys both. */
+static inline void expect_other_pipeline(rf_dataset *d, rf_dataset *other)
+{
+    rf_iterator *it, *resumed;
+    void *saved;
+    size_t size;
+    OK(rf_iterator_create(d, 0, &it));
+    OK(rf_iterator_save(it, &saved, &size));
+    FAILS(rf_iterator_restore(other, saved, size, &resumed), RF_ERROR_INVALID_ARGUMENT, "another pipeline");
+    rf_iterator_state_free(saved);
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&d);
+    rf_dataset_destroy(&other);
+}
+
+#endif
