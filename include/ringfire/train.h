@@ -379,11 +379,22 @@ RF_API uint64_t rf_optimizer_iterations(const rf_optimizer *optimizer);
 
 /* ---- fit ---- */
 
+/**
+ * A loss of the caller, traced within the step of fit and evaluate: `labels` and `predictions` have
+ * a tensor for each output of the model. It follows the rules of a step (::rf_step_fn) and returns
+ * losses of examples [n...]; weights and averages are for the caller of it.
+ */
+typedef rf_tensor (*rf_loss_fn)(rf_trace *t, const rf_tensor *labels, const rf_tensor *predictions,
+                                void *user);
+/** A metric of the caller in the same way: values of examples [n...], whose mean it is. */
+typedef rf_tensor (*rf_metric_fn)(rf_trace *t, rf_tensor labels, rf_tensor predictions, void *user);
 /** A metric of one output of a model. */
 typedef struct rf_output_metric {
     uint32_t output;         /**< its number */
     rf_metric_params metric; /**< all kinds but MEAN and SUM; `name`, if set, is that in the logs */
-    uint64_t reserved[4];    /**< zero: room for later fields */
+    rf_metric_fn fn;      /**< instead of a kind: `metric` is zeroed but for `name`, which is set */
+    void *user;           /**< of `fn`; borrowed as long as the model is compiled with it */
+    uint64_t reserved[2]; /**< zero: room for later fields */
 } rf_output_metric;
 /** What rf_model_fit() and rf_model_evaluate() use. `optimizer` and `loss` are required. */
 typedef struct rf_compile_params {
@@ -400,7 +411,10 @@ typedef struct rf_compile_params {
     const rf_output_metric *output_metrics;
     uint32_t num_losses; /**< the model's number of outputs; 0: `loss` is that of the only one */
     uint32_t num_output_metrics;
-    uint64_t reserved[4]; /**< zero: room for later fields */
+    /** Instead of `loss` and `losses`, of all outputs together. rf_model_save() cannot keep it. */
+    rf_loss_fn loss_fn;
+    void *loss_user;      /**< borrowed as long as the model is compiled with it */
+    uint64_t reserved[2]; /**< zero: room for later fields */
 } rf_compile_params;
 /**
  * Prepares fit and evaluate. It may be called again. `metrics` have their default settings: of

@@ -310,23 +310,28 @@ rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss)
     return inverse ? rf_multiply(t, loss, rf_trace_wrap(t, inverse)) : RF_NO_TENSOR;
 }
 
-rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
-                        rf_tensor sample_weight, rf_tensor *measured)
+rf_tensor rf_loss_average(rf_trace *t, rf_tensor losses, rf_tensor sample_weight, rf_tensor *measured)
 {
-    *measured = RF_NO_TENSOR;
-    if (!rf_loss_check_predictions(t, loss, predictions, "rf_model_compile")) return RF_NO_TENSOR;
-    rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
-    if (sample_weight.id != 0) losses = weigh(t, losses, sample_weight);
-    if (loss->reduction == RF_REDUCTION_SUM) {
-        const rf_tensor sum = rf_reduce_sum(t, losses, NULL, 0, false);
-        *measured = rf_multiply(t, sum, rf_global_batch_size(t));
-        return sum;
-    }
     rf_tensor_desc desc;
+    *measured = RF_NO_TENSOR;
+    if (sample_weight.id != 0) losses = weigh(t, losses, sample_weight);
     if (!rf_operand_desc(t, losses, "losses", &desc)) return RF_NO_TENSOR;
     int32_t axes[RF_MAX_RANK];
     for (int32_t i = 1; i < desc.shape.rank; i++) axes[i - 1] = i;
     if (desc.shape.rank > 1) losses = rf_reduce_mean(t, losses, axes, (uint32_t)desc.shape.rank - 1, false);
     *measured = losses;
     return rf_compute_average_loss(t, losses, NULL);
+}
+
+rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
+                        rf_tensor sample_weight, rf_tensor *measured)
+{
+    *measured = RF_NO_TENSOR;
+    if (!rf_loss_check_predictions(t, loss, predictions, "rf_model_compile")) return RF_NO_TENSOR;
+    rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
+    if (loss->reduction != RF_REDUCTION_SUM) return rf_loss_average(t, losses, sample_weight, measured);
+    if (sample_weight.id != 0) losses = weigh(t, losses, sample_weight);
+    const rf_tensor sum = rf_reduce_sum(t, losses, NULL, 0, false);
+    *measured = rf_multiply(t, sum, rf_global_batch_size(t));
+    return sum;
 }

@@ -32,5 +32,7 @@ rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values);
  * batch; they need no reduction of their own, so a step that only measures does not compute the scalar. */
 rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
                         rf_tensor sample_weight, rf_tensor *measured);
+/* The same for losses of examples [n...] that somebody else computed. */
+rf_tensor rf_loss_average(rf_trace *t, rf_tensor losses, rf_tensor sample_weight, rf_tensor *measured);
 
 #endif

@@ -38,11 +38,22 @@ rf_result rf_model_save_weights(rf_model *model, const char *path, const rf_save
     return save_and_destroy(c, rf_checkpoint_add_model(c, "model", model), path, params);
 }
 
+static rf_result check_compiled(const rf_compiled *c)
+{
+    bool code = c->loss_fn != NULL;
+    for (uint32_t i = 0; i < c->num_metrics; i++) code = code || c->metric_fns[i];
+    if (code)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "rf_model_save: a loss or a metric of the model is code, which a file cannot hold; save the "
+                       "weights (rf_model_save_weights()), or save before rf_model_compile()");
+    return rf_optimizer_check_alive(c->optimizer, "rf_model_save");
+}
+
 rf_result rf_model_save(rf_model *model, const char *path, const rf_save_params *params)
 {
     RF_TRY(check_save(model, path, params, "rf_model_save"));
     RF_TRY(rf_model_check_describable(model, "rf_model_save"));
-    if (model->compiled) RF_TRY(rf_optimizer_check_alive(model->compiled->optimizer, "rf_model_save"));
+    if (model->compiled) RF_TRY(check_compiled(model->compiled));
     rf_checkpoint *c;
     char *architecture = NULL, *training = NULL;
     RF_TRY(rf_checkpoint_create_bare(model->strategy, "model", &c));

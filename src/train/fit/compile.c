@@ -56,6 +56,35 @@ static rf_tensor output_loss(rf_trace *t, const rf_compiled *c, uint32_t output,
     return loss;
 }
 
+/* The same of a loss of the caller, of all outputs. */
+static rf_tensor custom_loss(rf_trace *t, const rf_compiled *c, const rf_tensor *labels, const rf_tensor *predictions,
+                             rf_tensor sample_weight, rf_meters *meters)
+{
+    rf_tensor measured, losses = c->loss_fn(t, labels, predictions, c->loss_user);
+    rf_tensor_desc desc;
+    char text[96];
+    if (!rf_operand_desc(t, losses, "rf_model_compile: the result of loss_fn", &desc)) return RF_NO_TENSOR;
+    if (desc.dtype != RF_F32 || desc.shape.rank < 1) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "rf_model_compile: loss_fn gave %s %s, not losses f32 [n...] of examples",
+                            rf_dtype_name(desc.dtype), rf_shape_format(desc.shape, text, sizeof(text)));
+        return RF_NO_TENSOR;
+    }
+    losses = rf_loss_average(t, losses, sample_weight, &measured);
+    (void)rf_meters_add_loss(t, meters, measured);
+    return losses;
+}
+
+static void update_metric(rf_trace *t, const rf_compiled *c, uint32_t metric, rf_meters *meters, rf_tensor labels,
+                          rf_tensor predictions)
+{
+    if (c->metric_fns[metric]) {
+        predictions = c->metric_fns[metric](t, labels, predictions, c->metric_users[metric]);
+        labels = RF_NO_TENSOR;
+    }
+    if (rf_trace_status(t) >= 0) (void)rf_meters_update(t, meters, metric, labels, predictions);
+}
+
 /* Applies the model, updates the meters and returns this replica's part of the loss of the global batch, regularisation
  * included. */
 static rf_tensor forward(rf_trace *t, rf_compiled *c, const rf_tensor *in, rf_mode mode, rf_meters *meters)
@@ -66,12 +95,13 @@ static rf_tensor forward(rf_trace *t, rf_compiled *c, const rf_tensor *in, rf_mo
         c->num_components > c->model->num_inputs + num_outputs ? labels[num_outputs] : RF_NO_TENSOR;
     rf_tensor predictions[RF_MAX_COMPONENTS], loss = RF_NO_TENSOR;
     if (rf_model_apply_all(t, c->model, in, mode, predictions) < 0) return RF_NO_TENSOR;
-    for (uint32_t i = 0; i < num_outputs; i++) {
+    if (c->loss_fn) loss = custom_loss(t, c, labels, predictions, weight, meters);
+    for (uint32_t i = 0; !c->loss_fn && i < num_outputs; i++) {
         const rf_tensor term = output_loss(t, c, i, labels[i], predictions[i], weight, meters);
         loss = i == 0 ? term : rf_add(t, loss, term);
     }
     for (uint32_t i = 0; i < c->num_metrics && rf_trace_status(t) >= 0; i++)
-        (void)rf_meters_update(t, meters, i, labels[c->metric_outputs[i]], predictions[c->metric_outputs[i]]);
+        update_metric(t, c, i, meters, labels[c->metric_outputs[i]], predictions[c->metric_outputs[i]]);
     if (regularized(c->model)) {
         const rf_tensor penalty = rf_scale_regularization_loss(t, rf_model_regularization_loss(t, c->model));
         (void)rf_meters_add_loss(t, meters, rf_multiply(t, penalty, rf_global_batch_size(t)));
@@ -116,9 +146,20 @@ static rf_result check_loss(const rf_loss *loss)
     return RF_OK;
 }
 
+/* By its fields: what lies between them may be anything. */
+static bool is_zeroed(const rf_loss *loss)
+{
+    return loss->kind == 0 && !loss->from_logits && loss->reduction == 0 && loss->label_smoothing == 0.0f &&
+           loss->delta == 0.0f;
+}
+
 static rf_result check_losses(const rf_model *model, const rf_compile_params *params)
 {
-    static const rf_loss none = { 0 };
+    if (params->loss_fn) {
+        RF_REQUIRE(is_zeroed(&params->loss) && !params->losses && !params->loss_weights && params->num_losses == 0,
+                   "rf_model_compile: loss_fn is set beside loss, losses or loss_weights; leave those zeroed");
+        return RF_OK;
+    }
     if (params->num_losses == 0) {
         RF_REQUIRE(model->num_outputs == 1, "rf_model_compile: the model has %u outputs; give losses, one for each",
                    model->num_outputs);
@@ -130,8 +171,7 @@ static rf_result check_losses(const rf_model *model, const rf_compile_params *pa
                "rf_model_compile: num_losses is %u; the model has %u outputs, each with a loss", params->num_losses,
                model->num_outputs);
     RF_REQUIRE(params->losses, "rf_model_compile: losses is NULL but num_losses is %u", params->num_losses);
-    RF_REQUIRE(memcmp(&params->loss, &none, sizeof(none)) == 0,
-               "rf_model_compile: loss and losses are both set; leave loss zeroed");
+    RF_REQUIRE(is_zeroed(&params->loss), "rf_model_compile: loss and losses are both set; leave loss zeroed");
     for (uint32_t i = 0; i < params->num_losses; i++) {
         RF_TRY(
             rf_error_context(check_loss(&params->losses[i]), "losses[%u], of output '%s'", i, model->output_names[i]));
@@ -164,7 +204,7 @@ static rf_result check_metrics(const rf_model *model, const rf_compile_params *p
 
 static rf_result check_output_metrics(const rf_model *model, const rf_compile_params *params)
 {
-    const uint32_t num_losses = model->num_outputs > 1 ? model->num_outputs : 0;
+    const uint32_t num_losses = model->num_outputs > 1 && !params->loss_fn ? model->num_outputs : 0;
     RF_REQUIRE(params->num_output_metrics == 0 || params->output_metrics,
                "rf_model_compile: output_metrics is NULL but num_output_metrics is %u", params->num_output_metrics);
     RF_REQUIRE(params->num_output_metrics == 0 || params->num_metrics == 0,
@@ -177,9 +217,14 @@ static rf_result check_output_metrics(const rf_model *model, const rf_compile_pa
         RF_REQUIRE(m->output < model->num_outputs,
                    "rf_model_compile: output_metrics[%u] is of output %u; the model has %u outputs", i, m->output,
                    model->num_outputs);
+        if (m->fn) {
+            RF_REQUIRE(m->metric.kind == RF_METRIC_MEAN && m->metric.name && *m->metric.name,
+                       "rf_model_compile: output_metrics[%u] has a function: its metric needs a name, and no kind", i);
+            continue;
+        }
         RF_REQUIRE(rf_metric_compares(m->metric.kind),
                    "rf_model_compile: output_metrics[%u] does not compare labels with predictions; use it in a custom "
-                   "step",
+                   "step, or give a function",
                    i);
     }
     return RF_OK;
@@ -209,7 +254,11 @@ static void copy_params(rf_compiled *c, const rf_compile_params *params)
     for (uint32_t i = 0; i < params->num_output_metrics; i++) {
         c->metrics[i] = params->output_metrics[i].metric;
         c->metric_outputs[i] = params->output_metrics[i].output;
+        c->metric_fns[i] = params->output_metrics[i].fn;
+        c->metric_users[i] = params->output_metrics[i].user;
     }
+    c->loss_fn = params->loss_fn;
+    c->loss_user = params->loss_user;
     c->num_metrics = params->num_metrics + params->num_output_metrics;
     c->steps_per_execution = params->steps_per_execution ? params->steps_per_execution : 1;
 }
@@ -251,14 +300,19 @@ static rf_result add_name(rf_compiled *c, uint32_t *count, const char *output, c
     return RF_OK;
 }
 
+/* Those that are reported beside their sum. */
+static uint32_t num_output_losses(const rf_compiled *c)
+{
+    return c->model->num_outputs > 1 && !c->loss_fn ? c->model->num_outputs : 0;
+}
+
 static rf_result make_names(rf_compiled *c)
 {
     const rf_model *model = c->model;
     const bool several = model->num_outputs > 1;
     uint32_t count = 0;
     RF_TRY(add_name(c, &count, NULL, "loss"));
-    for (uint32_t i = 0; several && i < model->num_outputs; i++)
-        RF_TRY(add_name(c, &count, model->output_names[i], "loss"));
+    for (uint32_t i = 0; i < num_output_losses(c); i++) RF_TRY(add_name(c, &count, model->output_names[i], "loss"));
     for (uint32_t i = 0; i < c->num_metrics; i++)
         RF_TRY(add_name(c, &count, several ? model->output_names[c->metric_outputs[i]] : NULL, name_metric(c, i)));
     return RF_OK;
@@ -267,7 +321,7 @@ static rf_result make_names(rf_compiled *c)
 static rf_result prepare(rf_model *model, rf_compiled *c)
 {
     RF_TRY(make_names(c));
-    const uint32_t num_losses = model->num_outputs > 1 ? model->num_outputs : 0;
+    const uint32_t num_losses = num_output_losses(c);
     const char *const *metric_names = &c->names[1 + num_losses];
     for (uint32_t i = 0; i < c->num_metrics; i++) { /* the program's name need not live as long as the model */
         const bool in_logs = model->num_outputs > 1 || c->metrics[i].name;
@@ -354,7 +408,7 @@ rf_result rf_check_dataset(const rf_model *model, const rf_dataset *data, bool l
     rf_dataset_spec(data, &spec);
     RF_TRY(check_components(model, &spec, labels, argument));
     for (uint32_t i = 0; model->apply && i < model->num_inputs; i++) RF_TRY(check_input(model, &spec, i, argument));
-    for (uint32_t i = 0; labels && model->num_outputs > 1 && i < model->num_outputs; i++)
+    for (uint32_t i = 0; labels && num_output_losses(model->compiled) > 0 && i < model->num_outputs; i++)
         RF_TRY(check_label_type(model, &spec, i, argument));
     return RF_OK;
 }

@@ -12,10 +12,14 @@ struct rf_compiled {
     rf_optimizer *optimizer;           /* a reference */
     rf_loss losses[RF_MAX_COMPONENTS]; /* one for each output of the model */
     double loss_weights[RF_MAX_COMPONENTS];
+    rf_loss_fn loss_fn; /* instead, where it is not NULL */
+    void *loss_user;
     uint32_t steps_per_execution;
     rf_metric_params metrics[RF_MAX_COMPILED_METRICS]; /* those of the meters */
     uint32_t metric_outputs[RF_MAX_COMPILED_METRICS];  /* what each is of */
     const char *given_names[RF_MAX_COMPILED_METRICS];  /* what the program calls them; NULL: nothing */
+    rf_metric_fn metric_fns[RF_MAX_COMPILED_METRICS];  /* NULL: the library's */
+    void *metric_users[RF_MAX_COMPILED_METRICS];
     uint32_t num_metrics;
     rf_meters train_meters, evaluate_meters;
     /* "loss", those of outputs, metrics; in the model's arena */
