@@ -159,6 +159,133 @@ RF_API RF_MUST_USE rf_result rf_layer_lambda(rf_lambda_fn fn, void *user, rf_lay
 /** Destroys a layer that no model has taken over. */
 RF_API void rf_layer_destroy(rf_layer **layer);
 
+/* ---- sequences [n, steps, channels] ---- */
+/** A convolution along a sequence. `filters` and `kernel_size` are required. */
+typedef struct rf_conv1d_layer_params {
+    int32_t filters;
+    int32_t kernel_size;
+    rf_padding padding; /**< valid or same; rf_layer_zero_padding1d() adds other numbers of zeros */
+    bool causal;        /**< zeros before the sequence alone: no step sees a later one */
+    int32_t stride;     /**< 0 means 1 */
+    int32_t dilation;   /**< 0 means 1 */
+    int32_t groups;     /**< 0 means 1 */
+    rf_activation activation;
+    bool no_bias;
+    rf_initializer kernel_initializer;      /**< zeroed: Glorot uniform */
+    const rf_initializer *bias_initializer; /**< NULL: zeros */
+    rf_regularizer kernel_regularizer;
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_conv1d_layer_params;
+/**
+ * Convolution layer: [n, steps, cin] -> [n, out_steps, filters], with the sizes of rf_conv2d(). The
+ * kernel is [kernel_size, cin / groups, filters].
+ */
+RF_API RF_MUST_USE rf_result rf_layer_conv1d(const rf_conv1d_layer_params *params, rf_layer **out);
+/** Windows of a pooling along a sequence. NULL or zeroed: 2, without overlap or padding. */
+typedef struct rf_pool1d_params {
+    int32_t window;       /**< 0 means 2 */
+    int32_t stride;       /**< 0 means the window */
+    rf_padding padding;   /**< valid or same */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_pool1d_params;
+/** Maximum over windows: [n, steps, c] -> [n, out_steps, c]. `params` may be NULL. */
+RF_API RF_MUST_USE rf_result rf_layer_max_pool1d(const rf_pool1d_params *params, rf_layer **out);
+/** Mean over windows, padding excluded. `params` may be NULL. */
+RF_API RF_MUST_USE rf_result rf_layer_avg_pool1d(const rf_pool1d_params *params, rf_layer **out);
+/** Maximum over all steps: [n, steps, c] -> [n, c]. Equal maxima share the gradient. */
+RF_API RF_MUST_USE rf_result rf_layer_global_max_pool1d(rf_layer **out);
+/** Mean over all steps: [n, steps, c] -> [n, c]. */
+RF_API RF_MUST_USE rf_result rf_layer_global_avg_pool1d(rf_layer **out);
+/** Zeros before and after each sequence: `padding` is those two numbers. NULL: 1 and 1. */
+RF_API RF_MUST_USE rf_result rf_layer_zero_padding1d(const int32_t *padding, rf_layer **out);
+/** rf_layer_dropout() of whole channels: all steps of a sequence keep the same ones. */
+RF_API RF_MUST_USE rf_result rf_layer_spatial_dropout1d(float rate, uint64_t seed, rf_layer **out);
+
+/* ---- images [n, h, w, c] ---- */
+/** A convolution of each channel by itself. `kernel_size` is required. */
+typedef struct rf_depthwise_conv2d_params {
+    int32_t kernel_size[2];   /**< height, width; width 0: square */
+    int32_t depth_multiplier; /**< channels that each channel becomes. 0: 1 */
+    rf_conv2d_params conv;    /**< its `groups` stay 0: they are the channels */
+    rf_activation activation;
+    bool no_bias;
+    rf_initializer kernel_initializer;      /**< zeroed: Glorot uniform */
+    const rf_initializer *bias_initializer; /**< NULL: zeros */
+    rf_regularizer kernel_regularizer;
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_depthwise_conv2d_params;
+/**
+ * Depthwise convolution layer: [n, h, w, c] -> [n, oh, ow, c * depth_multiplier]. The kernel is
+ * [kh, kw, c, depth_multiplier]; output channel c * depth_multiplier + m is input channel c under
+ * its kernel number m.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_depthwise_conv2d(const rf_depthwise_conv2d_params *params,
+                                                       rf_layer **out);
+/** A depthwise convolution and one of 1 x 1. `filters` and `kernel_size` are required. */
+typedef struct rf_separable_conv2d_params {
+    int32_t filters;
+    int32_t kernel_size[2];   /**< height, width; width 0: square */
+    int32_t depth_multiplier; /**< of the depthwise convolution. 0: 1 */
+    rf_conv2d_params conv;    /**< of the depthwise convolution; its `groups` stay 0 */
+    rf_activation activation;
+    bool no_bias;
+    rf_initializer depthwise_initializer;   /**< zeroed: Glorot uniform */
+    rf_initializer pointwise_initializer;   /**< zeroed: Glorot uniform */
+    const rf_initializer *bias_initializer; /**< NULL: zeros */
+    rf_regularizer depthwise_regularizer;
+    rf_regularizer pointwise_regularizer;
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_separable_conv2d_params;
+/**
+ * Separable convolution layer: [n, h, w, c] -> [n, oh, ow, filters]. Variables: "depthwise_kernel"
+ * [kh, kw, c, depth_multiplier], "pointwise_kernel" [1, 1, c * depth_multiplier, filters], "bias".
+ */
+RF_API RF_MUST_USE rf_result rf_layer_separable_conv2d(const rf_separable_conv2d_params *params,
+                                                       rf_layer **out);
+/** Maximum over height and width: [n, h, w, c] -> [n, c]. Equal maxima share the gradient. */
+RF_API RF_MUST_USE rf_result rf_layer_global_max_pool2d(rf_layer **out);
+/**
+ * Zeros around each image: `padding` is their numbers at top, bottom, left and right. NULL: 1
+ * everywhere.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_zero_padding2d(const int32_t *padding, rf_layer **out);
+/** Layer of rf_upsample2d(). `factor` is two numbers; NULL: 2 and 2. */
+RF_API RF_MUST_USE rf_result rf_layer_up_sampling2d(const int32_t *factor,
+                                                    rf_interpolation interpolation, rf_layer **out);
+/** rf_layer_dropout() of whole channels: all pixels of an image keep the same ones. */
+RF_API RF_MUST_USE rf_result rf_layer_spatial_dropout2d(float rate, uint64_t seed, rf_layer **out);
+
+/* ---- of any shape ---- */
+/** Layer of rf_leaky_relu(). `negative_slope` 0: 0.3; it must not be negative. */
+RF_API RF_MUST_USE rf_result rf_layer_leaky_relu(float negative_slope, rf_layer **out);
+/** A leaky ReLU whose slopes are trained. NULL or zeroed: as in Keras. */
+typedef struct rf_p_relu_params {
+    const rf_initializer *alpha_initializer; /**< NULL: zeros */
+    rf_regularizer alpha_regularizer;
+    const int32_t *shared_axes; /**< along which alpha is the same, from 1 on or negative */
+    uint32_t num_shared_axes;
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_p_relu_params;
+/**
+ * Parametric ReLU (He et al. 2015): x for x > 0, alpha * x otherwise. Variable: "alpha", of the
+ * shape of an example, but 1 along shared axes. `params` may be NULL; `shared_axes` is copied.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_p_relu(const rf_p_relu_params *params, rf_layer **out);
+/**
+ * In training, adds numbers of a normal distribution with mean 0 and deviation `stddev`; see
+ * rf_random_normal(), also for `seed`.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_gaussian_noise(float stddev, uint64_t seed, rf_layer **out);
+/**
+ * In training, multiplies by numbers of a normal distribution with mean 1 and deviation sqrt(rate /
+ * (1 - rate)); `rate` is in [0, 1).
+ */
+RF_API RF_MUST_USE rf_result rf_layer_gaussian_dropout(float rate, uint64_t seed, rf_layer **out);
+
 /* ---- layers of several inputs: for functional models and rf_layer_apply() ---- */
 
 /** Sum of all inputs, which are of shapes that broadcast. */

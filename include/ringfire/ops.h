@@ -224,6 +224,11 @@ typedef enum rf_activation {
     RF_ACTIVATION_TANH,
     RF_ACTIVATION_GELU, /**< the erf form */
     RF_ACTIVATION_SOFTMAX,
+    RF_ACTIVATION_GELU_TANH, /**< GELU in the tanh form, as BERT and GPT-2 have it */
+    RF_ACTIVATION_SILU,
+    RF_ACTIVATION_ELU, /**< alpha 1 */
+    RF_ACTIVATION_SELU,
+    RF_ACTIVATION_SOFTPLUS,
 } rf_activation;
 /** Applies an activation. Softmax is along the last axis. */
 RF_API rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation);
@@ -365,6 +370,20 @@ RF_API rf_tensor rf_gather(rf_trace *t, rf_tensor x, rf_tensor indices, int32_t 
  * [n, p, ...]. Otherwise as rf_gather().
  */
 RF_API rf_tensor rf_gather_positions(rf_trace *t, rf_tensor x, rf_tensor positions);
+
+/** How rf_upsample2d() fills in. */
+typedef enum rf_interpolation {
+    RF_INTERPOLATION_NEAREST,  /**< each pixel is repeated */
+    RF_INTERPOLATION_BILINEAR, /**< between the middles of pixels; the border is repeated */
+} rf_interpolation;
+/**
+ * Enlarges images by whole factors: x [n, h, w, c] -> [n, h * factor[0], w * factor[1], c], as
+ * Keras' UpSampling2D. `factor` is two numbers, 1 to 4096 each; NULL: 2 and 2. The array is read
+ * before the function returns. Bilinear coordinates are those of ONNX' "half_pixel" and PyTorch's
+ * align_corners=False. The gradient has a fixed order of additions.
+ */
+RF_API rf_tensor rf_upsample2d(rf_trace *t, rf_tensor x, const int32_t *factor,
+                               rf_interpolation interpolation);
 
 /* ---- reductions: axes may be negative; num_axes 0 reduces all ---- */
 /** Sum over `axes`. With `keep_dims` they remain as dimensions of 1. */

@@ -96,6 +96,22 @@ LAYOUT(rf_batch_norm_params, POINTER(rf_batch_norm_params, beta_initializer, rf_
 LAYOUT(rf_layer_norm_params, POINTER(rf_layer_norm_params, beta_initializer, rf_initializer),
        POINTER(rf_layer_norm_params, gamma_initializer, rf_initializer));
 LAYOUT(rf_rms_norm_params, POINTER(rf_rms_norm_params, gamma_initializer, rf_initializer));
+LAYOUT(rf_conv1d_layer_params, MEMBER(rf_conv1d_layer_params, kernel_initializer, rf_initializer),
+       POINTER(rf_conv1d_layer_params, bias_initializer, rf_initializer),
+       MEMBER(rf_conv1d_layer_params, kernel_regularizer, rf_regularizer));
+LAYOUT(rf_pool1d_params, { 0 });
+LAYOUT(rf_depthwise_conv2d_params, MEMBER(rf_depthwise_conv2d_params, conv, rf_conv2d_params),
+       MEMBER(rf_depthwise_conv2d_params, kernel_initializer, rf_initializer),
+       POINTER(rf_depthwise_conv2d_params, bias_initializer, rf_initializer),
+       MEMBER(rf_depthwise_conv2d_params, kernel_regularizer, rf_regularizer));
+LAYOUT(rf_separable_conv2d_params, MEMBER(rf_separable_conv2d_params, conv, rf_conv2d_params),
+       MEMBER(rf_separable_conv2d_params, depthwise_initializer, rf_initializer),
+       MEMBER(rf_separable_conv2d_params, pointwise_initializer, rf_initializer),
+       POINTER(rf_separable_conv2d_params, bias_initializer, rf_initializer),
+       MEMBER(rf_separable_conv2d_params, depthwise_regularizer, rf_regularizer),
+       MEMBER(rf_separable_conv2d_params, pointwise_regularizer, rf_regularizer));
+LAYOUT(rf_p_relu_params, POINTER(rf_p_relu_params, alpha_initializer, rf_initializer),
+       MEMBER(rf_p_relu_params, alpha_regularizer, rf_regularizer));
 LAYOUT(rf_rnn_layer_params, POINTER(rf_rnn_layer_params, kernel_initializer, rf_initializer),
        POINTER(rf_rnn_layer_params, recurrent_initializer, rf_initializer),
        MEMBER(rf_rnn_layer_params, kernel_regularizer, rf_regularizer),
@@ -167,6 +183,11 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_batch_norm_params_layout,
     &rf_layer_norm_params_layout,
     &rf_rms_norm_params_layout,
+    &rf_conv1d_layer_params_layout,
+    &rf_pool1d_params_layout,
+    &rf_depthwise_conv2d_params_layout,
+    &rf_separable_conv2d_params_layout,
+    &rf_p_relu_params_layout,
     &rf_rnn_layer_params_layout,
     &rf_multi_head_attention_params_layout,
     &rf_layer_apply_params_layout,

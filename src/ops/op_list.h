@@ -24,6 +24,8 @@
     OP(squeeze)                                                                                                        \
     OP(gather)      /* x, indices i32 */                                                                               \
     OP(gather_grad) /* dy, indices, x (shape only) -> dx */                                                            \
+    OP(upsample2d)                                                                                                     \
+    OP(upsample2d_grad) /* dy, x (shape only) -> dx */                                                                 \
     OP(all_replica_sum)                                                                                                \
     OP(stop_gradient)                                                                                                  \
     OP(dropout)        /* x, random */                                                                                 \

@@ -22,7 +22,7 @@ const rf_op *rf_ops_find(const char *name); /* NULL when unknown */
 const rf_core_ops *rf_ops_core(void);
 /* As files call them, by number; the functions give "?" for a number that is none. */
 extern const char *const rf_padding_names[RF_PADDING_EXPLICIT + 1];
-extern const char *const rf_activation_names[RF_ACTIVATION_SOFTMAX + 1];
+extern const char *const rf_activation_names[RF_ACTIVATION_SOFTPLUS + 1];
 const char *rf_padding_name(uint32_t padding);
 const char *rf_activation_name(uint32_t activation);
 
@@ -158,6 +158,17 @@ typedef struct rf_slice_attr {
 } rf_slice_attr;
 rf_result rf_emit_slice(rf_graph *g, rf_value x, const int64_t *begin, const int64_t *end, const int64_t *step,
                         uint32_t num_axes, rf_value *out);
+
+/* ---- upsample.c ---- */
+typedef struct rf_upsample_attr {
+    int32_t factor[2];
+    uint32_t interpolation /* rf_interpolation */;
+} rf_upsample_attr;
+#define RF_MAX_UPSAMPLE_FACTOR 4096 /* loops of gradients stay within what devices allow */
+extern const char *const rf_interpolation_names[RF_INTERPOLATION_BILINEAR + 1];
+/* `factor` NULL: 2 and 2. */
+rf_result rf_emit_upsample2d(rf_graph *g, rf_value x, const int32_t *factor, rf_interpolation interpolation,
+                             rf_value *out);
 
 /* ---- pad.c ---- */
 typedef struct rf_pad_attr {

@@ -20,7 +20,8 @@ const rf_op *rf_ops_find(const char *name)
 }
 
 const char *const rf_padding_names[] = { "valid", "same", "explicit" };
-const char *const rf_activation_names[] = { "linear", "relu", "leaky_relu", "sigmoid", "tanh", "gelu", "softmax" };
+const char *const rf_activation_names[] = { "linear",  "relu",      "leaky_relu", "sigmoid", "tanh", "gelu",
+                                            "softmax", "gelu_tanh", "silu",       "elu",     "selu", "softplus" };
 
 const char *rf_padding_name(uint32_t padding)
 {
@@ -29,7 +30,7 @@ const char *rf_padding_name(uint32_t padding)
 
 const char *rf_activation_name(uint32_t activation)
 {
-    return activation <= RF_ACTIVATION_SOFTMAX ? rf_activation_names[activation] : "?";
+    return activation <= RF_ACTIVATION_SOFTPLUS ? rf_activation_names[activation] : "?";
 }
 
 static rf_result add(rf_graph *graph, rf_value a, rf_value b, rf_value *out)

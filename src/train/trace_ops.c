@@ -252,6 +252,11 @@ rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
     case RF_ACTIVATION_TANH: return rf_tanh(t, x);
     case RF_ACTIVATION_GELU: return rf_gelu(t, x, false);
     case RF_ACTIVATION_SOFTMAX: return rf_softmax(t, x);
+    case RF_ACTIVATION_GELU_TANH: return rf_gelu(t, x, true);
+    case RF_ACTIVATION_SILU: return rf_silu(t, x);
+    case RF_ACTIVATION_ELU: return rf_elu(t, x, 1.0f);
+    case RF_ACTIVATION_SELU: return rf_selu(t, x);
+    case RF_ACTIVATION_SOFTPLUS: return rf_softplus(t, x);
     }
     if (t) {
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_activate: activation %d does not exist", (int)activation);
@@ -409,6 +414,14 @@ rf_tensor rf_pad(rf_trace *t, rf_tensor x, const int64_t *before, const int64_t 
                             ? rf_emit_pad(rf_trace_graph(t), v, before, after, num_axes, value, &out)
                             : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_pad: %s is NULL but num_axes is %u",
                                       before ? "after" : "before", num_axes);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_upsample2d(rf_trace *t, rf_tensor x, const int32_t *factor, rf_interpolation interpolation)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, "rf_upsample2d: x", &v)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_upsample2d(rf_trace_graph(t), v, factor, interpolation, &out);
     return rf_trace_emit(t, r, out);
 }
 

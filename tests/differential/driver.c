@@ -213,6 +213,12 @@ static rf_tensor pool(rf_trace *t, const step *s, rf_tensor x, bool maximum)
     return maximum ? rf_max_pool2d(t, x, &p) : rf_avg_pool2d(t, x, &p);
 }
 
+static rf_tensor upsample(rf_trace *t, const step *s, rf_tensor x)
+{
+    const int32_t factor[] = { number(s, 1), number(s, 2) };
+    return rf_upsample2d(t, x, factor, (rf_interpolation)number(s, 0));
+}
+
 static rf_tensor reshape(rf_trace *t, const step *s, rf_tensor x)
 {
     rf_shape shape = { .rank = (int32_t)s->num_numbers };
@@ -290,6 +296,7 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "conv2d_transpose") == 0) return convolve(t, s, a, b, true);
     if (strcmp(name, "max_pool2d") == 0) return pool(t, s, a, true);
     if (strcmp(name, "avg_pool2d") == 0) return pool(t, s, a, false);
+    if (strcmp(name, "upsample2d") == 0) return upsample(t, s, a);
     if (strcmp(name, "reshape") == 0) return reshape(t, s, a);
     if (strcmp(name, "transpose") == 0) return transpose(t, s, a);
     if (strcmp(name, "compare") == 0) return rf_compare(t, (rf_comparison)number(s, 0), a, b);

@@ -172,7 +172,7 @@ class Builder:
         else:
             x = self.pick()
         numbers = {"leaky_relu": [self.rng.choice([0.0, 0.01, 0.2, 0.5])], "elu": [self.rng.choice([0.0, 0.5, 1.0, 1.5])], "gelu": [self.rng.randint(0, 1)],
-                   "activate": [self.rng.randint(0, 6 if self.shape(x) else 5)], "dropout": [0.5],
+                   "activate": [self.rng.choice([a for a in oracle.ACTIVATIONS if a != 6 or self.shape(x)])], "dropout": [0.5],
                    "cumsum": [self.rng.randint(0, 1), self.rng.randint(0, 1)]}.get(op, [])
         return self.add(op, [x], numbers)
 
@@ -254,6 +254,11 @@ class Builder:
                 if (window[axis] or 2) > self.shape(x)[1 + axis] + pads[2 * axis] + pads[2 * axis + 1]:
                     return None
         return self.add(op, [x], [padding, *window, *stride, *pads])
+
+    def gen_upsample(self, op):
+        x = self.image()
+        factors = [self.rng.choice([1, 1, 2, 2, 3, 4, 5]) for _ in range(2)]
+        return self.add(op, [x], [self.rng.randint(0, 1), *factors]) if math.prod(self.shape(x)) * math.prod(factors) < 20000 else None
 
     def gen_reshape(self, op):
         x = self.pick()
@@ -437,7 +442,7 @@ GENERATORS = {
                                         "flatten", "softmax", "log_softmax", "argmax", "argmin", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
     "matmul": Builder.gen_matmul, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
     "conv2d_transpose": Builder.gen_conv2d_transpose,
-    "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
+    "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "upsample2d": Builder.gen_upsample, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
     "pad": Builder.gen_pad, "tile": Builder.gen_tile, "reverse": Builder.gen_reverse, "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,
     "slice": Builder.gen_slice, "concat": Builder.gen_join, "stack": Builder.gen_join, "split": Builder.gen_split,
     "expand_dims": Builder.gen_axis, "squeeze": Builder.gen_axis,

@@ -270,7 +270,10 @@ def elu(errors, operands, numbers):
 
 
 ACTIVATIONS = {0: unary(lambda x: x * 1), 1: unary(torch.relu), 2: unary(lambda x: torch.nn.functional.leaky_relu(x, 0.2)), 3: sigmoid, 4: tanh,
-               5: lambda errors, operands, numbers: gelu(errors, operands, [0]), 6: lambda errors, operands, numbers: softmax(errors, operands, [])}
+               5: lambda errors, operands, numbers: gelu(errors, operands, [0]), 6: lambda errors, operands, numbers: softmax(errors, operands, []),
+               7: lambda errors, operands, numbers: gelu(errors, operands, [1]), 8: lambda errors, operands, numbers: operands[0] * sigmoid(errors, operands, []),
+               9: lambda errors, operands, numbers: elu(errors, operands, [1.0]),
+               10: lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]), 11: softplus}
 
 
 def activate(errors, operands, numbers):
@@ -336,6 +339,19 @@ def pool_geometry(x, numbers):
     window = [n or 2 for n in numbers[1:3]]
     stride = [n or w for n, w in zip(numbers[3:5], window)]
     return window, stride, padding_of(numbers, numbers[5:9], x.shape[1:3], window, stride)
+
+
+def parts_of_results(n, factor, bilinear):
+    """What each of n elements has in each of n * factor results, by PyTorch, but without the rounding of its coordinates: it would give a
+    neighbour a part of 1e-17 where there is none."""
+    mode = {"mode": "linear", "align_corners": False} if bilinear else {"mode": "nearest"}
+    parts = torch.nn.functional.interpolate(torch.eye(n, dtype=torch.float64)[:, None, :], scale_factor=factor, **mode)[:, 0, :]
+    return (parts * 2 * factor).round() / (2 * factor)
+
+
+def upsample2d(errors, operands, numbers):
+    down, right = (parts_of_results(operands[0].shape[1 + axis], numbers[1 + axis], numbers[0]) for axis in range(2))
+    return Sums.apply(lambda x: torch.einsum("nhwc,hy,wx->nyxc", x, down, right), errors, operands[0])
 
 
 def max_pool2d(errors, operands, numbers):
@@ -533,7 +549,7 @@ OPS = {
     "elu": elu, "selu": lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]),
     "gelu": gelu, "activate": activate, "matmul": matmul,
     "bias_add": broadcast(torch.add), "conv2d": conv2d, "conv2d_transpose": conv2d_transpose,
-    "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d,
+    "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d, "upsample2d": upsample2d,
     "global_avg_pool2d": lambda errors, operands, numbers: reduce_mean(errors, operands, [0, 1, 2]),
     "reshape": lambda errors, operands, numbers: operands[0].reshape(numbers) * 1,
     "flatten": unary(lambda x: x.reshape(x.shape[0], -1) * 1),

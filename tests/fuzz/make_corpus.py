@@ -150,6 +150,21 @@ def model():
         norm = {"kind": kind + "_normalization", "name": "norm", "epsilon": 0.001, "scale": True, "gamma_initializer": ones,
                 **({"center": True, "beta_initializer": zeros} if kind == "layer" else {})}
         seed("model", "layer_" + norm["kind"], "\0" + compact({"input_shape": [8], "layers": [norm]}))
+    moves = {"padding": "same", "stride": [1, 2], "dilation": [2, 1], "groups": 0, "explicit_padding": [0, 0, 0, 0]}
+    depthwise = {"kernel_size": [3, 2], "depth_multiplier": 2, **moves, **affine}
+    image_layers = {"depthwise_conv2d": depthwise,
+                    "separable_conv2d": {"filters": 4, **depthwise, "pointwise_initializer": zeros, "pointwise_regularizer": {"l1": 0.0, "l2": 0.001}},
+                    "global_max_pooling2d": {}, "zero_padding2d": {"padding": [1, 0, 2, 1]},
+                    "up_sampling2d": {"factor": [2, 3], "interpolation": "bilinear"}, "spatial_dropout2d": {"rate": 0.5, "seed": 3},
+                    "p_re_lu": {"shared_axes": [-2, 1], "alpha_initializer": zeros, "alpha_regularizer": {"l1": 0.0, "l2": 0.001}}}
+    pool1d = {"window": 2, "stride": 2, "padding": "valid"}
+    sequence_layers = {"conv1d": {"filters": 4, "kernel_size": 3, "padding": "valid", "causal": True, "stride": 1, "dilation": 2, "groups": 1, **affine},
+                       "max_pooling1d": pool1d, "average_pooling1d": pool1d, "global_max_pooling1d": {}, "global_average_pooling1d": {},
+                       "zero_padding1d": {"padding": [1, 2]}, "spatial_dropout1d": {"rate": 0.5, "seed": 3}, "leaky_re_lu": {"negative_slope": 0.3},
+                       "gaussian_noise": {"stddev": 0.5, "seed": 3}, "gaussian_dropout": {"rate": 0.5, "seed": 3}}
+    for shape, kinds in ([5, 4, 3], image_layers), ([7, 3], sequence_layers):
+        for kind, fields in kinds.items():
+            seed("model", "layer_" + kind, "\0" + compact({"input_shape": shape, "layers": [{"kind": kind, "name": kind, **fields}]}))
     seed("model", "functional", "\0" + compact(functional(embedding, norm, layers[-1])))
     schedule = {"kind": "constant", "initial": 0.001, "rate": 0.0, "alpha": 0.0, "end": 0.0, "power": 0.0, "decay_steps": 0,
                 "warmup_steps": 0, "staircase": False, "boundaries": [], "values": []}
@@ -410,6 +425,10 @@ def graph():
     seed("graph", "ranges", text([row], [
         node("slice", [0], desc(-1, 2), begin=[0, -2], end=[last, first], step=[1, -3]),
         node("slice_grad", [1, 0], desc(-1, 6), begin=[0, -2], end=[last, first], step=[1, -3])]))
+    pixels = {"kind": "input", "name": "input", **desc(-1, 2, 3, 4)}
+    larger = {"factor": [2, 3], "interpolation": "bilinear"}
+    seed("graph", "upsample", text([pixels], [
+        node("upsample2d", [0], desc(-1, 4, 9, 4), **larger), node("upsample2d_grad", [1, 0], desc(-1, 2, 3, 4), **larger)]))
     numbers = {"kind": "input", "name": "indices", **desc(-1, 3, dtype="i32")}
     seed("graph", "gathers", text([row, numbers], [
         node("gather", [0, 1], desc(-1, 3), axis=1, batch_dims=1),

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "../support/op_call.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "ops/kit.h"
@@ -42,13 +43,6 @@ static rf_device_caps make_caps(bool clamped)
     return caps;
 }
 
-static rf_op_call make_call(const rf_op *op, const void *attr, uint32_t n, const rf_tensor_desc *in)
-{
-    rf_op_call call = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out };
-    memcpy(call.in, in, n * sizeof(*in));
-    return call;
-}
-
 static rf_elementwise_attr one(rf_scalar_fn fn)
 {
     return (rf_elementwise_attr){ 1, { { (uint8_t)fn, 0, (uint8_t)(rf_scalar_table[fn].arity - 1), 0, 0 } } };
@@ -68,13 +62,6 @@ static void registry_finds_every_op_by_its_unique_name(void **state)
 }
 
 /* ---- inference ---- */
-
-static void check_error(const rf_op *op, const void *attr, uint32_t n, const rf_tensor_desc *in, const char *part)
-{
-    rf_op_call call = make_call(op, attr, n, in);
-    assert_int_equal(op->infer(&call) < 0, 1);
-    if (!strstr(rf_error_message(), part)) fail_msg("'%s' lacks '%s'", rf_error_message(), part);
-}
 
 static void errors_name_the_op_and_the_shapes(void **state)
 {

@@ -167,6 +167,12 @@ static void test_training(void **state)
     REFUSED(rf_batch_norm_params, rf_layer_batch_norm(&params, &layer));
     REFUSED(rf_layer_norm_params, rf_layer_layer_norm(&params, &layer));
     REFUSED(rf_rms_norm_params, rf_layer_rms_norm(&params, &layer));
+    REFUSED(rf_conv1d_layer_params, rf_layer_conv1d(&params, &layer));
+    REFUSED(rf_pool1d_params, rf_layer_max_pool1d(&params, &layer));
+    REFUSED(rf_pool1d_params, rf_layer_avg_pool1d(&params, &layer));
+    REFUSED(rf_depthwise_conv2d_params, rf_layer_depthwise_conv2d(&params, &layer));
+    REFUSED(rf_separable_conv2d_params, rf_layer_separable_conv2d(&params, &layer));
+    REFUSED(rf_p_relu_params, rf_layer_p_relu(&params, &layer));
     REFUSED(rf_rnn_layer_params, rf_layer_rnn(&params, &layer));
     REFUSED(rf_multi_head_attention_params, rf_layer_multi_head_attention(&params, &layer));
     REFUSED(rf_initializer, rf_layer_position_embedding(1, &params, NULL, &layer));

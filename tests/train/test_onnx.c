@@ -246,6 +246,41 @@ static void single_layers(rf_strategy *strategy)
     rf_model_destroy(&model);
 }
 
+/* Depthwise, enlarged, with slopes; and sequences, whose kernels are reshaped. */
+static rf_model *windows_model(rf_strategy *strategy)
+{
+    rf_layer *l[8];
+    rf_model *model;
+    uint32_t n = 0;
+    OK(rf_layer_zero_padding2d(NULL, &l[n++]));
+    OK(rf_layer_depthwise_conv2d(&(rf_depthwise_conv2d_params){ .kernel_size = { 3 }, .depth_multiplier = 2 },
+                                 &l[n++]));
+    OK(rf_layer_p_relu(NULL, &l[n++]));
+    OK(rf_layer_up_sampling2d(NULL, RF_INTERPOLATION_BILINEAR, &l[n++]));
+    OK(rf_layer_separable_conv2d(&(rf_separable_conv2d_params){ .filters = 3, .kernel_size = { 2 } }, &l[n++]));
+    OK(rf_layer_leaky_relu(0, &l[n++]));
+    OK(rf_layer_up_sampling2d((const int32_t[]){ 3, 1 }, RF_INTERPOLATION_NEAREST, &l[n++]));
+    OK(rf_layer_global_max_pool2d(&l[n++]));
+    OK(rf_model_create_sequential(strategy, l, n, &RF_SHAPE(5, 4, 2), &model));
+    return model;
+}
+
+static rf_model *sequence_model(rf_strategy *strategy)
+{
+    rf_layer *l[5];
+    rf_model *model;
+    uint32_t n = 0;
+    OK(rf_layer_conv1d(
+        &(rf_conv1d_layer_params){ .filters = 4, .kernel_size = 3, .causal = true, .activation = RF_ACTIVATION_SELU },
+        &l[n++]));
+    OK(rf_layer_max_pool1d(NULL, &l[n++]));
+    OK(rf_layer_conv1d(&(rf_conv1d_layer_params){ .filters = 4, .kernel_size = 2, .groups = 2 }, &l[n++]));
+    OK(rf_layer_avg_pool1d(NULL, &l[n++]));
+    OK(rf_layer_global_avg_pool1d(&l[n++]));
+    OK(rf_model_create_sequential(strategy, l, n, &RF_SHAPE(11, 3), &model));
+    return model;
+}
+
 /* A sum and a product of two inputs. */
 static rf_result sum_and_product(rf_trace *t, rf_model *model, const rf_tensor *in, rf_tensor *out, rf_mode mode,
                                  void *user)
@@ -309,6 +344,12 @@ static void models(void **state)
                          turned ? "\"Conv\":2,\"Transpose\":3" : "\"Conv\":2,\"Transpose\":1");
         rf_model_destroy(&model);
     }
+    model = windows_model(one);
+    list_predictions(model, "windows.onnx", RF_SHAPE(3, 5, 4, 2), "\"Conv\":3,\"Resize\":2");
+    rf_model_destroy(&model);
+    model = sequence_model(one);
+    list_predictions(model, "sequence.onnx", RF_SHAPE(3, 11, 3), "\"Conv\":2,\"MaxPool\":1");
+    rf_model_destroy(&model);
     single_layers(one);
     several_inputs(one);
     parts p;

@@ -4,122 +4,22 @@
 #include <string.h>
 
 #include "ops/ops.h"
-
-#define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
-static const char *const initializer_names[] = { "glorot_uniform", "glorot_normal",    "he_uniform",    "he_normal",
-                                                 "random_normal",  "random_uniform",   "zeros",         "ones",
-                                                 "constant",       "truncated_normal", "lecun_uniform", "lecun_normal",
-                                                 "orthogonal",     "variance_scaling" };
-static const char *const fan_names[] = { "fan_in", "fan_out", "fan_avg" };
-static const char *const distribution_names[] = { "truncated_normal", "untruncated_normal", "uniform" };
-
-/* ---- parts of layers ---- */
-
-static json_t *pair_to_json(const int32_t values[2])
-{
-    return json_pack("[i, i]", values[0], values[1]);
-}
-
-static rf_result pair_from_json(const json_t *object, const char *name, int32_t *values, size_t count)
-{
-    const json_t *list = json_object_get(object, name);
-    if (!list) return RF_OK;
-    if (json_array_size(list) != count) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a list of %zu", name, count);
-    for (size_t i = 0; i < count; i++) {
-        const json_t *value = json_array_get(list, i);
-        const json_int_t number = json_integer_value(value);
-        if (!json_is_integer(value) || number < INT32_MIN || number > INT32_MAX)
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' holds something that is not a 32-bit integer", name);
-        values[i] = (int32_t)number;
-    }
-    return RF_OK;
-}
-
-static json_t *initializer_to_json(const rf_initializer *i)
-{
-    json_t *out = json_pack("{s:s, s:f, s:f, s:I}", "kind", initializer_names[i->kind], "a", (double)i->a, "b",
-                            (double)i->b, "seed", (json_int_t)i->seed);
-    if (i->kind != RF_INIT_VARIANCE_SCALING) return out;
-    json_object_set_new(out, "fan", json_string(fan_names[i->fan]));
-    json_object_set_new(out, "distribution", json_string(distribution_names[i->distribution]));
-    return out;
-}
-
-static rf_result initializer_from_json(const json_t *object, const char *name, rf_initializer *out)
-{
-    const json_t *i = json_object_get(object, name);
-    if (!i) return RF_OK;
-    int kind = 0;
-    RF_TRY(rf_json_choice(i, "kind", initializer_names, COUNT(initializer_names), &kind));
-    RF_TRY(rf_json_float(i, "a", &out->a));
-    RF_TRY(rf_json_float(i, "b", &out->b));
-    RF_TRY(rf_json_u64(i, "seed", &out->seed));
-    if (kind == RF_INIT_VARIANCE_SCALING) {
-        int fan = 0, distribution = 0;
-        RF_TRY(rf_json_choice(i, "fan", fan_names, COUNT(fan_names), &fan));
-        RF_TRY(rf_json_choice(i, "distribution", distribution_names, COUNT(distribution_names), &distribution));
-        out->fan = (rf_fan)fan;
-        out->distribution = (rf_distribution)distribution;
-    }
-    out->kind = (rf_initializer_kind)kind;
-    return RF_OK;
-}
-
-static json_t *regularizer_to_json(rf_regularizer r)
-{
-    return json_pack("{s:f, s:f}", "l1", (double)r.l1, "l2", (double)r.l2);
-}
-
-static rf_result regularizer_from_json(const json_t *object, const char *name, rf_regularizer *out)
-{
-    *out = (rf_regularizer){ 0 };
-    const json_t *regularizer = json_object_get(object, name);
-    if (regularizer) RF_TRY(rf_json_float(regularizer, "l1", &out->l1));
-    if (regularizer) RF_TRY(rf_json_float(regularizer, "l2", &out->l2));
-    return RF_OK;
-}
-
-/* What dense and convolution have in common. */
-static rf_result affine_to_json(const rf_layer *layer, const rf_affine *affine, json_t *object)
-{
-    RF_TRY(rf_json_set(object, "activation", json_string(rf_activation_names[affine->activation])));
-    RF_TRY(rf_json_set(object, "use_bias", json_boolean(affine->use_bias)));
-    RF_TRY(rf_json_set(object, "kernel_initializer", initializer_to_json(&affine->kernel_initializer)));
-    RF_TRY(rf_json_set(object, "bias_initializer", initializer_to_json(&affine->bias_initializer)));
-    return rf_json_set(object, "kernel_regularizer", regularizer_to_json(layer->regularizers[0]));
-}
-
-typedef struct affine_fields {
-    int activation;
-    bool use_bias;
-    rf_initializer kernel, bias;
-    rf_regularizer regularizer;
-} affine_fields;
-
-static rf_result affine_from_json(const json_t *object, affine_fields *out)
-{
-    *out = (affine_fields){ .use_bias = true, .bias.kind = RF_INIT_ZEROS };
-    RF_TRY(rf_json_choice(object, "activation", rf_activation_names, COUNT(rf_activation_names), &out->activation));
-    RF_TRY(rf_json_bool(object, "use_bias", &out->use_bias));
-    RF_TRY(initializer_from_json(object, "kernel_initializer", &out->kernel));
-    RF_TRY(initializer_from_json(object, "bias_initializer", &out->bias));
-    return regularizer_from_json(object, "kernel_regularizer", &out->regularizer);
-}
+#include "train/files/layer_fields.h"
 
 /* ---- kinds of layers: the fields beside "kind" and "name" ---- */
 
 static rf_result dense_to_json(const rf_layer *layer, json_t *object)
 {
     RF_TRY(rf_json_set(object, "units", json_integer(layer->u.dense.units)));
-    return affine_to_json(layer, &layer->u.dense.affine, object);
+    return rf_affine_to_json(layer, &layer->u.dense.affine, object);
 }
 
 static rf_result dense_from_json(const json_t *object, const char *name, rf_layer **out)
 {
-    affine_fields f;
+    rf_affine_fields f;
     rf_dense_params p = { .name = name };
     RF_TRY(rf_json_i32(object, "units", &p.units));
-    RF_TRY(affine_from_json(object, &f));
+    RF_TRY(rf_affine_from_json(object, &f));
     p.activation = (rf_activation)f.activation;
     p.no_bias = !f.use_bias;
     p.kernel_initializer = f.kernel;
@@ -130,35 +30,22 @@ static rf_result dense_from_json(const json_t *object, const char *name, rf_laye
 
 static rf_result conv2d_to_json(const rf_layer *layer, json_t *object)
 {
-    const rf_conv2d_params *c = &layer->u.conv2d.conv;
     RF_TRY(rf_json_set(object, "filters", json_integer(layer->u.conv2d.filters)));
-    RF_TRY(rf_json_set(object, "kernel_size", pair_to_json(layer->u.conv2d.kernel_size)));
-    RF_TRY(rf_json_set(object, "padding", json_string(rf_padding_names[c->padding])));
-    RF_TRY(rf_json_set(object, "stride", pair_to_json(c->stride)));
-    RF_TRY(rf_json_set(object, "dilation", pair_to_json(c->dilation)));
-    RF_TRY(rf_json_set(object, "groups", json_integer(c->groups)));
-    RF_TRY(rf_json_set(object, "explicit_padding",
-                       json_pack("[i, i, i, i]", c->explicit_padding[0], c->explicit_padding[1], c->explicit_padding[2],
-                                 c->explicit_padding[3])));
-    return affine_to_json(layer, &layer->u.conv2d.affine, object);
+    RF_TRY(rf_json_set(object, "kernel_size", rf_list_to_json(layer->u.conv2d.kernel_size, 2)));
+    RF_TRY(rf_conv2d_to_json(&layer->u.conv2d.conv, object));
+    return rf_affine_to_json(layer, &layer->u.conv2d.affine, object);
 }
 
 typedef rf_result (*create_conv_fn)(const rf_conv2d_layer_params *params, rf_layer **out);
 
 static rf_result conv_from_json(const json_t *object, const char *name, create_conv_fn create, rf_layer **out)
 {
-    affine_fields f;
-    int padding = 0;
+    rf_affine_fields f;
     rf_conv2d_layer_params p = { .name = name };
     RF_TRY(rf_json_i32(object, "filters", &p.filters));
-    RF_TRY(pair_from_json(object, "kernel_size", p.kernel_size, 2));
-    RF_TRY(rf_json_choice(object, "padding", rf_padding_names, COUNT(rf_padding_names), &padding));
-    RF_TRY(pair_from_json(object, "stride", p.conv.stride, 2));
-    RF_TRY(pair_from_json(object, "dilation", p.conv.dilation, 2));
-    RF_TRY(rf_json_i32(object, "groups", &p.conv.groups));
-    RF_TRY(pair_from_json(object, "explicit_padding", p.conv.explicit_padding, 4));
-    RF_TRY(affine_from_json(object, &f));
-    p.conv.padding = (rf_padding)padding;
+    RF_TRY(rf_list_from_json(object, "kernel_size", p.kernel_size, 2));
+    RF_TRY(rf_conv2d_from_json(object, &p.conv));
+    RF_TRY(rf_affine_from_json(object, &f));
     p.activation = (rf_activation)f.activation;
     p.no_bias = !f.use_bias;
     p.kernel_initializer = f.kernel;
@@ -180,8 +67,8 @@ static rf_result conv2d_transpose_from_json(const json_t *object, const char *na
 static rf_result pool_to_json(const rf_layer *layer, json_t *object)
 {
     const rf_pool2d_params *p = &layer->u.pool;
-    RF_TRY(rf_json_set(object, "window", pair_to_json(p->window)));
-    RF_TRY(rf_json_set(object, "stride", pair_to_json(p->stride)));
+    RF_TRY(rf_json_set(object, "window", rf_list_to_json(p->window, 2)));
+    RF_TRY(rf_json_set(object, "stride", rf_list_to_json(p->stride, 2)));
     RF_TRY(rf_json_set(object, "padding", json_string(rf_padding_names[p->padding])));
     return rf_json_set(object, "explicit_padding",
                        json_pack("[i, i, i, i]", p->explicit_padding[0], p->explicit_padding[1], p->explicit_padding[2],
@@ -191,10 +78,10 @@ static rf_result pool_to_json(const rf_layer *layer, json_t *object)
 static rf_result pool_fields(const json_t *object, rf_pool2d_params *p)
 {
     int padding = 0;
-    RF_TRY(pair_from_json(object, "window", p->window, 2));
-    RF_TRY(pair_from_json(object, "stride", p->stride, 2));
-    RF_TRY(rf_json_choice(object, "padding", rf_padding_names, COUNT(rf_padding_names), &padding));
-    RF_TRY(pair_from_json(object, "explicit_padding", p->explicit_padding, 4));
+    RF_TRY(rf_list_from_json(object, "window", p->window, 2));
+    RF_TRY(rf_list_from_json(object, "stride", p->stride, 2));
+    RF_TRY(rf_json_choice(object, "padding", rf_padding_names, RF_NAME_COUNT(rf_padding_names), &padding));
+    RF_TRY(rf_list_from_json(object, "explicit_padding", p->explicit_padding, 4));
     p->padding = (rf_padding)padding;
     return RF_OK;
 }
@@ -237,7 +124,7 @@ static rf_result activation_from_json(const json_t *object, const char *name, rf
 {
     (void)name;
     int activation = 0;
-    RF_TRY(rf_json_choice(object, "activation", rf_activation_names, COUNT(rf_activation_names), &activation));
+    RF_TRY(rf_json_choice(object, "activation", rf_activation_names, RF_NAME_COUNT(rf_activation_names), &activation));
     return rf_layer_activation((rf_activation)activation, out);
 }
 
@@ -247,22 +134,102 @@ static rf_result dropout_to_json(const rf_layer *layer, json_t *object)
     return rf_json_set(object, "seed", json_integer((json_int_t)layer->u.dropout.seed));
 }
 
-static rf_result dropout_from_json(const json_t *object, const char *name, rf_layer **out)
+typedef rf_result (*create_dropout_fn)(float rate, uint64_t seed, rf_layer **out);
+
+static rf_result read_dropout(const json_t *object, create_dropout_fn create, rf_layer **out)
 {
-    (void)name;
     float rate = 0;
     uint64_t seed = 0;
     RF_TRY(rf_json_float(object, "rate", &rate));
     RF_TRY(rf_json_u64(object, "seed", &seed));
-    return rf_layer_dropout(rate, seed, out);
+    return create(rate, seed, out);
+}
+
+static rf_result dropout_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    return read_dropout(object, rf_layer_dropout, out);
+}
+
+static rf_result gaussian_dropout_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    return read_dropout(object, rf_layer_gaussian_dropout, out);
+}
+
+static rf_result spatial_dropout1d_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    return read_dropout(object, rf_layer_spatial_dropout1d, out);
+}
+
+static rf_result spatial_dropout2d_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    return read_dropout(object, rf_layer_spatial_dropout2d, out);
+}
+
+static rf_result gaussian_noise_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(rf_json_set(object, "stddev", json_real((double)layer->u.noise.deviation)));
+    return rf_json_set(object, "seed", json_integer((json_int_t)layer->u.noise.seed));
+}
+
+static rf_result gaussian_noise_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    float stddev = 0;
+    uint64_t seed = 0;
+    RF_TRY(rf_json_float(object, "stddev", &stddev));
+    RF_TRY(rf_json_u64(object, "seed", &seed));
+    return rf_layer_gaussian_noise(stddev, seed, out);
+}
+
+static rf_result leaky_relu_to_json(const rf_layer *layer, json_t *object)
+{
+    return rf_json_set(object, "negative_slope", json_real((double)layer->u.slope));
+}
+
+static rf_result leaky_relu_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    float slope = 0;
+    RF_TRY(rf_json_float(object, "negative_slope", &slope));
+    return rf_layer_leaky_relu(slope, out);
+}
+
+/* Axes from the front, then those that count from the last one. */
+static rf_result p_relu_to_json(const rf_layer *layer, json_t *object)
+{
+    int32_t axes[2 * RF_MAX_RANK];
+    size_t count = 0;
+    for (int32_t axis = 1 - RF_MAX_RANK; axis < RF_MAX_RANK; axis++)
+        if ((layer->u.p_relu.shared_axes >> (axis < 0 ? 32 + axis : axis) & 1) != 0) axes[count++] = axis;
+    RF_TRY(rf_json_set(object, "shared_axes", rf_list_to_json(axes, count)));
+    RF_TRY(rf_json_set(object, "alpha_initializer", rf_initializer_to_json(&layer->u.p_relu.initializer)));
+    return rf_json_set(object, "alpha_regularizer", rf_regularizer_to_json(layer->regularizers[0]));
+}
+
+static rf_result p_relu_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    int32_t axes[2 * RF_MAX_RANK];
+    rf_initializer initializer = { .kind = RF_INIT_ZEROS };
+    const size_t count = json_array_size(json_object_get(object, "shared_axes"));
+    if (count > 2 * RF_MAX_RANK) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'shared_axes' is a list of %zu", count);
+    rf_p_relu_params p = { .alpha_initializer = &initializer, .num_shared_axes = (uint32_t)count, .name = name };
+    if (count > 0) p.shared_axes = axes;
+    RF_TRY(rf_list_from_json(object, "shared_axes", axes, count));
+    RF_TRY(rf_initializer_from_json(object, "alpha_initializer", &initializer));
+    RF_TRY(rf_regularizer_from_json(object, "alpha_regularizer", &p.alpha_regularizer));
+    return rf_layer_p_relu(&p, out);
 }
 
 static rf_result embedding_to_json(const rf_layer *layer, json_t *object)
 {
     RF_TRY(rf_json_set(object, "input_dim", json_integer(layer->u.embedding.input_dim)));
     RF_TRY(rf_json_set(object, "output_dim", json_integer(layer->u.embedding.output_dim)));
-    RF_TRY(rf_json_set(object, "initializer", initializer_to_json(&layer->u.embedding.initializer)));
-    return rf_json_set(object, "regularizer", regularizer_to_json(layer->regularizers[0]));
+    RF_TRY(rf_json_set(object, "initializer", rf_initializer_to_json(&layer->u.embedding.initializer)));
+    return rf_json_set(object, "regularizer", rf_regularizer_to_json(layer->regularizers[0]));
 }
 
 static rf_result embedding_from_json(const json_t *object, const char *name, rf_layer **out)
@@ -271,8 +238,8 @@ static rf_result embedding_from_json(const json_t *object, const char *name, rf_
     rf_embedding_params p = { .initializer = &initializer, .name = name };
     RF_TRY(rf_json_i32(object, "input_dim", &p.input_dim));
     RF_TRY(rf_json_i32(object, "output_dim", &p.output_dim));
-    RF_TRY(initializer_from_json(object, "initializer", &initializer));
-    RF_TRY(regularizer_from_json(object, "regularizer", &p.regularizer));
+    RF_TRY(rf_initializer_from_json(object, "initializer", &initializer));
+    RF_TRY(rf_regularizer_from_json(object, "regularizer", &p.regularizer));
     return rf_layer_embedding(&p, out);
 }
 
@@ -285,13 +252,13 @@ static rf_result batch_norm_to_json(const rf_layer *layer, json_t *object)
     RF_TRY(rf_json_set(object, "center", json_boolean(layer->u.batch_norm.center)));
     RF_TRY(rf_json_set(object, "scale", json_boolean(layer->u.batch_norm.scale)));
     RF_TRY(rf_json_set(object, "synchronized", json_boolean(layer->u.batch_norm.synchronized)));
-    RF_TRY(rf_json_set(object, "gamma_initializer", initializer_to_json(&layer->u.batch_norm.gamma_initializer)));
-    RF_TRY(rf_json_set(object, "beta_initializer", initializer_to_json(&layer->u.batch_norm.beta_initializer)));
+    RF_TRY(rf_json_set(object, "gamma_initializer", rf_initializer_to_json(&layer->u.batch_norm.gamma_initializer)));
+    RF_TRY(rf_json_set(object, "beta_initializer", rf_initializer_to_json(&layer->u.batch_norm.beta_initializer)));
     RF_TRY(rf_json_set(object, "gamma_regularizer",
-                       regularizer_to_json(layer->u.batch_norm.scale ? layer->regularizers[0] : none)));
+                       rf_regularizer_to_json(layer->u.batch_norm.scale ? layer->regularizers[0] : none)));
     return rf_json_set(
         object, "beta_regularizer",
-        regularizer_to_json(layer->u.batch_norm.center ? layer->regularizers[layer->u.batch_norm.scale] : none));
+        rf_regularizer_to_json(layer->u.batch_norm.center ? layer->regularizers[layer->u.batch_norm.scale] : none));
 }
 
 static rf_result batch_norm_from_json(const json_t *object, const char *name, rf_layer **out)
@@ -305,10 +272,10 @@ static rf_result batch_norm_from_json(const json_t *object, const char *name, rf
     RF_TRY(rf_json_bool(object, "center", &center));
     RF_TRY(rf_json_bool(object, "scale", &scale));
     RF_TRY(rf_json_bool(object, "synchronized", &p.synchronized));
-    RF_TRY(initializer_from_json(object, "gamma_initializer", &gamma));
-    RF_TRY(initializer_from_json(object, "beta_initializer", &beta));
-    RF_TRY(regularizer_from_json(object, "gamma_regularizer", &p.gamma_regularizer));
-    RF_TRY(regularizer_from_json(object, "beta_regularizer", &p.beta_regularizer));
+    RF_TRY(rf_initializer_from_json(object, "gamma_initializer", &gamma));
+    RF_TRY(rf_initializer_from_json(object, "beta_initializer", &beta));
+    RF_TRY(rf_regularizer_from_json(object, "gamma_regularizer", &p.gamma_regularizer));
+    RF_TRY(rf_regularizer_from_json(object, "beta_regularizer", &p.beta_regularizer));
     p.no_center = !center;
     p.no_scale = !scale;
     p.gamma_initializer = scale ? &gamma : NULL;
@@ -320,7 +287,7 @@ static rf_result norm_fields_to_json(const rf_norm *n, json_t *object)
 {
     RF_TRY(rf_json_set(object, "epsilon", json_real(n->epsilon)));
     RF_TRY(rf_json_set(object, "scale", json_boolean(n->scale)));
-    return rf_json_set(object, "gamma_initializer", initializer_to_json(&n->gamma_initializer));
+    return rf_json_set(object, "gamma_initializer", rf_initializer_to_json(&n->gamma_initializer));
 }
 
 static rf_result rms_norm_to_json(const rf_layer *layer, json_t *object)
@@ -332,7 +299,7 @@ static rf_result layer_norm_to_json(const rf_layer *layer, json_t *object)
 {
     RF_TRY(norm_fields_to_json(&layer->u.norm, object));
     RF_TRY(rf_json_set(object, "center", json_boolean(layer->u.norm.center)));
-    return rf_json_set(object, "beta_initializer", initializer_to_json(&layer->u.norm.beta_initializer));
+    return rf_json_set(object, "beta_initializer", rf_initializer_to_json(&layer->u.norm.beta_initializer));
 }
 
 static rf_result norm_fields_from_json(const json_t *object, rf_norm *n)
@@ -343,8 +310,8 @@ static rf_result norm_fields_from_json(const json_t *object, rf_norm *n)
     RF_TRY(rf_json_number(object, "epsilon", &n->epsilon));
     RF_TRY(rf_json_bool(object, "scale", &n->scale));
     RF_TRY(rf_json_bool(object, "center", &n->center));
-    RF_TRY(initializer_from_json(object, "gamma_initializer", &n->gamma_initializer));
-    return initializer_from_json(object, "beta_initializer", &n->beta_initializer);
+    RF_TRY(rf_initializer_from_json(object, "gamma_initializer", &n->gamma_initializer));
+    return rf_initializer_from_json(object, "beta_initializer", &n->beta_initializer);
 }
 
 static rf_result layer_norm_from_json(const json_t *object, const char *name, rf_layer **out)
@@ -414,10 +381,10 @@ static rf_result rnn_to_json(const rf_layer *layer, json_t *object)
         RF_TRY(rf_json_set(object, "reset_after", json_boolean(!layer->u.rnn.reset_before)));
     if (layer->u.rnn.kind == RF_RNN_LSTM)
         RF_TRY(rf_json_set(object, "unit_forget_bias", json_boolean(layer->u.rnn.unit_forget_bias)));
-    RF_TRY(rf_json_set(object, "kernel_initializer", initializer_to_json(&layer->u.rnn.kernel_initializer)));
-    RF_TRY(rf_json_set(object, "recurrent_initializer", initializer_to_json(&layer->u.rnn.recurrent_initializer)));
-    RF_TRY(rf_json_set(object, "kernel_regularizer", regularizer_to_json(layer->regularizers[0])));
-    return rf_json_set(object, "recurrent_regularizer", regularizer_to_json(layer->regularizers[1]));
+    RF_TRY(rf_json_set(object, "kernel_initializer", rf_initializer_to_json(&layer->u.rnn.kernel_initializer)));
+    RF_TRY(rf_json_set(object, "recurrent_initializer", rf_initializer_to_json(&layer->u.rnn.recurrent_initializer)));
+    RF_TRY(rf_json_set(object, "kernel_regularizer", rf_regularizer_to_json(layer->regularizers[0])));
+    return rf_json_set(object, "recurrent_regularizer", rf_regularizer_to_json(layer->regularizers[1]));
 }
 
 static rf_result make_rnn(const json_t *object, rf_rnn_kind kind, const char *name, rf_layer **out)
@@ -433,10 +400,10 @@ static rf_result make_rnn(const json_t *object, rf_rnn_kind kind, const char *na
     RF_TRY(rf_json_bool(object, "use_bias", &bias));
     RF_TRY(rf_json_bool(object, "reset_after", &reset_after));
     RF_TRY(rf_json_bool(object, "unit_forget_bias", &forget));
-    RF_TRY(initializer_from_json(object, "kernel_initializer", &kernel));
-    RF_TRY(initializer_from_json(object, "recurrent_initializer", &recurrent));
-    RF_TRY(regularizer_from_json(object, "kernel_regularizer", &p.kernel_regularizer));
-    RF_TRY(regularizer_from_json(object, "recurrent_regularizer", &p.recurrent_regularizer));
+    RF_TRY(rf_initializer_from_json(object, "kernel_initializer", &kernel));
+    RF_TRY(rf_initializer_from_json(object, "recurrent_initializer", &recurrent));
+    RF_TRY(rf_regularizer_from_json(object, "kernel_regularizer", &p.kernel_regularizer));
+    RF_TRY(rf_regularizer_from_json(object, "recurrent_regularizer", &p.recurrent_regularizer));
     p.no_bias = !bias;
     p.reset_before = !reset_after;
     p.no_unit_forget_bias = !forget;
@@ -469,8 +436,8 @@ static rf_result bidirectional_from_json(const json_t *object, const char *name,
 {
     int kind = 0, merge = 0;
     rf_layer *forward;
-    RF_TRY(rf_json_choice(object, "layer", rnn_names, COUNT(rnn_names), &kind));
-    RF_TRY(rf_json_choice(object, "merge_mode", merge_names, COUNT(merge_names), &merge));
+    RF_TRY(rf_json_choice(object, "layer", rnn_names, RF_NAME_COUNT(rnn_names), &kind));
+    RF_TRY(rf_json_choice(object, "merge_mode", merge_names, RF_NAME_COUNT(merge_names), &merge));
     RF_TRY(make_rnn(object, (rf_rnn_kind)kind, NULL, &forward));
     return rf_layer_bidirectional(forward, (rf_merge)merge, name, out);
 }
@@ -487,7 +454,7 @@ static rf_result attention_to_json(const rf_layer *layer, json_t *object)
     RF_TRY(rf_json_set(object, "rotary_base", json_real((double)layer->u.attention.rotary_base)));
     RF_TRY(rf_json_set(object, "causal", json_boolean(layer->u.attention.causal)));
     RF_TRY(rf_json_set(object, "use_bias", json_boolean(layer->u.attention.use_bias)));
-    return rf_json_set(object, "kernel_initializer", initializer_to_json(&layer->u.attention.kernel_initializer));
+    return rf_json_set(object, "kernel_initializer", rf_initializer_to_json(&layer->u.attention.kernel_initializer));
 }
 
 static rf_result attention_from_json(const json_t *object, const char *name, rf_layer **out)
@@ -505,7 +472,7 @@ static rf_result attention_from_json(const json_t *object, const char *name, rf_
     RF_TRY(rf_json_float(object, "rotary_base", &p.rotary_base));
     RF_TRY(rf_json_bool(object, "causal", &p.causal));
     RF_TRY(rf_json_bool(object, "use_bias", &bias));
-    RF_TRY(initializer_from_json(object, "kernel_initializer", &kernel));
+    RF_TRY(rf_initializer_from_json(object, "kernel_initializer", &kernel));
     p.no_bias = !bias;
     return rf_layer_multi_head_attention(&p, out);
 }
@@ -513,7 +480,7 @@ static rf_result attention_from_json(const json_t *object, const char *name, rf_
 static rf_result position_to_json(const rf_layer *layer, json_t *object)
 {
     RF_TRY(rf_json_set(object, "max_length", json_integer(layer->u.position.max_length)));
-    return rf_json_set(object, "initializer", initializer_to_json(&layer->u.position.initializer));
+    return rf_json_set(object, "initializer", rf_initializer_to_json(&layer->u.position.initializer));
 }
 
 static rf_result position_from_json(const json_t *object, const char *name, rf_layer **out)
@@ -521,7 +488,7 @@ static rf_result position_from_json(const json_t *object, const char *name, rf_l
     rf_initializer initializer = { 0 };
     int32_t max_length = 0;
     RF_TRY(rf_json_i32(object, "max_length", &max_length));
-    RF_TRY(initializer_from_json(object, "initializer", &initializer));
+    RF_TRY(rf_initializer_from_json(object, "initializer", &initializer));
     return rf_layer_position_embedding(max_length, &initializer, name, out);
 }
 
@@ -555,14 +522,7 @@ static rf_result head_from_json(const json_t *object, const char *name, const rf
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'embedding' names no layer before it");
 }
 
-static const struct describer {
-    const char *kind;
-    rf_result (*to_json)(const rf_layer *layer, json_t *object);
-    rf_result (*from_json)(const json_t *object, const char *name, rf_layer **out);
-    rf_result (*create)(rf_layer **out); /* of layers without fields, instead of both */
-    /* Instead of from_json for layers that refer to others. */
-    rf_result (*from_json_after)(const json_t *object, const char *name, const rf_layer_row *before, rf_layer **out);
-} describers[] = {
+static const rf_layer_describer describers[] = {
     { .kind = "dense", .to_json = dense_to_json, .from_json = dense_from_json },
     { .kind = "conv2d", .to_json = conv2d_to_json, .from_json = conv2d_from_json },
     { .kind = "conv2d_transpose", .to_json = conv2d_to_json, .from_json = conv2d_transpose_from_json },
@@ -592,13 +552,21 @@ static const struct describer {
     { .kind = "multi_head_attention", .to_json = attention_to_json, .from_json = attention_from_json },
     { .kind = "position_embedding", .to_json = position_to_json, .from_json = position_from_json },
     { .kind = "sine_position_encoding", .to_json = sine_to_json, .from_json = sine_from_json },
+    { .kind = "leaky_re_lu", .to_json = leaky_relu_to_json, .from_json = leaky_relu_from_json },
+    { .kind = "p_re_lu", .to_json = p_relu_to_json, .from_json = p_relu_from_json },
+    { .kind = "gaussian_noise", .to_json = gaussian_noise_to_json, .from_json = gaussian_noise_from_json },
+    { .kind = "gaussian_dropout", .to_json = dropout_to_json, .from_json = gaussian_dropout_from_json },
+    { .kind = "spatial_dropout1d", .to_json = dropout_to_json, .from_json = spatial_dropout1d_from_json },
+    { .kind = "spatial_dropout2d", .to_json = dropout_to_json, .from_json = spatial_dropout2d_from_json },
     { .kind = "embedding_head", .to_json = head_to_json, .from_json_after = head_from_json },
 };
 
-static const struct describer *find_describer(const char *kind)
+static const rf_layer_describer *find_describer(const char *kind)
 {
-    for (int i = 0; kind && i < COUNT(describers); i++)
+    for (int i = 0; kind && i < RF_NAME_COUNT(describers); i++)
         if (strcmp(describers[i].kind, kind) == 0) return &describers[i];
+    for (const rf_layer_describer *d = rf_window_describers; kind && d->kind; d++)
+        if (strcmp(d->kind, kind) == 0) return d;
     return NULL;
 }
 
@@ -611,7 +579,7 @@ rf_result rf_layer_to_json(const rf_layer *layer, json_t **out)
 {
     *out = json_pack("{s:s, s:s}", "kind", layer->kind->base_name, "name", layer->name);
     if (!*out) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const struct describer *describer = find_describer(layer->kind->base_name);
+    const rf_layer_describer *describer = find_describer(layer->kind->base_name);
     rf_result r = describer->to_json ? describer->to_json(layer, *out) : RF_OK;
     if (r >= 0 && layer->frozen) r = rf_json_set(*out, "trainable", json_false());
     if (r >= 0) return RF_OK;
@@ -624,7 +592,7 @@ rf_result rf_layer_from_json(const json_t *object, const rf_layer_row *before, r
 {
     const char *kind = json_string_value(json_object_get(object, "kind"));
     const char *name = json_string_value(json_object_get(object, "name"));
-    const struct describer *describer = find_describer(kind);
+    const rf_layer_describer *describer = find_describer(kind);
     if (!describer || !name || !*name)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a layer of kind '%s' with the name '%s'", kind ? kind : "",
                        name ? name : "");

@@ -61,6 +61,7 @@ char *rf_onnx_op(rf_onnx *o, const char *op, char *a, char *b, char *c);
 /* Attributes of the operation that was appended last. */
 void rf_onnx_int(rf_onnx *o, const char *name, int64_t value);
 void rf_onnx_float(rf_onnx *o, const char *name, float value);
+void rf_onnx_text(rf_onnx *o, const char *name, const char *value);
 void rf_onnx_ints(rf_onnx *o, const char *name, const int64_t *values, size_t count);
 /* Constants. */
 char *rf_onnx_number(rf_onnx *o, float value);

@@ -4,7 +4,7 @@
 
 #include "train/files/onnx.h"
 
-enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_INTS = 7 }; /* of the format */
+enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_STRING = 3, ATTRIBUTE_INTS = 7 }; /* of the format */
 enum { MOST_INPUTS = RF_MAX_INPUTS, MOST_ATTRIBUTES = 6, NAME_ROOM = 48 };
 static const int32_t to_first[] = { 0, 3, 1, 2 }, to_last[] = { 0, 2, 3, 1 }, to_kernel[] = { 3, 2, 0, 1 };
 
@@ -88,6 +88,16 @@ void rf_onnx_float(rf_onnx *o, const char *name, float value)
     if (!a) return;
     a->has_f = 1;
     a->f = value;
+}
+
+void rf_onnx_text(rf_onnx *o, const char *name, const char *value)
+{
+    RfOnnx__AttributeProto *a = add_attribute(o, name, ATTRIBUTE_STRING);
+    char *copy = rf_onnx_copy(o, value);
+    if (!a || !copy) return;
+    a->has_s = 1;
+    a->s.data = (uint8_t *)copy;
+    a->s.len = strlen(copy);
 }
 
 void rf_onnx_ints(rf_onnx *o, const char *name, const int64_t *values, size_t count)

@@ -192,8 +192,7 @@ static char *activate(rf_onnx *o, rf_activation activation, char *x)
     case RF_ACTIVATION_SIGMOID: return OP1("Sigmoid", x);
     case RF_ACTIVATION_TANH: return OP1("Tanh", x);
     case RF_ACTIVATION_GELU: return gelu(o, x);
-    case RF_ACTIVATION_LINEAR:
-    case RF_ACTIVATION_SOFTMAX: /* is never part of another operation */ break;
+    default: break; /* linear; others are never part of another operation */
     }
     return x;
 }
@@ -333,6 +332,21 @@ static rf_result add_pool(rf_onnx *o, const rf_node_info *node)
     rf_onnx_ints(o, "kernel_shape", window, 2);
     rf_onnx_ints(o, "strides", strides, 2);
     rf_onnx_ints(o, "pads", pads, 4);
+    set_result(o, node, y, true);
+    return RF_OK;
+}
+
+/* Whole factors of repeated pixels begin where they do there in the mode "asymmetric". */
+static rf_result add_upsample(rf_onnx *o, const rf_node_info *node)
+{
+    const rf_upsample_attr *attr = node->attr;
+    const bool bilinear = attr->interpolation == RF_INTERPOLATION_BILINEAR;
+    const float scales[] = { 1, 1, (float)attr->factor[0], (float)attr->factor[1] };
+    char *sizes = rf_onnx_tensor(o, "scales", RF_ONNX_FLOAT, RF_SHAPE(4), scales);
+    char *y = OP3("Resize", rf_onnx_get_first(o, node->in[0]), rf_onnx_copy(o, ""), sizes);
+    rf_onnx_text(o, "mode", bilinear ? "linear" : "nearest");
+    rf_onnx_text(o, "coordinate_transformation_mode", bilinear ? "half_pixel" : "asymmetric");
+    if (!bilinear) rf_onnx_text(o, "nearest_mode", "floor");
     set_result(o, node, y, true);
     return RF_OK;
 }
@@ -663,6 +677,7 @@ static const struct {
     { &rf_op_conv2d_transpose, add_conv2d_transpose },
     { &rf_op_max_pool2d, add_pool },
     { &rf_op_avg_pool2d, add_pool },
+    { &rf_op_upsample2d, add_upsample },
     { &rf_op_reshape, add_reshape },
     { &rf_op_reshape_like, add_reshape_like },
     { &rf_op_transpose, add_transpose },

@@ -96,6 +96,17 @@ static bool valid_padding(rf_padding padding, const int32_t explicit_padding[4])
     return true;
 }
 
+rf_result rf_layer_check_conv2d(const rf_conv2d_params *conv, const char *function)
+{
+    RF_REQUIRE(conv->stride[0] >= 0 && conv->stride[1] >= 0, "%s: conv.stride is negative", function);
+    RF_REQUIRE(conv->dilation[0] >= 0 && conv->dilation[1] >= 0, "%s: conv.dilation is negative", function);
+    RF_REQUIRE(conv->groups >= 0, "%s: conv.groups is negative", function);
+    RF_REQUIRE(known_padding(conv->padding), "%s: conv.padding %d does not exist", function, (int)conv->padding);
+    RF_REQUIRE(valid_padding(conv->padding, conv->explicit_padding),
+               "%s: conv.padding: explicit_padding needs RF_PADDING_EXPLICIT and must not be negative", function);
+    return RF_OK;
+}
+
 /* `call`: the function's name, for messages. */
 static rf_result create_conv(const char *call, const rf_layer_kind *kind, const rf_conv2d_layer_params *params,
                              rf_layer **out)
@@ -108,14 +119,9 @@ static rf_result create_conv(const char *call, const rf_layer_kind *kind, const 
     RF_REQUIRE(params->filters > 0, "%s: filters is %d, must be positive", call, (int)params->filters);
     RF_REQUIRE(params->kernel_size[0] > 0 && params->kernel_size[1] >= 0, "%s: kernel_size %d x %d must be positive",
                call, (int)params->kernel_size[0], (int)params->kernel_size[1]);
-    RF_REQUIRE(conv->stride[0] >= 0 && conv->stride[1] >= 0, "%s: conv.stride is negative", call);
-    RF_REQUIRE(conv->dilation[0] >= 0 && conv->dilation[1] >= 0, "%s: conv.dilation is negative", call);
-    RF_REQUIRE(conv->groups >= 0, "%s: conv.groups is negative", call);
+    RF_TRY(rf_layer_check_conv2d(conv, call));
     RF_REQUIRE(conv->groups == 0 || params->filters % conv->groups == 0,
                "%s: filters %d is not a multiple of conv.groups %d", call, (int)params->filters, (int)conv->groups);
-    RF_REQUIRE(known_padding(conv->padding), "%s: conv.padding %d does not exist", call, (int)conv->padding);
-    RF_REQUIRE(valid_padding(conv->padding, conv->explicit_padding),
-               "%s: conv.padding: explicit_padding needs RF_PADDING_EXPLICIT and must not be negative", call);
     rf_affine affine;
     RF_TRY(rf_affine_init(&affine, call, params->activation, params->no_bias, params->kernel_initializer,
                           params->bias_initializer, params->kernel_regularizer));

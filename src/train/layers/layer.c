@@ -72,7 +72,17 @@ rf_result rf_layer_add_state(rf_layer *layer, rf_strategy *strategy, const char 
 
 bool rf_activation_valid(rf_activation activation)
 {
-    return (int)activation >= RF_ACTIVATION_LINEAR && (int)activation <= RF_ACTIVATION_SOFTMAX;
+    return (int)activation >= RF_ACTIVATION_LINEAR && (int)activation <= RF_ACTIVATION_SOFTPLUS;
+}
+
+rf_result rf_layer_check_input(const rf_layer *layer, rf_dtype dtype, rf_shape input, int32_t rank, const char *what)
+{
+    char text[96];
+    RF_REQUIRE(dtype == RF_F32, "layer '%s' takes f32, got %s %s; cast or scale the input first", layer->name,
+               rf_dtype_name(dtype), rf_shape_format(input, text, sizeof(text)));
+    RF_REQUIRE(input.rank == rank, "layer '%s' needs %s, got %s", layer->name, what,
+               rf_shape_format(input, text, sizeof(text)));
+    return RF_OK;
 }
 
 rf_result rf_layer_check_initializer(const rf_initializer *i, const char *function, const char *field)
@@ -119,6 +129,7 @@ bool rf_layer_is_regularized(const rf_layer *layer)
 
 rf_tensor rf_affine_finish(rf_trace *t, const rf_layer *layer, const rf_affine *affine, rf_tensor product)
 {
-    if (affine->use_bias) product = rf_bias_add(t, product, rf_variable_tensor(t, layer->variables[1]));
+    if (affine->use_bias)
+        product = rf_bias_add(t, product, rf_variable_tensor(t, layer->variables[layer->num_variables - 1]));
     return affine->activation == RF_ACTIVATION_LINEAR ? product : rf_activate(t, product, affine->activation);
 }

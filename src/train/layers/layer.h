@@ -83,6 +83,34 @@ struct rf_layer {
             rf_lambda_fn fn;
             void *user;
         } lambda;
+        struct {
+            int32_t filters, kernel_size, stride, dilation, groups;
+            rf_padding padding;
+            bool causal;
+            rf_affine affine;
+        } conv1d;
+        struct {
+            int32_t filters; /* of the separable layer */
+            int32_t kernel_size[2], depth_multiplier;
+            rf_conv2d_params conv;
+            rf_affine affine; /* its kernel is the depthwise one */
+            rf_initializer pointwise_initializer;
+        } depthwise;
+        rf_pool1d_params pool1d;
+        struct {
+            int32_t factor[2];
+            rf_interpolation interpolation;
+        } up_sampling;
+        int32_t zeros[4]; /* top, bottom, left, right; before, after */
+        float slope;
+        struct {
+            uint32_t shared_axes; /* bit i: axis i; bit 32 - i: axis -i */
+            rf_initializer initializer;
+        } p_relu;
+        struct {
+            float deviation;
+            uint64_t seed;
+        } noise;
         int32_t axis;  /* of concatenate */
         int32_t value; /* of not_equal */
         struct {
@@ -139,5 +167,11 @@ rf_result rf_affine_init(rf_affine *affine, const char *function, rf_activation 
 /* Bias and activation after the product. */
 rf_tensor rf_affine_finish(rf_trace *t, const rf_layer *layer, const rf_affine *affine, rf_tensor product);
 bool rf_activation_valid(rf_activation activation);
+/* Of a constructor, for messages: conv.padding is not for others than it says, strides and such are not negative. */
+rf_result rf_layer_check_conv2d(const rf_conv2d_params *conv, const char *function);
+/* f32 of so many dimensions; `what` names them. */
+rf_result rf_layer_check_input(const rf_layer *layer, rf_dtype dtype, rf_shape input, int32_t rank, const char *what);
+#define RF_LAYER_SEQUENCES 3, "sequences [n, steps, channels]"
+#define RF_LAYER_IMAGES 4, "images [n, height, width, channels]"
 
 #endif
