@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <ringfire/ringfire.h>
 
+#include "../skip.h"
 #include "../support/expect.h"
 
 enum { FEATURES = 4, CLASSES = 2, EXAMPLES = 32, BATCH = 8, CHILD_SECONDS = 20 };
@@ -190,9 +191,23 @@ static void run_children(bool leave_quietly)
     close_program(&p);
 }
 
+/* LLVM 21's own handler waits in exit() for a lock that a thread of the parent held; older ones do not. */
+static bool llvm_hangs_at_exit(void)
+{
+    rf_device_info infos[16];
+    uint32_t count = 16;
+    CHECK(rf_devices_list(infos, &count));
+    for (uint32_t i = 0; i < count && i < 16; i++) {
+        const char *llvm = strstr(infos[i].driver_info, "LLVM ");
+        if (llvm && atoi(llvm + 5) >= 21) return true;
+    }
+    return false;
+}
+
 static void children_that_exit(void **state)
 {
     (void)state;
+    if (llvm_hangs_at_exit()) SKIP("the driver's LLVM hangs when a child calls exit()");
     run_children(false);
 }
 static void children_that_leave_at_once(void **state)

@@ -487,6 +487,13 @@ static void test_slurm(void **state)
                      RF_OK);
     assert_string_equal(job.master_address, "a");
     assert_int_not_equal(job.master_port, port);
+    /* A batch script, to which newer versions give the number that stands for one. */
+    assert_int_equal(
+        resolve((vars){ INSECURE, "SLURM_PROCID", "0", "SLURM_STEP_ID", "4294967291", "SLURM_STEP_NUM_TASKS", "2",
+                        "SLURM_NTASKS", "2", "SLURM_JOBID", "4711", "SLURM_NODELIST", "a,b" },
+                &job),
+        RF_OK);
+    assert_int_equal(job.world_size, 1);
     /* One host: no names are needed. */
     assert_int_equal(resolve((vars){ INSECURE, "SLURM_PROCID", "0", "SLURM_STEP_NUM_TASKS", "2", "SLURM_JOB_ID", "1",
                                      "SLURM_NODEID", "0", "SLURM_LOCALID", "0", "SLURM_TASKS_PER_NODE", "2" },

@@ -208,11 +208,15 @@ static rf_result exchange_master(const session *s, rf_job *job)
     if (published < 0) return rf_error_restore(&failure);
     RF_TRY(fenced);
     const pmix_proc_t master = proc_of_rank(s, 0);
-    const pmix_info_t info = flag_info(PMIX_OPTIONAL); /* the fence has brought it here, or it does not exist */
-    const bool is_master = s->me.rank == 0;
+    /* The fence has brought it to this process or, in PMIx 5, to its server; or it does not exist. */
+    static const char *const places[] = { PMIX_OPTIONAL, PMIX_IMMEDIATE };
     pmix_value_t *value = NULL;
-    const pmix_status_t status =
-        s->library.Get(&master, MASTER_KEY, is_master ? NULL : &info, is_master ? 0 : 1, &value);
+    pmix_status_t status = PMIX_ERR_NOT_FOUND;
+    if (s->me.rank == 0) status = s->library.Get(&master, MASTER_KEY, NULL, 0, &value);
+    for (int i = 0; i < 2 && status == PMIX_ERR_NOT_FOUND; i++) {
+        const pmix_info_t info = flag_info(places[i]);
+        status = s->library.Get(&master, MASTER_KEY, &info, 1, &value);
+    }
     if (status != PMIX_SUCCESS) return pmix_error(s, status, "rank 0 published no address");
     const rf_result r = value->type == PMIX_STRING
                             ? rf_job_parse_address("PMIx", value->data.string, job->master_address, &job->master_port)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The variables of a Slurm job step. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "transport/job/sources.h"
+
+/* SLURM_MAX_NORMAL_STEP_ID + 1: from here on numbers stand for batch scripts, interactive shells and the like. */
+#define FIRST_RESERVED_STEP 0xfffffff0u
 
 /* Host lists are "node[003-010,12]-ib[0-1],login1": each bracket stands for any of its numbers, kept with their zeros.
  */
@@ -90,14 +94,25 @@ static rf_result find_master(const rf_job_env *env, rf_job *job)
                    "host:port of rank 0");
 }
 
+/* What srun starts is a step with a small number. A batch script and salloc's shell may have the number of one, too,
+ * but of those that Slurm keeps for itself. */
+static bool is_step(const rf_job_env *env)
+{
+    const char *step = rf_job_get(env, "SLURM_STEP_ID");
+    if (!step) step = rf_job_get(env, "SLURM_STEPID");
+    return step && strspn(step, "0123456789") == strlen(step) && strtoull(step, NULL, 10) < FIRST_RESERVED_STEP;
+}
+
 rf_result rf_job_from_slurm(const rf_job_env *env, rf_job *job, bool *found)
 {
     /* salloc's shell has no SLURM_PROCID; a batch script has, but is no step: only what srun starts is one of several.
      */
     *found = false;
     const char *size_name = "SLURM_STEP_NUM_TASKS";
+    const bool has_step = rf_job_get(env, "SLURM_STEP_ID") || rf_job_get(env, "SLURM_STEPID");
+    if (has_step && !is_step(env)) return RF_OK;
     if (!rf_job_get(env, size_name)) {
-        if (!rf_job_get(env, "SLURM_STEP_ID") && !rf_job_get(env, "SLURM_STEPID")) return RF_OK;
+        if (!has_step) return RF_OK;
         size_name = "SLURM_NTASKS";
     }
     RF_TRY(rf_job_rank_and_size(env, "SLURM_PROCID", size_name, job, found));
