@@ -378,7 +378,7 @@ typedef enum rf_interpolation {
 } rf_interpolation;
 /**
  * Enlarges images by whole factors: x [n, h, w, c] -> [n, h * factor[0], w * factor[1], c], as
- * Keras' UpSampling2D. `factor` is two numbers, 1 to 4096 each; NULL: 2 and 2. The array is read
+ * Keras' UpSampling2D. `factor` is two numbers, 1 to 512 each; NULL: 2 and 2. The array is read
  * before the function returns. Bilinear coordinates are those of ONNX' "half_pixel" and PyTorch's
  * align_corners=False. The gradient has a fixed order of additions.
  */

@@ -164,7 +164,7 @@ typedef struct rf_upsample_attr {
     int32_t factor[2];
     uint32_t interpolation /* rf_interpolation */;
 } rf_upsample_attr;
-#define RF_MAX_UPSAMPLE_FACTOR 4096 /* loops of gradients stay within what devices allow */
+#define RF_MAX_UPSAMPLE_FACTOR 512 /* gradients loop over 6 times as much at most: any device allows it */
 extern const char *const rf_interpolation_names[RF_INTERPOLATION_BILINEAR + 1];
 /* `factor` NULL: 2 and 2. */
 rf_result rf_emit_upsample2d(rf_graph *g, rf_value x, const int32_t *factor, rf_interpolation interpolation,
