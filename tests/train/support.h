@@ -28,11 +28,14 @@ static inline void assert_near(double is, double expected, double rtol, double a
 static const char *const device_lists[] = { "llvmpipe", "SwiftShader", "llvmpipe,SwiftShader", "llvmpipe,llvmpipe" };
 enum { NUM_DEVICE_LISTS = sizeof(device_lists) / sizeof(device_lists[0]) };
 
-/* NULL when a driver of the list is not installed. */
+/* NULL when a driver of the list is not installed. One driver twice: in a job of two workers a device of each. */
 static inline rf_strategy *open_devices(const char *devices)
 {
     rf_strategy *strategy = NULL;
-    const rf_result r = rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = devices }, &strategy);
+    const bool job = getenv("RINGFIRE_WORLD_SIZE") && strcmp(devices, device_lists[3]) == 0;
+    const rf_result r = job ? rf_strategy_create_multi_worker(
+                                  &(rf_multi_worker_params){ .mirrored = { .devices = device_lists[0] } }, &strategy)
+                            : rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = devices }, &strategy);
     if (r == RF_ERROR_NOT_FOUND) {
         print_message("left out, not installed: %s\n", devices);
         return NULL;
