@@ -18,7 +18,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIDE, CLASSES, BLOCK, VOCABULARY = 28, 10, 64, 96
-UNITS = {"resnet": ("images", 1), "densenet": ("images", 1), "gpt": ("tokens", BLOCK)}
+PAIR, WORDS, USERS, ITEMS = 16, 100, 6040, 3706  # lengths of translations and texts, rows of the tables
+UNITS = {"resnet": ("images", 1), "densenet": ("images", 1), "gpt": ("tokens", BLOCK), "transformer": ("tokens", PAIR), "gru": ("tokens", PAIR),
+         "lstm": ("texts", 1), "ncf": ("ratings", 1)}
 
 
 def measure_torch(name, batch, seconds, threads):
@@ -103,18 +105,114 @@ def measure_torch(name, batch, seconds, threads):
         def forward(self, x):
             return (self.norm(self.blocks(self.tokens(x) + self.positions)) @ self.tokens.weight.T).flatten(0, 1)
 
-    network = {"resnet": resnet, "densenet": densenet, "gpt": Gpt}[name]()
+    class Attention(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.heads = heads
+            self.query, self.key_value, self.output = nn.Linear(width, width), nn.Linear(width, 2 * width), nn.Linear(width, width)
+            self.norm = nn.LayerNorm(width, eps=1e-3)
+
+        def forward(self, x, memory, hidden=None):
+            def split(y):
+                return y.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+            query = split(self.query(x))
+            key, value = (split(y) for y in self.key_value(memory).chunk(2, dim=2))
+            scores = query @ key.transpose(2, 3) / (query.shape[3] ** 0.5)
+            if hidden is not None:
+                scores = scores.masked_fill(hidden, -torch.inf)
+            return self.norm(x + self.output((scores.softmax(3) @ value).transpose(1, 2).flatten(2)))
+
+    class Perceptron(nn.Module):
+        def __init__(self, width, inner):
+            super().__init__()
+            self.expand, self.contract, self.norm = nn.Linear(width, inner), nn.Linear(inner, width), nn.LayerNorm(width, eps=1e-3)
+
+        def forward(self, x):
+            return self.norm(x + self.contract(F.relu(self.expand(x))))
+
+    class Transformer(nn.Module):
+        vocabulary = 4000
+
+        def __init__(self, layers=2, heads=4, width=128, inner=256):
+            super().__init__()
+            self.source, self.target = nn.Embedding(self.vocabulary, width), nn.Embedding(self.vocabulary, width)
+            self.encoder = nn.ModuleList(nn.ModuleList([Attention(width, heads), Perceptron(width, inner)]) for _ in range(layers))
+            self.decoder = nn.ModuleList(nn.ModuleList([Attention(width, heads), Attention(width, heads), Perceptron(width, inner)])
+                                         for _ in range(layers))
+            self.classifier = nn.Linear(width, self.vocabulary)
+            self.register_buffer("later", torch.ones(PAIR, PAIR, dtype=torch.bool).triu(1))
+            self.register_buffer("positions", torch.randn(PAIR, width))
+
+        def forward(self, source, target):
+            memory = self.source(source) * self.source.embedding_dim ** 0.5 + self.positions
+            x = self.target(target) * self.target.embedding_dim ** 0.5 + self.positions
+            for attention, perceptron in self.encoder:
+                memory = perceptron(attention(memory, memory))
+            for own, cross, perceptron in self.decoder:
+                x = perceptron(cross(own(x, x, self.later), memory))
+            return self.classifier(x).flatten(0, 1)
+
+    class Gru(nn.Module):
+        vocabulary = 2000
+
+        def __init__(self, units=128, width=64):
+            super().__init__()
+            self.source, self.target = nn.Embedding(self.vocabulary, width), nn.Embedding(self.vocabulary, width)
+            self.encoder, self.cell = nn.GRU(width, units, batch_first=True), nn.GRUCell(units + width, units)
+            self.memory, self.query, self.score = nn.Linear(units, units), nn.Linear(units, units), nn.Linear(units, 1)
+            self.classifier = nn.Linear(units, self.vocabulary)
+
+        def forward(self, source, target):
+            memory, last = self.encoder(self.source(source))
+            keys, tokens, state, states = self.memory(memory), self.target(target), last[0], []
+            for i in range(PAIR):
+                seen = self.score(torch.tanh(keys + self.query(state)[:, None])).softmax(1)
+                state = self.cell(torch.cat([(seen * memory).sum(1), tokens[:, i]], 1), state)
+                states.append(state)
+            return self.classifier(torch.stack(states, 1)).flatten(0, 1)
+
+    class Lstm(nn.Module):
+        def __init__(self, vocabulary=1000, width=64, units=64):
+            super().__init__()
+            self.tokens, self.lstm = nn.Embedding(vocabulary, width), nn.LSTM(width, units, batch_first=True, bidirectional=True)
+            self.dense, self.logit = nn.Linear(2 * units, 64), nn.Linear(64, 1)
+
+        def forward(self, x):
+            _, (last, _) = self.lstm(self.tokens(x))
+            return self.logit(F.relu(self.dense(torch.cat([last[0], last[1]], 1))))
+
+    class Ncf(nn.Module):
+        def __init__(self, factors=8, layers=(64, 32, 16, 8)):
+            super().__init__()
+            self.factors = nn.ModuleList(nn.Embedding(rows, factors) for rows in (USERS, ITEMS))
+            self.features = nn.ModuleList(nn.Embedding(rows, layers[0] // 2) for rows in (USERS, ITEMS))
+            self.perceptron = nn.Sequential(*(part for a, b in zip(layers, layers[1:]) for part in (nn.Linear(a, b), nn.ReLU())))
+            self.logit = nn.Linear(factors + layers[-1], 1)
+
+        def forward(self, user, item):
+            features = self.perceptron(torch.cat([self.features[0](user), self.features[1](item)], 1))
+            return self.logit(torch.cat([self.factors[0](user) * self.factors[1](item), features], 1))
+
+    def numbers(bound, *shape):
+        return torch.randint(1, bound, shape)
+
+    network = {"resnet": resnet, "densenet": densenet, "gpt": Gpt, "transformer": Transformer, "gru": Gru, "lstm": Lstm, "ncf": Ncf}[name]()
+    criterion, optimizer = F.cross_entropy, torch.optim.Adam(network.parameters())
     if UNITS[name][0] == "images":
         optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, nesterov=True)
-        inputs, labels = torch.rand(batch, 1, SIDE, SIDE), torch.arange(batch) % CLASSES
+        inputs, labels = [torch.rand(batch, 1, SIDE, SIDE)], torch.arange(batch) % CLASSES
+    elif name == "gpt":
+        inputs, labels = [numbers(VOCABULARY, batch, BLOCK)], numbers(VOCABULARY, batch * BLOCK)
+    elif UNITS[name][0] == "tokens":
+        inputs, labels = [numbers(network.vocabulary, batch, PAIR) for _ in range(2)], numbers(network.vocabulary, batch * PAIR)
     else:
-        optimizer = torch.optim.Adam(network.parameters())
-        tokens = torch.randint(VOCABULARY, (batch, BLOCK + 1))
-        inputs, labels = tokens[:, :-1].contiguous(), tokens[:, 1:].flatten()
+        criterion, labels = F.binary_cross_entropy_with_logits, (torch.arange(batch) % 2).float()[:, None]
+        inputs = [numbers(1000, batch, WORDS)] if name == "lstm" else [numbers(USERS, batch), numbers(ITEMS, batch)]
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(network(inputs), labels).backward()
+        criterion(network(*inputs), labels).backward()
         optimizer.step()
 
     for _ in range(3):

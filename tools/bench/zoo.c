@@ -10,16 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../examples/densenet/model.h"
-#include "../../examples/gpt/model.h"
-#include "../../examples/resnet/model.h"
-#include "bench/net.h"
 #include "bench/report.h"
+#include "bench/zoo_nets.h"
 #include "clock.h"
 #include "commands.h"
 #include "options.h"
 
-enum { SLICES = 5, GPT_BLOCK = 64, GPT_VOCABULARY = 96 };
+enum { SLICES = 5 };
 
 typedef struct zoo_options {
     const char *device, *model, *json_path;
@@ -33,106 +30,6 @@ typedef struct zoo_result {
     uint64_t parameters;
 } zoo_result;
 
-typedef struct zoo_net {
-    bench_net net;
-    void *network; /* owns the model */
-    int32_t *tokens;
-} zoo_net;
-
-typedef struct zoo_entry {
-    const char *name, *unit;
-    uint32_t batch, units; /* examples of a step unless told otherwise; what an example counts for */
-    rf_optimizer_params optimizer;
-    rf_result (*create)(zoo_net *n);
-    void (*destroy)(zoo_net *n);
-    rf_result (*make_batch)(zoo_net *n, uint32_t count);
-} zoo_entry;
-
-/* ---- networks ---- */
-
-static const rf_shape image = { 3, { BENCH_SIDE, BENCH_SIDE, 1 } };
-
-static rf_result make_images(zoo_net *n, uint32_t count)
-{
-    return bench_net_make_batch(&n->net, count, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
-}
-
-static rf_result create_resnet(zoo_net *n)
-{
-    resnet *r;
-    TRY(resnet_create(n->net.strategy, &resnet_8, image, &r));
-    n->network = r;
-    n->net.model = resnet_model(r);
-    return RF_OK;
-}
-
-static void destroy_resnet(zoo_net *n)
-{
-    resnet *r = n->network;
-    resnet_destroy(&r);
-}
-
-static rf_result create_densenet(zoo_net *n)
-{
-    densenet *d;
-    TRY(densenet_create(n->net.strategy, &densenet_bc_16_12, image, &d));
-    n->network = d;
-    n->net.model = densenet_model(d);
-    return RF_OK;
-}
-
-static void destroy_densenet(zoo_net *n)
-{
-    densenet *d = n->network;
-    densenet_destroy(&d);
-}
-
-static rf_result create_gpt(zoo_net *n)
-{
-    static const gpt_config config = {
-        .layers = 4, .heads = 4, .width = 128, .block = GPT_BLOCK, .vocabulary = GPT_VOCABULARY
-    };
-    gpt *g;
-    TRY(gpt_create(n->net.strategy, &config, &g));
-    n->network = g;
-    n->net.model = gpt_model(g);
-    return RF_OK;
-}
-
-static void destroy_gpt(zoo_net *n)
-{
-    gpt *g = n->network;
-    gpt_destroy(&g);
-}
-
-/* Any tokens, and those that follow them. */
-static rf_result make_tokens(zoo_net *n, uint32_t count)
-{
-    const size_t total = (size_t)count * GPT_BLOCK;
-    n->tokens = malloc((total + 1) * sizeof(n->tokens[0]));
-    if (!n->tokens) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    uint32_t noise = 1;
-    for (size_t i = 0; i <= total; i++) {
-        noise = noise * 1664525u + 1013904223u;
-        n->tokens[i] = (int32_t)((noise >> 8) % GPT_VOCABULARY);
-    }
-    const rf_shape shape = RF_SHAPE((int64_t)count, GPT_BLOCK);
-    n->net.batch = (rf_element){ 2, { { RF_I32, shape, n->tokens }, { RF_I32, shape, n->tokens + 1 } } };
-    return RF_OK;
-}
-
-#define MOMENTUM                                                                                                       \
-    {                                                                                                                  \
-        .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.01, .momentum = 0.9, .nesterov = true                             \
-    }
-
-static const zoo_entry entries[] = {
-    { "resnet", "images", 64, 1, MOMENTUM, create_resnet, destroy_resnet, make_images },
-    { "densenet", "images", 64, 1, MOMENTUM, create_densenet, destroy_densenet, make_images },
-    { "gpt", "tokens", 12, GPT_BLOCK, { .kind = RF_OPTIMIZER_ADAM }, create_gpt, destroy_gpt, make_tokens },
-};
-enum { NUM_ENTRIES = sizeof(entries) / sizeof(entries[0]) };
-
 /* ---- measuring ---- */
 
 static rf_result create(zoo_net *n, const zoo_entry *e, const zoo_options *o)
@@ -140,7 +37,7 @@ static rf_result create(zoo_net *n, const zoo_entry *e, const zoo_options *o)
     TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = o->device }, &n->net.strategy));
     TRY(e->create(n));
     TRY(rf_optimizer_create(n->net.strategy, &e->optimizer, &n->net.optimizer));
-    TRY(bench_net_create_step(&n->net));
+    TRY(zoo_create_step(n, e));
     return e->make_batch(n, o->batch ? o->batch : e->batch);
 }
 
@@ -150,7 +47,7 @@ static void destroy(zoo_net *n, const zoo_entry *e)
     n->net.model = NULL;
     if (n->network) e->destroy(n);
     bench_net_destroy(&n->net);
-    free(n->tokens);
+    for (int i = 0; i < RF_MAX_COMPONENTS; i++) free(n->owned[i]);
 }
 
 static rf_result run_steps(zoo_net *n, double seconds, double *step)
@@ -218,7 +115,7 @@ static const struct argp_option argp_options[] = {
     { "device", 'd', "NAME", 0, "Device: index or part of a name (default: the first usable one, GPUs before software)",
       0 },
     { "model", 'm', "NAME", 0, "Only this network (default: all)", 0 },
-    { "batch", 'b', "N", 0, "Examples per step (default: 64 images, 12 sequences)", 0 },
+    { "batch", 'b', "N", 0, "Examples per step (default: that of each network)", 0 },
     { "seconds", 's', "X", 0, "Time spent on each network after its first step (default: 5)", 0 },
     JSON_OPTION,
     { 0 },
@@ -226,8 +123,8 @@ static const struct argp_option argp_options[] = {
 
 static const zoo_entry *find(const char *name)
 {
-    for (size_t i = 0; i < NUM_ENTRIES; i++)
-        if (strcmp(entries[i].name, name) == 0) return &entries[i];
+    for (size_t i = 0; i < zoo_num_entries; i++)
+        if (strcmp(zoo_entries[i].name, name) == 0) return &zoo_entries[i];
     return NULL;
 }
 
@@ -235,9 +132,9 @@ static void check_model(struct argp_state *state, const char *name)
 {
     char known[200] = "";
     if (find(name)) return;
-    for (size_t i = 0; i < NUM_ENTRIES; i++) {
+    for (size_t i = 0; i < zoo_num_entries; i++) {
         const size_t used = strlen(known);
-        snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "", entries[i].name);
+        snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "", zoo_entries[i].name);
     }
     argp_error(state, "there is no network '%s'; possible are %s", name, known);
 }
@@ -285,15 +182,15 @@ static int run_all(const zoo_options *o, zoo_result *shared)
     json_t *list = json_array();
     bool ok = table_begin(&rows, headings, 7);
     char about[300] = "";
-    for (size_t i = 0; i < NUM_ENTRIES; i++) {
-        if (o->model && &entries[i] != find(o->model)) continue;
+    for (size_t i = 0; i < zoo_num_entries; i++) {
+        if (o->model && &zoo_entries[i] != find(o->model)) continue;
         memset(shared, 0, sizeof(*shared));
-        if (!run_entry(&entries[i], o, shared)) {
+        if (!run_entry(&zoo_entries[i], o, shared)) {
             ok = false;
             continue;
         }
         snprintf(about, sizeof(about), "Device: %s", shared->device);
-        ok &= add_row(&entries[i], o, shared, &rows, list);
+        ok &= add_row(&zoo_entries[i], o, shared, &rows, list);
     }
     return bench_report(o->json_path, about[0] ? about : NULL, &rows, json_pack("{s:o}", "networks", list), ok);
 }
