@@ -416,7 +416,7 @@ static void refuses_params(void **state)
     REFUSES(rf_layer_separable_conv2d(&(rf_separable_conv2d_params){ .kernel_size = { 3 } }, &l),
             "rf_layer_separable_conv2d: filters is 0, must be positive");
     REFUSES(rf_layer_zero_padding2d(negative, &l), "rf_layer_zero_padding2d: padding[3] is -1");
-    REFUSES(rf_layer_up_sampling2d(nothing, RF_INTERPOLATION_NEAREST, &l), "factor[1] is 0, must be 1 to 4096");
+    REFUSES(rf_layer_up_sampling2d(nothing, RF_INTERPOLATION_NEAREST, &l), "factor[1] is 0, must be 1 to 512");
     REFUSES(rf_layer_up_sampling2d(NULL, (rf_interpolation)2, &l), "interpolation 2 does not exist");
     REFUSES(rf_layer_leaky_relu(-1, &l), "rf_layer_leaky_relu: negative_slope -1");
     REFUSES(rf_layer_p_relu(&(rf_p_relu_params){ .shared_axes = &batch_axis, .num_shared_axes = 1 }, &l),
