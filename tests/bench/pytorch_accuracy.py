@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a network of the examples on Fashion-MNIST with PyTorch, as the example does, for tests/accuracy.
+"""Trains a network of the examples with PyTorch as the example does, for tests/accuracy.
 
-Same distributions of initial values, optimizer, schedule, batches of 64 and augmentation; other random numbers. Prints a line for each epoch.
-Needs Debian's python3-torch, libopenblas0-pthread and dataset-fashion-mnist.
-Usage: pytorch_accuracy.py cnn|resnet|densenet SEED EPOCHS EXAMPLES"""
+Same data, distributions of initial values, optimizer, schedule and batches; other random numbers. Prints a line for each epoch, on
+Fashion-MNIST, or for every 250 steps of the GPT, on the documentation. Needs Debian's python3-torch, libopenblas0-pthread and
+dataset-fashion-mnist.
+Usage: pytorch_accuracy.py cnn|resnet|densenet SEED EPOCHS EXAMPLES
+       pytorch_accuracy.py gpt SEED STEPS"""
 import gzip
+import math
 import pathlib
 import sys
 
@@ -15,9 +18,14 @@ import torch.nn.functional as F
 
 import pytorch_networks as networks
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 BATCH, MEAN, DEVIATION, PAD = 64, 0.2860, 0.3530, 4
 RATE, DECAY = 0.1, 1e-4
+GPT_BATCH, WINDOWS, REPORT = 12, 240, 250  # of training, of validation; steps between lines
+
+
+# ---- images ----
 
 
 def idx(stem, header):
@@ -113,8 +121,55 @@ def train(trainer, epochs, x, y, test_x, test_y):
         print("epoch %d: loss %.4f, test accuracy %.2f" % (epoch + 1, total / len(x), 100 * right / len(test_y)), flush=True)
 
 
-def main(network, seed, epochs, examples):
+# ---- GPT ----
+
+
+def windows(tokens, step):
+    """All of BLOCK tokens that are so many places apart, and what follows each token."""
+    rows = torch.arange(0, len(tokens) - networks.BLOCK, step)[:, None] + torch.arange(networks.BLOCK + 1)
+    return tokens[rows[:, :-1]], tokens[rows[:, 1:]]
+
+
+def read_documentation():
+    """The bytes of the files that examples/gpt reads, by default, as numbers; and how many numbers there are."""
+    files = [f for folder in (ROOT, ROOT / "docs") for f in sorted(folder.iterdir()) if f.suffix in (".md", ".txt")]
+    text = numpy.frombuffer(b"".join(f.read_bytes() for f in files), numpy.uint8)
+    different, tokens = numpy.unique(text, return_inverse=True)
+    return torch.tensor(tokens), len(different)
+
+
+def learning_rate(step, steps):
+    """Of that of the start: a warm-up, then half a cosine down to a tenth."""
+    warmup = steps // 20
+    return step / warmup if step < warmup else 0.55 + 0.45 * math.cos(math.pi * (step - warmup) / (steps - warmup))
+
+
+def train_gpt(steps):
+    """As examples/gpt."""
+    tokens, vocabulary = read_documentation()
+    held_out = len(tokens) // 10
+    x, y = windows(tokens[:-held_out], 1)
+    test_x, test_y = windows(tokens[-held_out:], (held_out - networks.BLOCK) // WINDOWS + 1)
+    model = networks.Gpt(vocabulary)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate(step, steps))
+    for step, rows in zip(range(steps), torch.randperm(len(x)).split(GPT_BATCH)):
+        loss = F.cross_entropy(model(x[rows]), y[rows].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if (step + 1) % REPORT == 0:
+            with torch.no_grad():
+                print("step %d: loss %.4f, validation %.4f" % (step + 1, loss.item(), F.cross_entropy(model(test_x), test_y.flatten()).item()),
+                      flush=True)
+
+
+def main(network, seed, epochs, examples=None):
     torch.manual_seed(seed)
+    if network == "gpt":
+        return train_gpt(epochs)
     x, y = images("train-images-idx3-ubyte")[:examples], labels("train-labels-idx1-ubyte")[:examples]
     steps = epochs * -(-len(x) // BATCH)
     trainer = Cnn(steps) if network == "cnn" else ImageTrainer(network, network == "densenet", steps)

@@ -66,11 +66,21 @@ def densenet(growth=12, blocks=3, layers=2):
     return nn.Sequential(*parts)
 
 
+class Gain(nn.Module):
+    """Layer normalization without a bias."""
+    def __init__(self, width):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return F.layer_norm(x, self.gamma.shape, self.gamma, None, 1e-5)
+
+
 class Block(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
         self.heads = heads
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.norms = nn.ModuleList(Gain(width) for _ in range(2))
         self.qkv, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
         self.expand, self.contract = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
         self.register_buffer("later", torch.ones(BLOCK, BLOCK, dtype=torch.bool).triu(1))
@@ -84,12 +94,14 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, layers=4, heads=4, width=128):
+    def __init__(self, vocabulary=VOCABULARY, layers=4, heads=4, width=128):
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(VOCABULARY, width), nn.Parameter(torch.randn(BLOCK, width) * 0.02)
-        nn.init.normal_(self.tokens.weight, std=0.02)
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(BLOCK, width) * 0.02)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
-        self.norm = nn.LayerNorm(width)
+        self.norm = Gain(width)
+        for name, p in self.named_parameters():
+            if p.dim() == 2:
+                nn.init.normal_(p, std=0.02 / (2 * layers) ** 0.5 if "output" in name or "contract" in name else 0.02)
 
     def forward(self, x):
         return (self.norm(self.blocks(self.tokens(x) + self.positions)) @ self.tokens.weight.T).flatten(0, 1)
