@@ -24,7 +24,7 @@ class Nmt(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        cls.train = [NMT, "--devices", "llvmpipe", "--batch-size", "16", "--limit", "160", "--epochs", "3"]
+        cls.train = [NMT, "--devices", "llvmpipe", "--batch-size", "16", "--limit", "160", "--epochs", "3", "--network", "transformer"]
         cls.picture = cls.folder / "attention.png"
         cls.whole = programs.run(*cls.train, "--picture", cls.picture, "--translate", "3 March 1998", "--translate", "1.2.2003")
 
