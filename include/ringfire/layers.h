@@ -89,7 +89,9 @@ typedef struct rf_batch_norm_params {
     rf_regularizer beta_regularizer;
     rf_regularizer gamma_regularizer;
     const char *name;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    /** Mean and variance are those of so many consecutive examples of the batch. 0: see below */
+    uint32_t virtual_batch_size;
+    uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_batch_norm_params;
 /**
  * Batch normalization (Ioffe & Szegedy 2015): y = (x - mean) / sqrt(variance + epsilon) * gamma +
@@ -103,8 +105,18 @@ typedef struct rf_batch_norm_params {
  * With several replicas results depend on how the batch is split, in Keras too; with
  * ::RF_BALANCE_AUTO, where measured speeds decide on that, a warning is logged once. With
  * `synchronized` they do not: mean and variance are those of the whole batch, for which replicas
- * wait for each other four times a step and layer (rf_all_replica_sum()). Not for training with
- * parameter servers, which have no place for the averages (rf_variable_update()).
+ * wait for each other four times a step and layer (rf_all_replica_sum()).
+ *
+ * With a `virtual_batch_size` of g results do not depend on the split either, and no replica waits:
+ * mean and variance are those of examples 0 to g - 1 of the batch, those of g to 2g - 1, and so on,
+ * at most 65,536; the last group has what is left, which may be one example. Each replica's part of
+ * a batch then is a multiple of g, but for the batch's last examples. The moving averages take the
+ * mean over the groups, weighted by their examples. Workers that hold only their own rows of a
+ * batch need a multiple of g of them: rf_distribute_params::keep_together, which rf_model_fit()
+ * sets; otherwise the step is RF_ERROR_INVALID_ARGUMENT.
+ *
+ * Not for training with parameter servers, which have no place for the averages
+ * (rf_variable_update()).
  * `params` may be NULL.
  */
 RF_API RF_MUST_USE rf_result rf_layer_batch_norm(const rf_batch_norm_params *params,
@@ -135,6 +147,28 @@ typedef struct rf_rms_norm_params {
 } rf_rms_norm_params;
 /** Layer of rf_rms_norm(), with a variable "gamma" [c]. `params` may be NULL. */
 RF_API RF_MUST_USE rf_result rf_layer_rms_norm(const rf_rms_norm_params *params, rf_layer **out);
+/** A group normalization. NULL or zeroed: as in Keras. */
+typedef struct rf_group_norm_params {
+    int32_t
+        groups;   /**< 0: 32; -1: as many as there are channels, which is instance normalization */
+    int32_t axis; /**< of the channels; negative counts from the last. 0 (the batch): the last */
+    double epsilon;                          /**< added to variances. 0: 1e-3 */
+    bool no_center;                          /**< leave out beta */
+    bool no_scale;                           /**< leave out gamma */
+    const rf_initializer *beta_initializer;  /**< NULL: zeros */
+    const rf_initializer *gamma_initializer; /**< NULL: ones */
+    rf_regularizer beta_regularizer;
+    rf_regularizer gamma_regularizer;
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_group_norm_params;
+/**
+ * Layer of rf_group_norm(): x [n, ...] with the channels along `axis`, y as x, with variables
+ * "gamma" and "beta", one number for each channel. Unlike batch normalization it is the same in
+ * training and inference, and does not depend on how the batch is split. `params` may be NULL.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_group_norm(const rf_group_norm_params *params,
+                                                 rf_layer **out);
 /** Layer of rf_max_pool2d(). `params` may be NULL. */
 RF_API RF_MUST_USE rf_result rf_layer_max_pool2d(const rf_pool2d_params *params, rf_layer **out);
 /** Layer of rf_avg_pool2d(). `params` may be NULL. */
@@ -355,6 +389,15 @@ typedef enum rf_merge {
  */
 RF_API RF_MUST_USE rf_result rf_layer_bidirectional(rf_layer *forward, rf_merge merge,
                                                     const char *name, rf_layer **out);
+/**
+ * Applies a layer to each step, with the same weights: x [n, steps, ...] -> [n, steps, ...], where
+ * the layer gets [n * steps, ...]. Its variables are called after this layer. Batch normalization
+ * takes steps for examples. Takes a mask [n, steps, ...], which it passes on as [n * steps, ...] to
+ * layers that take one, and which others ignore, as in Keras.
+ * @param layer one of one input, which no model has; it is taken over, also when this fails
+ */
+RF_API RF_MUST_USE rf_result rf_layer_time_distributed(rf_layer *layer, const char *name,
+                                                       rf_layer **out);
 /** An attention layer. `num_heads` and `key_dim` are required. */
 typedef struct rf_multi_head_attention_params {
     int32_t num_heads;

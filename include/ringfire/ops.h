@@ -408,6 +408,17 @@ RF_API rf_tensor rf_argmax(rf_trace *t, rf_tensor x);
 /** Index (i32) of the first minimum along the last axis, as rf_argmax(). */
 RF_API rf_tensor rf_argmin(rf_trace *t, rf_tensor x);
 
+/**
+ * The k largest elements along the last axis, the largest first, and where they are: [..., c] ->
+ * [..., k]. Of equal ones the first comes first; NaN counts as the largest number, so that it is
+ * not overlooked. k is 1 to c. The gradient of the values goes to the elements that they are.
+ * @param[out] values f32
+ * @param[out] indices i32; NULL where they are not wanted
+ * @return the status of the trace; after a failure the results are invalid tensors.
+ */
+RF_API rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values,
+                          rf_tensor *indices);
+
 /* ---- scans ---- */
 /**
  * Cumulative sums along the last axis.
@@ -441,7 +452,7 @@ typedef struct rf_rnn_params {
  * state two tensors, the initial h and (LSTM) c, [n, units] each: both or none; NULL or invalid
  * tensors for zeros.
  * A device executes the steps one after the other: programs grow with their number. No gradient
- * flows into the mask. Models that use it cannot be exported as ONNX.
+ * flows into the mask.
  * @param[out] sequence h after each step, [n, steps, units]
  * @param[out] final two tensors, the last h and (LSTM) c, [n, units]; final[1] is otherwise the
  *   invalid tensor. May be NULL.
@@ -452,7 +463,7 @@ RF_API rf_result rf_rnn(rf_trace *t, rf_tensor x, rf_tensor recurrent, rf_tensor
                         const rf_tensor *state, const rf_rnn_params *params, rf_tensor *sequence,
                         rf_tensor *final);
 
-/* ---- normalization: along the last axis, each row by itself ---- */
+/* ---- normalization: of each example by itself ---- */
 /**
  * Layer normalization (Ba, Kiros & Hinton 2016): (x - mean) / sqrt(variance + epsilon) * gamma +
  * beta, where mean and (biased) variance are those of the row: x [n..., c], gamma and beta [c].
@@ -467,6 +478,18 @@ RF_API rf_tensor rf_layer_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_ten
  * gamma. gamma [c] may be the invalid tensor: there is none. `epsilon` 0: 1e-6, as in Keras.
  */
 RF_API rf_tensor rf_rms_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, float epsilon);
+/**
+ * Group normalization (Wu & He 2018): the channels of x [n, ...] are divided into `groups` of
+ * consecutive ones, and each group of each example is normalised over all its places: (x - mean) /
+ * sqrt(variance + epsilon) * gamma + beta. gamma and beta are [channels]; each may be the invalid
+ * tensor: there is none.
+ * @param groups 0: 32, as in Keras; -1: as many as there are channels, which is instance
+ *   normalization (Ulyanov, Vedaldi & Lempitsky 2016). They must divide the channels.
+ * @param axis of the channels; negative counts from the last. 0 (the batch): the last
+ * @param epsilon 0: 1e-3, as in Keras (PyTorch has 1e-5)
+ */
+RF_API rf_tensor rf_group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor beta,
+                               int32_t groups, int32_t axis, float epsilon);
 
 /* ---- attention ---- */
 /** What a query of rf_attention() attends to, and how. NULL or zeroed: every key. */

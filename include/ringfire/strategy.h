@@ -483,7 +483,12 @@ typedef enum rf_distribute_policy {
 /** How rf_strategy_distribute_dataset() divides a dataset. */
 typedef struct rf_distribute_params {
     rf_distribute_policy policy;
-    uint64_t reserved[4]; /**< zero: room for later fields */
+    /**
+     * Consecutive rows of a batch that go to one worker, so that each one's rows are a multiple,
+     * but for the last ones: rf_batch_norm_params::virtual_batch_size. 0: 1
+     */
+    uint32_t keep_together;
+    uint64_t reserved[3]; /**< zero: room for later fields */
 } rf_distribute_params;
 /**
  * Makes the dataset for a loop around rf_strategy_run(): it has the same number of batches, each

@@ -144,6 +144,11 @@ typedef enum rf_reduction {
     RF_REDUCTION_NONE,
     RF_REDUCTION_SUM,
     RF_REDUCTION_SUM_OVER_BATCH_SIZE,
+    /**
+     * In fit: the sum of loss * sample weight, divided by the sum of the weights of all replicas
+     * (rf_compute_weighted_loss()). Without sample weights as SUM_OVER_BATCH_SIZE.
+     */
+    RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT,
 } rf_reduction;
 /** A loss of fit or of rf_loss_call(). */
 typedef struct rf_loss {
@@ -392,9 +397,10 @@ typedef rf_tensor (*rf_metric_fn)(rf_trace *t, rf_tensor labels, rf_tensor predi
 typedef struct rf_output_metric {
     uint32_t output;         /**< its number */
     rf_metric_params metric; /**< all kinds but MEAN and SUM; `name`, if set, is that in the logs */
-    rf_metric_fn fn;      /**< instead of a kind: `metric` is zeroed but for `name`, which is set */
-    void *user;           /**< of `fn`; borrowed as long as the model is compiled with it */
-    uint64_t reserved[2]; /**< zero: room for later fields */
+    rf_metric_fn fn; /**< instead of a kind: `metric` is zeroed but for `name`, which is set */
+    void *user;      /**< of `fn`; borrowed as long as the model is compiled with it */
+    bool weighted;   /**< by the sample weight, where the data has one: Keras' weighted_metrics */
+    uint64_t reserved[1]; /**< zero: room for later fields */
 } rf_output_metric;
 /** What rf_model_fit() and rf_model_evaluate() use. `optimizer` and `loss` are required. */
 typedef struct rf_compile_params {
@@ -583,8 +589,12 @@ typedef struct rf_fit_params {
 } rf_fit_params;
 /**
  * Trains a compiled model. Collective; blocking until training ends.
- * The loss is the mean over the global batch, plus regularisation. Sample weights scale losses, not
- * metrics.
+ * The loss is the mean over the global batch, plus regularisation. The sample weight, a last
+ * component [n] or as the losses, multiplies losses; they are divided by the number of examples
+ * (Keras' sum_over_batch_size) or, with ::RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT, by the sum of the
+ * weights, in each step over all replicas. "loss" of an epoch is the mean of that of its batches,
+ * each as often as it has examples. Metrics take the weight where rf_output_metric::weighted says
+ * so.
  * When a stop is agreed (rf_strategy_request_stop()) training ends after that batch: the end of the
  * epoch is left out, on_train_end is called, and the result is RF_OK.
  * A callback that fails on one worker ends the job on all.

@@ -95,6 +95,10 @@ LAYOUT(rf_batch_norm_params, POINTER(rf_batch_norm_params, beta_initializer, rf_
        MEMBER(rf_batch_norm_params, gamma_regularizer, rf_regularizer));
 LAYOUT(rf_layer_norm_params, POINTER(rf_layer_norm_params, beta_initializer, rf_initializer),
        POINTER(rf_layer_norm_params, gamma_initializer, rf_initializer));
+LAYOUT(rf_group_norm_params, POINTER(rf_group_norm_params, beta_initializer, rf_initializer),
+       POINTER(rf_group_norm_params, gamma_initializer, rf_initializer),
+       MEMBER(rf_group_norm_params, beta_regularizer, rf_regularizer),
+       MEMBER(rf_group_norm_params, gamma_regularizer, rf_regularizer));
 LAYOUT(rf_rms_norm_params, POINTER(rf_rms_norm_params, gamma_initializer, rf_initializer));
 LAYOUT(rf_conv1d_layer_params, MEMBER(rf_conv1d_layer_params, kernel_initializer, rf_initializer),
        POINTER(rf_conv1d_layer_params, bias_initializer, rf_initializer),
@@ -182,6 +186,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_conv2d_layer_params_layout,
     &rf_batch_norm_params_layout,
     &rf_layer_norm_params_layout,
+    &rf_group_norm_params_layout,
     &rf_rms_norm_params_layout,
     &rf_conv1d_layer_params_layout,
     &rf_pool1d_params_layout,

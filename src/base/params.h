@@ -72,6 +72,7 @@ extern const rf_params_layout rf_embedding_params_layout;
 extern const rf_params_layout rf_conv2d_layer_params_layout;
 extern const rf_params_layout rf_batch_norm_params_layout;
 extern const rf_params_layout rf_layer_norm_params_layout;
+extern const rf_params_layout rf_group_norm_params_layout;
 extern const rf_params_layout rf_rms_norm_params_layout;
 extern const rf_params_layout rf_conv1d_layer_params_layout;
 extern const rf_params_layout rf_pool1d_params_layout;

@@ -60,6 +60,7 @@
     OP(reduce)                                                                                                         \
     OP(mean_scale) /* dy, x (shape only) -> dy * count(dy) / count(x): the gradient of a mean */                       \
     OP(argmax)                                                                                                         \
+    OP(top_k)  /* x -> values, indices i32 */                                                                          \
     OP(cumsum) /* along the last axis */                                                                               \
     OP(softmax)                                                                                                        \
     OP(softmax_grad) /* dy, y */                                                                                       \

@@ -217,6 +217,12 @@ rf_result rf_emit_reduce(rf_graph *g, rf_reduce_kind kind, rf_value x, const int
                          bool keep_dims, rf_value *out);
 rf_result rf_emit_argmax(rf_graph *g, rf_value x, rf_value *out);
 
+/* ---- top_k.c ---- */
+typedef struct rf_top_k_attr {
+    int32_t k;
+} rf_top_k_attr;
+rf_result rf_emit_top_k(rf_graph *g, rf_value x, int32_t k, rf_value *values, rf_value *indices);
+
 /* ---- cumsum.c ---- */
 typedef struct rf_cumsum_attr {
     uint32_t exclusive, reverse;
@@ -251,16 +257,18 @@ rf_result rf_emit_accuracy(rf_graph *g, rf_value labels, rf_value predictions, r
 
 /* ---- random.c, cast.c ---- */
 /* random: HOST value i32 [6] = { seed low, seed high, step low, step high, first example of this replica, 0 }. The
- * counter of element e of example n is (first + n) * elements_per_example + e. */
+ * counter of element e of example n is (first + n) * elements_per_example + e. An example is one row of dimension 0, or
+ * `rows` of them where that is not 0. */
 typedef struct rf_dropout_attr {
     float rate;
     uint32_t stream;
     uint64_t seed;
+    uint32_t rows, unused;
 } rf_dropout_attr;
 rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, float rate, uint32_t stream, uint64_t seed,
-                          rf_value *out);
+                          uint32_t rows, rf_value *out);
 rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, uint32_t stream, uint64_t seed,
-                                 rf_value *out);
+                                 uint32_t rows, rf_value *out);
 rf_result rf_emit_cast(rf_graph *g, rf_value x, rf_dtype dtype, rf_value *out);
 
 /* ---- update.c: flat ranges of parameters ---- */

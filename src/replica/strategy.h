@@ -74,6 +74,14 @@ rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, r
  * different times. */
 bool rf_trace_needs_sum(rf_trace *t);
 
+/* Rows of dimension 0 that an example has at this point of the trace: more than 1 within layers that take the steps of
+ * examples for examples. Numbers of the batch and places within it count examples. */
+uint64_t rf_trace_rows(const rf_trace *t);
+void rf_trace_set_rows(rf_trace *t, uint64_t rows);
+/* Groups of so many consecutive examples of the global batch stay together on one replica: each one's share is a
+ * multiple of it, but for the last examples of the batch. `what` is for messages. */
+void rf_trace_keep_together(rf_trace *t, uint32_t examples, const char *what);
+
 /* ---- per-replica state that is summed when read (metrics) ---- */
 typedef struct rf_local_state rf_local_state;
 rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const char *name,
@@ -245,6 +253,12 @@ rf_result rf_strategy_give_up(rf_strategy *strategy, rf_result result);
 
 /* Splits `examples` over replicas in proportion to shares (NULL: equal): largest remainder, earlier replicas first. */
 void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replicas, uint32_t *counts);
+/* The same in multiples of `unit`: what is over goes to the last replica that has any. */
+void rf_split_units(uint64_t examples, uint32_t unit, const double *shares, uint32_t num_replicas, uint32_t *counts);
+/* The least common multiple; 0 where that is more than a batch may have. */
+uint32_t rf_common_unit(uint32_t a, uint32_t b);
+/* Counts of units, the last of which may be incomplete, become counts of examples. */
+void rf_units_to_examples(uint64_t examples, uint32_t unit, uint32_t num_replicas, uint32_t *counts);
 
 /* Cuts [0, count) into one shard per replica, borders at multiples of `granularity`, sizes as equal as that allows. */
 void rf_shard_ranges(uint64_t count, uint64_t granularity, uint32_t num_replicas, rf_range *shards);

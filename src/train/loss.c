@@ -31,7 +31,8 @@ rf_result rf_loss_check(const rf_loss *loss, const char *function)
     RF_TRY(RF_PARAMS_CHECK(rf_loss, loss));
     RF_REQUIRE((int)loss->kind >= RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && (int)loss->kind <= RF_LOSS_KL_DIVERGENCE,
                "%s: loss.kind %d does not exist", function, (int)loss->kind);
-    RF_REQUIRE((int)loss->reduction >= RF_REDUCTION_AUTO && (int)loss->reduction <= RF_REDUCTION_SUM_OVER_BATCH_SIZE,
+    RF_REQUIRE((int)loss->reduction >= RF_REDUCTION_AUTO &&
+                   (int)loss->reduction <= RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT,
                "%s: loss.reduction %d does not exist", function, (int)loss->reduction);
     RF_REQUIRE(!loss->from_logits || is_crossentropy(loss),
                "%s: loss.from_logits has a meaning for crossentropies only", function);
@@ -225,6 +226,13 @@ rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_te
             "by the global batch; use RF_REDUCTION_NONE with rf_compute_average_loss()");
         return RF_NO_TENSOR;
     }
+    if (loss->reduction == RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT) {
+        (void)rf_trace_fail(
+            t, RF_ERROR_INVALID_ARGUMENT,
+            "rf_loss_call: loss.reduction MEAN_WITH_SAMPLE_WEIGHT is refused in a custom step, which has "
+            "the weights; use RF_REDUCTION_NONE with rf_compute_weighted_loss()");
+        return RF_NO_TENSOR;
+    }
     if (!rf_loss_check_predictions(t, loss, predictions, "rf_loss_call")) return RF_NO_TENSOR;
     const rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
     return loss->reduction == RF_REDUCTION_SUM ? rf_reduce_sum(t, losses, NULL, 0, false) : losses;
@@ -329,9 +337,11 @@ rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_t
     *measured = RF_NO_TENSOR;
     if (!rf_loss_check_predictions(t, loss, predictions, "rf_model_compile")) return RF_NO_TENSOR;
     rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
-    if (loss->reduction != RF_REDUCTION_SUM) return rf_loss_average(t, losses, sample_weight, measured);
-    if (sample_weight.id != 0) losses = weigh(t, losses, sample_weight);
-    const rf_tensor sum = rf_reduce_sum(t, losses, NULL, 0, false);
-    *measured = rf_multiply(t, sum, rf_global_batch_size(t));
-    return sum;
+    const bool by_weight = loss->reduction == RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT && sample_weight.id != 0;
+    if (loss->reduction != RF_REDUCTION_SUM && !by_weight) return rf_loss_average(t, losses, sample_weight, measured);
+    if (sample_weight.id != 0 && !by_weight) losses = weigh(t, losses, sample_weight);
+    const rf_tensor total =
+        by_weight ? rf_compute_weighted_loss(t, losses, sample_weight) : rf_reduce_sum(t, losses, NULL, 0, false);
+    *measured = rf_multiply(t, total, rf_global_batch_size(t));
+    return total;
 }

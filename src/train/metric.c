@@ -523,9 +523,10 @@ rf_result rf_meters_add_output_loss(rf_trace *t, rf_meters *meters, uint32_t out
     return rf_metric_update(t, meters->output_losses[output], RF_NO_TENSOR, losses, RF_NO_TENSOR);
 }
 
-rf_result rf_meters_update(rf_trace *t, rf_meters *meters, uint32_t metric, rf_tensor labels, rf_tensor predictions)
+rf_result rf_meters_update(rf_trace *t, rf_meters *meters, uint32_t metric, rf_tensor labels, rf_tensor predictions,
+                           rf_tensor weight)
 {
-    return rf_metric_update(t, meters->metrics[metric], labels, predictions, RF_NO_TENSOR);
+    return rf_metric_update(t, meters->metrics[metric], labels, predictions, weight);
 }
 
 uint32_t rf_meters_count(const rf_meters *meters)

@@ -49,7 +49,8 @@ rf_result rf_meters_add_loss(rf_trace *t, rf_meters *meters, rf_tensor losses);
 /* In a step: the loss of one output, in the same measure. */
 rf_result rf_meters_add_output_loss(rf_trace *t, rf_meters *meters, uint32_t output, rf_tensor losses);
 /* In a step: one of the metrics. */
-rf_result rf_meters_update(rf_trace *t, rf_meters *meters, uint32_t metric, rf_tensor labels, rf_tensor predictions);
+rf_result rf_meters_update(rf_trace *t, rf_meters *meters, uint32_t metric, rf_tensor labels, rf_tensor predictions,
+                           rf_tensor weight);
 /* Number of values that rf_meters_read() appends: the loss, those of the outputs, metrics. */
 uint32_t rf_meters_count(const rf_meters *meters);
 /* Appends the values under `names`. Blocking. */

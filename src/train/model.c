@@ -460,10 +460,16 @@ static rf_result build(rf_model *model, const rf_tensor_desc *examples)
     return r;
 }
 
+static bool takes_indices(const rf_layer *layer)
+{
+    while (layer->inner) layer = layer->inner;
+    return layer->kind->takes_indices;
+}
+
 rf_result rf_model_build(rf_model *model, rf_shape input_shape)
 {
     RF_REQUIRE(model, "rf_model_build: model is NULL");
-    const bool indices = rf_model_is_sequential(model) && model->layers.items[0]->kind->takes_indices;
+    const bool indices = rf_model_is_sequential(model) && takes_indices(model->layers.items[0]);
     return rf_model_build_for(model, model->built ? model->inputs[0].dtype : indices ? RF_I32 : RF_F32, input_shape);
 }
 

@@ -630,6 +630,19 @@ rf_tensor rf_argmin(rf_trace *t, rf_tensor x)
     return t ? rf_argmax(t, negative) : RF_NO_TENSOR;
 }
 
+rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values, rf_tensor *indices)
+{
+    rf_value v, largest = 0, places = 0;
+    if (values) *values = RF_NO_TENSOR;
+    if (indices) *indices = RF_NO_TENSOR;
+    if (!rf_operand(t, x, "rf_top_k: x", &v)) return t ? rf_trace_status(t) : RF_ERROR_INVALID_ARGUMENT;
+    if (!values) return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_top_k: values is NULL");
+    const rf_result r = rf_emit_top_k(rf_trace_graph(t), v, k, &largest, &places);
+    *values = rf_trace_emit(t, r, largest);
+    if (indices) *indices = rf_trace_emit(t, r, places);
+    return rf_trace_status(t);
+}
+
 /* ---- scans ---- */
 
 rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse)
@@ -698,7 +711,8 @@ rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed)
     if (!rf_trace_training(t) || rate == 0.0f) return same(t, v);
     const rf_value random = rf_trace_random(t);
     if (random == 0) return RF_NO_TENSOR;
-    const rf_result r = rf_emit_dropout(rf_trace_graph(t), v, random, rate, stream, seed, &out);
+    const rf_result r =
+        rf_emit_dropout(rf_trace_graph(t), v, random, rate, stream, seed, (uint32_t)rf_trace_rows(t), &out);
     return rf_trace_emit(t, r, out);
 }
 
@@ -709,7 +723,8 @@ static rf_tensor draw_uniform(rf_trace *t, rf_value like, uint32_t stream, uint6
     const rf_value random = rf_trace_random(t);
     if (random == 0) return RF_NO_TENSOR;
     if (seed == 0) stream = rf_trace_next_stream(t);
-    const rf_result r = rf_emit_random_uniform(rf_trace_graph(t), like, random, stream, seed, &out);
+    const uint32_t rows = (uint32_t)rf_trace_rows(t);
+    const rf_result r = rf_emit_random_uniform(rf_trace_graph(t), like, random, stream, seed, rows, &out);
     return rf_trace_emit(t, r, out);
 }
 

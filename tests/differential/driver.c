@@ -283,6 +283,13 @@ static rf_tensor split(rf_trace *t, const step *s, rf_tensor x)
     return parts[which];
 }
 
+static rf_tensor top_k(rf_trace *t, const step *s, rf_tensor x)
+{
+    rf_tensor values, indices;
+    (void)rf_top_k(t, x, number(s, 0), &values, &indices);
+    return number(s, 1) != 0 ? indices : values;
+}
+
 /* What takes more than operands. */
 static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b)
 {
@@ -310,6 +317,7 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "squeeze") == 0) return rf_squeeze(t, a, number(s, 0));
     if (strcmp(name, "gather") == 0) return rf_gather(t, a, b, number(s, 0));
     if (strcmp(name, "cumsum") == 0) return rf_cumsum(t, a, number(s, 0) != 0, number(s, 1) != 0);
+    if (strcmp(name, "top_k") == 0) return top_k(t, s, a);
     if (strcmp(name, "one_hot") == 0) return rf_one_hot(t, a, number(s, 0));
     if (strcmp(name, "cast") == 0) return rf_cast(t, a, (rf_dtype)number(s, 0));
     if (strcmp(name, "dropout") == 0) return rf_dropout(t, a, (float)s->numbers[0], 1);
@@ -329,6 +337,31 @@ static rf_tensor normalize(rf_trace *t, const step *s, const rf_tensor *values)
     return s->num_in == 3 ? rf_layer_norm(t, x, gamma, values[s->in[2]], epsilon) : rf_rms_norm(t, x, gamma, epsilon);
 }
 
+/* Groups, axis, epsilon, and whether there are gamma and beta. */
+static rf_tensor normalize_groups(rf_trace *t, const step *s, const rf_tensor *values)
+{
+    const bool scale = number(s, 3) != 0, center = number(s, 4) != 0;
+    const rf_tensor none = { 0 }, gamma = scale ? values[s->in[1]] : none,
+                    beta = center ? values[s->in[1 + scale]] : none;
+    return rf_group_norm(t, values[s->in[0]], gamma, beta, number(s, 0), number(s, 1), (float)s->numbers[2]);
+}
+
+/* Kind, reset before, backwards, which result; whether there are a bias, states and a mask. */
+static rf_tensor recur(rf_trace *t, const step *s, const rf_tensor *values)
+{
+    rf_rnn_params p = { .kind = (rf_rnn_kind)number(s, 0),
+                        .reset_before = number(s, 1) != 0,
+                        .backwards = number(s, 2) != 0 };
+    const bool lstm = p.kind == RF_RNN_LSTM;
+    rf_tensor bias = { 0 }, state[2] = { { 0 } }, sequence, final[2];
+    uint32_t next = 2;
+    if (number(s, 4) != 0) bias = values[s->in[next++]];
+    for (uint32_t i = 0; number(s, 5) != 0 && i <= lstm; i++) state[i] = values[s->in[next++]];
+    if (number(s, 6) != 0) p.mask = values[s->in[next]];
+    (void)rf_rnn(t, values[s->in[0]], values[s->in[1]], bias, state, &p, &sequence, final);
+    return number(s, 3) == 0 ? sequence : final[number(s, 3) - 1];
+}
+
 static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
 {
     const rf_tensor a = s->num_in > 0 ? values[s->in[0]] : (rf_tensor){ 0 };
@@ -343,6 +376,8 @@ static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
         return join(t, s, values, strcmp(s->name, "stack") == 0);
     if (strcmp(s->name, "where") == 0) return rf_where(t, a, b, values[s->in[2]]);
     if (strcmp(s->name, "layer_norm") == 0 || strcmp(s->name, "rms_norm") == 0) return normalize(t, s, values);
+    if (strcmp(s->name, "rnn") == 0) return recur(t, s, values);
+    if (strcmp(s->name, "group_norm") == 0) return normalize_groups(t, s, values);
     return call_other(t, s, a, b);
 }
 

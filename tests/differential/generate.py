@@ -181,6 +181,15 @@ class Builder:
         away = x.abs() if op == "sign" else (x - x.round()).abs() if op == "floor" else (x - x.floor() - 0.5).abs()
         return float(away.min()) > 1e-3
 
+    def gen_top_k(self, op):
+        """Values, or their indices, where no rounding changes which come first."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        k = self.rng.randint(1, min(self.shape(x)[-1], self.rng.choice([1, 3, 8, 64, 4096])))
+        ordered = self.values[x].sort(-1, descending=True)[0][..., :k + 1]
+        if ordered.shape[-1] > 1 and float((ordered[..., :-1] - ordered[..., 1:]).min()) < 1e-4 * max(1.0, self.largest(x)):
+            return None
+        return self.add(op, [x], [k, self.rng.randint(0, 1)])
+
     def image(self):
         """A value of rank 4; where there is none, one is reshaped."""
         if self.rng.random() < 0.3:
@@ -380,6 +389,35 @@ class Builder:
         vectors = [self.leaf(self.shape(x)[-1:]) for _ in range(2 if op == "layer_norm" else 1)]
         return self.add(op, [x, *vectors], [self.rng.choice([1e-1, 1e-3])])
 
+    def gen_group_norm(self, op):
+        """Gamma, beta, both or none; along any axis but the first."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 2, self.dims(self.rng.randint(2, 5)))
+        rank = len(self.shape(x))
+        axis = self.rng.randint(1, rank - 1)
+        channels = self.shape(x)[axis]
+        has = [self.rng.randint(0, 1), self.rng.randint(0, 1)]
+        groups = self.rng.choice([g for g in range(1, channels + 1) if channels % g == 0] + [-1])
+        return self.add(op, [x] + [self.leaf([channels]) for _ in range(sum(has))],
+                        [groups, self.rng.choice([axis, axis - rank]), self.rng.choice([1e-1, 1e-3]), *has])
+
+    def gen_rnn(self, op):
+        """The sequence, or a last state; whether there are a bias, initial states and a mask."""
+        kind = self.rng.randint(0, 2)
+        gates, units = (3, 4, 1)[kind], self.rng.choice([1, 2, 3, 4, 5, 8, 13])
+        n, steps = self.rng.choice(SMALL), self.rng.randint(1, 9)
+        bias, state, mask = (self.rng.randint(0, 1) for _ in range(3))
+        which = self.rng.choice([0, 0, 1, 2] if kind == 1 else [0, 0, 1])
+        old = [i for i in range(len(self.values)) if self.is_float(i) and math.prod(self.shape(i)) == n * steps * gates * units and self.largest(i) < 10]
+        x = self.leaf([n, steps, gates * units])
+        if old and self.rng.random() < 0.5:
+            x = self.add("reshape", [self.rng.choice(old)], [n, steps, gates * units])
+        operands = [x, self.leaf([units, gates * units], between=(0, 1 / math.sqrt(units)))]
+        operands += [self.leaf([gates * units])] * bias
+        for _ in range(state * (1 + (kind == 1))):
+            operands.append(self.leaf([n, units]))
+        operands += [self.leaf([n, steps], "integer", (0, 1))] * mask
+        return self.add(op, operands, [kind, self.rng.randint(0, 1) if kind == 0 else 0, self.rng.randint(0, 1), which, bias, state, mask])
+
     def gen_reduce(self, op):
         x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
         rank = len(self.shape(x))
@@ -446,11 +484,11 @@ GENERATORS = {
     "pad": Builder.gen_pad, "tile": Builder.gen_tile, "reverse": Builder.gen_reverse, "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,
     "slice": Builder.gen_slice, "concat": Builder.gen_join, "stack": Builder.gen_join, "split": Builder.gen_split,
     "expand_dims": Builder.gen_axis, "squeeze": Builder.gen_axis,
-    "layer_norm": Builder.gen_norm, "rms_norm": Builder.gen_norm,
+    "layer_norm": Builder.gen_norm, "rms_norm": Builder.gen_norm, "group_norm": Builder.gen_group_norm,
     "gather": Builder.gen_gather, "gather_positions": Builder.gen_gather_positions,
     **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")}, "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,
-    "mean_squared_error": Builder.gen_mean_squared_error, "cast": Builder.gen_cast,
+    "mean_squared_error": Builder.gen_mean_squared_error, "cast": Builder.gen_cast, "top_k": Builder.gen_top_k, "rnn": Builder.gen_rnn,
     "constant": Builder.gen_scalar, "global_batch_size": Builder.gen_scalar,
 }
 assert set(GENERATORS) == set(oracle.OPS)

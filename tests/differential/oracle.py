@@ -441,15 +441,82 @@ def normalized(errors, x, epsilon):
     return x * Edge.apply(1 / (squares + float(numpy.float32(epsilon))).sqrt(), errors, 0.0)
 
 
+def standardized(errors, x, epsilon):
+    """Rows without their mean, by their deviation."""
+    centred = Edge.apply(x - Edge.apply(add_up(errors, x, [-1], True) / x.shape[-1], errors, 0.0), errors, 0.0)
+    return normalized(errors, centred, epsilon)
+
+
 def layer_norm(errors, operands, numbers):
     x, gamma, beta = operands
-    centred = Edge.apply(x - Edge.apply(add_up(errors, x, [-1], True) / x.shape[-1], errors, 0.0), errors, 0.0)
-    y = broadcast(torch.mul)(errors, [normalized(errors, centred, numbers[0]), gamma], [])
+    y = broadcast(torch.mul)(errors, [standardized(errors, x, numbers[0]), gamma], [])
     return broadcast(torch.add)(errors, [y, beta], [])
+
+
+def group_norm(errors, operands, numbers):
+    """Torch has its channels in the second place. Whether gamma and beta are there is what the numbers end with."""
+    x, vectors = operands[0], list(operands[1:])
+    axis = numbers[1] % x.dim()
+    first = x.movedim(axis, 1)
+    groups = first.shape[1] if numbers[0] == -1 else numbers[0]
+    y = standardized(errors, first.reshape(x.shape[0], groups, -1), numbers[2]).reshape(first.shape).movedim(1, axis)
+    for has, function in zip(numbers[3:], (torch.mul, torch.add)):
+        if has:
+            vector = vectors.pop(0).reshape([-1] + [1] * (x.dim() - 1 - axis))
+            y = broadcast(function)(errors, [y, vector], [])
+    return y
 
 
 def rms_norm(errors, operands, numbers):
     return broadcast(torch.mul)(errors, [normalized(errors, operands[0], numbers[0]), operands[1]], [])
+
+
+def sigmoid_of(errors, x):
+    return sigmoid(errors, [Edge.apply(x, errors, 0.0)], [])
+
+
+def tanh_of(errors, x):
+    return tanh(errors, [Edge.apply(x, errors, 0.0)], [])
+
+
+def rnn_step(errors, kind, reset_before, x, recurrent, bias, h, c):
+    """The states after a step. Gates are in the library's order."""
+    def product(state, kernel, offset):
+        y = matmul(errors, [state, kernel], [0, 0])
+        return y if offset is None else broadcast(torch.add)(errors, [y, offset], [])
+
+    units = h.shape[1]
+    sums = product(h, recurrent, bias)
+    x, parts = x.split(units, 1), sums.split(units, 1)
+    if kind == 2:
+        return tanh_of(errors, x[0] + parts[0]), c
+    if kind == 1:
+        into, forget, out = (sigmoid_of(errors, x[i] + parts[i]) for i in (0, 1, 3))
+        c = Edge.apply(forget * c + into * tanh_of(errors, x[2] + parts[2]), errors, 0.0)
+        return out * tanh_of(errors, c), c
+    z, r = (sigmoid_of(errors, x[i] + parts[i]) for i in (0, 1))
+    if reset_before:
+        last = product(Edge.apply(r * h, errors, 0.0), recurrent[:, 2 * units:], None if bias is None else bias[2 * units:])
+    else:
+        last = r * parts[2]
+    return z * h + (1 - z) * tanh_of(errors, x[2] + last), c
+
+
+def rnn(errors, operands, numbers):
+    kind, reset_before, backwards, which, has_bias, has_state, has_mask = numbers
+    rest = list(operands[2:])
+    x, recurrent = operands[:2]
+    bias = rest.pop(0) if has_bias else None
+    h = rest.pop(0) if has_state else x.new_zeros(x.shape[0], recurrent.shape[0])
+    c = rest.pop(0) if has_state and kind == 1 else torch.zeros_like(h)
+    counts = rest.pop(0).detach().round() != 0 if has_mask else torch.ones(x.shape[:2], dtype=torch.bool)
+    sequence = [None] * x.shape[1]
+    for t in reversed(range(x.shape[1])) if backwards else range(x.shape[1]):
+        h = Edge.apply(h, errors, 0.0)
+        after, cell = rnn_step(errors, kind, reset_before, x[:, t], recurrent, bias, h, c)
+        h, c = torch.where(counts[:, t, None], after, h), torch.where(counts[:, t, None], cell, c)
+        sequence[t] = h
+    return (torch.stack(sequence, 1), h, c)[which] * 1
 
 
 def probabilities(errors, predictions):
@@ -484,6 +551,12 @@ def one_hot(errors, operands, numbers):
 def argmax(errors, operands, numbers):
     """The first maximum."""
     return torch.from_numpy(numpy.asarray(numpy.argmax(operands[0].detach().numpy(), -1), numpy.int64))
+
+
+def top_k(errors, operands, numbers):
+    x, (k, which) = operands[0], numbers
+    places = x.detach().topk(k, -1)[1]
+    return places if which else x.gather(-1, places)
 
 
 def cast(errors, operands, numbers):
@@ -563,9 +636,9 @@ OPS = {
     "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "reduce_min": reduce_min, "argmax": argmax,
     "argmin": lambda errors, operands, numbers: argmax(errors, [-operands[0]], numbers), "pad": pad, "tile": tile,
     "reverse": lambda errors, operands, numbers: operands[0].flip(numbers[0]) * 1, "cumsum": cumsum,
-    "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm, "one_hot": one_hot,
+    "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm, "group_norm": group_norm, "one_hot": one_hot,
     "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,
-    "mean_squared_error": mean_squared_error, "cast": cast, "stop_gradient": unary(lambda x: x.detach() * 1),
+    "mean_squared_error": mean_squared_error, "cast": cast, "top_k": top_k, "rnn": rnn, "stop_gradient": unary(lambda x: x.detach() * 1),
     "dropout": unary(lambda x: x * 1),  # not in training
     "constant": lambda errors, operands, numbers: torch.tensor(float(numpy.float32(numbers[0])), dtype=torch.float64),
     "global_batch_size": lambda errors, operands, numbers: torch.tensor(1.0, dtype=torch.float64),

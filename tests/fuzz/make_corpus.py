@@ -143,13 +143,15 @@ def model():
                      "gamma_regularizer": {"l1": 0.0, "l2": 0.001}, "beta_regularizer": {"l1": 0.001, "l2": 0.0}}
     seed("model", "layer_batch_normalization", "\0" + compact({"input_shape": [4, 4, 2], "layers": [normalization]}))
     left_out = {k: v for k, v in normalization.items() if k.split("_")[0] not in ("gamma", "beta")}
-    left_out.update(axis=1, epsilon=1e-60, center=False, scale=False)
+    left_out.update(virtual_batch_size=8, axis=1, epsilon=1e-60, center=False, scale=False)
     seed("model", "layer_batch_normalization_bare", "\0" + compact({"input_shape": [3, 5], "layers": [left_out]}))
     ones, zeros = ({"kind": kind, "a": 0.0, "b": 0.0, "seed": 0} for kind in ("ones", "zeros"))
     for kind in "layer", "rms":
         norm = {"kind": kind + "_normalization", "name": "norm", "epsilon": 0.001, "scale": True, "gamma_initializer": ones,
                 **({"center": True, "beta_initializer": zeros} if kind == "layer" else {})}
         seed("model", "layer_" + norm["kind"], "\0" + compact({"input_shape": [8], "layers": [norm]}))
+    grouped = {**{k: v for k, v in normalization.items() if k != "momentum"}, "kind": "group_normalization", "groups": 2}
+    seed("model", "layer_group_normalization", "\0" + compact({"input_shape": [4, 4, 6], "layers": [grouped]}))
     moves = {"padding": "same", "stride": [1, 2], "dilation": [2, 1], "groups": 0, "explicit_padding": [0, 0, 0, 0]}
     depthwise = {"kernel_size": [3, 2], "depth_multiplier": 2, **moves, **affine}
     image_layers = {"depthwise_conv2d": depthwise,
@@ -161,6 +163,7 @@ def model():
     sequence_layers = {"conv1d": {"filters": 4, "kernel_size": 3, "padding": "valid", "causal": True, "stride": 1, "dilation": 2, "groups": 1, **affine},
                        "max_pooling1d": pool1d, "average_pooling1d": pool1d, "global_max_pooling1d": {}, "global_average_pooling1d": {},
                        "zero_padding1d": {"padding": [1, 2]}, "spatial_dropout1d": {"rate": 0.5, "seed": 3}, "leaky_re_lu": {"negative_slope": 0.3},
+                       "time_distributed": {"layer": {"kind": "reshape", "name": "time_distributed", "shape": [3, 1]}},
                        "gaussian_noise": {"stddev": 0.5, "seed": 3}, "gaussian_dropout": {"rate": 0.5, "seed": 3}}
     for shape, kinds in ([5, 4, 3], image_layers), ([7, 3], sequence_layers):
         for kind, fields in kinds.items():
@@ -190,6 +193,9 @@ def model():
                        ("inverse_time_decay", {"rate": 0.5, "decay_steps": 10}), ("inverse_sqrt", {"warmup_steps": 5}),
                        ("cosine_restarts", {"decay_steps": 10, "t_mul": 1.5, "m_mul": 0.5})):
         seed("model", "schedule_" + kind, "\2" + compact({**schedule, "kind": kind, **more}))
+    weighted = {"kind": "mean_absolute_error", "output": 0, "threshold": 0.0, "from_logits": False, "k": 0, "num_thresholds": 0, "weighted": True}
+    seed("model", "training_weighted", "\1" + compact({**training, "metrics": [weighted], "loss": {
+        "kind": "mean_squared_error", "reduction": "mean_with_sample_weight"}}))
     top = {"kind": "sparse_top_k_categorical_accuracy", "output": 1, "name": "top", "threshold": 0.0, "from_logits": False, "k": 3,
            "num_thresholds": 0}
     seed("model", "training_two_outputs", "\1" + compact({**training, "losses": [training["loss"], {"kind": "mean_squared_error"}],
@@ -439,6 +445,9 @@ def graph():
     seed("graph", "norms", compact({"version": 1, "leaves": [row, gamma], "nodes": [
         norm, node("layer_norm_grad", [2, 0, 3, 4, 1], desc(-1, 6), epsilon=0.001, scale=1)],
         "outputs": [{"name": "output", "value": 5}]}))
+    largest = node("top_k", [0], desc(-1, 3), k=3)
+    largest["out"].append(desc(-1, 3, dtype="i32"))
+    seed("graph", "top_k", text([row], [largest]))
     words = {"kind": "input", "name": "input", **desc(-1, 3, dtype="i32")}
     seed("graph", "words", text([words], [
         node("one_hot", [0], desc(-1, 3, 9), depth=9),

@@ -18,7 +18,8 @@ FUNCTIONS = {"rf_lambda_fn": "give_nothing", "rf_model_call_fn": "call_nothing",
 # Without parameters it measures everything, for minutes; without data for the caller's function it works.
 SKIPPED = {("rf_bench_ops", "params"), ("rf_bench_ops", "user"),
            # It takes over the layer that all calls share; without one it is called.
-           ("rf_layer_bidirectional", "name"), ("rf_layer_bidirectional", "out")}
+           ("rf_layer_bidirectional", "name"), ("rf_layer_bidirectional", "out"),
+           ("rf_layer_time_distributed", "name"), ("rf_layer_time_distributed", "out")}
 COUNTS = {"uint32_t", "uint64_t", "size_t", "int64_t"}
 
 

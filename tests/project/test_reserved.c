@@ -166,6 +166,7 @@ static void test_training(void **state)
     REFUSED(rf_embedding_params, rf_layer_embedding(&params, &layer));
     REFUSED(rf_batch_norm_params, rf_layer_batch_norm(&params, &layer));
     REFUSED(rf_layer_norm_params, rf_layer_layer_norm(&params, &layer));
+    REFUSED(rf_group_norm_params, rf_layer_group_norm(&params, &layer));
     REFUSED(rf_rms_norm_params, rf_layer_rms_norm(&params, &layer));
     REFUSED(rf_conv1d_layer_params, rf_layer_conv1d(&params, &layer));
     REFUSED(rf_pool1d_params, rf_layer_max_pool1d(&params, &layer));

@@ -39,7 +39,7 @@ static double step(job *j)
         seconds[r] = j->counts[r] ? (j->overhead + j->counts[r] / j->speed[r]) * wobble : 0;
         longest = fmax(longest, seconds[r]);
     }
-    rf_balance_observe(&j->balance, j->counts, seconds);
+    rf_balance_observe(&j->balance, j->counts, 1, seconds);
     j->changes += rf_balance_decide(&j->balance);
     return longest;
 }
@@ -184,32 +184,60 @@ static void test_split_within_limits(void **state)
     rf_balance b;
     uint32_t counts[3];
     assert_int_equal(rf_balance_create(3, (double[]){ 2, 1, 1 }, &b), RF_OK);
-    assert_true(rf_balance_split(&b, 100, counts));
+    assert_true(rf_balance_split(&b, 100, 1, counts));
     assert_int_equal(counts[0], 50);
     rf_balance_limit(&b, 0, 20);
-    assert_true(rf_balance_split(&b, 100, counts));
+    assert_true(rf_balance_split(&b, 100, 1, counts));
     assert_int_equal(counts[0], 20);
     assert_int_equal(counts[1], 40);
     rf_balance_limit(&b, 1, 30);
-    assert_true(rf_balance_split(&b, 100, counts));
+    assert_true(rf_balance_split(&b, 100, 1, counts));
     assert_int_equal(counts[1], 30);
     assert_int_equal(counts[2], 50);
     rf_balance_limit(&b, 2, 49);
-    assert_false(rf_balance_split(&b, 100, counts));
-    assert_true(rf_balance_split(&b, 99, counts));
+    assert_false(rf_balance_split(&b, 100, 1, counts));
+    assert_true(rf_balance_split(&b, 99, 1, counts));
     rf_balance_limit(&b, 0, 0);
-    assert_true(rf_balance_split(&b, 79, counts));
+    assert_true(rf_balance_split(&b, 79, 1, counts));
     assert_int_equal(counts[0], 0);
     rf_balance_free(&b);
     /* A share of 0 stays, and does not keep the others from moving. */
     assert_int_equal(rf_balance_create(3, (double[]){ 1, 0, 1 }, &b), RF_OK);
     for (int i = 0; i < 20; i++) {
-        assert_true(rf_balance_split(&b, 60, counts));
+        assert_true(rf_balance_split(&b, 60, 1, counts));
         assert_int_equal(counts[1], 0);
-        rf_balance_observe(&b, counts, (double[]){ counts[0] * 1e-3, 0, counts[2] * 2e-3 });
+        rf_balance_observe(&b, counts, 1, (double[]){ counts[0] * 1e-3, 0, counts[2] * 2e-3 });
         rf_balance_decide(&b);
     }
     assert_int_equal(counts[0], 40);
+    rf_balance_free(&b);
+}
+
+/* Shares in units of several examples; a slow replica keeps one of them, so that it is measured again. */
+static void test_units(void **state)
+{
+    (void)state;
+    rf_balance b;
+    uint32_t counts[3];
+    assert_int_equal(rf_balance_create(3, NULL, &b), RF_OK);
+    rf_balance_limit(&b, 0, 23); /* two units of eight */
+    assert_true(rf_balance_split(&b, 100, 8, counts));
+    assert_int_equal(counts[0], 16);
+    assert_int_equal(counts[1] % 8, 0);
+    assert_int_equal(counts[1] + counts[2], 84);
+    rf_balance_limit(&b, 1, 7);
+    rf_balance_limit(&b, 2, 40);
+    assert_false(rf_balance_split(&b, 100, 8, counts));
+    assert_true(counts[0] == 16 && counts[1] == 0 && counts[2] == 40);
+    rf_balance_free(&b);
+    assert_int_equal(rf_balance_create(2, NULL, &b), RF_OK);
+    for (int i = 0; i < 40; i++) {
+        assert_true(rf_balance_split(&b, 64, 8, counts));
+        assert_true(counts[0] % 8 == 0 && counts[1] % 8 == 0);
+        rf_balance_observe(&b, counts, 8, (double[]){ counts[0] * 1e-3, counts[1] * 100e-3 });
+        rf_balance_decide(&b);
+    }
+    assert_true(counts[0] == 56 && counts[1] == 8);
     rf_balance_free(&b);
 }
 
@@ -223,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_follows_a_change),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_split_within_limits),
+        cmocka_unit_test(test_units),
         cmocka_unit_test(test_every_replica_is_measured),
         cmocka_unit_test(test_batches_smaller_than_the_job),
         cmocka_unit_test(test_unequal_beginning),

@@ -465,6 +465,91 @@ static void fit_on_three(void **state)
     check_fit(3, SWS);
 }
 
+/* ---- virtual batches: whole ones on each worker ---- */
+
+enum { TOGETHER = 4 };
+
+static rf_result model_with_virtual_batches(worker *w, rf_model **model)
+{
+    const rf_batch_norm_params norm = { .virtual_batch_size = TOGETHER, .name = "norm" };
+    rf_layer *layers[4];
+    GO(rf_layer_flatten(&layers[0]));
+    GO(rf_layer_dense(&(rf_dense_params){ .units = 7, .no_bias = true }, &layers[1]));
+    GO(rf_layer_batch_norm(&norm, &layers[2]));
+    GO(rf_layer_dense(&(rf_dense_params){ .units = 10 }, &layers[3]));
+    return rf_model_create_sequential(w->strategy, layers, 4, &RF_SHAPE(6, 6, 1), model);
+}
+
+static rf_result call_model(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)rf_model_call(t, user, in[0], RF_TRAINING);
+    (void)out;
+    return rf_trace_status(t);
+}
+
+/* Without being asked to, a dataset is divided anywhere. */
+static rf_result expect_refusal(worker *w, rf_model *model, const rf_dataset *whole)
+{
+    rf_dataset *own;
+    rf_iterator *it;
+    rf_function *f;
+    const rf_element *batch;
+    GO(rf_function_create(w->strategy, &(rf_function_params){ .step = call_model, .user = model }, &f));
+    GO(rf_strategy_distribute_dataset(w->strategy, whole, NULL, &own));
+    GO(rf_iterator_create(own, 0, &it));
+    GO(rf_iterator_next(it, &batch));
+    EXPECT_FAILS(rf_strategy_run(w->strategy, f, batch, NULL), RF_ERROR_INVALID_ARGUMENT,
+                 "layer 'norm' keeps 4 examples together, but this worker has rows ",
+                 "set rf_distribute_params::keep_together to 4");
+    rf_iterator_destroy(&it);
+    rf_function_destroy(&f);
+    rf_dataset_destroy(&own);
+    return RF_OK;
+}
+
+static rf_result fit_virtual_batches(worker *w)
+{
+    rf_model *model;
+    rf_optimizer *optimizer;
+    rf_dataset *data;
+    rf_history history;
+    GO(model_with_virtual_batches(w, &model));
+    GO(rf_optimizer_create(w->strategy, &adam, &optimizer));
+    GO(rf_model_compile(
+        model, &(rf_compile_params){ .optimizer = optimizer,
+                                     .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO } }));
+    GO(examples(&data));
+    GO(prepare(data, &data));
+    GO(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = 3 }, &history));
+    for (uint32_t i = 0; i < history.num_epochs; i++)
+        EXPECT(rf_logs_get(&history.epochs[i], "loss", &w->report->losses[i]));
+    w->report->steps = history.num_epochs;
+    rf_history_free(&history);
+    GO(rf_strategy_check_identical(w->strategy, NULL, NULL));
+    if (w->world_size == 3) GO(expect_refusal(w, model, data));
+    const net n = { .model = model };
+    GO(net_hash(&n, &w->report->hash));
+    rf_dataset_destroy(&data);
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&optimizer);
+    return RF_OK;
+}
+
+static void virtual_batches(void **state)
+{
+    (void)state;
+    static report got[MAX_WORKERS], want[MAX_WORKERS];
+    run_job(&(job_params){ .num_workers = 1, .devices = { LVP } }, fit_virtual_batches, want);
+    check_job(want, 1);
+    assert_int_equal(want[0].steps, 3);
+    run_job(&(job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP } }, fit_virtual_batches, got);
+    check_job(got, 2);
+    compare_jobs(got, 2, want, 1e-5);
+    run_job(&(job_params){ .num_workers = 3, .devices = { LVP, LVP, LVP } }, fit_virtual_batches, got);
+    check_job(got, 3);
+    compare_jobs(got, 3, want, 1e-5);
+}
+
 static void continue_on_others(void **state)
 {
     (void)state;
@@ -537,7 +622,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest quick[] = { cmocka_unit_test(parts_must_fit), cmocka_unit_test(fit_on_two) };
     const struct CMUnitTest full[] = { cmocka_unit_test(fit_on_three), cmocka_unit_test(by_example),
-                                       cmocka_unit_test(by_file), cmocka_unit_test(continue_on_others) };
+                                       cmocka_unit_test(by_file), cmocka_unit_test(continue_on_others),
+                                       cmocka_unit_test(virtual_batches) };
     const char *part = argc > 1 ? argv[1] : "quick";
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     if (strcmp(part, "full") == 0) return cmocka_run_group_tests(full, NULL, NULL);

@@ -67,6 +67,34 @@ static void split_properties(void **state)
     }
 }
 
+/* Whole units, but for what the batch ends with. */
+static void split_in_units(void **state)
+{
+    (void)state;
+    const double shares[] = { 0.1, 0.6, 0.3 };
+    uint32_t counts[3];
+    rf_split_units(22, 8, NULL, 2, counts);
+    assert_true(counts[0] == 16 && counts[1] == 6);
+    rf_split_units(5, 8, NULL, 2, counts);
+    assert_true(counts[0] == 5 && counts[1] == 0);
+    rf_split_units(80, 8, shares, 3, counts);
+    assert_true(counts[0] == 8 && counts[1] == 48 && counts[2] == 24);
+    rf_split_units(20, 8, (double[]){ 1, 1, 0 }, 3, counts); /* the last one gets nothing, not even the rest */
+    assert_true(counts[0] == 16 && counts[1] == 4 && counts[2] == 0);
+    for (uint64_t examples = 0; examples < 200; examples++) {
+        uint64_t sum = 0;
+        rf_split_units(examples, 7, shares, 3, counts);
+        for (uint32_t r = 0; r < 3; r++) {
+            sum += counts[r];
+            assert_true(counts[r] % 7 == 0 || sum == examples);
+        }
+        assert_int_equal(sum, examples);
+    }
+    assert_int_equal(rf_common_unit(8, 12), 24);
+    assert_int_equal(rf_common_unit(1, 5), 5);
+    assert_int_equal(rf_common_unit(65536, 65535), 0);
+}
+
 /* ---- shards and buckets ---- */
 
 static void shards_cover(void **state)
@@ -474,6 +502,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(split_known),
         cmocka_unit_test(split_properties),
+        cmocka_unit_test(split_in_units),
         cmocka_unit_test(shards_cover),
         cmocka_unit_test(bucket_sizes),
         cmocka_unit_test(buckets_cover),

@@ -281,6 +281,29 @@ static rf_model *sequence_model(rf_strategy *strategy)
     return model;
 }
 
+/* Recurrent layers as one operation each, both ways, but step by step where the last cell state is read. */
+static rf_model *recurrent_model(rf_strategy *strategy)
+{
+    rf_layer *gru, *both, *lstm, *sum;
+    rf_model_builder *b;
+    rf_model *model;
+    const rf_symbol no_mask = { 0 };
+    rf_symbol states[3];
+    OK(rf_model_builder_create(strategy, &b));
+    OK(rf_layer_rnn(&(rf_rnn_layer_params){ .kind = RF_RNN_GRU, .units = 3, .return_sequences = true }, &gru));
+    OK(rf_layer_bidirectional(gru, RF_MERGE_CONCATENATE, NULL, &both));
+    OK(rf_layer_rnn(&(rf_rnn_layer_params){ .kind = RF_RNN_LSTM, .units = 5, .return_sequences = true }, &lstm));
+    rf_symbol x = rf_model_builder_input(b, RF_F32, RF_SHAPE(6, 4), "input");
+    x = rf_model_builder_call(b, both, x);
+    x = rf_model_builder_call(b, lstm, x);
+    OK(rf_layer_rnn(&(rf_rnn_layer_params){ .kind = RF_RNN_LSTM, .units = 2, .go_backwards = true }, &lstm));
+    OK(rf_layer_add(&sum));
+    OK(rf_model_builder_apply(b, lstm, &x, 1, no_mask, states, 3));
+    OK(rf_model_builder_apply(b, sum, &states[1], 2, no_mask, &x, 1));
+    OK(rf_model_builder_finish(&b, &x, 1, NULL, &model));
+    return model;
+}
+
 /* A sum and a product of two inputs. */
 static rf_result sum_and_product(rf_trace *t, rf_model *model, const rf_tensor *in, rf_tensor *out, rf_mode mode,
                                  void *user)
@@ -337,6 +360,9 @@ static void models(void **state)
     rf_model_destroy(&model);
     model = pooled_model(one);
     list_predictions(model, "pooled.onnx", RF_SHAPE(2, 8, 8, 3), "\"Transpose\":1,\"GlobalAveragePool\":1,\"Add\":1");
+    rf_model_destroy(&model);
+    model = recurrent_model(one);
+    list_predictions(model, "recurrent.onnx", RF_SHAPE(3, 6, 4), "\"GRU\":2,\"LSTM\":1,\"Sigmoid\":18");
     rf_model_destroy(&model);
     for (int turned = 0; turned < 2; turned++) {
         model = normalized_model(one, turned);

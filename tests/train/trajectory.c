@@ -174,7 +174,7 @@ void trajectory_compare(rf_strategy *strategy, trajectory_train_fn train)
     for (uint32_t s = 0; s < trajectory_reference.num_steps; s++) assert_near(losses[s], kept[s], 1e-5, 0, "loss");
 }
 
-/* ---- networks that classify images ---- */
+/* ---- networks that classify ---- */
 
 typedef struct classifier {
     rf_model *model;
@@ -220,21 +220,27 @@ rf_shape trajectory_example_shape(const trajectory *t)
     return shape;
 }
 
-void trajectory_follow_classifier(const trajectory *t, rf_strategy *strategy, rf_model *model,
-                                  const rf_optimizer_params *optimizer)
+void trajectory_train_classifier(const trajectory *t, rf_strategy *strategy, rf_model *model,
+                                 const rf_optimizer_params *optimizer, uint32_t num_steps, double *losses)
 {
     classifier c = { .model = model };
     rf_function *step;
-    double losses[TRAJECTORY_MAX_STEPS];
     OK(rf_optimizer_create(strategy, optimizer, &c.optimizer));
     OK(rf_function_create(
         strategy, &(rf_function_params){ .step = train_step, .user = &c, .num_outputs = 1, .training = true }, &step));
-    trajectory repeated = repeat(t, rf_strategy_num_replicas_in_sync(strategy));
-    trajectory_assign(&repeated, model);
-    trajectory_follow(&repeated, strategy, model, step, TRAJECTORY_MAX_STEPS, losses);
-    free_repeated(&repeated);
+    trajectory_assign(t, model);
+    trajectory_follow(t, strategy, model, step, num_steps, losses);
     rf_function_destroy(&step);
     rf_optimizer_destroy(&c.optimizer);
+}
+
+void trajectory_follow_classifier(const trajectory *t, rf_strategy *strategy, rf_model *model,
+                                  const rf_optimizer_params *optimizer)
+{
+    double losses[TRAJECTORY_MAX_STEPS];
+    trajectory repeated = repeat(t, rf_strategy_num_replicas_in_sync(strategy));
+    trajectory_train_classifier(&repeated, strategy, model, optimizer, TRAJECTORY_MAX_STEPS, losses);
+    free_repeated(&repeated);
 }
 
 uint64_t trajectory_count_trainable(const rf_model *model)

@@ -46,9 +46,11 @@ void trajectory_compare(rf_strategy *strategy, trajectory_train_fn train);
 
 /* Of an example of the first component. */
 rf_shape trajectory_example_shape(const trajectory *t);
-/* A model that gives logits of images, component 0, follows all steps with the mean crossentropy of the labels,
- * component
- * 1. Its batch normalization is that of each replica, so that all of them get all examples. */
+/* A model that gives logits of component 0 follows the first `num_steps` steps with the mean crossentropy of the
+ * labels, component 1. Replicas share the batch. */
+void trajectory_train_classifier(const trajectory *t, rf_strategy *strategy, rf_model *model,
+                                 const rf_optimizer_params *optimizer, uint32_t num_steps, double *losses);
+/* The same, of all steps, where the model has batch normalization of each replica: all of them get all examples. */
 void trajectory_follow_classifier(const trajectory *t, rf_strategy *strategy, rf_model *model,
                                   const rf_optimizer_params *optimizer);
 

@@ -20,6 +20,11 @@ import torch
 TYPES = {np.dtype(np.float32): 0, np.dtype(np.int32): 1}
 
 
+def normal(rng, *shape, mean=0.0):
+    """An initial value."""
+    return (mean + 0.4 * rng.standard_normal(shape)).astype(np.float32)
+
+
 def dimensions(array):
     return struct.pack("<%dI" % (1 + array.ndim), array.ndim, *array.shape)
 

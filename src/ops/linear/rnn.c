@@ -619,7 +619,6 @@ const rf_op rf_op_rnn = {
     .min_in = 3,
     .max_in = 6,
     .n_out = 2,
-    .flags = RF_OP_NO_ONNX,
     .unbatched_in = 1u << 1 | 1u << 2,
     .infer = rnn_infer,
     .gradient = rnn_gradient,

@@ -33,8 +33,9 @@ static rf_result infer(rf_op_call *call)
 
 static uint64_t per_example(const rf_op_call *call)
 {
+    const rf_dropout_attr *attr = call->attr;
     const rf_shape *shape = &call->in[0].shape;
-    uint64_t n = 1;
+    uint64_t n = attr->rows ? attr->rows : 1;
     for (int32_t d = 1; d < shape->rank; d++) n *= (uint64_t)shape->dim[d];
     return n;
 }
@@ -129,7 +130,8 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
 }
 
 static const rf_dropout_attr half = { 0.5f, 0, 0 }, fifth = { 0.2f, 7, 0 }, none = { 0, 1, 0 },
-                             nearly_all = { 0.99999994f, 2, 0 }, seeded = { 0.3f, 3, 0x123456789abcdef0ull };
+                             nearly_all = { 0.99999994f, 2, 0 }, seeded = { 0.3f, 3, 0x123456789abcdef0ull },
+                             of_steps = { .rate = 0.5f, .stream = 4, .rows = 3 };
 #define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
 #define DROPOUT_CASE(label, attributes, shape, ...)                                                                    \
     {                                                                                                                  \
@@ -147,6 +149,7 @@ static const rf_op_case cases[] = {
     DROPOUT_CASE("64x64", fifth, F32(2, 64, 64), .large = false),
     DROPOUT_CASE("7x257", seeded, F32(2, 7, 257), .large = false),
     DROPOUT_CASE("7x260", seeded, F32(2, 7, 260), .large = false),
+    DROPOUT_CASE("steps_6x5", of_steps, F32(2, 6, 5), .check_gradient = true),
     DROPOUT_CASE("rate_0", none, F32(2, 5, 52), .large = false),
     DROPOUT_CASE("rate_near_1", nearly_all, F32(2, 5, 52), .large = false),
     DROPOUT_CASE("4M", half, F32(2, 4096, 1024), .large = true, .benchmark = true),
@@ -159,6 +162,8 @@ static const rf_attr_field dropout_fields[] = {
     RF_ATTR_NUMBER(rf_dropout_attr, rate),
     RF_ATTR_UINT(rf_dropout_attr, stream, UINT32_MAX),
     RF_ATTR_BITS(rf_dropout_attr, seed),
+    RF_ATTR_UINT(rf_dropout_attr, rows, INT32_MAX),
+    RF_ATTR_ROW(rf_dropout_attr, unused, "unused", RF_ATTR_ZERO, 1, 0, 0, 0, NULL),
 };
 
 #define DROPOUT_OP(op_name)                                                                                            \
@@ -176,6 +181,7 @@ static const rf_op_case uniform_cases[] = {
     DROPOUT_CASE("3x5", none, F32(2, 3, 5), .large = false),
     DROPOUT_CASE("7x257", seeded, F32(2, 7, 257), .large = false),
     DROPOUT_CASE("7x260", seeded, F32(2, 7, 260), .large = false),
+    DROPOUT_CASE("steps_6x5", of_steps, F32(2, 6, 5), .large = false),
     DROPOUT_CASE("4M", none, F32(2, 4096, 1024), .large = true, .benchmark = true),
 };
 
@@ -196,15 +202,15 @@ const rf_op rf_op_random_uniform = {
 };
 
 rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, uint32_t stream, uint64_t seed,
-                                 rf_value *out)
+                                 uint32_t rows, rf_value *out)
 {
-    const rf_dropout_attr attr = { 0, stream, seed };
+    const rf_dropout_attr attr = { .stream = stream, .seed = seed, .rows = rows > 1 ? rows : 0 };
     return rf_graph_add(g, &rf_op_random_uniform, &attr, (rf_value[]){ like, random }, 2, out);
 }
 
 rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, float rate, uint32_t stream, uint64_t seed,
-                          rf_value *out)
+                          uint32_t rows, rf_value *out)
 {
-    const rf_dropout_attr attr = { rate, stream, seed };
+    const rf_dropout_attr attr = { .rate = rate, .stream = stream, .seed = seed, .rows = rows > 1 ? rows : 0 };
     return rf_graph_add(g, &rf_op_dropout, &attr, (rf_value[]){ x, random }, 2, out);
 }

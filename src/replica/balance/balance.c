@@ -13,7 +13,7 @@
 
 rf_result rf_balance_create(uint32_t count, const double *shares, rf_balance *out)
 {
-    *out = (rf_balance){ .num_replicas = count };
+    *out = (rf_balance){ .num_replicas = count, .unit = 1 };
     out->speeds = RF_NEW_ARRAY(double, count);
     out->shares = RF_NEW_ARRAY(double, count);
     out->limits = RF_NEW_ARRAY(double, count);
@@ -40,9 +40,10 @@ void rf_balance_free(rf_balance *balance)
     *balance = (rf_balance){ 0 };
 }
 
-void rf_balance_observe(rf_balance *b, const uint32_t *examples, const double *seconds)
+void rf_balance_observe(rf_balance *b, const uint32_t *examples, uint32_t unit, const double *seconds)
 {
     b->batch = 0;
+    b->unit = unit;
     for (uint32_t r = 0; r < b->num_replicas; r++) {
         b->batch += examples[r];
         if (examples[r] == 0 || !(seconds[r] > 0)) continue;
@@ -70,21 +71,21 @@ double rf_balance_expected(const rf_balance *b, const double *shares)
     return longest;
 }
 
-/* Whole examples that a replica may get. */
-static uint32_t most_examples(const rf_balance *b, uint32_t replica)
+/* Whole units that a replica may get. */
+static uint32_t most_units(const rf_balance *b, uint32_t replica, uint32_t unit)
 {
-    return b->limits[replica] < UINT32_MAX ? (uint32_t)b->limits[replica] : UINT32_MAX;
+    return (b->limits[replica] < UINT32_MAX ? (uint32_t)b->limits[replica] : UINT32_MAX) / unit;
 }
 
-/* Examples beyond a limit go, one by one, to the replica that they delay least for its share (highest averages,
- * D'Hondt's method). */
-bool rf_balance_split(const rf_balance *b, uint64_t examples, uint32_t *counts)
+/* Units beyond a limit go, one by one, to the replica that they delay least for its share (highest averages, D'Hondt's
+ * method). */
+static bool split_units(const rf_balance *b, uint64_t units, uint32_t unit, uint32_t *counts)
 {
     const uint32_t count = b->num_replicas;
-    rf_split_batch(examples, b->shares, count, counts);
+    rf_split_batch(units, b->shares, count, counts);
     uint64_t over = 0;
     for (uint32_t r = 0; r < count; r++) {
-        const uint32_t most = most_examples(b, r);
+        const uint32_t most = most_units(b, r, unit);
         if (counts[r] <= most) continue;
         over += counts[r] - most;
         counts[r] = most;
@@ -93,7 +94,7 @@ bool rf_balance_split(const rf_balance *b, uint64_t examples, uint32_t *counts)
         uint32_t best = count;
         double lowest = INFINITY;
         for (uint32_t r = 0; r < count; r++) {
-            if (counts[r] >= most_examples(b, r)) continue;
+            if (counts[r] >= most_units(b, r, unit)) continue;
             const double cost = (counts[r] + 1.0) / b->shares[r];
             if (cost >= lowest) continue;
             best = r;
@@ -105,10 +106,17 @@ bool rf_balance_split(const rf_balance *b, uint64_t examples, uint32_t *counts)
     return true;
 }
 
-/* Every replica keeps one example at least: a speed that is never measured can never recover. */
+bool rf_balance_split(const rf_balance *b, uint64_t examples, uint32_t unit, uint32_t *counts)
+{
+    const bool fits = split_units(b, (examples + unit - 1) / unit, unit, counts);
+    rf_units_to_examples(examples, unit, b->num_replicas, counts);
+    return fits;
+}
+
+/* Every replica keeps one unit at least: a speed that is never measured can never recover. */
 static double lowest_share(const rf_balance *b)
 {
-    return b->batch >= b->num_replicas ? 1 / b->batch : 0;
+    return b->batch >= (double)b->num_replicas * b->unit ? b->unit / b->batch : 0;
 }
 
 /* Proportional to speed within [lowest, limit]: those beyond a bound are fixed there, the others share what is left. */

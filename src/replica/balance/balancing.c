@@ -34,13 +34,13 @@ void rf_balancing_free(rf_strategy *s)
 
 /* ---- counts ---- */
 
-rf_result rf_balancing_split(const rf_strategy *s, uint64_t examples, uint32_t *counts)
+rf_result rf_balancing_split(const rf_strategy *s, uint64_t examples, uint32_t unit, uint32_t *counts)
 {
     if (!s->balancing.automatic) {
-        rf_split_batch(examples, s->shares, s->num_replicas, counts);
+        rf_split_units(examples, unit, s->shares, s->num_replicas, counts);
         return RF_OK;
     }
-    if (rf_balance_split(&s->balancing.balance, examples, counts)) return RF_OK;
+    if (rf_balance_split(&s->balancing.balance, examples, unit, counts)) return RF_OK;
     uint64_t most = 0;
     for (uint32_t r = 0; r < s->num_replicas; r++) most += counts[r];
     return RF_FAIL(RF_ERROR_OUT_OF_DEVICE_MEMORY,
@@ -49,14 +49,14 @@ rf_result rf_balancing_split(const rf_strategy *s, uint64_t examples, uint32_t *
                    s->num_replicas, (unsigned long long)most, (unsigned long long)examples);
 }
 
-void rf_balancing_spread(const rf_strategy *s, uint32_t rank, uint64_t rows, uint32_t *counts)
+void rf_balancing_spread(const rf_strategy *s, uint32_t rank, uint64_t rows, uint32_t unit, uint32_t *counts)
 {
     const uint32_t first = s->world.first[rank], count = s->world.first[rank + 1] - first;
     uint64_t planned = 0;
     for (uint32_t r = 0; r < count; r++) planned += counts[first + r];
     if (planned == rows) return;
     const double *shares = rf_strategy_shares(s);
-    rf_split_batch(rows, shares ? shares + first : NULL, count, counts + first);
+    rf_split_units(rows, unit, shares ? shares + first : NULL, count, counts + first);
 }
 
 /* ---- limits ---- */
@@ -73,9 +73,10 @@ bool rf_balancing_refuse(rf_strategy *s, uint32_t index, uint32_t examples)
 
 /* ---- news ---- */
 
-void rf_balancing_measured(rf_strategy *s, const uint32_t *counts)
+void rf_balancing_measured(rf_strategy *s, const uint32_t *counts, uint32_t unit)
 {
     if (!s->balancing.automatic) return;
+    s->balancing.unit = unit;
     memcpy(s->balancing.examples, counts, s->num_replicas * sizeof(counts[0]));
     s->balancing.measured = true;
 }
@@ -104,7 +105,7 @@ void rf_balancing_hear(rf_strategy *s, const rf_replica_news *all, bool *again)
         *again = true;
     }
     if (b->measured) {
-        rf_balance_observe(&b->balance, b->examples, b->seconds);
+        rf_balance_observe(&b->balance, b->examples, b->unit, b->seconds);
         rf_balance_decide(&b->balance);
         b->measured = false;
     }

@@ -43,3 +43,30 @@ void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replic
         counts[best]++;
     }
 }
+
+void rf_units_to_examples(uint64_t examples, uint32_t unit, uint32_t num_replicas, uint32_t *counts)
+{
+    for (uint32_t r = 0; r < num_replicas; r++) {
+        const uint64_t wanted = (uint64_t)counts[r] * unit;
+        counts[r] = (uint32_t)(wanted < examples ? wanted : examples);
+        examples -= counts[r];
+    }
+}
+
+void rf_split_units(uint64_t examples, uint32_t unit, const double *shares, uint32_t num_replicas, uint32_t *counts)
+{
+    rf_split_batch((examples + unit - 1) / unit, shares, num_replicas, counts);
+    rf_units_to_examples(examples, unit, num_replicas, counts);
+}
+
+uint32_t rf_common_unit(uint32_t a, uint32_t b)
+{
+    uint64_t divisor = a, rest = b;
+    while (rest > 0) {
+        const uint64_t next = divisor % rest;
+        divisor = rest;
+        rest = next;
+    }
+    const uint64_t both = a / divisor * b;
+    return both <= INT32_MAX ? (uint32_t)both : 0;
+}

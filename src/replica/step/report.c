@@ -85,7 +85,7 @@ static rf_result compare(rf_strategy *s, const rf_step_intent *step, mail *m, rf
     for (uint32_t r = 0; r < w->size; r++)
         if (m->reports[r].result < 0) return share_failure(s, m->reports, prepared);
     RF_TRY(rf_agree_step(w, m->reports));
-    for (uint32_t r = 0; r < w->size; r++) rf_balancing_spread(s, r, m->reports[r].rows, step->counts);
+    for (uint32_t r = 0; r < w->size; r++) rf_balancing_spread(s, r, m->reports[r].rows, step->unit, step->counts);
     return RF_OK;
 }
 

@@ -281,7 +281,7 @@ static rf_result submit(const run *x, rf_per_replica **results)
     if (overlaps) set_results(x, results);
     RF_TRY(rf_assignments_run(&x->signature->assignments, x->function->examples));
     if (pace) {
-        rf_balancing_measured(x->strategy, x->function->examples);
+        rf_balancing_measured(x->strategy, x->function->examples, x->signature->unit);
         rf_pace_wait_for_slow(pace);
     }
     if (x->function->params.training) x->function->step++;
@@ -290,22 +290,39 @@ static rf_result submit(const run *x, rf_per_replica **results)
 
 /* ---- the run ---- */
 
-/* How much each replica gets. For other workers this is what they should hold; the report says what they do hold. */
-static rf_result split(run *x)
+/* How much each replica gets, in multiples of `unit`. For other workers this is what they should hold; the report says
+ * what they do hold. */
+static rf_result split(run *x, uint32_t unit)
 {
     rf_strategy *s = x->strategy;
     uint32_t *examples = x->function->examples;
     x->examples = examples + s->first;
     x->total = (uint64_t)rf_element_global_rows(x->batch);
     x->origin = x->batch->first_row;
-    RF_TRY(rf_balancing_split(s, x->total, examples));
+    RF_TRY(rf_balancing_split(s, x->total, unit, examples));
     if (!is_slice(x->batch)) return RF_OK;
     const uint64_t rows = (uint64_t)x->batch->component[0].shape.dim[0];
     RF_REQUIRE(s->world.size > 1 || rows == x->total,
                "the batch has %llu rows of %llu, but there are no other workers with the rest",
                (unsigned long long)rows, (unsigned long long)x->total);
-    rf_balancing_spread(s, s->world.rank, rows, examples);
+    rf_balancing_spread(s, s->world.rank, rows, unit, examples);
     return RF_OK;
+}
+
+/* What stays together is known once the step is traced. */
+static rf_result split_together(run *x, rf_step_intent *step)
+{
+    const rf_signature *sig = x->signature;
+    const uint64_t first = x->origin, rows = (uint64_t)x->batch->component[0].shape.dim[0], unit = sig->unit;
+    step->unit = sig->unit;
+    if (unit == 1) return RF_OK;
+    const bool whole = first % unit == 0 && (rows % unit == 0 || first + rows == x->total);
+    RF_REQUIRE(!is_slice(x->batch) || rows == 0 || whole,
+               "layer '%s' keeps %llu examples together, but this worker has rows %llu to %llu of a batch of %llu; set "
+               "rf_distribute_params::keep_together to %llu, or distribute with RF_DISTRIBUTE_OFF",
+               sig->unit_of, (unsigned long long)unit, (unsigned long long)first, (unsigned long long)(first + rows),
+               (unsigned long long)x->total, (unsigned long long)unit);
+    return split(x, sig->unit);
 }
 
 /* What a step assigns stays with this worker, which computes a part of the batch or none. */
@@ -326,14 +343,15 @@ static rf_result prepare(run *x, rf_step_intent *step)
 {
     rf_strategy *s = x->strategy;
     RF_TRY(check_batch(x->batch));
-    RF_TRY(split(x));
+    RF_TRY(split(x, 1));
+    RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(x->function->examples, s->num_replicas),
+                             &x->signature));
+    RF_TRY(split_together(x, step));
     step->examples = x->total;
     step->first_row = x->batch->first_row;
     step->rows = 0;
     for (uint32_t r = 0; !is_slice(x->batch) && r < s->first; r++) step->first_row += x->function->examples[r];
     for (uint32_t r = 0; r < s->num_local; r++) step->rows += x->examples[r];
-    RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(x->function->examples, s->num_replicas),
-                             &x->signature));
     RF_TRY(check_assigned(x));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();

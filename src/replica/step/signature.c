@@ -32,6 +32,7 @@ static rf_result trace(rf_function *f, const rf_element *batch, uint32_t traced_
     rf_signature *sig = RF_NEW(rf_signature);
     if (!sig) return RF_ERROR_OUT_OF_HOST_MEMORY;
     sig->spec.num_components = batch->num_components;
+    sig->unit = 1;
     for (uint32_t i = 0; i < batch->num_components; i++) {
         sig->spec.dtype[i] = batch->component[i].dtype;
         sig->spec.shape[i] = batch->component[i].shape;

@@ -26,6 +26,8 @@ typedef struct rf_signature {
     } updates;
     rf_assignments assignments;
     rf_step_sums sums;
+    uint32_t unit;    /* consecutive examples of the batch that stay together: each replica's are a multiple */
+    char unit_of[64]; /* what wants that, for messages */
     rf_value hosts[RF_HOST_COUNT]; /* 0: not used */
     bool overlaps;                 /* gradients are exchanged while the backward pass goes on */
     rf_program **programs;         /* [num_local], made when first needed */

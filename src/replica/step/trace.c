@@ -81,6 +81,33 @@ uint32_t rf_trace_next_stream(rf_trace *t)
     return t->streams++;
 }
 
+uint64_t rf_trace_rows(const rf_trace *t)
+{
+    return t->rows;
+}
+
+void rf_trace_set_rows(rf_trace *t, uint64_t rows)
+{
+    t->rows = rows;
+}
+
+void rf_trace_keep_together(rf_trace *t, uint32_t examples, const char *what)
+{
+    rf_signature *sig = t->signature;
+    if (t->status < 0 || sig->unit % examples == 0) return;
+    const uint32_t both = rf_common_unit(sig->unit, examples);
+    if (both == 0) {
+        rf_trace_fail(
+            t, RF_ERROR_INVALID_ARGUMENT,
+            "%s keeps %u examples together, '%s' and others before it %u, which no batch is a multiple of; use "
+            "numbers of which one divides the other",
+            what, examples, sig->unit_of, sig->unit);
+        return;
+    }
+    sig->unit = both;
+    snprintf(sig->unit_of, sizeof(sig->unit_of), "%s", what);
+}
+
 /* ---- handles ---- */
 
 rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument)
@@ -489,7 +516,9 @@ static rf_result trace_step(rf_trace *t)
 rf_result rf_trace_run(rf_function *function, rf_signature *signature)
 {
     rf_strategy *s = function->strategy;
-    rf_trace t = { .serial = rf_strategy_next_serial(s), .strategy = s, .function = function, .signature = signature };
+    rf_trace t = {
+        .serial = rf_strategy_next_serial(s), .strategy = s, .function = function, .signature = signature, .rows = 1
+    };
     const rf_result r = trace_step(&t);
     rf_free(t.gradients.items);
     return r;

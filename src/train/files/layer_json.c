@@ -252,6 +252,7 @@ static rf_result batch_norm_to_json(const rf_layer *layer, json_t *object)
     RF_TRY(rf_json_set(object, "center", json_boolean(layer->u.batch_norm.center)));
     RF_TRY(rf_json_set(object, "scale", json_boolean(layer->u.batch_norm.scale)));
     RF_TRY(rf_json_set(object, "synchronized", json_boolean(layer->u.batch_norm.synchronized)));
+    RF_TRY(rf_json_set(object, "virtual_batch_size", json_integer(layer->u.batch_norm.virtual_size)));
     RF_TRY(rf_json_set(object, "gamma_initializer", rf_initializer_to_json(&layer->u.batch_norm.gamma_initializer)));
     RF_TRY(rf_json_set(object, "beta_initializer", rf_initializer_to_json(&layer->u.batch_norm.beta_initializer)));
     RF_TRY(rf_json_set(object, "gamma_regularizer",
@@ -259,6 +260,15 @@ static rf_result batch_norm_to_json(const rf_layer *layer, json_t *object)
     return rf_json_set(
         object, "beta_regularizer",
         rf_regularizer_to_json(layer->u.batch_norm.center ? layer->regularizers[layer->u.batch_norm.scale] : none));
+}
+
+static rf_result read_virtual_size(const json_t *object, uint32_t *out)
+{
+    int32_t size = 0;
+    RF_TRY(rf_json_i32(object, "virtual_batch_size", &size));
+    if (size < 0) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'virtual_batch_size' is %d", (int)size);
+    *out = (uint32_t)size;
+    return RF_OK;
 }
 
 static rf_result batch_norm_from_json(const json_t *object, const char *name, rf_layer **out)
@@ -272,6 +282,7 @@ static rf_result batch_norm_from_json(const json_t *object, const char *name, rf
     RF_TRY(rf_json_bool(object, "center", &center));
     RF_TRY(rf_json_bool(object, "scale", &scale));
     RF_TRY(rf_json_bool(object, "synchronized", &p.synchronized));
+    RF_TRY(read_virtual_size(object, &p.virtual_batch_size));
     RF_TRY(rf_initializer_from_json(object, "gamma_initializer", &gamma));
     RF_TRY(rf_initializer_from_json(object, "beta_initializer", &beta));
     RF_TRY(rf_regularizer_from_json(object, "gamma_regularizer", &p.gamma_regularizer));
@@ -336,6 +347,37 @@ static rf_result rms_norm_from_json(const json_t *object, const char *name, rf_l
                                    .gamma_initializer = n.scale ? &n.gamma_initializer : NULL,
                                    .name = name };
     return rf_layer_rms_norm(&p, out);
+}
+
+static rf_result group_norm_to_json(const rf_layer *layer, json_t *object)
+{
+    const rf_norm *n = &layer->u.group_norm.norm;
+    const rf_regularizer none = { .l1 = 0 };
+    RF_TRY(norm_fields_to_json(n, object));
+    RF_TRY(rf_json_set(object, "groups", json_integer(layer->u.group_norm.groups)));
+    RF_TRY(rf_json_set(object, "axis", json_integer(layer->u.group_norm.axis)));
+    RF_TRY(rf_json_set(object, "center", json_boolean(n->center)));
+    RF_TRY(rf_json_set(object, "beta_initializer", rf_initializer_to_json(&n->beta_initializer)));
+    RF_TRY(rf_json_set(object, "gamma_regularizer", rf_regularizer_to_json(n->scale ? layer->regularizers[0] : none)));
+    return rf_json_set(object, "beta_regularizer",
+                       rf_regularizer_to_json(n->center ? layer->regularizers[n->scale] : none));
+}
+
+static rf_result group_norm_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    rf_norm n;
+    rf_group_norm_params p = { .name = name };
+    RF_TRY(norm_fields_from_json(object, &n));
+    RF_TRY(rf_json_i32(object, "groups", &p.groups));
+    RF_TRY(rf_json_i32(object, "axis", &p.axis));
+    RF_TRY(rf_regularizer_from_json(object, "gamma_regularizer", &p.gamma_regularizer));
+    RF_TRY(rf_regularizer_from_json(object, "beta_regularizer", &p.beta_regularizer));
+    p.epsilon = n.epsilon;
+    p.no_center = !n.center;
+    p.no_scale = !n.scale;
+    p.beta_initializer = n.center ? &n.beta_initializer : NULL;
+    p.gamma_initializer = n.scale ? &n.gamma_initializer : NULL;
+    return rf_layer_group_norm(&p, out);
 }
 
 /* ---- layers of several inputs ---- */
@@ -522,6 +564,23 @@ static rf_result head_from_json(const json_t *object, const char *name, const rf
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'embedding' names no layer before it");
 }
 
+static rf_result time_distributed_to_json(const rf_layer *layer, json_t *object)
+{
+    json_t *inner;
+    RF_TRY(rf_layer_to_json(layer->inner, &inner));
+    return rf_json_set(object, "layer", inner);
+}
+
+static rf_result time_distributed_from_json(const json_t *object, const char *name, const rf_layer_row *before,
+                                            rf_layer **out)
+{
+    rf_layer *inner;
+    const json_t *description = json_object_get(object, "layer");
+    if (!json_is_object(description)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'layer' describes none");
+    RF_TRY(rf_layer_from_json(description, before, &inner));
+    return rf_layer_time_distributed(inner, name, out);
+}
+
 static const rf_layer_describer describers[] = {
     { .kind = "dense", .to_json = dense_to_json, .from_json = dense_from_json },
     { .kind = "conv2d", .to_json = conv2d_to_json, .from_json = conv2d_from_json },
@@ -531,6 +590,7 @@ static const rf_layer_describer describers[] = {
     { .kind = "average_pooling2d", .to_json = pool_to_json, .from_json = avg_pool_from_json },
     { .kind = "global_average_pooling2d", .create = rf_layer_global_avg_pool2d },
     { .kind = "layer_normalization", .to_json = layer_norm_to_json, .from_json = layer_norm_from_json },
+    { .kind = "group_normalization", .to_json = group_norm_to_json, .from_json = group_norm_from_json },
     { .kind = "rms_normalization", .to_json = rms_norm_to_json, .from_json = rms_norm_from_json },
     { .kind = "flatten", .create = rf_layer_flatten },
     { .kind = "reshape", .to_json = reshape_to_json, .from_json = reshape_from_json },
@@ -558,6 +618,7 @@ static const rf_layer_describer describers[] = {
     { .kind = "gaussian_dropout", .to_json = dropout_to_json, .from_json = gaussian_dropout_from_json },
     { .kind = "spatial_dropout1d", .to_json = dropout_to_json, .from_json = spatial_dropout1d_from_json },
     { .kind = "spatial_dropout2d", .to_json = dropout_to_json, .from_json = spatial_dropout2d_from_json },
+    { .kind = "time_distributed", .to_json = time_distributed_to_json, .from_json_after = time_distributed_from_json },
     { .kind = "embedding_head", .to_json = head_to_json, .from_json_after = head_from_json },
 };
 
@@ -572,7 +633,9 @@ static const rf_layer_describer *find_describer(const char *kind)
 
 bool rf_layer_is_describable(const rf_layer *layer)
 {
-    return find_describer(layer->kind->base_name) != NULL;
+    for (; layer; layer = layer->inner)
+        if (!find_describer(layer->kind->base_name)) return false;
+    return true;
 }
 
 rf_result rf_layer_to_json(const rf_layer *layer, json_t **out)

@@ -49,6 +49,8 @@ typedef struct rf_onnx {
 rf_result rf_onnx_write(const rf_inference_graph *g, const rf_file_ops *ops, const char *path);
 /* The source's node (onnx_ops.c). */
 rf_result rf_onnx_add_node(rf_onnx *o, const rf_node_info *node);
+/* A recurrent layer (onnx_rnn.c). */
+rf_result rf_onnx_add_rnn(rf_onnx *o, const rf_node_info *node);
 
 /* ---- building (onnx_graph.c) ---- */
 
@@ -58,6 +60,10 @@ char *rf_onnx_copy(rf_onnx *o, const char *text);
 void rf_onnx_fail(rf_onnx *o, rf_result result);
 /* Appends an operation; gives the name of its result. b and c may be NULL. */
 char *rf_onnx_op(rf_onnx *o, const char *op, char *a, char *b, char *c);
+/* Another input of the operation that was appended last: up to RF_MAX_INPUTS in all. */
+void rf_onnx_input(rf_onnx *o, char *name);
+/* Another result of the operation that was appended last: up to three in all. */
+char *rf_onnx_output(rf_onnx *o);
 /* Attributes of the operation that was appended last. */
 void rf_onnx_int(rf_onnx *o, const char *name, int64_t value);
 void rf_onnx_float(rf_onnx *o, const char *name, float value);

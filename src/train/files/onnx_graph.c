@@ -5,7 +5,7 @@
 #include "train/files/onnx.h"
 
 enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_STRING = 3, ATTRIBUTE_INTS = 7 }; /* of the format */
-enum { MOST_INPUTS = RF_MAX_INPUTS, MOST_ATTRIBUTES = 6, NAME_ROOM = 48 };
+enum { MOST_INPUTS = RF_MAX_INPUTS, MOST_OUTPUTS = 3, MOST_ATTRIBUTES = 6, NAME_ROOM = 48 };
 static const int32_t to_first[] = { 0, 3, 1, 2 }, to_last[] = { 0, 2, 3, 1 }, to_kernel[] = { 3, 2, 0, 1 };
 
 void rf_onnx_fail(rf_onnx *o, rf_result result)
@@ -45,7 +45,7 @@ char *rf_onnx_op(rf_onnx *o, const char *op, char *a, char *b, char *c)
     if (!node) return NULL;
     rf_onnx__node_proto__init(node);
     node->input = rf_onnx_alloc(o, MOST_INPUTS * sizeof(char *));
-    node->output = rf_onnx_alloc(o, sizeof(char *));
+    node->output = rf_onnx_alloc(o, MOST_OUTPUTS * sizeof(char *));
     node->attribute = rf_onnx_alloc(o, MOST_ATTRIBUTES * sizeof(RfOnnx__AttributeProto *));
     node->op_type = rf_onnx_copy(o, op);
     char *name = rf_onnx_alloc(o, NAME_ROOM);
@@ -57,6 +57,23 @@ char *rf_onnx_op(rf_onnx *o, const char *op, char *a, char *b, char *c)
     if (c) node->input[node->n_input++] = c;
     node->output[node->n_output++] = node->name = name;
     o->nodes.items[o->nodes.count++] = node;
+    return name;
+}
+
+void rf_onnx_input(rf_onnx *o, char *name)
+{
+    if (o->status < 0) return;
+    RfOnnx__NodeProto *node = o->nodes.items[o->nodes.count - 1];
+    node->input[node->n_input++] = name;
+}
+
+char *rf_onnx_output(rf_onnx *o)
+{
+    char *name = rf_onnx_alloc(o, NAME_ROOM);
+    if (!name) return NULL;
+    RfOnnx__NodeProto *node = o->nodes.items[o->nodes.count - 1];
+    snprintf(name, NAME_ROOM, "value_%u", ++o->serial);
+    node->output[node->n_output++] = name;
     return name;
 }
 

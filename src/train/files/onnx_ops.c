@@ -635,6 +635,19 @@ static rf_result add_argmax(rf_onnx *o, const rf_node_info *node)
     return RF_OK;
 }
 
+/* Indices are of 64 bits there. */
+static rf_result add_top_k(rf_onnx *o, const rf_node_info *node)
+{
+    const rf_top_k_attr *attr = node->attr;
+    const int64_t k = attr->k;
+    char *x = rf_onnx_get(o, node->in[0]);
+    set_result(o, node, OP2("TopK", x, rf_onnx_list(o, &k, 1)), false);
+    char *indices = rf_onnx_output(o);
+    o->values[node->out[1]].name = OP1("Cast", indices);
+    rf_onnx_int(o, "to", RF_ONNX_INT32);
+    return RF_OK;
+}
+
 static rf_result add_cumsum(rf_onnx *o, const rf_node_info *node)
 {
     static const int64_t last = -1;
@@ -673,6 +686,7 @@ static const struct {
     { &rf_op_broadcast_like, add_broadcast_like },
     { &rf_op_matmul, add_matmul },
     { &rf_op_bias_add, add_bias },
+    { &rf_op_rnn, rf_onnx_add_rnn },
     { &rf_op_conv2d, add_conv2d },
     { &rf_op_conv2d_transpose, add_conv2d_transpose },
     { &rf_op_max_pool2d, add_pool },
@@ -691,6 +705,7 @@ static const struct {
     { &rf_op_stop_gradient, add_stop_gradient },
     { &rf_op_reduce, add_reduce },
     { &rf_op_argmax, add_argmax },
+    { &rf_op_top_k, add_top_k },
     { &rf_op_cumsum, add_cumsum },
     { &rf_op_softmax, add_softmax },
     { &rf_op_log_softmax, add_softmax },

@@ -8,7 +8,8 @@
 #include "train/optimizer/optimizer.h"
 
 #define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
-static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size" };
+static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size",
+                                               "mean_with_sample_weight" };
 
 /* ---- writing ---- */
 
@@ -26,12 +27,13 @@ static json_t *metric_to_json(const rf_output_metric *m)
     rf_metric_params rest = m->metric;
     rest.kind = plain.kind;
     const char *kind = rf_metric_kind_names[m->metric.kind];
-    if (m->output == 0 && !rest.name && rest.threshold == 0.0f && !rest.from_logits && rest.k == 0 &&
+    if (m->output == 0 && !m->weighted && !rest.name && rest.threshold == 0.0f && !rest.from_logits && rest.k == 0 &&
         rest.num_thresholds == 0)
         return json_string(kind);
     json_t *object = json_pack("{s:s, s:I, s:f, s:b, s:I, s:I}", "kind", kind, "output", (json_int_t)m->output,
                                "threshold", (double)rest.threshold, "from_logits", rest.from_logits, "k",
                                (json_int_t)rest.k, "num_thresholds", (json_int_t)rest.num_thresholds);
+    if (object && m->weighted) (void)json_object_set_new(object, "weighted", json_true());
     if (object && rest.name) (void)json_object_set_new(object, "name", json_string(rest.name));
     return object;
 }
@@ -75,7 +77,8 @@ rf_result rf_compiled_describe(const rf_compiled *c, char **text)
     memcpy(t.losses, c->losses, sizeof(t.losses));
     memcpy(t.loss_weights, c->loss_weights, sizeof(t.loss_weights));
     for (uint32_t i = 0; i < c->num_metrics; i++) {
-        t.metrics[i] = (rf_output_metric){ .output = c->metric_outputs[i], .metric = c->metrics[i] };
+        t.metrics[i] =
+            (rf_output_metric){ .output = c->metric_outputs[i], .metric = c->metrics[i], .weighted = c->weighted[i] };
         t.metrics[i].metric.name = c->given_names[i];
     }
     return rf_training_text(&t, text);
@@ -133,6 +136,7 @@ static rf_result read_metric(const json_t *value, rf_arena *names, rf_output_met
     uint64_t output = 0, k = 0;
     RF_TRY(read_metric_kind(json_string_value(json_object_get(value, "kind")), &m->kind));
     RF_TRY(rf_json_u64(value, "output", &output));
+    RF_TRY(rf_json_bool(value, "weighted", &out->weighted));
     RF_TRY(rf_json_float(value, "threshold", &m->threshold));
     RF_TRY(rf_json_bool(value, "from_logits", &m->from_logits));
     RF_TRY(rf_json_u64(value, "k", &k));

@@ -76,13 +76,14 @@ static rf_tensor custom_loss(rf_trace *t, const rf_compiled *c, const rf_tensor 
 }
 
 static void update_metric(rf_trace *t, const rf_compiled *c, uint32_t metric, rf_meters *meters, rf_tensor labels,
-                          rf_tensor predictions)
+                          rf_tensor predictions, rf_tensor weight)
 {
     if (c->metric_fns[metric]) {
         predictions = c->metric_fns[metric](t, labels, predictions, c->metric_users[metric]);
         labels = RF_NO_TENSOR;
     }
-    if (rf_trace_status(t) >= 0) (void)rf_meters_update(t, meters, metric, labels, predictions);
+    if (!c->weighted[metric]) weight = RF_NO_TENSOR;
+    if (rf_trace_status(t) >= 0) (void)rf_meters_update(t, meters, metric, labels, predictions, weight);
 }
 
 /* Applies the model, updates the meters and returns this replica's part of the loss of the global batch, regularisation
@@ -101,7 +102,7 @@ static rf_tensor forward(rf_trace *t, rf_compiled *c, const rf_tensor *in, rf_mo
         loss = i == 0 ? term : rf_add(t, loss, term);
     }
     for (uint32_t i = 0; i < c->num_metrics && rf_trace_status(t) >= 0; i++)
-        update_metric(t, c, i, meters, labels[c->metric_outputs[i]], predictions[c->metric_outputs[i]]);
+        update_metric(t, c, i, meters, labels[c->metric_outputs[i]], predictions[c->metric_outputs[i]], weight);
     if (regularized(c->model)) {
         const rf_tensor penalty = rf_scale_regularization_loss(t, rf_model_regularization_loss(t, c->model));
         (void)rf_meters_add_loss(t, meters, rf_multiply(t, penalty, rf_global_batch_size(t)));
@@ -256,6 +257,7 @@ static void copy_params(rf_compiled *c, const rf_compile_params *params)
         c->metric_outputs[i] = params->output_metrics[i].output;
         c->metric_fns[i] = params->output_metrics[i].fn;
         c->metric_users[i] = params->output_metrics[i].user;
+        c->weighted[i] = params->output_metrics[i].weighted;
     }
     c->loss_fn = params->loss_fn;
     c->loss_user = params->loss_user;

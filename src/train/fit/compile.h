@@ -20,6 +20,7 @@ struct rf_compiled {
     const char *given_names[RF_MAX_COMPILED_METRICS];  /* what the program calls them; NULL: nothing */
     rf_metric_fn metric_fns[RF_MAX_COMPILED_METRICS];  /* NULL: the library's */
     void *metric_users[RF_MAX_COMPILED_METRICS];
+    bool weighted[RF_MAX_COMPILED_METRICS]; /* by the sample weight */
     uint32_t num_metrics;
     rf_meters train_meters, evaluate_meters;
     /* "loss", those of outputs, metrics; in the model's arena */

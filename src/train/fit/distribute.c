@@ -13,7 +13,8 @@ enum { MOST_REPLICAS = 2048 };
 /* Where the replicas are and what they get, as it was when the dataset was distributed. */
 typedef struct placement {
     uint32_t num_workers, num_replicas;
-    bool equal; /* shares */
+    uint32_t unit; /* rows that stay together */
+    bool equal;    /* shares */
     double shares[MOST_REPLICAS];
     uint32_t workers[MOST_REPLICAS];
 } placement;
@@ -38,7 +39,7 @@ static void split(const void *user, uint32_t rows, uint32_t *counts)
 {
     const placement *p = user;
     uint32_t of_replicas[MOST_REPLICAS];
-    rf_split_batch(rows, p->equal ? NULL : p->shares, p->num_replicas, of_replicas);
+    rf_split_units(rows, p->unit, p->equal ? NULL : p->shares, p->num_replicas, of_replicas);
     memset(counts, 0, p->num_workers * sizeof(counts[0]));
     for (uint32_t r = 0; r < p->num_replicas; r++) counts[p->workers[r]] += of_replicas[r];
 }
@@ -67,6 +68,7 @@ rf_result rf_strategy_distribute_dataset(rf_strategy *strategy, const rf_dataset
     }
     placement *p = describe(strategy);
     if (!p) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    p->unit = params && params->keep_together > 0 ? params->keep_together : 1;
     const rf_slice_params slice = { .worker = rf_strategy_rank(strategy),
                                     .num_workers = p->num_workers,
                                     .by_file = policy == RF_DISTRIBUTE_BY_FILE,

@@ -305,10 +305,22 @@ static rf_result fit(rf_model *model, const rf_fit_params *params, rf_history *h
     return r;
 }
 
-/* The datasets as this worker reads them. */
-static rf_result distribute(rf_strategy *s, const rf_fit_params *params, rf_dataset **data, rf_dataset **validation)
+/* Rows of a batch that some layer needs on one worker. Where the layers' numbers have no common multiple, the step says
+ * so. */
+static uint32_t rows_together(const rf_model *model)
 {
-    rf_distribute_params how = { params->distribute };
+    uint32_t together = 1;
+    for (uint32_t i = 0; i < rf_model_num_layers(model) && together > 0; i++)
+        together = rf_common_unit(together, rf_layer_keeps_together(rf_model_layer(model, i)));
+    return together;
+}
+
+/* The datasets as this worker reads them. */
+static rf_result distribute(const rf_model *model, const rf_fit_params *params, rf_dataset **data,
+                            rf_dataset **validation)
+{
+    rf_strategy *s = model->strategy;
+    rf_distribute_params how = { .policy = params->distribute, .keep_together = rows_together(model) };
     RF_TRY(rf_strategy_distribute_dataset(s, params->data, &how, data));
     if (!params->validation_data) return RF_OK;
     if (how.policy == RF_DISTRIBUTE_BY_FILE) how.policy = RF_DISTRIBUTE_BY_EXAMPLE;
@@ -322,7 +334,7 @@ rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history 
     RF_TRY(check_params(model, params));
     RF_TRY(build_for(model, params->data));
     rf_dataset *data = NULL, *validation = NULL;
-    rf_result r = distribute(model->strategy, params, &data, &validation);
+    rf_result r = distribute(model, params, &data, &validation);
     if (r >= 0) {
         rf_fit_params own = *params;
         own.data = data;

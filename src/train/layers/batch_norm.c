@@ -11,6 +11,7 @@
 
 #define DEFAULT_MOMENTUM 0.99
 #define DEFAULT_EPSILON 1e-3
+#define LARGEST_VIRTUAL 65536 /* examples are counted in f32 */
 
 /* ---- variables ---- */
 
@@ -97,8 +98,8 @@ static void move_average(rf_trace *t, const rf_layer *layer, rf_variable *averag
 static void warn_of_moving_shares(const rf_trace *t, const rf_layer *layer)
 {
     rf_strategy *s = rf_trace_strategy(t);
-    if (layer->u.batch_norm.synchronized || rf_trace_num_replicas(t) == 1 || !rf_strategy_shares_move(s) ||
-        rf_strategy_warned_of_shares(s))
+    if (layer->u.batch_norm.synchronized || layer->u.batch_norm.virtual_size > 0 || rf_trace_num_replicas(t) == 1 ||
+        !rf_strategy_shares_move(s) || rf_strategy_warned_of_shares(s))
         return;
     rf_log_message(RF_LOG_WARN,
                    "layer '%s' normalizes each replica's part of the batch by itself, and with RF_BALANCE_AUTO these "
@@ -114,7 +115,7 @@ static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
     const int32_t axis = axis_of(layer, shape.rank);
     int32_t axes[RF_MAX_RANK];
     uint32_t num_axes = 0;
-    float positions = 1; /* of a channel in an example */
+    float positions = (float)rf_trace_rows(t); /* of a channel in an example */
     for (int32_t i = 0; i < shape.rank; i++) {
         if (i == axis) continue;
         axes[num_axes++] = i;
@@ -143,17 +144,113 @@ static rf_tensor centre(rf_trace *t, const rf_layer *layer, const parts *p, rf_t
     return centred;
 }
 
+/* ---- virtual batches ---- */
+
+/* Which virtual batch each of a replica's n examples is in, and what adds up each batch, of which there are m. */
+typedef struct batches {
+    rf_tensor number;  /* i32 [n] */
+    rf_tensor inverse; /* f32 [m, 1]: 1 / examples of a batch, of which the last may have fewer */
+    int64_t size;
+} batches;
+
+/* Every size-th row: of the first example of each batch. */
+static rf_tensor first_rows(rf_trace *t, rf_tensor x, int64_t size)
+{
+    const int64_t begin = 0, end = INT64_MAX;
+    return rf_slice(t, x, &begin, &end, &size, 1);
+}
+
+/* Examples are counted by adding ones: how many there are is not known before the step runs. */
+static batches find_batches(rf_trace *t, rf_tensor rows, int64_t size)
+{
+    const int64_t begin[2] = { 0, 0 }, end[2] = { INT64_MAX, 1 };
+    rf_value column, one = 0;
+    const rf_tensor first = rf_reshape(t, rf_slice(t, rows, begin, end, NULL, 2), RF_SHAPE(-1));
+    if (!rf_operand(t, first, "batch normalization", &column)) return (batches){ .size = size };
+    const rf_result r = rf_emit_fill_like(rf_trace_graph(t), 1.0f, column, &one);
+    const rf_tensor ones = rf_trace_emit(t, r, one);
+    const rf_tensor before = rf_cumsum(t, ones, true, false), left = rf_cumsum(t, ones, false, true);
+    /* Half an example more, so that no rounding reaches the border of a batch. */
+    const rf_tensor part = unary(t, RF_FN_MUL_IMM, 1.0f / (float)size, unary(t, RF_FN_ADD_IMM, 0.5f, before));
+    const rf_tensor count = rf_minimum(t, first_rows(t, left, size), rf_constant(t, (float)size));
+    return (batches){ .number = rf_cast(t, rf_floor(t, part), RF_I32),
+                      .inverse = rf_expand_dims(t, rf_divide(t, rf_constant(t, 1.0f), count), 1),
+                      .size = size };
+}
+
+/* rows [n, c] -> the mean of each batch, [m, c], in the order of its examples. */
+static rf_tensor batch_means(rf_trace *t, const batches *b, rf_tensor rows)
+{
+    const rf_gather_attr attr = { 0 };
+    rf_value in[3], sum = 0;
+    if (!rf_operand(t, rows, "batch normalization", &in[0]) ||
+        !rf_operand(t, b->number, "batch normalization", &in[1]) ||
+        !rf_operand(t, first_rows(t, rows, b->size), "batch normalization", &in[2]))
+        return RF_NO_TENSOR;
+    const rf_result r = rf_graph_add(rf_trace_graph(t), &rf_op_gather_grad, &attr, in, 3, &sum);
+    return rf_multiply(t, rf_trace_emit(t, r, sum), b->inverse);
+}
+
+/* What batches [m, c] have, for each of their examples, in a shape that broadcasts to x. */
+static rf_tensor of_examples(rf_trace *t, const batches *b, rf_tensor v, int32_t axis, int32_t rank)
+{
+    const rf_tensor rows = rf_gather(t, v, b->number, 0);
+    rf_shape example = { .rank = rank - 1 };
+    for (int32_t i = 1; i < rank; i++) example.dim[i - 1] = i == axis ? rf_tensor_shape(t, rows).dim[1] : 1;
+    return rf_reshape_examples(t, rows, example);
+}
+
+/* Each example's mean over its places, for each channel: [n, c]. */
+static rf_tensor example_means(rf_trace *t, rf_tensor x, int32_t axis)
+{
+    int32_t axes[RF_MAX_RANK];
+    uint32_t num_axes = 0;
+    const int32_t rank = rf_tensor_shape(t, x).rank;
+    for (int32_t i = 1; i < rank; i++)
+        if (i != axis) axes[num_axes++] = i;
+    return num_axes > 0 ? rf_reduce_mean(t, x, axes, num_axes, false) : x;
+}
+
+/* The averages take the mean over the batches, each of which counts as much as it has examples: that over all examples,
+ * however they are split. */
+static rf_tensor normalize_batches(rf_trace *t, const rf_layer *layer, const parts *p, rf_tensor x, rf_tensor gamma)
+{
+    const int32_t first = 0, rank = rf_tensor_shape(t, x).rank, axis = axis_of(layer, rank);
+    const rf_tensor rows = example_means(t, x, axis);
+    const batches b = find_batches(t, rows, layer->u.batch_norm.virtual_size);
+    const rf_tensor mean = batch_means(t, &b, rows);
+    const rf_tensor centred = rf_subtract(t, x, of_examples(t, &b, mean, axis, rank));
+    const rf_tensor squares = example_means(t, rf_square(t, centred), axis);
+    const rf_tensor variance = batch_means(t, &b, squares);
+    move_average(t, layer, p->moving_mean, rf_reduce_mean(t, rows, &first, 1, false));
+    move_average(t, layer, p->moving_variance, rf_reduce_mean(t, squares, &first, 1, false));
+    const rf_tensor deviation = rf_sqrt(t, unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
+    return rf_multiply(t, centred, of_examples(t, &b, rf_divide(t, gamma, deviation), axis, rank));
+}
+
+uint32_t rf_layer_keeps_together(const rf_layer *layer)
+{
+    while (layer->inner) layer = layer->inner;
+    const bool cares = layer->kind->build == batch_norm_build && layer->u.batch_norm.virtual_size > 0;
+    return cares ? layer->u.batch_norm.virtual_size : 1;
+}
+
 static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
     const int32_t rank = rf_tensor_shape(t, x).rank, axis = axis_of(layer, rank);
     const parts p = parts_of(layer);
-    rf_tensor variance;
+    rf_tensor y, variance;
+    const rf_tensor gamma = p.gamma ? rf_variable_tensor(t, p.gamma) : rf_constant(t, 1.0f);
     const bool training = mode == RF_TRAINING && !layer->frozen;
     if (training) warn_of_moving_shares(t, layer);
-    const rf_tensor centred = centre(t, layer, &p, x, training, &variance);
-    const rf_tensor deviation = rf_sqrt(t, unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
-    const rf_tensor factor = rf_divide(t, p.gamma ? rf_variable_tensor(t, p.gamma) : rf_constant(t, 1.0f), deviation);
-    const rf_tensor y = rf_multiply(t, centred, spread(t, factor, axis, rank));
+    if (training && layer->u.batch_norm.virtual_size > 0) {
+        rf_trace_keep_together(t, layer->u.batch_norm.virtual_size, layer->name);
+        y = normalize_batches(t, layer, &p, x, gamma);
+    } else {
+        const rf_tensor centred = centre(t, layer, &p, x, training, &variance);
+        const rf_tensor deviation = rf_sqrt(t, unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
+        y = rf_multiply(t, centred, spread(t, rf_divide(t, gamma, deviation), axis, rank));
+    }
     return p.beta ? rf_add(t, y, spread(t, rf_variable_tensor(t, p.beta), axis, rank)) : y;
 }
 
@@ -175,6 +272,11 @@ static rf_result check_params(const rf_batch_norm_params *p)
                "rf_layer_batch_norm: gamma_initializer is set but no_scale leaves out gamma");
     RF_REQUIRE(!(p->no_center && p->beta_initializer),
                "rf_layer_batch_norm: beta_initializer is set but no_center leaves out beta");
+    RF_REQUIRE(p->virtual_batch_size <= LARGEST_VIRTUAL, "rf_layer_batch_norm: virtual_batch_size %u; at most %d",
+               p->virtual_batch_size, LARGEST_VIRTUAL);
+    RF_REQUIRE(!(p->synchronized && p->virtual_batch_size > 0),
+               "rf_layer_batch_norm: synchronized takes the whole batch, virtual_batch_size %u parts of it; set one",
+               p->virtual_batch_size);
     if (p->gamma_initializer)
         RF_TRY(rf_layer_check_initializer(p->gamma_initializer, "rf_layer_batch_norm", "gamma_initializer"));
     if (p->beta_initializer)
@@ -198,6 +300,7 @@ rf_result rf_layer_batch_norm(const rf_batch_norm_params *params, rf_layer **out
     layer->u.batch_norm.center = !p.no_center;
     layer->u.batch_norm.scale = !p.no_scale;
     layer->u.batch_norm.synchronized = p.synchronized;
+    layer->u.batch_norm.virtual_size = p.virtual_batch_size;
     layer->u.batch_norm.gamma_initializer =
         p.gamma_initializer ? *p.gamma_initializer : (rf_initializer){ .kind = RF_INIT_ONES };
     layer->u.batch_norm.beta_initializer =

@@ -25,12 +25,17 @@ void rf_layer_drop_variables(rf_layer *layer)
 {
     for (uint32_t i = 0; i < layer->num_variables; i++) rf_variable_destroy(&layer->variables[i]);
     layer->num_variables = 0;
+    for (rf_layer *inner = layer->inner; inner; inner = inner->inner) {
+        inner->num_variables = 0;
+        inner->built = false;
+    }
 }
 
 void rf_layer_free(rf_layer *layer)
 {
     if (!layer) return;
     rf_layer_drop_variables(layer);
+    rf_layer_free(layer->inner);
     rf_free(layer->name);
     rf_free(layer);
 }

@@ -51,6 +51,7 @@ struct rf_layer {
     rf_variable *variables[RF_MAX_LAYER_VARIABLES]; /* kernel, bias; gamma, beta, moving averages */
     uint32_t num_variables;
     rf_regularizer regularizers[RF_MAX_LAYER_VARIABLES]; /* of each */
+    rf_layer *inner; /* that it applies to steps, or NULL. Owned, but for its variables, which are this one's */
     union {
         struct {
             int32_t units;
@@ -66,6 +67,10 @@ struct rf_layer {
             rf_initializer initializer;
         } embedding;
         rf_norm norm;
+        struct {
+            int32_t groups, axis; /* -1 groups: as many as channels */
+            rf_norm norm;
+        } group_norm;
         rf_pool2d_params pool;
         rf_shape shape;
         rf_activation activation;
@@ -77,6 +82,7 @@ struct rf_layer {
             int32_t axis;
             double momentum, epsilon;
             bool center, scale, synchronized;
+            uint32_t virtual_size; /* 0: of the replica's part */
             rf_initializer gamma_initializer, beta_initializer;
         } batch_norm;
         struct {
@@ -169,6 +175,8 @@ rf_tensor rf_affine_finish(rf_trace *t, const rf_layer *layer, const rf_affine *
 bool rf_activation_valid(rf_activation activation);
 /* Of a constructor, for messages: conv.padding is not for others than it says, strides and such are not negative. */
 rf_result rf_layer_check_conv2d(const rf_conv2d_params *conv, const char *function);
+/* Consecutive examples of a batch that the layer needs on one replica: 1 where it does not care. */
+uint32_t rf_layer_keeps_together(const rf_layer *layer);
 /* f32 of so many dimensions; `what` names them. */
 rf_result rf_layer_check_input(const rf_layer *layer, rf_dtype dtype, rf_shape input, int32_t rank, const char *what);
 #define RF_LAYER_SEQUENCES 3, "sequences [n, steps, channels]"

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The k largest elements of the last dimension, and where they are. */
+#include "ops/kit.h"
+#include "ops/ops.h"
+#include "ops/scalar.h"
+#include "rf_shaders.h"
+
+/* ---- host side ---- */
+
+static rf_result top_k_infer(rf_op_call *call)
+{
+    const rf_top_k_attr *attr = call->attr;
+    char shape[96];
+    RF_TRY(rf_expect_rows(call, 0));
+    const uint64_t columns = rf_desc_columns(&call->in[0]);
+    if (attr->k < 1 || (uint64_t)attr->k > columns)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "top_k: k is %d, must be 1 to %llu for x of shape %s", (int)attr->k,
+                       (unsigned long long)columns, rf_shape_format(call->in[0].shape, shape, sizeof(shape)));
+    call->out[0] = call->out[1] = call->in[0];
+    for (uint32_t i = 0; i < 2; i++) call->out[i].shape.dim[call->in[0].shape.rank - 1] = attr->k;
+    call->out[1].dtype = RF_I32;
+    return RF_OK;
+}
+
+rf_result rf_emit_top_k(rf_graph *g, rf_value x, int32_t k, rf_value *values, rf_value *indices)
+{
+    const rf_top_k_attr attr = { .k = k };
+    rf_value out[2];
+    RF_TRY(rf_graph_add(g, &rf_op_top_k, &attr, &x, 1, out));
+    *values = out[0];
+    *indices = out[1];
+    return RF_OK;
+}
+
+/* Back to where the values were taken from, which are as many different places. */
+static rf_result top_k_gradient(rf_grad_context *ctx)
+{
+    const rf_top_k_attr *attr = ctx->attr;
+    const rf_gather_attr rows = { .axis = 1, .batch_dims = 1 };
+    rf_graph *g = ctx->graph;
+    const rf_shape *shape = &rf_graph_desc(g, ctx->in[0])->shape;
+    rf_value in[3], dx;
+    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    RF_TRY(rf_emit_reshape(g, ctx->dout[0], RF_SHAPE(-1, attr->k), &in[0]));
+    RF_TRY(rf_emit_reshape(g, ctx->out[1], RF_SHAPE(-1, attr->k), &in[1]));
+    RF_TRY(rf_emit_reshape(g, ctx->in[0], RF_SHAPE(-1, shape->dim[shape->rank - 1]), &in[2]));
+    RF_TRY(rf_graph_add(g, &rf_op_gather_grad, &rows, in, 3, &dx));
+    return rf_emit_reshape_like(g, dx, ctx->in[0], &ctx->din[0]);
+}
+
+static rf_result top_k_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const rf_top_k_attr *attr = call->attr;
+    const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
+    bool *taken = RF_NEW_ARRAY(bool, columns);
+    if (!taken) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint64_t r = 0; r < rows; r++) {
+        const float *x = (const float *)in[0] + r * columns;
+        for (uint64_t c = 0; c < columns; c++) taken[c] = false;
+        for (int32_t i = 0; i < attr->k; i++) {
+            uint64_t best = columns;
+            for (uint64_t c = 0; c < columns; c++)
+                if (!taken[c] && (best == columns || rf_exceeds((double)x[c], (double)x[best]))) best = c;
+            taken[best] = true;
+            ((float *)out[0])[r * (uint64_t)attr->k + (uint64_t)i] = x[best];
+            ((int32_t *)out[1])[r * (uint64_t)attr->k + (uint64_t)i] = (int32_t)best;
+        }
+    }
+    rf_free(taken);
+    return RF_OK;
+}
+
+static rf_cost top_k_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, (double)rf_desc_count(&call->in[0]));
+}
+
+/* ---- what both kernels are made of ---- */
+
+enum { CANDIDATE = 2 * sizeof(uint32_t) };
+
+/* Words of the push constants, after the rows. */
+enum { THREADS = 1, COLUMNS, ROW_LENGTH, COUNT, LEN, BLOCK, SPACING, SIZE, STRIDE, NUM_PUSH };
+
+typedef struct sizes {
+    uint64_t rows, columns, k;
+} sizes;
+
+static sizes sizes_of(const rf_op_call *call)
+{
+    const rf_top_k_attr *attr = call->attr;
+    return (sizes){ rf_desc_rows(&call->in[0]), rf_desc_columns(&call->in[0]), (uint64_t)attr->k };
+}
+
+static rf_row_job make_job(const sizes *n, const rf_device_caps *caps, const rf_shader *shader, uint64_t threads)
+{
+    rf_row_job job = { .shader = shader,
+                       .local = rf_local_size(caps, caps->is_cpu ? 16 : 128),
+                       .rows = n->rows,
+                       .threads_per_row = threads,
+                       .loops = RF_NO_LOOPS,
+                       .n_push = NUM_PUSH };
+    job.push[THREADS] = (uint32_t)threads;
+    job.push[COUNT] = (uint32_t)n->k;
+    return job;
+}
+
+/* Candidates of all rows, from `base` bytes of the workspace on. */
+static void bind_candidates(rf_row_job *job, uint64_t per_row, uint64_t base, bool write)
+{
+    rf_row_job_tensor(job, RF_BIND_WORKSPACE, 0, per_row * CANDIDATE);
+    job->tensors[job->n_tensors - 1].base = base;
+    job->tensors[job->n_tensors - 1].write = write;
+}
+
+/* From candidates, of which each row has so many. */
+static rf_row_job finish_job(const sizes *n, const rf_device_caps *caps, uint64_t per_row, uint64_t base)
+{
+    rf_row_job job = make_job(n, caps, &rf_shader_top_k_finish, n->k);
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, n->columns * sizeof(float));
+    bind_candidates(&job, per_row, base, false);
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, n->k * sizeof(float));
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 1, n->k * sizeof(int32_t));
+    job.push[COLUMNS] = (uint32_t)n->columns;
+    job.push[ROW_LENGTH] = (uint32_t)per_row;
+    return job;
+}
+
+static bool job_fits(const rf_row_job *job, const rf_device_caps *caps)
+{
+    return job->loops <= rf_loop_limit(caps) && rf_row_job_chunk(job, caps) > 0;
+}
+
+/* ---- insertion: blocks of rows, then what is left of them, until a row is one block ---- */
+
+/* A stage reads `columns` of each row in `blocks` of `len`. */
+typedef struct stage {
+    uint64_t columns, len, blocks;
+} stage;
+
+/* The most that an invocation may read: in the worst case each element moves all that were kept. */
+static uint64_t longest_block(const sizes *n, const rf_device_caps *caps)
+{
+    const uint64_t limit = rf_loop_limit(caps), k = n->k;
+    return limit > k + 4 ? (limit - k - 4) / (k + 1) : 0;
+}
+
+/* Blocks enough to keep a device busy, but so long that few candidates are left. */
+static stage first_stage(const sizes *n, const rf_device_caps *caps)
+{
+    const uint64_t busy = rf_div_up(caps->is_cpu ? 32 : 8192, n->rows), most = longest_block(n, caps);
+    uint64_t len = rf_div_up(n->columns, busy);
+    if (len < 8 * n->k) len = 8 * n->k;
+    if (len > most) len = most;
+    if (len > n->columns) len = n->columns;
+    return (stage){ n->columns, len, len ? rf_div_up(n->columns, len) : 0 };
+}
+
+static stage next_stage(const sizes *n, const rf_device_caps *caps, const stage *before)
+{
+    const uint64_t columns = before->blocks * n->k, len = rf_min(longest_block(n, caps), columns);
+    return (stage){ columns, len, rf_div_up(columns, len) };
+}
+
+static rf_row_job insertion_job(const sizes *n, const rf_device_caps *caps, const stage *s, bool first, uint64_t from,
+                                uint64_t to)
+{
+    rf_row_job job = make_job(n, caps, first ? &rf_shader_top_k_first : &rf_shader_top_k_merge, s->blocks);
+    if (first)
+        rf_row_job_tensor(&job, RF_BIND_INPUT, 0, n->columns * sizeof(float));
+    else
+        bind_candidates(&job, s->columns, from, false);
+    bind_candidates(&job, s->blocks * n->k, to, true);
+    job.loops = s->len * (n->k + 1) + n->k + 4;
+    job.push[COLUMNS] = (uint32_t)s->columns;
+    job.push[ROW_LENGTH] = (uint32_t)(s->blocks * n->k);
+    job.push[LEN] = (uint32_t)s->len;
+    return job;
+}
+
+/* Each stage has to leave less than half of what it reads; what it leaves begins after what it reads, by turns. */
+static double insertion_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const sizes n = sizes_of(call);
+    if (longest_block(&n, caps) < rf_min(2 * n.k + 1, n.columns)) return RF_SCORE_NONE;
+    const stage first = first_stage(&n, caps), second = next_stage(&n, caps, &first);
+    const rf_row_job job = insertion_job(&n, caps, &first, true, 0, 0),
+                     merge = insertion_job(&n, caps, &second, false, 0, 0),
+                     finish = finish_job(&n, caps, first.blocks * n.k, 0);
+    if (!job_fits(&job, caps) || !job_fits(&merge, caps) || !job_fits(&finish, caps)) return RF_SCORE_NONE;
+    return caps->is_cpu ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
+}
+
+static rf_result insertion_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const sizes n = sizes_of(call);
+    stage s = first_stage(&n, caps);
+    const uint64_t half = rf_align_up(n.rows * s.blocks * n.k * CANDIDATE, caps->buffer_alignment);
+    uint64_t to = 0;
+    plan->workspace = s.blocks > 1 ? 2 * half : half;
+    rf_row_job job = insertion_job(&n, caps, &s, true, 0, to);
+    RF_TRY(rf_row_job_plan(&job, caps, plan));
+    while (s.blocks > 1) {
+        s = next_stage(&n, caps, &s);
+        job = insertion_job(&n, caps, &s, false, to, half - to);
+        to = half - to;
+        RF_TRY(rf_row_job_plan(&job, caps, plan));
+    }
+    const rf_row_job finish = finish_job(&n, caps, n.k, to);
+    return rf_row_job_plan(&finish, caps, plan);
+}
+
+static const rf_kernel insertion = { "insertion", insertion_score, insertion_plan };
+
+/* ---- sorting ---- */
+
+static uint64_t power_of_two(uint64_t least)
+{
+    uint64_t power = 1;
+    while (power < least) power *= 2;
+    return power;
+}
+
+static rf_row_job load_job(const sizes *n, const rf_device_caps *caps, uint64_t length)
+{
+    rf_row_job job = make_job(n, caps, &rf_shader_top_k_load, length);
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, n->columns * sizeof(float));
+    bind_candidates(&job, length, 0, true);
+    job.push[COLUMNS] = (uint32_t)n->columns;
+    job.push[ROW_LENGTH] = (uint32_t)length;
+    return job;
+}
+
+/* Something with all candidates; `active` of each row take part. */
+static rf_row_job sorting_job(const sizes *n, const rf_device_caps *caps, const rf_shader *shader, uint64_t length,
+                              uint64_t active)
+{
+    rf_row_job job = make_job(n, caps, shader, active / 2);
+    bind_candidates(&job, length, 0, true);
+    job.push[ROW_LENGTH] = (uint32_t)length;
+    return job;
+}
+
+static double sorting_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const sizes n = sizes_of(call);
+    const uint64_t length = power_of_two(n.columns);
+    if (length > 1u << 28) return RF_SCORE_NONE;
+    const rf_row_job load = load_job(&n, caps, length), finish = finish_job(&n, caps, length, 0);
+    if (!job_fits(&load, caps) || !job_fits(&finish, caps)) return RF_SCORE_NONE;
+    return caps->is_cpu ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
+}
+
+/* Sorts each block, or from `size` = block on merges its two halves, which are sorted in opposite directions or came
+ * out of KEEP. */
+static rf_result plan_steps(const rf_row_job *step, const rf_device_caps *caps, uint64_t size, uint64_t block,
+                            rf_kernel_plan *plan)
+{
+    rf_row_job job = *step;
+    for (; size <= block; size *= 2)
+        for (uint64_t stride = size / 2; stride > 0; stride /= 2) {
+            job.push[SIZE] = (uint32_t)size;
+            job.push[STRIDE] = (uint32_t)stride;
+            RF_TRY(rf_row_job_plan(&job, caps, plan));
+        }
+    return RF_OK;
+}
+
+static rf_result sorting_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const sizes n = sizes_of(call);
+    const uint64_t length = power_of_two(n.columns), block = power_of_two(n.k);
+    plan->workspace = n.rows * length * CANDIDATE;
+    const rf_row_job load = load_job(&n, caps, length), finish = finish_job(&n, caps, length, 0);
+    RF_TRY(rf_row_job_plan(&load, caps, plan));
+    uint64_t active = length, size = 2;
+    for (uint64_t spacing = block;; spacing *= 2) {
+        rf_row_job step = sorting_job(&n, caps, &rf_shader_top_k_step, length, active);
+        step.push[BLOCK] = (uint32_t)block;
+        step.push[SPACING] = (uint32_t)spacing;
+        RF_TRY(plan_steps(&step, caps, size, block, plan));
+        if (active == block) break;
+        rf_row_job keep = sorting_job(&n, caps, &rf_shader_top_k_keep, length, active);
+        keep.push[BLOCK] = (uint32_t)block;
+        keep.push[SPACING] = (uint32_t)spacing;
+        RF_TRY(rf_row_job_plan(&keep, caps, plan));
+        active /= 2;
+        size = block;
+    }
+    return rf_row_job_plan(&finish, caps, plan);
+}
+
+static const rf_kernel sorting = { "sorting", sorting_score, sorting_plan };
+static const rf_kernel *const top_k_kernels[] = { &insertion, &sorting };
+
+/* ---- cases ---- */
+
+static const rf_top_k_attr k1 = { 1 }, k3 = { 3 }, k5 = { 5 }, k8 = { 8 }, k64 = { 64 }, k100 = { 100 },
+                           k1009 = { 1009 };
+#define X(fill_, a_, b_, ...) RF_TENSOR(RF_F32, fill_, a_, b_, __VA_ARGS__)
+#define NORMAL(...) X(RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
+#define TIES(...) X(RF_FILL_INTEGER, -2, 3, __VA_ARGS__)
+#define DISTINCT(...) X(RF_FILL_DISTINCT, 0, 0, __VA_ARGS__)
+#define CASE(text, attr_, ...) .name = text, .attr = &attr_, .n_in = 1, .in = { __VA_ARGS__ }
+static const rf_op_case top_k_cases[] = {
+    { CASE("1_of_1", k1, NORMAL(1, 1)) },
+    { CASE("1_of_2x7", k1, DISTINCT(2, 2, 7)), .check_gradient = true },
+    { CASE("3_of_3x3", k3, DISTINCT(2, 3, 3)), .check_gradient = true },
+    { CASE("3_of_2x3x5", k3, DISTINCT(3, 2, 3, 5)), .check_gradient = true },
+    { CASE("5_of_11", k5, DISTINCT(1, 11)), .check_gradient = true },
+    { CASE("ties_5_of_33x17", k5, TIES(2, 33, 17)) },
+    { CASE("equal_8_of_7x31", k8, X(RF_FILL_ZERO, 0, 0, 2, 7, 31)) },
+    { CASE("8_of_257x100", k8, NORMAL(2, 257, 100)) },
+    { CASE("64_of_5x64", k64, NORMAL(2, 5, 64)) },
+    { CASE("ties_64_of_9x1009", k64, TIES(2, 9, 1009)) },
+    { CASE("100_of_3x1009", k100, NORMAL(2, 3, 1009)) },
+    { CASE("1009_of_2x1009", k1009, TIES(2, 2, 1009)) },
+    { CASE("5_of_64x1000", k5, NORMAL(2, 64, 1000)), .benchmark = true },
+    { CASE("64_of_64x1000", k64, NORMAL(2, 64, 1000)), .benchmark = true },
+    { CASE("8_of_16x32000", k8, NORMAL(2, 16, 32000)), .benchmark = true },
+    /* rows longer than some drivers let one loop be */
+    { CASE("8_of_2x70001", k8, NORMAL(2, 2, 70001)) },
+    { CASE("ties_3_of_3x131101", k3, TIES(2, 3, 131101)) },
+    { CASE("100_of_1x70001", k100, NORMAL(2, 1, 70001)), .large = true },
+    /* more than one descriptor spans at the smallest limits: several dispatches */
+    { CASE("3_of_34000x1024", k3, TIES(2, 34000, 1024)), .large = true },
+};
+
+static const rf_attr_field fields[] = { RF_ATTR_INT(rf_top_k_attr, k, 1, INT32_MAX) };
+
+const rf_op rf_op_top_k = {
+    .name = "top_k",
+    RF_ATTRIBUTES(rf_top_k_attr, fields),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 2,
+    .flags = RF_OP_LAST_AXIS,
+    .infer = top_k_infer,
+    .gradient = top_k_gradient,
+    .reference = top_k_reference,
+    .cost = top_k_cost,
+    RF_KERNELS(top_k_kernels),
+    RF_CASES(top_k_cases),
+};

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Group normalization: each group as a row of layer normalization. */
+#include <math.h>
+
+#include <ringfire/ops.h>
+
+#include "ops/ops.h"
+#include "train/trace_util.h"
+
+/* x around the axis of its channels: `before` places, the channels in `groups`, `after` places for each channel. */
+typedef struct layout {
+    rf_shape shape;
+    int32_t axis;
+    int64_t groups, before, after;
+} layout;
+
+static bool find_layout(rf_trace *t, rf_tensor x, int32_t groups, int32_t axis, layout *out)
+{
+    char text[96];
+    rf_tensor_desc desc;
+    if (!rf_operand_desc(t, x, "rf_group_norm: x", &desc)) return false;
+    const rf_shape shape = desc.shape;
+    const int32_t at = axis > 0 ? axis : axis == 0 ? shape.rank - 1 : axis + shape.rank;
+    if (desc.dtype != RF_F32 || shape.rank < 2 || at < 1 || at >= shape.rank) {
+        (void)rf_trace_fail(
+            t, RF_ERROR_INVALID_ARGUMENT,
+            "rf_group_norm: x is %s %s; it must be f32 and have an axis %d of channels beside the batch",
+            rf_dtype_name(desc.dtype), rf_shape_format(shape, text, sizeof(text)), (int)axis);
+        return false;
+    }
+    const int64_t channels = shape.dim[at], count = groups == 0 ? 32 : groups == -1 ? channels : groups;
+    if (count < 1 || channels % count != 0) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "rf_group_norm: %lld channels cannot be divided into %lld groups", (long long)channels,
+                            (long long)count);
+        return false;
+    }
+    *out = (layout){ .shape = shape, .axis = at, .groups = count, .before = 1, .after = 1 };
+    for (int32_t i = 1; i < at; i++) out->before *= shape.dim[i];
+    for (int32_t i = at + 1; i < shape.rank; i++) out->after *= shape.dim[i];
+    return true;
+}
+
+/* (x - mean) / deviation of each group. Where its elements are not beside each other, they are brought there: whole
+ * groups, or single channels where these are elements, because a transposition of a matrix is the fastest. */
+static rf_tensor normalize_groups(rf_trace *t, rf_tensor x, const layout *l, float epsilon)
+{
+    static const int32_t exchanged[] = { 0, 2, 1, 3 };
+    const int64_t channels = l->shape.dim[l->axis], moved = l->after == 1 ? channels : l->groups;
+    const int64_t each = channels / moved * l->after;
+    const bool apart = l->before > 1 && l->groups > 1;
+    rf_tensor rows = x;
+    if (apart) {
+        rows = rf_reshape_examples(t, rows, RF_SHAPE(l->before, moved, each));
+        rows = rf_transpose(t, rows, exchanged);
+    }
+    rows = rf_reshape_examples(t, rows, RF_SHAPE(l->groups, l->before * (channels / l->groups) * l->after));
+    rows = rf_layer_norm(t, rows, RF_NO_TENSOR, RF_NO_TENSOR, epsilon);
+    if (apart) {
+        rows = rf_reshape_examples(t, rows, RF_SHAPE(moved, l->before, each));
+        rows = rf_transpose(t, rows, exchanged);
+    }
+    return rf_reshape_examples(t, rows, rf_example_shape(l->shape));
+}
+
+/* A vector of the channels in a shape that broadcasts to x; false where it is none. */
+static bool spread_vector(rf_trace *t, rf_tensor v, const layout *l, const char *argument, rf_tensor *out)
+{
+    char text[96];
+    rf_tensor_desc desc;
+    if (!rf_operand_desc(t, v, argument, &desc)) return false;
+    const int64_t channels = l->shape.dim[l->axis];
+    if (desc.dtype != RF_F32 || !rf_shape_equal(desc.shape, RF_SHAPE(channels))) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s is %s %s, needs f32 [%lld]", argument,
+                            rf_dtype_name(desc.dtype), rf_shape_format(desc.shape, text, sizeof(text)),
+                            (long long)channels);
+        return false;
+    }
+    rf_shape shape = RF_SHAPE(channels);
+    for (int32_t i = l->axis + 1; i < l->shape.rank; i++) shape.dim[shape.rank++] = 1;
+    *out = shape.rank == 1 ? v : rf_reshape(t, v, shape);
+    return true;
+}
+
+rf_tensor rf_group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor beta, int32_t groups, int32_t axis,
+                        float epsilon)
+{
+    layout l;
+    rf_tensor factor, offset;
+    if (!find_layout(t, x, groups, axis, &l)) return RF_NO_TENSOR;
+    rf_tensor y = normalize_groups(t, x, &l, epsilon);
+    if (gamma.id != 0) {
+        if (!spread_vector(t, gamma, &l, "rf_group_norm: gamma", &factor)) return RF_NO_TENSOR;
+        y = rf_multiply(t, y, factor);
+    }
+    if (beta.id != 0) {
+        if (!spread_vector(t, beta, &l, "rf_group_norm: beta", &offset)) return RF_NO_TENSOR;
+        y = rf_add(t, y, offset);
+    }
+    return y;
+}
