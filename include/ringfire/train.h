@@ -273,6 +273,13 @@ typedef enum rf_optimizer_kind {
     RF_OPTIMIZER_ADAGRAD, /**< Duchi, Hazan & Singer 2011 */
     RF_OPTIMIZER_NADAM,   /**< Dozat 2016: Adam with Nesterov's momentum */
     RF_OPTIMIZER_LION, /**< Chen et al. 2023: steps of one size, by the sign of a moving average */
+    /**
+     * You et al. 2020, for large batches: Adam's step of each variable, times the ratio of the
+     * variable's norm to that of the step. Norms are taken in the middle of an update, which the
+     * host waits for.
+     */
+    RF_OPTIMIZER_LAMB,
+    RF_OPTIMIZER_CUSTOM, /**< what rf_optimizer_params::custom describes */
 } rf_optimizer_kind;
 /**
  * Where Adam and AdamW add epsilon: to the root of the second moment with its bias correction, or
@@ -299,11 +306,67 @@ typedef struct rf_parameter_group {
     bool no_weight_decay; /**< leaves out weight_decay */
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_parameter_group;
+/** The largest number of slots of a ::rf_custom_optimizer. */
+#define RF_MAX_CUSTOM_SLOTS 7
+/** The largest number of hyper-parameters of a ::rf_custom_optimizer. */
+#define RF_MAX_HYPERPARAMETERS 16
+/** A number that a custom optimizer keeps for each weight from step to step. */
+typedef struct rf_optimizer_slot {
+    const char *name;     /**< in checkpoints: "optimizer/NAME/..." */
+    float initial;        /**< what it begins as */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_optimizer_slot;
+/** A number of a custom optimizer that is the same for all weights. */
+typedef struct rf_hyperparameter {
+    const char *name;
+    double value;         /**< until rf_optimizer_set_hyperparameter() gives it another */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_hyperparameter;
+/** What a custom update is computed from. Tensors are f32: [n] (n is any number) or scalars. */
+typedef struct rf_update_inputs {
+    rf_tensor weight;        /**< [n]; weight_decay, times the rate, has been taken off */
+    rf_tensor gradient;      /**< [n]: of the whole batch, mean of accumulated ones, clipped */
+    const rf_tensor *slots;  /**< [n] each, in the order of rf_custom_optimizer::slots */
+    rf_tensor learning_rate; /**< a scalar: schedule and rate_factor of the group included */
+    rf_tensor step;          /**< a scalar: number of the update, from 1 */
+    const rf_tensor *hyperparameters; /**< scalars, in the order of the optimizer */
+} rf_update_inputs;
+/**
+ * The update of a custom optimizer, traced once by rf_optimizer_create(): sets `*weight` and
+ * slots[i] to what they become. It follows the rules of a step (::rf_step_fn), but reads nothing
+ * except its inputs and rf_constant(), and every operation is element-wise: arithmetic, functions
+ * such as rf_sqrt(), rf_compare(), rf_where(), rf_clip(), rf_cast(). A slot that it does not set
+ * stays as it is.
+ */
+typedef rf_result (*rf_update_fn)(rf_trace *t, const rf_update_inputs *in, rf_tensor *weight,
+                                  rf_tensor *slots, void *user);
+/**
+ * Called before each update, and for each parameter group, by the thread that runs the step:
+ * changes the hyper-parameters of this update alone, e.g. turns a beta into its bias correction, in
+ * double. Every worker of a job must give the same numbers.
+ */
+typedef void (*rf_hyperparameters_fn)(uint64_t step, double learning_rate, double *hyperparameters,
+                                      void *user);
+/** An optimizer of the caller. Copied, with all names. */
+typedef struct rf_custom_optimizer {
+    /** Checkpoints of one name are not restored into another. Letters, digits and _. */
+    const char *name;
+    rf_update_fn update;
+    void *user;                     /**< borrowed as long as the optimizer and its functions live */
+    const rf_optimizer_slot *slots; /**< NULL: none */
+    const rf_hyperparameter *hyperparameters; /**< NULL: none */
+    uint32_t num_slots;                       /**< at most ::RF_MAX_CUSTOM_SLOTS */
+    uint32_t num_hyperparameters;             /**< at most ::RF_MAX_HYPERPARAMETERS */
+    rf_hyperparameters_fn prepare;            /**< NULL: hyper-parameters are used as they are */
+    uint64_t reserved[4];                     /**< zero: room for later fields */
+} rf_custom_optimizer;
 /**
  * An optimizer before it is created.
  * Defaults are those of Keras (including its epsilon of 1e-7), except for the place of epsilon in
  * Adam and AdamW, which is PyTorch's unless `epsilon_form` selects Keras'. All others have Keras'
  * form: Nadam is PyTorch's with a momentum decay of 1, and Adagrad adds epsilon below the root.
+ * LAMB's weight_decay is part of the step whose norm is taken, as in the paper; Keras takes it off
+ * the weight before.
  * Fields that the kind does not use must be zero, and at most one of the three clips may be set.
  * Clipping sees the reduced (and accumulated) gradient.
  */
@@ -313,7 +376,7 @@ typedef struct rf_optimizer_params {
     const rf_schedule *schedule; /**< instead of learning_rate; copied */
     double momentum;             /**< SGD, RMSprop */
     bool nesterov;
-    double beta_1, beta_2;        /**< 0: 0.9 and 0.999; LION 0.9 and 0.99 */
+    double beta_1, beta_2;        /**< Adam's relatives; 0: 0.9 and 0.999, LION 0.9 and 0.99 */
     double epsilon;               /**< 0: 1e-7 */
     double rho;                   /**< RMSprop; 0: 0.9 */
     double weight_decay;          /**< decoupled; ADAMW: 0 means 0.004 */
@@ -329,7 +392,17 @@ typedef struct rf_optimizer_params {
     const rf_parameter_group *groups;
     uint32_t num_groups;
     double initial_accumulator_value; /**< ADAGRAD: of the sum of squares; 0: 0.1 */
-    uint64_t reserved[5];             /**< zero: room for later fields */
+    /** CUSTOM: the update. Not for files of models and parameter servers, which hold no code. */
+    const rf_custom_optimizer *custom;
+    /**
+     * Keeps an average of each variable: ema_momentum times the average, the rest of the new
+     * weight, after each update. The first update sets it to the weight. Slots "average" of
+     * checkpoints. See rf_optimizer_swap_averages(). Not for parameter servers.
+     */
+    bool use_ema;
+    uint32_t ema_overwrite_frequency; /**< weights become averages every n-th update; 0: never */
+    double ema_momentum;              /**< 0: 0.99 */
+    uint64_t reserved[2];             /**< zero: room for later fields */
 } rf_optimizer_params;
 /** Creates an optimizer. `params` may be NULL: SGD with its defaults. */
 RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,
@@ -381,6 +454,30 @@ RF_API double rf_optimizer_learning_rate(const rf_optimizer *optimizer);
 RF_API RF_MUST_USE rf_result rf_optimizer_set_learning_rate(rf_optimizer *optimizer, double rate);
 /** Number of updates made. */
 RF_API uint64_t rf_optimizer_iterations(const rf_optimizer *optimizer);
+/**
+ * Replaces a hyper-parameter of a custom optimizer from the next step on, on every worker alike. It
+ * is a setting of the program: checkpoints compare it, but do not restore it.
+ * @return RF_ERROR_NOT_FOUND when the optimizer has none of this name.
+ */
+RF_API RF_MUST_USE rf_result rf_optimizer_set_hyperparameter(rf_optimizer *optimizer,
+                                                             const char *name, double value);
+/** The value of a hyper-parameter. @return as above. */
+RF_API RF_MUST_USE rf_result rf_optimizer_hyperparameter(const rf_optimizer *optimizer,
+                                                         const char *name, double *value);
+/**
+ * Exchanges the weights that the optimizer has updated with their averages (`use_ema`), to evaluate
+ * or save the averaged model; a second call exchanges them back. Steps of the optimizer fail in
+ * between, and a checkpoint that is saved in between holds them exchanged. Collective. Waits for
+ * the devices.
+ * @return RF_ERROR_INVALID_ARGUMENT for an optimizer without averages.
+ */
+RF_API RF_MUST_USE rf_result rf_optimizer_swap_averages(rf_optimizer *optimizer);
+/**
+ * Overwrites the weights with their averages, which stay: what rf_model_fit() does at the end of
+ * training, as Keras does, before on_train_end. Does nothing for an optimizer without averages.
+ * Collective. Waits for the devices.
+ */
+RF_API RF_MUST_USE rf_result rf_optimizer_finalize_variables(rf_optimizer *optimizer);
 
 /* ---- fit ---- */
 

@@ -1,8 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Optimizer updates, in place: RULE 0 SGD, 1 momentum, 2 Adam, 3 RMSprop, 4 accumulation, 5 Adagrad,
- * 6 Lion, 7 Nadam. `precise` keeps the compiler from
- * contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. -DTEXEL: what is
+ * 6 Lion, 7 Nadam, 8 LAMB's moments (m in the place of the parameter, v in that of a slot), 9 LAMB's step (m in the
+ * place of the gradient, v in that of a slot), 10 average of the parameter (in its place), which stands where gradients
+ * do, 11 the average into the parameter, 12 assignment. `precise` keeps the compiler from contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. -DTEXEL: what is
  * read is read through texel buffers; tensors that are written are bound once more. */
 #extension GL_GOOGLE_include_directive : require
 #if W == 8
@@ -15,12 +16,19 @@ layout(constant_id = 1) const uint HAS_TAIL = 1;
 layout(constant_id = 2) const uint NESTEROV = 0;
 layout(push_constant) uniform Push { uint n_vec, n_tail; } p;
 
-#if RULE == 0 || RULE == 4
+#if RULE == 0 || RULE == 4 || RULE >= 10
 #define SLOTS 0
-#elif RULE == 1 || RULE == 5 || RULE == 6
+#elif RULE == 1 || RULE == 5 || RULE == 6 || RULE == 8 || RULE == 9
 #define SLOTS 1
 #else
 #define SLOTS 2
+#endif
+#if RULE == 9
+#define SLOTS_WRITTEN 0
+#define SLOT_ACCESS readonly
+#else
+#define SLOTS_WRITTEN SLOTS
+#define SLOT_ACCESS
 #endif
 #ifdef TEXEL
 #define TENSOR(i, name) layout(binding = i) uniform samplerBuffer name##_t;
@@ -36,13 +44,13 @@ TENSOR(3, slot1)
     layout(std430, binding = SLOTS + 2 + i) writeonly buffer name##V { VEC v[]; } name##_v;                            \
     layout(std430, binding = SLOTS + 2 + i) writeonly buffer name##S { float s[]; } name##_s;
 WRITTEN(0, param)
-#if SLOTS >= 1
+#if SLOTS_WRITTEN >= 1
 WRITTEN(1, slot0)
 #endif
-#if SLOTS >= 2
+#if SLOTS_WRITTEN >= 2
 WRITTEN(2, slot1)
 #endif
-#define HYPER (2 * SLOTS + 3)
+#define HYPER (SLOTS + SLOTS_WRITTEN + 3)
 #else
 #define TENSOR(i, name, access)                                                                                        \
     layout(std430, binding = i) access buffer name##V { VEC v[]; } name##_v;                                           \
@@ -50,7 +58,7 @@ WRITTEN(2, slot1)
 TENSOR(0, param, )
 TENSOR(1, grad, readonly)
 #if SLOTS >= 1
-TENSOR(2, slot0, )
+TENSOR(2, slot0, SLOT_ACCESS)
 #endif
 #if SLOTS >= 2
 TENSOR(3, slot1, )
@@ -58,9 +66,10 @@ TENSOR(3, slot1, )
 #define HYPER (SLOTS + 2)
 #endif
 
-#if RULE != 4
+#if RULE != 4 && RULE != 12
 layout(std430, binding = HYPER) readonly buffer Hyper {
     float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2, epsilon, momentum, rho, gradient;
+    float ratio, average, overwrite;
 } h;
 #endif
 
@@ -69,10 +78,27 @@ void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
 #if RULE == 4
     precise vec4 sum = param + grad;
     param = sum;
+#elif RULE == 9
+    precise vec4 u = (grad * h.correction_1) / (sqrt(slot0 * h.correction_2) + h.epsilon) + h.weight_decay * param;
+    precise vec4 stepped = param - (h.rate * h.ratio) * u;
+    param = stepped;
+#elif RULE == 10
+    precise vec4 mean = h.average * param + (1.0 - h.average) * grad;
+    param = mean;
+#elif RULE == 11
+    param = mix(param, grad, bvec4(h.overwrite > 0.0));
+#elif RULE == 12
+    param = grad;
 #else
     precise vec4 g = grad * h.grad_scale;
     g = mix(g, rf_clamp(g, -h.clip_value, h.clip_value), bvec4(h.clip_value > 0.0));
+#if RULE == 8
+    precise vec4 x = h.beta_1 * param + (1.0 - h.beta_1) * g;
+    precise vec4 v = h.beta_2 * slot0 + (1.0 - h.beta_2) * (g * g);
+    slot0 = v;
+#else
     precise vec4 x = param - h.weight_decay * param;
+#endif
 #if RULE == 0
     x = x - h.rate * g;
 #elif RULE == 1
@@ -101,7 +127,7 @@ void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
     x = x - h.rate * (m * h.correction_1 + g * h.gradient) / (sqrt(v * h.correction_2) + h.epsilon);
     slot0 = m;
     slot1 = v;
-#else
+#elif RULE == 3
     precise vec4 s = h.rho * slot0 + (1.0 - h.rho) * (g * g);
     precise vec4 m = h.momentum * slot1 + h.rate * g / sqrt(s + h.epsilon);
     x = x - m;
@@ -115,10 +141,10 @@ void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
 void write_element(uint at, float x, float a, float b)
 {
     param_s.s[at] = x;
-#if SLOTS >= 1
+#if SLOTS_WRITTEN >= 1
     slot0_s.s[at] = a;
 #endif
-#if SLOTS >= 2
+#if SLOTS_WRITTEN >= 2
     slot1_s.s[at] = b;
 #endif
 }
@@ -142,10 +168,10 @@ void main()
     update(x.lo, g.lo, a.lo, b.lo);
     update(x.hi, g.hi, a.hi, b.hi);
     RF_WRITE(param_v.v, p.n_vec, t, x)
-#if SLOTS >= 1
+#if SLOTS_WRITTEN >= 1
     RF_WRITE(slot0_v.v, p.n_vec, t, a)
 #endif
-#if SLOTS >= 2
+#if SLOTS_WRITTEN >= 2
     RF_WRITE(slot1_v.v, p.n_vec, t, b)
 #endif
     if (tail) write_element(first, x.lo.x, a.lo.x, b.lo.x);
@@ -167,10 +193,10 @@ void main()
         update(x.hi, g.hi, a.hi, b.hi);
 #endif
         param_v.v[t] = rf_pack(x);
-#if SLOTS >= 1
+#if SLOTS_WRITTEN >= 1
         slot0_v.v[t] = rf_pack(a);
 #endif
-#if SLOTS >= 2
+#if SLOTS_WRITTEN >= 2
         slot1_v.v[t] = rf_pack(b);
 #endif
     } else if (HAS_TAIL != 0u && t - p.n_vec < p.n_tail) {

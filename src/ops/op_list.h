@@ -40,7 +40,12 @@
     OP(adagrad_update)  /* 1 slot: sum of squares */                                                                   \
     OP(lion_update)     /* 1 slot: m */                                                                                \
     OP(nadam_update)    /* 2 slots: m, v */                                                                            \
-    OP(accumulate)      /* total (mutated) += x, of one shape */
+    OP(lamb_moments)    /* m (mutated), grad, v (mutated), hyper */                                                    \
+    OP(lamb_update)     /* param (mutated), m, v, hyper */                                                             \
+    OP(average_update)  /* average (mutated), param, hyper */                                                          \
+    OP(overwrite)       /* param (mutated), average, hyper */                                                          \
+    OP(accumulate)      /* total (mutated) += x, of one shape */                                                       \
+    OP(assign)          /* target (mutated) = x, of one shape */
 
 #define RF_LINEAR_OPS(OP)                                                                                              \
     OP(matmul)             /* a, b[, bias] */                                                                          \
@@ -58,7 +63,9 @@
     OP(avg_pool2d)                                                                                                     \
     OP(avg_pool2d_grad) /* dy, x (shape only) -> dx */                                                                 \
     OP(reduce)                                                                                                         \
-    OP(mean_scale) /* dy, x (shape only) -> dy * count(dy) / count(x): the gradient of a mean */                       \
+    OP(block_squares) /* x -> sums of squares of blocks */                                                             \
+    OP(lamb_norms)    /* param, m, v, hyper -> the same of parameters and steps */                                     \
+    OP(mean_scale)    /* dy, x (shape only) -> dy * count(dy) / count(x): the gradient of a mean */                    \
     OP(argmax)                                                                                                         \
     OP(top_k)  /* x -> values, indices i32 */                                                                          \
     OP(cumsum) /* along the last axis */                                                                               \

@@ -277,7 +277,7 @@ enum {
     RF_HYPER_RATE,
     RF_HYPER_GRAD_SCALE /* clip and accumulation factor */,
     RF_HYPER_CLIP_VALUE /* 0: off */,
-    RF_HYPER_WEIGHT_DECAY /* already times the rate */,
+    RF_HYPER_WEIGHT_DECAY /* already times the rate; of LAMB the decay itself */,
     RF_HYPER_BETA_1,
     RF_HYPER_BETA_2,
     RF_HYPER_CORRECTION_1 /* 1 / (1 - beta_1^t) */,
@@ -286,10 +286,22 @@ enum {
     RF_HYPER_MOMENTUM,
     RF_HYPER_RHO,
     RF_HYPER_GRADIENT /* Nadam: what of the gradient itself joins the corrected m */,
-    RF_HYPER_COUNT = 12
+    RF_HYPER_RATIO /* LAMB: what the variable's norm is to that of its step */,
+    RF_HYPER_AVERAGE /* what the average of the parameter keeps of itself; 0: nothing */,
+    RF_HYPER_OVERWRITE /* 1: the parameter becomes its average */,
+    RF_HYPER_COUNT
 };
 /* metric_accumulate's state, f32 [4], is { total, compensation, weight, unused }: it adds sum(x * w) by Neumaier's
  * compensated sum, and sum(w). Without w each x counts 1. */
 rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in);
+
+/* ---- block_norms.c ---- */
+/* Squares are summed within blocks of so many consecutive elements, each in a fixed order: where ranges begin at
+ * blocks, the sums do not depend on how parameters are cut into ranges. */
+#define RF_NORM_BLOCK 1024
+/* x [n] -> f32 [blocks]. */
+rf_result rf_emit_block_squares(rf_graph *g, rf_value x, rf_value *out);
+/* param [n], m [n], v [n], hyper -> f32 [blocks, 2]: sums of squares of the parameter and of LAMB's step. */
+rf_result rf_emit_lamb_norms(rf_graph *g, rf_value param, rf_value m, rf_value v, rf_value hyper, rf_value *out);
 
 #endif

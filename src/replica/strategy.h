@@ -61,6 +61,10 @@ typedef struct rf_trace_listener {
 const rf_trace_listener *rf_trace_listeners(const rf_trace *t);
 /* Borrowed until the next call; `outer` of it is normally what rf_trace_listeners() gave. */
 void rf_trace_listen(rf_trace *t, const rf_trace_listener *listener);
+/* Traces `body` outside of any step into a graph of its own, which is the caller's. It may use nothing that a strategy
+ * holds: `name` is for messages. */
+rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*body)(rf_trace *t, void *user),
+                         void *user, rf_graph **out);
 /* Variables are counted. */
 rf_variable *rf_variable_retain(rf_variable *variable);
 void rf_variable_release(rf_variable *variable);
@@ -99,29 +103,42 @@ uint32_t rf_local_state_count(const rf_local_state *state);
 
 /* ---- updates: what an optimizer plugs into a strategy ---- */
 
-#define RF_MAX_SLOTS 4
+#define RF_MAX_SLOTS 8
 typedef struct rf_updater rf_updater;
 typedef struct rf_updater_params {
     void *user;
-    uint32_t num_slots; /* flat f32 arrays like the parameters, zero at the start; at most RF_MAX_SLOTS */
+    uint32_t num_slots;          /* flat f32 arrays like the parameters; at most RF_MAX_SLOTS */
+    float initial[RF_MAX_SLOTS]; /* what the elements of a slot begin as */
+    uint32_t weights_slot;       /* 1 + the slot that begins as the variable itself; 0: none does */
     /* >= 1. `grad` is then the *sum* over that many steps: a mean is left to hyper() (a factor 1 / accumulation_steps).
      * Update number `iteration` is the one after step (iteration + 1) * accumulation_steps. */
     uint32_t accumulation_steps;
     /* At most one of these. Norms are those of the mean gradient: the reduced sum divided by accumulation_steps. */
     bool variable_norms; /* hyper() is called for each variable, with the norm of its gradient */
     bool global_norm;    /* hyper() is called once for each group, with the norm over all variables of the update */
-    /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read, hyper f32
-     * [hyper_count]. Called several times per graph; must be element-wise and leave zeros zero where param, grad and
-     * slots are all zero (padding between variables). */
-    rf_result (*emit)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots, rf_value hyper);
+    /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read; hyper[0] is f32
+     * [hyper_count], hyper[1] and on are `num_scalars` f32 scalars. Called several times per graph; must be
+     * element-wise and leave zeros zero where param, grad and slots are all zero (padding between variables). */
+    rf_result (*emit)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
+                      const rf_value *hyper);
+    /* NULL for most. Before emit(), of the same range, which lies within one variable: mutates the slots, and gives
+     * two sums of squares for each block of `norm_block` elements from the variable's beginning on, f32 [blocks, 2].
+     * hyper() is then called for each variable, and after it ratio(), with the two norms of the whole variable: it
+     * changes the numbers that emit() reads. The bits do not depend on who updates what, also those of the norms of
+     * gradients. */
+    rf_result (*emit_norms)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
+                            const rf_value *hyper, rf_value *sums);
+    uint32_t norm_block;
+    void (*ratio)(void *user, const double *norms, float *values);
     /* total [n] (mutated) += x [n]. Needed when accumulation_steps > 1. */
     rf_result (*emit_accumulate)(rf_graph *g, rf_value total, rf_value x);
-    /* f32 scalar: sum of the squares of x [n]. Needed with variable_norms or global_norm. */
+    /* f32 scalar: sum of the squares of x [n]; with emit_norms f32 [blocks], those of its blocks. Needed with
+     * variable_norms or global_norm. */
     rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, rf_value *out);
-    uint32_t hyper_count;
+    uint32_t hyper_count, num_scalars;
     uint32_t rate_hyper; /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
-    /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries. `norm` is the norm that was
-     * asked for, else 0. */
+    /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries, after them num_scalars.
+     * `norm` is the norm that was asked for, else 0. */
     void (*hyper)(void *user, uint64_t iteration, double norm, uint32_t group, float *values);
     /* Groups of variables have numbers of their own. 0 and 1: there is one group, number 0, and group() is not called.
      */
@@ -132,16 +149,20 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
 void rf_updater_destroy(rf_updater **updater);
 /* From now on it only waits to be destroyed: functions that update with it fail and say so. */
 void rf_updater_retire(rf_updater *updater);
+/* While set, functions that update with it fail with this message, which stays where it is. NULL: no longer. */
+void rf_updater_suspend(rf_updater *updater, const char *why);
 uint64_t rf_updater_iterations(const rf_updater *updater);
-/* A variable's elements of a slot, rf_shape_count() floats: what checkpoints hold. Zeros for a variable that was never
- * updated. Both are collective. Writing makes the variable known to the updater, so that state can be restored before
- * the first step. */
+/* A variable's elements of a slot, rf_shape_count() floats: what checkpoints hold. Initial values for a variable that
+ * was never updated. Both are collective. Writing makes the variable known to the updater, so that state can be
+ * restored before the first step. */
 rf_result rf_updater_read_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, float *values);
 rf_result rf_updater_write_slot(rf_updater *updater, uint32_t slot, const rf_variable *variable, const float *values);
 /* Makes several variables known at once, before their slots are written. */
 rf_result rf_updater_learn(rf_updater *updater, rf_variable *const *variables, uint32_t count);
 void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations);
 uint32_t rf_updater_num_slots(const rf_updater *updater);
+float rf_updater_initial(const rf_updater *updater, uint32_t slot);
+bool rf_updater_begins_as_weights(const rf_updater *updater, uint32_t slot);
 /* All variables that it knows; borrowed until it learns another. */
 rf_variable_list rf_updater_variables(const rf_updater *updater);
 /* Steps since the last update, and what they summed up: num_replicas * rf_shape_count() floats, of every replica one

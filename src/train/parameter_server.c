@@ -40,6 +40,14 @@ rf_result rf_coordinator_create(const rf_coordinator_params *params, rf_coordina
     RF_TRY(rf_error_context(rf_optimizer_configure(params->optimizer, &config), "rf_coordinator_create"));
     RF_REQUIRE(config.params.clip_norm == 0 && config.params.global_clip_norm == 0,
                "rf_coordinator_create: no server has the whole gradient that a norm needs; use clip_value");
+    RF_REQUIRE(config.params.kind != RF_OPTIMIZER_LAMB,
+               "rf_coordinator_create: no server has whole variables, whose norms LAMB needs; use RF_OPTIMIZER_ADAMW, "
+               "or a mirrored strategy");
+    RF_REQUIRE(config.params.kind != RF_OPTIMIZER_CUSTOM,
+               "rf_coordinator_create: the optimizer is code of this process, which servers do not have; use one of "
+               "the other kinds, or a mirrored strategy");
+    RF_REQUIRE(!config.params.use_ema, "rf_coordinator_create: servers do not hand out averages; leave out use_ema, or "
+                                       "use a mirrored strategy");
     RF_REQUIRE(config.params.num_groups == 0,
                "rf_coordinator_create: the optimizer has groups, but servers do not know variables by their names");
     char *optimizer;

@@ -64,6 +64,33 @@ static void test_reduce_references(void **state)
     EXPECT(argmax, NULL, desc, in, 1, 0);
 }
 
+/* Blocks have 1024 elements; LAMB's steps are 2 / (2 + 1) + 3 / 2 and 4 / (4 + 1) + 4 / 2. */
+static void test_block_references(void **state)
+{
+    (void)state;
+    static float ones[1025];
+    float x[] = { 3, 4 }, m[] = { 1, 2 }, v[] = { 4, 16 };
+    float hyper[RF_HYPER_COUNT] = {
+        [RF_HYPER_CORRECTION_1] = 2, [RF_HYPER_CORRECTION_2] = 1, [RF_HYPER_EPSILON] = 1, [RF_HYPER_WEIGHT_DECAY] = 0.5f
+    };
+    const rf_tensor_desc few[] = { F32(2) }, many[] = { F32(1025) };
+    rf_tensor_desc lamb[] = { F32(2), F32(2), F32(2), F32(RF_HYPER_COUNT) };
+    void *in[] = { x }, *in_many[] = { ones }, *in_lamb[] = { x, m, v, hyper };
+    for (int i = 0; i < 1025; i++) ones[i] = 1;
+    EXPECT(block_squares, NULL, few, in, 25);
+    EXPECT(block_squares, NULL, many, in_many, 1024, 1);
+    const float first = 2.0f / 3 + 1.5f, second = 0.8f + 2;
+    EXPECT(lamb_norms, NULL, lamb, in_lamb, 25, first * first + second * second);
+    rf_op_call call = { .op = &rf_op_lamb_norms, .n_in = 4, .n_out = 1 };
+    lamb[2].shape.dim[0] = 3;
+    memcpy(call.in, lamb, sizeof(lamb));
+    FAILS(rf_op_lamb_norms.infer(&call), RF_ERROR_INVALID_ARGUMENT, "lamb_norms: input 2 has shape [3], needs [2]");
+    lamb[2].shape.dim[0] = 2;
+    lamb[3].shape.dim[0] = 5;
+    memcpy(call.in, lamb, sizeof(lamb));
+    FAILS(rf_op_lamb_norms.infer(&call), RF_ERROR_INVALID_ARGUMENT, "lamb_norms: there are 5 hyperparameters");
+}
+
 static void test_row_references(void **state)
 {
     (void)state;
@@ -528,6 +555,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reduce_references),
+        cmocka_unit_test(test_block_references),
         cmocka_unit_test(test_row_references),
         cmocka_unit_test(test_loss_references),
         cmocka_unit_test(test_norm_references),

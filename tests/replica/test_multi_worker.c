@@ -99,6 +99,22 @@ static void three_workers(void **state)
         &(training){ .steps = 12, .batch = 25, .optimizer = clipped_each, .checks = true, .tolerance = 1e-5 });
 }
 
+/* Norms of weights, of blocks that several workers own, in the middle of updates; averages of weights. */
+static void lamb_workers(void **state)
+{
+    (void)state;
+    static const rf_optimizer_params lamb = { .kind = RF_OPTIMIZER_LAMB,
+                                              .learning_rate = 0.01,
+                                              .clip_norm = 0.2,
+                                              .use_ema = true,
+                                              .ema_overwrite_frequency = 2 };
+    check_quickly(
+        (job_params){ .num_workers = 2, .devices = { LVP, LVP "," LVP }, .mirrored = { .bucket_bytes = 40000 } },
+        &(training){ .cnn = true, .steps = 3, .batch = 8, .optimizer = lamb, .checks = true });
+    check_quickly((job_params){ .num_workers = 2, .devices = { LVP, LVP }, .staged = true },
+                  &(training){ .steps = 6, .batch = 12, .optimizer = lamb, .checks = true, .tolerance = 1e-5 });
+}
+
 static void four_workers(void **state)
 {
     (void)state;
@@ -711,13 +727,11 @@ int main(int argc, char **argv)
                                             cmocka_unit_test(failures_are_shared) };
     const struct CMUnitTest losses[] = { cmocka_unit_test(odd_arithmetic_local), cmocka_unit_test(killed_worker),
                                          cmocka_unit_test(failure_of_one), cmocka_unit_test(missing_device) };
-    const struct CMUnitTest full[] = {
-        cmocka_unit_test(uneven_workers),         cmocka_unit_test(staged_workers),
-        cmocka_unit_test(parts_of_the_variables), cmocka_unit_test(three_workers),
-        cmocka_unit_test(four_workers),           cmocka_unit_test(local_updates),
-        cmocka_unit_test(fit_on_two_workers),     cmocka_unit_test(odd_arithmetic_sharded),
-        cmocka_unit_test(different_programs)
-    };
+    const struct CMUnitTest full[] = { cmocka_unit_test(uneven_workers),         cmocka_unit_test(staged_workers),
+                                       cmocka_unit_test(parts_of_the_variables), cmocka_unit_test(three_workers),
+                                       cmocka_unit_test(lamb_workers),           cmocka_unit_test(four_workers),
+                                       cmocka_unit_test(local_updates),          cmocka_unit_test(fit_on_two_workers),
+                                       cmocka_unit_test(odd_arithmetic_sharded), cmocka_unit_test(different_programs) };
     const struct CMUnitTest cnns[] = {
         cmocka_unit_test(cnn_one),       cmocka_unit_test(cnn_two_llvmpipe),  cmocka_unit_test(cnn_two_swiftshader),
         cmocka_unit_test(cnn_two_both),  cmocka_unit_test(cnn_four_llvmpipe), cmocka_unit_test(cnn_four_swiftshader),

@@ -443,7 +443,7 @@ static rf_result bad_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void
 }
 
 static rf_result emit_nothing(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
-                              rf_value hyper)
+                              const rf_value *hyper)
 {
     (void)user, (void)g, (void)param, (void)grad, (void)slots, (void)hyper;
     return RF_OK;

@@ -224,13 +224,15 @@ static void update_plans(void **state)
         rf_range spans[10], subset[10];
         uint64_t total, slot_counts[8];
         const uint32_t n = random_spans(&rng, spans, &total), replicas = 1 + (uint32_t)rf_rng_below(&rng, 5);
+        const uint64_t block = SPAN_UNIT * rf_rng_below(&rng, 4); /* 0: none */
         const rf_update_plan_params params = { .spans = spans,
                                                .num_spans = n,
                                                .num_replicas = replicas,
                                                .sharded = rf_rng_below(&rng, 2) == 0,
                                                .bucket_elements = 1 + rf_rng_below(&rng, 1000),
                                                .granularity = SPAN_UNIT,
-                                               .max_segment = SPAN_UNIT * (1 + rf_rng_below(&rng, 100)) };
+                                               .max_segment = block + SPAN_UNIT * (1 + rf_rng_below(&rng, 100)),
+                                               .block = block };
         rf_segment_list segments, part;
         assert_int_equal(rf_update_plan_make(&params, &segments, slot_counts), RF_OK);
         check_plan(spans, n, &segments, replicas, slot_counts, params.max_segment);
@@ -254,6 +256,7 @@ static void update_plans(void **state)
                             p->range.begin >= subset[k].end);
             if (numbers == 1)
                 assert_true(p->range.begin >= subset[p->hyper].begin && p->range.end <= subset[p->hyper].end);
+            if (numbers == 1 && block > 0) assert_int_equal((p->range.begin - subset[p->hyper].begin) % block, 0);
             bool inside = false; /* of a segment with the same owner, at the same place of its slots */
             for (uint32_t k = 0; k < segments.count; k++) {
                 const rf_segment *whole = &segments.items[k];

@@ -96,6 +96,58 @@ static void make_and_keep_a_graph(rf_strategy *strategy)
     rf_model_destroy(&model);
 }
 
+static rf_result bounded_momentum(rf_trace *t, const rf_update_inputs *in, rf_tensor *weight, rf_tensor *slots,
+                                  void *user)
+{
+    (void)user;
+    const rf_tensor beta = in->hyperparameters[0];
+    const rf_tensor change = rf_subtract(t, in->gradient, in->slots[0]);
+    slots[0] = rf_add(t, in->slots[0], rf_multiply(t, beta, change));
+    *weight = rf_subtract(t, in->weight, rf_multiply(t, in->learning_rate, rf_tanh(t, slots[0])));
+    return rf_trace_status(t);
+}
+
+static rf_result make_an_optimizer(rf_strategy *strategy, rf_optimizer **out)
+{
+    const rf_optimizer_slot slot = { .name = "m" };
+    const rf_hyperparameter beta = { .name = "beta", .value = 0.1 };
+    const rf_custom_optimizer custom = { .name = "bounded_momentum",
+                                         .update = bounded_momentum,
+                                         .slots = &slot,
+                                         .num_slots = 1,
+                                         .hyperparameters = &beta,
+                                         .num_hyperparameters = 1 };
+    rf_optimizer *own;
+    TRY(rf_optimizer_create(
+        strategy,
+        &(rf_optimizer_params){
+            .kind = RF_OPTIMIZER_CUSTOM, .custom = &custom, .learning_rate = 0.01, .clip_norm = 1, .use_ema = true },
+        &own));
+    *out = own;
+    return RF_OK;
+}
+
+/* It trains; files of weights take the model, those of whole models do not. */
+static void train_with_own_optimizer(rf_strategy *strategy, rf_dataset *data)
+{
+    rf_optimizer *own;
+    rf_history history;
+    rf_model *model = run_model(strategy, 16);
+    double first = 0, last = 0;
+    OK(make_an_optimizer(strategy, &own));
+    OK(rf_model_compile(
+        model, &(rf_compile_params){ .optimizer = own,
+                                     .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO } }));
+    OK(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = 8 }, &history));
+    assert_true(rf_logs_get(&history.epochs[0], "loss", &first) && rf_logs_get(&history.epochs[7], "loss", &last));
+    assert_true(last < first);
+    rf_history_free(&history);
+    FAILS(rf_model_save(model, "own.rfck", NULL), RF_ERROR_UNSUPPORTED, "the optimizer 'bounded_momentum' is code");
+    OK(rf_model_save_weights(model, "own.rfck", NULL));
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&own);
+}
+
 static void the_documentation(void **state)
 {
     (void)state;
@@ -121,6 +173,7 @@ static void the_documentation(void **state)
     OK(exchange(model));
     OK(copy_array());
     make_and_keep_a_graph(strategy);
+    train_with_own_optimizer(strategy, data);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) assert_int_equal(access(files[i], R_OK), 0);
     rf_dataset_destroy(&data);
     rf_model_destroy(&model);
@@ -141,6 +194,8 @@ static const rf_optimizer_params optimizers[] = {
     { .kind = RF_OPTIMIZER_ADAMW, .epsilon = 0.5, .global_clip_norm = 4 },
     { .kind = RF_OPTIMIZER_SGD, .momentum = 0.5, .nesterov = true, .accumulation_steps = 3 },
     { .kind = RF_OPTIMIZER_RMSPROP, .momentum = 0.25, .rho = 0.75, .epsilon = 0.125 },
+    { .kind = RF_OPTIMIZER_LAMB, .beta_1 = 0.75, .epsilon = 0.125, .weight_decay = 0.25 },
+    { .kind = RF_OPTIMIZER_LION, .use_ema = true, .ema_momentum = 0.5, .ema_overwrite_frequency = 3 },
 };
 
 static void assert_same_optimizer(const rf_optimizer *optimizer, const rf_optimizer *expected)
@@ -161,6 +216,9 @@ static void assert_same_optimizer(const rf_optimizer *optimizer, const rf_optimi
     SAME(clip_value);
     SAME(clip_norm);
     SAME(global_clip_norm);
+    SAME(use_ema);
+    SAME(ema_momentum);
+    SAME(ema_overwrite_frequency);
 #undef SAME
     assert_true(rf_optimizer_learning_rate(optimizer) == rf_optimizer_learning_rate(expected));
 }

@@ -2,7 +2,7 @@
 /* Every optimizer against a double-precision implementation on a linear regression, on one and on two devices. */
 #include "support.h"
 
-enum { IN = 5, OUT = 3, WEIGHTS = IN * OUT, PARAMS = WEIGHTS + OUT, EXAMPLES = 10, STEPS = 10 };
+enum { IN = 5, OUT = 3, WEIGHTS = IN * OUT, PARAMS = WEIGHTS + OUT, EXAMPLES = 10, STEPS = 20 };
 
 /* ---- the oracle ---- */
 
@@ -11,6 +11,7 @@ typedef struct oracle {
     uint64_t iteration;
     uint32_t accumulated;
     double product; /* of Nadam's momenta */
+    double average[PARAMS];
 } oracle;
 
 static void data_of_step(uint32_t step, float *x, float *y)
@@ -66,12 +67,30 @@ static double pick(double value, double fallback)
     return value == 0.0 ? fallback : value;
 }
 
+/* LAMB's step of one variable, whose direction and rates are known. */
+static void oracle_lamb(double *w, const double *direction, const double *rate, int begin, int end)
+{
+    const double weights = norm_of(w, begin, end), steps = norm_of(direction, begin, end);
+    const double ratio = weights > 0 && steps > 0 ? weights / steps : 1;
+    for (int i = begin; i < end; i++) w[i] -= rate[i] * ratio * direction[i];
+}
+
+static void oracle_average(oracle *o, const rf_optimizer_params *p)
+{
+    const double keeps = o->iteration == 1 ? 0 : pick(p->ema_momentum, 0.99);
+    const uint32_t every = p->ema_overwrite_frequency;
+    for (int i = 0; i < PARAMS && p->use_ema; i++) {
+        o->average[i] = keeps * o->average[i] + (1 - keeps) * o->w[i];
+        if (every > 0 && o->iteration % every == 0) o->w[i] = o->average[i];
+    }
+}
+
 static void oracle_update(oracle *o, const rf_optimizer_params *p, const double *gradient)
 {
     const uint32_t every = p->accumulation_steps ? p->accumulation_steps : 1;
     for (int i = 0; i < PARAMS; i++) o->sum[i] += gradient[i];
     if (++o->accumulated < every) return;
-    double g[PARAMS];
+    double g[PARAMS], direction[PARAMS], rates[PARAMS];
     for (int i = 0; i < PARAMS; i++) {
         g[i] = o->sum[i] / every;
         o->sum[i] = 0.0;
@@ -91,7 +110,8 @@ static void oracle_update(oracle *o, const rf_optimizer_params *p, const double 
         const bool grouped = group < p->num_groups;
         const double rate = common_rate * (grouped ? pick(p->groups[group].rate_factor, 1) : 1);
         const double decay = grouped && p->groups[group].no_weight_decay ? 0 : common_decay;
-        *w -= rate * decay * *w;
+        rates[i] = rate;
+        if (p->kind != RF_OPTIMIZER_LAMB) *w -= rate * decay * *w;
         switch (p->kind) {
         case RF_OPTIMIZER_SGD:
             *a = p->momentum * *a - rate * g[i];
@@ -125,13 +145,24 @@ static void oracle_update(oracle *o, const rf_optimizer_params *p, const double 
             break;
         }
         case RF_OPTIMIZER_LION: {
-            const double direction = b1 * *a + (1 - b1) * g[i];
+            const double along = b1 * *a + (1 - b1) * g[i];
             *a = b2 * *a + (1 - b2) * g[i];
-            *w -= rate * ((direction > 0) - (direction < 0));
+            *w -= rate * ((along > 0) - (along < 0));
             break;
         }
+        case RF_OPTIMIZER_LAMB:
+            *a = b1 * *a + (1.0 - b1) * g[i];
+            *b = b2 * *b + (1.0 - b2) * g[i] * g[i];
+            direction[i] = *a / (1.0 - pow(b1, t)) / (sqrt(*b / (1.0 - pow(b2, t))) + eps) + decay * *w;
+            break;
+        case RF_OPTIMIZER_CUSTOM: break; /* test_custom_optimizers.c */
         }
     }
+    if (p->kind == RF_OPTIMIZER_LAMB) {
+        oracle_lamb(o->w, direction, rates, 0, WEIGHTS);
+        oracle_lamb(o->w, direction, rates, WEIGHTS, PARAMS);
+    }
+    oracle_average(o, p);
 }
 
 /* ---- the same with the library ---- */
@@ -226,6 +257,12 @@ static void compare(rf_strategy *strategy, const char *name, const rf_optimizer_
     }
     assert_int_equal(rf_optimizer_iterations(r.optimizer), o.iteration);
     check_weights(&r, o.w, 1e-5, name);
+    if (params->use_ema) {
+        OK(rf_optimizer_swap_averages(r.optimizer));
+        check_weights(&r, o.average, 1e-5, name);
+        OK(rf_optimizer_swap_averages(r.optimizer));
+        check_weights(&r, o.w, 1e-5, name);
+    }
     close_regression(&r);
 }
 
@@ -270,6 +307,31 @@ static void all_kinds(rf_strategy *strategy)
           { .kind = RF_OPTIMIZER_NADAM, .learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 0.01 } },
         { "lion", { .kind = RF_OPTIMIZER_LION, .learning_rate = 0.01 } },
         { "lion decay", { .kind = RF_OPTIMIZER_LION, .learning_rate = 0.01, .weight_decay = 0.1, .beta_2 = 0.9 } },
+        { "lamb", { .kind = RF_OPTIMIZER_LAMB, .learning_rate = 0.01 } },
+        { "lamb betas",
+          { .kind = RF_OPTIMIZER_LAMB, .learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 0.01 } },
+        { "lamb groups and clip norm",
+          { .kind = RF_OPTIMIZER_LAMB,
+            .learning_rate = 0.01,
+            .weight_decay = 0.1,
+            .clip_norm = 0.1,
+            .groups = groups,
+            .num_groups = 1 } },
+        { "lamb global clip norm, accumulation, average",
+          { .kind = RF_OPTIMIZER_LAMB,
+            .schedule = &schedule,
+            .weight_decay = 0.1,
+            .global_clip_norm = 0.1,
+            .accumulation_steps = 2,
+            .use_ema = true,
+            .ema_momentum = 0.9 } },
+        { "average", { .learning_rate = 0.1, .use_ema = true } },
+        { "average of adam overwrites",
+          { .kind = RF_OPTIMIZER_ADAM,
+            .learning_rate = 0.01,
+            .use_ema = true,
+            .ema_momentum = 0.8,
+            .ema_overwrite_frequency = 6 } },
         { "groups of adamw",
           { .kind = RF_OPTIMIZER_ADAMW,
             .learning_rate = 0.01,
@@ -303,7 +365,8 @@ static void idle_groups(rf_strategy *strategy)
 {
     static const rf_parameter_group groups[] = { { .names = "bias", .rate_factor = 1 }, { .names = "kern*" } };
     static const rf_optimizer_kind kinds[] = { RF_OPTIMIZER_SGD,     RF_OPTIMIZER_ADAMW, RF_OPTIMIZER_RMSPROP,
-                                               RF_OPTIMIZER_ADAGRAD, RF_OPTIMIZER_NADAM, RF_OPTIMIZER_LION };
+                                               RF_OPTIMIZER_ADAGRAD, RF_OPTIMIZER_NADAM, RF_OPTIMIZER_LION,
+                                               RF_OPTIMIZER_LAMB };
     float initial[PARAMS], w[2][PARAMS];
     fill_noise(initial, PARAMS, 5);
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {

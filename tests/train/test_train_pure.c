@@ -259,7 +259,11 @@ static void bad_optimizers(void **state)
         { { .kind = RF_OPTIMIZER_LION, .epsilon = 1e-8 }, "epsilon" },
         { { .kind = RF_OPTIMIZER_NADAM, .initial_accumulator_value = 1 }, "initial_accumulator_value is for Adagrad" },
         { { .kind = RF_OPTIMIZER_ADAGRAD, .beta_1 = 0.9 }, "beta_1" },
-        { { .kind = (rf_optimizer_kind)(RF_OPTIMIZER_LION + 1) }, "does not exist" },
+        { { .kind = (rf_optimizer_kind)(RF_OPTIMIZER_CUSTOM + 1) }, "does not exist" },
+        { { .kind = RF_OPTIMIZER_CUSTOM }, "need each other" },
+        { { .kind = RF_OPTIMIZER_LAMB, .momentum = 0.9 }, "momentum" },
+        { { .ema_overwrite_frequency = 2 }, "need use_ema" },
+        { { .use_ema = true, .ema_momentum = -0.5 }, "ema_momentum -0.5" },
         { { .num_groups = 1 }, "groups is NULL" },
         { { .groups = &nameless, .num_groups = 1 }, "groups[0].names is NULL" },
         { { .groups = &gap, .num_groups = 1 }, "groups[0].names 'a,,b' has an empty" },
@@ -409,6 +413,9 @@ static void optimizers_as_text(void **state)
                                           { .names = "head/*", .rate_factor = 10 } };
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_LION, .beta_2 = 0.9, .groups = groups, .num_groups = 2 });
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_NADAM, .epsilon = 1e-6 });
+    check_text(&(rf_optimizer_params){
+        .kind = RF_OPTIMIZER_LAMB, .weight_decay = 0.1, .use_ema = true, .ema_overwrite_frequency = 7 });
+    check_text(&(rf_optimizer_params){ .use_ema = true, .ema_momentum = 0.5 });
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAGRAD, .initial_accumulator_value = 0.5 });
     const rf_schedule steps = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
                                 .num_boundaries = 2,

@@ -4,7 +4,9 @@
  * value; weight decay is taken off the parameter first (decoupled: Loshchilov & Hutter, "Decoupled weight decay
  * regularization", 2019). Momentum and RMSprop are in Keras' form, Adam is Kingma & Ba's (2015), with the bias
  * corrections as factors. (A number that the optimizer passes decides where epsilon is added.) Adagrad is Duchi et
- * al.'s (2011) in Keras' form, Lion Chen et al.'s (2023), Nadam Dozat's (2016).
+ * al.'s (2011) in Keras' form, Lion Chen et al.'s (2023), Nadam Dozat's (2016). LAMB (You et al., "Large batch
+ * optimization for deep learning", 2020) is two ops, because norms are taken between them (block_norms.c); its decay is
+ * part of the step. Averages of parameters are updated after the parameters.
  */
 #include <math.h>
 
@@ -17,6 +19,11 @@ typedef struct update_attr {
     uint32_t nesterov;
 } update_attr;
 
+static bool has_hyper(const rf_op *op)
+{
+    return op != &rf_op_accumulate && op != &rf_op_assign;
+}
+
 static rf_result infer(rf_op_call *call)
 {
     const uint32_t hyper = call->n_in - 1;
@@ -28,14 +35,37 @@ static rf_result infer(rf_op_call *call)
         if (call->in[i].dtype != RF_F32)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u is %s, not f32", call->op->name, i,
                            rf_dtype_name(call->in[i].dtype));
-        if (call->op != &rf_op_accumulate && i == hyper && n < RF_HYPER_COUNT)
+        if (has_hyper(call->op) && i == hyper && n < RF_HYPER_COUNT)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: hyperparameters have shape %s, not [%d]", call->op->name,
                            shape, RF_HYPER_COUNT);
-        if ((call->op == &rf_op_accumulate || i != hyper) && n != count)
+        if (!(has_hyper(call->op) && i == hyper) && n != count)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u has shape %s, but the parameter has %lld elements",
                            call->op->name, i, shape, (long long)count);
     }
     return RF_OK;
+}
+
+/* Of the rules that have no gradient in the place of one: true, and *x is updated, with y in that place. */
+static bool refer_to_average(const rf_op *op, const float *hyper, double *x, double y)
+{
+    const double keeps = op == &rf_op_average_update ? hyper[RF_HYPER_AVERAGE] : 0;
+    if (op == &rf_op_accumulate)
+        *x += y;
+    else if (op == &rf_op_assign)
+        *x = y;
+    else if (op == &rf_op_average_update)
+        *x = keeps * *x + (1 - keeps) * y;
+    else if (op == &rf_op_overwrite)
+        *x = hyper[RF_HYPER_OVERWRITE] > 0 ? y : *x;
+    else
+        return false;
+    return true;
+}
+
+static double lamb_step(const float *hyper, double x, double m, double v)
+{
+    return m * hyper[RF_HYPER_CORRECTION_1] / (sqrt(v * hyper[RF_HYPER_CORRECTION_2]) + hyper[RF_HYPER_EPSILON]) +
+           hyper[RF_HYPER_WEIGHT_DECAY] * x;
 }
 
 static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
@@ -46,14 +76,24 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
     float *param = in[0], *a = call->n_in > 3 ? in[2] : NULL, *b = call->n_in > 4 ? in[3] : NULL;
     for (int64_t i = 0; i < count; i++) {
         double g = ((const float *)in[1])[i], x = param[i];
-        if (call->op == &rf_op_accumulate) {
-            param[i] = (float)(x + g);
+        if (refer_to_average(call->op, hyper, &x, g)) {
+            param[i] = (float)x;
+            continue;
+        }
+        if (call->op == &rf_op_lamb_update) {
+            param[i] = (float)(x - (double)hyper[RF_HYPER_RATE] * hyper[RF_HYPER_RATIO] * lamb_step(hyper, x, g, a[i]));
             continue;
         }
         const double rate = hyper[RF_HYPER_RATE], clip = hyper[RF_HYPER_CLIP_VALUE],
                      momentum = hyper[RF_HYPER_MOMENTUM];
         g *= hyper[RF_HYPER_GRAD_SCALE];
         if (clip > 0) g = rf_clamp(g, -clip, clip);
+        if (call->op == &rf_op_lamb_moments) {
+            const double b1 = hyper[RF_HYPER_BETA_1], b2 = hyper[RF_HYPER_BETA_2];
+            param[i] = (float)(b1 * x + (1 - b1) * g);
+            a[i] = (float)(b2 * a[i] + (1 - b2) * g * g);
+            continue;
+        }
         x -= hyper[RF_HYPER_WEIGHT_DECAY] * x;
         if (call->op == &rf_op_sgd_update) {
             x -= rate * g;
@@ -100,14 +140,16 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
 /* Number of tensors of the parameter's length. */
 static uint32_t num_tensors(const rf_op_call *call)
 {
-    return call->op == &rf_op_accumulate ? 2 : call->n_in - 1;
+    return has_hyper(call->op) ? call->n_in - 1 : call->n_in;
 }
 
 static rf_cost cost(const rf_op_call *call)
 {
-    const uint32_t n = num_tensors(call); /* all are read, all but the gradient are written */
+    const uint32_t n = num_tensors(call);
+    uint32_t written = 0;
+    for (uint32_t i = 0; i < n; i++) written += call->op->mutates >> i & 1;
     return (rf_cost){ (n == 4 ? 14.0 : 4.0) * (double)rf_shape_count(call->in[0].shape),
-                      (2.0 * n - 1) * (double)rf_tensor_bytes(&call->in[0]) };
+                      (double)(n + written) * (double)rf_tensor_bytes(&call->in[0]) };
 }
 
 /* ---- kernels ---- */
@@ -129,6 +171,9 @@ static const rf_shader *shader_of(const rf_op *op, uint32_t form)
         { &rf_op_adam_update, FORMS(adam) },      { &rf_op_rmsprop_update, FORMS(rmsprop) },
         { &rf_op_accumulate, FORMS(accumulate) }, { &rf_op_adagrad_update, FORMS(adagrad) },
         { &rf_op_lion_update, FORMS(lion) },      { &rf_op_nadam_update, FORMS(nadam) },
+        { &rf_op_assign, FORMS(assign) },         { &rf_op_average_update, FORMS(average) },
+        { &rf_op_overwrite, FORMS(overwrite) },   { &rf_op_lamb_moments, FORMS(lamb_moments) },
+        { &rf_op_lamb_update, FORMS(lamb) },
     };
     uint32_t i = 0;
     while (rules[i].op != op) i++;
@@ -257,6 +302,11 @@ UPDATE_CASES(rmsprop, 5, RMSPROP_IN);
 UPDATE_CASES(adagrad, 4, ADAGRAD_IN);
 UPDATE_CASES(lion, 4, MOMENTUM_IN);
 UPDATE_CASES(nadam, 5, ADAM_IN);
+UPDATE_CASES(lamb_moments, 4, ADAGRAD_IN);
+UPDATE_CASES(lamb, 4, ADAGRAD_IN);
+UPDATE_CASES(average, 3, SGD_IN);
+UPDATE_CASES(overwrite, 3, SGD_IN);
+UPDATE_CASES(assign, 2, ACCUMULATE_IN);
 UPDATE_CASES(accumulate, 2, ACCUMULATE_IN);
 static const update_attr nesterov = { 1 };
 static const rf_op_case momentum_cases[] = {
@@ -288,6 +338,11 @@ const rf_op rf_op_rmsprop_update = UPDATE_OP("rmsprop_update", 5, 1u | 4u | 8u, 
 const rf_op rf_op_adagrad_update = UPDATE_OP("adagrad_update", 4, 1u | 4u, adagrad_cases, .settings = 1u << 3);
 const rf_op rf_op_lion_update = UPDATE_OP("lion_update", 4, 1u | 4u, lion_cases, .settings = 1u << 3);
 const rf_op rf_op_nadam_update = UPDATE_OP("nadam_update", 5, 1u | 4u | 8u, nadam_cases, .settings = 1u << 4);
+const rf_op rf_op_lamb_moments = UPDATE_OP("lamb_moments", 4, 1u | 4u, lamb_moments_cases, .settings = 1u << 3);
+const rf_op rf_op_lamb_update = UPDATE_OP("lamb_update", 4, 1u, lamb_cases, .settings = 1u << 3);
+const rf_op rf_op_average_update = UPDATE_OP("average_update", 3, 1u, average_cases, .settings = 1u << 2);
+const rf_op rf_op_overwrite = UPDATE_OP("overwrite", 3, 1u, overwrite_cases, .settings = 1u << 2);
+const rf_op rf_op_assign = UPDATE_OP("assign", 2, 1u, assign_cases, );
 const rf_op rf_op_accumulate = UPDATE_OP("accumulate", 2, 1u, accumulate_cases, );
 
 rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in)

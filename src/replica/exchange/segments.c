@@ -17,12 +17,22 @@ static rf_result add_segment(rf_segment_list *segments, rf_range range, uint32_t
     return RF_OK;
 }
 
+/* The last place up to `at` that a segment may begin at. */
+static uint64_t block_border(const rf_update_plan_params *p, uint64_t at)
+{
+    for (uint32_t i = 0; p->block > 0 && i < p->num_spans; i++)
+        if (p->spans[i].begin <= at && at < p->spans[i].end)
+            return p->spans[i].begin + (at - p->spans[i].begin) / p->block * p->block;
+    return at;
+}
+
 /* Gives `range` to `owner` in segments of at most max_segment elements, and a place in the owner's slots. */
 static rf_result give(const rf_update_plan_params *p, rf_range range, uint32_t owner, uint32_t bucket,
                       rf_segment_list *segments, uint64_t *slot_counts)
 {
     while (range.begin < range.end) {
-        const uint64_t length = range.end - range.begin < p->max_segment ? range.end - range.begin : p->max_segment;
+        uint64_t length = range.end - range.begin;
+        if (length > p->max_segment) length = block_border(p, range.begin + p->max_segment) - range.begin;
         const uint32_t first = owner == RF_OWNER_ALL ? 0 : owner;
         RF_TRY(add_segment(segments, (rf_range){ range.begin, range.begin + length }, owner, bucket, 0,
                            slot_counts[first]));
@@ -49,8 +59,8 @@ static rf_result share_run(const rf_update_plan_params *p, uint32_t first, uint3
         const uint32_t owners = p->central || !p->sharded ? 1 : p->num_replicas;
         rf_shard_ranges(buckets[b].end - buckets[b].begin, p->granularity, owners, shards);
         for (uint32_t o = 0; r >= 0 && o < owners; o++)
-            r = give(p, (rf_range){ base + shards[o].begin, base + shards[o].end }, p->sharded ? o : RF_OWNER_ALL,
-                     *bucket, segments, slot_counts);
+            r = give(p, (rf_range){ block_border(p, base + shards[o].begin), block_border(p, base + shards[o].end) },
+                     p->sharded ? o : RF_OWNER_ALL, *bucket, segments, slot_counts);
     }
     rf_free(buckets);
     return r;

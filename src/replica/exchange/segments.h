@@ -27,6 +27,9 @@ typedef struct rf_update_plan_params {
     bool central; /* with `sharded`: replica 0 owns every segment */
     uint64_t bucket_elements, granularity;
     uint64_t max_segment; /* longest segment in elements (a descriptor's reach), a multiple of `granularity` */
+    /* Within a span, segments begin at multiples of it; a multiple of `granularity`, at most max_segment. 0: anywhere.
+     */
+    uint64_t block;
 } rf_update_plan_params;
 
 /* Segments that together cover the spans exactly, buckets in backward order. slot_counts[r]: elements of replica r's

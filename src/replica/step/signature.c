@@ -101,6 +101,7 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         rf_update *update = &sig->updates.items[u];
         RF_REQUIRE(!update->updater->destroyed, "the optimizer that the function uses has been destroyed");
+        RF_REQUIRE(!update->updater->suspended, "%s", update->updater->suspended);
         if (!sig->prepared) RF_TRY(rf_updater_learn(update->updater, update->variables, update->count));
         RF_TRY(rf_updater_ensure_totals(update->updater));
         if (update->transform.graph) RF_TRY(rf_updater_ensure_transformed(update->updater));

@@ -6,36 +6,84 @@
 #include "replica/update/update.h"
 #include "replica/update/updater.h"
 
-/* The replica that takes the norm of a segment: the owner; of a segment that all have, the first, so that all use the
- * same number. */
-static uint32_t reader(const rf_segment *segment)
+uint32_t rf_update_norm_reader(const rf_segment *segment)
 {
     return segment->owner == RF_OWNER_ALL ? 0 : segment->owner;
 }
 
-/* Partials of this worker's segments become those of all segments: each rank sends its own, in order of segments. */
-static rf_result share_partials(rf_update *update)
+uint64_t rf_update_num_blocks(const rf_update *update, const rf_segment *segment)
+{
+    const uint64_t block = update->updater->params.norm_block;
+    return block > 0 ? rf_div_up(segment->range.end - segment->range.begin, block) : 1;
+}
+
+void rf_update_collect_sums(rf_update *update, uint32_t index, const uint32_t *segments, uint32_t count, uint32_t width)
+{
+    const uint32_t mine = update->updater->strategy->first + index;
+    uint64_t to = 0;
+    for (uint32_t i = 0, k = 0; i < update->segments.count; i++) {
+        const rf_segment *segment = &update->segments.items[i];
+        const uint64_t sums = width * rf_update_num_blocks(update, segment);
+        if (k < count && segments[k] == i) {
+            if (rf_update_norm_reader(segment) == mine)
+                memcpy(update->sums + to, rf_frame_result(update->frames[index], k), sums * sizeof(float));
+            k++;
+        }
+        to += sums;
+    }
+}
+
+/* Each rank sends its own, in order of segments. */
+rf_result rf_update_share_sums(rf_update *update, uint32_t width)
 {
     rf_world *w = &update->updater->strategy->world;
-    if (w->size == 1) return RF_OK;
     const rf_segment_list *segments = &update->segments;
-    uint32_t sent = 0;
+    if (w->size == 1) return RF_OK;
+    uint64_t sent = 0, at = 0;
     memset(update->counts, 0, w->size * sizeof(update->counts[0]));
     for (uint32_t i = 0; i < segments->count; i++) {
-        const uint32_t rank = rf_world_rank_of(w, reader(&segments->items[i]));
-        update->counts[rank] += sizeof(float);
-        if (rank == w->rank) update->partials[sent++] = update->partials[i];
+        const uint32_t rank = rf_world_rank_of(w, rf_update_norm_reader(&segments->items[i]));
+        const uint64_t sums = width * rf_update_num_blocks(update, &segments->items[i]);
+        update->counts[rank] += sums * sizeof(float);
+        if (rank == w->rank) memmove(update->sums + sent, update->sums + at, sums * sizeof(float));
+        if (rank == w->rank) sent += sums;
+        at += sums;
     }
-    RF_TRY(rf_world_gather_bytes(w, "norms", update->partials, update->gathered, update->counts));
-    for (uint32_t rank = 0, from = 0; rank < w->size; rank++) {
-        for (uint32_t i = 0; i < segments->count; i++)
-            if (rf_world_rank_of(w, reader(&segments->items[i])) == rank)
-                update->partials[i] = update->gathered[from++];
+    RF_TRY(rf_world_gather_bytes(w, "norms", update->sums, update->gathered, update->counts));
+    const float *from = update->gathered;
+    for (uint32_t rank = 0; rank < w->size; rank++) {
+        at = 0;
+        for (uint32_t i = 0; i < segments->count; i++) {
+            const uint64_t sums = width * rf_update_num_blocks(update, &segments->items[i]);
+            if (rf_world_rank_of(w, rf_update_norm_reader(&segments->items[i])) == rank) {
+                memcpy(update->sums + at, from, sums * sizeof(float));
+                from += sums;
+            }
+            at += sums;
+        }
     }
     return RF_OK;
 }
 
-/* Sums of squares per segment on their owners; the rest here, in double and in the order of the segments. */
+/* Of each variable, or of each segment's numbers; then of all. */
+static void add_squares(rf_update *update)
+{
+    const bool global = update->updater->params.global_norm;
+    const bool by_variable = rf_updater_by_variable(update->updater);
+    const float *sum = update->sums;
+    double total = 0;
+    for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = 0;
+    for (uint32_t i = 0; i < update->segments.count; i++) {
+        const rf_segment *segment = &update->segments.items[i];
+        const uint64_t count = rf_update_num_blocks(update, segment);
+        for (uint64_t k = 0; k < count; k++) update->squares[global && !by_variable ? 0 : segment->hyper] += *sum++;
+    }
+    if (!global) return;
+    for (uint32_t i = 0; i < update->num_hypers; i++) total += update->squares[i];
+    for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = total;
+}
+
+/* Sums of squares on their owners; the rest here, in double and in the order of the segments. */
 rf_result rf_update_reduce_norms(rf_update *update)
 {
     rf_strategy *s = update->updater->strategy;
@@ -49,14 +97,9 @@ rf_result rf_update_reduce_norms(rf_update *update)
         const rf_update_replica *at = &update->replicas[r];
         if (!at->norms) continue;
         RF_TRY(rf_strategy_wait_local(s, r));
-        for (uint32_t i = 0; i < at->num_norms; i++)
-            memcpy(&update->partials[at->norm_segments[i]], rf_frame_result(update->frames[r], i), sizeof(float));
+        rf_update_collect_sums(update, r, at->norm_segments, at->num_norms, 1);
     }
-    RF_TRY(share_partials(update));
-    for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = 0;
-    const bool global = update->updater->params.global_norm;
-    for (uint32_t i = 0; i < update->segments.count; i++)
-        update->squares[global ? 0 : update->segments.items[i].hyper] += update->partials[i];
-    for (uint32_t i = 1; global && i < update->num_hypers; i++) update->squares[i] = update->squares[0];
+    RF_TRY(rf_update_share_sums(update, 1));
+    add_squares(update);
     return RF_OK;
 }

@@ -11,7 +11,7 @@ bool rf_update_can_overlap(const rf_update *update)
     const rf_strategy *s = update->updater->strategy;
     const rf_updater_params *p = &update->updater->params;
     if (!s->overlap || s->num_replicas == 1 || update->transform.graph) return false;
-    return p->accumulation_steps == 1 && !p->variable_norms && !p->global_norm;
+    return p->accumulation_steps == 1 && !p->variable_norms && !p->global_norm && !p->emit_norms;
 }
 
 static bool within(const rf_update_bucket *bucket, const rf_variable *v)

@@ -27,17 +27,19 @@ typedef struct rf_update {
     /* room that a step needs: */
     float *hypers;     /* [num_hypers][hyper_count] */
     double *squares;   /* [num_hypers]: sums of squares, of one variable or of all */
-    float *partials;   /* [segments.count] */
-    float *gathered;   /* [segments.count] */
+    float *sums;       /* that devices made, segment by segment, block by block */
+    float *gathered;   /* room for as many */
     uint64_t *counts;  /* [world size] */
     rf_frame **frames; /* [num_local] */
     struct rf_turns *turns;
 } rf_update;
 
 typedef struct rf_update_replica {
-    rf_program *accumulate, *transform, *norms; /* NULL where there is nothing to do */
-    uint32_t *norm_segments;                    /* segment of each result of `norms` */
+    rf_program *accumulate, *transform, *norms, *ratios; /* NULL where there is nothing to do */
+    uint32_t *norm_segments;                             /* segment of each result of `norms` */
     uint32_t num_norms;
+    uint32_t *ratio_segments; /* segment of each result of `ratios` */
+    uint32_t num_ratios;
     rf_gpu_recording *first, *clear; /* totals = gradients; totals = 0 */
     uint64_t begun;                  /* ticket of the latest of these; 0: none */
 } rf_update_replica;
@@ -75,7 +77,25 @@ rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32
 /* Most frames that one update adds to a submission. */
 #define RF_UPDATE_FRAMES 2
 
+/* Numbers that a frame of one of the update's programs reads. */
+void rf_update_fill_hypers(const rf_update *update, uint32_t index, rf_frame *frame);
+
+/* ---- ratios.c ---- */
+/* Where there are ratios: changes the slots and puts the ratios into the numbers of the update. Waits. */
+rf_result rf_update_take_ratios(rf_update *update);
+
 /* ---- norms.c ---- */
+/* The replica whose sums of a segment count: the owner; of a segment that all have, the first, so that all use the same
+ * number. */
+uint32_t rf_update_norm_reader(const rf_segment *segment);
+/* Blocks of a segment that sums are made of: one where the updater has no norm_block. */
+uint64_t rf_update_num_blocks(const rf_update *update, const rf_segment *segment);
+/* Copies a replica's results, one for each of the `count` segments listed, to their places in update->sums. A block has
+ * `width` sums. */
+void rf_update_collect_sums(rf_update *update, uint32_t index, const uint32_t *segments, uint32_t count,
+                            uint32_t width);
+/* Sums of this worker's segments become those of all. */
+rf_result rf_update_share_sums(rf_update *update, uint32_t width);
 /* Takes the norms of reduced gradients: update->squares. Waits. */
 rf_result rf_update_reduce_norms(rf_update *update);
 

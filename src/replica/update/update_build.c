@@ -62,31 +62,76 @@ static rf_result emit_accumulate(const build *b, range_graph *g, rf_value *resul
     return RF_OK;
 }
 
+/* Numbers of one group or variable; HOST slots are in the order of the first calls. */
+static rf_result list_hosts(const build *b, range_graph *g, uint32_t hyper, rf_value *out)
+{
+    const rf_updater_params *p = &b->updater->params;
+    const uint32_t first = hyper * (1 + p->num_scalars);
+    const rf_tensor_desc all = { RF_F32, RF_SHAPE((int64_t)p->hyper_count) }, one = { RF_F32, RF_SCALAR_SHAPE };
+    for (uint32_t k = 0; k <= p->num_scalars; k++)
+        RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, first + k), k == 0 ? all : one, "hyper", &out[k]));
+    return RF_OK;
+}
+
+/* What is updated in one segment. */
+typedef struct segment_values {
+    rf_value param, grad, slots[RF_MAX_SLOTS];
+    rf_value *hyper; /* [1 + num_scalars] */
+} segment_values;
+
+static rf_result list_values(const build *b, range_graph *g, const rf_segment *segment, segment_values *out)
+{
+    const rf_updater *u = b->updater;
+    const uint32_t r = b->index;
+    const uint64_t count = segment->range.end - segment->range.begin;
+    RF_TRY(range_state(g, identity(segment, 0), u->strategy->trainable.values.buffers[r], segment->range.begin, count,
+                       &out->param));
+    RF_TRY(range_state(g, identity(segment, 1), rf_update_gradients(b->update)->buffers[r], segment->range.begin, count,
+                       &out->grad));
+    for (uint32_t k = 0; k < u->params.num_slots; k++)
+        RF_TRY(range_state(g, identity(segment, 2 + k), u->slots[k][r], segment->slot_offset, count, &out->slots[k]));
+    return list_hosts(b, g, segment->hyper, out->hyper);
+}
+
+static rf_result emit_segments(const build *b, range_graph *g, segment_values *v)
+{
+    const rf_updater_params *p = &b->updater->params;
+    for (uint32_t i = 0; i < b->update->num_hypers; i++) RF_TRY(list_hosts(b, g, i, v->hyper));
+    for (uint32_t i = 0; i < b->bucket->num_segments; i++) {
+        if (!owned(b, &b->bucket->segments[i])) continue;
+        RF_TRY(list_values(b, g, &b->bucket->segments[i], v));
+        RF_TRY(p->emit(p->user, g->graph, v->param, v->grad, v->slots, v->hyper));
+    }
+    return RF_OK;
+}
+
+static rf_result emit_ratio_segments(const build *b, range_graph *g, segment_values *v, rf_value *results)
+{
+    const rf_updater_params *p = &b->updater->params;
+    const rf_update_replica *at = &b->update->replicas[b->index];
+    for (uint32_t i = 0; i < b->update->num_hypers; i++) RF_TRY(list_hosts(b, g, i, v->hyper));
+    for (uint32_t i = 0; i < at->num_ratios; i++) {
+        RF_TRY(list_values(b, g, &b->update->segments.items[at->ratio_segments[i]], v));
+        RF_TRY(p->emit_norms(p->user, g->graph, v->param, v->grad, v->slots, v->hyper, &results[i]));
+    }
+    return RF_OK;
+}
+
 static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
 {
     (void)results;
-    rf_updater *u = b->updater;
-    const uint32_t r = b->index;
-    const rf_tensor_desc hyper_desc = { RF_F32, RF_SHAPE((int64_t)u->params.hyper_count) };
-    for (uint32_t i = 0; i < b->update->num_hypers; i++) {
-        rf_value unused;
-        RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, i), hyper_desc, "hyper", &unused));
-    }
-    for (uint32_t i = 0; i < b->bucket->num_segments; i++) {
-        const rf_segment *segment = &b->bucket->segments[i];
-        if (!owned(b, segment)) continue;
-        const uint64_t count = segment->range.end - segment->range.begin;
-        rf_value param, grad, slots[RF_MAX_SLOTS] = { 0 }, hyper;
-        RF_TRY(range_state(g, identity(segment, 0), u->strategy->trainable.values.buffers[r], segment->range.begin,
-                           count, &param));
-        RF_TRY(range_state(g, identity(segment, 1), rf_update_gradients(b->update)->buffers[r], segment->range.begin,
-                           count, &grad));
-        for (uint32_t k = 0; k < u->params.num_slots; k++)
-            RF_TRY(range_state(g, identity(segment, 2 + k), u->slots[k][r], segment->slot_offset, count, &slots[k]));
-        RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, segment->hyper), hyper_desc, "hyper", &hyper));
-        RF_TRY(u->params.emit(u->params.user, g->graph, param, grad, slots, hyper));
-    }
-    return RF_OK;
+    segment_values v = { .hyper = RF_NEW_ARRAY(rf_value, 1 + b->updater->params.num_scalars) };
+    const rf_result r = v.hyper ? emit_segments(b, g, &v) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(v.hyper);
+    return r;
+}
+
+static rf_result emit_ratios(const build *b, range_graph *g, rf_value *results)
+{
+    segment_values v = { .hyper = RF_NEW_ARRAY(rf_value, 1 + b->updater->params.num_scalars) };
+    const rf_result r = v.hyper ? emit_ratio_segments(b, g, &v, results) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(v.hyper);
+    return r;
 }
 
 static rf_result emit_norms(const build *b, range_graph *g, rf_value *results)
@@ -222,11 +267,23 @@ static rf_result list_norms(const build *b, rf_update_replica *at)
     const rf_updater_params *p = &b->updater->params;
     for (uint32_t i = 0; i < segments->count; i++) {
         const rf_segment *segment = &segments->items[i];
-        const uint32_t reader = segment->owner == RF_OWNER_ALL ? 0 : segment->owner;
+        const uint32_t reader = rf_update_norm_reader(segment);
         if ((p->variable_norms || p->global_norm) && reader == b->updater->strategy->first + b->index)
             at->norm_segments[at->num_norms++] = i;
     }
     return RF_OK;
+}
+
+/* Every owner changes its slots, also of segments that all have. */
+static rf_result make_ratios(const build *b, rf_update_replica *at)
+{
+    const rf_segment_list *segments = &b->update->segments;
+    if (!b->updater->params.emit_norms) return RF_OK;
+    at->ratio_segments = RF_NEW_ARRAY(uint32_t, segments->count);
+    if (!at->ratio_segments) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < segments->count; i++)
+        if (owned(b, &segments->items[i])) at->ratio_segments[at->num_ratios++] = i;
+    return at->num_ratios > 0 ? make_program(b, "ratios", emit_ratios, at->num_ratios, &at->ratios) : RF_OK;
 }
 
 static rf_result build_bucket(const build *b)
@@ -249,6 +306,7 @@ static rf_result build_replica(const build *b)
     if (b->update->transform.graph && b->update->buckets[0].replicas[b->index].apply)
         RF_TRY(make_transform(b, &at->transform));
     if (at->num_norms > 0) RF_TRY(make_program(b, "norms", emit_norms, at->num_norms, &at->norms));
+    RF_TRY(make_ratios(b, at));
     if (b->updater->params.accumulation_steps == 1) return RF_OK;
     const rf_flat *totals = &b->updater->totals;
     RF_TRY(make_program(b, "accumulate", emit_accumulate, 0, &at->accumulate));
@@ -300,15 +358,19 @@ static rf_result list_buckets(rf_update *update, uint32_t num_local, bool by_buc
 static rf_result make_room(rf_update *update, const rf_updater *u)
 {
     const uint32_t replicas = u->strategy->num_local;
-    update->hypers = RF_NEW_ARRAY(float, (size_t)update->num_hypers * u->params.hyper_count);
+    const size_t num_numbers = (size_t)rf_updater_num_numbers(u) * update->num_hypers;
+    uint64_t num_sums = 0;
+    for (uint32_t i = 0; i < update->segments.count; i++)
+        num_sums += (u->params.emit_norms ? 2 : 1) * rf_update_num_blocks(update, &update->segments.items[i]);
+    update->hypers = RF_NEW_ARRAY(float, num_numbers);
     update->squares = RF_NEW_ARRAY(double, update->num_hypers);
-    update->partials = RF_NEW_ARRAY(float, update->segments.count);
-    update->gathered = RF_NEW_ARRAY(float, update->segments.count);
+    update->sums = RF_NEW_ARRAY(float, num_sums);
+    update->gathered = RF_NEW_ARRAY(float, num_sums);
     update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->world.size);
     update->frames = RF_NEW_ARRAY(rf_frame *, replicas);
     update->replicas = RF_NEW_ARRAY(rf_update_replica, replicas);
-    return update->hypers && update->squares && update->partials && update->gathered && update->counts &&
-                   update->frames && update->replicas
+    return update->hypers && update->squares && update->sums && update->gathered && update->counts && update->frames &&
+                   update->replicas
                ? RF_OK
                : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -317,16 +379,17 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
 static rf_result list_hypers(rf_update *update)
 {
     const rf_updater_params *p = &update->updater->params;
+    const bool by_variable = rf_updater_by_variable(update->updater);
     const uint32_t num_groups = p->num_groups > 0 ? p->num_groups : 1;
-    update->num_hypers = p->variable_norms ? update->count : num_groups;
+    update->num_hypers = by_variable ? update->count : num_groups;
     update->hyper_of = RF_NEW_ARRAY(uint32_t, update->count);
     update->hyper_groups = RF_NEW_ARRAY(uint32_t, update->num_hypers);
     if (!update->hyper_of || !update->hyper_groups) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < update->num_hypers; i++) update->hyper_groups[i] = p->variable_norms ? 0 : i;
+    for (uint32_t i = 0; i < update->num_hypers; i++) update->hyper_groups[i] = by_variable ? 0 : i;
     for (uint32_t i = 0; i < update->count; i++) {
         const uint32_t group = num_groups > 1 ? p->group(p->user, update->sorted[i]) : 0;
-        update->hyper_of[i] = p->variable_norms ? i : group;
-        if (p->variable_norms) update->hyper_groups[i] = group;
+        update->hyper_of[i] = by_variable ? i : group;
+        if (by_variable) update->hyper_groups[i] = group;
     }
     return RF_OK;
 }
@@ -366,9 +429,11 @@ static void free_replica(rf_update_replica *at)
     rf_program_destroy(&at->accumulate);
     rf_program_destroy(&at->transform);
     rf_program_destroy(&at->norms);
+    rf_program_destroy(&at->ratios);
     rf_gpu_recording_destroy(&at->first);
     rf_gpu_recording_destroy(&at->clear);
     rf_free(at->norm_segments);
+    rf_free(at->ratio_segments);
 }
 
 static void free_bucket(rf_update_bucket *bucket, uint32_t num_local)
@@ -398,7 +463,7 @@ void rf_update_unprepare(rf_update *update)
     rf_free(update->runs);
     rf_free(update->hypers);
     rf_free(update->squares);
-    rf_free(update->partials);
+    rf_free(update->sums);
     rf_free(update->gathered);
     rf_free(update->counts);
     rf_free(update->frames);

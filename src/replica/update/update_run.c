@@ -20,7 +20,7 @@
  *
  * Elsewhere everything is one bucket, and stage A, which was submitted as a whole, its one part: the same turns, one
  * after the other. What the step computes from gradients, and norms of them, come between reduction and
- * update.
+ * update. So does what an optimizer computes before it takes norms of its own (ratios.c).
  */
 #include <math.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static bool is_due(const rf_updater *u)
 static bool joins(const rf_update *update)
 {
     const rf_updater *u = update->updater;
-    return u->strategy->num_replicas == 1 && !wants_norms(u) && !update->transform.graph;
+    return u->strategy->num_replicas == 1 && !wants_norms(u) && !u->params.emit_norms && !update->transform.graph;
 }
 
 /* ---- numbers of the update ---- */
@@ -62,22 +62,26 @@ static void compute_hypers(rf_update *update)
     const rf_updater *u = update->updater;
     for (uint32_t i = 0; i < update->num_hypers; i++) {
         const double norm = wants_norms(u) ? sqrt(update->squares[i]) / u->params.accumulation_steps : 0;
-        float *values = update->hypers + (size_t)i * u->params.hyper_count;
+        float *values = update->hypers + (size_t)i * rf_updater_num_numbers(u);
         u->params.hyper(u->params.user, u->iterations, norm, update->hyper_groups[i], values);
     }
 }
 
-static void fill_hypers(const rf_update *update, uint32_t index, rf_frame *frame)
+void rf_update_fill_hypers(const rf_update *update, uint32_t index, rf_frame *frame)
 {
     const rf_updater *u = update->updater;
-    const size_t count = u->params.hyper_count;
-    const bool perturbed = u->strategy->first + index == u->strategy->perturbed;
+    const uint32_t count = u->params.hyper_count, scalars = u->params.num_scalars, rate = u->params.rate_hyper;
+    /* RINGFIRE_TEST_PERTURB: a device whose arithmetic rounds differently. */
+    const float factor = u->strategy->first + index == u->strategy->perturbed ? 1 + 0x1p-23f : 1;
     for (uint32_t i = 0; i < update->num_hypers; i++) {
-        float *values = rf_frame_host(frame, i);
-        if (!values) continue;
-        memcpy(values, update->hypers + i * count, count * sizeof(float));
-        /* RINGFIRE_TEST_PERTURB: a device whose arithmetic rounds differently. */
-        if (perturbed) values[u->params.rate_hyper] *= 1 + 0x1p-23f;
+        const float *from = update->hypers + (size_t)i * (count + scalars);
+        float *values = rf_frame_host(frame, i * (1 + scalars));
+        if (values) memcpy(values, from, count * sizeof(float));
+        if (values && rate < count) values[rate] *= factor;
+        for (uint32_t k = 0; k < scalars; k++) {
+            float *value = rf_frame_host(frame, i * (1 + scalars) + 1 + k);
+            if (value) *value = from[count + k] * (rate == count + k ? factor : 1);
+        }
     }
 }
 
@@ -93,7 +97,7 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
     if (!joins(update) || !is_due(u)) return RF_OK;
     compute_hypers(update);
     RF_TRY(rf_program_acquire(update->buckets[0].replicas[index].apply, 0, &frames[*count]));
-    fill_hypers(update, index, frames[*count]);
+    rf_update_fill_hypers(update, index, frames[*count]);
     ++*count;
     return RF_OK;
 }
@@ -255,7 +259,7 @@ static rf_result update_replica(rf_turns *t, uint32_t b, uint32_t r)
     rf_replica *replica = &t->strategy->replicas[r];
     rf_turn_bucket_replica *br = &t->buckets[b].replicas[r];
     if (!br->frame) return RF_OK;
-    fill_hypers(t->update, r, br->frame);
+    rf_update_fill_hypers(t->update, r, br->frame);
     RF_TRY(submit_parts(t, r, br->last_use + 1));
     RF_TRY(rf_replica_submit_frames(replica, &br->frame, 1));
     RF_TRY(rf_replica_submit_one(replica, t->update->buckets[b].replicas[r].values_down));
@@ -302,6 +306,7 @@ static rf_result update_bucket(rf_turns *t, uint32_t b)
     if (wants_norms(t->update->updater)) RF_TRY(rf_update_reduce_norms(t->update));
     compute_hypers(t->update);
     RF_TRY(rf_strategy_await_copy(t->strategy));
+    if (t->update->updater->params.emit_norms) RF_TRY(rf_update_take_ratios(t->update));
     for (uint32_t r = 0; r < t->strategy->num_local; r++)
         RF_TRY(rf_replica_context(t->strategy, r, update_replica(t, b, r)));
     return RF_OK;

@@ -49,6 +49,8 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     RF_REQUIRE(params->emit && params->hyper && params->hyper_count > 0,
                "updater: emit, hyper and hyper_count are needed");
     RF_REQUIRE(params->num_groups <= 1 || params->group, "updater: groups need group()");
+    RF_REQUIRE(!params->emit_norms || (params->norm_block > 0 && params->ratio),
+               "updater: emit_norms needs norm_block and ratio");
     RF_REQUIRE(params->num_slots <= RF_MAX_SLOTS, "updater: %u slots; at most %d", params->num_slots, RF_MAX_SLOTS);
     RF_REQUIRE(params->accumulation_steps >= 1, "updater: accumulation_steps must be at least 1");
     RF_REQUIRE(params->accumulation_steps == 1 || params->emit_accumulate,
@@ -78,6 +80,21 @@ void rf_updater_destroy(rf_updater **updater)
 void rf_updater_retire(rf_updater *updater)
 {
     updater->destroyed = true;
+}
+
+void rf_updater_suspend(rf_updater *updater, const char *why)
+{
+    updater->suspended = why;
+}
+
+float rf_updater_initial(const rf_updater *updater, uint32_t slot)
+{
+    return updater->params.initial[slot];
+}
+
+bool rf_updater_begins_as_weights(const rf_updater *updater, uint32_t slot)
+{
+    return updater->params.weights_slot == slot + 1;
 }
 
 uint64_t rf_updater_iterations(const rf_updater *updater)
@@ -167,6 +184,23 @@ static rf_result move_range(const holding *h, rf_range range, float *values, boo
     return RF_OK;
 }
 
+/* New buffers are zeros already. */
+static rf_result fill_slot(rf_gpu_buffer *buffer, float value, uint64_t count)
+{
+    enum { AT_ONCE = 1 << 16 };
+    if (value == 0.0f) return RF_OK;
+    float *values = RF_NEW_ARRAY(float, AT_ONCE);
+    if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < AT_ONCE; i++) values[i] = value;
+    rf_result r = RF_OK;
+    for (uint64_t at = 0; r >= 0 && at < count; at += AT_ONCE) {
+        const uint64_t here = count - at < AT_ONCE ? count - at : AT_ONCE;
+        r = rf_gpu_buffer_write(buffer, at * sizeof(float), values, here * sizeof(float));
+    }
+    rf_free(values);
+    return r;
+}
+
 /* `counts` is by number of replica. */
 static rf_result create_slots(const rf_updater *u, const uint64_t *counts, rf_gpu_buffer **slots[RF_MAX_SLOTS])
 {
@@ -178,6 +212,7 @@ static rf_result create_slots(const rf_updater *u, const uint64_t *counts, rf_gp
             if (counts[s->first + r] == 0) continue;
             RF_TRY(rf_gpu_buffer_create(s->replicas[r].device, RF_GPU_MEMORY_DEVICE,
                                         counts[s->first + r] * sizeof(float), "optimizer state", &slots[k][r]));
+            RF_TRY(fill_slot(slots[k][r], u->params.initial[k], counts[s->first + r]));
         }
     }
     return RF_OK;
@@ -195,6 +230,32 @@ static rf_result move_slots(const rf_updater *u, const rf_segment_list *plan, rf
             r = move_range(&(holding){ u->strategy, &u->plan, u->slots[k] }, range, values, false);
             if (r >= 0) r = move_range(&(holding){ u->strategy, plan, slots[k] }, range, values, true);
         }
+        rf_free(values);
+        RF_TRY(r);
+    }
+    return RF_OK;
+}
+
+static bool knows(const rf_updater *u, const rf_variable *variable)
+{
+    for (uint32_t i = 0; i < u->variables.count; i++)
+        if (u->variables.items[i] == variable) return true;
+    return false;
+}
+
+/* The slot that begins as the variable does, of those that are new. Every worker has all of a variable. */
+static rf_result copy_weights(const rf_updater *u, rf_variable *const *all, uint32_t count, const rf_segment_list *plan,
+                              rf_gpu_buffer **slots[RF_MAX_SLOTS])
+{
+    const uint32_t slot = u->params.weights_slot;
+    for (uint32_t i = 0; slot > 0 && i < count; i++) {
+        const rf_variable *v = all[i];
+        if (knows(u, v)) continue;
+        float *values = RF_NEW_ARRAY(float, v->count);
+        if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        const rf_range range = { v->offset, v->offset + v->count };
+        rf_result r = rf_variable_read_range(v, (rf_range){ 0, v->count }, values);
+        if (r >= 0) r = move_range(&(holding){ u->strategy, plan, slots[slot - 1] }, range, values, true);
         rf_free(values);
         RF_TRY(r);
     }
@@ -219,6 +280,7 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
                                            .central = s->central,
                                            .bucket_elements = rf_bucket_size(s->bucket_elements, total),
                                            .granularity = s->alignment,
+                                           .block = rf_updater_norm_block(u),
                                            .max_segment = s->max_segment };
     const rf_result r = rf_update_plan_make(&params, plan, slot_counts);
     rf_free(spans);
@@ -236,6 +298,7 @@ static rf_result replan(rf_updater *u, rf_variable **all, uint32_t count)
     if (r >= 0) r = make_plan(u, all, count, &plan, slot_counts);
     if (r >= 0) r = create_slots(u, slot_counts, slots);
     if (r >= 0) r = move_slots(u, &plan, slots);
+    if (r >= 0) r = copy_weights(u, all, count, &plan, slots);
     if (u->plan.count > 0) r = rf_strategy_stick_in_job(s, r); /* state moves between workers */
     rf_free(slot_counts);
     if (r < 0) {
@@ -252,13 +315,6 @@ static rf_result replan(rf_updater *u, rf_variable **all, uint32_t count)
     for (uint32_t i = 0; i < u->variables.count; i++)
         if (u->variables.items[i]->updater == u) u->variables.items[i]->updater = NULL;
     return RF_OK;
-}
-
-static bool knows(const rf_updater *u, const rf_variable *variable)
-{
-    for (uint32_t i = 0; i < u->variables.count; i++)
-        if (u->variables.items[i] == variable) return true;
-    return false;
 }
 
 rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_t count)
@@ -318,7 +374,7 @@ static rf_result check_slot(const rf_updater *u, uint32_t slot, const rf_variabl
 rf_result rf_updater_read_slot(rf_updater *u, uint32_t slot, const rf_variable *variable, float *values)
 {
     RF_TRY(check_slot(u, slot, variable));
-    memset(values, 0, variable->count * sizeof(float));
+    for (uint64_t i = 0; i < variable->count; i++) values[i] = u->params.initial[slot];
     if (!knows(u, variable)) return RF_OK;
     const rf_range range = { variable->offset, variable->offset + variable->count };
     return move_range(&(holding){ u->strategy, &u->plan, u->slots[slot] }, range, values, false);

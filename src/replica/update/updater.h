@@ -10,7 +10,8 @@ struct rf_updater {
     uint32_t references;
     rf_strategy *strategy;
     rf_updater_params params;
-    bool destroyed; /* by its user; what `params` points to is gone */
+    bool destroyed;        /* by its user; what `params` points to is gone */
+    const char *suspended; /* why nothing may be updated now; NULL: it may */
     uint64_t iterations;
     uint32_t accumulated; /* steps since the last update */
     struct {
@@ -31,6 +32,22 @@ void rf_updater_release(rf_updater *updater);
 rf_result rf_updater_ensure_totals(rf_updater *updater);
 /* Room for transformed gradients. */
 rf_result rf_updater_ensure_transformed(rf_updater *updater);
+/* Whether each variable has numbers of its own. */
+static inline bool rf_updater_by_variable(const rf_updater *u)
+{
+    return u->params.variable_norms || u->params.emit_norms;
+}
+/* Numbers of one group or variable: those of the array, and scalars. */
+static inline uint32_t rf_updater_num_numbers(const rf_updater *u)
+{
+    return u->params.hyper_count + u->params.num_scalars;
+}
+/* Elements of the blocks that norms are summed in: segments begin at whole ones, and where descriptors may. */
+static inline uint64_t rf_updater_norm_block(const rf_updater *u)
+{
+    const uint64_t block = u->params.norm_block;
+    return block > 0 && block < u->strategy->alignment ? u->strategy->alignment : block;
+}
 /* The array that gradients are summed in and read from. */
 static inline rf_flat *rf_updater_gradients(rf_updater *u)
 {

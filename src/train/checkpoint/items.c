@@ -158,15 +158,21 @@ static rf_result prepare_numbers(rf_item *item)
     return item->numbers ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-/* A variable that was never updated has zeros. */
+/* A variable that was never updated has initial values. */
 static rf_result prepare_slot(rf_item *item, const rf_item_value *value)
 {
-    return value->present || !knows(updater_of(item), item->variable) ? RF_OK : prepare_numbers(item);
+    rf_updater *u = updater_of(item);
+    if (value->present || !knows(u, item->variable)) return RF_OK;
+    RF_TRY(prepare_numbers(item));
+    for (int64_t i = 0; i < rf_shape_count(item->shape); i++) item->numbers[i] = rf_updater_initial(u, item->slot);
+    return RF_OK;
 }
 
 static rf_result apply_slot(rf_item *item, const rf_item_value *value)
 {
     const float *numbers = value->present ? value->data : item->numbers;
+    if (numbers && !value->present && rf_updater_begins_as_weights(updater_of(item), item->slot))
+        RF_TRY(rf_variable_read(item->variable, item->numbers));
     return numbers ? rf_updater_write_slot(updater_of(item), item->slot, item->variable, numbers) : RF_OK;
 }
 
@@ -333,7 +339,7 @@ static rf_result apply_nothing(rf_item *item, const rf_item_value *value)
 
 static const char *kind_of(const rf_item *item)
 {
-    return rf_optimizer_kind_name(rf_optimizer_configuration(item->tracked->u.optimizer)->params.kind);
+    return rf_optimizer_config_name(rf_optimizer_configuration(item->tracked->u.optimizer));
 }
 
 static rf_result collect_kind(const rf_item *item, rf_item_value *value)
@@ -651,10 +657,10 @@ static rf_result candidate_name(const candidate_list *list, uint32_t index, char
 static rf_result append_state_of(rf_item_list *list, const rf_tracked *tracked, rf_variable *v, const char *name)
 {
     rf_updater *u = rf_optimizer_updater(tracked->u.optimizer);
-    const rf_optimizer_kind kind = rf_optimizer_configuration(tracked->u.optimizer)->params.kind;
+    const rf_optimizer_config *config = rf_optimizer_configuration(tracked->u.optimizer);
     const uint32_t num_slots = rf_updater_num_slots(u);
     for (uint32_t k = 0; k < num_slots; k++)
-        RF_TRY(append(list, rf_asprintf("%s/%s/%s", tracked->name, rf_optimizer_slot_name(kind, k), name),
+        RF_TRY(append(list, rf_asprintf("%s/%s/%s", tracked->name, rf_optimizer_config_slot(config, k), name),
                       (rf_item){ .kind = &slot_kind,
                                  .tracked = tracked,
                                  .variable = v,

@@ -235,13 +235,21 @@ void rf_optimizer_params_free(rf_optimizer_params *params)
 
 json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
 {
-    return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:f}", "kind",
-                     rf_optimizer_kind_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum",
-                     p->momentum, "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon",
-                     p->epsilon, "epsilon_uncorrected", p->epsilon_form == RF_EPSILON_UNCORRECTED, "rho", p->rho,
-                     "weight_decay", p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm,
+    json_t *hyperparameters = json_array(); /* of a custom optimizer, which only comparisons see */
+    for (uint32_t i = 0; p->custom && i < p->custom->num_hyperparameters; i++) {
+        const rf_hyperparameter *h = &p->custom->hyperparameters[i];
+        json_array_append_new(hyperparameters, json_pack("[s, f]", h->name, h->value));
+    }
+    return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:f, s:b, s:f, s:I, "
+                     "s:o}",
+                     "kind", rf_optimizer_kind_names[p->kind], "learning_rate", rf_schedule_to_json(schedule),
+                     "momentum", p->momentum, "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2,
+                     "epsilon", p->epsilon, "epsilon_uncorrected", p->epsilon_form == RF_EPSILON_UNCORRECTED, "rho",
+                     p->rho, "weight_decay", p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm,
                      "global_clip_norm", p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps,
-                     "groups", groups_to_json(p), "initial_accumulator_value", p->initial_accumulator_value);
+                     "groups", groups_to_json(p), "initial_accumulator_value", p->initial_accumulator_value, "use_ema",
+                     p->use_ema, "ema_momentum", p->ema_momentum, "ema_overwrite_frequency",
+                     (json_int_t)p->ema_overwrite_frequency, "hyperparameters", hyperparameters);
 }
 
 /* Fields that a kind does not use hold defaults, which its constructor would refuse. */
@@ -257,7 +265,7 @@ static void drop_unused(rf_optimizer_params *p)
 rf_result rf_optimizer_from_json(const json_t *object, rf_optimizer_params *p, rf_schedule *schedule)
 {
     int kind = 0;
-    uint64_t accumulation = 1;
+    uint64_t accumulation = 1, every = 0;
     RF_TRY(rf_json_choice(object, "kind", rf_optimizer_kind_names, RF_OPTIMIZER_KINDS, &kind));
     RF_TRY(rf_schedule_from_json(json_object_get(object, "learning_rate"), schedule));
     RF_TRY(rf_json_number(object, "momentum", &p->momentum));
@@ -277,6 +285,11 @@ rf_result rf_optimizer_from_json(const json_t *object, rf_optimizer_params *p, r
     RF_TRY(rf_json_u64(object, "accumulation_steps", &accumulation));
     if (accumulation > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'accumulation_steps' is out of range");
     p->accumulation_steps = (uint32_t)accumulation;
+    RF_TRY(rf_json_bool(object, "use_ema", &p->use_ema));
+    RF_TRY(rf_json_number(object, "ema_momentum", &p->ema_momentum));
+    RF_TRY(rf_json_u64(object, "ema_overwrite_frequency", &every));
+    if (every > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'ema_overwrite_frequency' is out of range");
+    p->ema_overwrite_frequency = (uint32_t)every;
     p->kind = (rf_optimizer_kind)kind;
     p->schedule = schedule;
     drop_unused(p);

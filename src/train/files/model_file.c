@@ -46,7 +46,13 @@ static rf_result check_compiled(const rf_compiled *c)
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "rf_model_save: a loss or a metric of the model is code, which a file cannot hold; save the "
                        "weights (rf_model_save_weights()), or save before rf_model_compile()");
-    return rf_optimizer_check_alive(c->optimizer, "rf_model_save");
+    RF_TRY(rf_optimizer_check_alive(c->optimizer, "rf_model_save"));
+    if (rf_optimizer_configuration(c->optimizer)->params.kind == RF_OPTIMIZER_CUSTOM)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "rf_model_save: the optimizer '%s' is code, which a file cannot hold; save the weights "
+                       "(rf_model_save_weights()), or a checkpoint (rf_checkpoint_add_optimizer())",
+                       rf_optimizer_config_name(rf_optimizer_configuration(c->optimizer)));
+    return RF_OK;
 }
 
 rf_result rf_model_save(rf_model *model, const char *path, const rf_save_params *params)

@@ -239,6 +239,9 @@ static rf_result train(fit_run *run, rf_history *history)
         RF_TRY(train_epoch(run, history));
         if (run->at.batches > 0) break; /* stopped within the epoch */
     }
+    /* Not where training was interrupted, to be resumed. */
+    if (run->at.batches == 0 && !rf_strategy_stop_agreed(run->model->strategy))
+        RF_TRY(rf_optimizer_finalize_variables(run->compiled->optimizer));
     if (run->at.batches == 0 && state->epoch > run->params->initial_epoch) state->epoch--;
     return call_all(run, TRAIN_END, &run->logs);
 }

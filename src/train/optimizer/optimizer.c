@@ -17,24 +17,12 @@ struct rf_optimizer {
     bool remote; /* leaves gradients behind, for servers to update with */
     rf_optimizer_config config;
     rf_parameter_group *groups; /* what `config` points to */
+    rf_custom_update *custom;   /* the same; NULL: an update of the library */
     rf_updater *updater;
+    bool swapped; /* weights and averages */
 };
 
 /* ---- what the strategy calls ---- */
-
-static uint32_t num_slots(const rf_optimizer_params *p)
-{
-    switch (p->kind) {
-    case RF_OPTIMIZER_SGD: return p->momentum > 0.0 ? 1 : 0;
-    case RF_OPTIMIZER_ADAGRAD:
-    case RF_OPTIMIZER_LION: return 1;
-    case RF_OPTIMIZER_ADAM:
-    case RF_OPTIMIZER_ADAMW:
-    case RF_OPTIMIZER_NADAM:
-    case RF_OPTIMIZER_RMSPROP: return 2;
-    }
-    return 0;
-}
 
 static const rf_op *update_op(const rf_optimizer_params *p)
 {
@@ -46,23 +34,56 @@ static const rf_op *update_op(const rf_optimizer_params *p)
     case RF_OPTIMIZER_ADAGRAD: return &rf_op_adagrad_update;
     case RF_OPTIMIZER_NADAM: return &rf_op_nadam_update;
     case RF_OPTIMIZER_LION: return &rf_op_lion_update;
+    case RF_OPTIMIZER_LAMB:
+    case RF_OPTIMIZER_CUSTOM: break; /* more than one op */
     }
     return NULL;
 }
 
-static rf_result emit_update(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
-                             rf_value hyper)
+static rf_result emit_rule(const rf_optimizer *optimizer, rf_graph *g, rf_value param, rf_value grad,
+                           const rf_value *slots, const rf_value *hyper)
 {
-    const rf_optimizer *optimizer = user;
-    const rf_op *op = update_op(&optimizer->config.params);
-    const uint32_t nesterov = optimizer->config.params.nesterov;
+    const rf_optimizer_params *p = &optimizer->config.params;
+    if (optimizer->custom) return rf_custom_update_emit(optimizer->custom, p, g, param, grad, slots, hyper + 1);
+    if (p->kind == RF_OPTIMIZER_LAMB)
+        return rf_emit_update(g, &rf_op_lamb_update, NULL, (rf_value[]){ param, slots[0], slots[1], hyper[0] }, 4);
+    const rf_op *op = update_op(p);
+    const uint32_t nesterov = p->nesterov;
     rf_value in[3 + RF_MAX_SLOTS];
     uint32_t n = 0;
     in[n++] = param;
     in[n++] = grad;
-    for (uint32_t i = 0; i < num_slots(&optimizer->config.params); i++) in[n++] = slots[i];
-    in[n++] = hyper;
+    for (uint32_t i = 0; i < rf_optimizer_config_slots(&optimizer->config); i++) in[n++] = slots[i];
+    in[n++] = hyper[0];
     return rf_emit_update(g, op, op == &rf_op_momentum_update ? &nesterov : NULL, in, n);
+}
+
+static rf_result emit_update(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
+                             const rf_value *hyper)
+{
+    const rf_optimizer *optimizer = user;
+    const rf_optimizer_params *p = &optimizer->config.params;
+    RF_TRY(emit_rule(optimizer, g, param, grad, slots, hyper));
+    if (!p->use_ema) return RF_OK;
+    const rf_value average = slots[rf_optimizer_config_slots(&optimizer->config)];
+    RF_TRY(rf_emit_update(g, &rf_op_average_update, NULL, (rf_value[]){ average, param, hyper[0] }, 3));
+    if (p->ema_overwrite_frequency == 0) return RF_OK;
+    return rf_emit_update(g, &rf_op_overwrite, NULL, (rf_value[]){ param, average, hyper[0] }, 3);
+}
+
+/* LAMB's first half: moments, and what norms of weights and steps are made of. */
+static rf_result emit_lamb_norms(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
+                                 const rf_value *hyper, rf_value *sums)
+{
+    (void)user;
+    RF_TRY(rf_emit_update(g, &rf_op_lamb_moments, NULL, (rf_value[]){ slots[0], grad, slots[1], hyper[0] }, 4));
+    return rf_emit_lamb_norms(g, param, slots[0], slots[1], hyper[0], sums);
+}
+
+static void set_ratio(void *user, const double *norms, float *values)
+{
+    (void)user;
+    if (norms[0] > 0.0 && norms[1] > 0.0) values[RF_HYPER_RATIO] = (float)(norms[0] / norms[1]);
 }
 
 static rf_result emit_accumulate(rf_graph *g, rf_value total, rf_value x)
@@ -79,12 +100,57 @@ static void fill_hyper(void *user, uint64_t iteration, double norm, uint32_t gro
 {
     const rf_optimizer *optimizer = user;
     rf_optimizer_hyper(&optimizer->config, iteration, norm, group, values);
+    if (!optimizer->custom) return;
+    rf_custom_fill(optimizer->custom, iteration, rf_optimizer_group_rate(&optimizer->config, iteration, group), values);
 }
 
 static uint32_t group_of(void *user, const rf_variable *variable)
 {
     const rf_optimizer *optimizer = user;
     return rf_parameter_group_of(&optimizer->config.params, rf_variable_name(variable));
+}
+
+static rf_result make_updater(rf_optimizer *optimizer)
+{
+    const rf_optimizer_params *p = &optimizer->config.params;
+    const uint32_t num_slots = rf_optimizer_config_slots(&optimizer->config);
+    const bool lamb = p->kind == RF_OPTIMIZER_LAMB;
+    rf_updater_params updater = {
+        .user = optimizer,
+        .num_slots = num_slots + p->use_ema,
+        .weights_slot = p->use_ema ? num_slots + 1 : 0,
+        .accumulation_steps = p->accumulation_steps,
+        .variable_norms = p->clip_norm > 0.0,
+        .global_norm = p->global_clip_norm > 0.0,
+        .emit = emit_update,
+        .emit_norms = lamb ? emit_lamb_norms : NULL,
+        .norm_block = lamb ? RF_NORM_BLOCK : 0,
+        .ratio = set_ratio,
+        .emit_accumulate = emit_accumulate,
+        .emit_sum_squares = lamb ? rf_emit_block_squares : emit_sum_squares,
+        .hyper_count = RF_HYPER_COUNT,
+        .num_scalars = optimizer->custom ? rf_custom_num_scalars(optimizer->custom) : 0,
+        .rate_hyper = optimizer->custom ? RF_HYPER_COUNT + RF_CUSTOM_RATE : RF_HYPER_RATE,
+        .hyper = fill_hyper,
+        .num_groups = p->num_groups + 1,
+        .group = group_of,
+    };
+    for (uint32_t i = 0; optimizer->custom && i < num_slots; i++)
+        updater.initial[i] = optimizer->custom->slots[i].initial;
+    return rf_updater_create(optimizer->strategy, &updater, &optimizer->updater);
+}
+
+/* From a checked configuration, whose pointers are the caller's. */
+static rf_result set_up(rf_optimizer *optimizer)
+{
+    rf_optimizer_params *p = &optimizer->config.params;
+    RF_TRY(rf_parameter_groups_copy(p->groups, p->num_groups, &optimizer->groups));
+    p->groups = optimizer->groups;
+    if (p->custom) {
+        RF_TRY(rf_custom_update_create(optimizer->strategy, p->custom, &optimizer->custom));
+        p->custom = &optimizer->custom->params;
+    }
+    return make_updater(optimizer);
 }
 
 /* ---- public ---- */
@@ -102,31 +168,9 @@ rf_result rf_optimizer_create(rf_strategy *strategy, const rf_optimizer_params *
     optimizer->references = 1;
     optimizer->strategy = strategy;
     optimizer->config = config;
-    rf_result r = rf_parameter_groups_copy(config.params.groups, config.params.num_groups, &optimizer->groups);
+    const rf_result r = set_up(optimizer);
     if (r < 0) {
-        rf_free(optimizer);
-        return r;
-    }
-    optimizer->config.params.groups = optimizer->groups;
-    const rf_updater_params updater = {
-        .user = optimizer,
-        .num_slots = num_slots(&config.params),
-        .accumulation_steps = config.params.accumulation_steps,
-        .variable_norms = config.params.clip_norm > 0.0,
-        .global_norm = config.params.global_clip_norm > 0.0,
-        .emit = emit_update,
-        .emit_accumulate = emit_accumulate,
-        .emit_sum_squares = emit_sum_squares,
-        .hyper_count = RF_HYPER_COUNT,
-        .rate_hyper = RF_HYPER_RATE,
-        .hyper = fill_hyper,
-        .num_groups = config.params.num_groups + 1,
-        .group = group_of,
-    };
-    r = rf_updater_create(strategy, &updater, &optimizer->updater);
-    if (r < 0) {
-        rf_free(optimizer->groups);
-        rf_free(optimizer);
+        rf_optimizer_release(optimizer);
         return r;
     }
     *out = optimizer;
@@ -143,6 +187,7 @@ void rf_optimizer_release(rf_optimizer *optimizer)
 {
     if (!optimizer || --optimizer->references > 0) return;
     rf_updater_destroy(&optimizer->updater);
+    rf_custom_update_destroy(&optimizer->custom);
     rf_free(optimizer->groups);
     rf_free(optimizer);
 }
@@ -334,4 +379,93 @@ rf_result rf_optimizer_set_learning_rate(rf_optimizer *optimizer, double rate)
 uint64_t rf_optimizer_iterations(const rf_optimizer *optimizer)
 {
     return optimizer ? rf_updater_iterations(optimizer->updater) : 0;
+}
+
+/* ---- hyper-parameters of custom optimizers ---- */
+
+static rf_result find_hyperparameter(const rf_optimizer *optimizer, const char *name, const char *function,
+                                     uint32_t *index)
+{
+    RF_REQUIRE(optimizer, "%s: optimizer is NULL", function);
+    RF_REQUIRE(name, "%s: name is NULL", function);
+    *index = optimizer->custom ? rf_custom_find(optimizer->custom, name) : UINT32_MAX;
+    if (*index == UINT32_MAX)
+        return RF_FAIL(RF_ERROR_NOT_FOUND, "%s: the optimizer '%s' has no hyper-parameter '%.60s'", function,
+                       rf_optimizer_config_name(&optimizer->config), name);
+    return RF_OK;
+}
+
+rf_result rf_optimizer_set_hyperparameter(rf_optimizer *optimizer, const char *name, double value)
+{
+    uint32_t index;
+    RF_TRY(find_hyperparameter(optimizer, name, "rf_optimizer_set_hyperparameter", &index));
+    RF_REQUIRE(isfinite(value), "rf_optimizer_set_hyperparameter: '%s' must be finite, not %g", name, value);
+    optimizer->custom->hyperparameters[index].value = value;
+    return RF_OK;
+}
+
+rf_result rf_optimizer_hyperparameter(const rf_optimizer *optimizer, const char *name, double *value)
+{
+    uint32_t index;
+    RF_REQUIRE(value, "rf_optimizer_hyperparameter: value is NULL");
+    RF_TRY(find_hyperparameter(optimizer, name, "rf_optimizer_hyperparameter", &index));
+    *value = optimizer->custom->hyperparameters[index].value;
+    return RF_OK;
+}
+
+/* ---- averages ---- */
+
+/* Weights become averages, and where `back` is given, which has room for the largest, averages become weights. */
+static rf_result overwrite_all(rf_optimizer *optimizer, float *averages, float *back)
+{
+    const rf_variable_list known = rf_updater_variables(optimizer->updater);
+    const uint32_t slot = rf_optimizer_config_slots(&optimizer->config);
+    for (uint32_t i = 0; i < known.count; i++) {
+        rf_variable *v = known.items[i];
+        RF_TRY(rf_updater_read_slot(optimizer->updater, slot, v, averages));
+        if (back) {
+            RF_TRY(rf_variable_read(v, back));
+            RF_TRY(rf_updater_write_slot(optimizer->updater, slot, v, back));
+        }
+        RF_TRY(rf_variable_assign(v, averages));
+    }
+    return RF_OK;
+}
+
+static rf_result move_averages(rf_optimizer *optimizer, bool swap)
+{
+    const rf_variable_list known = rf_updater_variables(optimizer->updater);
+    int64_t largest = 1;
+    for (uint32_t i = 0; i < known.count; i++) {
+        const int64_t count = rf_shape_count(rf_variable_shape(known.items[i]));
+        if (count > largest) largest = count;
+    }
+    float *room = RF_NEW_ARRAY(float, 2 * (size_t)largest);
+    if (!room) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = overwrite_all(optimizer, room, swap ? room + largest : NULL);
+    rf_free(room);
+    return r;
+}
+
+rf_result rf_optimizer_swap_averages(rf_optimizer *optimizer)
+{
+    RF_REQUIRE(optimizer, "rf_optimizer_swap_averages: optimizer is NULL");
+    RF_REQUIRE(optimizer->config.params.use_ema,
+               "rf_optimizer_swap_averages: the optimizer keeps no averages; create it with use_ema");
+    RF_TRY(rf_error_context(move_averages(optimizer, true), "rf_optimizer_swap_averages"));
+    optimizer->swapped = !optimizer->swapped;
+    rf_updater_suspend(optimizer->updater, optimizer->swapped ? "weights are exchanged with their averages; call "
+                                                                "rf_optimizer_swap_averages() again before the "
+                                                                "next step"
+                                                              : NULL);
+    return RF_OK;
+}
+
+rf_result rf_optimizer_finalize_variables(rf_optimizer *optimizer)
+{
+    RF_REQUIRE(optimizer, "rf_optimizer_finalize_variables: optimizer is NULL");
+    if (!optimizer->config.params.use_ema) return RF_OK;
+    RF_REQUIRE(!optimizer->swapped, "rf_optimizer_finalize_variables: weights are exchanged with their averages; call "
+                                    "rf_optimizer_swap_averages() again first");
+    return rf_error_context(move_averages(optimizer, false), "rf_optimizer_finalize_variables");
 }

@@ -9,7 +9,7 @@
 #include "replica/strategy.h"
 
 typedef struct rf_optimizer_config {
-    rf_optimizer_params params; /* defaults filled in; `schedule` points nowhere */
+    rf_optimizer_params params; /* defaults filled in; `schedule` points nowhere, `custom` to the optimizer's copy */
     rf_schedule schedule;       /* of kind CONSTANT where only a rate was given */
 } rf_optimizer_config;
 /* Checks the parameters (NULL: all defaults) and fills in defaults. */
@@ -33,14 +33,48 @@ rf_result rf_parameter_groups_copy(const rf_parameter_group *groups, uint32_t co
 /* For checkpoints: slots and counters are the updater's. */
 const rf_optimizer_config *rf_optimizer_configuration(const rf_optimizer *optimizer);
 rf_result rf_optimizer_set_schedule(rf_optimizer *optimizer, const rf_schedule *schedule);
-enum { RF_OPTIMIZER_KINDS = RF_OPTIMIZER_LION + 1 };
+/* Those that files know: all but those of callers, which come last. */
+enum { RF_OPTIMIZER_KINDS = RF_OPTIMIZER_CUSTOM };
 /* By kind: what files and messages call it. */
-extern const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS];
+extern const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS + 1];
 /* Whether it has betas: Adam and its relatives. */
 bool rf_optimizer_has_betas(rf_optimizer_kind kind);
-/* "sgd", ... and what its slots are called, e.g. "m"; NULL where there is no such kind or slot. */
-const char *rf_optimizer_kind_name(rf_optimizer_kind kind);
-const char *rf_optimizer_slot_name(rf_optimizer_kind kind, uint32_t slot);
+/* "sgd", ..., or the name of a custom optimizer. */
+const char *rf_optimizer_config_name(const rf_optimizer_config *config);
+/* Slots of the rule itself; one more, the last, is the average of the weight where there is one. */
+uint32_t rf_optimizer_config_slots(const rf_optimizer_config *config);
+/* What a slot is called, e.g. "m", "average". */
+const char *rf_optimizer_config_slot(const rf_optimizer_config *config, uint32_t slot);
+
+/* ---- updates of callers (custom_params.c is pure, custom.c traces and emits) ---- */
+enum { RF_MAX_CUSTOM_NAME = 63 }; /* characters */
+enum { RF_CUSTOM_RATE, RF_CUSTOM_STEP, RF_CUSTOM_GRAD_SCALE, RF_CUSTOM_DECAY, RF_CUSTOM_HYPERPARAMETERS };
+typedef struct rf_custom_update {
+    rf_custom_optimizer params; /* copied; points into this block */
+    rf_optimizer_slot slots[RF_MAX_CUSTOM_SLOTS];
+    rf_hyperparameter hyperparameters[RF_MAX_HYPERPARAMETERS]; /* as they are now */
+    rf_graph *graph;
+    rf_value leaves[3 + RF_MAX_CUSTOM_SLOTS + RF_CUSTOM_HYPERPARAMETERS + RF_MAX_HYPERPARAMETERS];
+    rf_value results[1 + RF_MAX_CUSTOM_SLOTS]; /* weight, slots */
+} rf_custom_update;
+rf_result rf_custom_optimizer_check(const rf_custom_optimizer *params);
+/* Copies, and traces the update. */
+rf_result rf_custom_update_create(rf_strategy *strategy, const rf_custom_optimizer *params, rf_custom_update **out);
+void rf_custom_update_destroy(rf_custom_update **update);
+static inline uint32_t rf_custom_num_scalars(const rf_custom_update *update)
+{
+    return RF_CUSTOM_HYPERPARAMETERS + update->params.num_hyperparameters;
+}
+/* Appends the update of a range; `scalars` are those that rf_custom_fill() fills in. */
+rf_result rf_custom_update_emit(const rf_custom_update *update, const rf_optimizer_params *params, rf_graph *g,
+                                rf_value param, rf_value grad, const rf_value *slots, const rf_value *scalars);
+/* `values`: RF_HYPER_COUNT numbers of rf_optimizer_hyper(), then the scalars to fill in. `rate` is that of the group.
+ */
+void rf_custom_fill(const rf_custom_update *update, uint64_t iteration, double rate, float *values);
+/* The number of a hyper-parameter; UINT32_MAX: there is none. */
+uint32_t rf_custom_find(const rf_custom_update *update, const char *name);
+/* Rate of a group. */
+double rf_optimizer_group_rate(const rf_optimizer_config *config, uint64_t iteration, uint32_t group);
 rf_updater *rf_optimizer_updater(rf_optimizer *optimizer);
 /* Of rf_optimizer_create_remote(). */
 void rf_optimizer_set_remote(rf_optimizer *optimizer);

@@ -8,10 +8,10 @@
 
 /* ---- names ---- */
 
-const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS] = {
+const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS + 1] = {
     [RF_OPTIMIZER_SGD] = "sgd",         [RF_OPTIMIZER_ADAM] = "adam",       [RF_OPTIMIZER_ADAMW] = "adamw",
     [RF_OPTIMIZER_RMSPROP] = "rmsprop", [RF_OPTIMIZER_ADAGRAD] = "adagrad", [RF_OPTIMIZER_NADAM] = "nadam",
-    [RF_OPTIMIZER_LION] = "lion",
+    [RF_OPTIMIZER_LION] = "lion",       [RF_OPTIMIZER_LAMB] = "lamb",       [RF_OPTIMIZER_CUSTOM] = "custom",
 };
 
 static const char *const slot_names[RF_OPTIMIZER_KINDS][2] = {
@@ -22,22 +22,34 @@ static const char *const slot_names[RF_OPTIMIZER_KINDS][2] = {
     [RF_OPTIMIZER_ADAGRAD] = { "sum_squares", NULL }, /* without its initial value */
     [RF_OPTIMIZER_NADAM] = { "m", "v" },
     [RF_OPTIMIZER_LION] = { "m", NULL },
+    [RF_OPTIMIZER_LAMB] = { "m", "v" },
 };
 
-const char *rf_optimizer_kind_name(rf_optimizer_kind kind)
+const char *rf_optimizer_config_name(const rf_optimizer_config *config)
 {
-    return (uint32_t)kind < RF_OPTIMIZER_KINDS ? rf_optimizer_kind_names[kind] : NULL;
+    const rf_optimizer_params *p = &config->params;
+    return p->kind == RF_OPTIMIZER_CUSTOM ? p->custom->name : rf_optimizer_kind_names[p->kind];
 }
 
-const char *rf_optimizer_slot_name(rf_optimizer_kind kind, uint32_t slot)
+uint32_t rf_optimizer_config_slots(const rf_optimizer_config *config)
 {
-    return (uint32_t)kind < RF_OPTIMIZER_KINDS && slot < 2 ? slot_names[kind][slot] : NULL;
+    const rf_optimizer_params *p = &config->params;
+    if (p->kind == RF_OPTIMIZER_CUSTOM) return p->custom->num_slots;
+    if (p->kind == RF_OPTIMIZER_SGD) return p->momentum > 0.0 ? 1 : 0;
+    return slot_names[p->kind][1] ? 2 : 1;
+}
+
+const char *rf_optimizer_config_slot(const rf_optimizer_config *config, uint32_t slot)
+{
+    const rf_optimizer_params *p = &config->params;
+    if (slot == rf_optimizer_config_slots(config)) return "average";
+    return p->kind == RF_OPTIMIZER_CUSTOM ? p->custom->slots[slot].name : slot_names[p->kind][slot];
 }
 
 bool rf_optimizer_has_betas(rf_optimizer_kind kind)
 {
     return kind == RF_OPTIMIZER_ADAM || kind == RF_OPTIMIZER_ADAMW || kind == RF_OPTIMIZER_NADAM ||
-           kind == RF_OPTIMIZER_LION;
+           kind == RF_OPTIMIZER_LION || kind == RF_OPTIMIZER_LAMB;
 }
 
 /* ---- parameters ---- */
@@ -53,24 +65,30 @@ static rf_result check_unused(const rf_optimizer_params *p)
 {
     const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
     const bool betas = rf_optimizer_has_betas(p->kind), lion = p->kind == RF_OPTIMIZER_LION;
+    const bool custom = p->kind == RF_OPTIMIZER_CUSTOM;
     const bool sgd = p->kind == RF_OPTIMIZER_SGD, rmsprop = p->kind == RF_OPTIMIZER_RMSPROP;
     RF_REQUIRE(p->momentum == 0.0 || sgd || rmsprop,
                "rf_optimizer_create: momentum is for SGD and RMSprop; use beta_1");
     RF_REQUIRE(!p->nesterov || (sgd && p->momentum > 0.0), "rf_optimizer_create: nesterov needs SGD with a momentum");
-    RF_REQUIRE(p->beta_1 == 0.0 || betas, "rf_optimizer_create: beta_1 is for Adam, AdamW, Nadam and Lion");
-    RF_REQUIRE(p->beta_2 == 0.0 || betas, "rf_optimizer_create: beta_2 is for Adam, AdamW, Nadam and Lion");
-    RF_REQUIRE(p->epsilon == 0.0 || !(sgd || lion), "rf_optimizer_create: epsilon has no meaning for SGD and Lion");
+    RF_REQUIRE(p->beta_1 == 0.0 || betas, "rf_optimizer_create: beta_1 is for Adam, AdamW, Nadam, Lion and LAMB");
+    RF_REQUIRE(p->beta_2 == 0.0 || betas, "rf_optimizer_create: beta_2 is for Adam, AdamW, Nadam, Lion and LAMB");
+    RF_REQUIRE(p->epsilon == 0.0 || !(sgd || lion || custom),
+               "rf_optimizer_create: epsilon has no meaning for SGD, Lion and custom optimizers");
     RF_REQUIRE(p->initial_accumulator_value == 0.0 || p->kind == RF_OPTIMIZER_ADAGRAD,
                "rf_optimizer_create: initial_accumulator_value is for Adagrad");
     RF_REQUIRE(p->rho == 0.0 || rmsprop, "rf_optimizer_create: rho is for RMSprop");
     RF_REQUIRE(p->epsilon_form == RF_EPSILON_CORRECTED || adam,
                "rf_optimizer_create: epsilon_form is for Adam and AdamW");
+    RF_REQUIRE(custom == (p->custom != NULL), "rf_optimizer_create: kind RF_OPTIMIZER_CUSTOM and `custom` need each "
+                                              "other; set both or neither");
+    RF_REQUIRE(p->use_ema || (p->ema_momentum == 0.0 && p->ema_overwrite_frequency == 0),
+               "rf_optimizer_create: ema_momentum and ema_overwrite_frequency need use_ema");
     return RF_OK;
 }
 
 static rf_result check_params(const rf_optimizer_params *p)
 {
-    RF_REQUIRE((int)p->kind >= RF_OPTIMIZER_SGD && (int)p->kind < RF_OPTIMIZER_KINDS,
+    RF_REQUIRE((int)p->kind >= RF_OPTIMIZER_SGD && (int)p->kind <= RF_OPTIMIZER_CUSTOM,
                "rf_optimizer_create: kind %d does not exist", (int)p->kind);
     RF_TRY(check_number(p->learning_rate, INFINITY, "learning_rate"));
     RF_TRY(check_number(p->momentum, 1.0, "momentum"));
@@ -82,6 +100,7 @@ static rf_result check_params(const rf_optimizer_params *p)
     RF_REQUIRE((uint32_t)p->epsilon_form <= RF_EPSILON_UNCORRECTED,
                "rf_optimizer_create: epsilon_form %d does not exist", (int)p->epsilon_form);
     RF_TRY(check_number(p->weight_decay, INFINITY, "weight_decay"));
+    RF_TRY(check_number(p->ema_momentum, 1.0, "ema_momentum"));
     RF_TRY(check_number(p->clip_value, INFINITY, "clip_value"));
     RF_TRY(check_number(p->clip_norm, INFINITY, "clip_norm"));
     RF_TRY(check_number(p->global_clip_norm, INFINITY, "global_clip_norm"));
@@ -90,6 +109,7 @@ static rf_result check_params(const rf_optimizer_params *p)
     RF_REQUIRE(!(p->schedule && p->learning_rate != 0.0),
                "rf_optimizer_create: learning_rate and schedule are both set; leave one out");
     RF_TRY(rf_parameter_groups_check(p));
+    if (p->custom) RF_TRY(rf_custom_optimizer_check(p->custom));
     return check_unused(p);
 }
 
@@ -116,6 +136,7 @@ rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer
     if (p.kind == RF_OPTIMIZER_ADAGRAD) p.initial_accumulator_value = or_default(p.initial_accumulator_value, 0.1);
     if (p.kind == RF_OPTIMIZER_ADAMW) p.weight_decay = or_default(p.weight_decay, 0.004);
     if (p.accumulation_steps == 0) p.accumulation_steps = 1;
+    if (p.use_ema) p.ema_momentum = or_default(p.ema_momentum, 0.99);
     out->schedule =
         p.schedule ? *p.schedule : (rf_schedule){ .kind = RF_SCHEDULE_CONSTANT, .initial = p.learning_rate };
     p.schedule = NULL;
@@ -128,6 +149,12 @@ rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer
 double rf_optimizer_rate(const rf_optimizer_config *config, uint64_t iteration)
 {
     return rf_schedule_value(&config->schedule, iteration);
+}
+
+double rf_optimizer_group_rate(const rf_optimizer_config *config, uint64_t iteration, uint32_t group)
+{
+    const double factor = group ? config->params.groups[group - 1].rate_factor : 1.0;
+    return rf_optimizer_rate(config, iteration) * or_default(factor, 1.0);
 }
 
 /* Dozat's schedule of the momentum, in step t from 1. */
@@ -149,7 +176,7 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
 {
     const rf_optimizer_params *p = &config->params;
     const rf_parameter_group none = { 0 }, *own = group ? &p->groups[group - 1] : &none;
-    const double rate = rf_optimizer_rate(config, iteration) * or_default(own->rate_factor, 1.0);
+    const double rate = rf_optimizer_group_rate(config, iteration, group);
     const double t = (double)iteration + 1.0;
     /* Corrections of the decays that the kernel really uses: 1 - (float)0.999 is off by 1e-5 from 1 - 0.999. */
     const double beta_1 = (float)p->beta_1, beta_2 = (float)p->beta_2;
@@ -160,7 +187,8 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
     values[RF_HYPER_RATE] = (float)rate;
     values[RF_HYPER_GRAD_SCALE] = (float)(clip / (double)p->accumulation_steps);
     values[RF_HYPER_CLIP_VALUE] = (float)p->clip_value;
-    values[RF_HYPER_WEIGHT_DECAY] = own->no_weight_decay ? 0.0f : (float)(rate * p->weight_decay);
+    const double decay = p->kind == RF_OPTIMIZER_LAMB ? p->weight_decay : rate * p->weight_decay;
+    values[RF_HYPER_WEIGHT_DECAY] = own->no_weight_decay ? 0.0f : (float)decay;
     values[RF_HYPER_BETA_1] = (float)beta_1;
     values[RF_HYPER_BETA_2] = (float)beta_2;
     const double correction_2 = 1.0 / (1.0 - pow(beta_2, t));
@@ -177,6 +205,10 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
     }
     /* Slots begin as zeros: what the sum of squares begins with is added below the root, too. */
     if (p->kind == RF_OPTIMIZER_ADAGRAD) values[RF_HYPER_EPSILON] = (float)(p->epsilon + p->initial_accumulator_value);
+    values[RF_HYPER_RATIO] = 1.0f; /* until norms are taken */
+    values[RF_HYPER_AVERAGE] = iteration == 0 ? 0.0f : (float)p->ema_momentum;
+    const uint32_t every = p->ema_overwrite_frequency;
+    values[RF_HYPER_OVERWRITE] = every > 0 && (iteration + 1) % every == 0 ? 1.0f : 0.0f;
     values[RF_HYPER_MOMENTUM] = (float)p->momentum;
     values[RF_HYPER_RHO] = (float)p->rho;
 }
