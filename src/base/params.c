@@ -141,6 +141,11 @@ LAYOUT(rf_tensorboard_params, { 0 });
 LAYOUT(rf_fit_params, { 0 });
 LAYOUT(rf_tokenizer_params, { 0 });
 LAYOUT(rf_pad_params, { 0 });
+LAYOUT(rf_custom_dispatch, { 0 });
+LAYOUT(rf_custom_op_params, { 0 });
+LAYOUT(rf_custom_variable_params, MEMBER(rf_custom_variable_params, initializer, rf_initializer),
+       MEMBER(rf_custom_variable_params, regularizer, rf_regularizer));
+LAYOUT(rf_custom_layer_params, { 0 });
 
 const rf_params_layout *const rf_params_layouts[] = {
     &rf_device_options_layout,
@@ -216,6 +221,10 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_fit_params_layout,
     &rf_tokenizer_params_layout,
     &rf_pad_params_layout,
+    &rf_custom_dispatch_layout,
+    &rf_custom_op_params_layout,
+    &rf_custom_variable_params_layout,
+    &rf_custom_layer_params_layout,
     NULL,
 };
 

@@ -97,6 +97,10 @@ extern const rf_params_layout rf_tensorboard_params_layout;
 extern const rf_params_layout rf_fit_params_layout;
 extern const rf_params_layout rf_tokenizer_params_layout;
 extern const rf_params_layout rf_pad_params_layout;
+extern const rf_params_layout rf_custom_dispatch_layout;
+extern const rf_params_layout rf_custom_op_params_layout;
+extern const rf_params_layout rf_custom_variable_params_layout;
+extern const rf_params_layout rf_custom_layer_params_layout;
 /* All of them, then NULL. */
 extern const rf_params_layout *const rf_params_layouts[];
 

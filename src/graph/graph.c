@@ -35,6 +35,8 @@ void rf_graph_destroy(rf_graph **graph)
     rf_free(g->values.items);
     rf_free(g->nodes.items);
     rf_free(g->leaves.slots);
+    for (uint32_t i = 0; i < g->held.count; i++) g->held.items[i]->release(g->held.items[i]);
+    rf_free(g->held.items);
     rf_arena_free(&g->arena);
     rf_free(g);
     *graph = NULL;
@@ -56,11 +58,24 @@ static const void *keep_data(rf_graph *graph, const rf_tensor_desc *desc, const 
     return copy;
 }
 
+/* The graph's reference of an op, where it needs one. */
+static rf_result hold_op(rf_graph *graph, const rf_op *op)
+{
+    if (!op->retain) return RF_OK;
+    for (uint32_t i = 0; i < graph->held.count; i++)
+        if (graph->held.items[i] == op) return RF_OK;
+    RF_TRY(RF_VEC_GROW(&graph->held));
+    op->retain(op);
+    graph->held.items[graph->held.count++] = op;
+    return RF_OK;
+}
+
 static rf_result clone_contents(const rf_graph *from, rf_graph *to)
 {
     RF_TRY(
         rf_array_reserve((void **)&to->values.items, &to->values.capacity, from->values.count, sizeof(rf_value_info)));
     RF_TRY(rf_array_reserve((void **)&to->nodes.items, &to->nodes.capacity, from->nodes.count, sizeof(rf_node_info)));
+    for (uint32_t i = 0; i < from->held.count; i++) RF_TRY(hold_op(to, from->held.items[i]));
     for (uint32_t v = 1; v < from->values.count; v++) {
         rf_value_info *value = &to->values.items[v];
         *value = from->values.items[v];
@@ -286,6 +301,7 @@ rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const
     RF_TRY(RF_VEC_GROW(&graph->nodes));
     RF_TRY(rf_array_reserve((void **)&graph->values.items, &graph->values.capacity, graph->values.count + call.n_out,
                             sizeof(*graph->values.items)));
+    RF_TRY(hold_op(graph, op));
     node.attr = rf_graph_keep_attr(graph, op, attr);
     if (!node.attr) return RF_ERROR_OUT_OF_HOST_MEMORY;
     append(graph, &node, &call);

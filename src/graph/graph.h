@@ -57,6 +57,11 @@ struct rf_graph {
         rf_node_info *items;
         uint32_t count, capacity;
     } nodes;
+    struct {
+        const rf_op **items;
+        uint32_t count, capacity;
+    } held;      /* ops with `retain`, once each */
+    void *trace; /* whoever traces into it, for gradients that are traced; NULL: nobody */
     uint32_t num_inputs, num_states, num_hosts; /* one more than the largest slot */
     rf_graph_index leaves;                      /* those that are found again: all but constants */
 };

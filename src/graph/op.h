@@ -242,6 +242,9 @@ struct rf_op {
     /* Fusion of two readers of one value: node `self` is of this op, `other` comes to be its output number *other_out.
      */
     bool (*absorb_sibling)(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
+    /* Of an op that does not live as long as the process: each graph that has it holds a reference. NULL otherwise. */
+    void (*retain)(const rf_op *op);
+    void (*release)(const rf_op *op);
     const rf_kernel *const *kernels;
     uint32_t num_kernels;
     const rf_op_case *cases;

@@ -18,7 +18,7 @@
 
 static void check_failure(rf_result r)
 {
-    PROMISE(r == RF_ERROR_CORRUPT_DATA && rf_error_message()[0]);
+    PROMISE((r == RF_ERROR_CORRUPT_DATA || r == RF_ERROR_UNSUPPORTED) && rf_error_message()[0]);
 }
 
 static void architecture(const char *text, size_t size)

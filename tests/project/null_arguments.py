@@ -12,7 +12,7 @@ import sys
 OBJECTS = {name: f"o->{name}" for name in (
     "strategy", "model", "optimizer", "dataset", "iterator", "metric", "variable", "function", "per_replica", "comm",
     "checkpoint", "layer", "callback", "archive", "event_writer", "tokenizer", "text_lines")}
-ABSENT = {"trace", "model_builder", "coordinator", "remote_value", "inference", "event_reader", "comm_request", "checkpoint_manager"}
+ABSENT = {"trace", "model_builder", "coordinator", "remote_value", "inference", "event_reader", "comm_request", "checkpoint_manager", "custom_op"}
 FUNCTIONS = {"rf_lambda_fn": "give_nothing", "rf_model_call_fn": "call_nothing",
              "rf_map_fn": "refuse_element"}
 # Without parameters it measures everything, for minutes; without data for the caller's function it works.

@@ -205,6 +205,18 @@ static void test_text(void **state)
     REFUSED(rf_pad_params, rf_tokenizer_encode_padded(NULL, NULL, NULL, 0, &params, &array));
 }
 
+static void test_custom(void **state)
+{
+    (void)state;
+    rf_custom_op *op;
+    rf_layer *layer;
+    REFUSED(rf_custom_op_params, rf_custom_op_create(&params, &op));
+    REFUSED(rf_custom_layer_params, rf_layer_custom(&params, &layer));
+    assert_int_equal(rf_layer_flatten(&layer), RF_OK);
+    REFUSED(rf_custom_variable_params, rf_custom_layer_variable(layer, &params));
+    rf_layer_destroy(&layer);
+}
+
 static rf_result generate(void *user, uint64_t index, rf_element *out)
 {
     (void)index;
@@ -333,9 +345,9 @@ static void test_operations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table), cmocka_unit_test(test_strategies), cmocka_unit_test(test_communication),
-        cmocka_unit_test(test_files), cmocka_unit_test(test_training),   cmocka_unit_test(test_text),
-        cmocka_unit_test(test_data),  cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_table),  cmocka_unit_test(test_strategies), cmocka_unit_test(test_communication),
+        cmocka_unit_test(test_files),  cmocka_unit_test(test_training),   cmocka_unit_test(test_text),
+        cmocka_unit_test(test_custom), cmocka_unit_test(test_data),       cmocka_unit_test(test_operations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

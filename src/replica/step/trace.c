@@ -493,6 +493,7 @@ static rf_result trace_step(rf_trace *t)
     rf_function *f = t->function;
     rf_tensor in[RF_MAX_COMPONENTS] = { { 0 } }, out[RF_MAX_COMPONENTS] = { { 0 } };
     RF_TRY(rf_graph_create(rf_exec_core_ops(), &t->signature->graph));
+    t->signature->graph->trace = t;
     RF_TRY(add_inputs(t, in));
     f->num_traces++;
     const uint64_t before = rf_error_count();
@@ -520,6 +521,7 @@ rf_result rf_trace_run(rf_function *function, rf_signature *signature)
         .serial = rf_strategy_next_serial(s), .strategy = s, .function = function, .signature = signature, .rows = 1
     };
     const rf_result r = trace_step(&t);
+    if (signature->graph) signature->graph->trace = NULL;
     rf_free(t.gradients.items);
     return r;
 }

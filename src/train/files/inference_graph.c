@@ -41,6 +41,12 @@ static rf_result check_nodes(const rf_graph *traced)
 {
     for (rf_node n = 0; n < traced->nodes.count; n++) {
         const rf_node_info *node = &traced->nodes.items[n];
+        if (!node->dead && node->op->retain)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "custom op '%s' has a shader of the program, which exported models cannot hold; express the "
+                           "forward pass by the library's operations where rf_trace_training() is false, or save the "
+                           "weights (rf_model_save_weights())",
+                           node->op->name);
         if (!node->dead && node->op->mutates)
             return RF_FAIL(RF_ERROR_UNSUPPORTED,
                            "the forward pass updates state (operation '%s'), which inference must not do; leave it out "

@@ -581,7 +581,22 @@ static rf_result time_distributed_from_json(const json_t *object, const char *na
     return rf_layer_time_distributed(inner, name, out);
 }
 
+static rf_result custom_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(rf_json_set(object, "type", json_string(rf_custom_layer_type(layer))));
+    return rf_json_set(object, "config", json_string(rf_custom_layer_config(layer)));
+}
+
+static rf_result custom_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    const char *type = json_string_value(json_object_get(object, "type"));
+    const char *config = json_string_value(json_object_get(object, "config"));
+    if (!type || !config) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a custom layer without 'type' and 'config'");
+    return rf_custom_layer_make(type, name, config, out);
+}
+
 static const rf_layer_describer describers[] = {
+    { .kind = "custom", .to_json = custom_to_json, .from_json = custom_from_json },
     { .kind = "dense", .to_json = dense_to_json, .from_json = dense_from_json },
     { .kind = "conv2d", .to_json = conv2d_to_json, .from_json = conv2d_from_json },
     { .kind = "conv2d_transpose", .to_json = conv2d_to_json, .from_json = conv2d_transpose_from_json },
@@ -622,6 +637,12 @@ static const rf_layer_describer describers[] = {
     { .kind = "embedding_head", .to_json = head_to_json, .from_json_after = head_from_json },
 };
 
+/* Types of the caller's layers may be called like kinds of the library. */
+static const char *kind_of(const rf_layer *layer)
+{
+    return rf_layer_is_custom(layer) ? "custom" : layer->kind->base_name;
+}
+
 static const rf_layer_describer *find_describer(const char *kind)
 {
     for (int i = 0; kind && i < RF_NAME_COUNT(describers); i++)
@@ -633,16 +654,18 @@ static const rf_layer_describer *find_describer(const char *kind)
 
 bool rf_layer_is_describable(const rf_layer *layer)
 {
-    for (; layer; layer = layer->inner)
-        if (!find_describer(layer->kind->base_name)) return false;
+    for (; layer; layer = layer->inner) {
+        if (rf_layer_is_custom(layer) && !rf_custom_layer_config(layer)) return false;
+        if (!find_describer(kind_of(layer))) return false;
+    }
     return true;
 }
 
 rf_result rf_layer_to_json(const rf_layer *layer, json_t **out)
 {
-    *out = json_pack("{s:s, s:s}", "kind", layer->kind->base_name, "name", layer->name);
+    *out = json_pack("{s:s, s:s}", "kind", kind_of(layer), "name", layer->name);
     if (!*out) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_layer_describer *describer = find_describer(layer->kind->base_name);
+    const rf_layer_describer *describer = find_describer(kind_of(layer));
     rf_result r = describer->to_json ? describer->to_json(layer, *out) : RF_OK;
     if (r >= 0 && layer->frozen) r = rf_json_set(*out, "trainable", json_false());
     if (r >= 0) return RF_OK;

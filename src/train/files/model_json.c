@@ -22,6 +22,12 @@ rf_result rf_model_check_describable(const rf_model *model, const char *function
                        function);
     for (uint32_t i = 0; i < model->layers.count; i++) {
         const rf_layer *layer = model->layers.items[i];
+        if (rf_layer_is_custom(layer) && !rf_layer_is_describable(layer))
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "%s: layer '%s' (%s) has no config to be made from again; set "
+                           "rf_custom_layer_params.config and register the type, or save the weights "
+                           "(rf_model_save_weights())",
+                           function, layer->name, layer->kind->type_name);
         if (!rf_layer_is_describable(layer))
             return RF_FAIL(RF_ERROR_UNSUPPORTED,
                            "%s: layer '%s' (%s) is code, which a file cannot hold; save the weights "

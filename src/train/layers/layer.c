@@ -36,6 +36,7 @@ void rf_layer_free(rf_layer *layer)
     if (!layer) return;
     rf_layer_drop_variables(layer);
     rf_layer_free(layer->inner);
+    if (layer->kind->destroy) layer->kind->destroy(layer);
     rf_free(layer->name);
     rf_free(layer);
 }

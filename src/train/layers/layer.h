@@ -22,6 +22,7 @@ typedef struct rf_layer_kind {
                   uint32_t num_out);
     uint32_t min_inputs, max_inputs, max_outputs;
     bool takes_mask;
+    void (*destroy)(rf_layer *layer); /* frees what `u` holds; NULL: nothing */
 } rf_layer_kind;
 
 /* What dense and convolution have in common. */
@@ -89,6 +90,7 @@ struct rf_layer {
             rf_lambda_fn fn;
             void *user;
         } lambda;
+        struct rf_custom_layer *custom; /* owned */
         struct {
             int32_t filters, kernel_size, stride, dilation, groups;
             rf_padding padding;
@@ -144,6 +146,14 @@ struct rf_layer {
         } position;
     } u;
 };
+
+/* ---- custom.c ---- */
+bool rf_layer_is_custom(const rf_layer *layer);
+/* Of a layer of the caller; `config` is NULL where it cannot be made again. */
+const char *rf_custom_layer_type(const rf_layer *layer);
+const char *rf_custom_layer_config(const rf_layer *layer);
+/* By the function that is registered for the type. RF_ERROR_UNSUPPORTED without one. */
+rf_result rf_custom_layer_make(const char *type, const char *name, const char *config, rf_layer **out);
 
 /* Whether the layer takes so many inputs, a mask, and has so many outputs. */
 rf_result rf_layer_check_call(const rf_layer *layer, uint32_t num_in, bool mask, uint32_t num_out);
