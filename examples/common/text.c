@@ -45,10 +45,16 @@ static int append_file(const char *path, byte_list *bytes)
     return error ? report(path, error) : 0;
 }
 
-static int is_text(const struct dirent *entry)
+/* ---- files ---- */
+
+static bool ends_with_one_of(const char *name, const char *const *suffixes)
 {
-    const char *dot = strrchr(entry->d_name, '.');
-    return dot && dot != entry->d_name && (strcmp(dot, ".md") == 0 || strcmp(dot, ".txt") == 0);
+    const size_t length = strlen(name);
+    for (; *suffixes; suffixes++) {
+        const size_t size = strlen(*suffixes);
+        if (length > size && strcmp(name + length - size, *suffixes) == 0) return true;
+    }
+    return false;
 }
 
 /* Bytes in an order that no locale changes: the same text on every worker. */
@@ -57,28 +63,56 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int append_directory(const char *path, byte_list *bytes)
+static int add_file(const char *folder, const char *name, text_files *files)
+{
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char **more = realloc(files->paths, (files->count + 1) * sizeof(*more));
+    if (more) files->paths = more;
+    char *path = more ? malloc(size) : NULL;
+    if (!path) return report(folder, ENOMEM);
+    snprintf(path, size, "%s%s%s", folder, *name ? "/" : "", name);
+    files->paths[files->count++] = path;
+    return 0;
+}
+
+static int add_directory(const char *path, const char *const *suffixes, text_files *files)
 {
     struct dirent **entries;
-    const int count = scandir(path, &entries, is_text, by_name);
+    const int count = scandir(path, &entries, NULL, by_name);
     if (count < 0) return report(path, errno);
     int result = 0;
     for (int i = 0; i < count; i++) {
-        char name[4096];
-        snprintf(name, sizeof(name), "%s/%s", path, entries[i]->d_name);
-        if (result == 0) result = append_file(name, bytes);
+        if (result == 0 && ends_with_one_of(entries[i]->d_name, suffixes))
+            result = add_file(path, entries[i]->d_name, files);
         free(entries[i]);
     }
     free(entries);
     return result;
 }
 
-static int append_path(const char *path, byte_list *bytes)
+int text_find_files(const char *const *paths, uint32_t num_paths, const char *const *suffixes, text_files *out)
 {
-    struct stat info;
-    if (stat(path, &info) != 0) return report(path, errno);
-    return S_ISDIR(info.st_mode) ? append_directory(path, bytes) : append_file(path, bytes);
+    int result = 0;
+    *out = (text_files){ 0 };
+    for (uint32_t i = 0; i < num_paths && result == 0; i++) {
+        struct stat info;
+        if (stat(paths[i], &info) != 0)
+            result = report(paths[i], errno);
+        else
+            result = S_ISDIR(info.st_mode) ? add_directory(paths[i], suffixes, out) : add_file(paths[i], "", out);
+    }
+    if (result < 0) text_free_files(out);
+    return result;
 }
+
+void text_free_files(text_files *files)
+{
+    for (uint32_t i = 0; i < files->count; i++) free(files->paths[i]);
+    free(files->paths);
+    *files = (text_files){ 0 };
+}
+
+/* ---- tokens ---- */
 
 /* Bytes become tokens, in the order of the bytes. */
 static int number_bytes(const byte_list *bytes, text *t)
@@ -130,10 +164,14 @@ static int pair_bytes(const byte_list *bytes, const char *file, uint32_t max_tok
 
 int text_load(const char *const *paths, uint32_t num_paths, const char *byte_pairs, uint32_t max_tokens, text *out)
 {
+    static const char *const suffixes[] = { ".md", ".txt", NULL };
     byte_list bytes = { 0 };
-    int result = 0;
+    text_files files;
     *out = (text){ 0 };
-    for (uint32_t i = 0; i < num_paths && result == 0; i++) result = append_path(paths[i], &bytes);
+    if (text_find_files(paths, num_paths, suffixes, &files) < 0) return -1;
+    int result = 0;
+    for (uint32_t i = 0; i < files.count && result == 0; i++) result = append_file(files.paths[i], &bytes);
+    text_free_files(&files);
     if (result == 0 && bytes.count == 0) {
         fprintf(stderr, "%s: %s: there is no text (of a directory, *.md and *.txt are read)\n",
                 program_invocation_short_name, num_paths > 0 ? paths[0] : "no file");

@@ -17,6 +17,16 @@ typedef struct text {
     int32_t token_of[256]; /* -1 where the byte does not occur */
 } text;
 
+/* Files of text. */
+typedef struct text_files {
+    char **paths;
+    uint32_t count;
+} text_files;
+/* The files among `paths`, and those in its directories whose names end with one of `suffixes` (with a NULL after the
+ * last), by name. Says what is wrong and returns -1 when one is not there. */
+int text_find_files(const char *const *paths, uint32_t num_paths, const char *const *suffixes, text_files *out);
+void text_free_files(text_files *files);
+
 /* Reads the files and directories (their *.md and *.txt, by name) one after the other. Says what is wrong and returns
  * -1 when one cannot be read, or when there is no text.
  * `byte_pairs`: the file of a tokenizer, which is learned from the text, with at most `max_tokens`, and written where

@@ -507,5 +507,12 @@ def ratings():
     seed("ratings", "twice", "7\t1\n7\t1\n7\t2\n8;3;1e3;-2.5\n8;4\n")
 
 
-for make in graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, csv, image, iterator_state, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
+def document():
+    seed("document", "markdown", "# Title\n\nOne sentence is here. Another one\ngoes on.\n* an entry\n* more: of it\n\n## Part\n```\nint a;\n```\n| a | b |\n")
+    seed("document", "header", "/** What it\n * does, e.g. this.\n *\n * And it ends. */\nint f(int a,\n      int b);\n/* ---- more ---- */\n@file\n")
+    seed("document", "long", "a word, " * 200 + "\n\n" + "s\n\n" * 90)
+    seed("document", "odd", b"/**/\n/*\n*/ /*/\n *\n */\n####\n---- \n---- -\n\xff\xc3\xa4\0\t.\r\n#")
+
+
+for make in document, graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, csv, image, iterator_state, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
     make()

@@ -32,6 +32,15 @@ static inline void scratch_remove(const char *path)
     assert_int_equal(system(command), 0);
 }
 
+/* Writes a file that has this text. */
+static inline void scratch_write(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
 /* Files in it, but for those whose names begin with a dot. */
 static inline uint32_t scratch_count(const char *path)
 {

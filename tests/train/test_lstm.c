@@ -150,21 +150,13 @@ static void test_made_reviews(void **state)
     assert_true(same < 4);
 }
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void test_read_reviews(void **state)
 {
     (void)state;
     char folder[SCRATCH_PATH], path[64];
     reviews all, tail;
     snprintf(path, sizeof(path), "%s/reviews.tsv", scratch(folder));
-    write_text(path, "1\tgood\n\n0\tnot so good\n1\tbetter\n");
+    scratch_write(path, "1\tgood\n\n0\tnot so good\n1\tbetter\n");
     assert_int_equal(reviews_read(path, &all), 0);
     assert_int_equal(all.count, 3);
     assert_string_equal(all.texts[1], "not so good");
@@ -178,7 +170,7 @@ static void test_read_reviews(void **state)
     reviews_free(&all);
     static const char *const wrong[] = { "1 good\n0\tbad\n", "2\tgood\n1\tbad\n", "1\t\n0\tbad\n", "1\tone\n", "" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        write_text(path, wrong[i]);
+        scratch_write(path, wrong[i]);
         assert_int_equal(reviews_read(path, &all), -1);
         assert_null(all.texts);
     }

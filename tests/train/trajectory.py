@@ -50,8 +50,7 @@ def follow(variables, batches, loss, create_optimizer):
     return losses, first
 
 
-def write(path, variables, batches, loss, create_optimizer=adam):
-    losses, gradients = follow(variables, batches, loss, create_optimizer)
+def write_results(path, variables, batches, losses, gradients):
     # Without name and time the same run gives the same bytes.
     with open(path, "wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as f:
         f.write(b"RFTRAJ02" + struct.pack("<3I", len(variables), len(batches), len(batches[0])))
@@ -66,3 +65,7 @@ def write(path, variables, batches, loss, create_optimizer=adam):
         for name in variables:
             f.write(gradients[name].astype("<f4").tobytes())
     print("%s: %d parameters, losses %.6f ... %.6f" % (path, sum(v.size for v in variables.values()), losses[0], losses[-1]))
+
+
+def write(path, variables, batches, loss, create_optimizer=adam):
+    write_results(path, variables, batches, *follow(variables, batches, loss, create_optimizer))
