@@ -41,6 +41,16 @@ static const struct argp_option own_options[] = {
 
 static const char *const tasks[] = { "next", "document", "none" };
 
+static bool find_task(const char *name, bert_task *out)
+{
+    for (int i = TASK_NEXT; i <= TASK_NONE; i++)
+        if (strcmp(name, tasks[i]) == 0) {
+            *out = (bert_task)i;
+            return true;
+        }
+    return false;
+}
+
 static error_t parse_own(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
@@ -58,9 +68,8 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
         if (a->max_tokens < LEAST_VOCABULARY) argp_error(state, "'%s' is less than %d", value, LEAST_VOCABULARY);
         return 0;
     case OPTION_TASK:
-        for (a->settings.task = TASK_NEXT; strcmp(value, tasks[a->settings.task]) != 0; a->settings.task++)
-            if (a->settings.task == TASK_NONE)
-                argp_error(state, "there is no task '%s': next, document or none", value);
+        if (!find_task(value, &a->settings.task))
+            argp_error(state, "there is no task '%s': next, document or none", value);
         return 0;
     case OPTION_LABELS: a->settings.labels = (uint32_t)example_parse_count(state, value, 1000000); return 0;
     default: return ARGP_ERR_UNKNOWN;

@@ -24,7 +24,8 @@ static rf_result make_data(rf_dataset **out)
     static float x[EXAMPLES][2], y[EXAMPLES][1];
     for (int i = 0; i < EXAMPLES; i++) {
         x[i][0] = (float)(i % 16) / 8.0f - 1.0f;
-        x[i][1] = (float)(i / 16) / 8.0f - 1.0f;
+        const int row = i / 16;
+        x[i][1] = (float)row / 8.0f - 1.0f;
         y[i][0] = sinf(3.0f * x[i][0]) * x[i][1];
     }
     const rf_array arrays[] = { { .dtype = RF_F32, .shape = RF_SHAPE(EXAMPLES, 2), .data = x },

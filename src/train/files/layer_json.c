@@ -574,7 +574,7 @@ static rf_result time_distributed_to_json(const rf_layer *layer, json_t *object)
 static rf_result time_distributed_from_json(const json_t *object, const char *name, const rf_layer_row *before,
                                             rf_layer **out)
 {
-    rf_layer *inner;
+    rf_layer *inner = NULL;
     const json_t *description = json_object_get(object, "layer");
     if (!json_is_object(description)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'layer' describes none");
     RF_TRY(rf_layer_from_json(description, before, &inner));
