@@ -107,6 +107,44 @@ class Gpt(nn.Module):
         return (self.norm(self.blocks(self.tokens(x) + self.positions)) @ self.tokens.weight.T).flatten(0, 1)
 
 
+class BertLayer(nn.Module):
+    def __init__(self, width, heads, inner):
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
+        self.expand, self.contract = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.norms = nn.ModuleList(nn.LayerNorm(width, eps=1e-12) for _ in range(2))
+
+    def forward(self, x, hidden):
+        query, key, value = (part(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value))
+        scores = (query @ key.transpose(2, 3) / query.shape[3] ** 0.5).masked_fill(hidden, -torch.inf)
+        x = self.norms[0](x + self.output((scores.softmax(3) @ value).transpose(1, 2).flatten(2)))
+        return self.norms[1](x + self.contract(F.gelu(self.expand(x), approximate="tanh")))
+
+
+class Bert(nn.Module):
+    vocabulary, length, predictions = 8192, 64, 10
+
+    def __init__(self, layers=2, heads=2, width=128, inner=512):
+        super().__init__()
+        self.words, self.segments = nn.Embedding(self.vocabulary, width), nn.Embedding(2, width)
+        self.places = nn.Parameter(torch.randn(self.length, width) * 0.02)
+        self.norm = nn.LayerNorm(width, eps=1e-12)
+        self.layers = nn.ModuleList(BertLayer(width, heads, inner) for _ in range(layers))
+        self.pooler, self.next = nn.Linear(width, width), nn.Linear(width, 2)
+        self.transform, self.transform_norm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
+        self.bias = nn.Parameter(torch.zeros(self.vocabulary))
+
+    def forward(self, tokens, segments, masked):
+        hidden = (tokens == 0)[:, None, None]
+        x = self.norm(self.words(tokens) + self.places + self.segments(segments))
+        for layer in self.layers:
+            x = layer(x, hidden)
+        there = x.gather(1, masked[:, :, None].expand(-1, -1, x.shape[2]))
+        there = self.transform_norm(F.gelu(self.transform(there), approximate="tanh"))
+        return (there @ self.words.weight.T + self.bias).flatten(0, 1), self.next(torch.tanh(self.pooler(x[:, 0])))
+
+
 class Attention(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -202,4 +240,4 @@ class Ncf(nn.Module):
         return self.logit(torch.cat([self.factors[0](user) * self.factors[1](item), features], 1))
 
 
-NETWORKS = {"resnet": resnet, "densenet": densenet, "gpt": Gpt, "transformer": Transformer, "gru": Gru, "lstm": Lstm, "ncf": Ncf}
+NETWORKS = {"resnet": resnet, "densenet": densenet, "gpt": Gpt, "bert": Bert, "transformer": Transformer, "gru": Gru, "lstm": Lstm, "ncf": Ncf}

@@ -19,7 +19,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIDE, CLASSES, BLOCK, VOCABULARY = 28, 10, 64, 96
 PAIR, WORDS, USERS, ITEMS = 16, 100, 6040, 3706  # lengths of translations and texts, rows of the tables
-UNITS = {"resnet": ("images", 1), "densenet": ("images", 1), "gpt": ("tokens", BLOCK), "transformer": ("tokens", PAIR), "gru": ("tokens", PAIR),
+UNITS = {"resnet": ("images", 1), "densenet": ("images", 1), "gpt": ("tokens", BLOCK), "bert": ("tokens", 64), "transformer": ("tokens", PAIR), "gru": ("tokens", PAIR),
          "lstm": ("texts", 1), "ncf": ("ratings", 1)}
 
 
@@ -43,6 +43,14 @@ def measure_torch(name, batch, seconds, threads):
         inputs, labels = [torch.rand(batch, 1, SIDE, SIDE)], torch.arange(batch) % CLASSES
     elif name == "gpt":
         inputs, labels = [numbers(VOCABULARY, batch, BLOCK)], numbers(VOCABULARY, batch * BLOCK)
+    elif name == "bert":
+        optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, weight_decay=0.01)
+        passages, masked = (batch, network.length), (batch, network.predictions)
+        inputs = [numbers(network.vocabulary, *passages), torch.randint(0, 2, passages), torch.randint(0, network.length, masked)]
+        labels = numbers(network.vocabulary, batch * network.predictions), torch.randint(0, 2, (batch,))
+
+        def criterion(outputs, labels):
+            return sum(F.cross_entropy(output, label) for output, label in zip(outputs, labels))
     elif UNITS[name][0] == "tokens":
         inputs, labels = [numbers(network.vocabulary, batch, PAIR) for _ in range(2)], numbers(network.vocabulary, batch * PAIR)
     else:
@@ -52,6 +60,8 @@ def measure_torch(name, batch, seconds, threads):
     def step():
         optimizer.zero_grad(set_to_none=True)
         criterion(network(*inputs), labels).backward()
+        if name == "bert":
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
 
     for _ in range(3):

@@ -141,7 +141,7 @@ class Commands(unittest.TestCase):
                   (("trace", "merge", "a"), "IN"), (("run",), "PROGRAM is missing"), (("run", "-n"), "-- 'n'"),
                   (("run", "--insecure", "--encrypt", "true"), "--encrypt"), (("run", "-H", "a:b", "true"), "'a:b'"),
                   (("run", "--nnodes", "3:2", "true"), "--nnodes 3:2"), (("bench", "allreduce", "--algorithm", "fast"), "'fast'"),
-                  (("bench", "zoo", "--model", "vgg"), "resnet, densenet, gpt, transformer, gru, lstm, ncf"),
+                  (("bench", "zoo", "--model", "vgg"), "resnet, densenet, gpt, bert, transformer, gru, lstm, ncf"),
                   (("bench", "allreduce", "--wire", "f8"), "'f8'"), (("bench", "allreduce", "--size", "3x"), "'3x'")]
         numbers = {("run",): {"--workers": (1, 1024), "--max-restarts": (0, 1000000), "--master-port": (1, 65535), "--nnodes": (1, 1024)},
                    ("bench", "model"): {"--batch": (1, 1 << 20)}, ("bench", "zoo"): {"--batch": (1, 1 << 16)},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/zoo_nets.h"
 
+#include "../../examples/bert/model.h"
 #include "../../examples/densenet/model.h"
 #include "../../examples/gpt/model.h"
 #include "../../examples/lstm/model.h"
@@ -28,15 +29,22 @@ static rf_result make_numbers(zoo_net *n, uint32_t component, rf_shape shape, in
     return RF_OK;
 }
 
-/* Labels of two classes, f32 [count, 1]. */
-static rf_result make_labels(zoo_net *n, uint32_t component, uint32_t count)
+/* Zeros and ones, or ones alone. */
+static rf_result make_floats(zoo_net *n, uint32_t component, rf_shape shape, bool ones)
 {
-    float *labels = n->owned[component] = malloc(count * sizeof(*labels));
-    if (!labels) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < count; i++) labels[i] = (float)(i % 2);
-    n->net.batch.component[component] = (rf_array){ RF_F32, RF_SHAPE(count, 1), labels };
+    const size_t total = (size_t)rf_shape_count(shape);
+    float *numbers = n->owned[component] = malloc(total * sizeof(*numbers));
+    if (!numbers) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; i < total; i++) numbers[i] = ones ? 1.0f : (float)(i % 2);
+    n->net.batch.component[component] = (rf_array){ RF_F32, shape, numbers };
     n->net.batch.num_components = component + 1;
     return RF_OK;
+}
+
+/* Labels of two classes. */
+static rf_result make_labels(zoo_net *n, uint32_t component, uint32_t count)
+{
+    return make_floats(n, component, RF_SHAPE(count, 1), false);
 }
 
 /* ---- steps ---- */
@@ -63,6 +71,17 @@ static rf_result nmt_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void
     const zoo_net *n = user;
     const rf_tensor logits = nmt_call(t, n->network, in[0], in[1], RF_TRAINING, NULL);
     return minimize(t, n, nmt_loss(t, in[2], logits), out);
+}
+
+/* Tokens, segments, masked places; the words there, their weights, whether the second segment follows. */
+static rf_result bert_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const zoo_net *n = user;
+    rf_tensor logits[2];
+    (void)rf_model_apply(t, n->net.model, in, 3, RF_TRAINING, logits, 2);
+    out[0] = bert_pretraining_loss(t, logits, in[3], in[4], in[5]);
+    (void)rf_optimizer_minimize(t, n->net.optimizer, out[0], rf_model_variables(n->net.model));
+    return rf_trace_status(t);
 }
 
 rf_result zoo_create_step(zoo_net *n, const zoo_entry *entry)
@@ -139,6 +158,41 @@ static rf_result make_tokens(zoo_net *n, uint32_t count)
     const rf_shape shape = RF_SHAPE((int64_t)count, GPT_BLOCK);
     TRY(make_numbers(n, 0, shape, 0, GPT_VOCABULARY));
     return make_numbers(n, 1, shape, 0, GPT_VOCABULARY);
+}
+
+static const bert_config bert_small = { .layers = 2,
+                                        .heads = 2,
+                                        .width = 128,
+                                        .inner_width = 512,
+                                        .vocabulary = 8192,
+                                        .length = 64,
+                                        .max_length = 64,
+                                        .predictions = 10 };
+
+static rf_result create_bert(zoo_net *n)
+{
+    bert *b;
+    TRY(bert_create(n->net.strategy, &bert_small, &b));
+    n->network = b;
+    n->net.model = bert_model(b);
+    return RF_OK;
+}
+
+static void destroy_bert(zoo_net *n)
+{
+    bert *b = n->network;
+    bert_destroy(&b);
+}
+
+static rf_result make_passages(zoo_net *n, uint32_t count)
+{
+    const rf_shape passages = RF_SHAPE(count, bert_small.length), masked = RF_SHAPE(count, bert_small.predictions);
+    TRY(make_numbers(n, 0, passages, BERT_PADDING + 1, bert_small.vocabulary));
+    TRY(make_numbers(n, 1, passages, 0, BERT_SEGMENTS));
+    TRY(make_numbers(n, 2, masked, 0, bert_small.length));
+    TRY(make_numbers(n, 3, masked, BERT_PADDING + 1, bert_small.vocabulary));
+    TRY(make_floats(n, 4, masked, true));
+    return make_numbers(n, 5, RF_SHAPE(count), 0, 2);
 }
 
 static rf_result create_nmt(zoo_net *n, const nmt_config *config)
@@ -248,10 +302,16 @@ static void destroy_model(zoo_net *n)
         .kind = RF_OPTIMIZER_ADAM                                                                                      \
     }
 
+#define ADAMW                                                                                                          \
+    {                                                                                                                  \
+        .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 1e-4, .weight_decay = 0.01, .global_clip_norm = 1                 \
+    }
+
 const zoo_entry zoo_entries[] = {
     { "resnet", "images", 64, 1, MOMENTUM, create_resnet, destroy_resnet, make_images, NULL },
     { "densenet", "images", 64, 1, MOMENTUM, create_densenet, destroy_densenet, make_images, NULL },
     { "gpt", "tokens", 12, GPT_BLOCK, ADAM, create_gpt, destroy_gpt, make_tokens, NULL },
+    { "bert", "tokens", 32, 64, ADAMW, create_bert, destroy_bert, make_passages, bert_step },
     { "transformer", "tokens", 64, NMT_LENGTH, ADAM, create_transformer, destroy_nmt, make_transformer_pairs,
       nmt_step },
     { "gru", "tokens", 64, NMT_LENGTH, ADAM, create_gru, destroy_nmt, make_gru_pairs, nmt_step },
