@@ -36,6 +36,14 @@ bool dates_encode_source(const char *text, int32_t tokens[DATES_SOURCE_LENGTH])
     return text[0] != '\0';
 }
 
+uint32_t dates_encode_target(const char *text, int32_t tokens[DATES_TARGET_LENGTH])
+{
+    uint32_t count = 0;
+    for (; text[count] && count + 1 < DATES_TARGET_LENGTH; count++)
+        tokens[count] = token_of(target_characters, text[count]);
+    return count;
+}
+
 void dates_decode_target(const int32_t *tokens, uint32_t count, char text[DATES_TARGET_LENGTH + 1])
 {
     uint32_t length = 0;
@@ -130,10 +138,9 @@ date_pair dates_make(uint64_t seed, uint64_t index, bool for_training)
 static void encode_pair(const date_pair *pair, int32_t *source, int32_t *target, int32_t *following)
 {
     (void)dates_encode_source(pair->source, source); /* made here: it can be encoded */
+    following[dates_encode_target(pair->target, following)] = DATES_END;
     target[0] = DATES_START;
-    for (int i = 0; i + 1 < DATES_TARGET_LENGTH; i++)
-        target[i + 1] = following[i] = token_of(target_characters, pair->target[i]);
-    following[DATES_TARGET_LENGTH - 1] = DATES_END;
+    memcpy(target + 1, following, (DATES_TARGET_LENGTH - 1) * sizeof(target[0]));
 }
 
 int dates_dataset(uint64_t seed, uint64_t count, bool for_training, rf_dataset **out)

@@ -23,6 +23,8 @@ extern const uint32_t dates_source_vocabulary, dates_target_vocabulary;
 
 /* Tokens of `text`, filled up with padding. False where it is too long or has a character that no date has. */
 bool dates_encode_source(const char *text, int32_t tokens[DATES_SOURCE_LENGTH]);
+/* Tokens of a date in ISO 8601's form, without those that begin and end it; their number. */
+uint32_t dates_encode_target(const char *text, int32_t tokens[DATES_TARGET_LENGTH]);
 /* The text of a translation up to its end. */
 void dates_decode_target(const int32_t *tokens, uint32_t count, char text[DATES_TARGET_LENGTH + 1]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A network learns to translate: dates as people write them become dates as ISO 8601 has them. */
+/* A network learns to translate: what programs say, from English, or dates into ISO 8601's form. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,15 +7,16 @@
 
 #include "../common/common.h"
 #include "../common/picture.h"
-#include "dates.h"
 #include "decode.h"
+#include "task.h"
 
-enum { MAX_TEXTS = 16, MAX_TEST_PAIRS = 1000, SHOWN = 3, CELL = 12 };
+enum { MAX_TEXTS = 16, USUAL_PAIRS = 20000, MAX_TEST_PAIRS = 1000, SHOWN = 3, CELL = 12 };
 static const rf_tensor no_tensor = { 0 };
 
 typedef struct settings {
     uint32_t epochs, beam;
-    uint64_t limit;
+    uint64_t limit;                         /* 0: as many as are usual */
+    const char *pairs, *locales;            /* NULL: messages in the first language that has enough, else dates */
     const char *picture, *texts[MAX_TEXTS]; /* NULL: no picture */
     uint32_t num_texts;
     bool full, gru;
@@ -23,6 +24,7 @@ typedef struct settings {
 
 typedef struct app {
     const settings *settings;
+    task task;
     nmt_config config;
     rf_strategy *strategy;
     rf_dataset *train_data;
@@ -33,18 +35,26 @@ typedef struct app {
     decoder *decoder;
     /* What checkpoints hold besides: */
     rf_iterator *train_iterator; /* NULL between epochs */
-    uint64_t epoch;              /* of the training that goes on */
-    rf_checkpoint *checkpoint;   /* NULL: none are kept */
+    uint32_t epochs;
+    uint64_t epoch;            /* of the training that goes on */
+    rf_checkpoint *checkpoint; /* NULL: none are kept */
     rf_checkpoint_manager *manager;
 } app;
 
 /* ---- options ---- */
 
-enum { OPTION_FULL = 256, OPTION_BEAM, OPTION_PICTURE, OPTION_NETWORK };
+enum { OPTION_FULL = 256, OPTION_BEAM, OPTION_PICTURE, OPTION_NETWORK, OPTION_PAIRS, OPTION_LOCALES };
 
 static const struct argp_option own_options[] = {
-    { "epochs", 'e', "N", 0, "Passes over the training set (default: 2, of a transformer 4; with --full 20)", 1 },
-    { "limit", 'n', "N", 0, "Pairs to train on (default: 20000; with --full 50000)", 1 },
+    { "pairs", OPTION_PAIRS, "NAME", 0,
+      "dates: made by a program; or a language, such as fr: what the programs on this machine say, from English, out "
+      "of "
+      "the catalogues of their messages (default: fr, de or es, whichever has 5,000 of them; else dates)",
+      1 },
+    { "locales", OPTION_LOCALES, "DIR", 0, "Where the catalogues are (default: " MESSAGES_LOCALES ")", 1 },
+    { "epochs", 'e', "N", 0,
+      "Passes over the training set (default: of dates 2, with a transformer 4; of messages 5; with --full 20)", 1 },
+    { "limit", 'n', "N", 0, "Pairs to train on (default: 20000; with --full 50000 dates, or all messages)", 1 },
     { "network", OPTION_NETWORK, "NAME", 0,
       "gru (the default): gated recurrent units with Bahdanau's attention; or transformer", 1 },
     { "full", OPTION_FULL, NULL, 0,
@@ -53,7 +63,7 @@ static const struct argp_option own_options[] = {
       1 },
     { "beam", OPTION_BEAM, "N", 0, "Hypotheses that translating keeps (default: 1, the likeliest token at each place)",
       1 },
-    { "translate", 't', "TEXT", 0, "A date to translate after the training; may be given again", 1 },
+    { "translate", 't', "TEXT", 0, "A text to translate after the training; may be given again", 1 },
     { "picture", OPTION_PICTURE, "FILE", 0,
       "Where to paint, as PNG, what each character of a translation attends to: a row for each, darker for more", 1 },
     { 0 },
@@ -66,6 +76,11 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
     case 'e': s->epochs = (uint32_t)example_parse_count(state, value, 1000000); return 0;
     case 'n': s->limit = example_parse_count(state, value, 100000000); return 0;
     case OPTION_FULL: s->full = true; return 0;
+    case OPTION_PAIRS:
+        if (!*value || strchr(value, '/')) argp_error(state, "'%s' is neither dates nor a language", value);
+        s->pairs = value;
+        return 0;
+    case OPTION_LOCALES: s->locales = value; return 0;
     case OPTION_NETWORK:
         s->gru = strcmp(value, "gru") == 0;
         if (!s->gru && strcmp(value, "transformer") != 0)
@@ -73,15 +88,10 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
         return 0;
     case OPTION_BEAM: s->beam = (uint32_t)example_parse_count(state, value, 64); return 0;
     case OPTION_PICTURE: s->picture = value; return 0;
-    case 't': {
-        int32_t tokens[DATES_SOURCE_LENGTH];
-        if (!dates_encode_source(value, tokens))
-            argp_error(state, "'%s' is no date of 1 to %d letters, digits, blanks and \",./-'\"", value,
-                       DATES_SOURCE_LENGTH);
-        if (s->num_texts == MAX_TEXTS) argp_error(state, "more than %d dates to translate", MAX_TEXTS);
+    case 't':
+        if (s->num_texts == MAX_TEXTS) argp_error(state, "more than %d texts to translate", MAX_TEXTS);
         s->texts[s->num_texts++] = value;
         return 0;
-    }
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -91,14 +101,63 @@ static void parse(int argc, char **argv, example_options *options, settings *own
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
     example_parse_with(
         argc, argv,
-        "Trains a network to translate dates, made by a program, into ISO 8601's form, and translates some.", "dbscPB",
-        options, &own_parser, own);
-    if (!own->epochs) own->epochs = own->full ? 20 : own->gru ? 2 : 4;
-    if (!own->limit) own->limit = own->full ? 50000 : 20000;
+        "Trains a network to translate what programs say, or dates into ISO 8601's form, and translates some.",
+        "dbscPB", options, &own_parser, own);
     if (!options->batch_size) options->batch_size = 64;
 }
 
-static nmt_config choose_model(const settings *s)
+/* Of the language, or of the first one that has enough; `task` has no name where none has. */
+static int read_messages(const settings *s, task *out)
+{
+    static const char *const languages[] = { "fr", "de", "es" };
+    const char *const *names = s->pairs ? &s->pairs : languages;
+    const uint32_t count = s->pairs ? 1 : sizeof(languages) / sizeof(languages[0]);
+    const uint64_t limit = s->limit || s->full ? s->limit : USUAL_PAIRS;
+    *out = (task){ 0 };
+    for (uint32_t i = 0; i < count && !out->name; i++)
+        if (task_create_messages(s->locales, names[i], s->full ? 8000 : 2000, limit, MAX_TEST_PAIRS, out) < 0)
+            return -1;
+    return 0;
+}
+
+static int create_task(const example_options *options, const settings *s, task *out)
+{
+    const bool dates = s->pairs && strcmp(s->pairs, "dates") == 0;
+    *out = (task){ 0 };
+    if (!dates && read_messages(s, out) < 0) return -1;
+    if (out->name) return 0;
+    if (s->pairs && !dates) {
+        fprintf(stderr,
+                "%s: %s: there are fewer than %d messages in this language; install programs' translations, or train "
+                "with --pairs dates\n",
+                program_invocation_short_name, s->pairs, TASK_LEAST_MESSAGES);
+        return -1;
+    }
+    return task_create_dates(options->seed, s->limit ? s->limit : s->full ? 50000 : USUAL_PAIRS, MAX_TEST_PAIRS, out);
+}
+
+/* Before anything is trained. */
+static int check_texts(const app *a)
+{
+    int32_t tokens[TASK_MAX_LENGTH];
+    for (uint32_t i = 0; i < a->settings->num_texts; i++)
+        if (!task_encode_source(&a->task, a->settings->texts[i], tokens)) {
+            fprintf(stderr, "%s: '%s' is empty, too long, or has characters that no source has: %s are translated\n",
+                    program_invocation_short_name, a->settings->texts[i], a->task.name);
+            return -1;
+        }
+    return 0;
+}
+
+static uint32_t choose_epochs(const app *a)
+{
+    const settings *s = a->settings;
+    if (s->epochs) return s->epochs;
+    if (s->full) return 20;
+    return a->task.messages.count > 0 ? 5 : s->gru ? 2 : 4;
+}
+
+static nmt_config choose_model(const settings *s, const task *t)
 {
     const nmt_config small = { .layers = 1, .heads = 4, .width = 64, .key_width = 16, .inner_width = 128 };
     const nmt_config full = {
@@ -106,10 +165,10 @@ static nmt_config choose_model(const settings *s)
     };
     const nmt_config gru = { .units = s->full ? 1024 : 128, .width = s->full ? 256 : 64 };
     nmt_config c = s->gru ? gru : s->full ? full : small;
-    c.source_vocabulary = dates_source_vocabulary;
-    c.target_vocabulary = dates_target_vocabulary;
-    c.source_length = DATES_SOURCE_LENGTH;
-    c.target_length = DATES_TARGET_LENGTH;
+    c.source_vocabulary = t->source_vocabulary;
+    c.target_vocabulary = t->target_vocabulary;
+    c.source_length = t->source_length;
+    c.target_length = t->target_length;
     return c;
 }
 
@@ -138,7 +197,7 @@ static rf_schedule choose_schedule(const app *a, uint64_t steps)
 
 static int create_optimizer(app *a)
 {
-    const uint64_t steps = (uint64_t)rf_dataset_cardinality(a->train_data) * a->settings->epochs;
+    const uint64_t steps = (uint64_t)rf_dataset_cardinality(a->train_data) * a->epochs;
     const rf_schedule schedule = choose_schedule(a, steps);
     rf_optimizer_params params = { .kind = RF_OPTIMIZER_ADAM, .schedule = &schedule };
     if (a->settings->gru) {
@@ -163,7 +222,7 @@ static int create_objects(app *a)
             .step = train_step, .user = a, .num_outputs = 1, .name = "train_step", .training = true },
         &a->train_function));
     const decoder_params params = {
-        .config = &a->config, .start = DATES_START, .end = DATES_END, .beam = a->settings->beam
+        .config = &a->config, .start = a->task.start, .end = a->task.end, .beam = a->settings->beam
     };
     return decoder_create(a->strategy, a->nmt, &params, &a->decoder);
 }
@@ -174,8 +233,8 @@ static int prepare_data(const example_options *options, app *a)
 {
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     rf_dataset *pairs, *shuffled;
-    if (dates_dataset(options->seed, a->settings->limit, true, &pairs) < 0) return -1;
-    rf_result r = rf_dataset_shuffle(pairs, a->settings->limit, options->seed, true, &shuffled);
+    if (task_dataset(&a->task, &pairs) < 0) return -1;
+    rf_result r = rf_dataset_shuffle(pairs, a->task.num_train, options->seed, true, &shuffled);
     rf_dataset_destroy(&pairs);
     TRY(r);
     r = rf_dataset_batch(shuffled, batch, false, &a->train_data);
@@ -204,7 +263,7 @@ static int open_checkpoints(const example_options *options, app *a)
     const rf_result r = rf_checkpoint_manager_restore(a->manager, NULL, NULL);
     if (r == RF_ERROR_NOT_FOUND) return 0;
     TRY(r);
-    if (a->epoch < a->settings->epochs) example_print("Continuing in epoch %u\n", (unsigned)a->epoch + 1);
+    if (a->epoch < a->epochs) example_print("Continuing in epoch %u\n", (unsigned)a->epoch + 1);
     return 0;
 }
 
@@ -250,7 +309,7 @@ static int train_epoch(app *a, double *rate)
     float loss = 0;
     progress bar;
     snprintf(label, sizeof(label), "Epoch %u", (unsigned)a->epoch + 1);
-    progress_begin(&bar, label, (int64_t)a->settings->limit, rf_strategy_is_chief(a->strategy));
+    progress_begin(&bar, label, (int64_t)a->task.num_train, rf_strategy_is_chief(a->strategy));
     const rf_result r = run_epoch(a, &bar, &loss);
     *rate = progress_end(&bar);
     TRY(r);
@@ -262,7 +321,7 @@ static int train_epoch(app *a, double *rate)
 static int train(app *a)
 {
     double loss, accuracy, rate;
-    while (a->epoch < a->settings->epochs) {
+    while (a->epoch < a->epochs) {
         if (train_epoch(a, &rate) < 0) return -1;
         if (rf_strategy_stop_agreed(a->strategy)) return stop(a);
         TRY(rf_metric_result(a->loss, &loss));
@@ -280,28 +339,65 @@ static int train(app *a)
 
 /* ---- translating ---- */
 
-/* Dates of days that were not trained on, no more than there were to train on. */
-static int test(const example_options *options, app *a)
+/* Translations and references as numbers, for BLEU. */
+typedef struct scores {
+    const int32_t *candidates[MAX_TEST_PAIRS], *references[MAX_TEST_PAIRS];
+    uint32_t candidate_lengths[MAX_TEST_PAIRS], reference_lengths[MAX_TEST_PAIRS];
+    uint32_t exact;
+} scores;
+
+/* Tests with their translations; the first ones are shown. */
+static int compare(const task *t, const int32_t *translations, int32_t *references, scores *out)
 {
-    const uint32_t count = a->settings->limit < MAX_TEST_PAIRS ? (uint32_t)a->settings->limit : MAX_TEST_PAIRS;
-    int32_t *sources = malloc(sizeof(int32_t) * count * DATES_SOURCE_LENGTH);
-    int32_t *translations = malloc(sizeof(int32_t) * count * DATES_TARGET_LENGTH);
-    int result = sources && translations ? 0 : -1;
-    if (result < 0) fprintf(stderr, "%s: %s\n", program_invocation_short_name, strerror(ENOMEM));
-    for (uint32_t i = 0; i < count && result == 0; i++)
-        (void)dates_encode_source(dates_make(options->seed, i, false).source, sources + i * DATES_SOURCE_LENGTH);
-    if (result == 0) result = decoder_run(a->decoder, sources, count, translations);
-    uint32_t exact = 0;
-    for (uint32_t i = 0; i < count && result == 0; i++) {
-        const date_pair pair = dates_make(options->seed, i, false);
-        char text[DATES_TARGET_LENGTH + 1];
-        dates_decode_target(translations + i * DATES_TARGET_LENGTH, DATES_TARGET_LENGTH, text);
-        exact += strcmp(text, pair.target) == 0;
-        if (i < SHOWN) example_print("%s: %s%s\n", pair.source, text, strcmp(text, pair.target) ? " (wrong)" : "");
+    char source[TASK_MAX_TEXT], target[TASK_MAX_TEXT], text[TASK_MAX_TEXT];
+    for (uint32_t i = 0; i < t->num_tests; i++) {
+        const int32_t *tokens = translations + (size_t)i * t->target_length;
+        int32_t *reference = references + (size_t)i * t->target_length;
+        task_test(t, i, source, target);
+        out->candidates[i] = tokens;
+        out->candidate_lengths[i] = task_length(t, tokens);
+        out->references[i] = reference;
+        out->reference_lengths[i] = task_encode_target(t, target, reference);
+        const bool exact = out->candidate_lengths[i] == out->reference_lengths[i] &&
+                           memcmp(tokens, reference, out->reference_lengths[i] * sizeof(tokens[0])) == 0;
+        out->exact += exact;
+        if (i >= SHOWN) continue;
+        if (task_decode_target(t, tokens, text) < 0) return -1;
+        example_print("%s: %s%s\n", source, text, exact ? "" : " (wrong)");
     }
-    if (result == 0) example_print("Test: %.2f %% of %u dates exact\n", 100.0 * exact / count, count);
+    return 0;
+}
+
+/* Pairs that were not trained on. */
+static int test(app *a)
+{
+    const task *t = &a->task;
+    int32_t *sources = malloc(sizeof(int32_t) * t->num_tests * t->source_length);
+    int32_t *translations = malloc(sizeof(int32_t) * t->num_tests * t->target_length);
+    int32_t *references = malloc(sizeof(int32_t) * t->num_tests * t->target_length);
+    scores *s = calloc(1, sizeof(*s));
+    int result = sources && translations && references && s ? 0 : -1;
+    if (result < 0) fprintf(stderr, "%s: %s\n", program_invocation_short_name, strerror(ENOMEM));
+    for (uint32_t i = 0; i < t->num_tests && result == 0; i++) {
+        char source[TASK_MAX_TEXT], target[TASK_MAX_TEXT];
+        task_test(t, i, source, target);
+        (void)task_encode_source(t, source, sources + (size_t)i * t->source_length); /* the task's own: it fits */
+    }
+    if (result == 0) result = decoder_run(a->decoder, sources, t->num_tests, translations);
+    if (result == 0) result = compare(t, translations, references, s);
+    double bleu = 0;
+    if (result == 0 &&
+        rf_bleu(s->candidates, s->candidate_lengths, s->references, s->reference_lengths, t->num_tests, &bleu) < 0) {
+        example_report_failure();
+        result = -1;
+    }
+    if (result == 0)
+        example_print("Test: %.2f %% of %u %s exact, BLEU %.1f\n", 100.0 * s->exact / t->num_tests, t->num_tests,
+                      t->name, 100 * bleu);
     free(sources);
     free(translations);
+    free(references);
+    free(s);
     return result;
 }
 
@@ -316,10 +412,10 @@ static int paint(const app *a, const rf_array *weights)
 {
     picture p;
     float cell[CELL * CELL];
-    if (picture_create(DATES_SOURCE_LENGTH, DATES_TARGET_LENGTH, CELL, &p) < 0) return -1;
-    for (uint32_t row = 0; row < DATES_TARGET_LENGTH; row++)
-        for (uint32_t column = 0; column < DATES_SOURCE_LENGTH; column++) {
-            const float weight = ((const float *)weights->data)[row * DATES_SOURCE_LENGTH + column];
+    if (picture_create(a->task.source_length, a->task.target_length, CELL, &p) < 0) return -1;
+    for (uint32_t row = 0; row < a->task.target_length; row++)
+        for (uint32_t column = 0; column < a->task.source_length; column++) {
+            const float weight = ((const float *)weights->data)[row * a->task.source_length + column];
             for (int i = 0; i < CELL * CELL; i++) cell[i] = 1 - weight;
             picture_put(&p, column, row, cell);
         }
@@ -332,13 +428,14 @@ static int paint(const app *a, const rf_array *weights)
 static int paint_attention(app *a, int32_t *source, const int32_t *translation, const char *text)
 {
     rf_function *function;
-    int32_t target[DATES_TARGET_LENGTH] = { DATES_START };
-    memcpy(target + 1, translation, sizeof(target) - sizeof(target[0]));
+    const task *k = &a->task;
+    int32_t target[TASK_MAX_LENGTH] = { k->start };
+    memcpy(target + 1, translation, (k->target_length - 1) * sizeof(target[0]));
     TRY(rf_function_create(
         a->strategy, &(rf_function_params){ .step = look, .user = a, .num_outputs = 1, .name = "look" }, &function));
     const rf_element batch = { .num_components = 2,
-                               .component = { { RF_I32, RF_SHAPE(1, DATES_SOURCE_LENGTH), source },
-                                              { RF_I32, RF_SHAPE(1, DATES_TARGET_LENGTH), target } } };
+                               .component = { { RF_I32, RF_SHAPE(1, k->source_length), source },
+                                              { RF_I32, RF_SHAPE(1, k->target_length), target } } };
     rf_per_replica *results[1];
     rf_array weights;
     rf_result r = rf_strategy_run(a->strategy, function, &batch, results);
@@ -351,18 +448,19 @@ static int paint_attention(app *a, int32_t *source, const int32_t *translation, 
     return result;
 }
 
-/* The dates that were asked for, or else one of the tests for the picture. */
-static int translate(const example_options *options, app *a)
+/* The texts that were asked for, or else one of the tests for the picture. */
+static int translate(app *a)
 {
     const settings *s = a->settings;
-    const date_pair pair = dates_make(options->seed, 0, false);
+    char test_source[TASK_MAX_TEXT], test_target[TASK_MAX_TEXT];
+    task_test(&a->task, 0, test_source, test_target);
     for (uint32_t i = 0; i < s->num_texts || (i == 0 && s->picture); i++) {
-        const char *source = i < s->num_texts ? s->texts[i] : pair.source;
-        int32_t tokens[DATES_SOURCE_LENGTH], translation[DATES_TARGET_LENGTH];
-        char text[DATES_TARGET_LENGTH + 1];
-        (void)dates_encode_source(source, tokens);
+        const char *source = i < s->num_texts ? s->texts[i] : test_source;
+        int32_t tokens[TASK_MAX_LENGTH], translation[TASK_MAX_LENGTH];
+        char text[TASK_MAX_TEXT];
+        (void)task_encode_source(&a->task, source, tokens);
         if (decoder_run(a->decoder, tokens, 1, translation) < 0) return -1;
-        dates_decode_target(translation, DATES_TARGET_LENGTH, text);
+        if (task_decode_target(&a->task, translation, text) < 0) return -1;
         if (i < s->num_texts) example_print("%s: %s\n", source, text);
         if (i == 0 && s->picture && paint_attention(a, tokens, translation, source) < 0) return -1;
     }
@@ -373,18 +471,20 @@ static int translate(const example_options *options, app *a)
 
 static int run(const example_options *options, app *a)
 {
-    a->config = choose_model(a->settings);
+    if (create_task(options, a->settings, &a->task) < 0 || check_texts(a) < 0) return -1;
+    a->config = choose_model(a->settings, &a->task);
+    a->epochs = choose_epochs(a);
     if (example_create_strategy(options, &a->strategy) < 0) return -1;
     if (a->settings->picture && rf_strategy_is_chief(a->strategy) && picture_check_path(a->settings->picture) < 0)
         return -1;
     if (prepare_data(options, a) < 0 || create_objects(a) < 0) return -1;
-    example_print("%llu pairs, %llu parameters, global batch %u\n", (unsigned long long)a->settings->limit,
+    example_print("%llu %s, %llu parameters, global batch %u\n", (unsigned long long)a->task.num_train, a->task.name,
                   (unsigned long long)rf_model_count_params(nmt_model(a->nmt)),
                   options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy));
     if (open_checkpoints(options, a) < 0) return -1;
     int result = train(a);
-    if (result == 0) result = test(options, a);
-    return result == 0 ? translate(options, a) : result;
+    if (result == 0) result = test(a);
+    return result == 0 ? translate(a) : result;
 }
 
 static void destroy(app *a)
@@ -399,13 +499,14 @@ static void destroy(app *a)
     rf_optimizer_destroy(&a->optimizer);
     nmt_destroy(&a->nmt);
     rf_dataset_destroy(&a->train_data);
+    task_free(&a->task);
     example_destroy_strategy(&a->strategy);
 }
 
 int main(int argc, char **argv)
 {
     example_options options = { 0 };
-    settings own = { .beam = 1, .gru = true };
+    settings own = { .beam = 1, .gru = true, .locales = MESSAGES_LOCALES };
     parse(argc, argv, &options, &own);
     app a = { .settings = &own };
     const int result = run(&options, &a);

@@ -5,6 +5,7 @@ workers, translates what it is given, paints its attention, and names bad input.
 Usage: test_nmt.py RINGFIRE NMT"""
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,19 +19,31 @@ EPOCH = r"Epoch (\d+), Loss: (\S+), Accuracy: (\S+) %"
 RESULT = re.compile(r"Test: (\S+) % of 160 dates exact")
 
 
+def catalogue(pairs):
+    """A .mo file of these messages."""
+    head = ("", "Content-Type: text/plain; charset=UTF-8\n")
+    texts = [text.encode() for side in (0, 1) for text in ((head[side], *(pair[side] for pair in pairs)))]
+    count, end = len(texts) // 2, 28 + 8 * len(texts)
+    table = b""
+    for text in texts:
+        table += struct.pack("<II", len(text), end)
+        end += len(text) + 1
+    return struct.pack("<7I", 0x950412de, 0, count, 28, 28 + 8 * count, 0, 28 + 16 * count) + table + b"".join(t + b"\0" for t in texts)
+
+
 class Nmt(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        cls.train = [NMT, "--devices", "llvmpipe", "--batch-size", "16", "--limit", "160", "--epochs", "3", "--network", "transformer"]
+        cls.train = [NMT, "--devices", "llvmpipe", "--batch-size", "16", "--limit", "160", "--epochs", "3", "--network", "transformer", "--pairs", "dates"]
         cls.picture = cls.folder / "attention.png"
         cls.whole = programs.run(*cls.train, "--picture", cls.picture, "--translate", "3 March 1998", "--translate", "1.2.2003")
 
     def test_learns(self):
         self.assertEqual(self.whole.returncode, 0, self.whole.stderr)
-        self.assertIn("160 pairs, 88398 parameters, global batch 16", self.whole.stdout)
+        self.assertIn("160 dates, 88398 parameters, global batch 16", self.whole.stdout)
         epochs = programs.numbers(EPOCH, self.whole)
         self.assertEqual([e[0] for e in epochs], [1, 2, 3])
         self.assertLess(epochs[-1][1], 0.9 * epochs[0][1])
@@ -70,10 +83,36 @@ class Nmt(unittest.TestCase):
     def test_recurrent(self):
         done = programs.run(*self.train, "--network", "gru", "--epochs", "2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("160 pairs, 236879 parameters", done.stdout)
+        self.assertIn("160 dates, 236879 parameters", done.stdout)
         (_, first, _), (_, last, _) = programs.numbers(EPOCH, done)
         self.assertLess(last, first)
         self.assertRegex(done.stdout, RESULT)
+
+    def test_messages(self):
+        """Catalogues of a language that does not exist: three messages of four words, and one for each number."""
+        locale = self.folder / "locale"
+        catalogues = locale / "xx" / "LC_MESSAGES"
+        catalogues.mkdir(parents=True)
+        pairs = [("Cannot open the file", "Ne peut ouvrir le fichier"), ("Two\nlines", "Deux\nlignes")]
+        pairs += [("%s file number %d" % (en, i), "%s du fichier %d" % (xx, i)) for i in range(1800)
+                  for en, xx in (("Read", "Lecture"), ("Write", "Ecriture"), ("Copy", "Copie"))]
+        (catalogues / "one.mo").write_bytes(catalogue(pairs[:4000]))
+        (catalogues / "two.mo").write_bytes(catalogue(pairs[2000:]))
+        (catalogues / "broken.mo").write_bytes(b"\0" * 40)
+        command = [NMT, "--devices", "llvmpipe", "--locales", locale, "--pairs", "xx", "--limit", "64", "--epochs", "1", "--translate", "Read file number 3"]
+        done = programs.run(*command)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("broken.mo", done.stderr)
+        self.assertIn("64 messages, ", done.stdout)
+        self.assertRegex(done.stdout, r"Test: [\d.]+ % of 540 messages exact, BLEU [\d.]+")
+        self.assertIn("Read file number 3: ", done.stdout)
+        for arguments, text in ((("--pairs", "yy"), "yy: there are fewer than 5000 messages"), (("--pairs", "x/x"), "'x/x'"), (("--translate", ""), "'' is empty")):
+            done = programs.run(*command, *arguments)
+            self.assertGreater(done.returncode, 0, arguments)
+            self.assertIn(text, done.stderr)
+        done = programs.run(NMT, "--devices", "llvmpipe", "--locales", self.folder / "none", "--limit", "64", "--epochs", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("64 dates, ", done.stdout)
 
     def test_bad_input(self):
         for arguments, text in ((("--epochs", "0"), "'0'"), (("--network", "cnn"), "'cnn'"), (("--beam", "65"), "'65'"), (("--translate", "3 march 1998 + 2"), "+ 2"),

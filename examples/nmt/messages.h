@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pairs for a translator that lie on many machines: what programs say, in English and in another language, out of
+ * gettext's catalogues (LOCALES/LANGUAGE/LC_MESSAGES/ *.mo).
+ */
+#ifndef EXAMPLE_NMT_MESSAGES_H
+#define EXAMPLE_NMT_MESSAGES_H
+
+#include <stdint.h>
+
+#define MESSAGES_LOCALES "/usr/share/locale"
+
+typedef struct message {
+    const char *source, *translation;
+} message;
+typedef struct messages {
+    message *items; /* in an order that looks random, the same wherever the same catalogues are; no source twice */
+    uint32_t count;
+    void *catalogues; /* what the texts lie in */
+    uint32_t num_catalogues;
+} messages;
+
+/* Those of one line and at most `most_words` words on either side. Lists of names, such as ISO's of languages, are left
+ * out, and so are catalogues that cannot be read. A language without catalogues has no messages. Says what is wrong and
+ * returns -1 where there is no memory. */
+int messages_read(const char *locales, const char *language, uint32_t most_words, messages *out);
+void messages_free(messages *m);
+
+#endif
