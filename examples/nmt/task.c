@@ -94,6 +94,7 @@ static int make_messages(task *t, uint32_t vocabulary, uint64_t limit, uint32_t 
     t->num_tests = tenth < most_tests ? tenth : most_tests;
     t->num_train = t->messages.count - t->num_tests;
     if (limit && limit < t->num_train) t->num_train = limit;
+    if (t->num_train < t->num_tests) t->num_tests = (uint32_t)t->num_train;
     t->source_vocabulary = rf_tokenizer_vocabulary_size(t->source_pieces);
     t->target_vocabulary = rf_tokenizer_vocabulary_size(t->target_pieces);
     t->start = rf_tokenizer_id(t->target_pieces, "[START]");
