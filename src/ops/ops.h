@@ -229,6 +229,12 @@ typedef struct rf_cumsum_attr {
 } rf_cumsum_attr;
 rf_result rf_emit_cumsum(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
 
+/* ---- batch_moments.c, normalize.c ---- */
+rf_result rf_emit_batch_moments(rf_graph *g, rf_value x, rf_value *mean, rf_value *variance);
+rf_result rf_emit_batch_sums(rf_graph *g, rf_value dy, rf_value x, rf_value mean, rf_value *products, rf_value *sums);
+/* `shift` 0: none. */
+rf_result rf_emit_normalize(rf_graph *g, rf_value x, rf_value mean, rf_value scale, rf_value shift, rf_value *out);
+
 /* ---- layer_norm.c ---- */
 /* `rms`: by the root mean square, without taking the mean off. Of the gradient `center` is always 0. */
 typedef struct rf_layer_norm_attr {

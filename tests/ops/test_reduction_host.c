@@ -406,6 +406,82 @@ static void test_pool_absorbs_relu_gradient(void **state)
     rf_graph_destroy(&g);
 }
 
+static uint32_t live_nodes(const rf_graph *g, const rf_op *op, const rf_shape *shape)
+{
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < g->nodes.count; n++) {
+        const rf_node_info *node = &g->nodes.items[n];
+        if (!node->dead && node->op == op)
+            count += !shape || rf_shape_equal(rf_graph_desc(g, node->out[0])->shape, *shape);
+    }
+    return count;
+}
+
+/* Forward one walk for the moments and one for the result with its activation; backward one for the activation, one for
+ * both sums and one for the gradient of x, in which the broadcasts of the moments' gradients have gone. */
+static void test_batch_normalization_takes_five_walks(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    rf_value x, gamma, beta, mean, variance, deviation, scale, y, loss, grad[3];
+    rf_arena arena = { 0 };
+    const rf_shape full = RF_SHAPE(2, 3, 4);
+    float data[24], weights[4] = { 1, -2, 0.5f, 3 }, shifts[4] = { 0, 1, -1, 0.25f }, before[24], by_gamma[4];
+    OK(rf_graph_create(rf_ops_core(), &g));
+    OK(rf_graph_input(g, 0, (rf_tensor_desc)F32(2, 3, 4), &x));
+    OK(rf_graph_input(g, 1, (rf_tensor_desc)F32(4), &gamma));
+    OK(rf_graph_input(g, 2, (rf_tensor_desc)F32(4), &beta));
+    OK(rf_emit_batch_moments(g, x, &mean, &variance));
+    OK(rf_emit_unary(g, RF_FN_SQRT, 0, variance, &deviation));
+    OK(rf_emit_binary(g, RF_FN_DIVIDE, 0, gamma, deviation, &scale));
+    OK(rf_emit_normalize(g, x, mean, scale, beta, &y));
+    OK(rf_emit_unary(g, RF_FN_RELU, 0, y, &y));
+    OK(rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, y, NULL, 0, false, &loss));
+    OK(rf_graph_differentiate(g, loss, (rf_value[]){ x, gamma, beta }, 3, grad));
+    for (uint32_t i = 0; i < RF_LENGTH(data); i++) data[i] = (float)((int)(i * 37 % 23) - 11);
+    for (int pass = 0; pass < 2; pass++) {
+        void **values = rf_arena_alloc(&arena, g->values.count * sizeof(void *));
+        assert_non_null(values);
+        values[x] = data;
+        values[gamma] = weights;
+        values[beta] = shifts;
+        OK(rf_graph_interpret(g, &arena, values));
+        for (uint32_t i = 0; pass == 1 && i < RF_LENGTH(data); i++)
+            assert_float_equal(((float *)values[grad[0]])[i], before[i], 1e-5f);
+        for (uint32_t i = 0; pass == 1 && i < RF_LENGTH(by_gamma); i++)
+            assert_float_equal(((float *)values[grad[1]])[i], by_gamma[i], 1e-5f);
+        memcpy(before, values[grad[0]], sizeof(before));
+        memcpy(by_gamma, values[grad[1]], sizeof(by_gamma));
+        OK(rf_graph_optimize(g, &(rf_graph_roots){ grad, 3 }));
+    }
+    assert_int_equal(live_nodes(g, &rf_op_batch_moments, NULL), 1);
+    assert_int_equal(live_nodes(g, &rf_op_batch_sums, NULL), 1);
+    assert_int_equal(live_nodes(g, &rf_op_elementwise, &full), 3);
+    assert_int_equal(live_nodes(g, &rf_op_normalize, NULL) + live_nodes(g, &rf_op_broadcast_like, &full), 0);
+    assert_int_equal(live_nodes(g, &rf_op_sum_to_like, NULL), 0);
+    rf_arena_free(&arena);
+    rf_graph_destroy(&g);
+}
+
+/* A broadcast goes where another operand gives the result its shape, and stays where it does that alone. */
+static void test_broadcasts_go_into_what_reads_them(void **state)
+{
+    (void)state;
+    for (int alone = 0; alone < 2; alone++) {
+        rf_graph *g;
+        rf_value x, v, wide, y;
+        OK(rf_graph_create(rf_ops_core(), &g));
+        OK(rf_graph_input(g, 0, (rf_tensor_desc)F32(5, 4), &x));
+        OK(rf_graph_input(g, 1, (rf_tensor_desc)F32(4), &v));
+        OK(rf_emit_broadcast_like(g, v, x, &wide));
+        OK(rf_emit_binary(g, RF_FN_MULTIPLY, 0, wide, alone ? v : x, &y));
+        OK(rf_graph_optimize(g, &(rf_graph_roots){ &y, 1 }));
+        assert_int_equal(live_nodes(g, &rf_op_broadcast_like, NULL), alone);
+        assert_int_equal(live_nodes(g, &rf_op_elementwise, NULL), 1);
+        rf_graph_destroy(&g);
+    }
+}
+
 /* ---- plans ---- */
 
 #define ADDRESS(name) &rf_op_##name,
@@ -567,6 +643,8 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_mean_gradient_follows_batch),
         cmocka_unit_test(test_pool_absorbs_relu_gradient),
+        cmocka_unit_test(test_batch_normalization_takes_five_walks),
+        cmocka_unit_test(test_broadcasts_go_into_what_reads_them),
         cmocka_unit_test(test_plans),
         cmocka_unit_test(test_cumsum_of_long_rows),
     };

@@ -433,14 +433,14 @@ static rf_result broadcast_reference(const rf_op_call *call, void *const *in, vo
     return RF_OK;
 }
 
-static const rf_elementwise_attr copy_program = { 1, { { RF_FN_COPY, 0, 0, 0, 0 } } };
+const rf_elementwise_attr rf_copy_program = { 1, { { RF_FN_COPY, 0, 0, 0, 0 } } };
 
 /* The element-wise call whose first input is ours and that has our output. */
 static rf_op_call as_copy(const rf_op_call *call)
 {
     rf_op_call copy = *call;
     copy.op = &rf_op_elementwise;
-    copy.attr = &copy_program;
+    copy.attr = &rf_copy_program;
     copy.n_in = 1;
     return copy;
 }
@@ -488,6 +488,7 @@ const rf_op rf_op_broadcast_like = {
     .gradient = broadcast_gradient,
     .reference = broadcast_reference,
     .cost = cost_copy,
+    .absorb_consumer = rf_elementwise_absorb,
     RF_KERNELS(rf_copy_kernels),
     RF_CASES(broadcast_cases),
 };

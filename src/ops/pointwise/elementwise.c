@@ -276,8 +276,27 @@ static bool finish_program(builder *b, int result)
     return !has_lone_step(&b->attr);
 }
 
-/* Joins two programs where nothing is computed more often than before: the producer has the full shape already. */
-static bool absorb_consumer(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
+/* What a node does to its first *n_in inputs, NULL where that is no program. */
+static const rf_elementwise_attr *program_of(const rf_node_info *node, uint32_t *n_in)
+{
+    *n_in = node->op == &rf_op_broadcast_like ? 1 : node->n_in;
+    if (node->op == &rf_op_elementwise) return node->attr;
+    if (node->op == &rf_op_broadcast_like) return &rf_copy_program;
+    return node->op == &rf_op_normalize ? rf_normalize_program(node->n_in) : NULL;
+}
+
+/* Without a broadcast its source may be too small for what reads it. */
+static bool has_shape(const rf_graph *graph, const rf_fused *fused, const rf_shape *full)
+{
+    rf_shape shape = { 0 };
+    for (uint32_t i = 0; i < fused->n_in; i++) {
+        const rf_shape own = rf_graph_desc(graph, fused->in[i])->shape, before = shape;
+        if (rf_broadcast_shape("elementwise", before, own, &shape) < 0) return false;
+    }
+    return rf_shape_equal(shape, *full);
+}
+
+bool rf_elementwise_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
     const rf_node_info *p = &graph->nodes.items[producer], *c = &graph->nodes.items[consumer];
     if (c->op != &rf_op_elementwise) return false;
@@ -288,15 +307,17 @@ static bool absorb_consumer(const rf_graph *graph, rf_node producer, rf_node con
     fused->op = &rf_op_elementwise;
     builder b = { .fused = fused };
     int reg[RF_MAX_INPUTS];
-    for (uint32_t i = 0; i < p->n_in; i++) reg[i] = add_input(&b, p->in[i]);
-    const int between = add_program(&b, p->attr, reg, p->n_in);
+    uint32_t n_in;
+    const rf_elementwise_attr *program = program_of(p, &n_in);
+    for (uint32_t i = 0; i < n_in; i++) reg[i] = add_input(&b, p->in[i]);
+    const int between = add_program(&b, program, reg, n_in);
     if (between < 0) return false;
     for (uint32_t i = 0; i < c->n_in; i++) {
         reg[i] = c->in[i] == p->out[0] ? between : add_input(&b, c->in[i]);
         if (reg[i] < 0) return false;
     }
     const int result = add_program(&b, c->attr, reg, c->n_in);
-    return result >= 0 && finish_program(&b, result);
+    return result >= 0 && has_shape(graph, fused, full) && finish_program(&b, result);
 }
 
 /* ---- emission ---- */
@@ -356,7 +377,7 @@ const rf_op rf_op_elementwise = {
     .gradient = gradient,
     .reference = reference,
     .cost = cost,
-    .absorb_consumer = absorb_consumer,
+    .absorb_consumer = rf_elementwise_absorb,
     RF_KERNELS(rf_elementwise_kernels),
     RF_CASES(rf_elementwise_cases),
 };

@@ -38,6 +38,13 @@ extern const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS]
 /* broadcast.c. The same, for ops that copy input 0 to an output that it broadcasts to. */
 extern const rf_kernel *const rf_copy_kernels[RF_ELEMENTWISE_NUM_KERNELS];
 
+/* Joins a node that is a program of scalar functions, or runs as one, with its only reader, where nothing is computed
+ * more often than before: an rf_op's absorb_consumer. */
+bool rf_elementwise_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
+/* broadcast.c, normalize.c: what broadcast_like and normalize do to their first inputs. */
+extern const rf_elementwise_attr rf_copy_program;
+const rf_elementwise_attr *rf_normalize_program(uint32_t n_in);
+
 /* broadcast.c. The shape that NumPy's rules give; failure names the op. */
 rf_result rf_broadcast_shape(const char *op, rf_shape a, rf_shape b, rf_shape *out);
 

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums down the columns of [rows, columns], W columns an invocation, over a slice of the rows. batch_total.comp puts slices together.
+//   without a definition: of x, to its sum, its mean, and the sum of squared deviations from that
+//   PRODUCTS: to the sums of dy * (x - mean) and of dy
+// TEXEL: reads through texel buffers.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "include/reduction.glsl"
+#include "include/scalar_math.glsl"
+
+#if W == 4
+#define VEC vec4
+#else
+#define VEC float
+#endif
+#ifdef TEXEL
+layout(binding = 0) uniform samplerBuffer x;
+#define X(i) texelFetch(x, int(i))
+#else
+layout(std430, binding = 0) readonly buffer Input { VEC x[]; };
+#define X(i) x[i]
+#endif
+#ifdef PRODUCTS
+#ifdef TEXEL
+layout(binding = 1) uniform samplerBuffer dy;
+#define DY(i) texelFetch(dy, int(i))
+#else
+layout(std430, binding = 1) readonly buffer InputDy { VEC dy[]; };
+#define DY(i) dy[i]
+#endif
+layout(std430, binding = 2) readonly buffer Mean { VEC mean[]; };
+layout(std430, binding = 3) writeonly buffer Lists { VEC lists[]; };
+#else
+layout(std430, binding = 1) writeonly buffer Lists { VEC lists[]; };
+#endif
+// Columns and the distance of the lists count vectors.
+layout(push_constant) uniform Push { uint rows, columns, slice_length, slices, first_slice, list; };
+
+void main()
+{
+    const uint t = rf_thread();
+    if (t >= columns * slices) return;
+    const uint slice = t / columns, column = t - slice * columns, first = slice * slice_length;
+    const uint length = min(rows - first, slice_length), step = columns;
+    uint at = first * step + column, left = length;
+    const uint to = first_slice * step + t;
+#ifdef PRODUCTS
+    const VEC centre = mean[column];
+    VEC product = VEC(0), sum = VEC(0);
+    for (; left >= 4; left -= 4, at += 4 * step) {
+        const VEC a = DY(at), b = DY(at + step), c = DY(at + 2 * step), d = DY(at + 3 * step);
+        sum += (a + b) + (c + d);
+        product += (a * (X(at) - centre) + b * (X(at + step) - centre)) +
+                   (c * (X(at + 2 * step) - centre) + d * (X(at + 3 * step) - centre));
+    }
+    for (; left > 0; left--, at += step) {
+        const VEC a = DY(at);
+        sum += a;
+        product += a * (X(at) - centre);
+    }
+    lists[to] = product;
+    lists[list + to] = sum;
+#else
+    // Deviations from the first row are small where the mean is large: little is lost when its square is taken off.
+    const VEC origin = X(at);
+    VEC sum = VEC(0), deviation = VEC(0), squares = VEC(0);
+    for (; left >= 4; left -= 4, at += 4 * step) {
+        const VEC va = X(at), vb = X(at + step), vc = X(at + 2 * step), vd = X(at + 3 * step);
+        const VEC a = va - origin, b = vb - origin, c = vc - origin, d = vd - origin;
+        sum += (va + vb) + (vc + vd);
+        deviation += (a + b) + (c + d);
+        squares += (a * a + b * b) + (c * c + d * d);
+    }
+    for (; left > 0; left--, at += step) {
+        const VEC v = X(at), a = v - origin;
+        sum += v;
+        deviation += a;
+        squares += a * a;
+    }
+    const VEC offset = deviation / float(length);
+    lists[to] = sum;
+    lists[list + to] = origin + offset;
+    lists[2 * list + to] = rf_larger(squares - deviation * offset, VEC(0));
+#endif
+}

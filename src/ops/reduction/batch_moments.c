@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mean and variance of each channel over all examples and places, in one walk over the tensor, and the sums that the
+ * gradient of batch normalization takes: what x [..., c] has in its last dimension stays.
+ */
+#include "ops/kit.h"
+#include "ops/ops.h"
+#include "rf_shaders.h"
+
+static rf_result expect_channels(const rf_op_call *call, uint32_t input)
+{
+    RF_TRY(rf_expect_rows(call, input));
+    return rf_expect_not_empty(call, input);
+}
+
+static rf_result moments_infer(rf_op_call *call)
+{
+    RF_TRY(expect_channels(call, 0));
+    const int64_t channels = (int64_t)rf_desc_columns(&call->in[0]);
+    call->out[0] = call->out[1] = (rf_tensor_desc){ RF_F32, RF_SHAPE(channels) };
+    return RF_OK;
+}
+
+static rf_result sums_infer(rf_op_call *call)
+{
+    RF_TRY(expect_channels(call, 0));
+    const rf_shape channels = RF_SHAPE((int64_t)rf_desc_columns(&call->in[0]));
+    RF_TRY(rf_expect_dtype(call, 1, RF_F32));
+    RF_TRY(rf_expect_shape(call, 1, &call->in[0].shape, "a value for each gradient"));
+    RF_TRY(rf_expect_dtype(call, 2, RF_F32));
+    RF_TRY(rf_expect_shape(call, 2, &channels, "a mean for each channel"));
+    call->out[0] = call->out[1] = (rf_tensor_desc){ RF_F32, channels };
+    return RF_OK;
+}
+
+rf_result rf_emit_batch_moments(rf_graph *g, rf_value x, rf_value *mean, rf_value *variance)
+{
+    rf_value out[RF_MAX_OUTPUTS];
+    RF_TRY(rf_graph_add(g, &rf_op_batch_moments, NULL, &x, 1, out));
+    *mean = out[0];
+    *variance = out[1];
+    return RF_OK;
+}
+
+rf_result rf_emit_batch_sums(rf_graph *g, rf_value dy, rf_value x, rf_value mean, rf_value *products, rf_value *sums)
+{
+    rf_value out[RF_MAX_OUTPUTS];
+    RF_TRY(rf_graph_add(g, &rf_op_batch_sums, NULL, (rf_value[]){ dy, x, mean }, 3, out));
+    *products = out[0];
+    *sums = out[1];
+    return RF_OK;
+}
+
+/* dmean / rows, plus 2 dvariance (x - mean) / rows: that the variance depends on the mean adds nothing, as deviations
+ * from it add up to 0. */
+static rf_result moments_gradient(rf_grad_context *ctx)
+{
+    rf_graph *g = ctx->graph;
+    const rf_value x = ctx->in[0];
+    rf_value level = 0, slope = 0;
+    if (ctx->dout[0]) RF_TRY(rf_graph_add(g, &rf_op_mean_scale, NULL, (rf_value[]){ ctx->dout[0], x }, 2, &level));
+    if (ctx->dout[1]) {
+        rf_value centred;
+        RF_TRY(rf_graph_add(g, &rf_op_mean_scale, NULL, (rf_value[]){ ctx->dout[1], x }, 2, &slope));
+        RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, 2, slope, &slope));
+        RF_TRY(rf_emit_binary(g, RF_FN_SUBTRACT, 0, x, ctx->out[0], &centred));
+        RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, centred, slope, &ctx->din[0]));
+    }
+    if (!level) return RF_OK;
+    if (ctx->din[0]) return rf_emit_binary(g, RF_FN_ADD, 0, ctx->din[0], level, &ctx->din[0]);
+    return rf_emit_broadcast_like(g, level, x, &ctx->din[0]);
+}
+
+static rf_result moments_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const float *x = in[0];
+    const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
+    for (uint64_t c = 0; c < columns; c++) {
+        double mean = 0, squares = 0;
+        for (uint64_t r = 0; r < rows; r++) mean += (double)x[r * columns + c];
+        mean /= (double)rows;
+        for (uint64_t r = 0; r < rows; r++) {
+            const double deviation = (double)x[r * columns + c] - mean;
+            squares += deviation * deviation;
+        }
+        ((float *)out[0])[c] = (float)mean;
+        ((float *)out[1])[c] = (float)(squares / (double)rows);
+    }
+    return RF_OK;
+}
+
+static rf_result sums_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const float *dy = in[0], *x = in[1], *mean = in[2];
+    const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
+    for (uint64_t c = 0; c < columns; c++) {
+        double product = 0, sum = 0;
+        for (uint64_t at = c; at < rows * columns; at += columns) {
+            product += (double)dy[at] * ((double)x[at] - (double)mean[c]);
+            sum += (double)dy[at];
+        }
+        ((float *)out[0])[c] = (float)product;
+        ((float *)out[1])[c] = (float)sum;
+    }
+    return RF_OK;
+}
+
+static rf_cost batch_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 4.0 * (double)rf_desc_count(&call->in[0]));
+}
+
+/* ---- kernels: slices of rows, each summed by itself, and what puts them together ---- */
+
+typedef enum sums_way { WAY_TEXEL, WAY_VEC4, WAY_SCALAR, NUM_WAYS } sums_way;
+
+/* Deviations of a slice are from its first row. The longer it is, the more is lost where that is an outlier. */
+enum { SLICE_LEAST = 16, SLICE_MOST = 512, CPU_TARGET = 512, GPU_TARGET = 16384 };
+
+typedef struct slicing {
+    uint64_t rows, columns, width; /* columns in elements */
+    uint64_t slice, slices;        /* rows of a slice, all slices */
+    uint64_t chunk;                /* rows of a dispatch: as many whole slices as a descriptor takes */
+    uint64_t lists;                /* sums that a slice leaves for each column */
+} slicing;
+
+/* The fewest rows after which descriptors may start again. */
+static uint64_t aligned_rows(const rf_device_caps *caps, uint64_t row_bytes)
+{
+    uint64_t rows = 1;
+    while (rows * row_bytes % caps->buffer_alignment != 0) rows *= 2;
+    return rows;
+}
+
+static bool make_slicing(const rf_op_call *call, const rf_device_caps *caps, sums_way way, slicing *s)
+{
+    *s = (slicing){ .rows = rf_desc_rows(&call->in[0]),
+                    .columns = rf_desc_columns(&call->in[0]),
+                    .width = way == WAY_SCALAR ? 1 : 4,
+                    .lists = call->op == &rf_op_batch_moments ? 3 : 2 };
+    if (s->columns % s->width != 0) return false;
+    const uint64_t row_bytes = s->columns * sizeof(float), step = aligned_rows(caps, row_bytes);
+    uint64_t range = caps->max_storage_range;
+    if (way == WAY_TEXEL && range > 16ull * caps->max_texel_elements) range = 16ull * caps->max_texel_elements;
+    const uint64_t most_rows = range / row_bytes; /* of a dispatch */
+    const uint64_t most_slices = rf_min(caps->max_storage_range / (s->lists * row_bytes), rf_loop_limit(caps) / 3);
+    if (most_rows == 0 || most_slices == 0) return false;
+
+    const uint64_t busy = (caps->is_cpu ? CPU_TARGET : GPU_TARGET) / rf_div_up(s->columns, s->width);
+    s->slice = rf_div_up(s->rows, busy > 0 ? busy : 1);
+    s->slice = s->slice < SLICE_LEAST ? SLICE_LEAST : s->slice > SLICE_MOST ? SLICE_MOST : s->slice;
+    if (s->slice < rf_div_up(s->rows, most_slices)) s->slice = rf_div_up(s->rows, most_slices);
+    s->chunk = s->rows;
+    if (most_rows < s->rows) {
+        s->slice = rf_min(rf_align_up(s->slice, step), most_rows / step * step);
+        if (s->slice == 0) return false;
+        s->chunk = most_rows / s->slice * s->slice;
+    }
+    s->slices = rf_div_up(s->rows, s->slice);
+    return s->slices <= most_slices && s->slice <= rf_loop_limit(caps) / 2;
+}
+
+static double batch_score(const rf_op_call *call, const rf_device_caps *caps, sums_way way)
+{
+    slicing s;
+    if (!make_slicing(call, caps, way, &s)) return RF_SCORE_NONE;
+    if (way == WAY_SCALAR) return RF_SCORE_ANY;
+    if (way == WAY_VEC4) return RF_SCORE_WIDE;
+    /* Texel views gain where the driver makes single loads of vectors only. */
+    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
+}
+
+static rf_result add_chunk(const rf_op_call *call, const rf_device_caps *caps, sums_way way, const slicing *s,
+                           uint64_t first, rf_kernel_plan *plan)
+{
+    static const rf_shader *const shaders[2][NUM_WAYS] = {
+        { &rf_shader_batch_sums_texel, &rf_shader_batch_sums_vec4, &rf_shader_batch_sums },
+        { &rf_shader_batch_products_texel, &rf_shader_batch_products_vec4, &rf_shader_batch_products },
+    };
+    const bool products = call->op == &rf_op_batch_sums;
+    const uint64_t rows = rf_min(s->chunk, s->rows - first), slices = rf_div_up(rows, s->slice);
+    const uint64_t columns = s->columns / s->width, row_bytes = s->columns * sizeof(float);
+    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[products][way], s->slice + 4);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_local_size(caps, 64));
+    const uint32_t push[] = { (uint32_t)rows,
+                              (uint32_t)columns,
+                              (uint32_t)s->slice,
+                              (uint32_t)slices,
+                              (uint32_t)(first / s->slice),
+                              (uint32_t)(s->slices * columns) };
+    rf_dispatch_push(d, push, sizeof(push));
+    for (uint32_t i = 0; i <= (uint32_t)products; i++) {
+        const uint32_t input = products ? 1 - i : 0; /* x comes first */
+        rf_binding *b = rf_bind_bytes(d, RF_BIND_INPUT, input, first * row_bytes, rows * row_bytes);
+        if (way == WAY_TEXEL) b->view = RF_VIEW_TEXEL_RGBA32F;
+    }
+    if (products) rf_bind_whole(d, RF_BIND_INPUT, 2);
+    rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace);
+    rf_dispatch_items(d, caps, slices * columns);
+    d->concurrent = first > 0;
+    return RF_OK;
+}
+
+static rf_result batch_plan(const rf_op_call *call, const rf_device_caps *caps, sums_way way, rf_kernel_plan *plan)
+{
+    slicing s;
+    if (!make_slicing(call, caps, way, &s)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not eligible", call->op->name);
+    plan->workspace = s.lists * s.slices * s.columns * sizeof(float);
+    for (uint64_t first = 0; first < s.rows; first += s.chunk) RF_TRY(add_chunk(call, caps, way, &s, first, plan));
+    const bool products = call->op == &rf_op_batch_sums;
+    rf_dispatch *d = rf_kernel_plan_add(plan, products ? &rf_shader_batch_products_total : &rf_shader_batch_total,
+                                        (products ? 1 : 2) * s.slices + 2);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_local_size(caps, caps->is_cpu ? 16 : 64));
+    const uint32_t push[] = { (uint32_t)s.rows, (uint32_t)s.columns, (uint32_t)s.slice, (uint32_t)s.slices };
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace)->write = false;
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 1);
+    rf_dispatch_items(d, caps, s.columns);
+    return RF_OK;
+}
+
+RF_VARIANT(static, kernel_texel, "texel", batch_score, batch_plan, WAY_TEXEL);
+RF_VARIANT(static, kernel_vec4, "vec4", batch_score, batch_plan, WAY_VEC4);
+RF_VARIANT(static, kernel_scalar, "scalar", batch_score, batch_plan, WAY_SCALAR);
+static const rf_kernel *const kernels[] = { &kernel_texel, &kernel_vec4, &kernel_scalar };
+
+/* ---- cases ---- */
+
+#define X(mean, ...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, mean, 1, __VA_ARGS__)
+#define CASE(text, count, tolerance, ...)                                                                              \
+    .name = text, .n_in = count, .rtol = tolerance, .atol = tolerance, .in = { __VA_ARGS__ }
+static const rf_op_case moments_cases[] = {
+    { CASE("1x1", 1, 1e-6, X(0, 2, 1, 1)) },
+    { CASE("5", 1, 1e-6, X(0, 1, 5)) },
+    { CASE("3x5", 1, 1e-6, X(0, 2, 3, 5)), .check_gradient = true },
+    { CASE("2x3x4", 1, 1e-6, X(0, 3, 2, 3, 4)), .check_gradient = true },
+    { CASE("17x8", 1, 1e-5, X(0, 2, 17, 8)) },
+    /* the mean is a thousand deviations */
+    { CASE("off_centre_1009x12", 1, 1e-5, X(1000, 2, 1009, 12)) },
+    { CASE("7x5x9x67", 1, 1e-5, X(1, 4, 7, 5, 9, 67)) },
+    { CASE("20011x3", 1, 1e-5, X(0, 2, 20011, 3)) },
+    { CASE("300007x4", 1, 1e-5, X(3, 2, 300007, 4)), .large = true },
+    { CASE("64x28x28x16", 1, 1e-5, X(0, 4, 64, 28, 28, 16)), .large = true, .benchmark = true },
+    { CASE("64x7x7x256", 1, 1e-5, X(0, 4, 64, 7, 7, 256)), .large = true, .benchmark = true },
+};
+#define GRAD(r, c) X(0, 2, r, c), X(1, 2, r, c), X(1, 1, c)
+static const rf_op_case sums_cases[] = {
+    { CASE("1x1", 3, 1e-6, GRAD(1, 1)) },
+    { CASE("3x5", 3, 1e-5, GRAD(3, 5)) },
+    { CASE("2x3x4", 3, 1e-5, X(0, 3, 2, 3, 4), X(0, 3, 2, 3, 4), X(0, 1, 4)) },
+    { CASE("17x8", 3, 1e-5, GRAD(17, 8)) },
+    { CASE("1009x12", 3, 1e-4, GRAD(1009, 12)) },
+    { CASE("2003x67", 3, 2e-4, GRAD(2003, 67)) },
+    { CASE("20011x3", 3, 1e-3, GRAD(20011, 3)) },
+    { CASE("64x28x28x16", 3, 2e-3, X(0, 4, 64, 28, 28, 16), X(0, 4, 64, 28, 28, 16), X(0, 1, 16)), .large = true,
+      .benchmark = true },
+    { CASE("64x7x7x256", 3, 1e-3, X(0, 4, 64, 7, 7, 256), X(0, 4, 64, 7, 7, 256), X(0, 1, 256)), .large = true,
+      .benchmark = true },
+};
+
+/* ---- the ops ---- */
+
+const rf_op rf_op_batch_moments = {
+    .name = "batch_moments",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 2,
+    .flags = RF_OP_NO_ONNX,
+    .unbatched_out = 1u << 0 | 1u << 1,
+    .infer = moments_infer,
+    .gradient = moments_gradient,
+    .reference = moments_reference,
+    .cost = batch_cost,
+    RF_KERNELS(kernels),
+    RF_CASES(moments_cases),
+};
+
+const rf_op rf_op_batch_sums = {
+    .name = "batch_sums",
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 2,
+    .flags = RF_OP_NO_ONNX,
+    .unbatched_in = 1u << 2,
+    .unbatched_out = 1u << 0 | 1u << 1,
+    .infer = sums_infer,
+    .reference = sums_reference,
+    .cost = batch_cost,
+    RF_KERNELS(kernels),
+    RF_CASES(sums_cases),
+};
