@@ -55,8 +55,10 @@
     OP(conv2d_data_grad)   /* dy, kernel, x (shape only) -> dx */                                                      \
     OP(conv2d_transpose)   /* x, kernel */                                                                             \
     OP(conv2d_filter_grad) /* x, dy, kernel (shape only) -> dkernel[, dbias] */                                        \
-    OP(rnn)                /* x, recurrent, bias[, h[, c]][, mask] -> h...[, c...] */                                  \
-    OP(rnn_grad)           /* dh, recurrent, x, products, states[, dc][, mask] -> dx, dstate[, dcell | dproducts] */
+    OP(attention)      /* query, key, value[, mask] -> weighted means of values, log of each sum of exponentials */    \
+    OP(attention_grad) /* dout, query, key, value, out, log of sums[, mask][, their slope] -> dquery, dkey, dvalue */  \
+    OP(rnn)            /* x, recurrent, bias[, h[, c]][, mask] -> h...[, c...] */                                      \
+    OP(rnn_grad)       /* dh, recurrent, x, products, states[, dc][, mask] -> dx, dstate[, dcell | dproducts] */
 
 #define RF_REDUCTION_OPS(OP)                                                                                           \
     OP(max_pool2d)                                                                                                     \

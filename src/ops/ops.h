@@ -200,6 +200,15 @@ typedef struct rf_gather_attr {
 } rf_gather_attr;
 rf_result rf_emit_gather(rf_graph *g, rf_value x, rf_value indices, int32_t axis, int32_t batch_dims, rf_value *out);
 
+/* ---- attention.c ---- */
+typedef struct rf_attention_attr {
+    float scale;
+    uint32_t causal, mask; /* mask: there is one, the input after the others */
+    uint32_t level;        /* of the gradient: there is one of the sums' logarithms, the last input */
+} rf_attention_attr;
+rf_result rf_emit_attention(rf_graph *g, rf_value query, rf_value key, rf_value value, rf_value mask, float scale,
+                            bool causal, rf_value *out);
+
 /* ---- reduce.c ---- */
 typedef enum rf_reduce_kind {
     RF_REDUCE_KIND_SUM,
