@@ -23,6 +23,7 @@ int command_bench_allreduce(int argc, char **argv);
 int command_bench_checkpoint(int argc, char **argv);
 int command_bench_observe(int argc, char **argv);
 int command_bench_train(int argc, char **argv);
+int command_bench_attention(int argc, char **argv);
 int command_bench_zoo(int argc, char **argv);
 int command_ckpt(int argc, char **argv);
 int command_keygen(int argc, char **argv);

@@ -492,23 +492,35 @@ RF_API rf_tensor rf_group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_ten
                                int32_t groups, int32_t axis, float epsilon);
 
 /* ---- attention ---- */
+/** How rf_attention() is computed. The results agree up to rounding. */
+typedef enum rf_attention_form {
+    RF_ATTENTION_AUTO,     /**< fused in training where that is faster on all devices or saves
+                                    hundreds of megabytes, and there is no dropout; else composed */
+    RF_ATTENTION_COMPOSED, /**< of products and a softmax: memory for all scores, [n, heads, t, s]
+                            */
+    RF_ATTENTION_FUSED /**< one operation that never writes all scores, so that memory grows with
+                            t + s. Slow where a device has no fast kernel; without dropout and ONNX
+                            form */
+} rf_attention_form;
+
 /** What a query of rf_attention() attends to, and how. NULL or zeroed: every key. */
 typedef struct rf_attention_params {
     rf_tensor mask; /**< f32, 0 where a query does not attend to a key; the shape of the scores
                          [n, heads, t, s], or 1 in some of its dimensions. Zeroed: none */
     float scale;    /**< of the scores; 0 means 1 / sqrt(k) */
     float dropout;  /**< rate in [0, 1) of rf_dropout() on the weights, in training */
-    uint64_t dropout_seed; /**< as that of rf_dropout() */
-    bool causal;           /**< query i attends to the keys 0 .. i + s - t: the last one to all */
-    uint64_t reserved[4];  /**< zero: room for later fields */
+    uint64_t dropout_seed;  /**< as that of rf_dropout() */
+    bool causal;            /**< query i attends to the keys 0 .. i + s - t: the last one to all */
+    rf_attention_form form; /**< zeroed: chosen by shapes and devices */
+    uint64_t reserved[4];   /**< zero: room for later fields */
 } rf_attention_params;
 /**
  * Scaled dot-product attention (Vaswani et al. 2017): query [n, heads, t, k], key [n, heads, s, k],
  * value [n, heads, s, v] -> [n, heads, t, v]. Each row of the result is a mean of the values,
  * weighted by softmax(scale * query . key) over the keys that the query attends to; where there are
- * none it is 0. No gradient goes to the mask, and a NaN in it counts as NaN. What a query does not
- * attend to has weight 0, so that infinities and NaN among its values still make the result NaN.
- * `params` may be NULL.
+ * none it is 0. No gradient goes to the mask, and a NaN in it counts as attended to. What a query
+ * does not attend to has weight 0; whether infinities and NaN among such values make the result NaN
+ * depends on the form. `params` may be NULL.
  * @return the result; the trace fails with RF_ERROR_INVALID_ARGUMENT for other shapes and types.
  */
 RF_API rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value,

@@ -206,6 +206,9 @@ typedef struct rf_attention_attr {
     uint32_t causal, mask; /* mask: there is one, the input after the others */
     uint32_t level;        /* of the gradient: there is one of the sums' logarithms, the last input */
 } rf_attention_attr;
+/* For such a call, which is that of the op, and its gradient the device has kernels that are faster than products and a
+ * softmax, or whose memory is worth more. */
+bool rf_attention_pays(const rf_op_call *call, const rf_device_caps *caps);
 rf_result rf_emit_attention(rf_graph *g, rf_value query, rf_value key, rf_value value, rf_value mask, float scale,
                             bool causal, rf_value *out);
 

@@ -382,6 +382,16 @@ RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy)
     return strategy ? strategy->world.rank : 0;
 }
 
+uint32_t rf_strategy_num_local(const rf_strategy *strategy)
+{
+    return strategy->num_local;
+}
+
+const rf_device_caps *rf_strategy_caps(const rf_strategy *strategy, uint32_t replica)
+{
+    return rf_gpu_caps(strategy->replicas[replica].device);
+}
+
 uint64_t rf_strategy_seed(const rf_strategy *strategy)
 {
     return strategy->seed;

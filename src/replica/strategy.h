@@ -49,6 +49,9 @@ void rf_function_release(rf_function *function);
 /* Fails, in the name of the public function, when its maker has destroyed it. */
 rf_result rf_function_check_alive(const rf_function *function, const char *caller);
 uint64_t rf_strategy_seed(const rf_strategy *strategy);
+/* The replicas of this worker, and what the device of one can do. */
+uint32_t rf_strategy_num_local(const rf_strategy *strategy);
+const rf_device_caps *rf_strategy_caps(const rf_strategy *strategy, uint32_t replica);
 rf_strategy *rf_variable_strategy(const rf_variable *variable);
 /* The variable's STATE value; an error that names both when it is of another strategy. */
 rf_value rf_trace_variable(rf_trace *t, rf_variable *variable);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention, composed of products, softmax and masks. */
+/* Attention, as one op or composed of products, softmax and masks. */
 #include <ringfire/ops.h>
 
 #include <math.h>
 
 #include "base/memory.h"
 #include "base/params.h"
+#include "ops/ops.h"
 #include "train/trace_util.h"
 
 /* Scores of what is not attended to: as in Keras, far below all others and yet finite. */
@@ -74,10 +75,51 @@ static rf_tensor weigh(rf_trace *t, rf_tensor scores, const rf_attention_params 
     return rf_softmax(t, rf_add(t, scores, make_order(t, queries, keys, 0, NOT_ATTENDED)));
 }
 
+/* ---- the form ---- */
+
+static rf_op_call describe_call(const rf_tensor_desc *q, const rf_tensor_desc *k, const rf_tensor_desc *v,
+                                const rf_tensor_desc *mask, const rf_attention_attr *attr)
+{
+    return (rf_op_call){ .op = &rf_op_attention, .attr = attr, .n_in = 3 + attr->mask, .in = { *q, *k, *v, *mask } };
+}
+
+static bool fuses(const rf_trace *t, const rf_attention_params *params, const rf_op_call *call)
+{
+    if (params->form != RF_ATTENTION_AUTO) return params->form == RF_ATTENTION_FUSED;
+    if (!rf_trace_training(t) || params->dropout != 0) return false;
+    const rf_strategy *strategy = rf_trace_strategy(t);
+    for (uint32_t i = 0; i < rf_strategy_num_local(strategy); i++)
+        if (!rf_attention_pays(call, rf_strategy_caps(strategy, i))) return false;
+    return true;
+}
+
+static rf_tensor fuse(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, rf_tensor mask,
+                      const rf_attention_attr *attr)
+{
+    rf_value q, k, v, m = 0, out = 0;
+    if (!rf_operand(t, query, "rf_attention", &q) || !rf_operand(t, key, "rf_attention", &k) ||
+        !rf_operand(t, value, "rf_attention", &v) || (attr->mask && !rf_operand(t, mask, "rf_attention", &m)))
+        return RF_NO_TENSOR;
+    const rf_result r = rf_emit_attention(rf_trace_graph(t), q, k, v, m, attr->scale, attr->causal, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+static rf_result check_params(const rf_attention_params *p)
+{
+    if (!isfinite(p->scale))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_attention: scale is %g, must be finite", (double)p->scale);
+    if ((uint32_t)p->form > RF_ATTENTION_FUSED)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_attention: form %d is unknown", (int)p->form);
+    if (p->form == RF_ATTENTION_FUSED && p->dropout != 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "rf_attention: the fused form has no dropout (%g); use RF_ATTENTION_AUTO", (double)p->dropout);
+    return RF_OK;
+}
+
 rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, const rf_attention_params *params)
 {
     const rf_attention_params defaults = { 0 };
-    rf_tensor_desc q, k, v, mask;
+    rf_tensor_desc q, k, v, mask = { 0 };
     if (!rf_operand_desc(t, query, "rf_attention: query", &q) || !rf_operand_desc(t, key, "rf_attention: key", &k) ||
         !rf_operand_desc(t, value, "rf_attention: value", &v))
         return RF_NO_TENSOR;
@@ -89,10 +131,12 @@ rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor va
         if (!rf_operand_desc(t, params->mask, "rf_attention: mask", &mask)) return RF_NO_TENSOR;
         r = check_mask(&mask, &scores);
     }
-    if (r >= 0 && !isfinite(params->scale))
-        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_attention: scale is %g, must be finite", (double)params->scale);
+    if (r >= 0) r = check_params(params);
     if (r < 0) return rf_trace_emit(t, r, 0);
     const float scale = params->scale != 0 ? params->scale : 1.0f / sqrtf((float)q.shape.dim[3]);
+    const rf_attention_attr attr = { .scale = scale, .causal = params->causal, .mask = params->mask.id != 0 };
+    const rf_op_call call = describe_call(&q, &k, &v, &mask, &attr);
+    if (fuses(t, params, &call)) return fuse(t, query, key, value, params->mask, &attr);
     const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, false, true), rf_constant(t, scale));
     rf_tensor weights = weigh(t, scores, params, q.shape.dim[2], k.shape.dim[2]);
     if (params->dropout != 0) weights = rf_dropout(t, weights, params->dropout, params->dropout_seed);

@@ -110,8 +110,31 @@ static void eligible_kernels_keep_to_limits(void **state)
     assert_true(plans > 5000);
 }
 
+/* Where order counts and there are several tiles, or the scores would take hundreds of megabytes; and where there is a
+ * kernel for it. */
+static void attention_is_fused_where_it_pays(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t items, length, width;
+        uint32_t causal;
+        bool pays;
+    } rows[] = { { 8, 512, 64, 1, true },  { 8, 512, 64, 0, false }, { 300, 512, 64, 0, true },
+                 { 8, 191, 64, 1, false }, { 8, 192, 64, 1, true },  { 8, 512, 66, 1, false },
+                 { 8, 512, 68, 1, false }, { 1, 8192, 32, 0, true }, { 1, 512, 32, 1, true } };
+    const rf_device_caps *lavapipe = &profiles[0].caps, *four_lanes = &profiles[1].caps;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const rf_attention_attr attr = { .scale = 1, .causal = rows[i].causal };
+        const rf_tensor_desc x = { RF_F32, RF_SHAPE(1, rows[i].items, rows[i].length, rows[i].width) };
+        const rf_op_call call = { .op = &rf_op_attention, .attr = &attr, .n_in = 3, .in = { x, x, x } };
+        if (rf_attention_pays(&call, lavapipe) != rows[i].pays) fail_msg("row %zu", i);
+        assert_false(rf_attention_pays(&call, four_lanes));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(eligible_kernels_keep_to_limits) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(eligible_kernels_keep_to_limits),
+                                        cmocka_unit_test(attention_is_fused_where_it_pays) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

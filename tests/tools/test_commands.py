@@ -56,6 +56,8 @@ class Commands(unittest.TestCase):
             ("bench", "model"): (("--batch", "4", "--seconds", "0.01", "--device", "llvmpipe"), lambda d: d["images_per_second"] > 0),
             ("bench", "zoo"): (("--model", "gpt", "--batch", "1", "--seconds", "0.001", "--device", "llvmpipe"),
                                lambda d: d["networks"][0]["units_per_second"] > 0 and d["networks"][0]["parameters"] == 808064),
+            ("bench", "attention"): (("--length", "40", "--heads", "1", "--width", "8", "--rounds", "1", "--seconds", "0.001", "--device", "llvmpipe"),
+                                     lambda d: d["lengths"][0]["length"] == 40 and d["lengths"][0]["fused_training_seconds"] > 0),
             ("bench", "allreduce"): (("--size", "4K", "--seconds", "0.01"), lambda d: d["ranks"] == 2 and d["results"][0]["bytes"] == 4096),
             ("bench", "checkpoint"): (("--size", "0.001", "--rounds", "1", "--directory", self.root), lambda d: d["save_seconds"] > 0),
             ("bench", "observe"): (("--batch", "4", "--steps", "1", "--seconds", "0.01", "--device", "llvmpipe", "--directory", self.root),
@@ -126,10 +128,11 @@ class Commands(unittest.TestCase):
         wrong = [((), "COMMAND is missing"), (("devises",), "'devises'"), (("--nonsense",), "'--nonsense'")]
         for command in listed_commands():
             wrong.append((command + ("--nonsense",), "'--nonsense'"))
-        for name, words in (("bench", "ops, model, zoo, allreduce, checkpoint, observe and train"),
+        for name, words in (("bench", "ops, model, zoo, attention, allreduce, checkpoint, observe and train"),
                             ("ckpt", "ls, show, verify, diff and convert"), ("trace", "merge")):
             wrong += [((name,), words), ((name, "dance"), "'dance'"), ((name, "dance"), words)]
-        for command in (("devices",), ("bench", "ops"), ("bench", "model"), ("bench", "zoo"), ("bench", "allreduce"), ("bench", "checkpoint"),
+        for command in (("devices",), ("bench", "ops"), ("bench", "model"), ("bench", "zoo"), ("bench", "attention"),
+                        ("bench", "allreduce"), ("bench", "checkpoint"),
                         ("bench", "observe"), ("bench", "train")):
             wrong.append((command + ("extra",), "'extra'"))
         wrong += [(("keygen", "a", "extra"), "'extra'"), (("keygen", ""), "FILE"), (("ckpt", "ls", "a", "extra"), "'extra'"),
@@ -145,6 +148,7 @@ class Commands(unittest.TestCase):
                   (("bench", "allreduce", "--wire", "f8"), "'f8'"), (("bench", "allreduce", "--size", "3x"), "'3x'")]
         numbers = {("run",): {"--workers": (1, 1024), "--max-restarts": (0, 1000000), "--master-port": (1, 65535), "--nnodes": (1, 1024)},
                    ("bench", "model"): {"--batch": (1, 1 << 20)}, ("bench", "zoo"): {"--batch": (1, 1 << 16)},
+                   ("bench", "attention"): {"--length": (1, 1 << 16), "--heads": (1, 1024), "--width": (1, 1024), "--rounds": (1, 99)},
                    ("bench", "allreduce"): {"--ranks": (2, 16)},
                    ("bench", "checkpoint"): {"--rounds": (1, 32), "--batch": (1, 65536), "--threads": (1, 64), "--level": (-100, 22)},
                    ("bench", "observe"): {"--batch": (1, 65536), "--steps": (1, 4096)},
@@ -179,7 +183,7 @@ class Commands(unittest.TestCase):
                  (("trace", "merge", self.root / "x", missing), FAILED, {}), (("run", "true"), OK, {}), (("run", "sh", "-c", "exit 7"), 7, {}),
                  (("run", "sh", "-c", "exit 75"), 75, {}), (("run", "sh", "-c", "kill -9 $$"), 128 + 9, {}),
                  (("run", "--hostfile", missing, "true"), FAILED, {}), (("run", "-n", "3", "-H", "localhost", "true"), FAILED, {})]
-        codes += [(("bench", name, "--device", "voodoo"), FAILED, {}) for name in ("ops", "model", "zoo", "observe")]
+        codes += [(("bench", name, "--device", "voodoo"), FAILED, {}) for name in ("ops", "model", "zoo", "attention", "observe")]
         codes += [(("bench", "train", "--devices", "voodoo"), FAILED, {})]
         asked = set()
         for arguments, code, env in codes:

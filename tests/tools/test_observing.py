@@ -120,6 +120,14 @@ class Observing(unittest.TestCase):
         device, = {e["tid"] for e in spans(trace) if e["cat"] == "op"}
         self.assertIn("llvmpipe", tracks[device])
 
+    def test_trace_of_a_benchmark(self):
+        """Benchmarks measure in processes of their own, which end without exit handlers; their traces are whole."""
+        trace = self.root / "zoo.json"
+        done = programs.run(RINGFIRE, "bench", "zoo", "--model", "ncf", "--batch", "2", "--seconds", "0.001", "--device", "llvmpipe",
+                            env={"RINGFIRE_TRACE": str(trace)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue([e for e in json.loads(trace.read_text()) if e.get("name") == "train_step"])
+
     def test_merge(self):
         files = [self.root / ("two.rank%d.json" % r) for r in (0, 1)]
         for rank, path in enumerate(files):

@@ -2,6 +2,10 @@
 /* Attention against its definition in double precision, gradients against differences of that, and mistakes. */
 #include "support.h"
 
+#include "graph/graph.h"
+#include "ops/ops.h"
+#include "replica/strategy.h"
+
 enum { N = 2, H = 2, K = 3, V = 4, MOST = 5 /* positions */, COLUMNS = 4 };
 
 typedef struct attention_case {
@@ -20,6 +24,7 @@ static const attention_case cases[] = {
 
 typedef struct attention_data {
     const attention_case *c;
+    rf_attention_form form;
     float query[N * H * MOST * COLUMNS], key[N * H * MOST * COLUMNS], value[N * H * MOST * COLUMNS];
     float mask[N * H * MOST * MOST];
 } attention_data;
@@ -63,12 +68,12 @@ static rf_result attention_step(rf_trace *t, const rf_tensor *in, rf_tensor *out
 {
     const attention_data *d = user;
     const int64_t *m = d->c->mask;
-    rf_attention_params params = { .causal = d->c->causal, .scale = d->c->scale };
+    rf_attention_params params = { .causal = d->c->causal, .scale = d->c->scale, .form = d->form };
     if (m[0] == N) params.mask = in[3];
     if (m[0] == 1)
         params.mask =
             rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(m[0], m[1], m[2], m[3]), (void *)(uintptr_t)d->mask });
-    const bool any = params.causal || params.scale != 0 || m[0] != 0;
+    const bool any = d->form != RF_ATTENTION_AUTO || params.causal || params.scale != 0 || m[0] != 0;
     out[0] = rf_attention(t, in[0], in[1], in[2], any ? &params : NULL);
     const rf_tensor loss = rf_reduce_sum(t, rf_multiply(t, rf_square(t, out[0]), rf_constant(t, 0.5f)), NULL, 0, false);
     return rf_gradients(t, loss, in, 3, &out[1]);
@@ -88,9 +93,9 @@ static void compare_gradient(attention_data *d, float *x, int64_t count, const f
     }
 }
 
-static void run_case(rf_strategy *strategy, const attention_case *c)
+static void run_case(rf_strategy *strategy, const attention_case *c, rf_attention_form form)
 {
-    attention_data d = { .c = c };
+    attention_data d = { .c = c, .form = form };
     float expected[N * H * MOST * V];
     rf_function *function;
     rf_per_replica *results[4];
@@ -121,7 +126,9 @@ static void run_case(rf_strategy *strategy, const attention_case *c)
 
 static void definition(rf_strategy *strategy)
 {
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) run_case(strategy, &cases[i]);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (int form = RF_ATTENTION_AUTO; form <= RF_ATTENTION_FUSED; form++)
+            run_case(strategy, &cases[i], (rf_attention_form)form);
 }
 
 /* ---- dropout of the weights ---- */
@@ -160,19 +167,87 @@ static void drops(rf_strategy *strategy)
     rf_function_destroy(&function);
 }
 
+/* ---- the forms, at sizes of several tiles and blocks ---- */
+
+enum { LONG = 194, WIDTH = 36, HEADS = 3 };
+
+static rf_result long_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const rf_attention_params *params = user;
+    out[0] = rf_attention(t, in[0], in[1], in[2], params);
+    const rf_tensor loss = rf_reduce_sum(t, rf_square(t, out[0]), NULL, 0, false);
+    return rf_gradients(t, loss, in, 3, &out[1]);
+}
+
+/* Nodes of the fused op in what the step was traced to. */
+static int run_long(rf_strategy *strategy, const rf_element *batch, rf_attention_params params, rf_array y[4])
+{
+    rf_function *function;
+    rf_per_replica *results[4];
+    int fused = 0;
+    OK(rf_function_create(
+        strategy, &(rf_function_params){ .step = long_step, .user = &params, .num_outputs = 4, .training = true },
+        &function));
+    OK(rf_strategy_run(strategy, function, batch, results));
+    for (int i = 0; i < 4; i++) OK(rf_strategy_gather(strategy, results[i], &y[i]));
+    const rf_graph *graph = rf_function_graph(function);
+    for (uint32_t n = 0; n < graph->nodes.count; n++) fused += graph->nodes.items[n].op == &rf_op_attention;
+    rf_function_destroy(&function);
+    return fused;
+}
+
+static void agree(rf_strategy *strategy)
+{
+    const size_t count = (size_t)2 * HEADS * LONG * WIDTH;
+    float *data[3];
+    rf_element batch = { .num_components = 3 };
+    for (int i = 0; i < 3; i++) {
+        data[i] = malloc(count * sizeof(float));
+        assert_non_null(data[i]);
+        fill_noise(data[i], (int64_t)count, (uint32_t)i + 1);
+        batch.component[i] = array_f32(RF_SHAPE(2, HEADS, LONG, WIDTH), data[i]);
+    }
+    for (int causal = 0; causal < 2; causal++) {
+        rf_array composed[4], fused[4], chosen[4];
+        rf_attention_params params = { .causal = causal, .form = RF_ATTENTION_COMPOSED };
+        assert_int_equal(run_long(strategy, &batch, params, composed), 0);
+        params.form = RF_ATTENTION_FUSED;
+        assert_int_equal(run_long(strategy, &batch, params, fused), 1);
+        params.form = RF_ATTENTION_AUTO;
+        const int chose = run_long(strategy, &batch, params, chosen);
+        for (int i = 0; i < 4; i++) {
+            for (size_t e = 0; e < count; e++)
+                assert_near((double)((float *)fused[i].data)[e], (double)((float *)composed[i].data)[e], 1e-4, 2e-6,
+                            "the fused form");
+            assert_memory_equal(chosen[i].data, chose ? fused[i].data : composed[i].data, count * sizeof(float));
+            rf_array_free(&composed[i]);
+            rf_array_free(&fused[i]);
+            rf_array_free(&chosen[i]);
+        }
+        const rf_device_caps *caps = rf_strategy_caps(strategy, 0);
+        assert_int_equal(chose, causal && caps->driver == RF_DRIVER_LAVAPIPE && caps->subgroup_size == 8);
+        params.dropout = 0.1f;
+        assert_int_equal(run_long(strategy, &batch, params, chosen), 0);
+        for (int i = 0; i < 4; i++) rf_array_free(&chosen[i]);
+    }
+    for (int i = 0; i < 3; i++) free(data[i]);
+}
+
 /* ---- mistakes ---- */
 
 typedef struct mistake {
     rf_shape query, key, value, mask;
     float scale;
     const char *message;
+    rf_attention_form form;
+    float dropout;
 } mistake;
 
 static rf_result mistaken_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     static float zeros[64];
     const mistake *m = user;
-    rf_attention_params params = { .scale = m->scale };
+    rf_attention_params params = { .scale = m->scale, .form = m->form, .dropout = m->dropout };
     const rf_tensor query = rf_constant_array(t, &(rf_array){ RF_F32, m->query, zeros });
     const rf_tensor key = rf_constant_array(t, &(rf_array){ RF_F32, m->key, zeros });
     const rf_tensor value = rf_constant_array(t, &(rf_array){ RF_F32, m->value, zeros });
@@ -186,12 +261,15 @@ static void refuses(rf_strategy *strategy)
 {
     const rf_shape x = RF_SHAPE(1, 1, 3, 2), five = RF_SHAPE(1, 1, 5, 2);
     const mistake mistakes[] = {
-        { RF_SHAPE(3, 2), x, x, { 0 }, 0, "rf_attention: query is [3,2], key [1,1,3,2]" },
-        { x, RF_SHAPE(1, 1, 3, 4), x, { 0 }, 0, "they must be [n, heads, t, k]" },
-        { x, five, x, { 0 }, 0, "they must be [n, heads, t, k]" },
-        { x, five, five, RF_SHAPE(1, 1, 5, 3), 0, "rf_attention: the mask is f32 [1,1,5,3], must be f32 [1,1,3,5]" },
-        { x, five, five, RF_SHAPE(3, 5), 0, "rf_attention: the mask is f32 [3,5]" },
-        { x, x, x, { 0 }, INFINITY, "rf_attention: scale is inf, must be finite" },
+        { RF_SHAPE(3, 2), x, x, { 0 }, 0, "rf_attention: query is [3,2], key [1,1,3,2]", RF_ATTENTION_AUTO, 0 },
+        { x, RF_SHAPE(1, 1, 3, 4), x, { 0 }, 0, "they must be [n, heads, t, k]", RF_ATTENTION_AUTO, 0 },
+        { x, five, x, { 0 }, 0, "they must be [n, heads, t, k]", RF_ATTENTION_AUTO, 0 },
+        { x, five, five, RF_SHAPE(1, 1, 5, 3), 0, "rf_attention: the mask is f32 [1,1,5,3], must be f32 [1,1,3,5]",
+          RF_ATTENTION_AUTO, 0 },
+        { x, five, five, RF_SHAPE(3, 5), 0, "rf_attention: the mask is f32 [3,5]", RF_ATTENTION_AUTO, 0 },
+        { x, x, x, { 0 }, INFINITY, "rf_attention: scale is inf, must be finite", RF_ATTENTION_AUTO, 0 },
+        { x, x, x, { 0 }, 0, "rf_attention: form 7 is unknown", (rf_attention_form)7, 0 },
+        { x, x, x, { 0 }, 0, "the fused form has no dropout (0.5); use RF_ATTENTION_AUTO", RF_ATTENTION_FUSED, 0.5f },
     };
     float example[1] = { 0 };
     const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(1), example) } };
@@ -207,6 +285,7 @@ static void refuses(rf_strategy *strategy)
 
 ON_TWO(definition)
 ON_TWO(drops)
+ON_ONE(agree)
 ON_ONE(refuses)
 
 int main(void)
@@ -214,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(definition_on_two),
         cmocka_unit_test(drops_on_two),
+        cmocka_unit_test(agree_on_one),
         cmocka_unit_test(refuses_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -475,7 +475,7 @@ static bool run_ranks(const allreduce_options *o, allreduce_shared *shared)
             ok = false;
             break;
         }
-        if (pids[started] == 0) _exit(run_rank(o, shared, started, to, from));
+        if (pids[started] == 0) bench_exit_child(run_rank(o, shared, started, to, from));
     }
     for (uint32_t i = 0; i < o->ranks; i++) {
         close(to[i]);

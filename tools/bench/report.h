@@ -17,6 +17,10 @@ int bench_report(const char *json_path, const char *about, table *rows, json_t *
  * of their own, or none. */
 void bench_forget_job_key(void);
 
+/* Ends a forked process without the exit handlers, which are its parent's, but with a whole trace where the environment
+ * asked for one. */
+_Noreturn void bench_exit_child(int code);
+
 /* Of an even count, the mean of the two in the middle. */
 double bench_median(const double *values, uint32_t count);
 

@@ -227,7 +227,7 @@ static bool run_workers(const train_options *o, train_shared *shared)
     fflush(NULL);
     for (; started < o->workers && ok; started++) {
         pids[started] = fork();
-        if (pids[started] == 0) _exit(run_worker(o, started, shared));
+        if (pids[started] == 0) bench_exit_child(run_worker(o, started, shared));
         if (pids[started] < 0) {
             fprintf(stderr, "ringfire: no process for worker %u: %s\n", started, strerror(errno));
             ok = false;

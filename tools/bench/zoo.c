@@ -88,6 +88,8 @@ static int run_child(const zoo_entry *e, const zoo_options *o, zoo_result *out)
     const rf_result r = measure(&n, e, o, out);
     if (r < 0) fprintf(stderr, "ringfire: %s: %s\n", e->name, rf_error_message());
     destroy(&n, e);
+    (void)
+        rf_profiler_stop(); /* of a trace that the environment asked for: this process ends without its exit handlers */
     getrusage(RUSAGE_SELF, &usage);
     out->peak_bytes = (double)usage.ru_maxrss * 1024;
     return r < 0 ? CODE_FAILED : CODE_OK;
@@ -98,7 +100,7 @@ static bool run_entry(const zoo_entry *e, const zoo_options *o, zoo_result *out)
     int status = 0;
     fflush(NULL);
     const pid_t pid = fork();
-    if (pid == 0) _exit(run_child(e, o, out));
+    if (pid == 0) bench_exit_child(run_child(e, o, out));
     if (pid < 0) {
         fprintf(stderr, "ringfire: no process for %s: %s\n", e->name, strerror(errno));
         return false;

@@ -187,3 +187,16 @@ static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *cap
 
 const rf_kernel rf_attention_lanes8 = { .name = "lanes8", .score = lanes_score, .plan = forward_plan };
 const rf_kernel rf_attention_grad_lanes8 = { .name = "lanes8", .score = lanes_score, .plan = gradient_plan };
+
+/* The gradient computes scores again, which costs what leaving out the upper half saves: a training step is faster
+ * where order counts and there are several tiles (`ringfire bench attention`). Otherwise the scores may take this much.
+ */
+enum { LEAST_PAIRS = 192 * 192, MOST_SCORE_BYTES = 1 << 28 };
+
+bool rf_attention_pays(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_attention_geometry g = rf_attention_geometry_of(call);
+    if (caps->driver != RF_DRIVER_LAVAPIPE || g.t * g.s < LEAST_PAIRS) return false;
+    if (!g.causal && g.items * g.t * g.s * (int64_t)sizeof(float) < MOST_SCORE_BYTES) return false;
+    return rf_attention_lanes8.score(call, caps) > RF_SCORE_NONE;
+}
