@@ -88,8 +88,6 @@ static int run_child(const zoo_entry *e, const zoo_options *o, zoo_result *out)
     const rf_result r = measure(&n, e, o, out);
     if (r < 0) fprintf(stderr, "ringfire: %s: %s\n", e->name, rf_error_message());
     destroy(&n, e);
-    (void)
-        rf_profiler_stop(); /* of a trace that the environment asked for: this process ends without its exit handlers */
     getrusage(RUSAGE_SELF, &usage);
     out->peak_bytes = (double)usage.ru_maxrss * 1024;
     return r < 0 ? CODE_FAILED : CODE_OK;
