@@ -32,7 +32,7 @@ static void expect(const rf_op *op, const void *attr, const rf_tensor_desc *desc
                    const float *expected)
 {
     rf_op_call call = { .op = op, .attr = attr, .n_in = n_in, .n_out = op->n_out };
-    float y[64];
+    float y[64] = { 0 };
     for (uint32_t i = 0; i < n_in; i++) call.in[i] = descs[i];
     OK(op->infer(&call));
     const uint64_t count = rf_desc_count(&call.out[0]);
