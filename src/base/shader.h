@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An embedded SPIR-V module. The build generates one `const rf_shader rf_shader_<name>` per entry of shaders/. */
+/* SPIR-V modules. The build generates one `const rf_shader rf_shader_<name>` per entry of shaders/; programs bring
+ * others. */
 #ifndef RF_BASE_SHADER_H
 #define RF_BASE_SHADER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct rf_shader {
@@ -10,6 +12,13 @@ typedef struct rf_shader {
     const uint32_t *words;
     uint32_t num_words;
     uint32_t subgroup_size; /* > 0: needs a workgroup that is exactly one full subgroup of this size */
+    uint64_t content;       /* hash of one that does not live as long as the process: what keeps it keeps a copy. 0: its
+                               address tells it from all others */
 } rf_shader;
+
+/* A shader of a program, with its name, in one block for rf_free(). NULL where there is no memory. */
+rf_shader *rf_shader_copy(const char *name, const void *words, uint32_t num_words, uint32_t subgroup_size);
+/* One is as good as the other. */
+bool rf_shader_equal(const rf_shader *a, const rf_shader *b);
 
 #endif

@@ -50,6 +50,7 @@ struct rf_gpu_pipeline {
     rf_gpu_pipeline *next;
     uint64_t hash;
     const rf_shader *shader;
+    rf_shader *own_shader; /* the same where it is a copy */
     uint32_t *spec;
     uint32_t num_spec;
     const rf_gpu_layout *layout;

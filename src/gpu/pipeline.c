@@ -152,14 +152,16 @@ static VkResult compile(const rf_gpu_device *device, const rf_gpu_pipeline *p, V
 
 static uint64_t hash_params(const rf_gpu_pipeline_params *p)
 {
-    const uint64_t key[] = { (uintptr_t)p->shader, p->num_bindings, p->texel_mask, p->push_size, p->num_spec };
+    const uint64_t shader = p->shader->content ? p->shader->content : (uintptr_t)p->shader;
+    const uint64_t key[] = { shader, p->num_bindings, p->texel_mask, p->push_size, p->num_spec };
     return rf_hash_bytes(p->spec, p->num_spec * sizeof(uint32_t), rf_hash_bytes(key, sizeof(key), 0));
 }
 
 static bool same_params(const rf_gpu_pipeline *a, const rf_gpu_pipeline_params *p)
 {
-    return a->shader == p->shader && a->num_spec == p->num_spec && a->layout->num_bindings == p->num_bindings &&
-           a->layout->texel_mask == p->texel_mask && a->layout->push_size == p->push_size &&
+    return rf_shader_equal(a->shader, p->shader) && a->num_spec == p->num_spec &&
+           a->layout->num_bindings == p->num_bindings && a->layout->texel_mask == p->texel_mask &&
+           a->layout->push_size == p->push_size &&
            (p->num_spec == 0 || memcmp(a->spec, p->spec, p->num_spec * sizeof(uint32_t)) == 0);
 }
 
@@ -168,6 +170,7 @@ static void destroy_pipeline(rf_gpu_device *device, rf_gpu_pipeline *pipeline)
     device->vk.DestroyPipeline(device->device, pipeline->pipeline, NULL);
     rf_gpu_variants_free(pipeline);
     rf_free(pipeline->spec);
+    rf_free(pipeline->own_shader);
     rf_free(pipeline);
 }
 
@@ -180,7 +183,13 @@ static rf_gpu_pipeline *find_pipeline(rf_gpu_pipeline *list, uint64_t hash, cons
 /* Everything but the compiled shader. */
 static rf_result describe(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline *pipeline)
 {
-    pipeline->shader = params->shader;
+    const rf_shader *shader = params->shader;
+    if (shader->content) {
+        pipeline->own_shader = rf_shader_copy(shader->name, shader->words, shader->num_words, shader->subgroup_size);
+        if (!pipeline->own_shader) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        shader = pipeline->own_shader;
+    }
+    pipeline->shader = shader;
     pipeline->num_spec = params->num_spec;
     pipeline->spec = RF_NEW_ARRAY(uint32_t, params->num_spec);
     if (!pipeline->spec) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -2,7 +2,6 @@
 /* Ops of the caller: the adapter that makes one of the project's ops out of a description and a SPIR-V module. */
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +19,7 @@
 struct rf_custom_op {
     rf_op op; /* first, so that it can be found from one */
     rf_custom_op_params params;
-    const rf_shader *shader;
+    rf_shader *shader; /* its own; what was compiled of it stays with the devices */
     rf_spirv_info spirv;
     uint32_t local_size[3];
     atomic_uint references;
@@ -29,60 +28,6 @@ struct rf_custom_op {
 static const rf_custom_op *custom_of(const rf_op *op)
 {
     return (const rf_custom_op *)op;
-}
-
-/* ---- shaders: devices know pipelines by the address of theirs, which must never mean another one ---- */
-
-typedef struct kept_shader {
-    rf_shader shader;
-    struct kept_shader *next;
-} kept_shader;
-
-static pthread_mutex_t kept_mutex = PTHREAD_MUTEX_INITIALIZER;
-static kept_shader *kept;
-
-static kept_shader *find_kept(const char *name, const void *spirv, size_t size)
-{
-    for (kept_shader *k = kept; k; k = k->next)
-        if (strcmp(k->shader.name, name) == 0 && k->shader.num_words == size / 4 &&
-            memcmp(k->shader.words, spirv, size) == 0)
-            return k;
-    return NULL;
-}
-
-static kept_shader *copy_shader(const char *name, const void *spirv, size_t size)
-{
-    kept_shader *k = RF_NEW(kept_shader);
-    uint32_t *words = RF_NEW_ARRAY(uint32_t, size / 4);
-    char *copy = rf_strdup(name);
-    if (!k || !words || !copy) {
-        rf_free(k);
-        rf_free(words);
-        rf_free(copy);
-        return NULL;
-    }
-    memcpy(words, spirv, size);
-    k->shader = (rf_shader){ .name = copy, .words = words, .num_words = (uint32_t)(size / 4) };
-    return k;
-}
-
-static void free_shader(kept_shader *k)
-{
-    rf_free((void *)(uintptr_t)k->shader.words);
-    rf_free((void *)(uintptr_t)k->shader.name);
-    rf_free(k);
-}
-
-static const rf_shader *keep_shader(const char *name, const void *spirv, size_t size)
-{
-    pthread_mutex_lock(&kept_mutex);
-    kept_shader *found = find_kept(name, spirv, size);
-    if (!found && (found = copy_shader(name, spirv, size))) {
-        found->next = kept;
-        kept = found;
-    }
-    pthread_mutex_unlock(&kept_mutex);
-    return found ? &found->shader : NULL;
 }
 
 /* ---- capabilities ---- */
@@ -397,6 +342,7 @@ static void release_custom(const rf_op *op)
     rf_custom_op *custom = (rf_custom_op *)(uintptr_t)op;
     if (atomic_fetch_sub(&custom->references, 1) != 1) return;
     if (custom->params.destroy) custom->params.destroy(custom->params.user);
+    rf_free(custom->shader);
     rf_free(custom);
 }
 
@@ -421,24 +367,9 @@ static rf_result check_op_params(const rf_custom_op_params *p)
     return RF_OK;
 }
 
-/* Modules that are refused are not kept. */
-static rf_result check_copy(const rf_custom_op_params *p, rf_custom_op *op)
-{
-    kept_shader *copy = copy_shader(p->name, p->spirv, p->spirv_size);
-    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    op->params = *p;
-    op->op.name = p->name;
-    op->shader = &copy->shader;
-    const rf_result r = check_module(op);
-    free_shader(copy);
-    return r;
-}
-
 static rf_result make_custom(const rf_custom_op_params *p, rf_custom_op *op)
 {
-    RF_TRY(check_copy(p, op));
-    /* Also for the name, which profiles and recordings refer to after the op is gone. */
-    op->shader = keep_shader(p->name, p->spirv, p->spirv_size);
+    op->shader = rf_shader_copy(p->name, p->spirv, (uint32_t)(p->spirv_size / 4), 0);
     if (!op->shader) return RF_ERROR_OUT_OF_HOST_MEMORY;
     op->op = (rf_op){ .name = op->shader->name,
                       .attr_size = p->attribute_size,
@@ -455,9 +386,10 @@ static rf_result make_custom(const rf_custom_op_params *p, rf_custom_op *op)
                       .retain = retain_custom,
                       .release = release_custom,
                       RF_KERNELS(custom_kernels) };
+    op->params = *p;
     op->params.name = op->op.name;
     op->params.spirv = NULL;
-    return RF_OK;
+    return check_module(op);
 }
 
 rf_result rf_custom_op_create(const rf_custom_op_params *params, rf_custom_op **out)
@@ -470,6 +402,7 @@ rf_result rf_custom_op_create(const rf_custom_op_params *params, rf_custom_op **
     if (r >= 0 && !(op = RF_NEW(rf_custom_op))) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = make_custom(params, op);
     if (r < 0) {
+        if (op) rf_free(op->shader);
         rf_free(op);
         if (params->destroy) params->destroy(params->user);
         return r;

@@ -267,6 +267,32 @@ static void test_pipelines_are_cached(void **state)
         RF_ERROR_UNSUPPORTED);
 }
 
+/* Of a shader that may go, the device keeps what it compiled: another one at the same address is another one, and the
+ * same one at another address is the same. */
+static void test_pipelines_outlive_shaders(void **state)
+{
+    fixture *f = *state;
+    const rf_shader *built_in = &rf_shader_test_axpy;
+    rf_shader place;
+    rf_gpu_pipeline *pipelines[4];
+    for (int i = 0; i < 4; i++) {
+        rf_shader *words = rf_shader_copy("axpy", built_in->words, built_in->num_words, 0);
+        assert_non_null(words);
+        if (i == 1) ((uint32_t *)(uintptr_t)words->words)[2] ^= 1; /* the generator's number, of no meaning */
+        rf_shader *shader = rf_shader_copy(i == 2 ? "other" : "axpy", words->words, words->num_words, 0);
+        assert_non_null(shader);
+        place = *shader;
+        pipelines[i] = axpy(f, &place, 0, false);
+        rf_free(shader);
+        rf_free(words);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_ptr_not_equal(pipelines[i], axpy(f, built_in, 0, false));
+        for (int k = 0; k < i; k++) assert_ptr_not_equal(pipelines[i], pipelines[k]);
+    }
+    assert_ptr_equal(pipelines[0], pipelines[3]);
+}
+
 /* A chain in which every link needs the one before: copies, fills and dispatches, over several descriptor pools. */
 static void test_barriers(void **state)
 {
@@ -684,6 +710,7 @@ int main(void)
         DEVICE_TEST(test_texel_views),
         DEVICE_TEST(test_full_subgroups),
         DEVICE_TEST(test_pipelines_are_cached),
+        DEVICE_TEST(test_pipelines_outlive_shaders),
         DEVICE_TEST(test_barriers),
         DEVICE_TEST(test_resubmission),
         DEVICE_TEST(test_several_recordings),

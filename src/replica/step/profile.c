@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the time of a function goes. */
+#include <string.h>
+
 #include <ringfire/bench.h>
 
 #include "replica/internal.h"
@@ -7,17 +9,22 @@
 
 #define PROFILE_RUNS 5
 
+/* The rows in one block with the names of their ops, which may go before the rows do. */
 static rf_result to_rows(const rf_node_time *times, uint32_t count, rf_bench_node **rows)
 {
-    *rows = RF_NEW_ARRAY(rf_bench_node, count);
+    size_t length = 0;
+    for (uint32_t i = 0; i < count; i++) length += strlen(times[i].op) + 1;
+    *rows = rf_calloc(1, count * sizeof(**rows) + length);
     if (!*rows) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    char *name = (char *)(*rows + count);
     for (uint32_t i = 0; i < count; i++) {
         const double ns = times[i].ns > 0 ? (double)times[i].ns : 1;
-        (*rows)[i] = (rf_bench_node){ .op = times[i].op,
+        (*rows)[i] = (rf_bench_node){ .op = name,
                                       .kernel = times[i].kernel,
                                       .seconds = ns * 1e-9,
                                       .gflops = times[i].cost.flops / ns,
                                       .gbytes = times[i].cost.bytes / ns };
+        name = stpcpy(name, times[i].op) + 1;
     }
     return RF_OK;
 }
