@@ -343,8 +343,9 @@ RF_API RF_MUST_USE rf_result rf_dataset_zip(const rf_dataset *const *in, uint32_
 RF_API RF_MUST_USE rf_result rf_dataset_concatenate(const rf_dataset *in, const rf_dataset *next,
                                                     rf_dataset **out);
 /**
- * Makes `count` passes over the input; 0 repeats it without end. Each pass is an epoch of its own
- * for the shuffles below.
+ * Makes `count` passes over the input; 0 repeats it without end, and its cardinality is infinite
+ * then unless the input is known to be empty. Each pass is an epoch of its own for the shuffles
+ * below.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_repeat(const rf_dataset *in, uint64_t count,
                                                rf_dataset **out);

@@ -94,13 +94,23 @@ static const char *role_of(const rf_dataset *d)
     return d->kind == &rf_dataset_kind_slice ? rf_slice_stands_for(d) : d->kind->name;
 }
 
-/* The first release's files have -1 for unknown and -2 for infinite, the reverse of RF_CARDINALITY_*; they stay valid.
- */
+/* Whether a step repeats without end what has an unknown number of elements. */
+static bool repeats_unknown(const rf_dataset *d)
+{
+    for (; d; d = d->input)
+        if (d->kind == &rf_dataset_kind_repeat && d->count == 0 && d->input->cardinality == RF_CARDINALITY_UNKNOWN)
+            return true;
+    return false;
+}
+
+/* The first release's files have -1 for unknown, which such repetitions were then, and -2 for infinite, the reverse of
+ * RF_CARDINALITY_*; they stay valid. */
 static uint64_t saved_cardinality(const rf_dataset *d)
 {
-    const int64_t saved = d->cardinality == RF_CARDINALITY_UNKNOWN    ? -1
-                          : d->cardinality == RF_CARDINALITY_INFINITE ? -2
-                                                                      : d->cardinality;
+    const bool infinite = d->cardinality == RF_CARDINALITY_INFINITE;
+    const int64_t saved = d->cardinality == RF_CARDINALITY_UNKNOWN || (infinite && repeats_unknown(d)) ? -1
+                          : infinite                                                                   ? -2
+                                                                                                       : d->cardinality;
     return (uint64_t)saved;
 }
 

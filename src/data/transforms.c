@@ -369,6 +369,8 @@ rf_result rf_dataset_repeat(const rf_dataset *in, uint64_t count, rf_dataset **o
         if (count == 0 || __builtin_mul_overflow(in->cardinality, (int64_t)count, &total))
             total = RF_CARDINALITY_INFINITE;
         (*out)->cardinality = total;
+    } else if (count == 0 && in->cardinality == RF_CARDINALITY_UNKNOWN) {
+        (*out)->cardinality = RF_CARDINALITY_INFINITE; /* as tf.data takes it, though the input may turn out empty */
     }
     return RF_OK;
 }

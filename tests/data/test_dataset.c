@@ -447,17 +447,21 @@ static void test_positions_of_earlier_versions(void **state)
     static const struct {
         const char *hex;
         int64_t cardinality;
+        bool generated, repeated;
     } saved[] = {
         { "52464954455200028469e2bcc9177fd4c004a1f2e9c737330a000000"
           "00000000000000000000000000000000000000000200000000000000",
-          RF_CARDINALITY_UNKNOWN },
+          RF_CARDINALITY_UNKNOWN, true, false },
         { "5246495445520002d4fe7d614561a6c8bd1870e65b99caf50a000000"
           "00000000000000000000000000000000000000000200000000000000",
-          RF_CARDINALITY_INFINITE },
+          RF_CARDINALITY_INFINITE, false, true },
+        { "52464954455200026553d52a98c2487f946516c6e185468a0a000000"
+          "00000000000000000000000000000000000000000200000000000000",
+          RF_CARDINALITY_INFINITE, true, true },
     };
-    for (int i = 0; i < 2; i++) {
-        rf_dataset *d = i == 0 ? generated() : numbers();
-        if (i == 1) APPLY(d, rf_dataset_repeat(d, 0, &applied_));
+    for (int i = 0; i < 3; i++) {
+        rf_dataset *d = saved[i].generated ? generated() : numbers();
+        if (saved[i].repeated) APPLY(d, rf_dataset_repeat(d, 0, &applied_));
         APPLY(d, rf_dataset_batch(d, 10, false, &applied_));
         assert_int_equal(rf_dataset_cardinality(d), saved[i].cardinality);
         uint8_t bytes[56];
