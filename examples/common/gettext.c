@@ -139,15 +139,12 @@ static char *read_file(const char *path, size_t *size)
     return NULL;
 }
 
-int mo_read(const char *path, mo_catalogue *out)
+const char *mo_read(const char *path, mo_catalogue *out)
 {
     size_t size;
     *out = (mo_catalogue){ 0 };
     char *bytes = read_file(path, &size);
-    const char *problem = bytes ? mo_parse(bytes, size, out) : strerror(errno);
-    if (!problem) return 0;
-    fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, path, problem);
-    return -1;
+    return bytes ? mo_parse(bytes, size, out) : strerror(errno);
 }
 
 void mo_free(mo_catalogue *catalogue)

@@ -16,13 +16,12 @@ typedef struct mo_catalogue {
 } mo_catalogue;
 
 /* Reads a catalogue. Of plural forms it takes the first one, without their contexts. The entry that describes the file
- * is left out, and so are pairs that are not UTF-8 or lack a translation. Says what is wrong and returns -1 when the
- * file cannot be read, is damaged, or is in another encoding than UTF-8. */
-int mo_read(const char *path, mo_catalogue *out);
+ * is left out, and so are pairs that are not UTF-8 or lack a translation. Returns what is wrong where the file cannot
+ * be read, is damaged, or is in another encoding than UTF-8; NULL: nothing. */
+const char *mo_read(const char *path, mo_catalogue *out);
 void mo_free(mo_catalogue *catalogue);
 
-/* The same for bytes in memory, which the catalogue takes over from malloc() in any case. Returns what is wrong; NULL:
- * nothing. */
+/* The same for bytes in memory, which the catalogue takes over from malloc() in any case. */
 const char *mo_parse(char *bytes, size_t size, mo_catalogue *out);
 
 #endif

@@ -59,13 +59,15 @@ static int by_hash(const void *a, const void *b)
     return order ? order : strcmp(x->translation, y->translation);
 }
 
-static int add(messages *m, const char *path, uint32_t most_words)
+static int add(messages *m, const char *path, uint32_t most_words, bool quiet)
 {
     mo_catalogue *catalogues = realloc(m->catalogues, (m->num_catalogues + 1) * sizeof(*catalogues));
     if (!catalogues) return out_of_memory();
     m->catalogues = catalogues;
     mo_catalogue *c = &catalogues[m->num_catalogues];
-    if (mo_read(path, c) < 0) return 0; /* it has said why */
+    const char *problem = mo_read(path, c);
+    if (problem && !quiet) fprintf(stderr, "%s: left out %s: %s\n", program_invocation_short_name, path, problem);
+    if (problem) return 0;
     m->num_catalogues++;
     if (c->count == 0) return 0;
     message *items = realloc(m->items, (m->count + (size_t)c->count) * sizeof(*items));
@@ -89,7 +91,7 @@ static void sort(messages *m)
     m->count = kept;
 }
 
-int messages_read(const char *locales, const char *language, uint32_t most_words, messages *out)
+int messages_read(const char *locales, const char *language, uint32_t most_words, bool quiet, messages *out)
 {
     char path[4096];
     struct dirent **entries;
@@ -100,7 +102,7 @@ int messages_read(const char *locales, const char *language, uint32_t most_words
     for (int i = 0; i < count; i++) {
         char file[4400];
         snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
-        if (result == 0) result = add(out, file, most_words);
+        if (result == 0) result = add(out, file, most_words, quiet);
         free(entries[i]);
     }
     if (count >= 0) free(entries);

@@ -6,6 +6,7 @@
 #ifndef EXAMPLE_NMT_MESSAGES_H
 #define EXAMPLE_NMT_MESSAGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define MESSAGES_LOCALES "/usr/share/locale"
@@ -21,9 +22,9 @@ typedef struct messages {
 } messages;
 
 /* Those of one line and at most `most_words` words on either side. Lists of names, such as ISO's of languages, are left
- * out, and so are catalogues that cannot be read. A language without catalogues has no messages. Says what is wrong and
- * returns -1 where there is no memory. */
-int messages_read(const char *locales, const char *language, uint32_t most_words, messages *out);
+ * out, and so are catalogues that cannot be read, which are named unless `quiet`. A language without catalogues has no
+ * messages. Says what is wrong and returns -1 where there is no memory. */
+int messages_read(const char *locales, const char *language, uint32_t most_words, bool quiet, messages *out);
 void messages_free(messages *m);
 
 #endif

@@ -103,10 +103,10 @@ static int make_messages(task *t, uint32_t vocabulary, uint64_t limit, uint32_t 
 }
 
 int task_create_messages(const char *locales, const char *language, uint32_t vocabulary, uint64_t limit,
-                         uint32_t most_tests, task *out)
+                         uint32_t most_tests, bool quiet, task *out)
 {
     *out = (task){ .source_length = TASK_MAX_LENGTH, .target_length = TASK_MAX_LENGTH };
-    if (messages_read(locales, language, MOST_WORDS, &out->messages) < 0) return -1;
+    if (messages_read(locales, language, MOST_WORDS, quiet, &out->messages) < 0) return -1;
     int result = 0;
     if (out->messages.count >= TASK_LEAST_MESSAGES) {
         out->name = "messages";

@@ -28,9 +28,10 @@ typedef struct task {
  * wrong. */
 int task_create_dates(uint64_t seed, uint64_t limit, uint32_t most_tests, task *out);
 /* With at most `vocabulary` word pieces of each language, which are learned from the messages. `limit` 0: all of them.
- * With fewer than TASK_LEAST_MESSAGES the task has no name, and that is no failure. */
+ * With fewer than TASK_LEAST_MESSAGES the task has no name, and that is no failure. Catalogues that
+ * cannot be read are named unless `quiet`. */
 int task_create_messages(const char *locales, const char *language, uint32_t vocabulary, uint64_t limit,
-                         uint32_t most_tests, task *out);
+                         uint32_t most_tests, bool quiet, task *out);
 void task_free(task *t);
 
 /* Elements (source i32 [source_length], target i32 [target_length] that begins with `start`, the tokens that follow

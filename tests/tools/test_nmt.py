@@ -110,9 +110,13 @@ class Nmt(unittest.TestCase):
             done = programs.run(*command, *arguments)
             self.assertGreater(done.returncode, 0, arguments)
             self.assertIn(text, done.stderr)
-        done = programs.run(NMT, "--devices", "llvmpipe", "--locales", self.folder / "none", "--limit", "64", "--epochs", "1")
+        none = self.folder / "none"
+        (none / "fr" / "LC_MESSAGES").mkdir(parents=True)
+        (none / "fr" / "LC_MESSAGES" / "broken.mo").write_bytes(b"\0" * 40)
+        done = programs.run(NMT, "--devices", "llvmpipe", "--locales", none, "--limit", "64", "--epochs", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("64 dates, ", done.stdout)
+        self.assertNotIn("broken.mo", done.stderr)
 
     def test_bad_input(self):
         for arguments, text in ((("--epochs", "0"), "'0'"), (("--network", "cnn"), "'cnn'"), (("--beam", "65"), "'65'"), (("--translate", "3 march 1998 + 2"), "+ 2"),
