@@ -147,6 +147,14 @@ static void choose_features(const rf_gpu_snapshot *s, rf_gpu_plan *plan)
     plan->subgroup_features.computeFullSubgroups = s->subgroup_features.computeFullSubgroups;
 }
 
+/* lavapipe of Mesa 23 to 25 reads wrong elements of texel buffers where registers have 16 lanes (25.0.7, whose kernels
+ * are right with 8 lanes); 22.3 and 26.1 do not. */
+static bool misreads_texels(const rf_device_caps *caps)
+{
+    const uint32_t mesa = VK_API_VERSION_MAJOR(caps->driver_version);
+    return caps->driver == RF_DRIVER_LAVAPIPE && caps->subgroup_size > 8 && mesa >= 23 && mesa <= 25;
+}
+
 static uint32_t max_u32(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -180,7 +188,7 @@ static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_devi
     caps->max_shared_memory = l->maxComputeSharedMemorySize;
     caps->max_push_constants = l->maxPushConstantsSize;
     caps->max_storage_range = l->maxStorageBufferRange;
-    caps->max_texel_elements = l->maxTexelBufferElements;
+    caps->max_texel_elements = misreads_texels(caps) ? 0 : l->maxTexelBufferElements;
     uint64_t alignment = 64;
     const uint64_t wanted[] = { l->minStorageBufferOffsetAlignment, l->minTexelBufferOffsetAlignment,
                                 l->nonCoherentAtomSize, l->optimalBufferCopyOffsetAlignment };

@@ -218,6 +218,32 @@ static void test_alignment(void **state)
     assert_int_equal(plan.caps.buffer_alignment, 256);
 }
 
+static void test_texels(void **state)
+{
+    (void)state;
+    static const struct {
+        VkDriverId driver;
+        uint32_t lanes, version;
+        bool kept;
+    } cases[] = {
+        { VK_DRIVER_ID_MESA_LLVMPIPE, 16, VK_MAKE_API_VERSION(0, 22, 3, 6), true },
+        { VK_DRIVER_ID_MESA_LLVMPIPE, 16, VK_MAKE_API_VERSION(0, 23, 0, 0), false },
+        { VK_DRIVER_ID_MESA_LLVMPIPE, 16, VK_MAKE_API_VERSION(0, 25, 0, 7), false },
+        { VK_DRIVER_ID_MESA_LLVMPIPE, 8, VK_MAKE_API_VERSION(0, 25, 0, 7), true },
+        { VK_DRIVER_ID_MESA_LLVMPIPE, 16, VK_MAKE_API_VERSION(0, 26, 0, 0), true },
+        { VK_DRIVER_ID_MESA_RADV, 64, VK_MAKE_API_VERSION(0, 25, 0, 7), true },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        rf_gpu_plan plan;
+        rf_gpu_snapshot s = discrete();
+        s.properties12.driverID = cases[i].driver;
+        s.properties11.subgroupSize = cases[i].lanes;
+        s.properties.driverVersion = cases[i].version;
+        rf_gpu_plan_device(&s, false, &plan);
+        assert_int_equal(plan.caps.max_texel_elements, cases[i].kept ? 1u << 27 : 0);
+    }
+}
+
 static void test_clamp(void **state)
 {
     (void)state;
@@ -265,8 +291,8 @@ int main(void)
         cmocka_unit_test(test_discrete),   cmocka_unit_test(test_discrete_resizable_bar),
         cmocka_unit_test(test_integrated), cmocka_unit_test(test_queue_family),
         cmocka_unit_test(test_unusable),   cmocka_unit_test(test_subgroups),
-        cmocka_unit_test(test_alignment),  cmocka_unit_test(test_clamp),
-        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_alignment),  cmocka_unit_test(test_texels),
+        cmocka_unit_test(test_clamp),      cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
