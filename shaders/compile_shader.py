@@ -7,10 +7,8 @@ shader to a budget.
 Optimising a fully unrolled kernel takes seconds. Where RINGFIRE_SHADER_CACHE names a directory, modules and costs are kept there
 under a hash of the unoptimised module, the passes and the optimiser's version, so that several build directories share the work."""
 import argparse
-import hashlib
 import os
 import resource
-import shutil
 import sys
 
 TARGET = "vulkan1.2"
@@ -63,25 +61,41 @@ class Tools:
         return "%d MB %.1f s\n" % (self.megabytes, self.seconds)
 
 
-def keep(source, kept):
-    """Copies a file so that others see all of it or nothing."""
-    temporary = "%s.%d" % (kept, os.getpid())
-    shutil.copyfile(source, temporary)
-    os.replace(temporary, kept)
+class Cache:
+    """Results of earlier times, in a directory."""
+
+    def __init__(self, directory, args, tools, raw):
+        import hashlib  # Most builds have no cache, and these two take Python as long as all the rest.
+        import shutil
+        self.copy = shutil.copyfile
+        os.makedirs(directory, exist_ok=True)
+        tools.run([args.opt, "--version"])
+        with open(tools.log, "rb") as version, open(raw, "rb") as module:
+            key = hashlib.sha256(version.read() + " ".join(OPTIONS + FRUGAL_OPTIONS).encode() + module.read()).hexdigest()
+        self.kept = os.path.join(directory, key)
+
+    def load(self, optimised, cost):
+        """Whether it was there."""
+        if not os.path.exists(self.kept + ".spv") or not os.path.exists(self.kept + ".cost"):
+            return False
+        self.copy(self.kept + ".spv", optimised)
+        self.copy(self.kept + ".cost", cost)
+        return True
+
+    def store(self, optimised, cost):
+        """So that others see all of a file or nothing."""
+        for source, suffix in ((cost, ".cost"), (optimised, ".spv")):
+            temporary = "%s%s.%d" % (self.kept, suffix, os.getpid())
+            self.copy(source, temporary)
+            os.replace(temporary, self.kept + suffix)
 
 
 def optimise(args, tools, raw, optimised, cost):
     """Optimises and validates `raw` into `optimised`, or takes the result of an earlier time."""
-    cache = os.environ.get("RINGFIRE_SHADER_CACHE")
-    if cache:
-        tools.run([args.opt, "--version"])
-        with open(tools.log, "rb") as version, open(raw, "rb") as module:
-            key = hashlib.sha256(version.read() + " ".join(OPTIONS + FRUGAL_OPTIONS).encode() + module.read()).hexdigest()
-        kept = os.path.join(cache, key)
-        if os.path.exists(kept + ".spv") and os.path.exists(kept + ".cost"):
-            shutil.copyfile(kept + ".spv", optimised)
-            shutil.copyfile(kept + ".cost", cost)
-            return
+    directory = os.environ.get("RINGFIRE_SHADER_CACHE")
+    cache = Cache(directory, args, tools, raw) if directory else None
+    if cache and cache.load(optimised, cost):
+        return
     # Children have the limit of this process, which takes a twentieth of it itself.
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEGABYTES << 20, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     if not tools.run([args.opt, *OPTIONS, raw, "-o", optimised], may_fail=True):
@@ -90,9 +104,7 @@ def optimise(args, tools, raw, optimised, cost):
     with open(cost, "w") as f:
         f.write(tools.cost())
     if cache:
-        os.makedirs(cache, exist_ok=True)
-        keep(cost, kept + ".cost")
-        keep(optimised, kept + ".spv")
+        cache.store(optimised, cost)
 
 
 def embed(data, output, shaders):

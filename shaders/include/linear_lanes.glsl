@@ -8,6 +8,7 @@
  *   SHUFFLE values are handed from lane to lane by shuffles instead of broadcasts
  * Which of them is fast differs from driver to driver and is found by measurement.
  */
+#include "include/products.glsl"
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #ifdef SHUFFLE

@@ -29,11 +29,27 @@ layout(local_size_x_id = 0) in;
      : (x) == 2 ? subgroupQuadSwapVertical(value)                                                                      \
                 : subgroupQuadSwapDiagonal(value))
 
+/* sum += a[q] * b[q] for STEP of them, which the shader chooses, written out as in products.glsl. */
+#define ADD_3(sum, a, b)                                                                                               \
+    sum += a[0] * b[0];                                                                                                \
+    sum += a[1] * b[1];                                                                                                \
+    sum += a[2] * b[2];
+#define ADD_4(sum, a, b)                                                                                               \
+    ADD_3(sum, a, b)                                                                                                   \
+    sum += a[3] * b[3];
+#define ADD_8(sum, a, b)                                                                                               \
+    ADD_4(sum, a, b)                                                                                                   \
+    sum += a[4] * b[4];                                                                                                \
+    sum += a[5] * b[5];                                                                                                \
+    sum += a[6] * b[6];                                                                                                \
+    sum += a[7] * b[7];
+
 /* sums[row][exchange][group][i] += products of to[q] (b of one group) with a[row][exchange][q]. */
 #define MULTIPLY(sums, rows, a, b, g)                                                                                  \
     [[unroll]] for (int i = 0; i < 4; i++) [[unroll]] for (int r = 0; r < (rows); r++)                                 \
-        [[unroll]] for (int x = 0; x < 4; x++) [[unroll]] for (int q = 0; q < STEP; q++)                               \
-            sums[r][x][g][i] += a[r][x][q] * b[i][q];
+        [[unroll]] for (int x = 0; x < 4; x++) {                                                                       \
+            ADD_STEP(sums[r][x][g][i], a[r][x], b[i])                                                                  \
+        }
 
 /* Activations that cost one instruction; the rest are applied in a pass of their own, or each store would carry them all. */
 #define CHEAP_ACTIVATION(x) (ACTIVATION == 1 ? rf_relu(x) : (x))

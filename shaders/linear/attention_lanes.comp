@@ -12,6 +12,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#include "include/products.glsl"
 #include "include/scalar_math.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int CAUSAL = 0;
@@ -69,9 +70,8 @@ int lane;
             [[unroll]] for (int q = 0; q < 4; q++) b[q] = texelFetch(LANE_MATRIX, lane_at + (k * 4 + q) * line);       \
             [[unroll]] for (int r = 0; r < ROWS; r++) {                                                                \
                 float s[4];                                                                                            \
-                [[unroll]] for (int q = 0; q < 4; q++) s[q] = FROM_LANE(a[r / LANES][q], r % LANES);                   \
-                [[unroll]] for (int i = 0; i < 4; i++) [[unroll]] for (int q = 0; q < 4; q++)                          \
-                    acc[r][i] += s[q] * b[q][i];                                                                       \
+                TAKE_4(s, a[r / LANES][0], a[r / LANES][1], a[r / LANES][2], a[r / LANES][3], r % LANES)               \
+                ADD_PRODUCTS_4(acc[r], s, b[0], b[1], b[2], b[3])                                                      \
             }                                                                                                          \
             k++;                                                                                                       \
         } while (k < depth);                                                                                           \
@@ -90,9 +90,10 @@ int lane;
             }                                                                                                          \
             [[unroll]] for (int r = 0; r < ROWS; r++) {                                                                \
                 float s[4];                                                                                            \
-                [[unroll]] for (int q = 0; q < 4; q++) s[q] = FROM_LANE(weight[r][q], l);                              \
-                [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)                     \
-                    [[unroll]] for (int q = 0; q < 4; q++) acc[r][g][i] += s[q] * b[q][g][i];                          \
+                TAKE_4(s, weight[r][0], weight[r][1], weight[r][2], weight[r][3], l)                                   \
+                [[unroll]] for (int g = 0; g < GROUPS; g++) {                                                          \
+                    ADD_PRODUCTS_4(acc[r][g], s, b[0][g], b[1][g], b[2][g], b[3][g])                                   \
+                }                                                                                                      \
             }                                                                                                          \
             l++;                                                                                                       \
         } while (l < LANES);                                                                                           \

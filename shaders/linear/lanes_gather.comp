@@ -156,9 +156,10 @@ void main()
         }
         [[unroll]] for (int r = 0; r < ROWS; r++) {
             float s[3];
-            [[unroll]] for (int q = 0; q < 3; q++) s[q] = FROM_LANE(a[q][r / LANES], r % LANES);
-            [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
-                [[unroll]] for (int q = 0; q < 3; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
+            TAKE_3(s, a[0][r / LANES], a[1][r / LANES], a[2][r / LANES], r % LANES)
+            [[unroll]] for (int g = 0; g < GROUPS; g++) {
+                ADD_PRODUCTS_3(accumulator[r][g], s, b[0][g], b[1][g], b[2][g])
+            }
         }
         k += 3;
     } while (k < summands);
@@ -198,9 +199,10 @@ void main()
 #endif
             [[unroll]] for (int r = 0; r < ROWS; r++) {
                 float s[4];
-                [[unroll]] for (int q = 0; q < 4; q++) s[q] = FROM_LANE(a[r / LANES][q], r % LANES);
-                [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
-                    [[unroll]] for (int q = 0; q < 4; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
+                TAKE_4(s, a[r / LANES][0], a[r / LANES][1], a[r / LANES][2], a[r / LANES][3], r % LANES)
+                [[unroll]] for (int g = 0; g < GROUPS; g++) {
+                    ADD_PRODUCTS_4(accumulator[r][g], s, b[0][g], b[1][g], b[2][g], b[3][g])
+                }
             }
             k++;
         } while (k < to);

@@ -108,9 +108,10 @@ void main()
         }
         [[unroll]] for (int r = 0; r < ROWS; r++) {
             float s[4];
-            [[unroll]] for (int q = 0; q < 4; q++) s[q] = FROM_LANE(A_VALUE(q, r), r / ROWS_PER_LOAD % LANES);
-            [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
-                [[unroll]] for (int q = 0; q < 4; q++) accumulator[r][g][i] += s[q] * b[q][g][i];
+            TAKE_4(s, A_VALUE(0, r), A_VALUE(1, r), A_VALUE(2, r), A_VALUE(3, r), r / ROWS_PER_LOAD % LANES)
+            [[unroll]] for (int g = 0; g < GROUPS; g++) {
+                ADD_PRODUCTS_4(accumulator[r][g], s, b[0][g], b[1][g], b[2][g], b[3][g])
+            }
         }
     }
 

@@ -34,8 +34,10 @@ layout(push_constant) uniform P {
 #define ROW_GROUPS (ROWS / 4)
 #ifdef SCALAR_A
 #define STEP 3 /* kernels of 3 x 3 divide evenly */
+#define ADD_STEP ADD_3
 #else
 #define STEP 8
+#define ADD_STEP ADD_8
 #endif
 
 /* Line, column and first line of the image that tap 0 of an output pixel reads. */

@@ -30,11 +30,13 @@ layout(push_constant) uniform P {
 
 #ifdef SCALAR_A
 #define STEP 4 /* pixels */
+#define ADD_STEP ADD_4
 #define ROWS_PER_LOAD 1
 #define COMPONENT(value, i) value
 #define A_TYPE float
 #else
 #define STEP 8
+#define ADD_STEP ADD_8
 #define ROWS_PER_LOAD 4
 #define COMPONENT(value, i) value[i]
 #define A_TYPE vec4

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gradient of gather: what was taken several times is the sum of its gradients, in the order of its places, the
- * same bits each time. Where places are many they are sorted by what they take, with integers, and then added row by
- * row.
+ * same bits each time. Where places are many they are sorted by what they take, with integers, or put into lists, and
+ * then added row by row.
  */
 #include "ops/pointwise/gather.h"
 #include "rf_shaders.h"
@@ -65,7 +65,7 @@ typedef struct grad_push {
     uint32_t length, unknown, first, adds, dy_offset, indices_offset, dx_offset;
 } grad_push;
 
-enum { STEP_GRAD, STEP_BLOCKS, STEP_ROWS, STEP_FEW };
+enum { STEP_GRAD, STEP_BLOCKS, STEP_ROWS, STEP_FEW, STEP_LISTS, STEP_FEW_LISTS };
 static const rf_shader *shader_of(uint32_t step, uint32_t width)
 {
     static const rf_shader *const shaders[][3] = {
@@ -73,6 +73,8 @@ static const rf_shader *shader_of(uint32_t step, uint32_t width)
         { &rf_shader_gather_blocks_w1, &rf_shader_gather_blocks_w4, &rf_shader_gather_blocks_w8 },
         { &rf_shader_gather_rows_w1, &rf_shader_gather_rows_w4, &rf_shader_gather_rows_w8 },
         { &rf_shader_gather_few_w1, &rf_shader_gather_few_w4, &rf_shader_gather_few_w8 },
+        { &rf_shader_gather_lists_w1, &rf_shader_gather_lists_w4, &rf_shader_gather_lists_w8 },
+        { &rf_shader_gather_few_lists_w1, &rf_shader_gather_few_lists_w4, &rf_shader_gather_few_lists_w8 },
     };
     return shaders[step][width == 8 ? 2 : width == 4 ? 1 : 0];
 }
@@ -369,7 +371,119 @@ static rf_result sorted_plan(const rf_op_call *call, const rf_device_caps *caps,
 }
 
 static const rf_kernel sorted = { "sorted", sorted_score, sorted_plan };
-static const rf_kernel *const grad_kernels[] = { &direct, &sorted };
+
+/* ---- places in lists: one for each choice ---- */
+
+typedef struct listing {
+    uint64_t count, keys; /* of places; of choices that they may take */
+    bool few;             /* go through the places, over zeros */
+    uint64_t parts, part; /* parts that have lists of their own, places of each */
+    uint64_t next, end;   /* offsets; heads stand first */
+} listing;
+
+static listing listing_of(const rf_gather_piece *piece, const rf_device_caps *caps)
+{
+    const rf_gather_shape *n = &piece->size;
+    const uint64_t lanes = 2ull * caps->subgroup_size;
+    listing l = { .count = n->batch * n->places, .keys = n->batch * n->choices };
+    l.few = 2 * l.count <= l.keys;
+    /* Every choice asks each part, which must not take longer than adding. */
+    l.parts = l.keys * lanes <= l.count ? lanes : 1;
+    l.part = rf_div_up(l.count, l.parts);
+    l.next = rf_align_up(l.parts * l.keys * sizeof(uint32_t), caps->buffer_alignment);
+    l.end = l.next + rf_align_up(l.count * sizeof(uint32_t), caps->buffer_alignment);
+    return l;
+}
+
+static uint64_t list_loops(const listing *l)
+{
+    return l->parts + l->count + 2;
+}
+
+/* One invocation makes a whole list, which only a processor does in good time. */
+static double lists_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, 1);
+    rf_gather_piece piece = { 0 };
+    if (!caps->is_cpu || size.choices == 0 || size.places == 0) return RF_SCORE_NONE;
+    (void)rf_gather_piece_next(&all, &size, &piece); /* the largest */
+    const listing l = listing_of(&piece, caps);
+    if (list_loops(&l) > rf_loop_limit(caps)) return RF_SCORE_NONE;
+    const double bytes = (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[0]);
+    return rf_score_of_time(1e-4 + (double)l.part * 3e-8 + bytes * 1e-10);
+}
+
+static void bind_lists(rf_dispatch *d, const listing *l, bool write)
+{
+    bind_work(d, 0, l->parts * l->keys * sizeof(uint32_t), write);
+    bind_work(d, l->next, l->count * sizeof(uint32_t), write);
+}
+
+static rf_result make_lists_plan(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
+                                 const rf_gather_piece *piece, rf_kernel_plan *plan)
+{
+    const rf_magic by_place = rf_magic_make((uint32_t)piece->size.places);
+    const uint64_t heads = l->parts * l->keys;
+    struct {
+        uint32_t count, places, places_magic, places_shift, first, choices, keys, indices_offset, parts, part;
+    } push = { .count = (uint32_t)heads,
+               .places = (uint32_t)piece->size.places,
+               .places_magic = by_place.magic,
+               .places_shift = by_place.shift,
+               .first = (uint32_t)piece->choice,
+               .choices = (uint32_t)piece->size.choices,
+               .keys = (uint32_t)l->keys,
+               .parts = (uint32_t)l->parts,
+               .part = (uint32_t)l->part };
+    for (int clear = 1; clear >= 0; clear--, push.count = (uint32_t)l->count) {
+        rf_dispatch *d = rf_kernel_plan_add(plan, clear ? &rf_shader_gather_list_clear : &rf_shader_gather_list,
+                                            clear ? RF_NO_LOOPS : l->part + 1);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_dispatch_spec(d, clear ? grad_local(caps) : rf_local_size(caps, caps->subgroup_size));
+        push.indices_offset = rf_gather_bind_indices(d, caps, all, piece);
+        bind_lists(d, l, true);
+        rf_dispatch_push(d, &push, sizeof(push));
+        rf_dispatch_items(d, caps, clear ? heads : l->parts);
+    }
+    return RF_OK;
+}
+
+static rf_result add_lists_plan(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
+                                const rf_gather_piece *piece, rf_kernel_plan *plan)
+{
+    const uint32_t width = rf_gather_width(all, all->places, caps);
+    grad_push push = push_of(piece, width);
+    rf_dispatch *d =
+        rf_kernel_plan_add(plan, shader_of(l->few ? STEP_FEW_LISTS : STEP_LISTS, width), list_loops(l));
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, grad_local(caps));
+    push.count = (uint32_t)((l->few ? l->count : l->keys) * piece->size.outer * push.inner);
+    push.length = (uint32_t)l->parts;
+    push.unknown = (uint32_t)l->keys;
+    push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, piece, width);
+    push.indices_offset = rf_gather_bind_indices(d, caps, all, piece);
+    push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, all, piece, width);
+    bind_lists(d, l, false);
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_items(d, caps, push.count);
+    return RF_OK;
+}
+
+static rf_result lists_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, 1);
+    for (rf_gather_piece piece = { 0 }; rf_gather_piece_next(&all, &size, &piece);) {
+        const listing l = listing_of(&piece, caps);
+        if (plan->count == 0 && l.few) RF_TRY(zeros_plan(call, caps, plan));
+        if (l.end > plan->workspace) plan->workspace = l.end;
+        RF_TRY(make_lists_plan(&l, caps, &all, &piece, plan));
+        RF_TRY(add_lists_plan(&l, caps, &all, &piece, plan));
+    }
+    return RF_OK;
+}
+
+static const rf_kernel lists = { "lists", lists_score, lists_plan };
+static const rf_kernel *const grad_kernels[] = { &direct, &sorted, &lists };
 
 /* ---- cases ---- */
 
