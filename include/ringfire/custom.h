@@ -132,7 +132,7 @@ typedef struct rf_custom_op_params {
  *
  * The shader may use what Vulkan 1.2 has everywhere, and 16-bit floats, 8-bit and 64-bit integers
  * and operations of subgroups; a device that lacks one of the latter is an error once the operation
- * is to run there. The library keeps one copy of each different shader until the process ends.
+ * is to run there.
  * @param[out] out the operation, to be given back with rf_custom_op_destroy()
  * @return RF_ERROR_INVALID_ARGUMENT for a module that is malformed or does not fit the description:
  *   the message names the operation and what to change

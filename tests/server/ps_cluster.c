@@ -2,6 +2,7 @@
 #include "ps_cluster.h"
 #include "../support/clock.h"
 #include "../support/noise.h"
+#include "custom_op/swish.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -76,12 +77,15 @@ static rf_result own_example(void *user, uint64_t index, rf_element *out)
 
 static rf_result create_model(const cluster_params *p, rf_strategy *strategy, uint32_t hidden, rf_model **model)
 {
-    rf_layer *layers[3];
+    static swish_ops ops; /* of this process, to its end */
+    rf_layer *layers[4];
     uint32_t n = 0;
     const rf_shape shape = RF_SHAPE(IN);
     rf_strategy_set_seed(strategy, 11);
     GO(rf_layer_dense(&(rf_dense_params){ .units = (int32_t)hidden, .activation = RF_ACTIVATION_TANH }, &layers[n++]));
     if (p->normalizes) GO(rf_layer_batch_norm(NULL, &layers[n++]));
+    if (p->swishes && !ops.forward) GO(swish_create(&ops));
+    if (p->swishes) GO(swish_layer(&ops, NULL, &layers[n++]));
     GO(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &layers[n++]));
     return rf_model_create_sequential(strategy, layers, n, &shape, model);
 }

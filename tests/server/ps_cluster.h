@@ -59,6 +59,7 @@ typedef struct cluster_params {
     uint32_t different_worker; /* + 1: one with another model */
     bool counts;               /* the workers' step assigns a variable */
     bool normalizes;           /* the model has batch normalization, which assigns some */
+    bool swishes;              /* the model has a layer of examples/custom_op, with a shader of its own */
     bool own_data;             /* workers have datasets of their own; no ranges are given */
     const char *key_file;      /* NULL: insecure */
     const char *worker_devices;

@@ -52,7 +52,7 @@ static void synchronous(void **state)
 }
 
 /* With a key, encrypted; a worker of two replicas; more servers than it takes; batches smaller than the number of
- * workers. */
+ * workers; a layer with a shader of its own. */
 static void synchronous_otherwise(void **state)
 {
     (void)state;
@@ -67,6 +67,7 @@ static void synchronous_otherwise(void **state)
                            .steps = 10,
                            .batch = 2,
                            .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 },
+                           .swishes = true,
                            .key_file = path,
                            .worker_devices = "llvmpipe,llvmpipe" });
     unlink(path);
