@@ -147,11 +147,18 @@ static void choose_features(const rf_gpu_snapshot *s, rf_gpu_plan *plan)
     plan->subgroup_features.computeFullSubgroups = s->subgroup_features.computeFullSubgroups;
 }
 
+/* "Mesa 25.0.7 (LLVM 19.1.7)": 25. The number in the properties is 1 for every lavapipe. 0: not known. */
+static unsigned mesa_version(const rf_gpu_snapshot *s)
+{
+    unsigned major = 0;
+    return sscanf(s->properties12.driverInfo, "Mesa %3u.", &major) == 1 ? major : 0;
+}
+
 /* lavapipe of Mesa 23 to 25 reads wrong elements of texel buffers where registers have 16 lanes (25.0.7, whose kernels
  * are right with 8 lanes); 22.3 and 26.1 do not. */
-static bool misreads_texels(const rf_device_caps *caps)
+static bool misreads_texels(const rf_gpu_snapshot *s, const rf_device_caps *caps)
 {
-    const uint32_t mesa = VK_API_VERSION_MAJOR(caps->driver_version);
+    const unsigned mesa = mesa_version(s);
     return caps->driver == RF_DRIVER_LAVAPIPE && caps->subgroup_size > 8 && mesa >= 23 && mesa <= 25;
 }
 
@@ -188,7 +195,7 @@ static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_devi
     caps->max_shared_memory = l->maxComputeSharedMemorySize;
     caps->max_push_constants = l->maxPushConstantsSize;
     caps->max_storage_range = l->maxStorageBufferRange;
-    caps->max_texel_elements = misreads_texels(caps) ? 0 : l->maxTexelBufferElements;
+    caps->max_texel_elements = misreads_texels(s, caps) ? 0 : l->maxTexelBufferElements;
     uint64_t alignment = 64;
     const uint64_t wanted[] = { l->minStorageBufferOffsetAlignment, l->minTexelBufferOffsetAlignment,
                                 l->nonCoherentAtomSize, l->optimalBufferCopyOffsetAlignment };
