@@ -99,8 +99,9 @@ const rf_attr_field rf_conv2d_fields[] = {
     RF_ATTR_FLAG(rf_conv2d_attr, bias_gradient),
 };
 
-static const rf_kernel *const kernels[] = { &rf_conv2d_naive, RF_LANES_LIST(conv2d, ), RF_LANES_LIST(conv2d, _scalar),
-                                            &rf_conv2d_tile128, &rf_conv2d_tile256 };
+static const rf_kernel *const kernels[] = { &rf_conv2d_naive,        &rf_conv2d_depthwise,
+                                            RF_LANES_LIST(conv2d, ), RF_LANES_LIST(conv2d, _scalar),
+                                            &rf_conv2d_tile128,      &rf_conv2d_tile256 };
 
 const rf_op rf_op_conv2d = {
     .name = "conv2d",

@@ -6,23 +6,24 @@
 #include "ops/linear/lanes.h"
 
 extern const rf_kernel rf_conv2d_naive, rf_conv2d_data_grad_naive, rf_conv2d_filter_grad_naive;
+extern const rf_kernel rf_conv2d_depthwise, rf_conv2d_data_grad_depthwise, rf_conv2d_filter_grad_depthwise;
 RF_LANES_DECLARE(conv2d, );
 RF_LANES_DECLARE(conv2d, _scalar);
 RF_LANES_DECLARE(conv2d_data_grad, );
 RF_LANES_DECLARE(conv2d_filter_grad, );
 RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
 
-#define RF_CONV2D_DATA_NUM_KERNELS 8
+#define RF_CONV2D_DATA_NUM_KERNELS 9
 /* What conv2d_data_grad and conv2d_transpose share. */
 extern const rf_kernel *const rf_conv2d_data_kernels[RF_CONV2D_DATA_NUM_KERNELS];
 rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void *const *out);
 
 rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the defaults */
 
-#define RF_CONV2D_NUM_CASES 40
-#define RF_CONV2D_DATA_GRAD_NUM_CASES 31
+#define RF_CONV2D_NUM_CASES 43
+#define RF_CONV2D_DATA_GRAD_NUM_CASES 34
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 7
-#define RF_CONV2D_FILTER_GRAD_NUM_CASES 28
+#define RF_CONV2D_FILTER_GRAD_NUM_CASES 31
 extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
 extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
 extern const rf_op_case rf_conv2d_transpose_cases[RF_CONV2D_TRANSPOSE_NUM_CASES];

@@ -48,6 +48,27 @@ static const rf_conv2d_attr groups_3 = { .stride = { 2, 1 }, .dilation = { 1, 1 
 static const rf_conv2d_attr depthwise = {
     .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 8
 };
+static const rf_conv2d_attr depthwise_relu = { .padding = RF_PADDING_EXPLICIT,
+                                               .stride = { 2, 3 },
+                                               .dilation = { 2, 1 },
+                                               .groups = 20,
+                                               .activation = RF_ACTIVATION_RELU,
+                                               .explicit_padding = { 2, 1, 0, 3 } };
+static const rf_conv2d_attr depthwise_bias = { .padding = RF_PADDING_EXPLICIT,
+                                               .stride = { 2, 3 },
+                                               .dilation = { 2, 1 },
+                                               .groups = 20,
+                                               .explicit_padding = { 2, 1, 0, 3 },
+                                               .bias_gradient = 1 };
+static const rf_conv2d_attr depthwise_strided = {
+    .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 40
+};
+static const rf_conv2d_attr depthwise_strided_bias = {
+    .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 40, .bias_gradient = 1
+};
+static const rf_conv2d_attr depthwise_64 = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 64
+};
 static const rf_conv2d_attr same_relu = {
     .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_RELU
 };
@@ -98,6 +119,9 @@ static const rf_conv2d_attr groups_bias = {
 #define GROUPS_2 (2, 6, 5, 16, 3, 3, 8, 24, 6, 5)
 #define GROUPS_3 (2, 7, 6, 9, 3, 2, 3, 15, 3, 5)
 #define DEPTHWISE (2, 6, 7, 8, 3, 3, 1, 8, 6, 7)
+#define DEPTHWISE_UNEVEN (3, 11, 13, 20, 3, 2, 1, 20, 5, 5)
+#define DEPTHWISE_STRIDED (5, 9, 12, 40, 5, 3, 1, 40, 5, 6)
+#define DEPTHWISE_64 (32, 28, 28, 64, 3, 3, 1, 64, 28, 28)
 #define ONE_CHANNEL (5, 9, 10, 1, 3, 3, 1, 8, 7, 8)
 #define RGB (2, 12, 11, 3, 5, 5, 3, 16, 8, 7)
 #define DEEP (1, 4, 5, 68, 3, 3, 68, 24, 2, 3)
@@ -144,7 +168,15 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "strided_dilated", .attr = &strided_dilated, FORWARD(STRIDED_DILATED), TOLERANCE(72) },
     { .name = "groups_2", .attr = &groups_2, FORWARD(GROUPS_2), TOLERANCE(72) },
     { .name = "groups_3", .attr = &groups_3, FORWARD(GROUPS_3), TOLERANCE(18) },
-    { .name = "depthwise", .attr = &depthwise, FORWARD(DEPTHWISE), TOLERANCE(9) },
+    { .name = "depthwise", .attr = &depthwise, FORWARD(DEPTHWISE), .check_gradient = true, TOLERANCE(9) },
+    { .name = "depthwise_uneven", .attr = &depthwise_relu, FORWARD_BIAS(DEPTHWISE_UNEVEN, 20), TOLERANCE(6) },
+    { .name = "depthwise_strided", .attr = &depthwise_strided, FORWARD(DEPTHWISE_STRIDED), TOLERANCE(15) },
+    { .name = "depthwise_64",
+      .attr = &depthwise_64,
+      FORWARD_BIAS(DEPTHWISE_64, 64),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(9) },
     { .name = "one_channel", .attr = &valid, FORWARD(ONE_CHANNEL), TOLERANCE(9) },
     { .name = "rgb", .attr = &valid, FORWARD(RGB), TOLERANCE(75) },
     { .name = "deep", .attr = &valid_relu, FORWARD_BIAS(DEEP, 24), TOLERANCE(612) },
@@ -209,6 +241,14 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "groups_2", .attr = &groups_2, DATA(GROUPS_2), TOLERANCE(108) },
     { .name = "groups_3", .attr = &groups_3, DATA(GROUPS_3), TOLERANCE(30) },
     { .name = "depthwise", .attr = &depthwise, DATA(DEPTHWISE), TOLERANCE(9) },
+    { .name = "depthwise_uneven", .attr = &depthwise_bias, DATA(DEPTHWISE_UNEVEN), TOLERANCE(6) },
+    { .name = "depthwise_strided", .attr = &depthwise_strided, DATA(DEPTHWISE_STRIDED), TOLERANCE(15) },
+    { .name = "depthwise_64",
+      .attr = &depthwise_64,
+      DATA(DEPTHWISE_64),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(9) },
     { .name = "one_channel", .attr = &valid, DATA(ONE_CHANNEL), TOLERANCE(72) },
     { .name = "rgb", .attr = &valid, DATA(RGB), TOLERANCE(400) },
     { .name = "deep", .attr = &valid, DATA(DEEP), TOLERANCE(216) },
@@ -259,6 +299,14 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "groups_2", .attr = &groups_bias, FILTER(GROUPS_2), TOLERANCE(60) },
     { .name = "groups_3", .attr = &groups_3, FILTER(GROUPS_3), TOLERANCE(30) },
     { .name = "depthwise", .attr = &depthwise, FILTER(DEPTHWISE), TOLERANCE(84) },
+    { .name = "depthwise_uneven", .attr = &depthwise_bias, FILTER(DEPTHWISE_UNEVEN), TOLERANCE(75) },
+    { .name = "depthwise_strided", .attr = &depthwise_strided_bias, FILTER(DEPTHWISE_STRIDED), TOLERANCE(150) },
+    { .name = "depthwise_64",
+      .attr = &depthwise_64,
+      FILTER(DEPTHWISE_64),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(25088) },
     { .name = "one_channel", .attr = &valid_bias, FILTER(ONE_CHANNEL), TOLERANCE(280) },
     { .name = "rgb", .attr = &valid, FILTER(RGB), TOLERANCE(112) },
     { .name = "deep", .attr = &valid_bias, FILTER(DEEP), TOLERANCE(6) },

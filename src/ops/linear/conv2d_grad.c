@@ -78,8 +78,9 @@ rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void
     return RF_OK;
 }
 
-const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive, RF_LANES_LIST(conv2d_data_grad, ),
-                                                    &rf_conv2d_data_grad_tile128, &rf_conv2d_data_grad_tile256 };
+const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive, &rf_conv2d_data_grad_depthwise,
+                                                    RF_LANES_LIST(conv2d_data_grad, ), &rf_conv2d_data_grad_tile128,
+                                                    &rf_conv2d_data_grad_tile256 };
 
 const rf_op rf_op_conv2d_data_grad = {
     .name = "conv2d_data_grad",
@@ -176,9 +177,11 @@ static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node o
     return true;
 }
 
-static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive, RF_LANES_LIST(conv2d_filter_grad, ),
-                                                   RF_LANES_LIST(conv2d_filter_grad, _scalar),
-                                                   &rf_conv2d_filter_grad_tile128, &rf_conv2d_filter_grad_tile256 };
+static const rf_kernel *const filter_kernels[] = {
+    &rf_conv2d_filter_grad_naive,        &rf_conv2d_filter_grad_depthwise,
+    RF_LANES_LIST(conv2d_filter_grad, ), RF_LANES_LIST(conv2d_filter_grad, _scalar),
+    &rf_conv2d_filter_grad_tile128,      &rf_conv2d_filter_grad_tile256
+};
 
 const rf_op rf_op_conv2d_filter_grad = {
     .name = "conv2d_filter_grad",

@@ -453,8 +453,7 @@ static rf_result add_lists_plan(const listing *l, const rf_device_caps *caps, co
 {
     const uint32_t width = rf_gather_width(all, all->places, caps);
     grad_push push = push_of(piece, width);
-    rf_dispatch *d =
-        rf_kernel_plan_add(plan, shader_of(l->few ? STEP_FEW_LISTS : STEP_LISTS, width), list_loops(l));
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(l->few ? STEP_FEW_LISTS : STEP_LISTS, width), list_loops(l));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, grad_local(caps));
     push.count = (uint32_t)((l->few ? l->count : l->keys) * piece->size.outer * push.inner);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Convolutions of each channel by itself, W neighbouring channels an invocation.
+ *   FORWARD: x -> y, TILE neighbours of a line an invocation, which share what they read of the kernel.
+ *   DATA: dy -> dx, the same with taps that go the other way, and with strides of which only some pixels of dy lie on.
+ *   FILTER: x, dy -> partial sums of the kernel's gradient, an invocation for each tap in each part of dy's lines; where
+ *   `bias` is set one tap more, of ones.
+ */
+#version 450
+#if W == 8
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#endif
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_GOOGLE_include_directive : require
+#include "include/wide.glsl"
+#include "include/linear_epilogue.glsl"
+#define TILE 4
+
+/* "In" is what taps read, "out" what they add up to; FILTER: x and dy. */
+layout(push_constant) uniform P {
+    int images;
+    int vectors;                       /* of a pixel */
+    int in_h, in_w, out_h, out_w;
+    int kernel_h, kernel_w;
+    int stride_y, stride_x;            /* DATA: from pixel to pixel of dy, which lie so far apart in dx */
+    int step_y, step_x;                /* from tap to tap */
+    int first_y, first_x;              /* of tap 0 */
+    int tiles;                         /* of a line; FILTER: parts */
+    int lines;                         /* FILTER: of a part */
+    int bias_tap;                      /* FILTER: whether there is one */
+};
+
+#if W == 8
+#define INPUT(number, name) layout(binding = number) uniform samplerBuffer name
+#define LOAD(name, at) Reg(texelFetch(name, 2 * (at)), texelFetch(name, 2 * (at) + 1))
+#else
+#define INPUT(number, name) layout(std430, binding = number) readonly buffer B##number { VEC name[]; }
+#define LOAD(name, at) Reg(name[at])
+#endif
+#if W == 8
+#define EACH_HALF(statement) statement(lo) statement(hi)
+#else
+#define EACH_HALF(statement) statement(lo)
+#endif
+
+#ifdef FILTER
+INPUT(0, x_in);
+INPUT(1, dy_in);
+layout(std430, binding = 2) writeonly buffer Partial { VEC partial[]; };
+
+void main()
+{
+    int t = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * int(gl_WorkGroupSize.x) + int(gl_LocalInvocationID.x);
+    int taps = kernel_h * kernel_w, each = (taps + bias_tap) * vectors;
+    int part = t / each, rest = t - part * each, tap = rest / vectors, channel = rest - tap * vectors;
+    if (part >= tiles) return;
+    bool ones = tap == taps;
+    int ky = ones ? 0 : tap / kernel_w, kx = ones ? 0 : tap - ky * kernel_w;
+    Reg sum = rf_splat(0.0);
+    int line = part * lines, end = min(line + lines, images * out_h);
+    for (; line < end; line++) {
+        int image = line / out_h, y = (line - image * out_h) * stride_y + ky * step_y + first_y;
+        bool inside_y = ones || uint(y) < uint(in_h);
+        int row = inside_y && !ones ? (image * in_h + y) * in_w : 0, x = kx * step_x + first_x;
+        for (int column = 0; column < out_w; column++) {
+            Reg d = LOAD(dy_in, (line * out_w + column) * vectors + channel);
+            bool inside = inside_y && (ones || uint(x) < uint(in_w));
+            Reg v = LOAD(x_in, (row + (inside && !ones ? x : 0)) * vectors + channel);
+#define ADD(half) sum.half += mix(vec4(0.0), mix(v.half, vec4(1.0), bvec4(ones)) * d.half, bvec4(inside));
+            EACH_HALF(ADD)
+            x += stride_x;
+        }
+    }
+    partial[t] = rf_pack(sum);
+}
+#else
+INPUT(0, data);
+INPUT(1, kernel);
+#ifdef FORWARD
+layout(std430, binding = 2) readonly buffer Bias { VEC bias[]; };
+layout(std430, binding = 3) writeonly buffer Result { VEC result[]; };
+#else
+layout(std430, binding = 2) writeonly buffer Result { VEC result[]; };
+#endif
+
+void main()
+{
+    int t = int(gl_GlobalInvocationID.x), image = int(gl_WorkGroupID.y);
+    int tile = t / vectors, channel = t - tile * vectors, line = tile / tiles, first = (tile - line * tiles) * TILE;
+    if (line >= out_h) return;
+    Reg sum[TILE];
+    [[unroll]] for (int i = 0; i < TILE; i++) sum[i] = rf_splat(0.0);
+    for (int ky = 0; ky < kernel_h; ky++)
+        for (int kx = 0; kx < kernel_w; kx++) {
+            Reg f = LOAD(kernel, (ky * kernel_w + kx) * vectors + channel);
+#ifdef FORWARD
+            int y = line * stride_y + ky * step_y + first_y, x = first * stride_x + kx * step_x + first_x;
+            bool inside_y = uint(y) < uint(in_h);
+#else
+            int far_y = line + ky * step_y + first_y, y = far_y / stride_y;
+            bool inside_y = all(bvec3(far_y >= 0, y * stride_y == far_y, y < in_h));
+#endif
+            int row = (image * in_h + (inside_y ? y : 0)) * in_w;
+            [[unroll]] for (int i = 0; i < TILE; i++) {
+#ifdef FORWARD
+                bool inside = all(bvec2(inside_y, uint(x) < uint(in_w)));
+#else
+                int far_x = first + i + kx * step_x + first_x, x = far_x / stride_x;
+                bool inside = all(bvec4(inside_y, far_x >= 0, x * stride_x == far_x, x < in_w));
+#endif
+                Reg v = LOAD(data, (row + (inside ? x : 0)) * vectors + channel);
+#define ADD(half) sum[i].half += mix(vec4(0.0), v.half * f.half, bvec4(inside));
+                EACH_HALF(ADD)
+#ifdef FORWARD
+                x += stride_x;
+#endif
+            }
+        }
+#ifdef FORWARD
+    Reg add = rf_splat(0.0);
+    if (HAS_BIAS != 0) add = rf_unpack(bias[channel]);
+#endif
+    [[unroll]] for (int i = 0; i < TILE; i++) {
+#ifdef FORWARD
+#define FINISH(half) sum[i].half = linear_activate(sum[i].half + add.half);
+        EACH_HALF(FINISH)
+#endif
+        if (first + i < out_w) result[((image * out_h + line) * out_w + first + i) * vectors + channel] = rf_pack(sum[i]);
+    }
+}
+#endif
