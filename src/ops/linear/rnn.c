@@ -6,41 +6,10 @@
  */
 #include <math.h>
 
-#include "ops/kit.h"
-#include "ops/ops.h"
+#include "ops/linear/rnn.h"
 #include "rf_shaders.h"
 
 /* ---- host side ---- */
-
-static uint32_t gates_of(const rf_rnn_attr *attr)
-{
-    return attr->kind == RF_RNN_GRU ? 3 : attr->kind == RF_RNN_LSTM ? 4 : 1;
-}
-
-/* The products of a GRU's candidate are multiplied by the reset gate, so that their gradient is not that of x. */
-static bool resets_after(const rf_rnn_attr *attr)
-{
-    return attr->kind == RF_RNN_GRU && !attr->reset_before;
-}
-
-static bool resets_before(const rf_rnn_attr *attr)
-{
-    return attr->kind == RF_RNN_GRU && attr->reset_before;
-}
-
-/* The numbers of inputs that may be left out; of no meaning where they are. */
-static uint32_t cell_input(const rf_rnn_attr *attr)
-{
-    return 3 + (attr->kind == RF_RNN_LSTM);
-}
-static uint32_t mask_input(const rf_rnn_attr *attr)
-{
-    return attr->state ? cell_input(attr) + 1 : 3;
-}
-static uint32_t grad_mask_input(const rf_rnn_attr *attr)
-{
-    return 5 + attr->state;
-}
 
 typedef struct rnn_size {
     int64_t n, t, u;
@@ -57,7 +26,7 @@ static rf_result size_of(const rf_op_call *call, uint32_t x, uint32_t recurrent,
         RF_TRY(rf_expect_dtype(call, i, RF_F32));
         RF_TRY(rf_expect_not_empty(call, i));
     }
-    size->gates = gates_of(attr);
+    size->gates = rf_rnn_gates(attr);
     if (xs->rank != 3 || rs->rank != 2 || rs->dim[1] != size->gates * rs->dim[0] || xs->dim[2] != rs->dim[1])
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                        "%s: x has shape %s and the recurrent kernel %s, need [n, steps, %u * units] and "
@@ -92,14 +61,14 @@ static rf_result rnn_infer(rf_op_call *call)
     const rf_rnn_attr *attr = call->attr;
     rnn_size s;
     RF_TRY(check_kind(call));
-    RF_TRY(expect_inputs(call, mask_input(attr) + attr->mask));
+    RF_TRY(expect_inputs(call, rf_rnn_mask_input(attr) + attr->mask));
     RF_TRY(size_of(call, 0, 1, &s));
     const rf_shape bias = RF_SHAPE(s.gates * s.u), state = RF_SHAPE(s.n, s.u), mask = RF_SHAPE(s.n, s.t);
     RF_TRY(rf_expect_shape(call, 2, &bias, "one bias for each column of the recurrent kernel"));
     if (attr->state)
-        for (uint32_t i = 3; i <= cell_input(attr); i++)
+        for (uint32_t i = 3; i <= rf_rnn_cell_input(attr); i++)
             RF_TRY(rf_expect_shape(call, i, &state, "an initial state for each example and unit"));
-    if (attr->mask) RF_TRY(rf_expect_shape(call, mask_input(attr), &mask, "a mask for each example and step"));
+    if (attr->mask) RF_TRY(rf_expect_shape(call, rf_rnn_mask_input(attr), &mask, "a mask for each example and step"));
     call->n_out = attr->kind == RF_RNN_LSTM ? 2 : 1;
     for (uint32_t i = 0; i < call->n_out; i++) call->out[i] = (rf_tensor_desc){ RF_F32, RF_SHAPE(s.n, s.t, s.u) };
     return RF_OK;
@@ -110,15 +79,16 @@ static rf_result grad_infer(rf_op_call *call)
     const rf_rnn_attr *attr = call->attr;
     rnn_size s;
     RF_TRY(check_kind(call));
-    RF_TRY(expect_inputs(call, grad_mask_input(attr) + attr->mask));
+    RF_TRY(expect_inputs(call, rf_rnn_grad_mask_input(attr) + attr->mask));
     RF_TRY(size_of(call, 2, 1, &s));
     const rf_shape states = RF_SHAPE(s.n, s.t, s.u), mask = RF_SHAPE(s.n, s.t);
     RF_TRY(rf_expect_shape(call, 0, &states, "one gradient for each state"));
     RF_TRY(rf_expect_shape(call, 3, &call->in[2].shape, "one product for each element of x"));
     RF_TRY(rf_expect_shape(call, 4, &states, "a state before each step"));
     if (attr->state) RF_TRY(rf_expect_shape(call, 5, &states, "one gradient for each cell state"));
-    if (attr->mask) RF_TRY(rf_expect_shape(call, grad_mask_input(attr), &mask, "a mask for each example and step"));
-    call->n_out = attr->kind == RF_RNN_LSTM || resets_after(attr) ? 3 : 2;
+    if (attr->mask)
+        RF_TRY(rf_expect_shape(call, rf_rnn_grad_mask_input(attr), &mask, "a mask for each example and step"));
+    call->n_out = attr->kind == RF_RNN_LSTM || rf_rnn_resets_after(attr) ? 3 : 2;
     call->out[0] = call->in[2];
     call->out[1] = (rf_tensor_desc){ RF_F32, RF_SHAPE(s.n, s.u) };
     call->out[2] = attr->kind == RF_RNN_LSTM ? call->out[1] : call->in[2];
@@ -216,7 +186,7 @@ static rf_result emit_products(rf_grad_context *ctx, rnn_products *p)
     rf_graph *g = ctx->graph;
     const rf_value x = ctx->in[0], recurrent = ctx->in[1], bias = ctx->in[2];
     RF_TRY(emit_previous(ctx, ctx->out[0], attr->state ? ctx->in[3] : 0, &p->before));
-    if (!resets_before(attr)) {
+    if (!rf_rnn_resets_before(attr)) {
         RF_TRY(rf_emit_matmul(g, p->before, recurrent, false, false, &p->product));
         return rf_emit_bias_add(g, p->product, bias, &p->product);
     }
@@ -241,7 +211,7 @@ static rf_result emit_products(rf_grad_context *ctx, rnn_products *p)
 static rf_result emit_kernel_gradient(rf_grad_context *ctx, const rnn_products *p, rf_value dproduct, rf_value *out)
 {
     rf_graph *g = ctx->graph;
-    if (!resets_before(ctx->attr)) return emit_outer(g, p->before, dproduct, out);
+    if (!rf_rnn_resets_before(ctx->attr)) return emit_outer(g, p->before, dproduct, out);
     const int64_t u = rf_graph_desc(g, ctx->in[1])->shape.dim[0];
     rf_value part, both[2];
     RF_TRY(emit_columns(g, dproduct, 0, 2 * u, &part));
@@ -262,14 +232,14 @@ static rf_result rnn_gradient(rf_grad_context *ctx)
     RF_TRY(emit_products(ctx, &p));
     rf_value in[7] = { ctx->dout[0], ctx->in[1], ctx->in[0], p.product, p.before }, out[3] = { 0 };
     if (!in[0]) RF_TRY(rf_emit_fill_like(g, 0, ctx->out[0], &in[0]));
-    if (lstm) RF_TRY(emit_previous(ctx, ctx->out[1], attr->state ? ctx->in[cell_input(attr)] : 0, &in[4]));
+    if (lstm) RF_TRY(emit_previous(ctx, ctx->out[1], attr->state ? ctx->in[rf_rnn_cell_input(attr)] : 0, &in[4]));
     rf_rnn_attr own = *attr;
     own.state = dc != 0;
     uint32_t count = 5;
     if (dc) in[count++] = dc;
-    if (attr->mask) in[count++] = ctx->in[mask_input(attr)];
+    if (attr->mask) in[count++] = ctx->in[rf_rnn_mask_input(attr)];
     RF_TRY(rf_graph_add(g, &rf_op_rnn_grad, &own, in, count, out));
-    const rf_value dproduct = resets_after(attr) ? out[2] : out[0];
+    const rf_value dproduct = rf_rnn_resets_after(attr) ? out[2] : out[0];
     if (ctx->needed[0]) ctx->din[0] = out[0];
     if (ctx->needed[1]) RF_TRY(emit_kernel_gradient(ctx, &p, dproduct, &ctx->din[1]));
     if (ctx->needed[2]) RF_TRY(rf_emit_sum_to_like(g, dproduct, ctx->in[2], &ctx->din[2]));
@@ -285,12 +255,6 @@ static double sigmoid(double a)
     return 1 / (1 + exp(-a));
 }
 
-/* The place of step number i of those that are computed one after the other. */
-static int64_t place_of(const rf_rnn_attr *attr, int64_t steps, int64_t i)
-{
-    return attr->backwards ? steps - 1 - i : i;
-}
-
 /* What one example's state `h` brings to column j. */
 static double product_of(const double *h, const float *recurrent, int64_t u, int64_t width, int64_t j)
 {
@@ -303,9 +267,9 @@ static double product_of(const double *h, const float *recurrent, int64_t u, int
 static void reference_step(const rf_rnn_attr *attr, const float *x, const float *recurrent, const float *bias,
                            int64_t u, double *h, double *c, double *sum, double *reset)
 {
-    const int64_t width = (int64_t)gates_of(attr) * u;
+    const int64_t width = (int64_t)rf_rnn_gates(attr) * u;
     for (int64_t j = 0; j < width; j++) sum[j] = product_of(h, recurrent, u, width, j) + (double)bias[j];
-    if (resets_before(attr)) {
+    if (rf_rnn_resets_before(attr)) {
         for (int64_t k = 0; k < u; k++) reset[k] = sigmoid((double)x[u + k] + sum[u + k]) * h[k];
         for (int64_t j = 2 * u; j < width; j++) sum[j] = product_of(reset, recurrent, u, width, j) + (double)bias[j];
     }
@@ -334,7 +298,7 @@ static rf_result rnn_reference(const rf_op_call *call, void *const *in, void *co
     double *room = RF_NEW_ARRAY(double, 3 * s.u + width);
     if (room == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
     double *h = room, *c = h + s.u, *reset = c + s.u, *sum = reset + s.u;
-    const float *mask = attr->mask ? in[mask_input(attr)] : NULL;
+    const float *mask = attr->mask ? in[rf_rnn_mask_input(attr)] : NULL;
     const bool lstm = attr->kind == RF_RNN_LSTM;
     for (int64_t row = 0; row < s.n; row++) {
         for (int64_t k = 0; k < s.u; k++) {
@@ -342,7 +306,7 @@ static rf_result rnn_reference(const rf_op_call *call, void *const *in, void *co
             c[k] = attr->state && lstm ? (double)((const float *)in[4])[row * s.u + k] : 0;
         }
         for (int64_t i = 0; i < s.t; i++) {
-            const int64_t at = row * s.t + place_of(attr, s.t, i);
+            const int64_t at = row * s.t + rf_rnn_place(attr, s.t, i);
             if (mask == NULL || mask[at] != 0)
                 reference_step(attr, (const float *)in[0] + at * width, in[1], in[2], s.u, h, c, sum, reset);
             for (int64_t k = 0; k < s.u; k++) {
@@ -397,7 +361,7 @@ static double grad_unit(const grad_row *r, int64_t k, int64_t at, float *dx, flo
         for (int64_t gate = 0; gate < 4; gate++) dx[gate * u + k] = dproduct[gate * u + k] = (float)d[gate];
         return 0;
     }
-    const bool after = resets_after(r->attr);
+    const bool after = rf_rnn_resets_after(r->attr);
     const double z = sigmoid(first), reset = after ? sigmoid((double)x[u + k] + (double)p[u + k]) : 1;
     const double inner = (double)p[2 * u + k], c = tanh((double)x[2 * u + k] + reset * inner);
     const double dsum = dh * (1 - z) * (1 - c * c);
@@ -422,14 +386,14 @@ static void grad_step(const grad_row *r, int64_t at, double *direct)
         return;
     }
     for (int64_t k = 0; k < u; k++) direct[k] = grad_unit(r, k, at, dx, dproduct);
-    for (int64_t k = 0; k < u && resets_before(r->attr); k++) {
+    for (int64_t k = 0; k < u && rf_rnn_resets_before(r->attr); k++) {
         const double reset = sigmoid((double)r->x[at * width + u + k] + (double)r->product[at * width + u + k]);
         const double d = through(r, dproduct, k, 2 * u, 3 * u);
         dx[u + k] = dproduct[u + k] = (float)(d * (double)r->before[at * u + k] * reset * (1 - reset));
         direct[k] += d * reset;
     }
     for (int64_t k = 0; k < u; k++)
-        r->h[k] = direct[k] + through(r, dproduct, k, 0, resets_before(r->attr) ? 2 * u : width);
+        r->h[k] = direct[k] + through(r, dproduct, k, 0, rf_rnn_resets_before(r->attr) ? 2 * u : width);
 }
 
 static rf_result grad_reference(const rf_op_call *call, void *const *in, void *const *out)
@@ -438,9 +402,9 @@ static rf_result grad_reference(const rf_op_call *call, void *const *in, void *c
     grad_row r = { .attr = attr, .dh = in[0], .recurrent = in[1], .x = in[2], .product = in[3], .before = in[4] };
     RF_TRY(size_of(call, 2, 1, &r.s));
     if (attr->state) r.dc = in[5];
-    if (attr->mask) r.mask = in[grad_mask_input(attr)];
+    if (attr->mask) r.mask = in[rf_rnn_grad_mask_input(attr)];
     r.dx = out[0];
-    r.dproduct = resets_after(attr) ? out[2] : out[0];
+    r.dproduct = rf_rnn_resets_after(attr) ? out[2] : out[0];
     double *room = RF_NEW_ARRAY(double, 3 * r.s.u);
     if (room == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
     r.h = room;
@@ -448,7 +412,7 @@ static rf_result grad_reference(const rf_op_call *call, void *const *in, void *c
     for (int64_t row = 0; row < r.s.n; row++) {
         for (int64_t k = 0; k < 2 * r.s.u; k++) room[k] = 0;
         for (int64_t i = r.s.t - 1; i >= 0; i--)
-            grad_step(&r, row * r.s.t + place_of(attr, r.s.t, i), room + 2 * r.s.u);
+            grad_step(&r, row * r.s.t + rf_rnn_place(attr, r.s.t, i), room + 2 * r.s.u);
         for (int64_t k = 0; k < r.s.u; k++) {
             ((float *)out[1])[row * r.s.u + k] = (float)r.h[k];
             if (attr->kind == RF_RNN_LSTM) ((float *)out[2])[row * r.s.u + k] = (float)r.c[k];
@@ -467,7 +431,7 @@ static rf_cost rnn_cost(const rf_op_call *call)
 
 /* ---- kernels: a dispatch for each step and phase ---- */
 
-enum { STEP_FIRST = 1, STEP_FINISH = 2, OPTION_MASK = 1, OPTION_OTHER = 2 };
+enum { OPTION_MASK = 1, OPTION_OTHER = 2 };
 
 static void bind_rows(rf_row_job *job, const rf_op_call *call, rf_bind_kind kind, uint32_t index)
 {
@@ -484,7 +448,7 @@ static rf_row_job rnn_job(const rf_op_call *call, const rf_device_caps *caps)
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = (uint64_t)call->in[0].shape.dim[0],
                        .threads_per_row = units,
-                       .loops = rf_row_loops(grad ? gates_of(attr) * units : units, 1, 1),
+                       .loops = rf_row_loops(grad ? rf_rnn_gates(attr) * units : units, 1, 1),
                        .n_push = 6,
                        .n_spec = 4,
                        .spec = { attr->kind, attr->reset_before, 0,
@@ -494,19 +458,19 @@ static rf_row_job rnn_job(const rf_op_call *call, const rf_device_caps *caps)
     if (grad) {
         for (uint32_t i = 2; i < 5; i++) bind_rows(&job, call, RF_BIND_INPUT, i);
         bind_rows(&job, call, RF_BIND_INPUT, attr->state ? 5 : 0);
-        bind_rows(&job, call, RF_BIND_INPUT, attr->mask ? grad_mask_input(attr) : 0);
+        bind_rows(&job, call, RF_BIND_INPUT, attr->mask ? rf_rnn_grad_mask_input(attr) : 0);
         bind_rows(&job, call, RF_BIND_OUTPUT, 0);
-        bind_rows(&job, call, RF_BIND_OUTPUT, resets_after(attr) ? 2 : 0);
+        bind_rows(&job, call, RF_BIND_OUTPUT, rf_rnn_resets_after(attr) ? 2 : 0);
         bind_rows(&job, call, RF_BIND_OUTPUT, 1);
         bind_rows(&job, call, RF_BIND_OUTPUT, lstm ? 2 : 1);
     } else {
         rf_row_job_tensor(&job, RF_BIND_INPUT, 2, 0);
         bind_rows(&job, call, RF_BIND_INPUT, attr->state ? 3 : 0);
-        bind_rows(&job, call, RF_BIND_INPUT, attr->state ? cell_input(attr) : 0);
-        bind_rows(&job, call, RF_BIND_INPUT, attr->mask ? mask_input(attr) : 0);
+        bind_rows(&job, call, RF_BIND_INPUT, attr->state ? rf_rnn_cell_input(attr) : 0);
+        bind_rows(&job, call, RF_BIND_INPUT, attr->mask ? rf_rnn_mask_input(attr) : 0);
         bind_rows(&job, call, RF_BIND_OUTPUT, 0);
         bind_rows(&job, call, RF_BIND_OUTPUT, lstm);
-        if (resets_before(attr))
+        if (rf_rnn_resets_before(attr))
             rf_row_job_tensor(&job, RF_BIND_WORKSPACE, 0, 2 * units * sizeof(float));
         else
             bind_rows(&job, call, RF_BIND_OUTPUT, 0);
@@ -527,31 +491,34 @@ static rf_result rnn_plan(const rf_op_call *call, const rf_device_caps *caps, rf
     const bool grad = call->op == &rf_op_rnn_grad;
     rf_row_job job = rnn_job(call, caps);
     const int64_t steps = call->in[grad ? 2 : 0].shape.dim[1];
-    if (resets_before(attr) && !grad) plan->workspace = job.rows * 2 * job.threads_per_row * sizeof(float);
+    if (rf_rnn_resets_before(attr) && !grad) plan->workspace = job.rows * 2 * job.threads_per_row * sizeof(float);
     uint32_t before = 0;
     job.push[1] = (uint32_t)steps;
     job.push[2] = (uint32_t)job.threads_per_row;
     for (int64_t i = 0; i < steps; i++) {
-        job.push[3] = (uint32_t)place_of(attr, steps, grad ? steps - 1 - i : i);
+        job.push[3] = (uint32_t)rf_rnn_place(attr, steps, grad ? steps - 1 - i : i);
         job.push[4] = before;
-        job.push[5] = i == 0 ? STEP_FIRST : 0;
-        for (job.spec[2] = 0; job.spec[2] <= resets_before(attr); job.spec[2]++)
+        job.push[5] = i == 0 ? RF_RNN_STEP_FIRST : 0;
+        for (job.spec[2] = 0; job.spec[2] <= rf_rnn_resets_before(attr); job.spec[2]++)
             RF_TRY(rf_row_job_plan(&job, caps, plan));
         before = job.push[3];
     }
     if (!grad) return RF_OK;
     job.spec[2] = 0;
     job.push[4] = before;
-    job.push[5] = STEP_FINISH;
+    job.push[5] = RF_RNN_STEP_FINISH;
     return rf_row_job_plan(&job, caps, plan);
 }
 
 static const rf_kernel kernel_steps = { "steps", rnn_score, rnn_plan };
-static const rf_kernel *const kernels[] = { &kernel_steps };
+static const rf_kernel *const kernels[] = { &kernel_steps, &rf_rnn_lanes8 };
+static const rf_kernel *const grad_kernels[] = { &kernel_steps, &rf_rnn_grad_lanes8 };
 
 /* ---- cases ---- */
 
 #define X(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0.7f, __VA_ARGS__)
+/* Weights of which a hundred do not make states chaotic. */
+#define SMALL(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0.05f, __VA_ARGS__)
 #define MASK(n, t) RF_TENSOR(RF_F32, RF_FILL_INTEGER, 0, 2, 2, n, t)
 #define CASE(text, count, tolerance, ...)                                                                              \
     .name = text, .n_in = count, .rtol = tolerance, .atol = tolerance, .in = { __VA_ARGS__ }
@@ -578,6 +545,17 @@ static const rf_op_case rnn_cases[] = {
       ATTR(.kind = RF_RNN_LSTM, .state = 1, .mask = 1, .backwards = 1) },
     { CASE("simple_3x2x5", 4, 1e-5, GIVEN(1, 3, 2, 5), STATE(3, 5)), ATTR(.kind = RF_RNN_SIMPLE, .state = 1),
       .check_gradient = true },
+    /* tiles of 16 examples and 32 units, whole and not */
+    { CASE("gru_19x6x36", 5, 2e-5, GIVEN(3, 19, 6, 36), STATE(19, 36), MASK(19, 6)),
+      ATTR(.kind = RF_RNN_GRU, .state = 1, .mask = 1) },
+    { CASE("gru_32x3x32", 3, 2e-5, GIVEN(3, 32, 3, 32)), ATTR(.kind = RF_RNN_GRU, .backwards = 1) },
+    { CASE("lstm_5x4x68", 5, 2e-5, GIVEN(4, 5, 4, 68), STATE(5, 68), STATE(5, 68)),
+      ATTR(.kind = RF_RNN_LSTM, .state = 1, .backwards = 1) },
+    { CASE("lstm_33x3x4", 4, 2e-5, GIVEN(4, 33, 3, 4), MASK(33, 3)), ATTR(.kind = RF_RNN_LSTM, .mask = 1) },
+    { CASE("simple_17x5x40", 5, 2e-5, GIVEN(1, 17, 5, 40), STATE(17, 40), MASK(17, 5)),
+      ATTR(.kind = RF_RNN_SIMPLE, .state = 1, .mask = 1) },
+    { CASE("gru_64x64x128", 3, 2e-5, X(3, 64, 64, 384), SMALL(2, 128, 384), X(1, 384)), ATTR(.kind = RF_RNN_GRU),
+      .benchmark = true, .large = true },
     /* more examples than a descriptor spans, where those are short */
     { CASE("gru_before_331x2x3", 5, 1e-5, GIVEN(3, 331, 2, 3), STATE(331, 3), MASK(331, 2)),
       ATTR(.kind = RF_RNN_GRU, .reset_before = 1, .state = 1, .mask = 1) },
@@ -593,6 +571,17 @@ static const rf_op_case grad_cases[] = {
     { CASE("lstm_2x3x2", 5, 1e-5, FLOWS(4, 2, 3, 2)), ATTR(.kind = RF_RNN_LSTM) },
     { CASE("lstm_7x5x29", 7, 1e-4, FLOWS(4, 7, 5, 29), X(3, 7, 5, 29), MASK(7, 5)),
       ATTR(.kind = RF_RNN_LSTM, .state = 1, .mask = 1, .backwards = 1) },
+    { CASE("gru_19x6x36", 6, 1e-4, FLOWS(3, 19, 6, 36), MASK(19, 6)), ATTR(.kind = RF_RNN_GRU, .mask = 1),
+      .unattended =
+          true /* a gate that is full to the last bit has a slope of 0, which may meet an infinite number */ },
+    { CASE("gru_32x3x32", 5, 1e-4, FLOWS(3, 32, 3, 32)), ATTR(.kind = RF_RNN_GRU, .backwards = 1) },
+    { CASE("lstm_5x4x68", 6, 1e-4, FLOWS(4, 5, 4, 68), X(3, 5, 4, 68)),
+      ATTR(.kind = RF_RNN_LSTM, .state = 1, .backwards = 1) },
+    { CASE("lstm_33x3x4", 6, 1e-4, FLOWS(4, 33, 3, 4), MASK(33, 3)), ATTR(.kind = RF_RNN_LSTM, .mask = 1) },
+    { CASE("simple_17x5x40", 6, 1e-4, FLOWS(1, 17, 5, 40), MASK(17, 5)), ATTR(.kind = RF_RNN_SIMPLE, .mask = 1) },
+    { CASE("gru_64x64x128", 5, 1e-4, X(3, 64, 64, 128), SMALL(2, 128, 384), X(3, 64, 64, 384), X(3, 64, 64, 384),
+           X(3, 64, 64, 128)),
+      ATTR(.kind = RF_RNN_GRU), .benchmark = true, .large = true },
     { CASE("gru_331x2x3", 6, 1e-5, FLOWS(3, 331, 2, 3), MASK(331, 2)), ATTR(.kind = RF_RNN_GRU, .mask = 1) },
     { CASE("simple_3x2x5", 5, 1e-5, FLOWS(1, 3, 2, 5)), ATTR(.kind = RF_RNN_SIMPLE) },
 };
@@ -639,6 +628,6 @@ const rf_op rf_op_rnn_grad = {
     .infer = grad_infer,
     .reference = grad_reference,
     .cost = rnn_cost,
-    RF_KERNELS(kernels),
+    RF_KERNELS(grad_kernels),
     RF_CASES(grad_cases),
 };
