@@ -2,6 +2,7 @@
 /* Operations with a shader of the program, and layers of the program: those of examples/custom_op. */
 #include "custom_op/swish.h"
 #include "graph/op.h"
+#include "products_data.h"
 #include "test_folder.h"
 
 /* The same modules under names of this file's own. */
@@ -304,19 +305,6 @@ static void refuses_in_steps(rf_strategy *strategy)
 
 /* ---- layers ---- */
 
-static rf_dataset *make_data(void)
-{
-    static float x[EXAMPLES * FEATURES], y[EXAMPLES];
-    fill_noise(x, EXAMPLES * FEATURES, 11);
-    for (int i = 0; i < EXAMPLES; i++) y[i] = x[i * FEATURES] * x[i * FEATURES + 1];
-    const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), x), array_f32(RF_SHAPE(EXAMPLES, 1), y) };
-    rf_dataset *slices, *data;
-    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &data));
-    rf_dataset_destroy(&slices);
-    return data;
-}
-
 static rf_model *make_model(rf_strategy *strategy, const swish_ops *ops)
 {
     rf_layer *l[3];
@@ -334,7 +322,7 @@ enum { WEIGHTS = FEATURES * UNITS + UNITS + UNITS + UNITS + 1 };
 static void train_model(rf_strategy *strategy, const swish_ops *ops, float *weights)
 {
     rf_model *model = make_model(strategy, ops);
-    rf_dataset *data = make_data();
+    rf_dataset *data = products_data(EXAMPLES, FEATURES, BATCH);
     rf_optimizer *optimizer;
     OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05 },
                            &optimizer));
@@ -393,7 +381,7 @@ static void is_in_files(rf_strategy *strategy)
     snprintf(weights, sizeof(weights), "%s", in_folder("weights"));
     swish_ops ops;
     OK(swish_create(&ops));
-    rf_dataset *data = make_data();
+    rf_dataset *data = products_data(EXAMPLES, FEATURES, BATCH);
     rf_model *model = make_model(strategy, &ops), *loaded;
     float beta[UNITS];
     fill_noise(beta, UNITS, 6);
@@ -463,7 +451,7 @@ static void is_in_graphs(rf_strategy *strategy)
     assert_string_equal(rf_variable_name(rf_model_variables(model).items[0]), "block/swish/beta");
     OK(rf_model_save(model, saved, NULL));
     OK(rf_model_load(strategy, saved, &loaded));
-    rf_dataset *data = make_data();
+    rf_dataset *data = products_data(EXAMPLES, FEATURES, BATCH);
     rf_array of[2];
     OK(rf_model_predict(model, data, &of[0]));
     OK(rf_model_predict(loaded, data, &of[1]));

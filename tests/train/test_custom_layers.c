@@ -4,6 +4,7 @@
 #include <ringfire/profile.h>
 
 #include "custom_op/swish.h"
+#include "products_data.h"
 #include "test_folder.h"
 
 enum { FEATURES = 5, UNITS = 6, EXAMPLES = 48, BATCH = 12, EPOCHS = 3 };
@@ -77,19 +78,6 @@ static rf_model *make_model(rf_strategy *strategy, const swish_ops *ops, const f
     return model;
 }
 
-static rf_dataset *make_data(void)
-{
-    static float x[EXAMPLES * FEATURES], y[EXAMPLES];
-    fill_noise(x, EXAMPLES * FEATURES, 11);
-    for (int i = 0; i < EXAMPLES; i++) y[i] = x[i * FEATURES] * x[i * FEATURES + 1];
-    const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), x), array_f32(RF_SHAPE(EXAMPLES, 1), y) };
-    rf_dataset *slices, *data;
-    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &data));
-    rf_dataset_destroy(&slices);
-    return data;
-}
-
 typedef struct training {
     rf_model *model;
     rf_dataset *data;
@@ -99,7 +87,7 @@ typedef struct training {
 static void begin(rf_strategy *strategy, const swish_ops *ops, const float *penalty, training *t)
 {
     t->model = make_model(strategy, ops, penalty);
-    t->data = make_data();
+    t->data = products_data(EXAMPLES, FEATURES, BATCH);
     OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.02 },
                            &t->optimizer));
     OK(rf_model_compile(
