@@ -54,6 +54,17 @@ static pmix_info_t flag_info(const char *key)
     return info;
 }
 
+/* The most seconds that a request may wait for. */
+static pmix_info_t timeout_info(uint64_t ns)
+{
+    pmix_info_t info;
+    memset(&info, 0, sizeof(info));
+    snprintf(info.key, sizeof(info.key), "%s", PMIX_TIMEOUT);
+    info.value.type = PMIX_INT;
+    info.value.data.integer = (int)(ns / 1000000000u) + 1;
+    return info;
+}
+
 /* Frees what Get() gave. Only texts of the types that are asked for own memory. */
 static void value_free(pmix_value_t *value)
 {
@@ -208,15 +219,15 @@ static rf_result exchange_master(const session *s, rf_job *job)
     if (published < 0) return rf_error_restore(&failure);
     RF_TRY(fenced);
     const pmix_proc_t master = proc_of_rank(s, 0);
-    /* The fence has brought it to this process or, in PMIx 5, to its server; or it does not exist. */
-    static const char *const places[] = { PMIX_OPTIONAL, PMIX_IMMEDIATE };
+    /* The fence has brought it to this process or, in PMIx 5, to its server; with Open MPI 5 that of another host has
+     * to ask. */
+    const pmix_info_t places[] = { flag_info(PMIX_OPTIONAL), flag_info(PMIX_IMMEDIATE),
+                                   timeout_info(job->bootstrap_timeout_ns) };
     pmix_value_t *value = NULL;
     pmix_status_t status = PMIX_ERR_NOT_FOUND;
     if (s->me.rank == 0) status = s->library.Get(&master, MASTER_KEY, NULL, 0, &value);
-    for (int i = 0; i < 2 && status == PMIX_ERR_NOT_FOUND; i++) {
-        const pmix_info_t info = flag_info(places[i]);
-        status = s->library.Get(&master, MASTER_KEY, &info, 1, &value);
-    }
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && status == PMIX_ERR_NOT_FOUND; i++)
+        status = s->library.Get(&master, MASTER_KEY, &places[i], 1, &value);
     if (status != PMIX_SUCCESS) return pmix_error(s, status, "rank 0 published no address");
     const rf_result r = value->type == PMIX_STRING
                             ? rf_job_parse_address("PMIx", value->data.string, job->master_address, &job->master_port)
