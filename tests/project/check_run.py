@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(sys.argv[1]).resolve()
 SKIPS = os.path.abspath(sys.argv[2])
@@ -57,20 +58,42 @@ class Run(unittest.TestCase):
         """What is held to seconds, and what the leak checker crashed at, gets a second chance alone; nothing else does."""
         failures = [("ringfire:quick / a", "FAIL", "wrong"), ("ringfire:quick+deadlines / b", "FAIL", "late"),
                     ("ringfire:quick / c", "FAIL", "==1==LeakSanitizer has encountered a fatal error."), ("ringfire:full+deadlines / d", "FAIL", "")]
-        ran, original, count = [], run.run, run.Count()
+        ran, count = [], run.Count()
         count.failed = len(failures)
 
         def second(command, log, environment=None):
             ran.append(command[-1])
             return command[-1] != "d"
-        run.run = second
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):
-                stay = run.again(pathlib.Path("x"), "address", failures, count)
-        finally:
-            run.run = original
+        with mock.patch.object(run, "run", second), contextlib.redirect_stdout(io.StringIO()):
+            stay = run.again(pathlib.Path("x"), "address", failures, count)
         self.assertEqual((ran, [f[0][-1] for f in stay]), (["b", "c", "d"], ["a", "d"]))
         self.assertEqual(str(count), "2 passed, 2 failed, 0 skipped")
+
+    def stage(self, *tests, alone=False):
+        """How a stage ends when meson fails after these tests, (name, result) each, and the next tests, run alone, pass or not."""
+        with tempfile.TemporaryDirectory() as folder:
+            directory = pathlib.Path(folder)
+            (directory / "meson-logs").mkdir()
+
+            def started(command, log, environment=None):
+                if command[-1] != "--whole":
+                    return alone
+                (directory / "meson-logs/testlog.json").write_text(
+                    "".join(json.dumps({"name": name, "result": result, "duration": 1}) + "\n" for name, result in tests))
+                return False
+
+            with mock.patch.multiple(run, run=started, build=lambda *_: directory, tail=lambda log: None), \
+                    contextlib.redirect_stdout(io.StringIO()):
+                return str(run.suite("gcc", [], ["--whole"]))
+
+    def test_stages(self):
+        """A test that passed at its second chance fails no stage; whatever else made meson fail does."""
+        one, late = ("ringfire:quick / one", "OK"), ("ringfire:quick+deadlines / late", "FAIL")
+        self.assertEqual(self.stage(one, late, alone=True), "2 passed, 0 failed, 0 skipped")
+        self.assertEqual(self.stage(one, late), "1 passed, 1 failed, 0 skipped")
+        self.assertEqual(self.stage(one, ("ringfire:quick / two", "FAIL"), alone=True), "1 passed, 1 failed, 0 skipped")
+        self.assertEqual(self.stage(one), "1 passed, 1 failed, 0 skipped")
+        self.assertEqual(self.stage(), "0 passed, 1 failed, 0 skipped")
 
     def test_cmocka(self):
         count = self.count_command(SKIPS)
