@@ -100,23 +100,6 @@ static int bench_ops(const bench_options *o, double memcpy_rate)
     return command_fail();
 }
 
-static json_t *profile_json(const bench_model_result *m, table *t)
-{
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < m->num_nodes; i++) {
-        const rf_bench_node *n = &m->nodes[i];
-        char time[32], gflops[32], gbytes[32];
-        snprintf(time, sizeof(time), "%.3f", n->seconds * 1e3);
-        snprintf(gflops, sizeof(gflops), "%.1f", n->gflops);
-        snprintf(gbytes, sizeof(gbytes), "%.1f", n->gbytes);
-        const char *cells[] = { n->op, n->kernel, time, gflops, gbytes };
-        (void)table_row(t, cells);
-        json_array_append_new(list, json_pack("{s:s,s:s,s:f,s:f,s:f}", "op", n->op, "kernel", n->kernel, "seconds",
-                                              n->seconds, "gflops", n->gflops, "gbytes", n->gbytes));
-    }
-    return list;
-}
-
 static int bench_model(const bench_options *o, double memcpy_rate)
 {
     bench_model_result m;
@@ -125,10 +108,9 @@ static int bench_model(const bench_options *o, double memcpy_rate)
                 .device = o->device, .batch = o->batch, .seconds = o->seconds, .profile = o->profile },
             &m) < 0)
         return command_fail();
-    static const char *const headings[] = { "Op", "Kernel", ">ms", ">GFLOP/s", ">GB/s" };
     table nodes;
-    const bool ok = table_begin(&nodes, headings, 5);
-    json_t *profile = profile_json(&m, &nodes);
+    json_t *profile = NULL;
+    const bool ok = bench_profile(m.nodes, m.num_nodes, &nodes, &profile);
     json_t *result = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:o}", "device", m.device, "batch", (int)o->batch,
                                "images_per_second", m.images_per_second, "first_step_seconds", m.first_step_seconds,
                                "first_step_since_start_seconds", m.first_step_since_start, "step_seconds",

@@ -20,6 +20,24 @@ int bench_report(const char *json_path, const char *about, table *rows, json_t *
     return ok ? CODE_OK : CODE_FAILED;
 }
 
+bool bench_profile(const rf_bench_node *nodes, uint32_t count, table *rows, json_t **list)
+{
+    static const char *const headings[] = { "Op", "Kernel", ">ms", ">GFLOP/s", ">GB/s" };
+    bool ok = table_begin(rows, headings, 5);
+    *list = json_array();
+    for (uint32_t i = 0; i < count; i++) {
+        const rf_bench_node *n = &nodes[i];
+        char time[32], gflops[32], gbytes[32];
+        snprintf(time, sizeof(time), "%.3f", n->seconds * 1e3);
+        snprintf(gflops, sizeof(gflops), "%.1f", n->gflops);
+        snprintf(gbytes, sizeof(gbytes), "%.1f", n->gbytes);
+        ok &= table_row(rows, (const char *[]){ n->op, n->kernel, time, gflops, gbytes });
+        json_array_append_new(*list, json_pack("{s:s,s:s,s:f,s:f,s:f}", "op", n->op, "kernel", n->kernel, "seconds",
+                                               n->seconds, "gflops", n->gflops, "gbytes", n->gbytes));
+    }
+    return ok;
+}
+
 void bench_forget_job_key(void)
 {
     unsetenv("RINGFIRE_KEY_FILE");

@@ -6,12 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <ringfire/bench.h>
+
 #include "json_output.h"
 #include "table.h"
 
 /* The line `about` and the table, either NULL for none, and the results as JSON where that was asked for. Takes `rows`
  * and `result`. Returns the exit code: CODE_FAILED when something cannot be written, or not `ok`. */
 int bench_report(const char *json_path, const char *about, table *rows, json_t *result, bool ok);
+
+/* Begins a table of what the nodes of a step took and makes a list of the same for JSON. */
+bool bench_profile(const rf_bench_node *nodes, uint32_t count, table *rows, json_t **list);
 
 /* Keeps a job key of the environment, which is other jobs', away from workers that this process forks: they have a key
  * of their own, or none. */

@@ -16,18 +16,26 @@
 #include "commands.h"
 #include "options.h"
 
-enum { SLICES = 5 };
+enum { SLICES = 5, MAX_NODES = 4096 };
 
 typedef struct zoo_options {
     const char *device, *model, *json_path;
     double seconds;
     uint32_t batch;
+    bool profile;
 } zoo_options;
+
+typedef struct zoo_node {
+    rf_bench_node times; /* The names of the process that measured end with it. */
+    char op[96], kernel[64];
+} zoo_node;
 
 typedef struct zoo_result {
     char device[256];
     double first_step, step, peak_bytes;
     uint64_t parameters;
+    uint32_t num_nodes;
+    zoo_node nodes[MAX_NODES];
 } zoo_result;
 
 /* ---- measuring ---- */
@@ -65,6 +73,22 @@ static rf_result run_steps(zoo_net *n, double seconds, double *step)
     return RF_OK;
 }
 
+static rf_result profile(zoo_net *n, uint32_t batch, zoo_result *out)
+{
+    rf_bench_node *nodes;
+    uint32_t count;
+    TRY(rf_bench_function(n->net.step, batch, &nodes, &count));
+    out->num_nodes = count < MAX_NODES ? count : MAX_NODES;
+    for (uint32_t i = 0; i < out->num_nodes; i++) {
+        zoo_node *node = &out->nodes[i];
+        node->times = nodes[i];
+        snprintf(node->op, sizeof(node->op), "%s", nodes[i].op);
+        snprintf(node->kernel, sizeof(node->kernel), "%s", nodes[i].kernel);
+    }
+    rf_bench_nodes_free(nodes);
+    return RF_OK;
+}
+
 static rf_result measure(zoo_net *n, const zoo_entry *e, const zoo_options *o, zoo_result *out)
 {
     const double began = now();
@@ -78,7 +102,7 @@ static rf_result measure(zoo_net *n, const zoo_entry *e, const zoo_options *o, z
         out->parameters += (uint64_t)rf_shape_count(rf_variable_shape(variables.items[i]));
     for (int i = 0; i < SLICES; i++) TRY(run_steps(n, o->seconds / SLICES, &slices[i]));
     out->step = bench_median(slices, SLICES);
-    return RF_OK;
+    return o->profile ? profile(n, o->batch ? o->batch : e->batch, out) : RF_OK;
 }
 
 static int run_child(const zoo_entry *e, const zoo_options *o, zoo_result *out)
@@ -116,6 +140,7 @@ static const struct argp_option argp_options[] = {
       0 },
     { "model", 'm', "NAME", 0, "Only this network (default: all)", 0 },
     { "batch", 'b', "N", 0, "Examples per step (default: that of each network)", 0 },
+    { "profile", 'p', NULL, 0, "Add the time of each operation of the step of the network that --model names", 0 },
     { "seconds", 's', "X", 0, "Time spent on each network after its first step (default: 5)", 0 },
     JSON_OPTION,
     { 0 },
@@ -150,7 +175,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case 'b': o->batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 16); return 0;
     case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
+    case 'p': o->profile = true; return 0;
     case 'j': o->json_path = text ? text : "-"; return 0;
+    case ARGP_KEY_END:
+        if (o->profile && !o->model) argp_error(state, "--profile needs --model=NAME");
+        return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -174,6 +203,20 @@ static bool add_row(const zoo_entry *e, const zoo_options *o, const zoo_result *
     return table_row(rows, (const char *[]){ e->name, cells[0], cells[1], cells[2], cells[3], cells[4], cells[5] });
 }
 
+/* The table goes behind that of the networks. */
+static bool make_profile(const zoo_result *m, table *rows, json_t **list)
+{
+    rf_bench_node *nodes = calloc(m->num_nodes + 1, sizeof(*nodes));
+    for (uint32_t i = 0; nodes && i < m->num_nodes; i++) {
+        nodes[i] = m->nodes[i].times;
+        nodes[i].op = m->nodes[i].op;
+        nodes[i].kernel = m->nodes[i].kernel;
+    }
+    const bool ok = bench_profile(nodes, nodes ? m->num_nodes : 0, rows, list) && nodes;
+    free(nodes);
+    return ok;
+}
+
 static int run_all(const zoo_options *o, zoo_result *shared)
 {
     static const char *const headings[] = { "Network",  ">Parameters",   ">Batch",         ">Per second",
@@ -192,7 +235,16 @@ static int run_all(const zoo_options *o, zoo_result *shared)
         snprintf(about, sizeof(about), "Device: %s", shared->device);
         ok &= add_row(&zoo_entries[i], o, shared, &rows, list);
     }
-    return bench_report(o->json_path, about[0] ? about : NULL, &rows, json_pack("{s:o}", "networks", list), ok);
+    json_t *result = json_pack("{s:o}", "networks", list);
+    table nodes;
+    json_t *profile = NULL;
+    ok &= make_profile(shared, &nodes, &profile);
+    if (o->profile) json_object_set(result, "profile", profile);
+    json_decref(profile);
+    const int code = bench_report(o->json_path, about[0] ? about : NULL, &rows, result, ok);
+    if (o->profile && !json_replaces_text(o->json_path)) table_print(&nodes, stdout);
+    table_free(&nodes);
+    return code;
 }
 
 int command_bench_zoo(int argc, char **argv)
