@@ -3,7 +3,9 @@
  * Common to the matrix kernels made for drivers that run one subgroup as the lanes of a SIMD register (build variants):
  *   LANES   lanes of a subgroup; a workgroup is exactly one subgroup
  *   ROWS    rows of the tile that a workgroup keeps in registers, a multiple of LANES
- *   GROUPS  columns of the tile / (4 * LANES): each lane owns 4 neighbouring columns per group
+ *   GROUPS  columns of the tile / (4 * ROW_LANES): each lane owns 4 neighbouring columns per group
+ *   ROW_LANES lanes that a row's columns lie along, all of them unless said otherwise; where they are fewer, rows that follow
+ *           each other lie side by side in a register, so that few columns leave no lane idle (needs SHUFFLE)
  *   TEXEL   operands are read through uniform texel buffers instead of storage buffers
  *   SHUFFLE values are handed from lane to lane by shuffles instead of broadcasts
  * Which of them is fast differs from driver to driver and is found by measurement.
@@ -35,6 +37,19 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 #define LOAD_A(i) operand_a[i]
 #define LOAD_A_SCALAR(i) operand_a[i]
 #define LOAD_B(i) operand_b[i]
+#endif
+
+#ifndef ROW_LANES
+#define ROW_LANES LANES
+#endif
+#define ROWS_ABREAST (LANES / ROW_LANES)
+#define SUMS (ROWS / ROWS_ABREAST) /* of a lane, per column */
+/* Of values that lie along the lanes, one for each row: where those of sum i stand. */
+#define ROW_GROUP(i) ((i) * ROWS_ABREAST / LANES)
+#if ROW_LANES == LANES
+#define ROW_LANE(i) ((i) % LANES)
+#else
+#define ROW_LANE(i) (uint((i) * ROWS_ABREAST % LANES) + gl_SubgroupInvocationID / ROW_LANES)
 #endif
 
 layout(local_size_x_id = 0) in;

@@ -80,15 +80,15 @@ void next_tap(inout int ky, inout int kx, int high, int wide, source ends[2])
     } while (useless);
 }
 
-vec4 accumulator[ROWS][GROUPS];
+vec4 accumulator[SUMS][GROUPS];
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID), column_lane = lane % ROW_LANES;
     if (id >= total) return;
     int first_row = id % row_tiles * ROWS;
     id /= row_tiles;
-    int first_column = id % column_tiles * (GROUPS * LANES); /* in fours */
+    int first_column = id % column_tiles * (GROUPS * ROW_LANES); /* in fours */
     id /= column_tiles;
     int parts = (channels + split - 1) / split, part = id % parts, z = id / parts;
     int z2 = z % z_dim_2, z1 = z / z_dim_2 % z_dim_1, z0 = z / z_dim_2 / z_dim_1;
@@ -121,12 +121,12 @@ void main()
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
 #ifdef TRANSPOSED_B
         [[unroll]] for (int i = 0; i < 4; i++)
-            b_column[g * 4 + i] = b_first + min((first_column + g * LANES + lane) * 4 + i, columns - 1) * b_row;
+            b_column[g * 4 + i] = b_first + min((first_column + g * ROW_LANES + column_lane) * 4 + i, columns - 1) * b_row;
 #else
-        b_column[g] = b_first + min(first_column + g * LANES + lane, (columns + 3) / 4 - 1);
+        b_column[g] = b_first + min(first_column + g * ROW_LANES + column_lane, (columns + 3) / 4 - 1);
 #endif
     }
-    [[unroll]] for (int r = 0; r < ROWS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) accumulator[r][g] = vec4(0.0);
+    [[unroll]] for (int r = 0; r < SUMS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) accumulator[r][g] = vec4(0.0);
 
     int from = part * split, to = min(from + split, channels), k_row = b_row, k_last = b_last, k_tap = b_tap;
     int high = taps & 65535, wide = taps >> 16, ky = 0, kx = 0;
@@ -154,9 +154,9 @@ void main()
             kx = next_line ? 0 : kx;
             ky += next_line ? 1 : 0;
         }
-        [[unroll]] for (int r = 0; r < ROWS; r++) {
+        [[unroll]] for (int r = 0; r < SUMS; r++) {
             float s[3];
-            TAKE_3(s, a[0][r / LANES], a[1][r / LANES], a[2][r / LANES], r % LANES)
+            TAKE_3(s, a[0][ROW_GROUP(r)], a[1][ROW_GROUP(r)], a[2][ROW_GROUP(r)], ROW_LANE(r))
             [[unroll]] for (int g = 0; g < GROUPS; g++) {
                 ADD_PRODUCTS_3(accumulator[r][g], s, b[0][g], b[1][g], b[2][g])
             }
@@ -197,9 +197,9 @@ void main()
                 [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = LOAD_B(b_column[g] + line);
             }
 #endif
-            [[unroll]] for (int r = 0; r < ROWS; r++) {
+            [[unroll]] for (int r = 0; r < SUMS; r++) {
                 float s[4];
-                TAKE_4(s, a[r / LANES][0], a[r / LANES][1], a[r / LANES][2], a[r / LANES][3], r % LANES)
+                TAKE_4(s, a[ROW_GROUP(r)][0], a[ROW_GROUP(r)][1], a[ROW_GROUP(r)][2], a[ROW_GROUP(r)][3], ROW_LANE(r))
                 [[unroll]] for (int g = 0; g < GROUPS; g++) {
                     ADD_PRODUCTS_4(accumulator[r][g], s, b[0][g], b[1][g], b[2][g], b[3][g])
                 }
@@ -214,12 +214,12 @@ void main()
     bool whole = parts == 1;
     int c_first = part * c_split + z * c_z, all_columns = columns;
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
-        int column = (first_column + g * LANES + lane) * 4;
+        int column = (first_column + g * ROW_LANES + column_lane) * 4;
         vec4 add = vec4(0.0);
         if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[i] = bias[z * bias_z + min(column + i, columns - 1)];
-        [[unroll]] for (int r = 0; r < ROWS; r++) {
+        [[unroll]] for (int r = 0; r < SUMS; r++) {
             vec4 v = whole ? linear_activate(accumulator[r][g] + add) : accumulator[r][g];
-            int row_at = FROM_LANE(c_at[r / LANES], r % LANES), at = c_first + row_at + column;
+            int row_at = FROM_LANE(c_at[ROW_GROUP(r)], ROW_LANE(r)), at = c_first + row_at + column;
             if (WIDE_ROWS != 0) {
                 if (row_at >= 0 && column < all_columns) wide_c[at >> 2] = v;
             } else [[unroll]] for (int i = 0; i < 4; i++)

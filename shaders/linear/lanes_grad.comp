@@ -34,22 +34,22 @@ layout(push_constant) uniform P {
 #define ROWS_PER_LOAD 1
 #define A_TYPE float
 #define FETCH_A(i) LOAD_A_SCALAR(i)
-#define A_VALUE(q, r) a[q][(r) / LANES]
+#define A_VALUE(q, r) a[q][ROW_GROUP(r)]
 #else
 #define ROWS_PER_LOAD 4
 #define A_TYPE vec4
 #define FETCH_A(i) LOAD_A(i)
-#define A_VALUE(q, r) a[q][(r) / (LANES * 4)][(r) % 4]
+#define A_VALUE(q, r) a[q][ROW_GROUP((r) / 4)][(r) % 4]
 #endif
 #define ROW_LOADS (ROWS / (LANES * ROWS_PER_LOAD))
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID), column_lane = lane % ROW_LANES;
     if (id >= total) return;
     int row_tile = id % row_tiles;
     id /= row_tiles;
-    int first_column = id % column_tiles * (GROUPS * LANES); /* in fours */
+    int first_column = id % column_tiles * (GROUPS * ROW_LANES); /* in fours */
     id /= column_tiles;
     int part = id % parts, z = id / parts;
     int z2 = z % z_dim_2, z1 = z / z_dim_2 % z_dim_1, z0 = z / z_dim_2 / z_dim_1;
@@ -70,11 +70,11 @@ void main()
     }
     int b_at[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++)
-        b_at[g] = z0 * b_z0 + z1 * b_z1 + z2 * b_z2 + min(first_column + g * LANES + lane, (columns + 3) / 4 - 1);
-    vec4 accumulator[ROWS][GROUPS], sums[GROUPS];
+        b_at[g] = z0 * b_z0 + z1 * b_z1 + z2 * b_z2 + min(first_column + g * ROW_LANES + column_lane, (columns + 3) / 4 - 1);
+    vec4 accumulator[SUMS][GROUPS], sums[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         sums[g] = vec4(0.0);
-        [[unroll]] for (int r = 0; r < ROWS; r++) accumulator[r][g] = vec4(0.0);
+        [[unroll]] for (int r = 0; r < SUMS; r++) accumulator[r][g] = vec4(0.0);
     }
 
     int pixel = part * split, end = min(pixel + split, count);
@@ -106,9 +106,9 @@ void main()
             y = wrap_y ? 0 : y;
             image_line += wrap_y ? h : 0;
         }
-        [[unroll]] for (int r = 0; r < ROWS; r++) {
+        [[unroll]] for (int r = 0; r < SUMS; r++) {
             float s[4];
-            TAKE_4(s, A_VALUE(0, r), A_VALUE(1, r), A_VALUE(2, r), A_VALUE(3, r), r / ROWS_PER_LOAD % LANES)
+            TAKE_4(s, A_VALUE(0, r), A_VALUE(1, r), A_VALUE(2, r), A_VALUE(3, r), ROW_LANE(r / ROWS_PER_LOAD))
             [[unroll]] for (int g = 0; g < GROUPS; g++) {
                 ADD_PRODUCTS_4(accumulator[r][g], s, b[0][g], b[1][g], b[2][g], b[3][g])
             }
@@ -117,18 +117,18 @@ void main()
 
     int c_first = part * c_split + z * c_z;
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
-        int column = (first_column + g * LANES + lane) * 4;
+        int column = (first_column + g * ROW_LANES + column_lane) * 4;
         vec4 add = vec4(0.0);
         if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[i] = bias[z * bias_z + min(column + i, columns - 1)];
-        [[unroll]] for (int r = 0; r < ROWS; r++) {
+        [[unroll]] for (int r = 0; r < SUMS; r++) {
             vec4 v = linear_activate(accumulator[r][g] + add);
             int load = r / ROWS_PER_LOAD;
-            bool real = r % ROWS_PER_LOAD < FROM_LANE(row_count[load / LANES], load % LANES);
-            int at = c_first + FROM_LANE(row_at[load / LANES], load % LANES) + r % ROWS_PER_LOAD * c_row + column;
+            bool real = r % ROWS_PER_LOAD < FROM_LANE(row_count[ROW_GROUP(load)], ROW_LANE(load));
+            int at = c_first + FROM_LANE(row_at[ROW_GROUP(load)], ROW_LANE(load)) + r % ROWS_PER_LOAD * c_row + column;
             [[unroll]] for (int i = 0; i < 4; i++)
                 if (real && column + i < columns) c[at + i] = v[i];
         }
-        if (bias_gradient_at >= 0 && row_tile == 0)
+        if (bias_gradient_at >= 0 && row_tile == 0 && lane < ROW_LANES)
             [[unroll]] for (int i = 0; i < 4; i++)
                 if (column + i < columns) bias_gradient[part * c_split + bias_gradient_at + z * bias_z + column + i] = sums[g][i];
     }

@@ -202,9 +202,8 @@ static double score(const rf_lanes_set *set, const rf_op_call *call, const rf_de
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (!travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
     const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, rows, columns);
-    const uint64_t width = tile->groups * 4 * set->lanes;
     const double waste = (double)rf_align_up((uint64_t)a, 4) / (double)a *
-                         (double)rf_align_up((uint64_t)columns, width) / (double)columns;
+                         (double)rf_align_up((uint64_t)columns, tile->columns) / (double)columns;
     const double packed = a % 4 ? (double)rf_tensor_bytes(&call->in[0]) * 4 / (double)(a < 4 ? a : 4) : 0;
     return rf_lanes_score(set, caps, call->op->cost(call).flops * waste, packed, 1u + (a % 4 != 0) + pack_kernel);
 }
@@ -231,13 +230,14 @@ static double score_filter(const rf_lanes_set *set, const rf_op_call *call, cons
 }
 
 /* Without padding, but loads cost four times as much. */
-static double score_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps, uint64_t rows,
-                           const rf_lanes_tile *tile)
+static double score_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
+                           const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (!travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
-    const double waste = (double)rf_align_up((uint64_t)g.cog, tile->groups * 4 * set->lanes) / (double)g.cog *
-                         (double)rf_align_up(rows, tile->rows) / (double)rows;
+    const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, rows, g.cog);
+    const double waste = (double)rf_align_up((uint64_t)g.cog, tile->columns) / (double)g.cog *
+                         (double)rf_align_up((uint64_t)rows, tile->rows) / (double)rows;
     const double packed = g.cog % 4 ? (double)rf_tensor_bytes(&call->in[1]) : 0;
     return rf_lanes_score(set, caps, call->op->cost(call).flops * waste * 2.5, packed, 1u + (g.cog % 4 != 0));
 }
@@ -246,13 +246,13 @@ static double score_forward_scalar(const rf_lanes_set *set, const rf_op_call *ca
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (!rf_lanes_gather_fits(call, caps, g.kh * g.kw, g.cig, true)) return 0;
-    return score_scalar(set, call, caps, (uint64_t)(g.n * g.oh * g.ow), &set->gather_scalar);
+    return score_scalar(set, call, caps, set->gather_scalar, g.n * g.oh * g.ow);
 }
 
 static double score_filter_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return score_scalar(set, call, caps, (uint64_t)(g.kh * g.kw * g.cig), &set->grad_scalar);
+    return score_scalar(set, call, caps, set->grad_scalar, g.kh * g.kw * g.cig);
 }
 
 #define CONV_KERNELS(set)                                                                                              \

@@ -181,11 +181,12 @@ bool rf_lanes_gather_fits(const rf_op_call *call, const rf_device_caps *caps, in
 rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_binding a, rf_binding b)
 {
     const rf_lanes_set *set = p->set;
-    const rf_lanes_tile *tile =
-        g->scalar ? &set->gather_scalar
-                  : rf_lanes_choose(set, g->b_transposed ? set->gather_transposed : set->gather, g->rows, g->columns);
+    const rf_lanes_tile *shapes = g->scalar         ? set->gather_scalar
+                                  : g->b_transposed ? set->gather_transposed
+                                                    : set->gather;
+    const rf_lanes_tile *tile = rf_lanes_choose(set, shapes, g->rows, g->columns);
     const int64_t row_tiles = (int64_t)rf_div_up((uint64_t)g->rows, tile->rows);
-    const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->groups * 4 * set->lanes);
+    const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->columns);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
     const uint64_t count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float), stride = rf_align_up(count, 4);
     const int64_t taps = g->kh * g->kw;
@@ -255,10 +256,10 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding
     const rf_lanes_set *set = p->set;
     const uint64_t rows = (uint64_t)(g->kh * g->kw * g->loads) * (g->scalar ? 1 : 4);
     const int64_t pixels = g->n * g->oh * g->ow;
-    const rf_lanes_tile *tile =
-        g->scalar ? &set->grad_scalar : rf_lanes_choose_grad(set, (int64_t)rows, g->columns, pixels);
+    const rf_lanes_tile *tile = g->scalar ? rf_lanes_choose(set, set->grad_scalar, (int64_t)rows, g->columns)
+                                          : rf_lanes_choose_grad(set, (int64_t)rows, g->columns, pixels);
     const int64_t row_tiles = (int64_t)rf_div_up(rows, tile->rows);
-    const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->groups * 4 * set->lanes);
+    const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->columns);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
     const uint64_t extra = g->bias_gradient ? rf_tensor_bytes(&p->call->out[1]) / sizeof(float) : 0;
     const uint64_t main_count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float);
@@ -329,16 +330,17 @@ const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_til
     /* Time for the same number of products: larger tiles make better use of what they load. Where a transposed gather
      * may as well be tall it is, so that data gradients of wide and of narrow layers share one pipeline: it takes
      * lavapipe most of a second to compile. */
-    const double slowness[RF_LANES_SHAPES] = {
-        [RF_LANES_WIDE] = 1, [RF_LANES_NARROW] = 1.25, [RF_LANES_TALL] = tiles == set->gather_transposed ? 0.99 : 1.02
-    };
+    const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1,
+                                               [RF_LANES_NARROW] = 1.25,
+                                               [RF_LANES_ABREAST] = 1.35,
+                                               [RF_LANES_TALL] = tiles == set->gather_transposed ? 0.99 : 1.02 };
     const rf_lanes_tile *best = NULL;
     double least = 0;
     for (int i = 0; i < RF_LANES_SHAPES; i++) {
         const rf_lanes_tile *tile = &tiles[i];
         if (!tile->shader) continue;
         const double work = slowness[i] * (double)rf_align_up((uint64_t)rows, tile->rows) *
-                            (double)rf_align_up((uint64_t)columns, tile->groups * 4 * set->lanes);
+                            (double)rf_align_up((uint64_t)columns, tile->columns);
         if (best && work >= least) continue;
         best = tile;
         least = work;
@@ -392,52 +394,60 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
     return rf_score_of_time(seconds) * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
 }
 
-#define TILE(name, height, width)                                                                                      \
+#define TILE(name, rows, columns)                                                                                      \
     {                                                                                                                  \
-        &rf_shader_##name, height, width                                                                               \
+        &rf_shader_##name, rows, columns                                                                               \
     }
-#define NONE                                                                                                           \
-    {                                                                                                                  \
-        NULL, 0, 0                                                                                                     \
-    }
-#define SHADERS(set, height, tall, transposed_tall)                                                                    \
-    .gather = { TILE(set##_gather_2, height, 2), TILE(set##_gather_1, height, 1), tall },                              \
-    .gather_transposed = { TILE(set##_gather_t_2, height, 2), TILE(set##_gather_t_1, height, 1), transposed_tall },    \
-    .grad = { TILE(set##_grad_2, height, 2), TILE(set##_grad_1, height, 1) },                                          \
-    .gather_scalar = TILE(set##_gather_s, height, 1), .grad_scalar = TILE(set##_grad_s, 16, 1)
+/* `one`: columns of a tile with four for each lane. */
+#define SHADERS(set, height, one)                                                                                      \
+    .gather = { [RF_LANES_WIDE] = TILE(set##_gather_2, height, 2 * (one)),                                             \
+                [RF_LANES_NARROW] = TILE(set##_gather_1, height, one) },                                               \
+    .gather_transposed = { [RF_LANES_WIDE] = TILE(set##_gather_t_2, height, 2 * (one)),                                \
+                           [RF_LANES_NARROW] = TILE(set##_gather_t_1, height, one) },                                  \
+    .grad = { [RF_LANES_WIDE] = TILE(set##_grad_2, height, 2 * (one)),                                                 \
+              [RF_LANES_NARROW] = TILE(set##_grad_1, height, one) },                                                   \
+    .gather_scalar[RF_LANES_NARROW] = TILE(set##_gather_s, height, one),                                               \
+    .grad_scalar[RF_LANES_NARROW] = TILE(set##_grad_s, 16, one)
 
 const rf_lanes_set rf_lanes8_texel = {
     .lanes = 8,
     .texel = true,
     .shuffle = true,
     .favourite = RF_DRIVER_LAVAPIPE,
-    SHADERS(lanes8_texel, 32, TILE(lanes8_texel_gather_tall, 64, 1), TILE(lanes8_texel_gather_t_tall, 64, 1)),
+    SHADERS(lanes8_texel, 32, 32),
+    .gather[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_abreast, 64, 16),
+    .gather[RF_LANES_TALL] = TILE(lanes8_texel_gather_tall, 64, 32),
+    .gather_transposed[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_t_abreast, 64, 16),
+    .gather_transposed[RF_LANES_TALL] = TILE(lanes8_texel_gather_t_tall, 64, 32),
+    .gather_scalar[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_s_abreast, 64, 16),
+    .grad[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_abreast, 64, 16),
+    .grad_scalar[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_s_abreast, 16, 16),
 };
 const rf_lanes_set rf_lanes8_storage = {
     .lanes = 8,
     .favourite = RF_DRIVER_OTHER,
-    SHADERS(lanes8_storage, 32, NONE, NONE),
+    SHADERS(lanes8_storage, 32, 32),
 };
 const rf_lanes_set rf_lanes4_storage = {
     .lanes = 4,
     .favourite = RF_DRIVER_OTHER,
-    SHADERS(lanes4_storage, 16, NONE, NONE),
+    SHADERS(lanes4_storage, 16, 16),
 };
 const rf_lanes_set rf_lanes4_quad = {
     .lanes = 4,
     .quad = true,
     .favourite = RF_DRIVER_SWIFTSHADER,
-    .gather = { TILE(lanes4_quad_gather_2, 32, 2), TILE(lanes4_quad_gather_1, 32, 1) },
-    .grad = { TILE(lanes4_quad_grad_2, 32, 2), TILE(lanes4_quad_grad_1, 32, 1) },
+    .gather = { TILE(lanes4_quad_gather_2, 32, 32), TILE(lanes4_quad_gather_1, 32, 16) },
+    .grad = { TILE(lanes4_quad_grad_2, 32, 32), TILE(lanes4_quad_grad_1, 32, 16) },
     /* Of these, quad kernels take SwiftShader five to seven seconds each to compile. */
-    .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 2), TILE(lanes4_storage_gather_t_1, 16, 1) },
-    .gather_scalar = TILE(lanes4_quad_gather_s, 16, 2),
-    .grad_scalar = TILE(lanes4_quad_grad_s, 12, 2),
+    .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 32), TILE(lanes4_storage_gather_t_1, 16, 16) },
+    .gather_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_gather_s, 16, 32),
+    .grad_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_grad_s, 12, 32),
 };
 const rf_lanes_set rf_lanes16_texel = {
     .lanes = 16,
     .texel = true,
     .shuffle = true,
     .favourite = RF_DRIVER_LAVAPIPE,
-    SHADERS(lanes16_texel, 64, NONE, NONE),
+    SHADERS(lanes16_texel, 64, 64),
 };

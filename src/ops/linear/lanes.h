@@ -11,18 +11,19 @@
 /* A shader and the tile it was built for. */
 typedef struct rf_lanes_tile {
     const rf_shader *shader;
-    uint32_t rows, groups; /* rows; columns are groups * 4 * lanes */
+    uint32_t rows, columns;
 } rf_lanes_tile;
 
-enum { RF_LANES_WIDE, RF_LANES_NARROW, RF_LANES_TALL /* not in every set */, RF_LANES_SHAPES };
+/* Not every set has all of them; those for single floats are never wide. */
+enum { RF_LANES_WIDE, RF_LANES_NARROW, RF_LANES_ABREAST, RF_LANES_TALL, RF_LANES_SHAPES };
 
 /* All shaders built for one way of loading and handing round values. */
 typedef struct rf_lanes_set {
     uint32_t lanes;
     bool texel, shuffle, quad; /* what they need; without shuffle, broadcasts */
     rf_driver favourite;       /* where it was measured to be the fastest */
-    rf_lanes_tile gather[RF_LANES_SHAPES], gather_transposed[RF_LANES_SHAPES], grad[RF_LANES_SHAPES];
-    rf_lanes_tile gather_scalar, grad_scalar;
+    rf_lanes_tile gather[RF_LANES_SHAPES], gather_transposed[RF_LANES_SHAPES], gather_scalar[RF_LANES_SHAPES];
+    rf_lanes_tile grad[RF_LANES_SHAPES], grad_scalar[RF_LANES_SHAPES];
 } rf_lanes_set;
 extern const rf_lanes_set rf_lanes8_texel, rf_lanes8_storage, rf_lanes4_storage, rf_lanes4_quad, rf_lanes16_texel;
 

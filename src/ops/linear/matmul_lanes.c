@@ -102,7 +102,7 @@ static double score(const rf_lanes_set *set, const rf_op_call *call, const rf_de
     const rf_lanes_tile *tile = rows ? rf_lanes_choose(set, g.tb ? set->gather_transposed : set->gather, g.m, g.n)
                                      : rf_lanes_choose_grad(set, g.m, g.n, g.k);
     const double m = (double)rf_align_up((uint64_t)g.m, tile->rows);
-    const double n = (double)rf_align_up((uint64_t)g.n, tile->groups * 4 * set->lanes);
+    const double n = (double)rf_align_up((uint64_t)g.n, tile->columns);
     const bool pack_a = rows ? g.ta || g.k % 4 : g.m % 4, pack_b = rows && g.tb ? g.k % 4 : g.n % 4;
     const double packed =
         (pack_a ? (double)rf_tensor_bytes(&call->in[0]) : 0) + (pack_b ? (double)rf_tensor_bytes(&call->in[1]) : 0);
