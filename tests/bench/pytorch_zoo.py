@@ -7,6 +7,7 @@ the median of the ratios of the rounds. For an idle machine. Needs PyTorch (Debi
 
 Usage: tests/bench/pytorch_zoo.py [--ringfire PATH] [--device NAME] [--models NAME,...] [--rounds N] [--seconds X] [--threads N]"""
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -99,6 +100,8 @@ def main():
     unknown = set(o.models) - set(UNITS)
     if unknown:
         parser.error("there is no network %s; possible are %s" % (", ".join(sorted(unknown)), ", ".join(UNITS)))
+    if not importlib.util.find_spec("torch"):
+        parser.error("%s has no PyTorch; Debian's python3-torch belongs to /usr/bin/python3" % sys.executable)
     print("%-10s %20s %20s   ratio (range)        peak MB, PyTorch's" % ("network", "ringfire", "PyTorch %d threads" % o.threads))
     for name in o.models:
         rounds = []
