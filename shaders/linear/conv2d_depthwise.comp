@@ -3,6 +3,8 @@
  * Convolutions of each channel by itself, W neighbouring channels an invocation.
  *   FORWARD: x -> y, TILE neighbours of a line an invocation, which share what they read of the kernel.
  *   DATA: dy -> dx, the same with taps that go the other way, and with strides of which only some pixels of dy lie on.
+ *   WINDOW: steps of one along a line and kernels as wide as it says, so that neighbours share the pixels, too; instead of FORWARD
+ *   and DATA, whose steps have a sign. With FILTER an invocation takes a line of the kernel, and the last one the bias' tap.
  *   FILTER: x, dy -> partial sums of the kernel's gradient, an invocation for each tap in each part of dy's lines; where
  *   `bias` is set one tap more, of ones.
  */
@@ -15,6 +17,9 @@
 #include "include/wide.glsl"
 #include "include/linear_epilogue.glsl"
 #define TILE 4
+#if defined(WINDOW) && !defined(FILTER)
+#define FORWARD
+#endif
 
 /* "In" is what taps read, "out" what they add up to; FILTER: x and dy. */
 layout(push_constant) uniform P {
@@ -48,6 +53,52 @@ INPUT(0, x_in);
 INPUT(1, dy_in);
 layout(std430, binding = 2) writeonly buffer Partial { VEC partial[]; };
 
+#ifdef WINDOW
+void main()
+{
+    int t = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * int(gl_WorkGroupSize.x) + int(gl_LocalInvocationID.x);
+    int each = kernel_h * vectors, part = t / each, rest = t - part * each, ky = rest / vectors, channel = rest - ky * vectors;
+    if (part >= tiles) return;
+    Reg sum[WINDOW], sum_of_dy = rf_splat(0.0);
+    [[unroll]] for (int i = 0; i < WINDOW; i++) sum[i] = rf_splat(0.0);
+    /* Loops test at their end: lavapipe would run the body of others once more. Their turns are the same for all invocations, of which
+     * SwiftShader loses some otherwise: the last part goes past its end. */
+    int turn = 0;
+    do {
+        int line = min(part * lines + turn, images * out_h - 1);
+        bool live = line == part * lines + turn;
+        int image = line / out_h, y = (line - image * out_h) * stride_y + ky * step_y + first_y;
+        bool inside_y = live && uint(y) < uint(in_h);
+        int row = inside_y ? (image * in_h + y) * in_w : 0;
+        Reg v[WINDOW];
+#define CLEAR(half) v[i].half = mix(vec4(0.0), v[i].half, bvec4(inside));
+#define NEXT_PIXEL(to, column)                                                                                         \
+    {                                                                                                                  \
+        const int i = to, x = (column) + first_x;                                                                      \
+        bool inside = all(bvec2(inside_y, uint(x) < uint(in_w)));                                                      \
+        v[i] = LOAD(x_in, (row + (inside ? x : 0)) * vectors + channel);                                               \
+        EACH_HALF(CLEAR)                                                                                               \
+    }
+        [[unroll]] for (int k = 1; k < WINDOW; k++) NEXT_PIXEL(k, k - 1)
+        int column = 0;
+        do {
+            [[unroll]] for (int k = 1; k < WINDOW; k++) v[k - 1] = v[k];
+            NEXT_PIXEL(WINDOW - 1, column + WINDOW - 1)
+            Reg d = LOAD(dy_in, (line * out_w + column) * vectors + channel);
+#define ADD(half)                                                                                                      \
+    d.half = mix(vec4(0.0), d.half, bvec4(live));                                                                      \
+    [[unroll]] for (int k = 0; k < WINDOW; k++) sum[k].half += v[k].half * d.half;                                     \
+    sum_of_dy.half += d.half;
+            EACH_HALF(ADD)
+            column++;
+        } while (column < out_w);
+        turn++;
+    } while (turn < lines);
+    int first = (part * (kernel_h * WINDOW + bias_tap) + ky * WINDOW) * vectors + channel;
+    [[unroll]] for (int k = 0; k < WINDOW; k++) partial[first + k * vectors] = rf_pack(sum[k]);
+    if (ky == kernel_h - 1 && bias_tap != 0) partial[first + WINDOW * vectors] = rf_pack(sum_of_dy);
+}
+#else
 void main()
 {
     int t = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * int(gl_WorkGroupSize.x) + int(gl_LocalInvocationID.x);
@@ -73,6 +124,7 @@ void main()
     }
     partial[t] = rf_pack(sum);
 }
+#endif
 #else
 INPUT(0, data);
 INPUT(1, kernel);
@@ -90,6 +142,32 @@ void main()
     if (line >= out_h) return;
     Reg sum[TILE];
     [[unroll]] for (int i = 0; i < TILE; i++) sum[i] = rf_splat(0.0);
+#ifdef WINDOW
+    /* A kernel that goes backwards begins at its end. */
+    int begin = first + first_x + min(step_x, 0) * (WINDOW - 1), first_tap = step_x < 0 ? WINDOW - 1 : 0;
+    int ky = 0;
+    do { /* tests at its end: lavapipe would run the body of others once more */
+        int y = line + ky * step_y + first_y;
+        bool inside_y = uint(y) < uint(in_h);
+        int row = (image * in_h + (inside_y ? y : 0)) * in_w;
+        Reg f[WINDOW], v[TILE + WINDOW - 1];
+        [[unroll]] for (int i = 0; i < WINDOW; i++)
+            f[i] = LOAD(kernel, (ky * WINDOW + first_tap + i * step_x) * vectors + channel);
+        [[unroll]] for (int i = 0; i < TILE + WINDOW - 1; i++) {
+            int x = begin + i;
+            bool inside = all(bvec2(inside_y, uint(x) < uint(in_w)));
+            v[i] = LOAD(data, (row + (inside ? x : 0)) * vectors + channel);
+#define CLEAR(half) v[i].half = mix(vec4(0.0), v[i].half, bvec4(inside));
+            EACH_HALF(CLEAR)
+        }
+        [[unroll]] for (int i = 0; i < TILE; i++)
+            [[unroll]] for (int k = 0; k < WINDOW; k++) {
+#define ADD(half) sum[i].half += v[i + k].half * f[k].half;
+                EACH_HALF(ADD)
+            }
+        ky++;
+    } while (ky < kernel_h);
+#else
     for (int ky = 0; ky < kernel_h; ky++)
         for (int kx = 0; kx < kernel_w; kx++) {
             Reg f = LOAD(kernel, (ky * kernel_w + kx) * vectors + channel);
@@ -116,6 +194,7 @@ void main()
 #endif
             }
         }
+#endif
 #ifdef FORWARD
     Reg add = rf_splat(0.0);
     if (HAS_BIAS != 0) add = rf_unpack(bias[channel]);

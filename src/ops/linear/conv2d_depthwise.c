@@ -6,7 +6,7 @@
 #include "ops/linear/conv2d.h"
 #include "rf_shaders.h"
 
-enum { TILE = 4, MOST_PIXEL_VECTORS = 1 << 28 };
+enum { TILE = 4, WINDOW = 3, MOST_PIXEL_VECTORS = 1 << 28 };
 
 /* Of shaders/linear/conv2d_depthwise.comp. The first word is the number of images. */
 typedef struct push {
@@ -25,6 +25,12 @@ static uint32_t width_of(const rf_conv_geometry *g, const rf_device_caps *caps)
     const bool wide = g->cin % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && caps->int64 &&
                       (most > kernel ? most : kernel) / 4 <= caps->max_texel_elements;
     return wide ? 8 : 4;
+}
+
+/* Neighbours along a line read the same pixels, in the way that some shaders are built for. */
+static bool shares_pixels(const rf_conv_geometry *g)
+{
+    return g->kw == WINDOW && g->sx == 1 && g->dx == 1;
 }
 
 static double score_of(const rf_op_call *call, const rf_device_caps *caps, uint64_t dispatches)
@@ -70,13 +76,17 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, bool da
         p.first_y = -p.first_y;
         p.first_x = -p.first_x;
     }
+    const bool window = shares_pixels(&g) && (!data || g.sy == 1);
     p.tiles = (p.out_w + TILE - 1) / TILE;
     const uint64_t threads = (uint64_t)p.out_h * (uint64_t)p.tiles * (uint64_t)vectors;
     const uint64_t pixel = (uint64_t)g.cin * sizeof(float);
-    const rf_shader *shaders[] = { &rf_shader_conv2d_depthwise_forward_w4, &rf_shader_conv2d_depthwise_forward_w8,
-                                   &rf_shader_conv2d_depthwise_data_w4, &rf_shader_conv2d_depthwise_data_w8 };
+    static const rf_shader *const shaders[3][2] = {
+        { &rf_shader_conv2d_depthwise_forward_w4, &rf_shader_conv2d_depthwise_forward_w8 },
+        { &rf_shader_conv2d_depthwise_data_w4, &rf_shader_conv2d_depthwise_data_w8 },
+        { &rf_shader_conv2d_depthwise_window_w4, &rf_shader_conv2d_depthwise_window_w8 },
+    };
     if (threads > INT32_MAX) return false;
-    *job = (rf_row_job){ .shader = shaders[2 * data + (width == 8)],
+    *job = (rf_row_job){ .shader = shaders[window ? 2 : data][width == 8],
                          .grid = RF_GRID_IMAGES,
                          .local = rf_local_size(caps, 64),
                          .rows = (uint64_t)g.n,
@@ -86,10 +96,11 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, bool da
     memcpy(job->push, &p, sizeof(p));
     bind_rows(job, RF_BIND_INPUT, 0, (uint64_t)(p.in_h * p.in_w) * pixel, width);
     bind_rows(job, RF_BIND_INPUT, 1, 0, width);
-    if (!data) {
-        job->spec[job->n_spec++] = ((const rf_conv2d_attr *)call->attr)->activation;
-        job->spec[job->n_spec++] = call->n_in == 3;
-        bind_rows(job, RF_BIND_INPUT, call->n_in == 3 ? 2 : 1, 0, 4);
+    if (!data || window) {
+        const bool bias = !data && call->n_in == 3;
+        job->spec[job->n_spec++] = data ? 0 : ((const rf_conv2d_attr *)call->attr)->activation;
+        job->spec[job->n_spec++] = bias;
+        bind_rows(job, RF_BIND_INPUT, bias ? 2 : 1, 0, 4);
     }
     bind_rows(job, RF_BIND_OUTPUT, 0, (uint64_t)(p.out_h * p.out_w) * pixel, width);
     return true;
@@ -175,9 +186,13 @@ static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps,
                      .bias_tap = call->n_out > 1 };
     rf_lanes_plan lanes = { .call = call, .caps = caps, .plan = plan };
     const rf_binding partial = rf_lanes_workspace(&lanes, (uint64_t)f.parts * f.floats * sizeof(float));
-    rf_dispatch *d = rf_kernel_plan_add(
-        plan, width == 8 ? &rf_shader_conv2d_depthwise_filter_w8 : &rf_shader_conv2d_depthwise_filter_w4,
-        filter_loops(&f, &g));
+    static const rf_shader *const shaders[2][2] = {
+        { &rf_shader_conv2d_depthwise_filter_w4, &rf_shader_conv2d_depthwise_filter_w8 },
+        { &rf_shader_conv2d_depthwise_filter_window_w4, &rf_shader_conv2d_depthwise_filter_window_w8 },
+    };
+    const bool window = shares_pixels(&g);
+    const uint64_t each = (window ? (uint64_t)g.kh : f.taps) * (uint64_t)g.cin / width; /* invocations of a part */
+    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[window][width == 8], filter_loops(&f, &g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(caps, caps->is_cpu ? caps->subgroup_size : 64));
     rf_dispatch_push(d, &p, sizeof(p));
@@ -185,7 +200,7 @@ static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps,
     rf_lanes_bind(d, rf_lanes_input(call, 0), view, false);
     rf_lanes_bind(d, rf_lanes_input(call, 1), view, false);
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    rf_dispatch_items(d, caps, (uint64_t)f.parts * f.floats / width);
+    rf_dispatch_items(d, caps, (uint64_t)f.parts * each);
     return rf_lanes_add_sum(&lanes, partial, f.parts, f.floats, f.floats, call->n_out > 1 ? (uint64_t)g.cin : 0, g.cin,
                             RF_ACTIVATION_LINEAR, false);
 }
