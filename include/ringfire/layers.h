@@ -73,7 +73,8 @@ RF_API RF_MUST_USE rf_result rf_layer_conv2d_transpose(const rf_conv2d_layer_par
                                                        rf_layer **out);
 /**
  * Embedding layer: i32 indices [n, ...] -> [n, ..., output_dim], rows of its variable "embeddings"
- * [input_dim, output_dim]. An index outside 0 .. input_dim - 1 gives NaN, as rf_gather() says.
+ * [input_dim, output_dim]. A batch with an index outside 0 .. input_dim - 1 is refused, as
+ * rf_gather() says.
  */
 RF_API RF_MUST_USE rf_result rf_layer_embedding(const rf_embedding_params *params, rf_layer **out);
 /** Batch normalization. NULL or zeroed: as in Keras. */

@@ -360,9 +360,10 @@ RF_API rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis);
  * [v, d] and `axis` 0: indices [n, s] give [n, s, d], which is an embedding. `axis` may be
  * negative.
  *
- * An index outside 0 .. v - 1, negative ones included, gives NaN, so that the loss is NaN and
- * rf_model_fit() fails, as with class numbers that do not exist. The gradient of x adds up what was
- * taken several times in the order of its places, the same bits each time; indices have none.
+ * An index outside 0 .. v - 1, negative ones included, gives NaN. rf_strategy_run() refuses a batch
+ * that holds such a number where the step takes it for an index as it is. The gradient of x adds up
+ * what was taken several times in the order of its places, the same bits each time; indices have
+ * none.
  */
 RF_API rf_tensor rf_gather(rf_trace *t, rf_tensor x, rf_tensor indices, int32_t axis);
 /**
@@ -535,8 +536,8 @@ RF_API rf_tensor rf_log_softmax(rf_trace *t, rf_tensor x);
 RF_API rf_tensor rf_one_hot(rf_trace *t, rf_tensor indices, int32_t depth);
 /**
  * labels i32 [n...], predictions [n..., c] -> losses per example [n...].
- * A label outside 0 .. c - 1 gives NaN. Without `from_logits` predictions are probabilities,
- * treated as in rf_categorical_crossentropy().
+ * A label outside 0 .. c - 1 gives NaN, and is refused in a batch as rf_gather() says. Without
+ * `from_logits` predictions are probabilities, treated as in rf_categorical_crossentropy().
  */
 RF_API rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels,
                                                     rf_tensor predictions, bool from_logits);

@@ -114,6 +114,16 @@ rf_result rf_graph_share(rf_graph *graph, rf_value *map);
  * Values in `roots` keep their numbers and contents. */
 rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots);
 
+/* What takes the numbers of an input for indices. */
+typedef struct rf_lookup {
+    const rf_op *op; /* NULL: nothing does */
+    int64_t choices; /* indices are 0 to one below */
+    rf_value table;  /* what is looked into */
+} rf_lookup;
+/* For each input slot below `count` the op with the fewest choices of those that take the input as it is, or a view of
+ * it. Ops whose choices depend on the batch do not count. */
+void rf_graph_find_lookups(const rf_graph *graph, rf_lookup *lookups, uint32_t count);
+
 /* Infers all shapes for a batch of another size (dimension 0 of every input). Fails with a clear message when a shape
  * in the trace was fixed to the traced batch. */
 rf_result rf_graph_specialize(rf_graph *graph, int64_t batch);

@@ -214,6 +214,11 @@ enum rf_op_flags {
                                       that is one of several leaves it to its caller, between two parts of a run */
 };
 
+typedef struct rf_choices {
+    int64_t count; /* numbers are 0 to one below */
+    bool fixed;    /* whatever the batch, even where what is looked into is computed */
+} rf_choices;
+
 struct rf_op {
     const char *name;
     uint32_t attr_size;
@@ -229,6 +234,10 @@ struct rf_op {
      * are larger than a descriptor. */
     uint32_t unbatched_in, unbatched_out;
     uint32_t settings; /* bit i: input i holds numbers that are checked before they come here: always finite */
+    /* Of an op that looks something up: the choices that there are, and the input that holds their numbers. Of other
+     * numbers it makes NaN. NULL: it looks nothing up. */
+    rf_choices (*choices)(const rf_op_call *call);
+    uint32_t index_input;
     /* Fills call->out from call->in and attr. Error messages name the op and the shapes. Pure. May lower call->n_out
      * when the attributes ask for fewer outputs. */
     rf_result (*infer)(rf_op_call *call);

@@ -255,6 +255,76 @@ static void specialize_infers_again(void **state)
     rf_graph_destroy(&g);
 }
 
+static rf_result infer_looked_up(rf_op_call *call)
+{
+    call->out[0] = call->in[1];
+    return RF_OK;
+}
+
+static rf_choices rows_of_table(const rf_op_call *call)
+{
+    return (rf_choices){ .count = call->in[0].shape.dim[0] };
+}
+
+static rf_choices columns_of_table(const rf_op_call *call)
+{
+    return (rf_choices){ .count = call->in[0].shape.dim[1], .fixed = true };
+}
+
+static const rf_op by_row = { .name = "by_row",
+                              .min_in = 2,
+                              .max_in = 2,
+                              .n_out = 1,
+                              .infer = infer_looked_up,
+                              .choices = rows_of_table,
+                              .index_input = 1 };
+static const rf_op by_column = { .name = "by_column",
+                                 .min_in = 2,
+                                 .max_in = 2,
+                                 .n_out = 1,
+                                 .infer = infer_looked_up,
+                                 .choices = columns_of_table,
+                                 .index_input = 1 };
+
+static rf_value look_up(rf_graph *g, const rf_op *op, rf_value table, rf_value indices)
+{
+    rf_value out;
+    OK(rf_graph_add(g, op, NULL, (rf_value[]){ table, indices }, 2, &out));
+    return out;
+}
+
+static void lookups_are_found(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    rf_value in[6], large, small;
+    for (uint32_t i = 0; i < 6; i++) OK(rf_graph_input(g, i, F32(4, 5), &in[i]));
+    OK(rf_graph_state(g, &object_a, F32(9, 3), "large", &large));
+    OK(rf_graph_state(g, &object_b, F32(7, 3), "small", &small));
+    look_up(g, &by_row, large, toy1(g, &toy_flatten, in[0])); /* through a view */
+    look_up(g, &by_row, large, in[1]);
+    look_up(g, &by_row, small, in[1]); /* the fewest count */
+    look_up(g, &by_row, large, in[1]);
+    look_up(g, &by_row, large, toy1(g, &toy_sin, in[2])); /* computed */
+    look_up(g, &by_row, in[5], in[3]);                    /* as many as there are examples */
+    look_up(g, &by_column, in[5], in[4]);
+    rf_lookup lookups[5];
+    rf_graph_find_lookups(g, lookups, 5); /* slot 5 is beyond the room */
+    assert_ptr_equal(lookups[0].op, &by_row);
+    assert_int_equal(lookups[0].choices, 9);
+    assert_int_equal(lookups[0].table, large);
+    assert_int_equal(lookups[1].choices, 7);
+    assert_int_equal(lookups[1].table, small);
+    assert_null(lookups[2].op);
+    assert_null(lookups[3].op);
+    assert_ptr_equal(lookups[4].op, &by_column);
+    assert_int_equal(lookups[4].choices, 5);
+    look_up(g, &by_row, large, in[5]);
+    rf_graph_find_lookups(g, lookups, 5);
+    rf_graph_destroy(&g);
+}
+
 static void interpret_in_program_order(void **state)
 {
     (void)state;
@@ -392,6 +462,7 @@ int main(void)
         cmocka_unit_test(equal_pure_nodes_are_joined),
         cmocka_unit_test(clone_and_dump),
         cmocka_unit_test(specialize_infers_again),
+        cmocka_unit_test(lookups_are_found),
         cmocka_unit_test(interpret_in_program_order),
         cmocka_unit_test(kernel_plans_do_not_overflow),
         cmocka_unit_test(kernel_plans_are_held_against_the_device),

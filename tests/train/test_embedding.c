@@ -203,8 +203,17 @@ static void refuses(rf_strategy *strategy)
     rf_dataset_destroy(&a.data);
     a.words[WORDS + 1] = VOCABULARY;
     a.data = make_dataset(&a);
-    FAILS(rf_model_fit(a.model, &(rf_fit_params){ .data = a.data, .epochs = 1 }, NULL), RF_ERROR_NOT_FINITE,
-          "the loss is ");
+    FAILS(rf_model_fit(a.model, &(rf_fit_params){ .data = a.data, .epochs = 1 }, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "component 0 of the batch has 11 at [1,1]; gather of 'embedding/embeddings' [11,4] takes 0 to 10");
+    rf_dataset_destroy(&a.data);
+    a.words[WORDS + 1] = -1;
+    a.data = make_dataset(&a);
+    FAILS(rf_model_fit(a.model, &(rf_fit_params){ .data = a.data, .epochs = 1 }, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "component 0 of the batch has -1 at [1,1]");
+    rf_dataset_destroy(&a.data);
+    a.words[WORDS + 1] = VOCABULARY - 1;
+    a.data = make_dataset(&a);
+    OK(rf_model_fit(a.model, &(rf_fit_params){ .data = a.data, .epochs = 1 }, NULL));
     close_app(&a);
 }
 

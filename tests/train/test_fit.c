@@ -397,20 +397,46 @@ static rf_result look(void *user, rf_fit_state *state, const rf_logs *logs)
     return RF_OK;
 }
 
-/* A label that is no class makes the loss NaN: an error as soon as the loss is read, and at the end of the epoch at the
- * latest. */
-static void diverges(rf_strategy *strategy)
+
+static rf_dataset *make_batches(float *x, int32_t *labels)
+{
+    const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), x), array_i32(RF_SHAPE(EXAMPLES), labels) };
+    rf_dataset *slices, *data;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
+    OK(rf_dataset_batch(slices, BATCH, false, &data));
+    rf_dataset_destroy(&slices);
+    return data;
+}
+
+/* A label that is no class ends the run before anything is computed. */
+static void refuses_labels(rf_strategy *strategy)
 {
     trainer t;
     open_trainer(strategy, &t, 0.0f, 0.02);
     int32_t labels[EXAMPLES];
     memcpy(labels, t.problem.y, sizeof(labels));
     labels[40] = 99; /* of the second batch */
-    const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), t.problem.x),
-                                array_i32(RF_SHAPE(EXAMPLES), labels) };
-    rf_dataset *slices, *data;
-    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &data));
+    rf_dataset *data = make_batches(t.problem.x, labels);
+    rf_logs logs;
+    FAILS(rf_model_fit(t.model, &(rf_fit_params){ .data = data, .epochs = 3 }, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "component 1 of the batch has 99 at [8]; sparse_crossentropy of [32,");
+    FAILS(rf_model_evaluate(t.model, data, &logs), RF_ERROR_INVALID_ARGUMENT,
+          "component 1 of the batch has 99 at [8]; sparse_crossentropy of [");
+    OK(rf_model_fit(t.model, &(rf_fit_params){ .data = t.problem.data, .epochs = 1 }, NULL));
+    rf_dataset_destroy(&data);
+    close_trainer(&t);
+}
+
+/* NaN in the data makes the loss NaN: an error as soon as the loss is read, and at the end of the epoch at the latest.
+ */
+static void diverges(rf_strategy *strategy)
+{
+    trainer t;
+    open_trainer(strategy, &t, 0.0f, 0.02);
+    float x[EXAMPLES * FEATURES];
+    memcpy(x, t.problem.x, sizeof(x));
+    x[40 * FEATURES] = NAN; /* of the second batch */
+    rf_dataset *data = make_batches(x, t.problem.y);
     int looks = 0;
     rf_callback *callback;
     OK(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = look }, &looks, &callback));
@@ -425,7 +451,6 @@ static void diverges(rf_strategy *strategy)
     assert_int_equal(looks, 1);
     rf_callback_destroy(&callback);
     rf_dataset_destroy(&data);
-    rf_dataset_destroy(&slices);
     close_trainer(&t);
 }
 
@@ -581,6 +606,7 @@ ON_ONE(from_probabilities)
 ON_TWO(callback_order)
 ON_ONE(rate_scheduler)
 ON_TWO(early_stopping)
+ON_ONE(refuses_labels)
 ON_ONE(diverges)
 ON_ONE(csv_log)
 ON_ONE(lengths)
@@ -593,8 +619,8 @@ int main(void)
         cmocka_unit_test(reported_loss_on_two),  cmocka_unit_test(from_probabilities_on_one),
         cmocka_unit_test(callback_order_on_two), cmocka_unit_test(rate_scheduler_on_one),
         cmocka_unit_test(early_stopping_on_two), cmocka_unit_test(csv_log_on_one),
-        cmocka_unit_test(diverges_on_one),       cmocka_unit_test(lengths_on_one),
-        cmocka_unit_test(bad_arguments_on_one),
+        cmocka_unit_test(refuses_labels_on_one), cmocka_unit_test(diverges_on_one),
+        cmocka_unit_test(lengths_on_one),        cmocka_unit_test(bad_arguments_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -309,6 +309,12 @@ static const rf_op_case gather_cases[] = {
 
 /* ---- the op ---- */
 
+static rf_choices gather_choices(const rf_op_call *call)
+{
+    const rf_gather_attr *attr = call->attr;
+    return (rf_choices){ .count = call->in[0].shape.dim[attr->axis], .fixed = attr->batch_dims > 0 };
+}
+
 const rf_attr_field rf_gather_fields[2] = {
     RF_ATTR_INT(rf_gather_attr, axis, 0, RF_MAX_RANK - 1),
     RF_ATTR_INT(rf_gather_attr, batch_dims, 0, RF_MAX_RANK - 1),
@@ -320,6 +326,8 @@ const rf_op rf_op_gather = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
+    .choices = gather_choices,
+    .index_input = 1,
     .infer = gather_infer,
     .gradient = gather_gradient,
     .reference = gather_reference,

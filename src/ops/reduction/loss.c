@@ -411,9 +411,16 @@ static const rf_op_case dense_grad_cases[] = {
 
 static const rf_attr_field loss_fields[] = { RF_ATTR_FLAG(rf_loss_attr, from_logits) };
 
-#define LOSS_OP(id, inputs, infer_, gradient_, reference_, cases_)                                                     \
+static rf_choices classes(const rf_op_call *call)
+{
+    const rf_shape *predictions = &call->in[1].shape;
+    return (rf_choices){ .count = predictions->dim[predictions->rank - 1], .fixed = predictions->rank > 1 };
+}
+
+#define LOSS_OP(id, inputs, choices_, infer_, gradient_, reference_, cases_)                                           \
     const rf_op rf_op_##id = {                                                                                         \
         .name = #id,                                                                                                   \
+        .choices = choices_,                                                                                           \
         RF_ATTRIBUTES(rf_loss_attr, loss_fields),                                                                      \
         .min_in = inputs,                                                                                              \
         .max_in = inputs,                                                                                              \
@@ -426,7 +433,7 @@ static const rf_attr_field loss_fields[] = { RF_ATTR_FLAG(rf_loss_attr, from_log
         RF_KERNELS(loss_kernels),                                                                                      \
         RF_CASES(cases_),                                                                                              \
     }
-LOSS_OP(sparse_crossentropy, 2, loss_infer, sparse_gradient, loss_reference, sparse_cases);
-LOSS_OP(sparse_crossentropy_grad, 3, loss_grad_infer, NULL, loss_grad_reference, sparse_grad_cases);
-LOSS_OP(crossentropy, 2, loss_infer, dense_gradient, loss_reference, dense_cases);
-LOSS_OP(crossentropy_grad, 3, loss_grad_infer, NULL, loss_grad_reference, dense_grad_cases);
+LOSS_OP(sparse_crossentropy, 2, classes, loss_infer, sparse_gradient, loss_reference, sparse_cases);
+LOSS_OP(sparse_crossentropy_grad, 3, NULL, loss_grad_infer, NULL, loss_grad_reference, sparse_grad_cases);
+LOSS_OP(crossentropy, 2, NULL, loss_infer, dense_gradient, loss_reference, dense_cases);
+LOSS_OP(crossentropy_grad, 3, NULL, loss_grad_infer, NULL, loss_grad_reference, dense_grad_cases);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One step on all replicas. */
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -63,6 +64,41 @@ static rf_result check_batch(const rf_element *batch)
     RF_REQUIRE(!is_slice(batch) || batch->first_row + rows <= batch->global_rows,
                "the batch has rows %u to %llu of a global batch of %u", batch->first_row,
                (unsigned long long)(batch->first_row + rows), batch->global_rows);
+    return RF_OK;
+}
+
+static rf_result fail_index(const run *x, uint32_t component, int64_t at)
+{
+    const rf_array *array = &x->batch->component[component];
+    const rf_lookup *lookup = &x->signature->lookups[component];
+    const rf_value_info *table = &x->signature->graph->values.items[lookup->table];
+    char place[96], shape[96];
+    rf_shape position = array->shape;
+    int64_t rest = at;
+    for (int32_t d = array->shape.rank - 1; d >= 0; d--) {
+        position.dim[d] = rest % array->shape.dim[d];
+        rest /= array->shape.dim[d];
+    }
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                   "component %u of the batch has %" PRId32 " at %s; %s of %s%s%s%s takes 0 to %" PRId64, component,
+                   ((const int32_t *)array->data)[at], rf_shape_format(position, place, sizeof(place)),
+                   lookup->op->name, table->name ? "'" : "", table->name ? table->name : "", table->name ? "' " : "",
+                   rf_shape_format(table->desc.shape, shape, sizeof(shape)), lookup->choices - 1);
+}
+
+/* Numbers that the step takes for indices are some, or all that comes of them would be NaN. */
+static rf_result check_indices(const run *x)
+{
+    for (uint32_t i = 0; i < x->batch->num_components; i++) {
+        const rf_array *array = &x->batch->component[i];
+        const rf_lookup *lookup = &x->signature->lookups[i];
+        if (!lookup->op || array->dtype != RF_I32 || lookup->choices > INT32_MAX) continue;
+        const int32_t *numbers = array->data;
+        const uint32_t choices = (uint32_t)lookup->choices;
+        const int64_t count = rf_shape_count(array->shape);
+        for (int64_t k = 0; k < count; k++)
+            if ((uint32_t)numbers[k] >= choices) return fail_index(x, i, k);
+    }
     return RF_OK;
 }
 
@@ -346,6 +382,7 @@ static rf_result prepare(run *x, rf_step_intent *step)
     RF_TRY(split(x, 1));
     RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(x->function->examples, s->num_replicas),
                              &x->signature));
+    RF_TRY(check_indices(x));
     RF_TRY(split_together(x, step));
     step->examples = x->total;
     step->first_row = x->batch->first_row;

@@ -28,11 +28,12 @@ typedef struct rf_signature {
     rf_step_sums sums;
     uint32_t unit;    /* consecutive examples of the batch that stay together: each replica's are a multiple */
     char unit_of[64]; /* what wants that, for messages */
-    rf_value hosts[RF_HOST_COUNT]; /* 0: not used */
-    bool overlaps;                 /* gradients are exchanged while the backward pass goes on */
-    rf_program **programs;         /* [num_local], made when first needed */
-    rf_frame **submission;         /* room for the frames of one replica's submission */
-    uint64_t generation;           /* sum over the strategy and the updaters when the programs were made */
+    rf_value hosts[RF_HOST_COUNT];        /* 0: not used */
+    rf_lookup lookups[RF_MAX_COMPONENTS]; /* of each component of the batch */
+    bool overlaps;                        /* gradients are exchanged while the backward pass goes on */
+    rf_program **programs;                /* [num_local], made when first needed */
+    rf_frame **submission;                /* room for the frames of one replica's submission */
+    uint64_t generation;                  /* sum over the strategy and the updaters when the programs were made */
     bool prepared;
 } rf_signature;
 
