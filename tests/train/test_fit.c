@@ -397,7 +397,6 @@ static rf_result look(void *user, rf_fit_state *state, const rf_logs *logs)
     return RF_OK;
 }
 
-
 static rf_dataset *make_batches(float *x, int32_t *labels)
 {
     const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), x), array_i32(RF_SHAPE(EXAMPLES), labels) };
