@@ -4,10 +4,11 @@
  * reference, between guard zones, twice for determinism, in place where the op allows it; then gradients (gradient.c).
  *
  *   test_ops [--quick] [--sample N] [--clamp] [--split] [--special] [--turns] [--validation] [--all-shaders]
- *            [--verbose]
+ *            [--share I/N] [--verbose]
  *            [--op NAME] [--case NAME] [--kernel NAME] [--device NAME]
  * Names match when they contain NAME. --quick leaves out large cases, --sample takes N cases of each op, spread over
- * its table. --split plays devices that cannot bind a case's largest tensor at once, and tests no gradients.
+ * its table. --share takes every Nth op from number I on, for N processes side by side. --split plays devices that
+ * cannot bind a case's largest tensor at once, and tests no gradients.
  * --special puts NaN, infinities, zeros of both signs and denormals among the numbers (special.c), and tests no
  * gradients.
  * --turns bounds what ops with many kernels cost: a case runs the kernel that the library would choose and every third
@@ -459,6 +460,14 @@ static bool parse(int argc, char **argv, walk_options *o)
             i++;
             continue;
         }
+        if (strcmp(a, "--share") == 0 && value) {
+            if (sscanf(value, "%u/%u", &o->share, &o->shares) != 2 || o->share >= o->shares) {
+                fprintf(stderr, "test_ops: --share %s: two numbers I/N, I below N\n", value);
+                return false;
+            }
+            i++;
+            continue;
+        }
         bool *flag = strcmp(a, "--quick") == 0         ? &o->quick
                      : strcmp(a, "--clamp") == 0       ? &o->clamp
                      : strcmp(a, "--split") == 0       ? &o->split
@@ -520,7 +529,9 @@ int main(int argc, char **argv)
         const rf_op *const *ops = rf_ops_all(&count);
         if (count == 0) w.failures++;
         for (uint32_t i = 0; i < count; i++)
-            if (matches(w.options.op, ops[i]->name)) run_op(&w, ops[i]);
+            if (matches(w.options.op, ops[i]->name) &&
+                (w.options.shares == 0 || i % w.options.shares == w.options.share))
+                run_op(&w, ops[i]);
         if (w.options.all_shaders) w.failures += walk_unused_shaders();
     }
     close_devices(&w);

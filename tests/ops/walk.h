@@ -12,8 +12,9 @@
 #define MAX_DEVICES 16
 
 typedef struct walk_options {
-    bool quick;      /* leave out large and benchmark-size cases */
-    uint32_t sample; /* at most so many cases of each op; 0: all */
+    bool quick;             /* leave out large and benchmark-size cases */
+    uint32_t sample;        /* at most so many cases of each op; 0: all */
+    uint32_t share, shares; /* every so manieth op, from this one on; 0: all */
     bool clamp, validation;
     bool split;                                   /* no descriptor may span more than a third of the largest tensor */
     bool special;                                 /* NaN, infinities, zeros and denormals among the numbers */

@@ -3,6 +3,7 @@
  * replicas against one device. */
 #include "support.h"
 
+#include "../support/fixture.h"
 #include "../support/gzip.h"
 
 enum { VARIABLES = 8, BATCHES = 20, BATCH = 64, SIDE = 28, PIXELS = SIDE * SIDE };
@@ -22,7 +23,7 @@ static trajectory reference;
 static int load_reference(void **state)
 {
     (void)state;
-    gzFile file = gzopen(TRAJECTORY_FILE, "rb");
+    gzFile file = gzopen(fixture_path(TRAJECTORY_FILE), "rb");
     if (!file) return -1;
     char magic[8];
     uint32_t header[5];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trajectory.h"
 
+#include "../support/fixture.h"
 #include "../support/gzip.h"
 
 static uint32_t read_number(gzFile file, uint32_t most)
@@ -28,7 +29,7 @@ static void *read_values(gzFile file, rf_shape shape)
 
 void trajectory_load(const char *path, trajectory *t)
 {
-    gzFile file = gzopen(path, "rb");
+    gzFile file = gzopen(fixture_path(path), "rb");
     assert_non_null(file);
     char magic[8];
     read_exactly(file, magic, sizeof(magic));

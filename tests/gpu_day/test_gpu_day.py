@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a GPU day: what it decides, and one on whatever devices there are. Usage: test_gpu_day.py [PROGRAMS]"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import driver  # noqa: E402
+import gpu_report  # noqa: E402
+import phases  # noqa: E402
+import verdict  # noqa: E402
+
+PROGRAMS = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
+
+
+def record(phase, step, **more):
+    return {"phase": phase, "step": step, "command": ["test_ops"], "seconds": 1.0, "status": 0, "timed_out": False, "errors": "", **more}
+
+
+def row(op, case, kernel, seconds, chosen=True, gflops=1.0):
+    return {"op": op, "case": case, "kernel": kernel, "seconds": seconds, "gflops": gflops, "gbytes": 1.0, "chosen": chosen}
+
+
+class Phases(unittest.TestCase):
+    def test_limits_fit_the_budget(self):
+        for budget in (60, 300, 585):
+            made = phases.make(pathlib.Path("p"), 16, budget, baseline=("python3",))
+            self.assertLessEqual(sum(p.seconds for p in made), budget + 1e-6)
+            for phase in made:
+                for step in phase.steps:
+                    self.assertLessEqual(step.seconds, phase.seconds)
+
+    def test_every_operation_is_in_one_share(self):
+        shares = [s.command[-1] for s in phases.correct(pathlib.Path("p"), 3, 10, True)]
+        self.assertEqual(shares, ["0/3", "1/3", "2/3"])
+
+    def test_what_is_right_comes_before_what_is_fast(self):
+        names = [p.name for p in phases.make(pathlib.Path("p"), 2)]
+        self.assertLess(names.index("correct"), names.index("kernels"))
+        self.assertNotIn("baseline", names)
+
+
+class Driver(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+
+    def manifest(self, name, library):
+        path = self.path / name
+        path.write_text(json.dumps({"ICD": {"library_path": library}}))
+        return str(path)
+
+    def find(self, library=lambda name: None, environment=None):
+        return driver.find(self.path, environment or {}, (str(self.path / "*.json"),), library, lambda path: True)
+
+    def test_the_environment_decides(self):
+        self.manifest("a.json", "liba.so")
+        self.assertEqual(self.find(environment={"VK_ICD_FILENAMES": "/mine.json"}), "/mine.json")
+
+    def test_gpus_before_software(self):
+        self.manifest("lvp_icd.json", "libvulkan_lvp.so")
+        radeon = self.manifest("radeon_icd.json", "libvulkan_radeon.so")
+        self.assertEqual(self.find(), radeon)
+
+    def test_software_where_there_is_nothing_else(self):
+        lavapipe = self.manifest("lvp_icd.json", "libvulkan_lvp.so")
+        self.assertEqual(self.find(), lavapipe)
+
+    def test_a_library_without_a_manifest(self):
+        found = self.find(lambda name: "/usr/lib/libEGL_nvidia.so.0" if name.startswith("libEGL") else None)
+        self.assertEqual(driver.library_of(found), "/usr/lib/libEGL_nvidia.so.0")
+
+    def test_none(self):
+        (self.path / "cut.json").write_text('{"ICD": ')
+        self.assertIsNone(self.find())
+        self.assertIn("NVIDIA_DRIVER_CAPABILITIES", driver.HELP)
+
+
+class Verdict(unittest.TestCase):
+    def setUp(self):
+        ops = [row("matmul", "square_4096", "block", 1.0, gflops=40000), row("add", "a", "flat", 2.0), row("add", "a", "wide", 1.0, chosen=False)]
+        profile = [{**row("conv2d", "", "block", 90e-6, gflops=20000)}, {**row("adam", "", "flat", 10e-6), "gbytes": 100.0}]
+        self.records = [
+            record("correct", "operations 1 of 1", failed=["FAIL conv2d/odd_3/tile256 on H100: 4 of 10 wrong", "[  FAILED  ] test_split"], status=1),
+            record("correct", "test_exec", status=None, timed_out=True),
+            record("kernels", "operations", result={"ops": ops}),
+            record("network", "cnn", result={"images_per_second": 500000.0, "device": "H100", "profile": profile}),
+            record("baseline", "pytorch", result={"gflops": {"float32 4096": 50000.0}, "images_per_second": {"eager": 100000.0, "graph": 600000.0}})]
+
+    def test_goals(self):
+        product, eager, graph, half = verdict.goals(self.records)
+        self.assertEqual((product.ratio, product.passed), (0.8, True))
+        self.assertEqual((eager.ratio, eager.passed), (5.0, True))
+        self.assertFalse(graph.passed)
+        self.assertIsNone(half.passed)
+
+    def test_nothing_measured_is_not_passed(self):
+        self.assertTrue(all(goal.passed is None and goal.reason for goal in verdict.goals([])))
+        self.assertIn("not measured", verdict.make([], []))
+
+    def test_failures_can_be_repeated(self):
+        (wrong, repeat), (case, _), (late, _) = verdict.failures(self.records)
+        self.assertEqual(wrong, "conv2d/odd_3/tile256: 4 of 10 wrong")
+        self.assertEqual(repeat, "test_ops --op conv2d --case odd_3 --kernel tile256")
+        self.assertIn("test_split", case)
+        self.assertIn("did not end", late)
+
+    def test_a_crash_without_a_line_is_a_failure(self):
+        self.assertEqual(len(verdict.failures([record("correct", "test_exec", status=-11)])), 1)
+        self.assertEqual(verdict.failures([record("correct", "test_exec", status=77)]), [])
+
+    def test_fixes_by_lost_time(self):
+        first, second = verdict.fixes(self.records)
+        self.assertEqual(first["op"], "conv2d")
+        self.assertAlmostEqual(first["lost"], 45e-6)
+        self.assertAlmostEqual(second["lost"], 0)
+
+    def test_the_choice_that_was_not_the_fastest(self):
+        self.assertEqual(verdict.runners_up(self.records), [("add", "a", "flat", "wide", 2.0)])
+
+    def test_the_report_begins_with_the_goals(self):
+        lines = verdict.make(self.records, [("system", "a|b")]).splitlines()
+        self.assertEqual(lines[0], "# H100")
+        self.assertTrue(lines[2].startswith("| goal"))
+        self.assertIn("| system | a\\|b |", lines)
+
+
+class Steps(unittest.TestCase):
+    def run_step(self, *command, json_=False, seconds=20.0):
+        step = phases.Step("s", command, seconds, json=json_)
+        return gpu_report.run_step(phases.Phase("correct", 20, (step,)), step, seconds, {})
+
+    def test_json(self):
+        self.assertEqual(self.run_step(sys.executable, "-c", "print('{\"a\": 1}')", json_=True)["result"], {"a": 1})
+        self.assertIn("printed no JSON", self.run_step(sys.executable, "-c", "print('{')", json_=True)["errors"])
+
+    def test_a_step_that_does_not_end(self):
+        done = self.run_step(sys.executable, "-c", "import time; print('FAIL a/b: c', flush=True); time.sleep(60)", seconds=1.5)
+        self.assertTrue(done["timed_out"])
+        self.assertEqual(done["failed"], ["FAIL a/b: c"])
+
+    def test_a_program_that_is_missing(self):
+        self.assertEqual(self.run_step("/nowhere/program")["status"], gpu_report.NO_SUCH_PROGRAM)
+
+
+@unittest.skipUnless(PROGRAMS, "no programs were named")
+class Whole(unittest.TestCase):
+    def test_small(self):
+        with tempfile.TemporaryDirectory() as out:
+            done = subprocess.run([sys.executable, HERE / "gpu_report.py", "--small", "--programs", PROGRAMS, "--out", out],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            report = (pathlib.Path(out) / "report.md").read_text()
+            records = [json.loads(line) for line in (pathlib.Path(out) / "report.jsonl").read_text().splitlines()]
+        self.assertIn("| reference CNN, batch 64, against PyTorch step by step: at least 2.0 | ", report)
+        self.assertIn("## The first things to fix", report)
+        self.assertTrue(verdict.result(records, "network", "cnn")["profile"])
+        self.assertTrue(all(r["status"] == 0 for r in records if r["phase"] in ("correct", "device", "kernels", "network")), done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

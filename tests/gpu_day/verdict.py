@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a GPU day wrote down to a report that a maintainer without a GPU can act on. Pure: records in, Markdown out."""
+import dataclasses
+import re
+
+MOST_FIXES = 10
+MOST_FAILURES = 40
+LARGE = 4096  # of the product that the goals name
+DEVICE = ("driver", "driver_info", "vulkan", "type", "memory_bytes", "subgroup_size", "max_shared_memory", "cooperative_matrix")
+FAIL = re.compile(r"^FAIL ([^/\s]+)/([^/\s:]+)(?:/(\S+))?(?: on (.+?))?: (.*)$")
+CASE = re.compile(r"^\[  FAILED  \] (\w+)$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """`least` is a ratio of measured to baseline; None for one without a baseline."""
+    text: str
+    unit: str
+    measured: float = None
+    baseline: float = None
+    least: float = None
+    reason: str = ""  # why there is no figure
+
+    @property
+    def ratio(self):
+        return self.measured / self.baseline if self.measured is not None and self.baseline else None
+
+    @property
+    def passed(self):
+        return None if self.ratio is None else self.ratio >= self.least
+
+
+def result(records, phase, step):
+    """The JSON that a step printed, or {}."""
+    return next((r["result"] for r in records if r["phase"] == phase and r["step"] == step and r.get("result")), {})
+
+
+def operations(records):
+    return result(records, "kernels", "operations").get("ops", []) + result(records, "kernels", "products").get("ops", [])
+
+
+def chosen_rate(records, op, case):
+    rates = [row["gflops"] for row in operations(records) if row["op"] == op and row["case"] == case and row["chosen"]]
+    return max(rates, default=None)
+
+
+def goals(records):
+    baseline = result(records, "baseline", "pytorch")
+    rates, images = baseline.get("gflops", {}), baseline.get("images_per_second", {})
+    cnn = result(records, "network", "cnn").get("images_per_second")
+    best = {kind: max((v for k, v in images.items() if k.startswith(kind)), default=None) for kind in ("eager", "graph")}
+    missing = "" if baseline else "no PyTorch was measured"
+    absent = "no such product was measured"
+    product, half = (chosen_rate(records, "matmul", "%s_%d" % (kind, LARGE)) for kind in ("square", "bf16"))
+    return [
+        Goal("float32 product, %d cubed, against the vendor's library" % LARGE, "GFLOP/s",
+             product, rates.get("float32 %d" % LARGE), 0.8, absent if product is None else missing),
+        Goal("reference CNN, batch 64, against PyTorch step by step", "images/s", cnn, best["eager"], 2.0, missing),
+        Goal("the same against PyTorch's captured graph", "images/s", cnn, best["graph"], 1.0, missing or "PyTorch captured no graph here"),
+        Goal("bfloat16 product, %d cubed, against the vendor's library" % LARGE, "GFLOP/s", half, rates.get("bfloat16 %d" % LARGE), 0.4,
+             absent if half is None else missing),
+    ]
+
+
+def failures(records):
+    """What went wrong among the tests: pairs of what it is and a command that repeats it."""
+    found = []
+    for r in records:
+        if r["phase"] != "correct":
+            continue
+        program, before = str(r["command"][0]), len(found)
+        for line in r.get("failed", []):
+            if m := FAIL.match(line):
+                op, case, kernel, _, text = m.groups()
+                repeat = "%s --op %s --case %s%s" % (program, op, case, " --kernel %s" % kernel if kernel else "")
+                found.append((("%s/%s%s: %s" % (op, case, "/" + kernel if kernel else "", text))[:200], repeat))
+            elif m := CASE.match(line):
+                found.append(("%s of %s" % (m[1], r["step"]), program))
+            else:
+                found.append((line[:200], " ".join(map(str, r["command"]))))
+        if r["timed_out"]:
+            found.append(("%s did not end within %.0f s" % (r["step"], r["seconds"]), " ".join(map(str, r["command"]))))
+        elif r["status"] not in (0, 77) and len(found) == before:
+            found.append(("%s ended with status %s" % (r["step"], r["status"]), " ".join(map(str, r["command"]))))
+    return found
+
+
+def ceilings(records):
+    """GFLOP/s and GB/s that the device reaches: as measured, else the best that any operation reached here."""
+    device = result(records, "device", "device")
+    rows = operations(records) + result(records, "network", "cnn").get("profile", [])
+    return (device.get("fma_gflops") or max((row["gflops"] for row in rows), default=0),
+            device.get("memory_gbytes") or max((row["gbytes"] for row in rows), default=0))
+
+
+def fixes(records):
+    """The nodes of the CNN's step by the time that they take beyond what the device needs at its best."""
+    flops, bytes_ = ceilings(records)
+    found = []
+    for node in result(records, "network", "cnn").get("profile", []):
+        reached = max(node["gflops"] / flops if flops else 0, node["gbytes"] / bytes_ if bytes_ else 0)
+        found.append({**node, "reached": min(reached, 1.0), "lost": node["seconds"] * (1 - min(reached, 1.0))})
+    return sorted(found, key=lambda node: -node["lost"])[:MOST_FIXES]
+
+
+def runners_up(records):
+    """Cases in which another kernel was at least a tenth faster than the chosen one."""
+    cases = {}
+    for row in operations(records):
+        cases.setdefault((row["op"], row["case"]), []).append(row)
+    found = []
+    for (op, case), rows in sorted(cases.items()):
+        chosen, best = next((row for row in rows if row["chosen"]), None), min(rows, key=lambda row: row["seconds"])
+        if chosen and best["seconds"] * 1.1 < chosen["seconds"]:
+            found.append((op, case, chosen["kernel"], best["kernel"], chosen["seconds"] / best["seconds"]))
+    return sorted(found, key=lambda row: -row[-1])
+
+
+def figure(value):
+    return "" if value is None else "%.2f" % value if abs(value) < 10 else "{:,.0f}".format(value)
+
+
+def table(heads, rows):
+    yield "| %s |" % " | ".join(heads)
+    yield "|%s" % ("---|" * len(heads))
+    for row in rows:
+        yield "| %s |" % " | ".join(str(cell).replace("|", "\\|") for cell in row)
+    yield ""
+
+
+def goal_rows(records):
+    tests = [r for r in records if r["phase"] == "correct"]
+    wrong = failures(records)
+    for goal in goals(records):
+        verdict = {True: "yes", False: "NO", None: "not measured" + (": " + goal.reason if goal.reason else "")}[goal.passed]
+        yield ("%s: at least %.1f" % (goal.text, goal.least), "%s %s" % (figure(goal.measured), goal.unit) if goal.measured is not None else "",
+               figure(goal.baseline), figure(goal.ratio), verdict)
+    yield ("test programs without a failure", "%d of %d" % (sum(r["status"] in (0, 77) for r in tests), len(tests)), "", "",
+           ("NO, %d failures" % len(wrong) if wrong else "yes") if tests else "not measured")
+
+
+def make(records, about):
+    """The report. `about`: pairs for its last section."""
+    device = (result(records, "inventory", "devices") or [{}])[0]
+    name = device.get("name") or result(records, "network", "cnn").get("device") or "unknown device"
+    lines = ["# %s" % name, ""]
+    lines += table(("goal", "measured", "baseline", "ratio", "reached"), goal_rows(records))
+    flops, bytes_ = ceilings(records)
+    lines += ["## The first things to fix", "", "Nodes of the reference CNN's step, by the time that they take beyond what the device needs at its best (%s GFLOP/s, "
+              "%s GB/s)." % (figure(flops), figure(bytes_)), ""]
+    lines += table(("operation", "kernel", "time, us", "GFLOP/s", "GB/s", "of the device's best", "lost, us"),
+                   [(n["op"], n["kernel"], figure(n["seconds"] * 1e6), figure(n["gflops"]), figure(n["gbytes"]), "%.0f %%" % (100 * n["reached"]),
+                     figure(n["lost"] * 1e6)) for n in fixes(records)] or [("no profile was taken",) + ("",) * 6])
+    slower = runners_up(records)
+    if slower:
+        lines += ["## Kernels that were chosen and were not the fastest", ""]
+        lines += table(("operation", "case", "chosen", "faster", "times"), [(*row[:-1], figure(row[-1])) for row in slower])
+    spilling = [row for row in result(records, "kernels", "kernels").get("kernels", []) if row.get("spills") or row.get("scratch_bytes")]
+    if spilling:
+        lines += ["## Pipelines that spill registers", ""]
+        lines += table(("kernel", "spills", "scratch, bytes"), [(row.get("shader", ""), row.get("spills", ""), row.get("scratch_bytes", "")) for row in spilling])
+    wrong = failures(records)
+    lines += ["## Failures", ""]
+    lines += ["- %s  \n  `%s`" % pair for pair in wrong[:MOST_FAILURES]] or ["None."]
+    lines += ["", "And %d more." % (len(wrong) - MOST_FAILURES)] if len(wrong) > MOST_FAILURES else []
+    lines += ["", "## What ran", ""]
+    lines += table(("phase", "step", "seconds", "status"), [(r["phase"], r["step"], "%.1f" % r["seconds"], "stopped" if r["timed_out"] else r["status"])
+                                                             for r in records])
+    lines += ["## Machine", ""]
+    lines += table(("what", "is"), [*((key, device[key]) for key in DEVICE if key in device), *about])
+    return "\n".join(lines).rstrip() + "\n"
