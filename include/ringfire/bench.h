@@ -48,6 +48,80 @@ RF_API RF_MUST_USE rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_
                                           void *user);
 
 /**
+ * What a driver's compiler says of a pipeline, in units that are the same for all drivers. -1: it
+ * does not say.
+ */
+typedef struct rf_kernel_statistics {
+    int64_t registers;        /**< 32-bit registers of an invocation */
+    int64_t scalar_registers; /**< of a subgroup */
+    int64_t
+        spills; /**< registers moved to memory for want of room; each place in the code counts */
+    int64_t scratch;   /**< bytes of memory of an invocation's own */
+    int64_t shared;    /**< bytes of shared memory of a workgroup */
+    int64_t occupancy; /**< subgroups that fit at once into what the driver counts for: a SIMD
+                          (RADV), a multiprocessor (NVK), a core (Turnip, Honeykrisp) */
+    int64_t instructions, code_bytes;
+    int64_t cycles; /**< of a subgroup, by the driver's estimate; comparable on one driver only */
+} rf_kernel_statistics;
+
+/**
+ * What stands in the loop of a pipeline's machine code that multiplies and adds most. Dual-issued
+ * halves count as one each, repeated instructions as often as they repeat.
+ */
+typedef struct rf_kernel_loop {
+    uint32_t instructions;
+    uint32_t vector;            /**< arithmetic of whole subgroups */
+    uint32_t multiply_adds;     /**< of `vector`: floating-point multiply-adds */
+    uint32_t dual;              /**< of `vector`: halves of dual-issued instructions */
+    uint32_t matrix;            /**< cooperative-matrix instructions */
+    uint32_t divisions;         /**< integer divisions, as far as their code is recognised */
+    uint32_t shared_loads;      /**< instructions */
+    uint32_t shared_load_bytes; /**< of an invocation */
+} rf_kernel_loop;
+
+/**
+ * One pipeline of an operation's kernel. It and its strings are borrowed for the call of the
+ * callback.
+ */
+typedef struct rf_bench_kernel {
+    const char *device, *op, *kernel, *shader;
+    const char *case_name; /**< the first case that needs it */
+    const char *constants; /**< specialization constants: "256,1,0" */
+    const char *failure;   /**< why the device does not take it; NULL: it does */
+    uint32_t workgroup;    /**< invocations */
+    uint32_t subgroup;     /**< 0: not known */
+    rf_kernel_statistics statistics;
+    rf_kernel_loop loop; /**< zero where there is no loop, or no machine code to be had */
+    /** What the driver reports, under its own names. */
+    const char *const *names;
+    const double *values;
+    uint32_t num_values;
+    const char *code; /**< machine code as text; NULL: not to be had */
+} rf_bench_kernel;
+/** Receives one pipeline. A negative result ends the work, which returns it. */
+typedef rf_result (*rf_bench_kernel_fn)(void *user, const rf_bench_kernel *row);
+
+/** What rf_bench_kernels() looks at. */
+typedef struct rf_bench_kernels_params {
+    const char *device; /**< as rf_one_device_params::device */
+    const char *op;     /**< only ops whose name contains this text; NULL: all */
+    bool all_cases;     /**< the tests' cases as well, not only the benchmark's */
+    rf_device_options options;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_bench_kernels_params;
+/**
+ * Compiles every eligible kernel of the operations on one device, which it opens and closes, and
+ * tells what the driver's compiler says of each distinct pipeline
+ * (VK_KHR_pipeline_executable_properties). Runs nothing on the device. A pipeline that the device
+ * refuses is a row with `failure`. Blocking. `fn` is called by the calling thread.
+ * @return what `fn` returned; RF_ERROR_NOT_FOUND when no operation or device matches;
+ *   RF_ERROR_INTERNAL when the validation layer reports a message.
+ * @since 0.1
+ */
+RF_API RF_MUST_USE rf_result rf_bench_kernels(const rf_bench_kernels_params *params,
+                                              rf_bench_kernel_fn fn, void *user);
+
+/**
  * Memory rate of this machine at the moment: 1e9 bytes per second, read plus written, of a memcpy()
  * of `bytes` on one thread.
  * Blocking: takes at least a twentieth of a second. 0 when `bytes` is 0 or there is not enough

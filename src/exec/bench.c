@@ -6,49 +6,17 @@
 
 #include "base/params.h"
 #include "base/platform.h"
+#include "exec/bench_open.h"
 #include "exec/case_data.h"
 #include "exec/internal.h"
-#include "gpu/device_select.h"
 #include "ops/ops.h"
 
 typedef struct op_bench {
     const rf_bench_ops_params *params;
     rf_bench_fn fn;
     void *user;
-    rf_gpu *gpu;
-    rf_gpu_device *device;
-    rf_exec *exec;
-    char *cache;
+    rf_bench_device on;
 } op_bench;
-
-/* ---- the device ---- */
-
-static rf_result open_device(op_bench *b)
-{
-    const rf_device_options *options = &b->params->options;
-    RF_TRY(rf_gpu_create(&(rf_gpu_params){ .validation = options->validation }, &b->gpu));
-    const char *wanted = b->params->device ? b->params->device : rf_env("RINGFIRE_DEVICES");
-    uint32_t count, index = 0;
-    rf_device_info *infos;
-    rf_result r = rf_gpu_list_all(b->gpu, &infos, &count);
-    if (r >= 0) r = rf_device_select_one(wanted, infos, count, &index);
-    rf_free(infos);
-    RF_TRY(r);
-    if (!options->no_cache) RF_TRY(rf_cache_open(options->cache_directory, b->params->tune, &b->cache));
-    const rf_gpu_device_params params = { .index = index,
-                                          .clamp_limits = options->clamp_limits,
-                                          .cache_directory = b->cache };
-    RF_TRY(rf_gpu_device_open(b->gpu, &params, &b->device));
-    return rf_exec_create(&(rf_exec_params){ .device = b->device, .cache_directory = b->cache }, &b->exec);
-}
-
-static void close_device(op_bench *b)
-{
-    rf_exec_destroy(&b->exec);
-    rf_gpu_device_close(&b->device);
-    rf_gpu_destroy(&b->gpu);
-    rf_free(b->cache);
-}
 
 /* ---- measuring ---- */
 
@@ -56,10 +24,10 @@ static rf_result measure(op_bench *b, rf_case_data *data, const rf_kernel *kerne
 {
     const double wanted = b->params->min_seconds > 0 ? b->params->min_seconds : 0.2;
     rf_kernel_run run = { .call = &data->call, .kernel = kernel, .in = data->in, .out = data->out, .repeat = 1 };
-    RF_TRY(rf_kernel_execute(b->exec, &run));
+    RF_TRY(rf_kernel_execute(b->on.exec, &run));
     const double repeat = wanted / (run.seconds > 1e-6 ? run.seconds : 1e-6);
     run.repeat = repeat < 2 ? 2 : repeat > 100000 ? 100000 : (uint32_t)repeat;
-    RF_TRY(rf_kernel_execute(b->exec, &run));
+    RF_TRY(rf_kernel_execute(b->on.exec, &run));
     *seconds = run.seconds;
     return RF_OK;
 }
@@ -69,7 +37,7 @@ static rf_result report(op_bench *b, const rf_op_case *c, const rf_op_call *call
 {
     const rf_cost cost = call->op->cost ? call->op->cost(call) : (rf_cost){ 0 };
     const rf_bench_row row = {
-        .device = rf_gpu_info(b->device)->name,
+        .device = rf_gpu_info(b->on.device)->name,
         .op = call->op->name,
         .kernel = kernel->name,
         .case_name = c->name,
@@ -87,11 +55,11 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
 {
     const rf_op_call *call = &data->call;
     const rf_kernel *chosen;
-    if (b->params->tune) RF_TRY(rf_exec_tune(b->exec, call));
-    RF_TRY(rf_exec_choose(b->exec, call, &chosen));
+    if (b->params->tune) RF_TRY(rf_exec_tune(b->on.exec, call));
+    RF_TRY(rf_exec_choose(b->on.exec, call, &chosen));
     for (uint32_t i = 0; i < call->op->num_kernels; i++) {
         const rf_kernel *kernel = call->op->kernels[i];
-        if (kernel != chosen && (!b->params->all_kernels || kernel->score(call, &b->exec->caps) <= 0)) continue;
+        if (kernel != chosen && (!b->params->all_kernels || kernel->score(call, &b->on.exec->caps) <= 0)) continue;
         double seconds;
         RF_TRY(measure(b, data, kernel, &seconds));
         RF_TRY(report(b, c, call, kernel, seconds, kernel == chosen));
@@ -114,7 +82,10 @@ static rf_result bench_all(op_bench *b)
     for (uint32_t o = 0; o < count; o++) measured += takes_part(b, ops[o]);
     if (measured == 0)
         return RF_FAIL(RF_ERROR_NOT_FOUND, "no operation with a benchmark has '%s' in its name", b->params->op);
-    RF_TRY(open_device(b));
+    const rf_bench_open_params open = { .device = b->params->device,
+                                        .options = &b->params->options,
+                                        .must_cache = b->params->tune };
+    RF_TRY(rf_bench_device_open(&open, &b->on));
     for (uint32_t o = 0; o < count; o++) {
         const rf_op *op = ops[o];
         if (!takes_part(b, op)) continue;
@@ -127,10 +98,7 @@ static rf_result bench_all(op_bench *b)
             RF_TRY(rf_error_context(r, "benchmark %s/%s", op->name, op->cases[i].name));
         }
     }
-    const char *first;
-    if (rf_gpu_validation_messages(b->gpu, &first) > 0)
-        return RF_FAIL(RF_ERROR_INTERNAL, "the validation layer reports: %s", first);
-    return RF_OK;
+    return rf_bench_device_check(&b->on);
 }
 
 RF_API rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn, void *user)
@@ -140,7 +108,7 @@ RF_API rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn,
     const rf_bench_ops_params defaults = { 0 };
     op_bench b = { .params = params ? params : &defaults, .fn = fn, .user = user };
     const rf_result r = bench_all(&b);
-    close_device(&b);
+    rf_bench_device_close(&b.on);
     return r;
 }
 

@@ -23,13 +23,14 @@ static rf_result create_device(rf_gpu_device *device)
 {
     const rf_gpu_snapshot *snapshot = &device->snapshot;
     rf_gpu_plan *plan = &device->plan;
-    const char *extensions[2];
+    const char *extensions[3];
     uint32_t num_extensions = 0;
     const bool size_control = plan->subgroup_features.subgroupSizeControl;
     if (size_control && snapshot->properties.apiVersion < VK_API_VERSION_1_3)
         extensions[num_extensions++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
     /* Where it exists, Vulkan wants it enabled. */
     if (snapshot->extensions.portability_subset) extensions[num_extensions++] = "VK_KHR_portability_subset";
+    if (device->explains) extensions[num_extensions++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
 
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroups = plan->subgroup_features;
     subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
@@ -39,6 +40,11 @@ static rf_result create_device(rf_gpu_device *device)
     VkPhysicalDeviceVulkan11Features features11 = plan->features11;
     features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     features11.pNext = &features12;
+    const VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR explaining = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+        .pNext = &features11,
+        .pipelineExecutableInfo = VK_TRUE,
+    };
     const float priority = 1.0f;
     const VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
@@ -48,7 +54,7 @@ static rf_result create_device(rf_gpu_device *device)
     };
     const VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-        .pNext = &features11,
+        .pNext = device->explains ? (const void *)&explaining : &features11,
         .queueCreateInfoCount = 1,
         .pQueueCreateInfos = &queue,
         .enabledExtensionCount = num_extensions,
@@ -103,6 +109,7 @@ rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf
                     device->plan.unusable_reason);
         goto error;
     }
+    device->explains = params->explain && rf_gpu_can_explain(gpu, device->physical, &device->snapshot);
     RF_TRY_GOTO(create_device(device), error);
     RF_TRY_GOTO(create_timeline(device), error);
     RF_TRY_GOTO(rf_gpu_memory_setup(device), error);

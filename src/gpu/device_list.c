@@ -21,6 +21,7 @@ static void find_extensions(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu
         { "VK_KHR_shader_bfloat16", &out->bfloat16 },
         { "VK_KHR_cooperative_matrix", &out->cooperative_matrix },
         { "VK_KHR_portability_subset", &out->portability_subset },
+        { VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, &out->executable_properties },
     };
     for (uint32_t i = 0; i < count; i++)
         for (size_t k = 0; k < sizeof(wanted) / sizeof(wanted[0]); k++)

@@ -63,7 +63,8 @@ struct rf_gpu_device {
     VkPhysicalDevice physical;
     VkDevice device;
     rf_vk_device vk;
-    bool loaded; /* `vk` is complete */
+    bool loaded;   /* `vk` is complete */
+    bool explains; /* pipelines are made to be explained */
     VkQueue queue;
     rf_gpu_snapshot snapshot;
     rf_gpu_plan plan;
@@ -146,6 +147,10 @@ void rf_gpu_memory_teardown(rf_gpu_device *device);
 void rf_gpu_pipelines_destroy(rf_gpu_device *device);
 rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory);
 void rf_gpu_pipeline_cache_close(rf_gpu_device *device);
+
+/* ---- explain.c ---- */
+/* Whether pipelines of the device can be explained. */
+bool rf_gpu_can_explain(const rf_gpu *gpu, VkPhysicalDevice physical, const rf_gpu_snapshot *snapshot);
 
 /* ---- variant.c ---- */
 /* Notes that the recording dispatches `pipeline` with these bindings. */

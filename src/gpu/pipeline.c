@@ -138,6 +138,9 @@ static VkResult compile(const rf_gpu_device *device, const rf_gpu_pipeline *p, V
             .pName = "main",
             .pSpecializationInfo = p->num_spec > 0 ? &specialization : NULL,
         },
+        .flags = device->explains ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
+                                        VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR
+                                  : 0,
         .layout = p->layout->pipeline_layout,
     };
     VkResult r = device->vk.CreateShaderModule(device->device, &module_info, NULL, &info.stage.module);

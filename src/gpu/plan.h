@@ -15,7 +15,8 @@
 #define RF_GPU_MAX_QUEUE_FAMILIES 16
 
 typedef struct rf_gpu_extensions {
-    bool subgroup_size_control, maintenance4, external_memory_host, bfloat16, cooperative_matrix, portability_subset;
+    bool subgroup_size_control, maintenance4, external_memory_host, bfloat16, cooperative_matrix, portability_subset,
+        executable_properties;
 } rf_gpu_extensions;
 
 /* Below Vulkan 1.2 only `properties` and `memory` are filled in. Chains (pNext) are always NULL here. */

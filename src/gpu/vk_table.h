@@ -80,6 +80,9 @@
     REQUIRED(GetQueryPoolResults)                                                                                      \
     REQUIRED(CmdResetQueryPool)                                                                                        \
     REQUIRED(CmdWriteTimestamp)                                                                                        \
+    OPTIONAL(GetPipelineExecutablePropertiesKHR)                                                                       \
+    OPTIONAL(GetPipelineExecutableStatisticsKHR)                                                                       \
+    OPTIONAL(GetPipelineExecutableInternalRepresentationsKHR)                                                          \
     OPTIONAL(SetDebugUtilsObjectNameEXT)                                                                               \
     OPTIONAL(CmdBeginDebugUtilsLabelEXT)                                                                               \
     OPTIONAL(CmdEndDebugUtilsLabelEXT)

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What compilers make of the kernels: every pipeline of the op table's cases is created and looked at, none is run. */
+#include <ringfire/bench.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/params.h"
+#include "exec/bench_open.h"
+#include "exec/case_data.h"
+#include "exec/internal.h"
+#include "gpu/statistics.h"
+#include "ops/ops.h"
+
+/* A kernel in a case. */
+typedef struct planned {
+    const rf_op_case *op_case;
+    rf_node_plan plan;
+    char *failure; /* what became of it otherwise */
+} planned;
+
+typedef struct kernels_bench {
+    const rf_bench_kernels_params *params;
+    rf_bench_kernel_fn fn;
+    void *user;
+    rf_bench_device on;
+    struct {
+        const rf_gpu_pipeline **items;
+        uint32_t count, capacity;
+    } told;
+} kernels_bench;
+
+typedef struct planned_list {
+    planned *items;
+    uint32_t count, capacity;
+} planned_list;
+
+static void free_planned(planned_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        rf_node_plan_free(&list->items[i].plan);
+        rf_free(list->items[i].failure);
+    }
+    rf_free(list->items);
+}
+
+/* The failure that the error record tells of is the row's from now on; without memory for it, it stays a failure. */
+static rf_result keep_failure(planned *p, rf_result r)
+{
+    if (r == RF_ERROR_OUT_OF_HOST_MEMORY || r == RF_ERROR_DEVICE_LOST) return r;
+    p->failure = rf_strdup(rf_error_message());
+    return p->failure ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+/* ---- planning and compiling ---- */
+
+static rf_result plan_case(kernels_bench *b, const rf_op *op, const rf_op_case *c, planned_list *list)
+{
+    rf_case_data data;
+    RF_TRY(rf_case_data_describe(op, c, &data));
+    for (uint32_t i = 0; i < op->num_kernels; i++) {
+        if (op->kernels[i]->score(&data.call, &b->on.exec->caps) <= 0) continue;
+        RF_TRY(RF_VEC_GROW(list));
+        planned *p = &list->items[list->count++];
+        p->op_case = c;
+        const rf_result r = rf_node_plan_make(b->on.exec, &data.call, op->kernels[i], &p->plan);
+        if (r < 0) RF_TRY(keep_failure(p, r));
+    }
+    return RF_OK;
+}
+
+/* All together, side by side; where that fails, one after the other, to find which. */
+static rf_result compile_all(kernels_bench *b, planned_list *list)
+{
+    rf_node_plan *plans = RF_NEW_ARRAY(rf_node_plan, list->count);
+    if (!plans) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (!list->items[i].failure) plans[count++] = list->items[i].plan;
+    const rf_result together = rf_node_plans_compile(b->on.exec, plans, count);
+    count = 0;
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; i < list->count; i++) {
+        planned *p = &list->items[i];
+        if (p->failure) continue;
+        p->plan.pipelines = plans[count++].pipelines;
+        if (together >= 0 || r < 0) continue;
+        rf_free(p->plan.pipelines);
+        p->plan.pipelines = NULL;
+        const rf_result alone = rf_node_plans_compile(b->on.exec, &p->plan, 1);
+        if (alone < 0) r = keep_failure(p, alone);
+    }
+    rf_free(plans);
+    return r;
+}
+
+/* ---- telling ---- */
+
+static rf_result first_time(kernels_bench *b, const rf_gpu_pipeline *pipeline, bool *first)
+{
+    *first = true;
+    for (uint32_t i = 0; i < b->told.count; i++)
+        if (b->told.items[i] == pipeline) *first = false;
+    if (!*first) return RF_OK;
+    RF_TRY(RF_VEC_GROW(&b->told));
+    b->told.items[b->told.count++] = pipeline;
+    return RF_OK;
+}
+
+static rf_result call(kernels_bench *b, const rf_bench_kernel *row)
+{
+    const uint64_t before = rf_error_count();
+    return rf_error_context(rf_error_of_user(b->fn(b->user, row), before, "the function"), "rf_bench_kernels: %s, %s",
+                            row->op, row->case_name);
+}
+
+static void format_constants(const rf_dispatch *d, char *text, size_t size)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < d->n_spec && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%u", i > 0 ? "," : "", d->spec[i]);
+}
+
+static rf_result tell_explained(kernels_bench *b, rf_bench_kernel *row, const rf_gpu_explanation *explanation)
+{
+    const char **names = RF_NEW_ARRAY(const char *, explanation->num_statistics);
+    double *values = RF_NEW_ARRAY(double, explanation->num_statistics);
+    rf_result r = names && values ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) {
+        for (uint32_t i = 0; i < explanation->num_statistics; i++) {
+            names[i] = explanation->statistics[i].name;
+            values[i] = explanation->statistics[i].value;
+        }
+        row->names = names;
+        row->values = values;
+        row->num_values = explanation->num_statistics;
+        row->subgroup = explanation->subgroup_size;
+        row->code = explanation->code;
+        rf_gpu_statistics_read(explanation, &row->statistics);
+        rf_gpu_code_loop(explanation->code, &row->loop);
+        r = call(b, row);
+    }
+    rf_free(names);
+    rf_free(values);
+    return r;
+}
+
+static rf_result tell_dispatch(kernels_bench *b, rf_bench_kernel *row, const planned *p, uint32_t index)
+{
+    const rf_dispatch *d = &p->plan.plan.items[index];
+    char constants[16 * RF_MAX_SPEC];
+    bool first;
+    RF_TRY(first_time(b, p->plan.pipelines[index], &first));
+    if (!first) return RF_OK;
+    format_constants(d, constants, sizeof(constants));
+    row->shader = d->shader->name;
+    row->constants = constants;
+    row->workgroup = d->spec[0];
+    rf_gpu_explanation explanation;
+    rf_result r = rf_gpu_pipeline_explain(b->on.device, p->plan.pipelines[index], &explanation);
+    if (r >= 0) r = tell_explained(b, row, &explanation);
+    rf_gpu_explanation_free(&explanation);
+    return r;
+}
+
+static rf_result tell(kernels_bench *b, const planned *p)
+{
+    rf_bench_kernel row = {
+        .device = rf_gpu_info(b->on.device)->name,
+        .op = p->plan.op->name,
+        .kernel = p->plan.kernel->name,
+        .shader = "",
+        .case_name = p->op_case->name,
+        .constants = "",
+        .failure = p->failure,
+        .statistics = { -1, -1, -1, -1, -1, -1, -1, -1, -1 },
+    };
+    if (p->failure) return call(b, &row);
+    for (uint32_t i = 0; i < p->plan.plan.count; i++) RF_TRY(tell_dispatch(b, &row, p, i));
+    return RF_OK;
+}
+
+/* ---- the table ---- */
+
+static bool takes_part(const kernels_bench *b, const rf_op *op, const rf_op_case *c)
+{
+    return !(op->flags & RF_OP_VIEW) && (b->params->all_cases || c->benchmark) &&
+           (!b->params->op || strstr(op->name, b->params->op));
+}
+
+static rf_result bench_op(kernels_bench *b, const rf_op *op)
+{
+    planned_list list = { 0 };
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; r >= 0 && i < op->num_cases; i++)
+        if (takes_part(b, op, &op->cases[i])) r = plan_case(b, op, &op->cases[i], &list);
+    if (r >= 0) r = compile_all(b, &list);
+    for (uint32_t i = 0; r >= 0 && i < list.count; i++) r = tell(b, &list.items[i]);
+    free_planned(&list);
+    return rf_error_context(r, "kernels of %s", op->name);
+}
+
+static rf_result bench_all(kernels_bench *b)
+{
+    uint32_t count, found = 0;
+    const rf_op *const *ops = rf_ops_all(&count);
+    for (uint32_t o = 0; o < count; o++)
+        for (uint32_t i = 0; i < ops[o]->num_cases; i++) found += takes_part(b, ops[o], &ops[o]->cases[i]);
+    if (found == 0)
+        return RF_FAIL(RF_ERROR_NOT_FOUND, "no operation with %s case has '%s' in its name",
+                       b->params->all_cases ? "a" : "a benchmark", b->params->op);
+    const rf_bench_open_params open = { .device = b->params->device, .options = &b->params->options, .explain = true };
+    RF_TRY(rf_bench_device_open(&open, &b->on));
+    for (uint32_t o = 0; o < count; o++) RF_TRY(bench_op(b, ops[o]));
+    return rf_bench_device_check(&b->on);
+}
+
+RF_API rf_result rf_bench_kernels(const rf_bench_kernels_params *params, rf_bench_kernel_fn fn, void *user)
+{
+    RF_TRY(RF_PARAMS_CHECK(rf_bench_kernels_params, params));
+    RF_REQUIRE(fn, "rf_bench_kernels: fn is NULL");
+    const rf_bench_kernels_params defaults = { 0 };
+    kernels_bench b = { .params = params ? params : &defaults, .fn = fn, .user = user };
+    const rf_result r = bench_all(&b);
+    rf_bench_device_close(&b.on);
+    rf_free(b.told.items);
+    return r;
+}
