@@ -8,6 +8,8 @@ static const rf_env_entry entries[] = {
     { "RINGFIRE_DEVICES", "list",
       "Devices to use where the program names none: indices (\"0,2\"), parts of names, or \"all\"" },
     { "RINGFIRE_VALIDATION", "0 or 1", "1 loads the Vulkan validation layer with its synchronisation checks" },
+    { "RINGFIRE_VULKAN_LIBRARY", "library",
+      "Name or path of the Vulkan loader, where it has none of the usual names or none of the usual places" },
     { "RINGFIRE_CACHE", "directory", "Where compiled pipelines and tuning results are kept" },
     { "RINGFIRE_TUNE", "0 or 1", "1 measures every eligible kernel of a new operation and remembers the fastest" },
     { "RINGFIRE_OVERLAP", "0 or 1",

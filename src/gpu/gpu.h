@@ -22,7 +22,8 @@ typedef struct rf_gpu_params {
     bool validation; /* (or RINGFIRE_VALIDATION=1) VK_LAYER_KHRONOS_validation with synchronisation validation; an error
                         when not installed */
 } rf_gpu_params;
-/* Opens the loader (libvulkan.so.1, through dlopen) and creates an instance. */
+/* Opens the loader (through dlopen, under any of its names or the one that RINGFIRE_VULKAN_LIBRARY says) and creates an
+ * instance. */
 rf_result rf_gpu_create(const rf_gpu_params *params, rf_gpu **out);
 /* After its devices. */
 void rf_gpu_destroy(rf_gpu **gpu);

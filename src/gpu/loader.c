@@ -6,7 +6,6 @@
 
 #include "gpu/internal.h"
 
-#define LOADER_NAME "libvulkan.so.1"
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
 #define PORTABILITY_ENUMERATION "VK_KHR_portability_enumeration"
 
@@ -24,19 +23,52 @@ void rf_gpu_unlock_drivers(void)
 
 /* ---- entry points ---- */
 
+/* What the loader is called, in the order these are tried. MoltenVK is a driver that exports what a loader does. */
+static const char *const loader_names[] = {
+    "libvulkan.so.1",    /* Linux, BSD */
+    "libvulkan.so",      /* Android */
+    "libvulkan.1.dylib", /* macOS */
+    "libMoltenVK.dylib", /* macOS without Vulkan's SDK */
+    "vulkan-1.dll",      /* Cygwin */
+};
+enum { NUM_LOADER_NAMES = sizeof(loader_names) / sizeof(loader_names[0]) };
+
+static rf_result no_loader(const char *named, const char *why)
+{
+    if (named)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "no Vulkan loader: '%s' of RINGFIRE_VULKAN_LIBRARY cannot be opened%s%s; correct or unset it",
+                       named, why[0] ? ": " : "", why);
+    char tried[128] = "";
+    for (size_t i = 0; i < NUM_LOADER_NAMES; i++) {
+        const size_t used = strlen(tried);
+        snprintf(tried + used, sizeof(tried) - used, "%s%s", i > 0 ? ", " : "", loader_names[i]);
+    }
+    return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                   "no Vulkan loader: tried %s%s%s; install libvulkan1 (vulkan-loader, vulkan-icd-loader), or name the "
+                   "library in RINGFIRE_VULKAN_LIBRARY",
+                   tried, why[0] ? ": " : "", why);
+}
+
 static rf_result open_library(rf_gpu *gpu)
 {
-    gpu->library = dlopen(LOADER_NAME, RTLD_NOW | RTLD_LOCAL);
-    if (!gpu->library) {
-        const char *why = dlerror();
-        return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                       "no Vulkan loader: %s; install libvulkan1 (vulkan-loader, vulkan-icd-loader)",
-                       why ? why : LOADER_NAME);
+    const char *named = rf_env("RINGFIRE_VULKAN_LIBRARY");
+    const char *const *names = named ? &named : loader_names;
+    const size_t count = named ? 1 : NUM_LOADER_NAMES;
+    char why[256] = ""; /* the first one's: that of a loader that is there but broken, on most systems */
+    const char *name = NULL;
+    for (size_t i = 0; i < count && !gpu->library; i++) {
+        name = names[i];
+        gpu->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        const char *text = gpu->library ? NULL : dlerror();
+        if (text && i == 0) snprintf(why, sizeof(why), "%s", text);
     }
+    if (!gpu->library) return no_loader(named, why);
     *(void **)&gpu->global.GetInstanceProcAddr = dlsym(gpu->library, "vkGetInstanceProcAddr");
     const PFN_vkGetInstanceProcAddr get = gpu->global.GetInstanceProcAddr;
     if (!get)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, LOADER_NAME " has no vkGetInstanceProcAddr; reinstall the Vulkan loader");
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s has no vkGetInstanceProcAddr, so it is no Vulkan loader; %s", name,
+                       named ? "correct or unset RINGFIRE_VULKAN_LIBRARY" : "reinstall the Vulkan loader");
     const char *missing = NULL;
 #define LOAD_OPTIONAL(name) gpu->global.name = (PFN_vk##name)get(NULL, "vk" #name);
 #define LOAD_REQUIRED(name)                                                                                            \

@@ -14,15 +14,21 @@
 #define MAX_DEVICES 16
 #define COUNT 256u
 
-/* Stands before libc's for the whole program, so that a machine without Vulkan can be imitated. */
+/* Stands before libc's for the whole program, so that a machine without Vulkan, or one whose loader has another name,
+ * can be imitated. */
 static bool hide_loader;
+static const char *loader_alias; /* the only name the loader has */
+static char asked_for[256];      /* names that were asked for meanwhile */
 void *dlopen(const char *file, int flags);
 void *dlopen(const char *file, int flags)
 {
     static void *(*real)(const char *, int);
     if (!real) *(void **)&real = dlsym(RTLD_NEXT, "dlopen");
-    if (hide_loader && file && strstr(file, "libvulkan.so")) return NULL;
-    return real(file, flags);
+    const bool loader = file && (strstr(file, "libvulkan.") || strstr(file, "MoltenVK") || strstr(file, "vulkan-1"));
+    if (!loader || !(hide_loader || loader_alias)) return real(file, flags);
+    const size_t used = strlen(asked_for);
+    snprintf(asked_for + used, sizeof(asked_for) - used, "%s ", file);
+    return loader_alias && strcmp(file, loader_alias) == 0 ? real("libvulkan.so.1", flags) : NULL;
 }
 
 /* Sets variables for one test; pass pairs. Undone by restore_environment. */
@@ -39,7 +45,9 @@ static int restore_environment(void **state)
 {
     (void)state;
     hide_loader = false;
-    for (int i = 0; i < 4; i++) {
+    loader_alias = NULL;
+    asked_for[0] = '\0';
+    for (int i = 3; i >= 0; i--) { /* a variable may have been changed more than once */
         if (!saved[i][0]) continue;
         if (saved[i][1])
             setenv(saved[i][0], saved[i][1], 1);
@@ -149,6 +157,42 @@ static void test_no_loader(void **state)
     uint32_t count = 0;
     assert_int_equal(rf_devices_list(NULL, &count), RF_ERROR_UNSUPPORTED);
     assert_non_null(strstr(rf_error_message(), "install libvulkan1"));
+    assert_non_null(strstr(rf_error_message(), "tried libvulkan.so.1, libvulkan.so, libvulkan.1.dylib, "
+                                               "libMoltenVK.dylib, vulkan-1.dll"));
+    assert_string_equal(asked_for, "libvulkan.so.1 libvulkan.so libvulkan.1.dylib libMoltenVK.dylib vulkan-1.dll ");
+}
+
+static void test_loader_of_another_system(void **state)
+{
+    (void)state;
+    uint32_t count = 0, found;
+    CHECK(rf_devices_list(NULL, &count));
+    loader_alias = "libMoltenVK.dylib";
+    CHECK(rf_devices_list(NULL, &found));
+    assert_int_equal(found, count);
+    assert_string_equal(asked_for, "libvulkan.so.1 libvulkan.so libvulkan.1.dylib libMoltenVK.dylib ");
+}
+
+static void test_named_loader(void **state)
+{
+    (void)state;
+    uint32_t count = 0, found;
+    CHECK(rf_devices_list(NULL, &count));
+    loader_alias = "/opt/libvulkan.our.so";
+    change(0, "RINGFIRE_VULKAN_LIBRARY", loader_alias);
+    CHECK(rf_devices_list(NULL, &found));
+    assert_int_equal(found, count);
+    assert_string_equal(asked_for, "/opt/libvulkan.our.so "); /* it alone */
+    static const struct {
+        const char *library, *message;
+    } wrong[] = { { "/nonexistent/libvk.so", "'/nonexistent/libvk.so' of RINGFIRE_VULKAN_LIBRARY cannot be opened: " },
+                  { "libm.so.6", "libm.so.6 has no vkGetInstanceProcAddr, so it is no Vulkan loader; correct or unset "
+                                 "RINGFIRE_VULKAN_LIBRARY" } };
+    for (int i = 0; i < 2; i++) {
+        change(i + 1, "RINGFIRE_VULKAN_LIBRARY", wrong[i].library);
+        assert_int_equal(rf_devices_list(NULL, &found), RF_ERROR_UNSUPPORTED);
+        assert_non_null(strstr(rf_error_message(), wrong[i].message));
+    }
 }
 
 static void test_no_validation_layer(void **state)
@@ -401,6 +445,8 @@ int main(void)
         cmocka_unit_test(test_index_out_of_range),
         cmocka_unit_test_teardown(test_no_driver, restore_environment),
         cmocka_unit_test_teardown(test_no_loader, restore_environment),
+        cmocka_unit_test_teardown(test_loader_of_another_system, restore_environment),
+        cmocka_unit_test_teardown(test_named_loader, restore_environment),
         cmocka_unit_test_teardown(test_no_validation_layer, restore_environment),
         cmocka_unit_test(test_all_devices_twice),
         cmocka_unit_test(test_instances_in_threads),
