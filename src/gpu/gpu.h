@@ -49,8 +49,9 @@ const rf_device_info *rf_gpu_info(const rf_gpu_device *device);
 /* ---- memory ---- */
 typedef enum rf_gpu_memory {
     RF_GPU_MEMORY_DEVICE,   /* fastest for kernels; mapped when caps->host_visible */
-    RF_GPU_MEMORY_UPLOAD,   /* always mapped, coherent; host writes, device reads */
-    RF_GPU_MEMORY_READBACK, /* always mapped, coherent, cached; device writes, host reads */
+    RF_GPU_MEMORY_UPLOAD,   /* always mapped; the host writes, what is submitted afterwards reads */
+    RF_GPU_MEMORY_READBACK, /* always mapped, cached if possible; the device writes, the host only reads, after
+                               rf_gpu_wait(): rf_gpu_watch() promises nothing about it */
 } rf_gpu_memory;
 /* A storage + uniform-texel + transfer buffer, zero-filled. The last, partly used caps->buffer_alignment bytes belong
  * to it whole: bindings, copies and fills may reach to their end. */

@@ -75,7 +75,9 @@ struct rf_gpu_device {
     bool lost;
     rf_error_record lost_record; /* what every call returns once `lost` */
 
-    int memory_type[3]; /* by rf_gpu_memory */
+    int memory_type[3];           /* by rf_gpu_memory */
+    rf_gpu_buffer *incoherent[3]; /* by rf_gpu_memory: mapped buffers of types that are not coherent */
+    uint64_t invalidated;         /* timeline value up to which the host sees what such buffers hold */
     uint32_t num_allocations;
     rf_gpu_buffer *staging;
     rf_gpu_recording *host_flush; /* a host barrier and nothing else */
@@ -98,6 +100,8 @@ struct rf_gpu_buffer {
     VkBuffer buffer;
     VkDeviceMemory memory;
     void *mapped;
+    rf_gpu_memory kind;
+    rf_gpu_buffer *next; /* in device->incoherent */
 };
 
 /* ---- errors (vk_error.c) ---- */
@@ -142,6 +146,10 @@ void rf_gpu_set_name(rf_gpu_device *device, VkObjectType type, uint64_t handle, 
 /* ---- memory.c ---- */
 rf_result rf_gpu_memory_setup(rf_gpu_device *device);
 void rf_gpu_memory_teardown(rf_gpu_device *device);
+/* For memory that is not coherent: lets the device see what the host has written to upload buffers, and the host what
+ * work that has ended wrote to readback buffers. */
+rf_result rf_gpu_memory_flush(rf_gpu_device *device);
+rf_result rf_gpu_memory_invalidate(rf_gpu_device *device);
 
 /* ---- pipeline.c, pipeline_cache.c ---- */
 void rf_gpu_pipelines_destroy(rf_gpu_device *device);

@@ -100,8 +100,11 @@ static int memory_score(const rf_gpu_snapshot *s, rf_gpu_memory kind, uint32_t t
     const bool local = flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, cached = flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     const bool visible = (flags & mapped) == mapped;
 
-    if (kind == RF_GPU_MEMORY_UPLOAD) return visible ? 1 + (local ? 0 : 2) + (cached ? 0 : 1) : 0;
-    if (kind == RF_GPU_MEMORY_READBACK) return visible ? 1 + (cached ? 2 : 0) + (local ? 0 : 1) : 0;
+    /* Memory that is not coherent needs flushes and invalidations (memory.c). For writing that is a last resort; for
+     * reading it is worth it where the coherent types are not cached, which reads tens of times slower. */
+    if (kind != RF_GPU_MEMORY_DEVICE && !(flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)) return 0;
+    if (kind == RF_GPU_MEMORY_UPLOAD) return 1 + (visible ? 4 : 0) + (local ? 0 : 2) + (cached ? 0 : 1);
+    if (kind == RF_GPU_MEMORY_READBACK) return 1 + (cached ? 4 : 0) + (visible ? 2 : 0) + (local ? 0 : 1);
 
     /* On a discrete GPU a mapped type lies behind the bus window: plain device-local memory is for kernels. Where
      * memory is shared anyway mapping saves the staging copies, unless the mapped heap is a small window. */
@@ -230,7 +233,7 @@ void rf_gpu_plan_device(const rf_gpu_snapshot *s, bool clamp_limits, rf_gpu_plan
     else if (rf_gpu_plan_memory(s, RF_GPU_MEMORY_DEVICE, UINT32_MAX) < 0 ||
              rf_gpu_plan_memory(s, RF_GPU_MEMORY_UPLOAD, UINT32_MAX) < 0 ||
              rf_gpu_plan_memory(s, RF_GPU_MEMORY_READBACK, UINT32_MAX) < 0)
-        missing = "no memory that the host can map coherently";
+        missing = "no memory that the host can map";
     if (missing) {
         snprintf(out->unusable_reason, sizeof(out->unusable_reason), "%s", missing);
         return;

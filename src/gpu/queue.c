@@ -21,6 +21,7 @@ bool rf_gpu_is_done(rf_gpu_device *device, uint64_t ticket)
 
 static rf_result submit_commands(rf_gpu_device *device, const VkCommandBuffer *commands, uint32_t count)
 {
+    RF_TRY(rf_gpu_memory_flush(device));
     const uint64_t value = device->submitted + 1;
     const VkTimelineSemaphoreSubmitInfo timeline = {
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
@@ -61,7 +62,7 @@ rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_n
     RF_REQUIRE(ticket <= device->submitted, "%s: ticket %llu was never submitted", device->info.name,
                (unsigned long long)ticket);
     RF_TRY(rf_gpu_check_lost(device));
-    if (ticket <= device->completed) return RF_OK;
+    if (ticket <= device->completed) return rf_gpu_memory_invalidate(device);
     const VkSemaphoreWaitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
         .semaphoreCount = 1,
@@ -74,7 +75,7 @@ rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_n
                               device->info.name, (unsigned long long)(timeout_ns / 1000000));
     RF_VK_TRY(device, waited, "waiting for the device");
     if (ticket > device->completed) device->completed = ticket;
-    return RF_OK;
+    return rf_gpu_memory_invalidate(device);
 }
 
 rf_result rf_gpu_watch(const rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns)

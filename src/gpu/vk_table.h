@@ -46,6 +46,8 @@
     REQUIRED(FreeMemory)                                                                                               \
     REQUIRED(BindBufferMemory)                                                                                         \
     REQUIRED(MapMemory)                                                                                                \
+    REQUIRED(FlushMappedMemoryRanges)                                                                                  \
+    REQUIRED(InvalidateMappedMemoryRanges)                                                                             \
     REQUIRED(CreateBufferView)                                                                                         \
     REQUIRED(DestroyBufferView)                                                                                        \
     REQUIRED(CreateShaderModule)                                                                                       \

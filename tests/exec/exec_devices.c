@@ -3,11 +3,24 @@
 
 #include <stdlib.h>
 
+#include "../support/incoherent.h"
+
 #define MAX_DEVICES 8
 
 rf_gpu_device *devices[MAX_DEVICES];
 uint32_t num_devices;
+static rf_gpu_device *incoherent_devices[MAX_DEVICES]; /* the same ones again */
 static rf_gpu *gpu;
+
+static rf_result open_device(uint32_t index, uint32_t place)
+{
+    const rf_gpu_device_params params = { .index = index };
+    RF_TRY(rf_gpu_device_open(gpu, &params, &devices[place]));
+    incoherent_begin(gpu);
+    const rf_result r = rf_gpu_device_open(gpu, &params, &incoherent_devices[place]);
+    incoherent_end(gpu);
+    return r;
+}
 
 int open_all(void **state)
 {
@@ -18,7 +31,7 @@ int open_all(void **state)
     if (r >= 0) r = rf_gpu_list(gpu, infos, &count);
     for (uint32_t i = 0; r >= 0 && i < count && i < MAX_DEVICES; i++) {
         if (!infos[i].usable) continue;
-        r = rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = infos[i].index }, &devices[num_devices]);
+        r = open_device(infos[i].index, num_devices);
         num_devices += r >= 0;
     }
     if (r < 0) print_error("%s\n", rf_error_message());
@@ -28,7 +41,10 @@ int open_all(void **state)
 int close_all(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < num_devices; i++) rf_gpu_device_close(&devices[i]);
+    for (uint32_t i = 0; i < num_devices; i++) {
+        rf_gpu_device_close(&devices[i]);
+        rf_gpu_device_close(&incoherent_devices[i]);
+    }
     const char *first = "";
     const uint64_t messages = rf_gpu_validation_messages(gpu, &first);
     if (messages > 0) print_error("validation: %s\n", first);
@@ -39,9 +55,10 @@ int close_all(void **state)
 void everywhere(void (*body)(rf_exec *exec))
 {
     for (uint32_t i = 0; i < num_devices; i++)
-        for (int staging = 0; staging < 2; staging++) {
+        for (int way = 0; way < 3; way++) {
             rf_exec *exec;
-            CHECK(rf_exec_create(&(rf_exec_params){ .device = devices[i], .force_staging = staging }, &exec));
+            rf_gpu_device *device = way == 2 ? incoherent_devices[i] : devices[i];
+            CHECK(rf_exec_create(&(rf_exec_params){ .device = device, .force_staging = way == 1 }, &exec));
             body(exec);
             rf_exec_destroy(&exec);
             assert_null(exec);

@@ -22,7 +22,7 @@ extern uint32_t num_devices;
 int open_all(void **state);
 int close_all(void **state);
 
-/* Runs a test body on each device, mapped and staged. */
+/* Runs a test body on each device: mapped, staged, and with memory that is not coherent. */
 void everywhere(void (*body)(rf_exec *exec));
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/internal.h"
+#include "../support/incoherent.h"
 
 #define COUNT 1000u
 
@@ -129,6 +129,12 @@ static void test_caps(void **state)
 
 /* ---- memory ---- */
 
+static VKAPI_ATTR VkResult VKAPI_CALL fail_flush(VkDevice device, uint32_t count, const VkMappedMemoryRange *ranges)
+{
+    (void)device, (void)count, (void)ranges;
+    return VK_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 static void check_memory(fixture *f, rf_gpu_memory kind, bool mapped)
 {
     /* Over two staging chunks and no round number. */
@@ -175,6 +181,70 @@ static void test_staged_memory(void **state)
     fixture *f = *state;
     f->device->plan.caps.host_visible = false;
     check_memory(f, RF_GPU_MEMORY_DEVICE, false);
+}
+
+/* Through the mapped pointers as frames use them: the host writes, submits, waits and reads, several times over. */
+static void check_incoherent_rounds(fixture *f, rf_gpu_buffer *up, rf_gpu_buffer *down)
+{
+    rf_gpu_pipeline *pipeline = axpy(f, &rf_shader_test_axpy, 3, false);
+    const rf_gpu_binding bindings[] = { { up, 0, COUNT * 4, 0 }, { down, 0, COUNT * 4, 0 } };
+    CHECK(rf_gpu_record_dispatch(f->rec, pipeline, bindings, &(axpy_push){ COUNT, 1.0f, 0 },
+                                 (uint32_t[]){ (COUNT + 63) / 64, 1, 1 }, "axpy"));
+    rf_gpu_record_host_barrier(f->rec);
+    CHECK(rf_gpu_recording_end(f->rec));
+    float *x = rf_gpu_buffer_mapped(up), sum[COUNT] = { 0 };
+    const float *y = rf_gpu_buffer_mapped(down);
+    for (uint32_t round = 0; round < 4; round++) {
+        for (uint32_t i = 0; i < COUNT; i++) {
+            x[i] = (float)(i + round);
+            sum[i] += x[i] + 3;
+        }
+        uint64_t ticket;
+        CHECK(rf_gpu_submit(f->device, &f->rec, 1, &ticket));
+        while (round == 3 && !rf_gpu_is_done(f->device, ticket)) {
+            /* the device is seen to be done before anybody waits */
+        }
+        CHECK(rf_gpu_wait(f->device, ticket, RF_GPU_TIMEOUT_NS));
+        for (uint32_t i = 0; i < COUNT; i++)
+            if (y[i] != sum[i]) fail_msg("round %u: y[%u] is %g, not %g", round, i, (double)y[i], (double)sum[i]);
+    }
+}
+
+static void test_incoherent_memory(void **state)
+{
+    fixture *f = *state;
+    assert_true(!f->device->incoherent[RF_GPU_MEMORY_UPLOAD] && !f->device->incoherent[RF_GPU_MEMORY_READBACK]);
+    rf_gpu_buffer_destroy(&f->x);
+    rf_gpu_buffer_destroy(&f->y);
+    rf_gpu_recording_destroy(&f->rec);
+    rf_gpu_device_close(&f->device);
+    incoherent_begin(shared_gpu);
+    CHECK(rf_gpu_device_open(shared_gpu, &(rf_gpu_device_params){ .index = device_index }, &f->device));
+    incoherent_end(shared_gpu);
+    assert_false(rf_gpu_caps(f->device)->host_visible);
+    check_memory(f, RF_GPU_MEMORY_DEVICE, false);
+    check_memory(f, RF_GPU_MEMORY_UPLOAD, true);
+    check_memory(f, RF_GPU_MEMORY_READBACK, true);
+    CHECK(rf_gpu_buffer_create(f->device, RF_GPU_MEMORY_UPLOAD, COUNT * 4, "up", &f->x));
+    CHECK(rf_gpu_buffer_create(f->device, RF_GPU_MEMORY_READBACK, COUNT * 4, "down", &f->y));
+    CHECK(rf_gpu_recording_begin(f->device, "test", &f->rec));
+    check_incoherent_rounds(f, f->x, f->y);
+    assert_true(incoherent.flushes > 4 && incoherent.invalidations > 4);
+    /* A driver that cannot do it says so, and nothing is submitted or taken for valid. */
+    uint64_t ticket;
+    const uint64_t before = f->device->submitted;
+    f->device->vk.FlushMappedMemoryRanges = fail_flush;
+    assert_int_equal(rf_gpu_submit(f->device, &f->rec, 1, &ticket), RF_ERROR_OUT_OF_HOST_MEMORY);
+    assert_non_null(strstr(rf_error_message(), "flushing buffer 'up'"));
+    assert_int_equal(f->device->submitted, before);
+    f->device->vk.FlushMappedMemoryRanges = incoherent_flush;
+    CHECK(rf_gpu_submit(f->device, &f->rec, 1, &ticket));
+    f->device->vk.InvalidateMappedMemoryRanges = fail_flush;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(rf_gpu_wait(f->device, ticket, RF_GPU_TIMEOUT_NS), RF_ERROR_OUT_OF_HOST_MEMORY);
+    assert_non_null(strstr(rf_error_message(), "invalidating buffer"));
+    f->device->vk.InvalidateMappedMemoryRanges = incoherent_invalidate;
+    CHECK(rf_gpu_wait(f->device, ticket, RF_GPU_TIMEOUT_NS));
 }
 
 static void test_memory_limits(void **state)
@@ -705,6 +775,7 @@ int main(void)
         DEVICE_TEST(test_caps),
         DEVICE_TEST(test_memory),
         DEVICE_TEST(test_staged_memory),
+        DEVICE_TEST(test_incoherent_memory),
         DEVICE_TEST(test_memory_limits),
         DEVICE_TEST(test_dispatch),
         DEVICE_TEST(test_texel_views),
