@@ -146,6 +146,25 @@ typedef struct rf_bench_node {
  */
 RF_API RF_MUST_USE rf_result rf_bench_function(rf_function *function, uint32_t examples,
                                                rf_bench_node **rows, uint32_t *count);
+/**
+ * What a step makes a device do: commands as they are recorded, submissions as the latest run made
+ * them.
+ */
+typedef struct rf_bench_commands {
+    /** barriers include those between the step and what runs before and after it */
+    uint32_t dispatches, barriers, copies, submissions;
+    uint64_t reserved[4]; /**< zero until a later version has more to say */
+} rf_bench_commands;
+/**
+ * Counts the commands of a function's step and of the variables' updates in it, on replica 0.
+ * What an exchange with other replicas and an optimizer's own programs beside the update (norms,
+ * accumulation) record is not in it. The function must have run with `examples` examples on that
+ * replica. Blocking.
+ * @param[out] commands zeros after a failure.
+ * @return RF_ERROR_INVALID_ARGUMENT when the function has not run in that way.
+ */
+RF_API RF_MUST_USE rf_result rf_bench_count_commands(rf_function *function, uint32_t examples,
+                                                     rf_bench_commands *commands);
 /** Frees what rf_bench_function() returned. NULL does nothing. Thread-safe. */
 RF_API void rf_bench_nodes_free(rf_bench_node *rows);
 

@@ -104,7 +104,8 @@ const rf_tensor_desc *rf_frame_result_desc(const rf_frame *frame, uint32_t i);
 typedef struct rf_program_stats {
     uint32_t num_nodes, num_dispatches; /* that run for this batch size */
     uint32_t num_pipelines;             /* distinct ones over all batch sizes so far */
-    uint32_t num_barriers;              /* within one run */
+    uint32_t num_barriers;              /* within one run, between its own commands */
+    rf_gpu_commands commands;           /* that one run records: all of them, those at its ends included */
     uint64_t slab_size, naive_size;
 } rf_program_stats;
 rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_stats *out);

@@ -59,6 +59,18 @@ rf_result rf_frame_wait(const rf_frame *frame)
     return rf_gpu_wait(frame->instance->program->exec->device, frame->ticket, RF_GPU_TIMEOUT_NS);
 }
 
+rf_gpu_commands rf_frame_commands(const rf_frame *frame)
+{
+    rf_gpu_commands sum = { 0 };
+    for (uint32_t i = 0; i < frame->run->num_recs; i++) {
+        const rf_gpu_commands one = rf_gpu_recording_commands(frame->run->recs[i]);
+        sum.dispatches += one.dispatches;
+        sum.barriers += one.barriers;
+        sum.copies += one.copies;
+    }
+    return sum;
+}
+
 /* ---- recording ---- */
 
 static rf_result stamp(const rf_frame *frame, rf_recorder *recorder)

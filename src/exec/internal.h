@@ -248,6 +248,7 @@ void rf_frame_finish(rf_frame *frame);
 /* (Re-)records when there is no recording for the present slab. */
 rf_result rf_frame_record(rf_frame *frame);
 rf_result rf_frame_wait(const rf_frame *frame);
+rf_gpu_commands rf_frame_commands(const rf_frame *frame); /* of all its recordings */
 
 /* ---- where values lie (places.c) ---- */
 rf_span rf_instance_span(const rf_instance *instance, const rf_frame *frame, rf_value v);

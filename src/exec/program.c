@@ -262,12 +262,14 @@ rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_st
 {
     rf_instance *instance;
     RF_TRY(rf_program_instance(program, batch, &instance));
+    const rf_frame *frame = &instance->frames[instance->next_frame];
     RF_TRY(rf_frame_record(&instance->frames[instance->next_frame]));
     *out = (rf_program_stats){
         .num_nodes = instance->num_nodes,
         .num_dispatches = instance->num_dispatches,
         .num_pipelines = program->pipelines.count,
         .num_barriers = instance->num_barriers,
+        .commands = rf_frame_commands(frame),
         .slab_size = instance->memory.slab_size,
         .naive_size = instance->memory.naive_size,
     };

@@ -116,6 +116,11 @@ void rf_gpu_record_host_barrier(rf_gpu_recording *rec);
 /* GPU clock after the commands so far; *index is its number within the recording. RF_ERROR_UNSUPPORTED without. */
 rf_result rf_gpu_record_timestamp(rf_gpu_recording *rec, uint32_t *index);
 rf_result rf_gpu_recording_end(rf_gpu_recording *rec);
+/* What was recorded so far. A recording begins with a barrier against what was submitted before. */
+typedef struct rf_gpu_commands {
+    uint32_t dispatches, barriers, copies; /* copies: fills as well */
+} rf_gpu_commands;
+rf_gpu_commands rf_gpu_recording_commands(const rf_gpu_recording *rec);
 /* Waits for its last submission. The buffers it names must outlive that. */
 void rf_gpu_recording_destroy(rf_gpu_recording **rec);
 /* After the submission is done. ns[i] relative to the first. */
@@ -129,6 +134,8 @@ bool rf_gpu_has_timestamps(const rf_gpu_device *device);
 /* Submits recordings in order (a full barrier stands between them) and gives the timeline value that means "done". A
  * recording still in flight is refused. */
 rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket);
+/* How many times something was submitted since the device was opened. */
+uint64_t rf_gpu_num_submissions(const rf_gpu_device *device);
 /* RF_ERROR_TIMEOUT after timeout_ns (0: only look). Device loss sticks. */
 rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns);
 /* The same for a second thread, while the first submits and waits: looks at nothing but the timeline, changes nothing,

@@ -200,6 +200,7 @@ struct rf_gpu_recording {
     rf_gpu_handle_list descriptor_pools, query_pools;
     uint32_t sets_left, storage_left, texel_left; /* in the newest descriptor pool */
     uint32_t num_timestamps;
+    rf_gpu_commands commands_so_far;
     rf_gpu_view_list views;
     struct {
         rf_gpu_variant **items;

@@ -56,6 +56,11 @@ rf_result rf_gpu_queue_submit(rf_gpu_device *device, rf_gpu_recording *const *re
     return RF_OK;
 }
 
+uint64_t rf_gpu_num_submissions(const rf_gpu_device *device)
+{
+    return device->submitted; /* each takes the next value of the timeline */
+}
+
 rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns)
 {
     RF_REQUIRE(device, "device is NULL");

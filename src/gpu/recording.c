@@ -21,6 +21,7 @@ static void barrier(rf_gpu_recording *rec, VkPipelineStageFlags from, VkAccessFl
         .dstAccessMask = to_access,
     };
     rec->device->vk.CmdPipelineBarrier(rec->commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
+    rec->commands_so_far.barriers++;
 }
 
 static rf_result start(rf_gpu_recording *rec)
@@ -309,6 +310,7 @@ rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipelin
         vk->CmdBeginDebugUtilsLabelEXT(rec->commands, &info);
     }
     vk->CmdDispatch(rec->commands, grid[0], grid[1], grid[2]);
+    rec->commands_so_far.dispatches++;
     if (labelled) vk->CmdEndDebugUtilsLabelEXT(rec->commands);
     return RF_OK;
 }
@@ -336,6 +338,7 @@ rf_result rf_gpu_record_copy(rf_gpu_recording *rec, rf_gpu_buffer *from, uint64_
     if (size == 0) return RF_OK;
     const VkBufferCopy region = { .srcOffset = from_offset, .dstOffset = to_offset, .size = size };
     rec->device->vk.CmdCopyBuffer(rec->commands, from->buffer, to->buffer, 1, &region);
+    rec->commands_so_far.copies++;
     return RF_OK;
 }
 
@@ -348,6 +351,7 @@ rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint6
                "recording '%s': fill of buffer '%s': offset and size must be multiples of 4", rec->name, buffer->name);
     if (size == 0) return RF_OK;
     rec->device->vk.CmdFillBuffer(rec->commands, buffer->buffer, offset, size, word);
+    rec->commands_so_far.copies++;
     return RF_OK;
 }
 
@@ -355,6 +359,11 @@ void rf_gpu_record_barrier(rf_gpu_recording *rec)
 {
     if (!rec || rec->ended) return;
     barrier(rec, DEVICE_STAGES, DEVICE_WRITES, DEVICE_STAGES, DEVICE_ACCESS);
+}
+
+rf_gpu_commands rf_gpu_recording_commands(const rf_gpu_recording *rec)
+{
+    return rec->commands_so_far;
 }
 
 void rf_gpu_record_host_barrier(rf_gpu_recording *rec)

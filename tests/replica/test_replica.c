@@ -639,6 +639,31 @@ static void profile_names_nodes(void **state)
     rf_strategy_destroy(&s);
 }
 
+static void commands_are_counted(void **state)
+{
+    (void)state;
+    rf_strategy *s;
+    CHECK(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &s));
+    linear m;
+    linear_create(&m, s, &(linear_params){ .adam = true });
+    rf_bench_commands commands;
+    CHECK_FAILS(rf_bench_count_commands(m.train, 32, &commands), RF_ERROR_INVALID_ARGUMENT, "'train'", "32 examples");
+    CHECK_FAILS(rf_bench_count_commands(NULL, 32, &commands), RF_ERROR_INVALID_ARGUMENT, "function is NULL");
+    linear_step(&m, 0, 32); /* the first run also submits what makes drivers compile */
+    linear_step(&m, 1, 32);
+    CHECK(rf_bench_count_commands(m.train, 32, &commands));
+    rf_bench_node *rows;
+    uint32_t count;
+    CHECK(rf_bench_function(m.train, 32, &rows, &count));
+    rf_bench_nodes_free(rows);
+    assert_true(commands.dispatches > count); /* the update has one more at least */
+    assert_true(commands.barriers >= 4);      /* at both ends of both programs */
+    assert_true(commands.barriers <= commands.dispatches + commands.copies + 4);
+    assert_int_equal(commands.submissions, 1); /* both programs go together */
+    linear_destroy(&m);
+    rf_strategy_destroy(&s);
+}
+
 /* ---- lifetime ---- */
 
 static void any_order_of_destruction(void **state)
@@ -680,6 +705,7 @@ int main(void)
         cmocka_unit_test(local_updates_want_one_driver),
         cmocka_unit_test(devices_from_the_environment),
         cmocka_unit_test(profile_names_nodes),
+        cmocka_unit_test(commands_are_counted),
         cmocka_unit_test(any_order_of_destruction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

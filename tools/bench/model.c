@@ -80,6 +80,7 @@ static rf_result run(const bench_model_params *params, bench_net *n, bench_model
     out->first_step_seconds = now() - began;
     out->first_step_since_start = now() - process_start(began);
     TRY(measure(params, n, out));
+    TRY(rf_bench_count_commands(n->step, params->batch, &out->commands));
     return params->profile ? rf_bench_function(n->step, params->batch, &out->nodes, &out->num_nodes) : RF_OK;
 }
 

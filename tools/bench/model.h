@@ -16,6 +16,7 @@ typedef struct bench_model_result {
     double images_per_second, step_seconds, first_step_seconds, first_step_since_start;
     rf_bench_node *nodes;
     uint32_t num_nodes;
+    rf_bench_commands commands;
 } bench_model_result;
 
 rf_result bench_model_run(const bench_model_params *params, bench_model_result *out);

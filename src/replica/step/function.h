@@ -48,7 +48,8 @@ struct rf_function {
     rf_strategy *strategy;
     rf_function_params params;
     char *name;
-    uint64_t step; /* runs so far, counted when training */
+    uint64_t step;            /* runs so far, counted when training */
+    uint32_t num_submissions; /* of the latest run, to the device of this worker's first replica */
     uint32_t num_traces;
     struct {
         rf_signature **items;

@@ -407,8 +407,11 @@ static rf_result run_function(run *x, rf_per_replica **results)
     while (step.again);
     for (uint32_t r = 0; r < s->num_replicas; r++) x->active += x->function->examples[r] > 0;
     if (x->signature->updates.count + x->signature->assignments.count > 0) RF_TRY(rf_strategy_check_if_due(s));
+    const uint64_t before = rf_gpu_num_submissions(s->replicas[0].device);
     /* From here on a failure may leave some replicas a step ahead of others: such a strategy must not go on. */
-    return rf_strategy_stick(s, submit(x, results));
+    RF_TRY(rf_strategy_stick(s, submit(x, results)));
+    x->function->num_submissions = (uint32_t)(rf_gpu_num_submissions(s->replicas[0].device) - before);
+    return RF_OK;
 }
 
 RF_API rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, const rf_element *batch,
