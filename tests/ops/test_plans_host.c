@@ -3,6 +3,7 @@
  * Plans every kernel of every op at every case for devices that are not here, without running anything: whatever rates
  * itself eligible keeps to the device's limits, and something is eligible.
  */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,6 +92,18 @@ static uint32_t plan_all(const rf_op_call *call, const char *case_name, const pr
     return eligible;
 }
 
+/* The call of a case, which infers its outputs. */
+static rf_op_call call_of(const rf_op *op, const rf_op_case *test_case)
+{
+    static const _Alignas(8) unsigned char zeros[RF_MAX_ATTR];
+    rf_op_call call = {
+        .op = op, .attr = test_case->attr ? test_case->attr : zeros, .n_in = test_case->n_in, .n_out = op->n_out
+    };
+    for (uint32_t i = 0; i < call.n_in; i++) call.in[i] = test_case->in[i].desc;
+    assert_int_equal(op->infer(&call), RF_OK);
+    return call;
+}
+
 static void eligible_kernels_keep_to_limits(void **state)
 {
     (void)state;
@@ -100,13 +113,7 @@ static void eligible_kernels_keep_to_limits(void **state)
         if (ops[o]->flags & RF_OP_VIEW) continue;
         for (uint32_t c = 0; c < ops[o]->num_cases; c++) {
             const rf_op_case *test_case = &ops[o]->cases[c];
-            static const _Alignas(8) unsigned char zeros[RF_MAX_ATTR];
-            rf_op_call call = { .op = ops[o],
-                                .attr = test_case->attr ? test_case->attr : zeros,
-                                .n_in = test_case->n_in,
-                                .n_out = ops[o]->n_out };
-            for (uint32_t i = 0; i < call.n_in; i++) call.in[i] = test_case->in[i].desc;
-            assert_int_equal(ops[o]->infer(&call), RF_OK);
+            const rf_op_call call = call_of(ops[o], test_case);
             for (size_t p = 0; p < sizeof(profiles) / sizeof(profiles[0]); p++) {
                 const uint32_t eligible = plan_all(&call, test_case->name, &profiles[p]);
                 if (eligible == 0 && !(profiles[p].tight && test_case->large))
@@ -116,6 +123,53 @@ static void eligible_kernels_keep_to_limits(void **state)
         }
     }
     assert_true(plans > 5000);
+}
+
+/* What an invocation of any kernel loops at most in a case, on devices that set no limit. */
+static uint64_t longest_loop(const rf_op *op, const rf_op_case *test_case)
+{
+    const rf_op_call call = call_of(op, test_case);
+    uint64_t longest = 0;
+    for (size_t p = 0; p < sizeof(profiles) / sizeof(profiles[0]); p++) {
+        rf_device_caps caps = profiles[p].caps;
+        caps.max_loop_iterations = 0;
+        for (uint32_t k = 0; k < op->num_kernels; k++) {
+            rf_kernel_plan plan = { 0 };
+            if (op->kernels[k]->score(&call, &caps) <= 0) continue;
+            assert_int_equal(rf_kernel_plan_make(op->kernels[k], &call, &caps, &plan), RF_OK);
+            for (uint32_t d = 0; d < plan.count; d++)
+                if (plan.items[d].loops > longest) longest = plan.items[d].loops;
+            rf_kernel_plan_free(&plan);
+        }
+    }
+    return longest;
+}
+
+/* What an op loops over has a length of its own, or its cases contain one that a driver with a limit would break off:
+ * the walk over the cases then shows that the plans for that driver add everything up. */
+static void loops_are_tested_beyond_the_limit(void **state)
+{
+    (void)state;
+    enum { SHORT = 256, LIMIT = 32767 }; /* the latter is lavapipe's */
+    /* A recurrent layer's units, whose square a descriptor spans; sums in so many slices that those of all that a
+     * descriptor spans are short; and what has the slices of batch_moments. */
+    const rf_op *const bounded[] = { &rf_op_rnn, &rf_op_rnn_grad, &rf_op_sum_to_like, &rf_op_batch_sums };
+    uint32_t num_ops, beyond = 0;
+    const rf_op *const *ops = rf_ops_all(&num_ops);
+    for (uint32_t o = 0; o < num_ops; o++) {
+        uint64_t longest = 0;
+        for (uint32_t c = 0; c < ops[o]->num_cases && !(ops[o]->flags & RF_OP_VIEW); c++) {
+            const uint64_t loops = longest_loop(ops[o], &ops[o]->cases[c]);
+            if (loops > longest) longest = loops;
+        }
+        bool is_bounded = longest <= SHORT;
+        for (size_t b = 0; b < sizeof(bounded) / sizeof(bounded[0]); b++) is_bounded |= ops[o] == bounded[b];
+        beyond += longest > LIMIT;
+        if (is_bounded || longest > LIMIT) continue;
+        fail_msg("%s: its cases loop %" PRIu64 " times at most: none shows what happens beyond %d", ops[o]->name,
+                 longest, LIMIT);
+    }
+    assert_true(beyond >= 25);
 }
 
 /* Where order counts and there are several tiles, or the scores would take hundreds of megabytes; and where there is a
@@ -143,6 +197,7 @@ static void attention_is_fused_where_it_pays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(eligible_kernels_keep_to_limits),
+                                        cmocka_unit_test(loops_are_tested_beyond_the_limit),
                                         cmocka_unit_test(attention_is_fused_where_it_pays) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the d
 
 #define RF_CONV2D_NUM_CASES 43
 #define RF_CONV2D_DATA_GRAD_NUM_CASES 34
-#define RF_CONV2D_TRANSPOSE_NUM_CASES 7
+#define RF_CONV2D_TRANSPOSE_NUM_CASES 8
 #define RF_CONV2D_FILTER_GRAD_NUM_CASES 31
 extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
 extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];

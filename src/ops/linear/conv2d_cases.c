@@ -274,6 +274,7 @@ const rf_op_case rf_conv2d_transpose_cases[] = {
     { .name = "strided", .attr = &strided, TRANSPOSED(STRIDED), TOLERANCE(216) },
     { .name = "strided_dilated", .attr = &strided_dilated, TRANSPOSED(STRIDED_DILATED), TOLERANCE(36) },
     { .name = "groups_2", .attr = &groups_2, TRANSPOSED(GROUPS_2), TOLERANCE(108) },
+    { .name = "long_outputs", .attr = &valid, TRANSPOSED(LONG_OUTPUTS), .large = true, TOLERANCE(32772) },
     { .name = "images_64x14x14x32",
       .attr = &same_2,
       TRANSPOSED((64, 28, 28, 32, 3, 3, 32, 64, 14, 14)),

@@ -243,6 +243,7 @@ static const rf_op_case moments_cases[] = {
     { CASE("7x5x9x67", 1, 1e-5, X(1, 4, 7, 5, 9, 67)) },
     { CASE("20011x3", 1, 1e-5, X(0, 2, 20011, 3)) },
     { CASE("300007x4", 1, 1e-5, X(3, 2, 300007, 4)), .large = true },
+    { CASE("8500001x1", 1, 1e-5, X(3, 2, 8500001, 1)), .large = true },
     { CASE("64x28x28x16", 1, 1e-5, X(0, 4, 64, 28, 28, 16)), .large = true, .benchmark = true },
     { CASE("64x7x7x256", 1, 1e-5, X(0, 4, 64, 7, 7, 256)), .large = true, .benchmark = true },
 };

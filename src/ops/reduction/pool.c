@@ -453,6 +453,13 @@ static const rf_op_case max_pool_grad_cases[] = {
 };
 static const rf_op_case avg_pool_grad_cases[] = {
     GRAD_CASES(AVG_GRAD),
+    { .name = "190x190_s1_1x379x379x1",
+      ATTR(190, 190, 1, 1, VALID),
+      .n_in = 2,
+      .in = { NORMAL(1, 190, 190, 1), NORMAL(1, 379, 379, 1) },
+      .rtol = 2e-5,
+      .atol = 1e-5,
+      .large = true },
     { .name = "64x26x26x32",
       ATTR(2, 2, 2, 2, VALID),
       .n_in = 2,
