@@ -179,6 +179,7 @@ typedef struct rf_op_case {
     bool benchmark;      /* also a row of the op benchmark (make it representative, up to ~100 MFLOP) */
     bool large;          /* left out of the quick test run */
     bool unattended;     /* numbers meet weights of 0, and whether NaN among them shows is up to the kernel */
+    bool saturates;      /* numbers do not fit the result's type, which other programs need not clamp */
 } rf_op_case;
 
 /* ---- the op ---- */
@@ -219,6 +220,11 @@ typedef struct rf_choices {
     bool fixed;    /* whatever the batch, even where what is looked into is computed */
 } rf_choices;
 
+/* Elements first, first + step, ... before `end` of a tensor. */
+typedef struct rf_elements {
+    int64_t first, step, end;
+} rf_elements;
+
 struct rf_op {
     const char *name;
     uint32_t attr_size;
@@ -238,6 +244,9 @@ struct rf_op {
      * numbers it makes NaN. NULL: it looks nothing up. */
     rf_choices (*choices)(const rf_op_call *call);
     uint32_t index_input;
+    /* Of a product whose kernels pad input 0 with zeros: the elements of input 1 that zeros may meet in element i of
+     * output 0, where NaN or an infinity among them then shows. NULL: nothing is padded. */
+    rf_elements (*met_by_padding)(const rf_op_call *call, int64_t i);
     /* Fills call->out from call->in and attr. Error messages name the op and the shapes. Pure. May lower call->n_out
      * when the attributes ask for fewer outputs. */
     rf_result (*infer)(rf_op_call *call);

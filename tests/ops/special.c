@@ -106,36 +106,14 @@ void walk_special_flush(rf_case_data *data)
 
 /* ---- comparison ---- */
 
-/* The operand whose elements kernels may multiply by the zeros they pad the other one with, and the number of elements
- * from one that meets output element i to the next, with the first of them. NULL: the op is no such product. */
-static const float *padded_operand(const rf_case_data *start, uint32_t output, int64_t i, int64_t *first, int64_t *step,
-                                   int64_t *count)
-{
-    const rf_op_call *call = &start->call;
-    const bool is_matmul = call->op == &rf_op_matmul, is_filter = call->op == &rf_op_conv2d_filter_grad;
-    const bool is_data = call->op == &rf_op_conv2d_data_grad || call->op == &rf_op_conv2d_transpose;
-    if (output != 0 || (!is_matmul && call->op != &rf_op_conv2d && !is_filter && !is_data)) return NULL;
-    const rf_shape *b = &call->in[1].shape, *out = &call->out[0].shape;
-    const int64_t column = i % out->dim[out->rank - 1], last = b->dim[b->rank - 1];
-    *count = rf_shape_count(*b);
-    *first = column;
-    *step = last;
-    if (is_matmul && ((const rf_matmul_attr *)call->attr)->transpose_b) { /* the whole of b: seldom, and small */
-        *first = 0;
-        *step = 1;
-    } else if (is_data) {
-        *first = column % b->dim[2] * last;
-        *step = 1;
-    }
-    return start->in[1];
-}
-
+/* A zero that a kernel pads input 0 with may have met NaN or an infinity. */
 static bool may_be_nan(const rf_case_data *start, uint32_t output, int64_t i)
 {
-    int64_t first, step, count;
-    const float *b = padded_operand(start, output, i, &first, &step, &count);
-    for (int64_t k = first; b && k < count; k += step)
-        if (!isfinite(b[k])) return true;
+    const rf_op *op = start->call.op;
+    if (output != 0 || !op->met_by_padding) return false;
+    const rf_elements met = op->met_by_padding(&start->call, i);
+    for (int64_t k = met.first; k < met.end; k += met.step)
+        if (!isfinite(((const float *)start->in[1])[k])) return true;
     return false;
 }
 

@@ -110,6 +110,7 @@ const rf_op rf_op_conv2d = {
     .max_in = 3,
     .n_out = 1,
     .unbatched_in = 1u << 1 | 1u << 2,
+    .met_by_padding = rf_linear_met_column,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -82,6 +82,13 @@ const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive, 
                                                     RF_LANES_LIST(conv2d_data_grad, ), &rf_conv2d_data_grad_tile128,
                                                     &rf_conv2d_data_grad_tile256 };
 
+rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i)
+{
+    const rf_shape *filter = &call->in[1].shape, *out = &call->out[0].shape;
+    const int64_t channel = i % out->dim[out->rank - 1];
+    return (rf_elements){ channel % filter->dim[2] * filter->dim[3], 1, rf_shape_count(*filter) };
+}
+
 const rf_op rf_op_conv2d_data_grad = {
     .name = "conv2d_data_grad",
     RF_ATTRIBUTES(rf_conv2d_attr, rf_conv2d_fields),
@@ -91,6 +98,7 @@ const rf_op rf_op_conv2d_data_grad = {
     .shape_only = 1u << 2,
     .flags = RF_OP_NO_ONNX,
     .unbatched_in = 1u << 1,
+    .met_by_padding = rf_conv2d_met_channel,
     .infer = data_infer,
     .gradient = data_gradient,
     .reference = rf_conv2d_data_reference,
@@ -192,6 +200,7 @@ const rf_op rf_op_conv2d_filter_grad = {
     .shape_only = 1u << 2,
     .flags = RF_OP_NO_ONNX,
     .unbatched_in = 1u << 2,
+    .met_by_padding = rf_linear_met_column,
     .unbatched_out = 1u << 0 | 1u << 1,
     .infer = filter_infer,
     .gradient = filter_gradient,

@@ -192,3 +192,9 @@ double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps)
     return rf_score_of_time(caps->is_cpu ? call->op->cost(call).flops / 1e9 + 30e-6
                                          : call->op->cost(call).flops / 1e11 + 5e-6);
 }
+
+rf_elements rf_linear_met_column(const rf_op_call *call, int64_t i)
+{
+    const rf_shape *b = &call->in[1].shape, *out = &call->out[0].shape;
+    return (rf_elements){ i % out->dim[out->rank - 1], b->dim[b->rank - 1], rf_shape_count(*b) };
+}

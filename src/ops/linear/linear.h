@@ -31,6 +31,8 @@ rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call);
 rf_cost rf_conv_cost(const rf_op_call *call);
 
 /* Score of a one-lane-per-element kernel: what drivers reach without reuse of what they load. */
+/* rf_op.met_by_padding of products whose output's last dimension is that of input 1. */
+rf_elements rf_linear_met_column(const rf_op_call *call, int64_t i);
 double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps);
 
 #endif

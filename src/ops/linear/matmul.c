@@ -218,12 +218,19 @@ static const rf_attr_field fields[] = {
     RF_ATTR_NAMED(rf_matmul_attr, activation, RF_ACTIVATION_SOFTMAX, rf_activation_name),
 };
 
+static rf_elements met_by_padding(const rf_op_call *call, int64_t i)
+{
+    if (!((const rf_matmul_attr *)call->attr)->transpose_b) return rf_linear_met_column(call, i);
+    return (rf_elements){ 0, 1, rf_shape_count(call->in[1].shape) }; /* the whole of b: seldom, and small */
+}
+
 const rf_op rf_op_matmul = {
     .name = "matmul",
     RF_ATTRIBUTES(rf_matmul_attr, fields),
     .min_in = 2,
     .max_in = 3,
     .n_out = 1,
+    .met_by_padding = met_by_padding,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

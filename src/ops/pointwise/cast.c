@@ -119,7 +119,7 @@ static const uint32_t to_f32 = RF_F32, to_f16 = RF_F16, to_bf16 = RF_BF16, to_i3
         CAST_CASE(name "_to_f16", to_f16, from, 1021, fill, a, b, .large = false),                                     \
         CAST_CASE(name "_to_bf16", to_bf16, from, 1022, fill, a, b, .large = false),                                   \
         CAST_CASE(name "_to_i32", to_i32, from, 255, fill, a, b, .large = false),                                      \
-        CAST_CASE(name "_to_u8", to_u8, from, 1023, fill, a, b, .large = false)
+        CAST_CASE(name "_to_u8", to_u8, from, 1023, fill, a, b, .saturates = from != RF_U8)
 static const rf_op_case cases[] = {
     CAST_FROM(RF_F32, "f32", RF_FILL_NORMAL, 3, 200),
     CAST_FROM(RF_F16, "f16", RF_FILL_NORMAL, 3, 200),
@@ -127,8 +127,8 @@ static const rf_op_case cases[] = {
     CAST_FROM(RF_I32, "i32", RF_FILL_INTEGER, -400, 70000),
     CAST_FROM(RF_U8, "u8", RF_FILL_INTEGER, 0, 256),
     CAST_CASE("f32_tiny_to_f16", to_f16, RF_F32, 4096, RF_FILL_NORMAL, 0, 3e-7f, .large = false),
-    CAST_CASE("f32_huge_to_f16", to_f16, RF_F32, 4096, RF_FILL_NORMAL, 0, 60000, .large = false),
-    CAST_CASE("f32_huge_to_i32", to_i32, RF_F32, 4096, RF_FILL_NORMAL, 0, 2e9f, .large = false),
+    CAST_CASE("f32_huge_to_f16", to_f16, RF_F32, 4096, RF_FILL_NORMAL, 0, 60000, .saturates = true),
+    CAST_CASE("f32_huge_to_i32", to_i32, RF_F32, 4096, RF_FILL_NORMAL, 0, 2e9f, .saturates = true),
     CAST_CASE("u8_1_to_f32", to_f32, RF_U8, 1, RF_FILL_INTEGER, 0, 256, .large = false),
     CAST_CASE("f32_1_to_u8", to_u8, RF_F32, 1, RF_FILL_UNIFORM, 0, 256, .large = false),
     CAST_CASE("f32_3_to_u8", to_u8, RF_F32, 3, RF_FILL_UNIFORM, 0, 256, .large = false),
