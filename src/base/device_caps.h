@@ -21,6 +21,8 @@ typedef struct rf_device_caps {
     uint32_t subgroup_size; /* the size every dispatch runs with */
     bool subgroup_shuffle, subgroup_ballot, subgroup_arithmetic, subgroup_quad; /* in compute shaders */
     bool full_subgroups; /* computeFullSubgroups + size control: a workgroup of subgroup_size is one subgroup */
+    uint32_t min_subgroup_size, max_subgroup_size; /* that a shader may ask for; 0 without full_subgroups */
+    uint32_t compute_units; /* that run workgroups side by side, as the device reports them or assumed from its kind */
     uint32_t max_workgroup_size[3], max_workgroup_invocations, max_grid[3];
     uint32_t max_shared_memory, max_push_constants;
     uint64_t max_storage_range;  /* bytes that one descriptor may span */

@@ -11,7 +11,7 @@ typedef struct rf_shader {
     const char *name;
     const uint32_t *words;
     uint32_t num_words;
-    uint32_t subgroup_size; /* > 0: needs a workgroup that is exactly one full subgroup of this size */
+    uint32_t subgroup_size; /* > 0: needs full subgroups of this size */
     uint64_t content;       /* hash of one that does not live as long as the process: what keeps it keeps a copy. 0: its
                                address tells it from all others */
 } rf_shader;

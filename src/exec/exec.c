@@ -32,6 +32,7 @@ void rf_exec_destroy(rf_exec **exec)
     /* After a lost device there is nothing to wait for: the result does not matter, the buffer goes either way. */
     if (e->last_ticket) (void)rf_gpu_wait(e->device, e->last_ticket, RF_GPU_TIMEOUT_NS);
     rf_gpu_buffer_destroy(&e->slab);
+    rf_gpu_buffer_destroy(&e->counters);
     rf_tuning_destroy(&e->tuning);
     rf_free(e->announced.items);
     rf_free(e);

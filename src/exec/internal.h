@@ -27,6 +27,8 @@ struct rf_exec {
     rf_gpu_buffer *slab;
     uint64_t slab_size;
     uint64_t slab_generation; /* counts replacements: recordings made for another slab are stale */
+    rf_gpu_buffer *counters;  /* RF_MAX_COUNTERS bytes, zero between runs; made for the first plan that has counters */
+    uint64_t counters_next;   /* where the next plan's begin */
     uint64_t last_ticket;
     rf_tuning *tuning;
     bool tune_unknown; /* RINGFIRE_TUNE: measure calls the table does not know */
@@ -101,11 +103,12 @@ typedef struct rf_node_plan {
     const rf_kernel *kernel;
     rf_kernel_plan plan;
     rf_gpu_pipeline **pipelines; /* one per dispatch */
+    rf_span counters;            /* where plan.counters lie; placed together with the pipelines */
     rf_cost cost;
 } rf_node_plan;
 /* Plans `kernel` for the call: dispatches, limits. Free with rf_node_plan_free also after a failure. */
 rf_result rf_node_plan_make(const rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel, rf_node_plan *out);
-/* Gets the pipelines of all of them together, so that they can be compiled side by side. */
+/* Gets the pipelines of all of them together, so that they can be compiled side by side, and places their counters. */
 rf_result rf_node_plans_compile(rf_exec *exec, rf_node_plan *plans, uint32_t count);
 void rf_node_plan_free(rf_node_plan *plan);
 rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const rf_span *in, const rf_span *out,

@@ -123,6 +123,21 @@ static rf_result check_guards(const kernel_image *image)
                      "the workspace");
 }
 
+static rf_result check_counters(const kernel_image *image)
+{
+    const rf_span *counters = &image->plan.counters;
+    if (counters->size == 0) return RF_OK;
+    unsigned char *bytes = rf_aligned_calloc((size_t)counters->size);
+    if (!bytes) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = rf_gpu_buffer_read(counters->buffer, counters->offset, bytes, counters->size);
+    for (uint64_t i = 0; r >= 0 && i < counters->size; i++)
+        if (bytes[i] != 0)
+            r = RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) left counter %" PRIu64 " other than zero",
+                        image->run->call->op->name, image->run->kernel->name, i / 4);
+    rf_free(bytes);
+    return r;
+}
+
 static rf_result download(kernel_image *image)
 {
     const rf_op_call *call = image->run->call;
@@ -130,6 +145,7 @@ static rf_result download(kernel_image *image)
     for (uint32_t i = 0; i < call->n_out; i++)
         memcpy(image->run->out[i], image->bytes + image->out[i].offset, (size_t)image->out[i].size);
     if (image->run->guard) RF_TRY(check_guards(image));
+    if (image->run->guard) RF_TRY(check_counters(image));
     for (uint32_t i = 0; i < call->n_in; i++)
         if (call->op->mutates >> i & 1)
             memcpy(image->run->in[i], image->bytes + image->in[i].offset, (size_t)image->in[i].size);

@@ -61,10 +61,37 @@ static rf_gpu_pipeline_params pipeline_params(const rf_dispatch *d)
     return params;
 }
 
+static rf_result make_counters(rf_exec *exec)
+{
+    if (exec->counters) return RF_OK;
+    void *zeros = rf_aligned_calloc(RF_MAX_COUNTERS);
+    if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r =
+        rf_gpu_buffer_create(exec->device, RF_GPU_MEMORY_DEVICE, RF_MAX_COUNTERS, "counters", &exec->counters);
+    if (r >= 0) r = rf_gpu_buffer_write(exec->counters, 0, zeros, RF_MAX_COUNTERS);
+    if (r < 0) rf_gpu_buffer_destroy(&exec->counters);
+    rf_free(zeros);
+    return r;
+}
+
+/* Plans take turns with the buffer. Two that come to share a range are ordered by a barrier, as with any other bytes.
+ */
+static rf_result place_counters(rf_exec *exec, rf_node_plan *plan)
+{
+    const uint64_t size = plan->plan.counters;
+    if (size == 0) return RF_OK;
+    RF_TRY(make_counters(exec));
+    if (exec->counters_next + size > RF_MAX_COUNTERS) exec->counters_next = 0;
+    plan->counters = (rf_span){ exec->counters, exec->counters_next, size };
+    exec->counters_next = rf_align_up(exec->counters_next + size, exec->caps.buffer_alignment);
+    return RF_OK;
+}
+
 rf_result rf_node_plans_compile(rf_exec *exec, rf_node_plan *plans, uint32_t count)
 {
     uint32_t total = 0, at = 0;
     for (uint32_t i = 0; i < count; i++) {
+        RF_TRY(place_counters(exec, &plans[i]));
         total += plans[i].plan.count;
         plans[i].pipelines = RF_NEW_ARRAY(rf_gpu_pipeline *, plans[i].plan.count);
         if (!plans[i].pipelines) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -83,7 +110,7 @@ rf_result rf_node_plans_compile(rf_exec *exec, rf_node_plan *plans, uint32_t cou
     return r;
 }
 
-/* The tensor that a binding views, NULL for the workspace or an index that the call does not have. */
+/* The tensor that a binding views, NULL for the workspace, counters or an index that the call does not have. */
 static const rf_tensor_desc *bound_tensor(const rf_op_call *call, const rf_binding *b)
 {
     if (b->kind == RF_BIND_INPUT && b->index < call->n_in) return &call->in[b->index];
@@ -91,11 +118,11 @@ static const rf_tensor_desc *bound_tensor(const rf_op_call *call, const rf_bindi
     return NULL;
 }
 
-static rf_result check_binding(const rf_exec *exec, const rf_op_call *call, const char *kernel, uint64_t workspace,
-                               const rf_binding *b)
+static rf_result check_binding(const rf_exec *exec, const rf_op_call *call, const char *kernel,
+                               const rf_kernel_plan *plan, const rf_binding *b)
 {
     const rf_tensor_desc *desc = bound_tensor(call, b);
-    if (!desc && b->kind != RF_BIND_WORKSPACE)
+    if (!desc && b->kind != RF_BIND_WORKSPACE && b->kind != RF_BIND_COUNTERS)
         return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds tensor %u, which the call does not have",
                        call->op->name, kernel, b->index);
     if (b->kind == RF_BIND_INPUT && (call->op->shape_only >> b->index & 1))
@@ -104,7 +131,8 @@ static rf_result check_binding(const rf_exec *exec, const rf_op_call *call, cons
     if (b->kind == RF_BIND_INPUT && b->write && !(call->op->mutates >> b->index & 1))
         return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) writes input %u, which the op does not mutate",
                        call->op->name, kernel, b->index);
-    const uint64_t whole = desc ? rf_padded_bytes(desc) : workspace;
+    const uint64_t own = b->kind == RF_BIND_COUNTERS ? plan->counters : plan->workspace;
+    const uint64_t whole = desc ? rf_padded_bytes(desc) : own;
     if (b->offset % exec->caps.buffer_alignment != 0 || b->offset >= whole || b->size > whole - b->offset)
         return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds bytes %" PRIu64 " + %" PRIu64 " of %" PRIu64,
                        call->op->name, kernel, b->offset, b->size, whole);
@@ -124,7 +152,7 @@ static rf_result check_bindings(const rf_exec *exec, const rf_op_call *call, con
 {
     for (uint32_t i = 0; i < plan->count; i++)
         for (uint32_t b = 0; b < plan->items[i].n_bind; b++)
-            RF_TRY(check_binding(exec, call, kernel, plan->workspace, &plan->items[i].bind[b]));
+            RF_TRY(check_binding(exec, call, kernel, plan, &plan->items[i].bind[b]));
     return RF_OK;
 }
 
@@ -159,12 +187,13 @@ void rf_node_plan_free(rf_node_plan *plan)
 
 /* ---- recording ---- */
 
-static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, rf_span workspace,
+static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, rf_span workspace, rf_span counters,
                     rf_gpu_binding *binding, rf_access *access)
 {
-    const rf_span span = b->kind == RF_BIND_INPUT    ? in[b->index]
-                         : b->kind == RF_BIND_OUTPUT ? out[b->index]
-                                                     : workspace;
+    const rf_span span = b->kind == RF_BIND_INPUT      ? in[b->index]
+                         : b->kind == RF_BIND_OUTPUT   ? out[b->index]
+                         : b->kind == RF_BIND_COUNTERS ? counters
+                                                       : workspace;
     const uint64_t whole = rf_align_up(span.size, 4);
     *binding = (rf_gpu_binding){ .buffer = span.buffer,
                                  .offset = span.offset + b->offset,
@@ -183,7 +212,8 @@ rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const 
         const rf_dispatch *d = &plan->plan.items[i];
         rf_gpu_binding bindings[RF_MAX_BINDINGS];
         rf_access accesses[RF_MAX_BINDINGS];
-        for (uint32_t b = 0; b < d->n_bind; b++) resolve(&d->bind[b], in, out, workspace, &bindings[b], &accesses[b]);
+        for (uint32_t b = 0; b < d->n_bind; b++)
+            resolve(&d->bind[b], in, out, workspace, plan->counters, &bindings[b], &accesses[b]);
         /* Within a plan the plan says what depends; against earlier nodes the bytes do. A dispatch that joins a
          * concurrent group starts where the group did, so all of the group's accesses are held against earlier nodes
          * first. */
@@ -194,7 +224,7 @@ rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const 
                 rf_gpu_binding unused;
                 rf_access later[RF_MAX_BINDINGS];
                 for (uint32_t b = 0; b < next->n_bind; b++)
-                    resolve(&next->bind[b], in, out, workspace, &unused, &later[b]);
+                    resolve(&next->bind[b], in, out, workspace, plan->counters, &unused, &later[b]);
                 conflict = rf_hazards_conflict(&recorder->hazards, later, next->n_bind);
             }
             if (conflict) rf_record_barrier(recorder);

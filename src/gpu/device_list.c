@@ -19,6 +19,9 @@ static void find_extensions(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu
         { VK_KHR_MAINTENANCE_4_EXTENSION_NAME, &out->maintenance4 },
         { VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, &out->external_memory_host },
         { "VK_KHR_shader_bfloat16", &out->bfloat16 },
+        { VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME, &out->sm_builtins },
+        { VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME, &out->core_properties },
+        { VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME, &out->core_builtins },
         { "VK_KHR_cooperative_matrix", &out->cooperative_matrix },
         { "VK_KHR_portability_subset", &out->portability_subset },
         { VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, &out->executable_properties },
@@ -54,6 +57,27 @@ static void take_properties(const rf_gpu *gpu, VkPhysicalDevice physical, bool s
     out->properties11.pNext = out->properties12.pNext = out->subgroup.pNext = NULL;
 }
 
+static uint32_t count_compute_units(const rf_gpu *gpu, VkPhysicalDevice physical, const rf_gpu_extensions *have)
+{
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nv = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV,
+    };
+    VkPhysicalDeviceShaderCoreProperties2AMD amd = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD,
+    };
+    VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM,
+    };
+    VkPhysicalDeviceProperties2 p2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2 };
+    p2.pNext = have->sm_builtins       ? (void *)&nv
+               : have->core_properties ? (void *)&amd
+               : have->core_builtins   ? (void *)&arm
+                                       : NULL;
+    if (!p2.pNext) return 0;
+    gpu->vk.GetPhysicalDeviceProperties2(physical, &p2);
+    return nv.shaderSMCount + amd.activeComputeUnitCount + arm.shaderCoreCount; /* two of them are 0 */
+}
+
 static void take_features(const rf_gpu *gpu, VkPhysicalDevice physical, bool size_control, rf_gpu_snapshot *out)
 {
     out->subgroup_features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
@@ -83,6 +107,7 @@ void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_s
     const bool size_control = vulkan13 || out->extensions.subgroup_size_control;
     take_properties(gpu, physical, size_control, vulkan13 || out->extensions.maintenance4, out);
     take_features(gpu, physical, size_control, out);
+    out->compute_units = count_compute_units(gpu, physical, &out->extensions);
     uint32_t count = RF_GPU_MAX_QUEUE_FAMILIES;
     gpu->vk.GetPhysicalDeviceQueueFamilyProperties(physical, &count, out->families);
     out->num_families = count;

@@ -170,6 +170,14 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+/* Of a middling device of its kind, where no extension tells. Software counts as a small GPU: kernels for GPUs are the
+ * last choice there, and run as they do on one. */
+static uint32_t assumed_compute_units(const rf_gpu_snapshot *s)
+{
+    const VkPhysicalDeviceType type = s->properties.deviceType;
+    return type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU || type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 40;
+}
+
 static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_device_caps *caps)
 {
     const VkPhysicalDeviceLimits *l = &s->properties.limits;
@@ -190,6 +198,9 @@ static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_devi
         plan->subgroup_features.subgroupSizeControl && plan->subgroup_features.computeFullSubgroups &&
         (s->subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
         s->subgroup.minSubgroupSize <= caps->subgroup_size && caps->subgroup_size <= s->subgroup.maxSubgroupSize;
+    caps->min_subgroup_size = caps->full_subgroups ? s->subgroup.minSubgroupSize : 0;
+    caps->max_subgroup_size = caps->full_subgroups ? s->subgroup.maxSubgroupSize : 0;
+    caps->compute_units = s->compute_units > 0 ? s->compute_units : assumed_compute_units(s);
     for (int i = 0; i < 3; i++) {
         caps->max_workgroup_size[i] = l->maxComputeWorkGroupSize[i];
         caps->max_grid[i] = l->maxComputeWorkGroupCount[i];

@@ -17,6 +17,7 @@
 typedef struct rf_gpu_extensions {
     bool subgroup_size_control, maintenance4, external_memory_host, bfloat16, cooperative_matrix, portability_subset,
         executable_properties;
+    bool sm_builtins, core_properties, core_builtins; /* of NVIDIA, AMD and ARM: they count compute units */
 } rf_gpu_extensions;
 
 /* Below Vulkan 1.2 only `properties` and `memory` are filled in. Chains (pNext) are always NULL here. */
@@ -27,6 +28,7 @@ typedef struct rf_gpu_snapshot {
     VkPhysicalDeviceVulkan12Properties properties12;
     VkPhysicalDeviceSubgroupSizeControlProperties subgroup; /* zero without size control */
     uint64_t max_buffer_size;
+    uint32_t compute_units; /* 0 where no extension tells */
     VkPhysicalDeviceFeatures features;
     VkPhysicalDeviceVulkan11Features features11;
     VkPhysicalDeviceVulkan12Features features12;

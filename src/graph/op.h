@@ -18,6 +18,7 @@
 #define RF_MAX_SPEC 24     /* specialization constants of a dispatch; constant id i is spec[i] */
 #define RF_MAX_PUSH 128    /* bytes */
 #define RF_MAX_BINDINGS 12 /* of a dispatch; an op with more tensors than that works in several */
+#define RF_MAX_COUNTERS 65536
 
 typedef struct rf_op rf_op;
 typedef struct rf_graph rf_graph;
@@ -90,15 +91,15 @@ typedef struct rf_attr_field {
 
 /* ---- kernels ---- */
 
-typedef enum rf_bind_kind { RF_BIND_INPUT, RF_BIND_OUTPUT, RF_BIND_WORKSPACE } rf_bind_kind;
+typedef enum rf_bind_kind { RF_BIND_INPUT, RF_BIND_OUTPUT, RF_BIND_WORKSPACE, RF_BIND_COUNTERS } rf_bind_kind;
 typedef enum rf_bind_view { RF_VIEW_STORAGE, RF_VIEW_TEXEL_RGBA32F, RF_VIEW_TEXEL_R32F } rf_bind_view;
 
 /* Binding i of a dispatch is `layout(binding = i)`, set 0. */
 typedef struct rf_binding {
     rf_bind_kind kind;
     rf_bind_view view;
-    uint32_t index;        /* which input / output; 0 for the workspace */
-    bool write;            /* the dispatch writes it (outputs, workspace, mutated inputs) */
+    uint32_t index;        /* which input / output; 0 for the workspace and the counters */
+    bool write;            /* the dispatch writes it (outputs, workspace, counters, mutated inputs) */
     uint64_t offset, size; /* bytes within the tensor; size 0: to the end. offset: multiple of caps->buffer_alignment */
 } rf_binding;
 
@@ -122,6 +123,7 @@ typedef struct rf_kernel_plan {
     rf_dispatch *items;
     uint32_t count, capacity;
     uint64_t workspace; /* bytes of scratch, undefined at the start */
+    uint64_t counters;  /* bytes that are zero at the start and that the plan leaves zero: at most RF_MAX_COUNTERS */
 } rf_kernel_plan;
 /* rf_dispatch.loops of a shader in which no loop's length depends on sizes. */
 #define RF_NO_LOOPS 1

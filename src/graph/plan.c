@@ -86,6 +86,9 @@ static rf_result dispatch_check_limits(const rf_dispatch *d, const rf_device_cap
 rf_result rf_kernel_plan_check(const rf_kernel_plan *plan, const rf_device_caps *caps)
 {
     if (plan->count == 0) return RF_FAIL(RF_ERROR_INTERNAL, "the plan has no dispatch");
+    if (plan->counters > RF_MAX_COUNTERS)
+        return RF_FAIL(RF_ERROR_INTERNAL, "the plan takes %" PRIu64 " bytes of counters; there is room for %d",
+                       plan->counters, RF_MAX_COUNTERS);
     for (uint32_t i = 0; i < plan->count; i++) {
         if (!plan->items[i].shader) return RF_FAIL(RF_ERROR_INTERNAL, "dispatch %u of a kernel plan has no shader", i);
         RF_TRY(dispatch_check_arrays(&plan->items[i]));

@@ -112,6 +112,8 @@ static void test_discrete(void **state)
     assert_false(c->is_cpu);
     assert_true(c->full_subgroups && c->subgroup_shuffle && c->subgroup_arithmetic && !c->subgroup_ballot);
     assert_int_equal(c->subgroup_size, 64);
+    assert_int_equal(c->min_subgroup_size, 32);
+    assert_int_equal(c->max_subgroup_size, 64);
     assert_true(c->fp16 && c->int64 && !c->int8);
     assert_int_equal(c->buffer_alignment, 64);
     assert_int_equal(c->memory_size, 8 * GIB + GIB / 4);
@@ -120,6 +122,23 @@ static void test_discrete(void **state)
     assert_false(plan.features.robustBufferAccess);
     assert_true(plan.features.shaderInt64);
     assert_true(plan.features12.timelineSemaphore);
+}
+
+static void test_compute_units(void **state)
+{
+    (void)state;
+    const rf_gpu_snapshot made[] = { discrete(), integrated() };
+    uint32_t assumed[2];
+    for (int i = 0; i < 2; i++) {
+        rf_gpu_snapshot s = made[i];
+        rf_gpu_plan plan;
+        rf_gpu_plan_device(&s, false, &plan);
+        assumed[i] = plan.caps.compute_units;
+        s.compute_units = 132; /* what the device says counts */
+        rf_gpu_plan_device(&s, false, &plan);
+        assert_int_equal(plan.caps.compute_units, 132);
+    }
+    assert_true(assumed[1] > 0 && assumed[0] > assumed[1]);
 }
 
 static void test_discrete_resizable_bar(void **state)
@@ -322,7 +341,7 @@ int main(void)
         cmocka_unit_test(test_queue_family), cmocka_unit_test(test_unusable),
         cmocka_unit_test(test_subgroups),    cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_texels),       cmocka_unit_test(test_clamp),
-        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_describe),     cmocka_unit_test(test_compute_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -378,6 +378,11 @@ static void kernel_plans_are_held_against_the_device(void **state)
     plan_of_one(&plan, RF_NO_LOOPS);
     OK(rf_kernel_plan_check(&plan, &caps));
 
+    plan.counters = RF_MAX_COUNTERS;
+    OK(rf_kernel_plan_check(&plan, &caps));
+    plan.counters++;
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "65537 bytes of counters");
+
     plan_of_one(&plan, 0);
     FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "does not say how long");
     plan_of_one(&plan, UINT64_MAX);

@@ -9,10 +9,12 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "base/error.h"
+#include "ops/linear/blocks.h"
 #include "ops/ops.h"
 
 typedef struct profile {
@@ -194,10 +196,118 @@ static void attention_is_fused_where_it_pays(void **state)
     }
 }
 
+/* ---- blocks of matrix kernels ---- */
+
+static rf_device_caps gpu(rf_driver driver, uint32_t units, uint32_t shared)
+{
+    rf_device_caps caps = { .driver = driver, .compute_units = units, SUBGROUPS(32), LIMITS(1024, UINT32_MAX, 0, 64) };
+    caps.max_shared_memory = shared;
+    return caps;
+}
+
+static rf_op_call product(int64_t m, int64_t n, int64_t k)
+{
+    static const rf_matmul_attr attr = { 0 };
+    return (rf_op_call){ .op = &rf_op_matmul,
+                         .attr = &attr,
+                         .n_in = 2,
+                         .n_out = 1,
+                         .in = { { RF_F32, RF_SHAPE(m, k) }, { RF_F32, RF_SHAPE(k, n) } },
+                         .out = { { RF_F32, RF_SHAPE(m, n) } } };
+}
+
+static const rf_kernel *best_kernel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_kernel *best = NULL;
+    double best_score = 0;
+    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
+        const double score = call->op->kernels[i]->score(call, caps);
+        if (score > best_score) best = call->op->kernels[i];
+        if (score > best_score) best_score = score;
+    }
+    return best;
+}
+
+/* Large tiles where there are enough of them, smaller ones and parts where a device would stand idle; what a device
+ * has no room for is left out. */
+static void tiles_follow_the_device(void **state)
+{
+    (void)state;
+    static const struct {
+        rf_driver driver;
+        uint32_t units, shared;
+        int64_t m, n, k;
+        const char *kernel;
+    } rows[] = {
+        { RF_DRIVER_NVIDIA, 132, 49152, 4096, 4096, 4096, "block_xl" },
+        { RF_DRIVER_AMD, 60, 65536, 4096, 4096, 4096, "block_xl" },
+        { RF_DRIVER_AMD, 8, 65536, 1024, 1024, 1024, "block_xl" },
+        { RF_DRIVER_OTHER, 8, 32768, 4096, 4096, 4096, "block_l" },
+        { RF_DRIVER_NVIDIA, 132, 16384, 4096, 4096, 4096, "block_m" },
+        { RF_DRIVER_NVIDIA, 132, 49152, 100000, 32, 288, "block_t" },
+        { RF_DRIVER_NVIDIA, 132, 49152, 64, 64, 64, "block_s" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const rf_device_caps caps = gpu(rows[i].driver, rows[i].units, rows[i].shared);
+        const rf_op_call call = product(rows[i].m, rows[i].n, rows[i].k);
+        const rf_kernel *best = best_kernel(&call, &caps);
+        if (!best || strcmp(best->name, rows[i].kernel) != 0)
+            fail_msg("row %zu: %s instead of %s", i, best ? best->name : "none", rows[i].kernel);
+    }
+}
+
+/* Parts cover the sum, none is empty, and they are there where there is nothing else to do side by side. */
+static void sums_are_cut_where_tiles_are_few(void **state)
+{
+    (void)state;
+    const rf_device_caps small = gpu(RF_DRIVER_NVIDIA, 4, 49152), large = gpu(RF_DRIVER_NVIDIA, 132, 49152);
+    for (uint32_t t = 0; t < RF_BLOCK_TILES; t++)
+        for (int64_t k = 1; k < 300000; k = k * 3 + 1) {
+            const rf_block_job job = { 64, 64, k, 1 };
+            const rf_block_grid few = rf_block_grid_make(&small, t, &job), many = rf_block_grid_make(&large, t, &job);
+            assert_true(few.seconds > 0 && many.seconds > 0);
+            assert_true(many.seconds <= few.seconds);
+            assert_true((int64_t)many.split * many.parts >= k && (int64_t)many.split * (many.parts - 1) < k);
+            assert_int_equal(many.split % RF_BLOCK_K, 0);
+            assert_int_equal(many.total, many.tiles * (uint64_t)many.parts);
+        }
+    const rf_block_job deep = { 64, 64, 20000, 1 }, wide = { 8192, 8192, 20000, 1 };
+    assert_true(rf_block_grid_make(&large, RF_BLOCK_S, &deep).parts >
+                rf_block_grid_make(&small, RF_BLOCK_S, &deep).parts);
+    assert_int_equal(rf_block_grid_make(&large, RF_BLOCK_XL, &wide).parts, 1);
+    /* Longer than an invocation may loop: parts although they take longer. */
+    rf_device_caps limited = small;
+    limited.max_loop_iterations = 5000;
+    const rf_block_grid cut = rf_block_grid_make(&limited, RF_BLOCK_XL, &wide);
+    assert_true(cut.parts > 1 && cut.loops <= 5000);
+}
+
+/* A part takes a counter for each tile, which the plan asks for; whole sums take none. */
+static void parts_are_counted(void **state)
+{
+    (void)state;
+    const rf_device_caps caps = gpu(RF_DRIVER_NVIDIA, 132, 49152);
+    const rf_op_call deep = product(64, 64, 20000), wide = product(4096, 4096, 64);
+    rf_kernel_plan plan = { 0 };
+    assert_int_equal(rf_kernel_plan_make(&rf_matmul_block_s, &deep, &caps, &plan), RF_OK);
+    assert_int_equal(plan.count, 1);
+    assert_int_equal(plan.counters, 4 * 4);
+    assert_true(plan.workspace >= 2 * 64 * 64 * 4);
+    rf_kernel_plan_free(&plan);
+    assert_int_equal(rf_kernel_plan_make(&rf_matmul_block_xl, &wide, &caps, &plan), RF_OK);
+    assert_true(plan.counters == 0 && plan.workspace == 0);
+    rf_kernel_plan_free(&plan);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(eligible_kernels_keep_to_limits),
-                                        cmocka_unit_test(loops_are_tested_beyond_the_limit),
-                                        cmocka_unit_test(attention_is_fused_where_it_pays) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(eligible_kernels_keep_to_limits),
+        cmocka_unit_test(loops_are_tested_beyond_the_limit),
+        cmocka_unit_test(attention_is_fused_where_it_pays),
+        cmocka_unit_test(tiles_follow_the_device),
+        cmocka_unit_test(sums_are_cut_where_tiles_are_few),
+        cmocka_unit_test(parts_are_counted),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

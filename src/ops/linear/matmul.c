@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* c = activation(op(a) op(b) + bias), op(x) = x or its transpose, over batches that broadcast. */
 #include "ops/linear/matmul.h"
-#include "ops/linear/tiles.h"
+#include "ops/linear/blocks.h"
 
 #include <string.h>
 
@@ -209,8 +209,7 @@ rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, 
     return rf_graph_add(g, &rf_op_matmul, &attr, (const rf_value[]){ a, b }, 2, out);
 }
 
-static const rf_kernel *const kernels[] = { &rf_matmul_naive, RF_LANES_LIST(matmul, ), &rf_matmul_tile128,
-                                            &rf_matmul_tile256 };
+static const rf_kernel *const kernels[] = { &rf_matmul_naive, RF_LANES_LIST(matmul, ), RF_BLOCK_LIST(matmul) };
 
 static const rf_attr_field fields[] = {
     RF_ATTR_FLAG(rf_matmul_attr, transpose_a),

@@ -25,11 +25,42 @@ static sizes sizes_of(const rf_op_call *call, form f, const rf_conv_geometry *g)
     }
 }
 
+static double tile_score(const rf_op_call *call, const rf_device_caps *caps, uint32_t threads, double rows,
+                         double columns, double flops)
+{
+    const double r = RF_TILE_ROWS, c = rf_tile_columns(threads);
+    const uint32_t shared = RF_TILE_K * (RF_TILE_ROWS + 4 + rf_tile_columns(threads) + 4) * sizeof(float);
+    if (caps->max_workgroup_invocations < threads || caps->max_workgroup_size[0] < threads ||
+        caps->max_shared_memory < shared || !rf_fits_storage(call, caps))
+        return 0;
+    const double waste =
+        (double)((uint64_t)((rows + r - 1) / r)) * r / rows * (double)((uint64_t)((columns + c - 1) / c)) * c / columns;
+    /* Larger tiles reuse more. On a CPU, shared memory gains nothing: the last choice there. */
+    const double seconds = flops * waste / (threads == 256 ? 2e12 : 1.5e12) + 5e-6;
+    return rf_score_of_time(seconds) * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
+}
+
+static rf_tile_grid tile_grid_make(const rf_device_caps *caps, uint32_t threads, int64_t rows, int64_t columns,
+                                   int64_t length, int64_t batch)
+{
+    rf_tile_grid t = { .row_tiles = (int32_t)rf_div_up((uint64_t)rows, RF_TILE_ROWS),
+                       .column_tiles = (int32_t)rf_div_up((uint64_t)columns, rf_tile_columns(threads)) };
+    const uint64_t tiles = (uint64_t)t.row_tiles * (uint64_t)t.column_tiles * (uint64_t)batch;
+    /* Longer sums than this would lose precision, and some drivers do not loop longer. */
+    const uint64_t longest = rf_min(16384, rf_loop_limit(caps) - 1) * RF_TILE_K;
+    const int64_t parts = rf_lanes_parts(tiles, 128, length, 16 * RF_TILE_K, longest);
+    t.split = (int32_t)rf_align_up(rf_div_up((uint64_t)length, (uint64_t)parts), RF_TILE_K);
+    t.parts = (int32_t)rf_div_up((uint64_t)length, (uint64_t)t.split);
+    t.total = (int32_t)(tiles * (uint64_t)t.parts);
+    t.loops = (uint64_t)t.split / RF_TILE_K + 1;
+    return t;
+}
+
 static double score(const rf_op_call *call, const rf_device_caps *caps, form f, uint32_t threads)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const sizes s = sizes_of(call, f, &g);
-    return rf_tile_score(call, caps, threads, (double)s.rows, (double)s.columns, call->op->cost(call).flops * 2);
+    return tile_score(call, caps, threads, (double)s.rows, (double)s.columns, call->op->cost(call).flops * 2);
 }
 
 static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out, form f, uint32_t threads)
@@ -42,7 +73,7 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const sizes s = sizes_of(call, f, &g);
     const bool bias = f == FORWARD && call->n_in == 3, bias_gradient = f == FILTER && call->n_out > 1;
-    const rf_tile_grid t = rf_tile_grid_make(caps, threads, s.rows, s.columns, s.length, g.groups);
+    const rf_tile_grid t = tile_grid_make(caps, threads, s.rows, s.columns, s.length, g.groups);
     const uint64_t main_count = rf_tensor_bytes(&call->out[0]) / sizeof(float),
                    extra = bias_gradient ? (uint64_t)g.cout : 0;
     const uint64_t stride = rf_align_up(main_count + extra, 4);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The core of the matrix kernels for devices with shared memory: a workgroup computes BM x BN of c, each invocation TM x TN
+ * of them. A slice of BK summands of a and b goes from memory to registers while the slice before it is multiplied, and from
+ * there to one of two stages in shared memory: one barrier for each slice. The stages hold lines of one summand, so that an
+ * invocation reads vectors of four, TM / 4 + TN / 4 of them for TM * TN multiply-adds.
+ *
+ * BM, BN, BK, TM and TN are build variants; no assumption on subgroups. The including shader defines A_ALONG_K and B_ALONG_K
+ * in front of this (four elements that are loaded at once are summands of one line; otherwise one summand of four lines), and
+ *   void load_a(int k, int to), void load_b(int k, int to)
+ * which bring the slice of summands k .. k + BK - 1 into ra and rb, with zeros from `to` on. Calls begin with the first summand
+ * and go on by BK; all slices but the last are whole.
+ */
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const int SLICE = BK; /* the same; drivers unroll loops over it, and the module stays small */
+layout(constant_id = 4) const int SPLIT = 0;  /* sums are cut into parts */
+
+#define THREADS ((BM / TM) * (BN / TN))
+#define LINE_A (BM / 4)
+#define LINE_B (BN / 4)
+#define LOADS_A (BM * BK / 4 / THREADS)
+#define LOADS_B (BN * BK / 4 / THREADS)
+/* Vectors from one of an invocation's groups of four to the next: neighbours read neighbouring vectors. */
+#define GROUP_A (BM / TM)
+#define GROUP_B (BN / TN)
+shared vec4 tile_a[2 * BK * LINE_A];
+shared vec4 tile_b[2 * BK * LINE_B];
+
+vec4 ra[LOADS_A], rb[LOADS_B];
+int thread = int(gl_LocalInvocationID.x);
+/* Of 32 neighbours eight stand along the rows and four along the columns. */
+int group_a = thread / 32 % (GROUP_A / 8) * 8 + thread % 8;
+int group_b = thread / 32 / (GROUP_A / 8) * 4 + thread / 8 % 4;
+
+void load_a(int k, int to);
+void load_b(int k, int to);
+
+/* Where the first element of load number i of this invocation belongs: line and summand within the slice. */
+#define LINE_OF(i, along, lines) ((along) ? thread / (BK / 4) + (i) * (THREADS / (BK / 4)) : thread % ((lines) / 4) * 4)
+#define K_OF(i, along, lines) ((along) ? thread % (BK / 4) * 4 : thread / ((lines) / 4) + (i) * (THREADS / ((lines) / 4)))
+
+/* Vectors of a line stand in another order for each four summands: neighbours that write four summands of a line each meet
+ * in no bank, and nothing is padded. */
+#define SWIZZLE(p) ((p) / 4 * 2)
+
+#define STORE_OPERAND(tile, r, loads, line_size, along, lines)                                                         \
+    [[unroll]] for (int i = 0; i < loads; i++) {                                                                       \
+        int line = LINE_OF(i, along, lines), p = K_OF(i, along, lines);                                                \
+        int at = (stage * BK + p) * line_size + (line / 4 ^ SWIZZLE(p));                                               \
+        if (along)                                                                                                     \
+            [[unroll]] for (int j = 0; j < 4; j++) tile[at + j * line_size][line % 4] = r[i][j];                       \
+        else                                                                                                           \
+            tile[at] = r[i];                                                                                           \
+    }
+
+void block_stage(int stage)
+{
+    STORE_OPERAND(tile_a, ra, LOADS_A, LINE_A, A_ALONG_K, BM)
+    STORE_OPERAND(tile_b, rb, LOADS_B, LINE_B, B_ALONG_K, BN)
+}
+
+/* sum = the product over summands from .. to - 1 of the lines that the loads take. */
+void block_multiply(int from, int to, out vec4 sum[TM][TN / 4])
+{
+    [[unroll]] for (int r = 0; r < TM; r++) [[unroll]] for (int s = 0; s < TN / 4; s++) sum[r][s] = vec4(0.0);
+    load_a(from, to);
+    load_b(from, to);
+    block_stage(0);
+    barrier();
+    int stage = 0;
+    for (int k = from; k < to; k += BK) {
+        bool more = k + BK < to;
+        if (more) {
+            load_a(k + BK, to);
+            load_b(k + BK, to);
+        }
+        int at_a = stage * (BK * LINE_A), at_b = stage * (BK * LINE_B);
+        [[unroll]] for (int p = 0; p < SLICE; p++) {
+            vec4 a[TM / 4], b[TN / 4];
+            [[unroll]] for (int g = 0; g < TM / 4; g++) a[g] = tile_a[at_a + p * LINE_A + g * GROUP_A + (group_a ^ SWIZZLE(p))];
+            [[unroll]] for (int g = 0; g < TN / 4; g++) b[g] = tile_b[at_b + p * LINE_B + g * GROUP_B + (group_b ^ SWIZZLE(p))];
+            [[unroll]] for (int r = 0; r < TM; r++)
+                [[unroll]] for (int s = 0; s < TN / 4; s++) sum[r][s] += a[r / 4][r % 4] * b[s];
+        }
+        stage ^= 1;
+        if (more) block_stage(stage);
+        barrier();
+    }
+}
+
+/* Row and first column of sum[r][s] within the block. */
+int block_row(int r) { return (r / 4 * GROUP_A + group_a) * 4 + r % 4; }
+int block_column(int s) { return (s * GROUP_B + group_b) * 4; }
+
+/* Row tile and column tile of number `tile`: eight row tiles after each other share a column's lines of b in the cache. */
+ivec2 block_order(int tile, int row_tiles, int column_tiles)
+{
+    int first = tile / (8 * column_tiles) * 8, at = tile % (8 * column_tiles), rows = min(row_tiles - first, 8);
+    return ivec2(first + at % rows, at / rows);
+}
+
+/* ---- parts: each writes its sums, and the workgroup that comes last adds them up in the order of the parts ---- */
+
+layout(std430, binding = 4) coherent buffer Parts { vec4 partial[]; };
+layout(std430, binding = 5) coherent buffer Arrivals { int arrivals[]; }; /* one for each tile: zero before and after */
+shared int arrived;
+
+/* Whether this is the last part of tile `tile` to arrive: then sum is that of all. */
+bool block_add_parts(int tile, int part, int parts, inout vec4 sum[TM][TN / 4])
+{
+    int first = tile * parts * (BM * BN / 4) + thread, at = first + part * (BM * BN / 4);
+    [[unroll]] for (int r = 0; r < TM; r++)
+        [[unroll]] for (int s = 0; s < TN / 4; s++) partial[at + (r * (TN / 4) + s) * THREADS] = sum[r][s];
+    memoryBarrierBuffer();
+    barrier();
+    if (thread == 0) arrived = atomicAdd(arrivals[tile], 1);
+    barrier();
+    if (arrived != parts - 1) return false;
+    memoryBarrierBuffer();
+    if (thread == 0) arrivals[tile] = 0;
+    [[unroll]] for (int r = 0; r < TM; r++)
+        [[unroll]] for (int s = 0; s < TN / 4; s++) sum[r][s] = partial[first + (r * (TN / 4) + s) * THREADS];
+    for (int p = 1; p < parts; p++) {
+        at = first + p * (BM * BN / 4);
+        [[unroll]] for (int r = 0; r < TM; r++)
+            [[unroll]] for (int s = 0; s < TN / 4; s++) sum[r][s] += partial[at + (r * (TN / 4) + s) * THREADS];
+    }
+    return true;
+}
+
+/* ---- a matrix in memory as an operand ---- */
+
+/*
+ * Defines name_start(), to be called first, and load_name(): `name` and `name##4` are the buffer as floats and as vectors,
+ * `lines` the lines of a slice, `vector` whether all lines start at multiples of four. Beyond the matrix the last line stands
+ * for those that are not there: what comes of them is not stored.
+ */
+#define BLOCK_MATRIX(name, buffer, buffer4, r, loads, lines, along, vector)                                            \
+    int name##_at[loads]; /* element or vector of the next slice */                                                    \
+    int name##_step, name##_more[4];                                                                                   \
+    void name##_start(int base, int line_size, int first, int count, int from)                                         \
+    {                                                                                                                  \
+        int unit = vector ? 4 : 1;                                                                                     \
+        [[unroll]] for (int i = 0; i < loads; i++) {                                                                   \
+            int line = first + LINE_OF(i, along, lines), p = from + K_OF(i, along, lines);                             \
+            if (along)                                                                                                 \
+                name##_at[i] = (base + min(line, count - 1) * line_size + p) / unit;                                   \
+            else                                                                                                       \
+                name##_at[i] = (base + p * line_size + min(line, vector ? count - 4 : count - 1)) / unit;              \
+        }                                                                                                              \
+        int left = count - 1 - min(first + LINE_OF(0, along, lines), count - 1);                                       \
+        [[unroll]] for (int j = 0; j < 4; j++) name##_more[j] = along ? j : min(j, left);                              \
+        name##_step = (along ? BK : BK * line_size) / unit;                                                            \
+    }                                                                                                                  \
+    void load_##name(int k, int to)                                                                                    \
+    {                                                                                                                  \
+        if (k + BK <= to) {                                                                                            \
+            [[unroll]] for (int i = 0; i < loads; i++) {                                                               \
+                if (vector)                                                                                            \
+                    r[i] = buffer4[name##_at[i]];                                                                      \
+                else                                                                                                   \
+                    [[unroll]] for (int j = 0; j < 4; j++) r[i][j] = buffer[name##_at[i] + name##_more[j]];            \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            [[unroll]] for (int i = 0; i < loads; i++) {                                                               \
+                int p = k + K_OF(i, along, lines);                                                                     \
+                r[i] = vec4(0.0);                                                                                      \
+                if (vector) {                                                                                          \
+                    if (p < to) r[i] = buffer4[name##_at[i]];                                                          \
+                } else {                                                                                               \
+                    [[unroll]] for (int j = 0; j < 4; j++)                                                             \
+                        if (p + (along ? j : 0) < to) r[i][j] = buffer[name##_at[i] + name##_more[j]];                 \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+        [[unroll]] for (int i = 0; i < loads; i++) name##_at[i] += name##_step;                                        \
+    }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Product for devices with shared memory, in blocks of which each invocation holds many sums. */
+#version 450
+#extension GL_GOOGLE_include_directive : require
+layout(constant_id = 5) const int TRANSPOSED_A = 0;
+layout(constant_id = 6) const int TRANSPOSED_B = 0;
+layout(constant_id = 7) const int VECTOR_A = 0; /* lines start at multiples of four */
+layout(constant_id = 8) const int VECTOR_B = 0;
+layout(constant_id = 9) const int VECTOR_C = 0;
+#define A_ALONG_K (TRANSPOSED_A == 0)
+#define B_ALONG_K (TRANSPOSED_B != 0)
+#include "include/linear_block.glsl"
+
+layout(std430, binding = 0) readonly buffer A { float a[]; };
+layout(std430, binding = 0) readonly buffer A4 { vec4 a4[]; };
+layout(std430, binding = 1) readonly buffer B { float b[]; };
+layout(std430, binding = 1) readonly buffer B4 { vec4 b4[]; };
+layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
+layout(std430, binding = 3) writeonly buffer C { float c[]; };
+layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
+layout(push_constant) uniform P {
+    int first_tile, total, row_tiles, column_tiles, parts;
+    int m, n, k, split;            /* summands per part */
+    int a_line, b_line;            /* from line to line as stored */
+    int unused;
+    ivec4 dim, a_stride, b_stride; /* batch dimensions */
+};
+
+BLOCK_MATRIX(a, a, a4, ra, LOADS_A, BM, A_ALONG_K, VECTOR_A != 0)
+BLOCK_MATRIX(b, b, b4, rb, LOADS_B, BN, B_ALONG_K, VECTOR_B != 0)
+#include "include/linear_block_end.glsl"
+
+void main()
+{
+    int id = first_tile + int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
+    if (id >= total) return;
+    int tiles = row_tiles * column_tiles, part = id / tiles % parts, z = id / tiles / parts;
+    ivec2 place = block_order(id % tiles, row_tiles, column_tiles);
+    int a_first = 0, b_first = 0;
+    if (z > 0)
+        for (int d = 3, rest = z; d >= 0; d--) {
+            a_first += rest % dim[d] * a_stride[d];
+            b_first += rest % dim[d] * b_stride[d];
+            rest /= dim[d];
+        }
+    int first_row = place.x * BM, first_column = place.y * BN, from = part * split, to = min(from + split, k);
+    a_start(a_first, a_line, first_row, m, from);
+    b_start(b_first, b_line, first_column, n, from);
+    vec4 sum[TM][TN / 4];
+    block_multiply(from, to, sum);
+    if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, sum)) return;
+    block_end(sum, first_column, n);
+    [[unroll]] for (int r = 0; r < TM; r++) {
+        int row = first_row + block_row(r);
+        if (row < m) BLOCK_STORE_ROW(c, c4, VECTOR_C != 0, sum[r], (z * m + row) * n, first_column, n)
+    }
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/linear/blocks.h"
+
+/* shaders/linear/meson.build has the same sizes. Efficiencies are guesses: multiply-adds among the instructions of the
+ * inner loop, and what their reads of shared memory leave free. */
+const rf_block rf_blocks[RF_BLOCK_TILES] = {
+    [RF_BLOCK_S] = { 32, 32, 64, 64, 0.5 },       [RF_BLOCK_M] = { 64, 64, 256, 64, 0.55 },
+    [RF_BLOCK_T] = { 128, 32, 128, 104, 0.65 },   [RF_BLOCK_L] = { 128, 64, 256, 96, 0.7 },
+    [RF_BLOCK_XL] = { 128, 128, 256, 128, 0.85 },
+};
+
+static uint32_t shared_bytes(const rf_block *b)
+{
+    return 2 * RF_BLOCK_K * (b->rows + b->columns) * (uint32_t)sizeof(float);
+}
+
+/* ---- the model ---- */
+
+/* What is assumed of a compute unit; none of it is asked for. What it holds: 64 KiB of shared memory, or more where one
+ * workgroup may have more, 2048 invocations, and 65,536 registers. */
+#define UNIT_SHARED 65536u
+#define UNIT_THREADS 2048u
+#define UNIT_REGISTERS 65536u
+#define UNIT_BYTES 32.0 /* from the cache each cycle */
+#define HERTZ 1.7e9
+#define SLICE_LATENCY 700.0  /* cycles from a load to its use */
+#define BLOCK_LATENCY 2000.0 /* of a workgroup: start, first slice, stores */
+#define PARTS_LATENCY 2500.0 /* write, count, read */
+#define LAUNCH_SECONDS 3e-6
+/* More parts take more memory: not for less than this. */
+#define WORTHWHILE 0.93
+
+/* Multiply-adds of a compute unit in a cycle. */
+static double unit_lanes(const rf_device_caps *caps)
+{
+    return caps->driver == RF_DRIVER_AMD ? 64 : 128;
+}
+
+/* Workgroups that a compute unit holds at once. */
+static uint64_t resident(const rf_device_caps *caps, const rf_block *b)
+{
+    const uint32_t shared = caps->max_shared_memory > UNIT_SHARED ? caps->max_shared_memory : UNIT_SHARED;
+    uint64_t most = shared / shared_bytes(b);
+    most = rf_min(most, UNIT_THREADS / b->threads);
+    most = rf_min(most, UNIT_REGISTERS / (b->threads * b->registers));
+    return most < 1 ? 1 : most;
+}
+
+/* Cycles that a compute unit takes for `count` workgroups at once. Their loads and their arithmetic overlap, and those
+ * of one with those of another; what no neighbour covers is the latency of each slice. */
+static double wave_cycles(const rf_device_caps *caps, const rf_block *b, double count, double slices)
+{
+    const double arithmetic = b->rows * b->columns * RF_BLOCK_K / (unit_lanes(caps) * b->efficiency);
+    const double loads = (b->rows + b->columns) * RF_BLOCK_K * sizeof(float) / UNIT_BYTES;
+    double slice = count * (arithmetic > loads ? arithmetic : loads);
+    if (slice < SLICE_LATENCY) slice = SLICE_LATENCY;
+    return slices * slice + BLOCK_LATENCY;
+}
+
+static double seconds_of(const rf_device_caps *caps, const rf_block *b, const rf_block_grid *g)
+{
+    const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 1;
+    const uint64_t at_once = resident(caps, b), of_a_unit = rf_div_up(g->total, units);
+    const double slices = (double)g->split / RF_BLOCK_K;
+    double cycles = (double)(of_a_unit / at_once) * wave_cycles(caps, b, (double)at_once, slices);
+    if (of_a_unit % at_once > 0) cycles += wave_cycles(caps, b, (double)(of_a_unit % at_once), slices);
+    if (g->parts > 1)
+        cycles += PARTS_LATENCY + (double)rf_div_up(g->tiles, units) * g->parts *
+                                      (2 * b->rows * b->columns * sizeof(float) / UNIT_BYTES);
+    return LAUNCH_SECONDS + cycles / HERTZ;
+}
+
+/* ---- grids ---- */
+
+/* The grid with `parts`, or a few less; its time is 0 where the device does not allow it. */
+static rf_block_grid grid_of(const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job, int64_t parts)
+{
+    const rf_block *b = &rf_blocks[tile];
+    rf_block_grid g = { .row_tiles = (int32_t)rf_div_up((uint64_t)job->rows, b->rows),
+                        .column_tiles = (int32_t)rf_div_up((uint64_t)job->columns, b->columns) };
+    g.split = (int32_t)rf_align_up(rf_div_up((uint64_t)job->length, (uint64_t)parts), RF_BLOCK_K);
+    g.parts = (int32_t)rf_div_up((uint64_t)job->length, (uint64_t)g.split);
+    g.tiles = (uint64_t)g.row_tiles * (uint64_t)g.column_tiles * (uint64_t)job->batch;
+    g.total = g.tiles * (uint64_t)g.parts;
+    /* A slice's loop is left to the driver to unroll, so it counts. */
+    g.loops = ((uint64_t)g.split / RF_BLOCK_K + 1) * (RF_BLOCK_K + 2) + (uint64_t)g.parts;
+    const uint64_t partial = g.total * b->rows * b->columns * sizeof(float);
+    const bool parts_fit = g.parts == 1 || (partial <= caps->max_storage_range && g.tiles * 4 <= RF_MAX_COUNTERS);
+    /* Longer sums than this would lose precision. */
+    const uint64_t longest = 16384 * RF_BLOCK_K;
+    if (parts_fit && g.loops <= rf_loop_limit(caps) && (uint64_t)g.split <= longest && g.total <= INT32_MAX)
+        g.seconds = seconds_of(caps, b, &g);
+    return g;
+}
+
+rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job)
+{
+    rf_block_grid best = { 0 };
+    /* Two steps from each power of two to the next; no part shorter than four slices, unless a device needs many. */
+    for (int64_t parts = 1; parts <= 4096; parts += parts < 2 ? 1 : parts & (parts - 1) ? parts / 3 : parts / 2) {
+        if (best.seconds > 0 && parts > 1 && job->length / parts < 4 * RF_BLOCK_K) break;
+        const rf_block_grid g = grid_of(caps, tile, job, parts);
+        if (g.seconds > 0 && (best.seconds == 0 || g.seconds < WORTHWHILE * best.seconds)) best = g;
+    }
+    return best;
+}
+
+/* Sums of the largest tile are kept in 64 registers of each of 256 invocations. Few kinds of devices have enough. */
+static bool has_registers(const rf_device_caps *caps, rf_block_tile tile)
+{
+    return tile != RF_BLOCK_XL || caps->is_cpu || caps->driver == RF_DRIVER_AMD || caps->driver == RF_DRIVER_NVIDIA;
+}
+
+double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job)
+{
+    const rf_block *b = &rf_blocks[tile];
+    if (caps->max_workgroup_invocations < b->threads || caps->max_workgroup_size[0] < b->threads ||
+        caps->max_shared_memory < shared_bytes(b) || !rf_fits_storage(call, caps) || !has_registers(caps, tile))
+        return RF_SCORE_NONE;
+    const rf_block_grid g = rf_block_grid_make(caps, tile, job);
+    if (g.seconds == 0) return RF_SCORE_NONE;
+    /* On a CPU, shared memory gains nothing: the last choice there. */
+    return rf_score_of_time(g.seconds) * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
+}
+
+/* ---- plans ---- */
+
+bool rf_block_wants_32(const rf_device_caps *caps)
+{
+    return caps->driver == RF_DRIVER_AMD && caps->full_subgroups && caps->min_subgroup_size <= 32 &&
+           caps->max_subgroup_size >= 32;
+}
+
+void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, const rf_block_grid *grid)
+{
+    if (grid->parts == 1) {
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        return;
+    }
+    const rf_block *b = &rf_blocks[tile];
+    p->plan->counters = grid->tiles * 4;
+    rf_lanes_bind(d, rf_lanes_workspace(p, grid->total * b->rows * b->columns * sizeof(float)), RF_VIEW_STORAGE, true);
+    rf_bind_whole(d, RF_BIND_COUNTERS, 0);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The matrix kernels for devices with shared memory (shaders/include/linear_block.glsl): tiles of five sizes, and a
+ * model of the time that a device takes for each, which chooses the tile and the parts that long sums are cut into.
+ */
+#ifndef RF_OPS_LINEAR_BLOCKS_H
+#define RF_OPS_LINEAR_BLOCKS_H
+
+#include "ops/linear/lanes.h"
+
+#define RF_BLOCK_K 16 /* summands of a slice */
+
+typedef enum rf_block_tile {
+    RF_BLOCK_S,
+    RF_BLOCK_M,
+    RF_BLOCK_T,
+    RF_BLOCK_L,
+    RF_BLOCK_XL,
+    RF_BLOCK_TILES
+} rf_block_tile;
+
+typedef struct rf_block {
+    uint32_t rows, columns;
+    uint32_t threads;
+    uint32_t registers; /* of an invocation, as compilers of several devices make them */
+    double efficiency;  /* of the arithmetic units that it keeps busy while nothing is waited for */
+} rf_block;
+extern const rf_block rf_blocks[RF_BLOCK_TILES];
+
+/* `batch` products of rows x length by length x columns. */
+typedef struct rf_block_job {
+    int64_t rows, columns, length, batch;
+} rf_block_job;
+
+/* How a device runs a job in one size of tile. */
+typedef struct rf_block_grid {
+    int32_t row_tiles, column_tiles, parts, split; /* summands per part */
+    uint64_t tiles, total;                         /* without parts, with them */
+    uint64_t loops;                                /* of an invocation */
+    double seconds;                                /* 0: it cannot */
+} rf_block_grid;
+/* With the parts that take the least time. */
+rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job);
+
+/* Score of a kernel that runs the job, 0 where the device or the size of a tensor does not allow it. */
+double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job);
+
+/* Whether the form of a shader that asks for subgroups of 32 is the better one: RDNA3 issues two multiply-adds at once
+ * in those alone. */
+bool rf_block_wants_32(const rf_device_caps *caps);
+
+/* Binds 4 and 5 of the shaders: partial sums and arrivals; output 0 stands for both where the sums are whole. */
+void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, const rf_block_grid *grid);
+
+/* For tables: declarations and addresses of an op's kernels of every tile. */
+#define RF_BLOCK_DECLARE(op)                                                                                           \
+    extern const rf_kernel rf_##op##_block_s, rf_##op##_block_m, rf_##op##_block_t, rf_##op##_block_l,                 \
+        rf_##op##_block_xl
+#define RF_BLOCK_LIST(op)                                                                                              \
+    &rf_##op##_block_s, &rf_##op##_block_m, &rf_##op##_block_t, &rf_##op##_block_l, &rf_##op##_block_xl
+
+RF_BLOCK_DECLARE(matmul);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/linear/blocks.h"
+#include "ops/linear/matmul.h"
+#include "rf_shaders.h"
+
+/* The push constants of matmul_block.comp. */
+typedef struct push {
+    int32_t first_tile, total, row_tiles, column_tiles, parts, m, n, k, split, a_line, b_line, unused;
+    int32_t dim[4], a_stride[4], b_stride[4];
+} push;
+_Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp");
+
+static rf_block_job job_of(const rf_matmul_geometry *g)
+{
+    return (rf_block_job){ g->m, g->n, g->k, g->batch };
+}
+
+static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile)
+{
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    const rf_block_job job = job_of(&g);
+    return rf_block_score(call, caps, tile, &job);
+}
+
+static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, rf_kernel_plan *out)
+{
+    static const rf_shader *const shaders[RF_BLOCK_TILES][2] = {
+        { &rf_shader_matmul_block_s_w0, &rf_shader_matmul_block_s_w32 },
+        { &rf_shader_matmul_block_m_w0, &rf_shader_matmul_block_m_w32 },
+        { &rf_shader_matmul_block_t_w0, &rf_shader_matmul_block_t_w32 },
+        { &rf_shader_matmul_block_l_w0, &rf_shader_matmul_block_l_w32 },
+        { &rf_shader_matmul_block_xl_w0, &rf_shader_matmul_block_xl_w32 },
+    };
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    const rf_block_job job = job_of(&g);
+    const rf_block_grid t = rf_block_grid_make(caps, tile, &job);
+    push p = { .total = (int32_t)t.total,
+               .row_tiles = t.row_tiles,
+               .column_tiles = t.column_tiles,
+               .parts = t.parts,
+               .m = (int32_t)g.m,
+               .n = (int32_t)g.n,
+               .k = (int32_t)g.k,
+               .split = t.split,
+               .a_line = (int32_t)(g.ta ? g.m : g.k),
+               .b_line = (int32_t)(g.tb ? g.k : g.n) };
+    for (int i = 0; i < 4; i++) {
+        p.dim[i] = (int32_t)g.dim[i];
+        p.a_stride[i] = (int32_t)g.a_stride[i];
+        p.b_stride[i] = (int32_t)g.b_stride[i];
+    }
+    rf_lanes_plan builder = { NULL, call, caps, out };
+    rf_dispatch *d = rf_kernel_plan_add(out, shaders[tile][rf_block_wants_32(caps)], t.loops);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const uint32_t constants[] = {
+        rf_blocks[tile].threads, g.activation,      g.bias,      RF_BLOCK_K, t.parts > 1, g.ta, g.tb,
+        p.a_line % 4 == 0,       p.b_line % 4 == 0, g.n % 4 == 0
+    };
+    for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
+    rf_dispatch_push(d, &p, sizeof(p));
+    rf_dispatch_groups(d, caps, t.total);
+    rf_bind_whole(d, RF_BIND_INPUT, 0);
+    rf_bind_whole(d, RF_BIND_INPUT, 1);
+    rf_bind_whole(d, RF_BIND_INPUT, g.bias ? 2 : 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_block_bind_parts(&builder, d, tile, &t);
+    return RF_OK;
+}
+
+RF_VARIANT(, rf_matmul_block_s, "block_s", score_of, plan_of, RF_BLOCK_S);
+RF_VARIANT(, rf_matmul_block_m, "block_m", score_of, plan_of, RF_BLOCK_M);
+RF_VARIANT(, rf_matmul_block_t, "block_t", score_of, plan_of, RF_BLOCK_T);
+RF_VARIANT(, rf_matmul_block_l, "block_l", score_of, plan_of, RF_BLOCK_L);
+RF_VARIANT(, rf_matmul_block_xl, "block_xl", score_of, plan_of, RF_BLOCK_XL);
