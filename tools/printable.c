@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The length of the character that the text begins with, 1 where it is no UTF-8 (RFC 3629). */
-static size_t character(const unsigned char *text, bool *good)
+static size_t character_length(const unsigned char *text, bool *good)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const size_t length = text[0] < 0x80 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
@@ -31,7 +31,7 @@ char *printable(const char *text)
     if (!result) return NULL;
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
         bool good;
-        const size_t length = character(at, &good);
+        const size_t length = character_length(at, &good);
         for (size_t i = 0; i < length; i++, at++) {
             if (good)
                 *to++ = (char)*at;

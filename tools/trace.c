@@ -11,7 +11,7 @@
 #include "options.h"
 #include "trace_merge.h"
 
-static int refuse(const char *path, const char *why)
+static int fail_trace(const char *path, const char *why)
 {
     fprintf(stderr, "ringfire: trace '%s': %s\n", path, why);
     return -1;
@@ -22,11 +22,11 @@ static int load(trace_file *f)
 {
     struct stat status;
     FILE *file = fopen(f->path, "re");
-    if (!file) return refuse(f->path, "cannot be opened");
+    if (!file) return fail_trace(f->path, "cannot be opened");
     f->empty = fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0;
     const char *problem = f->empty ? NULL : trace_read(file, f);
     fclose(file);
-    if (problem) return refuse(f->path, problem);
+    if (problem) return fail_trace(f->path, problem);
     if (f->empty) fprintf(stderr, "ringfire: trace '%s' is empty and skipped\n", f->path);
     if (f->cut)
         fprintf(stderr,
@@ -43,7 +43,7 @@ static int check_output(const char *out, const trace_file *files, int count)
     if (stat(out, &there) != 0 || !S_ISREG(there.st_mode)) return 0;
     for (int i = 0; i < count; i++)
         if (stat(files[i].path, &input) == 0 && input.st_dev == there.st_dev && input.st_ino == there.st_ino)
-            return refuse(out, "is both an input and the output; the first file is the output");
+            return fail_trace(out, "is both an input and the output; the first file is the output");
     trace_file old = { .path = out };
     FILE *file = there.st_size > 0 ? fopen(out, "re") : NULL;
     if (!file) return 0;
@@ -51,7 +51,7 @@ static int check_output(const char *out, const trace_file *files, int count)
     fclose(file);
     json_decref(old.events);
     if (!is_trace || old.merged) return 0;
-    return refuse(out, "exists and is a worker's trace; the first file is the output: name another one");
+    return fail_trace(out, "exists and is a worker's trace; the first file is the output: name another one");
 }
 
 static int write_all_events(const char *path, const json_t *all)
@@ -93,19 +93,19 @@ static int report(const char *json_path, const char *out, size_t events, const t
                : -1;
 }
 
-static int merge(const char *json_path, const char *out, trace_file *files, int count)
+static int merge_traces(const char *json_path, const char *out, trace_file *files, int count)
 {
     trace_file *used = calloc((size_t)count, sizeof(*used)); /* without the empty ones */
     json_t *all = NULL;
-    int num_used = 0, result = used ? check_output(out, files, count) : refuse(out, "no memory");
+    int num_used = 0, result = used ? check_output(out, files, count) : fail_trace(out, "no memory");
     for (int i = 0; result == 0 && i < count; i++) {
         result = load(&files[i]);
         if (result == 0 && !files[i].empty) used[num_used++] = files[i];
     }
-    if (result == 0 && num_used == 0) result = refuse(out, "there is nothing to write: all traces are empty");
+    if (result == 0 && num_used == 0) result = fail_trace(out, "there is nothing to write: all traces are empty");
     if (result == 0) {
         all = trace_merge(used, num_used);
-        result = all ? write_all_events(out, all) : refuse(out, "no memory for the events");
+        result = all ? write_all_events(out, all) : fail_trace(out, "no memory for the events");
     }
     if (result == 0) result = report(json_path, out, json_array_size(all), files, count);
     for (int i = 0; i < count; i++) json_decref(files[i].events);
@@ -161,7 +161,7 @@ int command_trace(int argc, char **argv)
     trace_file *files = calloc((size_t)count, sizeof(*files));
     int result = files ? 0 : -1;
     for (int i = 0; files && i < count; i++) files[i].path = w.items[2 + i];
-    if (files) result = merge(w.json_path, w.items[1], files, count);
+    if (files) result = merge_traces(w.json_path, w.items[1], files, count);
     free(files);
     free(w.items);
     return result == 0 ? CODE_OK : CODE_FAILED;

@@ -46,7 +46,7 @@ const char *trace_read(FILE *file, trace_file *f)
 }
 
 /* Files of one rank, of two jobs perhaps, stay apart. */
-static void number(trace_file *files, int count)
+static void number_files(trace_file *files, int count)
 {
     for (int i = 0; i < count; i++) {
         json_int_t highest = -1;
@@ -85,7 +85,7 @@ json_t *trace_merge(trace_file *files, int count)
     int result = all ? 0 : -1;
     for (int i = 1; i < count; i++)
         if (files[i].wall_ns < zero) zero = files[i].wall_ns;
-    number(files, count);
+    number_files(files, count);
     if (result == 0 && count > 0) /* that it is no worker's any more */
         result = json_array_append_new(
             all, json_pack("{s:s, s:I, s:s}", "ph", "M", "pid", files[0].pid, "name", "ringfire_merged"));

@@ -122,7 +122,7 @@ static void begin_entry(void)
 }
 
 /* As the inside of a JSON string. What is no printable ASCII becomes '?': names are cut, perhaps within a character. */
-static const char *escape(const char *text, char *out, size_t size)
+static const char *escape_text(const char *text, char *out, size_t size)
 {
     size_t n = 0;
     for (; *text && n + 2 < size; text++) {
@@ -138,7 +138,7 @@ static void put_name(const char *what, uint32_t tid, const char *name)
     char text[512];
     begin_entry();
     put("{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", state.rank, tid, what,
-        escape(name, text, sizeof(text)));
+        escape_text(name, text, sizeof(text)));
 }
 
 /* Microseconds since the trace began, with three places. */
@@ -156,7 +156,7 @@ static void put_event(const stored_event *e, uint32_t tid)
     begin_entry();
     put("{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%s,\"dur\":%" PRIu64 ".%03u,\"cat\":\"%s\",\"name\":\"%s\"",
         state.rank, tid, at, length / 1000, (unsigned)(length % 1000), e->category,
-        escape(e->name, name, sizeof(name)));
+        escape_text(e->name, name, sizeof(name)));
     if (e->args[0].key) {
         put(",\"args\":{\"%s\":%" PRId64, e->args[0].key, e->args[0].value);
         if (e->args[1].key) put(",\"%s\":%" PRId64, e->args[1].key, e->args[1].value);
@@ -307,11 +307,11 @@ static void put_head(void)
     begin_entry();
     put("{\"ph\":\"M\",\"pid\":%u,\"name\":\"ringfire_clock\",\"args\":{\"wall_start_ns\":%" PRId64
         ",\"host\":\"%s\"}}",
-        state.rank, (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec, escape(host, text, sizeof(text)));
+        state.rank, (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec, escape_text(host, text, sizeof(text)));
 }
 
 /* Under the lock. */
-static rf_result start(const rf_profiler_params *p)
+static rf_result start_profiler(const rf_profiler_params *p)
 {
     RF_REQUIRE(!state.open, "rf_profiler_start: a trace to '%s' is running already", state.path);
     if (!state.text && !(state.text = rf_calloc(1, TEXT_SIZE))) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -346,7 +346,7 @@ RF_API rf_result rf_profiler_start(const rf_profiler_params *params)
     RF_TRY(RF_PARAMS_CHECK(rf_profiler_params, params));
     RF_REQUIRE(params && params->path && params->path[0], "rf_profiler_start: path is empty");
     pthread_mutex_lock(&state.lock);
-    const rf_result r = start(params);
+    const rf_result r = start_profiler(params);
     pthread_mutex_unlock(&state.lock);
     return r;
 }
@@ -363,7 +363,7 @@ static void put_end(void)
     flush_text();
 }
 
-static rf_result stop(void)
+static rf_result stop_profiler(void)
 {
     atomic_store(&rf_profiler_running, 0);
     if (state.process == getpid()) put_end();
@@ -382,7 +382,7 @@ static rf_result stop(void)
 RF_API rf_result rf_profiler_stop(void)
 {
     pthread_mutex_lock(&state.lock);
-    const rf_result r = state.open ? stop() : RF_OK;
+    const rf_result r = state.open ? stop_profiler() : RF_OK;
     pthread_mutex_unlock(&state.lock);
     return r;
 }
@@ -393,7 +393,7 @@ __attribute__((destructor)) static void finish(void)
     pthread_mutex_lock(&state.lock);
     char path[512] = "";
     snprintf(path, sizeof(path), "%s", state.path ? state.path : "");
-    const rf_result r = state.open ? stop() : RF_OK;
+    const rf_result r = state.open ? stop_profiler() : RF_OK;
     const bool tell = r < 0 && !state.told;
     pthread_mutex_unlock(&state.lock);
     if (tell) rf_log_message(RF_LOG_WARN, "trace '%s' is truncated: %s", path, rf_error_message());

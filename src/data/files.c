@@ -174,7 +174,7 @@ static void describe(const rf_array *arrays, rf_element_spec *spec)
 
 /* Reads the file to know that it can be read and how many examples it has; keeps what was read where it is the only
  * one. The first file's spec is that of all. */
-static rf_result examine(file_store *store, uint32_t file, rf_element_spec *spec)
+static rf_result read_spec(file_store *store, uint32_t file, rf_element_spec *spec)
 {
     file_entry *f = &store->files[file];
     const char *name = store->format->name(store->user, file);
@@ -209,7 +209,7 @@ rf_result rf_dataset_from_files(const rf_file_format *format, void *user, uint32
     store->count = num_files;
     store->files = RF_NEW_ARRAY(file_entry, num_files);
     rf_result r = store->files ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t f = 0; r == RF_OK && f < num_files; f++) r = examine(store, f, &spec);
+    for (uint32_t f = 0; r == RF_OK && f < num_files; f++) r = read_spec(store, f, &spec);
     if (r == RF_OK) r = rf_dataset_new(&rf_dataset_kind_files, &spec, out);
     if (r < 0) {
         rf_dataset holder = { .data = store };

@@ -45,7 +45,7 @@ static rf_result parse_header(const char *path, const uint8_t *bytes, size_t siz
     return RF_OK;
 }
 
-static rf_result truncated(const char *path, size_t have, size_t want)
+static rf_result fail_truncated(const char *path, size_t have, size_t want)
 {
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %zu of %zu bytes; the file is truncated, copy it again", path, have,
                    want);
@@ -93,17 +93,17 @@ static rf_result inflate_idx(const char *path, z_stream *z, size_t compressed, i
     size_t used, rest = 0;
     inflate_state state;
     RF_TRY(inflate_some(path, z, head, 4, &used, &state));
-    if (used < 4) return truncated(path, used, 4);
+    if (used < 4) return fail_truncated(path, used, 4);
     const size_t dims = head[3] <= RF_MAX_RANK ? 4 * (size_t)head[3] : 0;
     RF_TRY(inflate_some(path, z, head + 4, dims, &used, &state));
     RF_TRY(parse_header(path, head, 4 + used, h));
     /* Deflate cannot shrink data by more than about 1032: a header that claims more is a lie, found before allocating.
      */
-    if (h->data_bytes / 1100 > compressed) return truncated(path, compressed, h->data_bytes);
+    if (h->data_bytes / 1100 > compressed) return fail_truncated(path, compressed, h->data_bytes);
     *data = rf_calloc(h->data_bytes, 1);
     if (!*data) return rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "%s", path);
     RF_TRY(inflate_some(path, z, *data, h->data_bytes, &used, &state));
-    if (used < h->data_bytes) return truncated(path, h->header_bytes + used, h->header_bytes + h->data_bytes);
+    if (used < h->data_bytes) return fail_truncated(path, h->header_bytes + used, h->header_bytes + h->data_bytes);
     /* One byte more: finds what follows the data, and makes zlib check the checksum at the end. */
     if (state == INFLATE_MORE) RF_TRY(inflate_some(path, z, &more, 1, &rest, &state));
     /* Also where the stream ends right behind that byte. */
@@ -134,7 +134,7 @@ static rf_result load_plain(const char *path, const uint8_t *file, size_t size, 
 {
     RF_TRY(parse_header(path, file, size, h));
     const size_t want = h->header_bytes + h->data_bytes;
-    if (size < want) return truncated(path, size, want);
+    if (size < want) return fail_truncated(path, size, want);
     if (size > want)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %zu bytes, but its header announces %zu", path, size, want);
     *data = rf_calloc(h->data_bytes, 1);

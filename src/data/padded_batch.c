@@ -95,7 +95,7 @@ static void append_padded(const padded_step *step, const rf_element_spec *spec, 
     b->filled++;
 }
 
-static rf_result give(bucket_set *set, bucket *b, const rf_element **out)
+static rf_result take_batch(bucket_set *set, bucket *b, const rf_element **out)
 {
     for (uint32_t c = 0; c < b->element.num_components; c++) b->element.component[c].shape.dim[0] = (int64_t)b->filled;
     set->given = b;
@@ -137,9 +137,9 @@ static rf_result next_padded(rf_stage *stage, const rf_element **out)
     set->given = NULL;
     bucket *full;
     RF_TRY(fill_buckets(stage, &full));
-    if (full) return give(set, full, out);
+    if (full) return take_batch(set, full, out);
     for (uint32_t i = 0; i < step->num_borders && !stage->dataset->flag; i++)
-        if (set->buckets[i].filled > 0) return give(set, &set->buckets[i], out);
+        if (set->buckets[i].filled > 0) return take_batch(set, &set->buckets[i], out);
     return RF_END;
 }
 

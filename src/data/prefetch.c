@@ -59,7 +59,7 @@ static void close_prefetch(rf_stage *stage)
     rf_free(p);
 }
 
-static void *produce(void *argument)
+static void *run_thread(void *argument)
 {
     rf_stage *stage = argument;
     prefetcher *p = stage->data;
@@ -87,12 +87,12 @@ static void *produce(void *argument)
 
 /* The thread starts with the first element, so that skipping to a saved position happens on the input directly; and
  * anew after a failure, where it left off. */
-static rf_result start(rf_stage *stage)
+static rf_result start_thread(rf_stage *stage)
 {
     prefetcher *p = stage->data;
     p->outcome = RF_OK;
     RF_TRY(rf_stage_skip(stage->input, stage->position - stage->input->position));
-    const int error = pthread_create(&p->thread, NULL, produce, stage);
+    const int error = pthread_create(&p->thread, NULL, run_thread, stage);
     if (error) return RF_FAIL_NATIVE(RF_ERROR_OUT_OF_HOST_MEMORY, "errno", error, "prefetch: cannot start a thread");
     p->running = true;
     p->process = rf_process_id();
@@ -102,7 +102,7 @@ static rf_result start(rf_stage *stage)
 static rf_result next_prefetched(rf_stage *stage, const rf_element **out)
 {
     prefetcher *p = stage->data;
-    if (!p->running) RF_TRY(start(stage));
+    if (!p->running) RF_TRY(start_thread(stage));
     RF_TRY(rf_process_check(p->process, "the iterator"));
     pthread_mutex_lock(&p->lock);
     while (p->produced == p->consumed && p->outcome == RF_OK) pthread_cond_wait(&p->changed, &p->lock);

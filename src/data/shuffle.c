@@ -72,7 +72,7 @@ static rf_result get_shuffled(rf_stage *stage, uint64_t index, const rf_element 
     return stage->input->dataset->kind->get(stage->input, s->order[index], out);
 }
 
-static void put(rf_stage *stage, uint64_t place, const rf_element *in)
+static void put_element(rf_stage *stage, uint64_t place, const rf_element *in)
 {
     shuffle_state *s = stage->data;
     const rf_element_spec *spec = &stage->dataset->spec;
@@ -85,7 +85,7 @@ static void put(rf_stage *stage, uint64_t place, const rf_element *in)
     }
 }
 
-static void move(rf_stage *stage, uint64_t to, uint64_t from)
+static void move_element(rf_stage *stage, uint64_t to, uint64_t from)
 {
     shuffle_state *s = stage->data;
     const size_t bytes = rf_element_bytes(&stage->dataset->spec), shapes = stage->dataset->spec.num_components;
@@ -95,7 +95,7 @@ static void move(rf_stage *stage, uint64_t to, uint64_t from)
 }
 
 /* Puts the input's next element at `place`; *got says whether there was one. */
-static rf_result refill(rf_stage *stage, uint64_t place, bool *got)
+static rf_result refill_place(rf_stage *stage, uint64_t place, bool *got)
 {
     shuffle_state *s = stage->data;
     *got = false;
@@ -104,7 +104,7 @@ static rf_result refill(rf_stage *stage, uint64_t place, bool *got)
     const rf_result r = rf_stage_next(stage->input, &in);
     if (r == RF_END) s->input_ended = true;
     if (r != RF_OK) return r < 0 ? r : RF_OK;
-    put(stage, place, in);
+    put_element(stage, place, in);
     *got = true;
     return RF_OK;
 }
@@ -114,18 +114,18 @@ static rf_result next_shuffled(rf_stage *stage, const rf_element **out)
     shuffle_state *s = stage->data;
     const rf_element_spec *spec = &stage->dataset->spec;
     for (bool got = !s->started; got && s->filled < s->places;) {
-        RF_TRY(refill(stage, s->filled, &got));
+        RF_TRY(refill_place(stage, s->filled, &got));
         if (got) s->filled++;
     }
     s->started = true;
     if (s->filled == 0) return RF_END;
     if (!s->drawn) s->chosen = rf_rng_below(&s->rng, s->filled);
-    s->drawn = true;                   /* the order is that of a pass without failures */
-    move(stage, s->places, s->chosen); /* the extra place: stays valid while its old one is filled again */
+    s->drawn = true;                           /* the order is that of a pass without failures */
+    move_element(stage, s->places, s->chosen); /* the extra place: stays valid while its old one is filled again */
     bool got;
-    RF_TRY(refill(stage, s->chosen, &got));
+    RF_TRY(refill_place(stage, s->chosen, &got));
     s->drawn = false;
-    if (!got) move(stage, s->chosen, --s->filled);
+    if (!got) move_element(stage, s->chosen, --s->filled);
     rf_element_place(&stage->element, spec, s->buffer + s->places * rf_element_bytes(spec));
     for (uint32_t i = 0; i < spec->num_components; i++)
         stage->element.component[i].shape = s->shapes[s->places * spec->num_components + i];

@@ -110,7 +110,7 @@ static rf_result gather_rows(rf_stage *stage, uint64_t begin, const rf_slice_row
     return RF_OK;
 }
 
-static rf_result cut(rf_stage *stage, const rf_element *whole, const rf_element **out)
+static rf_result cut_rows(rf_stage *stage, const rf_element *whole, const rf_element **out)
 {
     const slice_data *s = stage->dataset->data;
     for (uint32_t c = 1; c < whole->num_components; c++)
@@ -141,7 +141,7 @@ static rf_result get_slice(rf_stage *stage, uint64_t index, const rf_element **o
     switch (s->kind) {
     case SLICE_VIEW:
         RF_TRY(stage->input->dataset->kind->get(stage->input, index, &whole));
-        return cut(stage, whole, out);
+        return cut_rows(stage, whole, out);
     case SLICE_FILES: {
         const rf_slice_rows rows =
             rf_slice_of_files(s->examples, s->quota, s->params.num_workers, s->params.worker, index);
@@ -161,7 +161,7 @@ static rf_result next_slice(rf_stage *stage, const rf_element **out)
     const rf_element *whole;
     const rf_result r = rf_stage_peek_input(stage, &whole);
     if (r != RF_OK) return r;
-    RF_TRY(cut(stage, whole, out));
+    RF_TRY(cut_rows(stage, whole, out));
     rf_stage_take_input(stage);
     return RF_OK;
 }

@@ -103,7 +103,7 @@ static attempt try_lock(rf_directory_lock *lock, char holder[HOLDER_SIZE])
     return a;
 }
 
-static rf_result refuse(const char *what, const char *holder, const char *instead)
+static rf_result fail_held(const char *what, const char *holder, const char *instead)
 {
     const char *text = strchr(holder, ' ');
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
@@ -112,7 +112,7 @@ static rf_result refuse(const char *what, const char *holder, const char *instea
 }
 
 /* What is locked and what else may be used are for the message. */
-static rf_result take(rf_directory_lock *lock, const char *what, const char *instead)
+static rf_result take_lock(rf_directory_lock *lock, const char *what, const char *instead)
 {
     const uint64_t deadline = rf_now_ns() + WAIT_SECONDS * 1000000000ull;
     for (;;) {
@@ -125,7 +125,7 @@ static rf_result take(rf_directory_lock *lock, const char *what, const char *ins
                            lock->path, strerror(errno));
             return RF_OK;
         }
-        if (rf_now_ns() > deadline) return refuse(what, holder, instead);
+        if (rf_now_ns() > deadline) return fail_held(what, holder, instead);
         (void)nanosleep(&(struct timespec){ .tv_nsec = POLL_MS * 1000000 }, NULL);
     }
 }
@@ -135,7 +135,7 @@ rf_result rf_directory_lock_take(rf_directory_lock *lock, const char *directory,
     if (lock->fd >= 0 || lock->unlocked) return RF_OK;
     if (!lock->path) lock->path = rf_asprintf("%s/.%s.lock", directory, name);
     if (!lock->path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    return take(lock, directory, "directory or prefix");
+    return take_lock(lock, directory, "directory or prefix");
 }
 
 rf_result rf_directory_lock_take_file(rf_directory_lock *lock, const char *path)
@@ -145,7 +145,7 @@ rf_result rf_directory_lock_take_file(rf_directory_lock *lock, const char *path)
     if (lock->fd >= 0 || lock->unlocked) return RF_OK;
     if (!lock->path) lock->path = rf_asprintf("%.*s.%s.lock", directory, path, path + directory);
     if (!lock->path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    return take(lock, path, "path");
+    return take_lock(lock, path, "path");
 }
 
 void rf_directory_lock_pass(rf_directory_lock *from, rf_directory_lock *to)

@@ -249,7 +249,7 @@ rf_result rf_new_file_begin(rf_new_file *file, const rf_file_ops *ops, const cha
     return r;
 }
 
-static rf_result commit(rf_new_file *file)
+static rf_result commit_file(rf_new_file *file)
 {
     const rf_file_ops *ops = file->ops;
     RF_TRY(rf_file_sync(ops, file->fd, file->temporary));
@@ -270,7 +270,7 @@ static rf_result commit(rf_new_file *file)
 
 rf_result rf_new_file_commit(rf_new_file *file)
 {
-    const rf_result r = commit(file);
+    const rf_result r = commit_file(file);
     rf_new_file_abandon(file);
     return r;
 }

@@ -122,7 +122,7 @@ static rf_result receive_values(rf_ps_client *c, uint32_t server)
 }
 
 /* Between the server's array and all variables end to end. */
-static void spread(const rf_ps_client *c, uint32_t server, float *all)
+static void scatter_values(const rf_ps_client *c, uint32_t server, float *all)
 {
     const rf_ps_plan *plan = c->params.plan;
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -148,7 +148,7 @@ rf_result rf_ps_client_pull(rf_ps_client *c, float *values)
         RF_TRY(rf_ps_link_send(c->servers[s], &(rf_ps_message){ .type = RF_PS_PULL }));
     for (uint32_t s = 0; s < num_servers(c); s++) {
         RF_TRY(receive_values(c, s));
-        spread(c, s, values);
+        scatter_values(c, s, values);
     }
     return RF_OK;
 }

@@ -35,7 +35,7 @@ struct rf_ps_clients {
 
 /* ---- one client ---- */
 
-static rf_result provide(const client *c, float **array)
+static rf_result provide_array(const client *c, float **array)
 {
     if (!*array) *array = RF_NEW_ARRAY(float, c->all->shard->count);
     return *array ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -44,7 +44,7 @@ static rf_result provide(const client *c, float **array)
 static rf_result answer_pull(client *c)
 {
     rf_ps_message m = { .type = RF_PS_VALUES };
-    RF_TRY(provide(c, &c->values));
+    RF_TRY(provide_array(c, &c->values));
     RF_TRY(rf_ps_shard_read(c->all->shard, c->values, &m.version));
     return rf_ps_link_send_floats(c->link, &m, c->values, c->all->shard->count);
 }
@@ -52,7 +52,7 @@ static rf_result answer_pull(client *c)
 static rf_result take_push(client *c, const rf_ps_message *m)
 {
     const uint64_t count = c->all->shard->count;
-    RF_TRY(provide(c, &c->gradient));
+    RF_TRY(provide_array(c, &c->gradient));
     RF_REQUIRE(rf_ps_message_take(m, c->gradient, count, &c->received),
                "%zu bytes of gradients from %llu on have come, but those from %llu on are missing, of %llu",
                m->payload_size, (unsigned long long)m->offset, (unsigned long long)c->received,
@@ -65,7 +65,7 @@ static rf_result take_push(client *c, const rf_ps_message *m)
 }
 
 /* An error of this client ends only its own connection; the reason is sent with it. */
-static void refuse(client *c, rf_result r)
+static void refuse_client(client *c, rf_result r)
 {
     rf_ps_message m = { .type = RF_PS_FAILED, .result = r };
     snprintf(m.text, sizeof(m.text), "%s", rf_error_message());
@@ -73,7 +73,7 @@ static void refuse(client *c, rf_result r)
     (void)rf_ps_link_send(c->link, &m);
 }
 
-static bool stopping(rf_ps_clients *all)
+static bool is_stopping(rf_ps_clients *all)
 {
     pthread_mutex_lock(&all->lock);
     const bool stop = all->stop;
@@ -81,11 +81,11 @@ static bool stopping(rf_ps_clients *all)
     return stop;
 }
 
-static void *serve(void *argument)
+static void *serve_client(void *argument)
 {
     client *c = argument;
     rf_result r = RF_OK;
-    while (r == RF_OK && !stopping(c->all)) {
+    while (r == RF_OK && !is_stopping(c->all)) {
         rf_ps_message m;
         r = rf_ps_link_receive(c->link, IDLE_NS, &m);
         if (r == RF_ERROR_TIMEOUT) {
@@ -99,7 +99,7 @@ static void *serve(void *argument)
             r = take_push(c, &m);
         else
             r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "a server does not expect a message of type %u", m.type);
-        if (r < 0) refuse(c, r);
+        if (r < 0) refuse_client(c, r);
     }
     rf_channel_shutdown(c->link->channel);
     pthread_mutex_lock(&c->all->lock);
@@ -162,7 +162,7 @@ static rf_result add_client(rf_ps_clients *all, rf_channel *channel)
     rf_result r = rf_ps_link_create(channel, name, all->job->operation_timeout_ns, &c->link);
     if (r == RF_OK) {
         pthread_mutex_lock(&all->lock);
-        const int e = pthread_create(&c->thread, NULL, serve, c);
+        const int e = pthread_create(&c->thread, NULL, serve_client, c);
         if (e == 0) {
             c->next = all->first;
             all->first = c;
@@ -176,7 +176,7 @@ static rf_result add_client(rf_ps_clients *all, rf_channel *channel)
 }
 
 /* Ends and frees the clients that are done; with `force`, those that still run as well. */
-static void reap(rf_ps_clients *all, bool force)
+static void reap_clients(rf_ps_clients *all, bool force)
 {
     pthread_mutex_lock(&all->lock);
     client **at = &all->first, *ended = NULL;
@@ -203,12 +203,12 @@ static void reap(rf_ps_clients *all, bool force)
 static void *accept_clients(void *argument)
 {
     rf_ps_clients *all = argument;
-    while (!stopping(all)) {
+    while (!is_stopping(all)) {
         rf_channel *channel;
         const rf_result r = rf_listener_accept(all->listener, ACCEPT_NS, &channel);
         if (r == RF_OK && add_client(all, channel) < 0)
             rf_log_message(RF_LOG_WARN, "parameter server: a client was rejected: %s", rf_error_message());
-        reap(all, false);
+        reap_clients(all, false);
     }
     return NULL;
 }
@@ -250,7 +250,7 @@ void rf_ps_clients_stop(rf_ps_clients **clients)
     all->stop = true;
     pthread_mutex_unlock(&all->lock);
     pthread_join(all->thread, NULL);
-    reap(all, true);
+    reap_clients(all, true);
     pthread_mutex_destroy(&all->lock);
     rf_free(all);
 }

@@ -295,7 +295,7 @@ RF_API void rf_remote_value_destroy(rf_remote_value **value)
 /* ---- parameters and numbers ---- */
 
 /* A server that is lost: the thread names it to all; its word is the better one. */
-static rf_result verdict(rf_coordinator *c, rf_result r)
+static rf_result prefer_loss(rf_coordinator *c, rf_result r)
 {
     if (r >= 0) return r;
     rf_error_record own;
@@ -314,7 +314,7 @@ RF_API rf_result rf_coordinator_read_variables(rf_coordinator *coordinator)
 {
     RF_REQUIRE(coordinator, "rf_coordinator_read_variables: coordinator is NULL");
     RF_TRY(check_process(coordinator));
-    RF_TRY(verdict(coordinator, rf_ps_client_pull(coordinator->client, coordinator->values)));
+    RF_TRY(prefer_loss(coordinator, rf_ps_client_pull(coordinator->client, coordinator->values)));
     return rf_ps_variables_assign(coordinator->variables, coordinator->values);
 }
 

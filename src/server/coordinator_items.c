@@ -9,7 +9,7 @@
 
 /* Asynchronous: one share. Synchronous: one for each worker of the cluster, whichever of them are there, so that the
  * result does not depend on it. */
-static rf_result cut(const rf_coordinator *c, rf_remote_value *item)
+static rf_result cut_shares(const rf_coordinator *c, rf_remote_value *item)
 {
     uint64_t shares = c->synchronous ? c->num_workers : 1;
     if (item->count > 0 && shares > item->count) shares = item->count;
@@ -37,7 +37,7 @@ rf_result rf_remote_value_create(rf_coordinator *c, const char *function, uint64
     item->first = first;
     item->count = count;
     snprintf(item->function, sizeof(item->function), "%s", function);
-    const rf_result r = cut(c, item);
+    const rf_result r = cut_shares(c, item);
     if (r < 0) {
         rf_remote_value_release(item);
         return r;

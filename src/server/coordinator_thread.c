@@ -35,7 +35,7 @@ static void fail(rf_coordinator *c)
 
 /* ---- items ---- */
 
-static void commit(rf_coordinator *c, rf_remote_value *item, uint32_t shares)
+static void commit_item(rf_coordinator *c, rf_remote_value *item, uint32_t shares)
 {
     const rf_ps_message m = { .type = RF_PS_COMMIT, .step = c->step, .count = shares };
     c->committing = item;
@@ -44,7 +44,7 @@ static void commit(rf_coordinator *c, rf_remote_value *item, uint32_t shares)
         if (rf_ps_link_send(c->servers[s], &m) < 0) fail(c);
 }
 
-static void finish(rf_coordinator *c, rf_remote_value *item)
+static void finish_item(rf_coordinator *c, rf_remote_value *item)
 {
     c->last_progress = rf_now_ns();
     rf_remote_value_finish(c, item);
@@ -55,20 +55,20 @@ static void share_ended(rf_coordinator *c, rf_remote_value *item)
 {
     if (--item->shares_left > 0) return;
     if (!c->synchronous || (item->num_pushed == 0 && item->result >= 0)) {
-        finish(c, item);
+        finish_item(c, item);
     } else if (item->result < 0) {
-        commit(c, item, 0); /* servers forget what has come of this step */
+        commit_item(c, item, 0); /* servers forget what has come of this step */
     } else if (item->num_pushed < item->num_shares) {
         RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                 "'%s' pushed gradients on some workers only; register it in the same way on all", item->function);
         rf_coordinator_fail_work(c, item);
-        commit(c, item, 0);
+        commit_item(c, item, 0);
     } else {
-        commit(c, item, item->num_shares);
+        commit_item(c, item, item->num_shares);
     }
 }
 
-static void committed(rf_coordinator *c, uint32_t server, uint64_t version)
+static void note_commit(rf_coordinator *c, uint32_t server, uint64_t version)
 {
     rf_remote_value *item = c->committing;
     const uint64_t expected = c->step + (item && item->result >= 0);
@@ -81,12 +81,12 @@ static void committed(rf_coordinator *c, uint32_t server, uint64_t version)
     if (--c->commits_left > 0) return;
     c->committing = NULL;
     c->step = expected;
-    finish(c, item);
+    finish_item(c, item);
 }
 
 /* ---- workers ---- */
 
-static uint64_t slowest(const rf_coordinator *c, uint64_t none)
+static uint64_t slowest_worker(const rf_coordinator *c, uint64_t none)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t w = 0; w < c->num_workers; w++)
@@ -119,7 +119,7 @@ static void lose_worker(rf_coordinator *c, uint32_t w)
     seat->busy = NULL;
 }
 
-static void welcome(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
+static void welcome_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
 {
     rf_ps_seat *seat = &c->seats[w];
     if (m->count != c->variables.count || m->hash != rf_ps_variables_hash(c->variables)) {
@@ -135,7 +135,7 @@ static void welcome(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
         return;
     }
     /* It begins where the slowest is, so that no other worker has to wait for it. */
-    seat->clock = slowest(c, seat->clock);
+    seat->clock = slowest_worker(c, seat->clock);
     seat->joined = true;
     c->stats.workers_rejoined += seat->joined_before;
     seat->joined_before = true;
@@ -185,7 +185,7 @@ static void hear_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
     rf_ps_seat *seat = &c->seats[w];
     const bool answers = seat->busy && m->id == seat->id;
     if (m->type == RF_PS_JOIN && !seat->joined)
-        welcome(c, w, m);
+        welcome_worker(c, w, m);
     else if (m->type == RF_PS_DONE && answers && m->examples > 0 && m->payload_size <= RF_MAX_RESULTS * sizeof(float))
         work_done(c, seat, m);
     else if (m->type == RF_PS_FAILED && answers)
@@ -223,7 +223,7 @@ static void take_worker(rf_coordinator *c, rf_channel *channel)
 /* The free worker that is least advanced; RF_MAX_WORLD where none may begin a step. */
 static uint32_t choose_worker(const rf_coordinator *c)
 {
-    const uint64_t least = slowest(c, 0);
+    const uint64_t least = slowest_worker(c, 0);
     uint32_t best = RF_MAX_WORLD;
     for (uint32_t w = 0; w < c->num_workers; w++) {
         const rf_ps_seat *seat = &c->seats[w];
@@ -244,7 +244,7 @@ static void hand_out(rf_coordinator *c)
         rf_work_share *share = rf_work_share_take(c);
         seat->busy = share;
         seat->id = ++c->next_id;
-        const uint64_t ahead = seat->clock - slowest(c, seat->clock);
+        const uint64_t ahead = seat->clock - slowest_worker(c, seat->clock);
         if (ahead > c->stats.max_ahead) c->stats.max_ahead = ahead;
         rf_ps_message m = { .type = RF_PS_WORK,
                             .id = seat->id,
@@ -267,7 +267,7 @@ static void hear_servers(rf_coordinator *c)
         rf_result r = RF_OK;
         while (!c->failed && (r = rf_ps_link_receive(link, 0, &m)) == RF_OK) {
             if (m.type == RF_PS_COMMITTED) {
-                committed(c, s, m.version);
+                note_commit(c, s, m.version);
                 continue;
             }
             if (m.type == RF_PS_FAILED)
@@ -300,7 +300,7 @@ static void take_newcomers(rf_coordinator *c)
     while (rf_listener_accept(c->listener, 0, &channel) == RF_OK) take_worker(c, channel);
 }
 
-static void beat(rf_coordinator *c, uint64_t now)
+static void send_heartbeats(rf_coordinator *c, uint64_t now)
 {
     if (now - c->last_beat < c->job.heartbeat_interval_ns) return;
     c->last_beat = now;
@@ -308,7 +308,7 @@ static void beat(rf_coordinator *c, uint64_t now)
         if (c->seats[w].link) rf_ps_link_beat(c->seats[w].link);
 }
 
-static bool anybody(const rf_coordinator *c, bool busy)
+static bool any_worker(const rf_coordinator *c, bool busy)
 {
     for (uint32_t w = 0; w < c->num_workers; w++)
         if (busy ? c->seats[w].busy != NULL : c->seats[w].joined) return true;
@@ -318,7 +318,7 @@ static bool anybody(const rf_coordinator *c, bool busy)
 /* Work that has no worker, or does not make progress. */
 static void check_progress(rf_coordinator *c, uint64_t now)
 {
-    if (!c->first || anybody(c, false)) c->alone_since = now;
+    if (!c->first || any_worker(c, false)) c->alone_since = now;
     if (!c->first) c->last_progress = now;
     if (now - c->alone_since > c->job.bootstrap_timeout_ns) {
         char rejected[256];
@@ -330,7 +330,7 @@ static void check_progress(rf_coordinator *c, uint64_t now)
             RF_FAIL(RF_ERROR_TIMEOUT, "no worker has connected within %.1f s%s%s",
                     (double)c->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected);
         fail(c);
-    } else if (now - c->last_progress > c->job.operation_timeout_ns && anybody(c, true)) {
+    } else if (now - c->last_progress > c->job.operation_timeout_ns && any_worker(c, true)) {
         uint32_t w = 0;
         while (!c->seats[w].busy) w++;
         RF_FAIL(RF_ERROR_TIMEOUT, "no work was finished for %.1f s; %s is running '%s'",
@@ -339,14 +339,14 @@ static void check_progress(rf_coordinator *c, uint64_t now)
     }
 }
 
-static void look(rf_coordinator *c)
+static void check_tasks(rf_coordinator *c)
 {
     take_newcomers(c);
     hear_servers(c);
     if (!c->failed) hear_workers(c);
     if (!c->failed) hand_out(c);
     const uint64_t now = rf_now_ns();
-    if (!c->failed) beat(c, now);
+    if (!c->failed) send_heartbeats(c, now);
     if (!c->failed) check_progress(c, now);
 }
 
@@ -375,7 +375,7 @@ void *rf_coordinator_thread(void *argument)
         uint64_t count;
         if (poll(fds, n, TICK_MS) > 0 && fds[0].revents) (void)!read(c->wake, &count, sizeof(count));
         pthread_mutex_lock(&c->lock);
-        look(c);
+        check_tasks(c);
     }
     pthread_mutex_unlock(&c->lock);
     rf_free(fds);

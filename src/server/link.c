@@ -38,7 +38,7 @@ void rf_ps_link_destroy(rf_ps_link **link)
     *link = NULL;
 }
 
-static rf_result lost(const rf_ps_link *link, rf_result result)
+static rf_result fail_lost(const rf_ps_link *link, rf_result result)
 {
     if (result != RF_ERROR_PEER_LOST && result != RF_ERROR_TIMEOUT && result != RF_ERROR_CORRUPT_DATA) return result;
     return RF_FAIL(RF_ERROR_PEER_LOST, "%s was lost: %s", link->name, rf_error_message());
@@ -60,7 +60,7 @@ rf_result rf_ps_link_send(rf_ps_link *link, const rf_ps_message *message)
     pthread_mutex_lock(&link->sending);
     const rf_result r = send_locked(link, message, link->send_timeout_ns);
     pthread_mutex_unlock(&link->sending);
-    return lost(link, r);
+    return fail_lost(link, r);
 }
 
 void rf_ps_link_beat(rf_ps_link *link)
@@ -97,10 +97,10 @@ rf_result rf_ps_link_receive(rf_ps_link *link, uint64_t timeout_ns, rf_ps_messag
         rf_result r =
             rf_channel_receive(link->channel, &type, &body, &size, passed < timeout_ns ? timeout_ns - passed : 0);
         if (r == RF_ERROR_TIMEOUT) return r;
-        RF_TRY(lost(link, r));
+        RF_TRY(fail_lost(link, r));
         link->heard = rf_now_ns();
         r = rf_ps_message_decode(type, body, size, out);
-        if (r < 0) return lost(link, r);
+        if (r < 0) return fail_lost(link, r);
         if (type != RF_PS_BEAT) return RF_OK;
     }
 }
@@ -188,7 +188,7 @@ struct rf_ps_pulse {
     bool stop;
 };
 
-static void *beat(void *argument)
+static void *run_heartbeat(void *argument)
 {
     rf_ps_pulse *p = argument;
     pthread_mutex_lock(&p->lock);
@@ -215,7 +215,7 @@ rf_result rf_ps_pulse_start(rf_ps_link *link, uint64_t interval_ns, rf_ps_pulse 
         return r;
     }
     pthread_mutex_init(&p->lock, NULL);
-    const int e = pthread_create(&p->thread, NULL, beat, p);
+    const int e = pthread_create(&p->thread, NULL, run_heartbeat, p);
     if (e != 0) {
         pthread_mutex_destroy(&p->lock);
         pthread_cond_destroy(&p->stopped);

@@ -44,7 +44,7 @@ static const layout layouts[RF_PS_TYPE_COUNT] = {
     [RF_PS_DONE] = { .name = "done", .payload = FLOATS, .fields = { AT(id), AT(examples), AT(staleness), AT(step) } },
 };
 
-static uint64_t *field(rf_ps_message *m, size_t offset)
+static uint64_t *field_at(rf_ps_message *m, size_t offset)
 {
     return (uint64_t *)(void *)((char *)m + offset);
 }
@@ -82,7 +82,7 @@ rf_result rf_ps_message_decode(uint16_t type, const void *body, size_t size, rf_
     const uint8_t *at = body;
     for (int i = 0; i < MAX_FIELDS && l->fields[i]; i++, at += 8, size -= 8) {
         if (size < 8) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "message '%s' is too short", l->name);
-        *field(out, l->fields[i]) = rf_get_u64(at);
+        *field_at(out, l->fields[i]) = rf_get_u64(at);
     }
     if (l->result) {
         if (size < 4) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "message '%s' is too short", l->name);

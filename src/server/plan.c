@@ -12,7 +12,7 @@ void rf_ps_plan_free(rf_ps_plan *plan)
     *plan = (rf_ps_plan){ 0 };
 }
 
-static rf_result cut(uint32_t variable, uint64_t count, uint64_t max_elements, rf_ps_plan *plan)
+static rf_result cut_variable(uint32_t variable, uint64_t count, uint64_t max_elements, rf_ps_plan *plan)
 {
     /* Not rf_div_up(): the chief says what max_elements is, up to the largest number there is. */
     const uint64_t segments = (count - 1) / max_elements + 1, base = count / segments, longer = count % segments;
@@ -72,11 +72,11 @@ static void assign_offsets(rf_ps_plan *plan)
     }
 }
 
-static rf_result make(const uint64_t *counts, uint32_t num_variables, uint64_t max_elements, rf_ps_plan *plan)
+static rf_result fill_plan(const uint64_t *counts, uint32_t num_variables, uint64_t max_elements, rf_ps_plan *plan)
 {
     plan->server_counts = RF_NEW_ARRAY(uint64_t, plan->num_servers);
     if (!plan->server_counts) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t v = 0; v < num_variables; v++) RF_TRY(cut(v, counts[v], max_elements, plan));
+    for (uint32_t v = 0; v < num_variables; v++) RF_TRY(cut_variable(v, counts[v], max_elements, plan));
     RF_TRY(assign_servers(plan));
     assign_offsets(plan);
     return RF_OK;
@@ -91,7 +91,7 @@ rf_result rf_ps_plan_make(const uint64_t *variable_counts, uint32_t num_variable
     for (uint32_t v = 0; v < num_variables; v++)
         RF_REQUIRE(variable_counts[v] > 0, "parameter servers: variable %u has no elements", v);
     out->num_servers = num_servers;
-    const rf_result r = make(variable_counts, num_variables, max_elements, out);
+    const rf_result r = fill_plan(variable_counts, num_variables, max_elements, out);
     if (r < 0) rf_ps_plan_free(out);
     return r;
 }

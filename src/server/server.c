@@ -49,7 +49,7 @@ static rf_result await_chief(server *s)
     }
 }
 
-static rf_result unexpected(const server *s, const rf_ps_message *m)
+static rf_result fail_unexpected(const server *s, const rf_ps_message *m)
 {
     if (m->type == RF_PS_ABORT) return RF_FAIL(m->result, "%s", m->text);
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a message of type %u out of turn", s->chief->name, m->type);
@@ -64,7 +64,7 @@ static rf_result receive_values(server *s)
         const rf_result r = rf_ps_link_await(s->chief, s->job.operation_timeout_ns, s->job.peer_timeout_ns, &m);
         if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s did not send the parameters in time", s->chief->name);
         RF_TRY(r);
-        if (m.type != RF_PS_VALUES) return unexpected(s, &m);
+        if (m.type != RF_PS_VALUES) return fail_unexpected(s, &m);
         if (!rf_ps_message_take(&m, shard->values, shard->count, &have))
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent parameters out of order", s->chief->name);
     } while (have < shard->count);
@@ -108,7 +108,7 @@ static rf_result begin(server *s)
     if (r == RF_ERROR_TIMEOUT)
         return RF_FAIL(r, "%s did not say in time which parameters this server holds", s->chief->name);
     RF_TRY(r);
-    if (m.type != RF_PS_INIT) return unexpected(s, &m);
+    if (m.type != RF_PS_INIT) return fail_unexpected(s, &m);
     RF_TRY(take_parameters(s, &m));
     RF_TRY(rf_ps_clients_start(s->listener, &s->shard, &s->job, &s->cluster, &s->clients));
     return rf_ps_link_send(s->chief, &(rf_ps_message){ .type = RF_PS_READY });
@@ -116,7 +116,7 @@ static rf_result begin(server *s)
 
 /* ---- the chief's orders ---- */
 
-static rf_result obey(server *s, const rf_ps_message *m, bool *end)
+static rf_result obey_chief(server *s, const rf_ps_message *m, bool *end)
 {
     rf_ps_message answer = { .type = RF_PS_COMMITTED };
     switch (m->type) {
@@ -125,11 +125,11 @@ static rf_result obey(server *s, const rf_ps_message *m, bool *end)
     case RF_PS_COMMIT:
         RF_TRY(rf_ps_shard_commit(&s->shard, m->step, m->count, &answer.version));
         return rf_ps_link_send(s->chief, &answer);
-    default: return unexpected(s, m);
+    default: return fail_unexpected(s, m);
     }
 }
 
-static rf_result serve(server *s)
+static rf_result serve_messages(server *s)
 {
     for (bool end = false; !end;) {
         rf_ps_message m;
@@ -137,7 +137,7 @@ static rf_result serve(server *s)
         RF_TRY(rf_ps_shard_status(&s->shard));
         if (r == RF_ERROR_TIMEOUT) continue;
         RF_TRY(r);
-        RF_TRY(obey(s, &m, &end));
+        RF_TRY(obey_chief(s, &m, &end));
         rf_ps_link_resume(s->chief);
     }
     return RF_OK;
@@ -155,7 +155,7 @@ static void tell_chief(server *s, rf_result r)
     rf_error_restore(&record);
 }
 
-static rf_result run(server *s)
+static rf_result run_server(server *s)
 {
     const rf_address *own = &s->cluster.tasks[RF_TASK_PS][s->cluster.index];
     rf_hello hello;
@@ -163,7 +163,7 @@ static rf_result run(server *s)
     RF_TRY(rf_listener_create(&s->job, s->job.bind_address[0] ? s->job.bind_address : own->host, own->port, &hello,
                               &s->listener));
     rf_result r = begin(s);
-    if (r == RF_OK) r = serve(s);
+    if (r == RF_OK) r = serve_messages(s);
     tell_chief(s, r);
     return r;
 }
@@ -192,7 +192,7 @@ rf_result rf_ps_server_run(const rf_comm_params *comm, const rf_ps_store_fns *fn
     s->shard.fns = fns;
     pthread_mutex_init(&s->shard.lock, NULL);
     rf_result r = rf_ps_cluster_resolve(comm, RF_TASK_PS, &s->cluster, &s->job);
-    if (r == RF_OK) r = run(s);
+    if (r == RF_OK) r = run_server(s);
     clean_up(s);
     return r;
 }

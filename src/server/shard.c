@@ -53,7 +53,7 @@ static rf_result apply(rf_ps_shard *s, const float *gradient)
     return RF_OK;
 }
 
-static rf_result stage(rf_ps_shard *s, const rf_ps_message *push, float **gradient)
+static rf_result stage_gradient(rf_ps_shard *s, const rf_ps_message *push, float **gradient)
 {
     RF_REQUIRE(push->step == s->version && push->version == s->version,
                "gradients of step %llu, computed from parameters of step %llu, arrived in step %llu",
@@ -76,7 +76,7 @@ static rf_result push_locked(rf_ps_shard *s, const rf_ps_message *push, float **
     RF_REQUIRE(push->version <= s->version, "gradients of version %llu arrived, but the parameters are at version %llu",
                (unsigned long long)push->version, (unsigned long long)s->version);
     *staleness = s->version - push->version;
-    return s->synchronous ? stage(s, push, gradient) : apply(s, *gradient);
+    return s->synchronous ? stage_gradient(s, push, gradient) : apply(s, *gradient);
 }
 
 rf_result rf_ps_shard_push(rf_ps_shard *s, const rf_ps_message *push, float **gradient, uint64_t *version,

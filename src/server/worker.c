@@ -42,7 +42,7 @@ static rf_result not_work(worker *w, const rf_ps_message *m)
 }
 
 /* While a server is waited for. */
-static rf_result watch(void *user)
+static rf_result watch_chief(void *user)
 {
     worker *w = user;
     rf_ps_message m;
@@ -71,7 +71,7 @@ static rf_result ask_chief(worker *w, rf_result r)
 
 /* ---- joining ---- */
 
-static rf_result join(worker *w)
+static rf_result join_cluster(worker *w)
 {
     RF_TRY(rf_ps_connect(&w->job, &w->cluster, RF_TASK_CHIEF, 0, &w->hello, w->job.bootstrap_timeout_ns, &w->chief));
     RF_TRY(rf_ps_pulse_start(w->chief, w->job.heartbeat_interval_ns, &w->pulse));
@@ -93,7 +93,7 @@ static rf_result join(worker *w)
                                          .cluster = &w->cluster,
                                          .plan = &w->plan,
                                          .incarnation = w->hello.incarnation,
-                                         .watch = watch,
+                                         .watch = watch_chief,
                                          .user = w,
                                          .watched = w->chief };
     return rf_ps_client_create(&client, &w->client);
@@ -128,10 +128,10 @@ static rf_result do_work(worker *w, const rf_ps_message *order)
     return ask_chief(w, rf_ps_link_send(w->chief, &done));
 }
 
-static rf_result run(worker *w)
+static rf_result run_worker(worker *w)
 {
     RF_TRY(rf_ps_hello(&w->job, "worker", &w->hello));
-    RF_TRY(join(w));
+    RF_TRY(join_cluster(w));
     for (;;) {
         rf_ps_message m;
         rf_ps_link_resume(w->chief);
@@ -166,7 +166,7 @@ rf_result rf_ps_worker_run(const rf_comm_params *comm, rf_variable_list variable
     w->work = work;
     w->user = user;
     rf_result r = rf_ps_cluster_resolve(comm, RF_TASK_WORKER, &w->cluster, &w->job);
-    if (r == RF_OK) r = run(w);
+    if (r == RF_OK) r = run_worker(w);
     if (w->ended) r = RF_OK;
     clean_up(w);
     return r;

@@ -142,7 +142,7 @@ rf_result rf_tokenizer_save(const rf_tokenizer *tokenizer, const char *path)
 
 /* ---- reading ---- */
 
-static rf_result corrupt(const char *name, const char *wanted)
+static rf_result fail_corrupt(const char *name, const char *wanted)
 {
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not %s; the file is damaged, copy it again", name, wanted);
 }
@@ -150,7 +150,7 @@ static rf_result corrupt(const char *name, const char *wanted)
 static rf_result read_flag(const json_t *root, const char *name, bool *out)
 {
     const json_t *value = json_object_get(root, name);
-    if (!json_is_boolean(value)) return corrupt(name, "true or false");
+    if (!json_is_boolean(value)) return fail_corrupt(name, "true or false");
     *out = json_is_true(value);
     return RF_OK;
 }
@@ -158,7 +158,7 @@ static rf_result read_flag(const json_t *root, const char *name, bool *out)
 static rf_result read_list(const json_t *root, const char *name, const json_t **out)
 {
     *out = json_object_get(root, name);
-    return json_is_array(*out) ? RF_OK : corrupt(name, "a list");
+    return json_is_array(*out) ? RF_OK : fail_corrupt(name, "a list");
 }
 
 static rf_result read_head(const json_t *root, rf_tokenizer_params *p)
@@ -168,13 +168,14 @@ static rf_result read_head(const json_t *root, rf_tokenizer_params *p)
     const json_t *version = json_object_get(root, "version");
     if (!format || strcmp(format, file_format) != 0)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "is no file of a tokenizer ('format' is not \"%s\")", file_format);
-    if (!json_is_integer(version) || json_integer_value(version) < 1) return corrupt("version", "a number above 0");
+    if (!json_is_integer(version) || json_integer_value(version) < 1)
+        return fail_corrupt("version", "a number above 0");
     if (json_integer_value(version) > FILE_VERSION)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "is of version %lld; this library reads versions up to %d, update it",
                        (long long)json_integer_value(version), FILE_VERSION);
     uint32_t number = 0;
     while (number < RF_TOKENIZER_KINDS && (!kind || strcmp(kind, kind_names[number]) != 0)) number++;
-    if (number == RF_TOKENIZER_KINDS) return corrupt("kind", "a known kind of tokens");
+    if (number == RF_TOKENIZER_KINDS) return fail_corrupt("kind", "a known kind of tokens");
     p->kind = (rf_tokenizer_kind)number;
     RF_TRY(read_flag(root, "keep_case", &p->keep_case));
     return read_flag(root, "keep_punctuation", &p->keep_punctuation);
@@ -186,16 +187,16 @@ static rf_result read_special(const json_t *root, rf_tokenizer_params *p)
     const json_t *list;
     RF_TRY(read_list(root, "special_tokens", &list));
     const size_t count = json_array_size(list);
-    if (count > MAX_SPECIAL_TOKENS) return corrupt("special_tokens", "a list of at most 4096 texts");
+    if (count > MAX_SPECIAL_TOKENS) return fail_corrupt("special_tokens", "a list of at most 4096 texts");
     const char **texts = RF_NEW_ARRAY(const char *, count);
     if (!texts) return RF_ERROR_OUT_OF_HOST_MEMORY;
     p->special_tokens = texts;
     p->num_special_tokens = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
         texts[i] = json_string_value(json_array_get(list, i));
-        if (!texts[i] || !texts[i][0]) return corrupt("special_tokens", "a list of texts that are not empty");
+        if (!texts[i] || !texts[i][0]) return fail_corrupt("special_tokens", "a list of texts that are not empty");
         for (size_t k = 0; k < i; k++)
-            if (strcmp(texts[k], texts[i]) == 0) return corrupt("special_tokens", "a list of different texts");
+            if (strcmp(texts[k], texts[i]) == 0) return fail_corrupt("special_tokens", "a list of different texts");
     }
     return RF_OK;
 }
@@ -206,7 +207,7 @@ static rf_result read_byte_list(const json_t *list, char *bytes)
         const json_t *byte = json_array_get(list, i);
         const json_int_t value = json_integer_value(byte);
         if (!json_is_integer(byte) || value < 0 || value > 255)
-            return corrupt("tokens", "a list of texts and of bytes");
+            return fail_corrupt("tokens", "a list of texts and of bytes");
         bytes[i] = (char)value;
     }
     return RF_OK;
@@ -216,7 +217,7 @@ static rf_result add_token(rf_tokenizer *t, const json_t *token)
 {
     if (json_is_string(token))
         return rf_tokenizer_add(t, json_string_value(token), json_string_length(token), RF_ERROR_CORRUPT_DATA);
-    if (!json_is_array(token)) return corrupt("tokens", "a list of texts and of bytes");
+    if (!json_is_array(token)) return fail_corrupt("tokens", "a list of texts and of bytes");
     char *bytes = rf_calloc(json_array_size(token), 1);
     if (!bytes) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = read_byte_list(token, bytes);
@@ -252,9 +253,9 @@ static rf_result read_merges(const json_t *root, rf_tokenizer *t)
         bool taken;
         if (json_array_size(pair) != 2 || !read_token_number(pair, 0, t->tokens.count, &left) ||
             !read_token_number(pair, 1, t->tokens.count, &right))
-            return corrupt("merges", "a list of pairs of tokens that are there already");
+            return fail_corrupt("merges", "a list of pairs of tokens that are there already");
         RF_TRY(rf_tokenizer_add_merged(t, left, right, &taken));
-        if (!taken) return corrupt("merges", "a list of pairs that become different tokens of at most 128 bytes");
+        if (!taken) return fail_corrupt("merges", "a list of pairs that become different tokens of at most 128 bytes");
     }
     return RF_OK;
 }
@@ -277,7 +278,7 @@ static rf_result check_sum(json_t *root)
 {
     const json_t *stored = json_object_get(root, "crc32c");
     const json_int_t wanted = json_is_integer(stored) ? json_integer_value(stored) : -1;
-    if (json_object_del(root, "crc32c") < 0 || wanted < 0) return corrupt("crc32c", "a checksum");
+    if (json_object_del(root, "crc32c") < 0 || wanted < 0) return fail_corrupt("crc32c", "a checksum");
     char *body = dump_json(root);
     if (!body) return out_of_memory();
     const uint32_t crc = rf_crc32c(0, body, strlen(body));

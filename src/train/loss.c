@@ -274,7 +274,7 @@ rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
     return rf_trace_emit(t, r, wide);
 }
 
-static rf_tensor weigh(rf_trace *t, rf_tensor losses, rf_tensor weight)
+static rf_tensor weigh_losses(rf_trace *t, rf_tensor losses, rf_tensor weight)
 {
     return rf_multiply(t, losses, rf_align_weight(t, weight, losses));
 }
@@ -286,7 +286,7 @@ rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const
     const rf_result r = RF_PARAMS_CHECK(rf_average_loss_params, params);
     if (r < 0) return rf_trace_emit(t, r, 0);
     const rf_average_loss_params p = params ? *params : (rf_average_loss_params){ 0 };
-    if (p.sample_weight.id != 0) per_example_loss = weigh(t, per_example_loss, p.sample_weight);
+    if (p.sample_weight.id != 0) per_example_loss = weigh_losses(t, per_example_loss, p.sample_weight);
     const rf_tensor sum = rf_reduce_sum(t, per_example_loss, NULL, 0, false);
     const rf_tensor batch = p.global_batch_size ? rf_constant(t, (float)p.global_batch_size) : rf_global_batch_size(t);
     return rf_divide(t, sum, batch);
@@ -322,7 +322,7 @@ rf_tensor rf_loss_average(rf_trace *t, rf_tensor losses, rf_tensor sample_weight
 {
     rf_tensor_desc desc;
     *measured = RF_NO_TENSOR;
-    if (sample_weight.id != 0) losses = weigh(t, losses, sample_weight);
+    if (sample_weight.id != 0) losses = weigh_losses(t, losses, sample_weight);
     if (!rf_operand_desc(t, losses, "losses", &desc)) return RF_NO_TENSOR;
     int32_t axes[RF_MAX_RANK];
     for (int32_t i = 1; i < desc.shape.rank; i++) axes[i - 1] = i;
@@ -339,7 +339,7 @@ rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_t
     rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
     const bool by_weight = loss->reduction == RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT && sample_weight.id != 0;
     if (loss->reduction != RF_REDUCTION_SUM && !by_weight) return rf_loss_average(t, losses, sample_weight, measured);
-    if (sample_weight.id != 0 && !by_weight) losses = weigh(t, losses, sample_weight);
+    if (sample_weight.id != 0 && !by_weight) losses = weigh_losses(t, losses, sample_weight);
     const rf_tensor total =
         by_weight ? rf_compute_weighted_loss(t, losses, sample_weight) : rf_reduce_sum(t, losses, NULL, 0, false);
     *measured = rf_multiply(t, total, rf_global_batch_size(t));

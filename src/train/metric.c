@@ -223,7 +223,7 @@ static rf_result combine_curve(const rf_metric *metric, const float *states, uin
 }
 
 /* The value of a metric from its state on some replicas. */
-static rf_result combine(const rf_metric *metric, const float *states, uint32_t num_replicas, double *out)
+static rf_result combine_states(const rf_metric *metric, const float *states, uint32_t num_replicas, double *out)
 {
     double total, weight;
     if (is_curve(metric->kind)) return combine_curve(metric, states, num_replicas, out);
@@ -271,7 +271,7 @@ static rf_result read_metric(rf_metric *metric, uint32_t num_replicas, rf_result
     float *values = RF_NEW_ARRAY(float, (size_t)num_replicas * metric->columns * STATE_COUNT);
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = read(metric->state, values);
-    if (r >= 0) r = combine(metric, values, num_replicas, out);
+    if (r >= 0) r = combine_states(metric, values, num_replicas, out);
     rf_free(values);
     return r;
 }
@@ -293,7 +293,7 @@ rf_result rf_metric_local_result(rf_metric *metric, double *out)
 }
 
 /* 1 where the label's class is the one with the largest prediction, else 0. */
-static rf_tensor hits(rf_trace *t, rf_tensor labels, rf_tensor predictions)
+static rf_tensor count_hits(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
     rf_value l, p, out = 0;
     if (!rf_operand(t, labels, "rf_metric_update: labels", &l)) return RF_NO_TENSOR;
@@ -344,7 +344,8 @@ static rf_tensor classes_hit(rf_trace *t, const rf_metric *metric, rf_tensor lab
 {
     if (!rf_check_columns(t, predictions, "rf_metric_update")) return RF_NO_TENSOR;
     switch (metric->kind) {
-    case RF_METRIC_SPARSE_CATEGORICAL_ACCURACY: return hits(t, rf_class_labels(t, labels, predictions), predictions);
+    case RF_METRIC_SPARSE_CATEGORICAL_ACCURACY:
+        return count_hits(t, rf_class_labels(t, labels, predictions), predictions);
     case RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY:
         return hits_of_k(t, rf_class_labels(t, labels, predictions), predictions, metric->k);
     case RF_METRIC_PERPLEXITY:
@@ -353,7 +354,7 @@ static rf_tensor classes_hit(rf_trace *t, const rf_metric *metric, rf_tensor lab
     case RF_METRIC_HIT_RATE:
     case RF_METRIC_NDCG: return rank_gain(t, metric, rf_class_labels(t, labels, predictions), predictions);
     case RF_METRIC_TOP_K_CATEGORICAL_ACCURACY: return hits_of_k(t, rf_argmax(t, labels), predictions, metric->k);
-    default: return hits(t, labels, predictions);
+    default: return count_hits(t, labels, predictions);
     }
 }
 
@@ -394,8 +395,8 @@ static rf_tensor elements_hit(rf_trace *t, const rf_metric *metric, rf_tensor la
 
 /* What is accumulated: 1 or 0 for accuracies, errors of examples, else the value itself. Metrics that are of some
  * elements only put them into the weight. */
-static rf_tensor measured(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions,
-                          rf_tensor *weight)
+static rf_tensor measured_values(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions,
+                                 rf_tensor *weight)
 {
     rf_tensor_desc desc;
     switch (metric->kind) {
@@ -469,7 +470,7 @@ rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_
                              metric->name);
     }
     if (is_curve(metric->kind)) return accumulate_curve(t, metric, labels, predictions, sample_weight);
-    const rf_tensor x = measured(t, metric, labels, predictions, &sample_weight);
+    const rf_tensor x = measured_values(t, metric, labels, predictions, &sample_weight);
     RF_TRY(rf_trace_status(t));
     if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_spread_weight(t, sample_weight, x), RF_SHAPE(-1));
     return accumulate(t, metric, rf_reshape(t, x, RF_SHAPE(-1)), sample_weight);

@@ -274,7 +274,7 @@ static bool describe_outputs(rf_trace *t, const rf_model *model, const rf_tensor
     return true;
 }
 
-static void forward(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out)
+static void call_layers(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out)
 {
     if (!model->apply) {
         out[0] = model->call ? model->call(t, model, in[0], mode, model->user) : call_sequence(t, model, in[0], mode);
@@ -301,7 +301,7 @@ static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mod
     if (r < 0)
         (void)rf_trace_emit(t, r, 0);
     else
-        forward(t, model, in, mode, results);
+        call_layers(t, model, in, mode, results);
     rf_model_leave_call(t, &scope);
     if (!describe_outputs(t, model, results, function, result_descs)) {
         unbuild_from(model, variables_before, callees_before);

@@ -46,7 +46,7 @@ static bool is_mine(const rf_model_builder *b, rf_symbol s)
     return s.builder == b->serial && s.id > 0 && s.id <= b->graph->num_values;
 }
 
-static rf_symbol wrap(const rf_model_builder *b, uint32_t value)
+static rf_symbol wrap_value(const rf_model_builder *b, uint32_t value)
 {
     return (rf_symbol){ value + 1, b->serial };
 }
@@ -111,7 +111,7 @@ rf_symbol rf_model_builder_input(rf_model_builder *builder, rf_dtype dtype, rf_s
 {
     if (!builder || builder->status < 0) return no_symbol;
     if (keep_failure(builder, add_input(builder, dtype, shape, name)) < 0) return no_symbol;
-    return wrap(builder, builder->graph->num_values - 1);
+    return wrap_value(builder, builder->graph->num_values - 1);
 }
 
 /* ---- scopes ---- */
@@ -234,7 +234,7 @@ rf_result rf_model_builder_apply(rf_model_builder *builder, rf_layer *layer, con
     /* `out` may be where `in` is. */
     const uint32_t first = builder ? builder->graph->num_values : 0;
     const rf_result r = apply(builder, layer, in, num_in, mask, out ? num_out : 0);
-    for (uint32_t i = 0; out && i < num_out; i++) out[i] = r < 0 ? no_symbol : wrap(builder, first + i);
+    for (uint32_t i = 0; out && i < num_out; i++) out[i] = r < 0 ? no_symbol : wrap_value(builder, first + i);
     return r;
 }
 

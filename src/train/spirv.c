@@ -306,7 +306,7 @@ static void take_size(module *m, const uint32_t *ids)
     }
 }
 
-static rf_result finish(module *m)
+static rf_result finish_module(module *m)
 {
     if (m->entry_points == 0) return fail_malformed(m, HEADER_WORDS, "there is no entry point");
     if (m->size_id && id_of(m, m->size_id)->is_composite)
@@ -328,7 +328,7 @@ static rf_result read_all(module *m)
 {
     RF_TRY(check_lengths(m));
     for (size_t at = HEADER_WORDS; at < m->count; at += m->words[at] >> 16) RF_TRY(read_instruction(m, at));
-    return finish(m);
+    return finish_module(m);
 }
 
 rf_result rf_spirv_read(const char *name, const uint32_t *words, size_t size, rf_spirv_info *out)

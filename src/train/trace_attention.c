@@ -62,7 +62,8 @@ static rf_tensor weigh_masked(rf_trace *t, rf_tensor scores, rf_tensor attended)
     return rf_where(t, attended, rf_softmax(t, masked), rf_constant(t, 0));
 }
 
-static rf_tensor weigh(rf_trace *t, rf_tensor scores, const rf_attention_params *params, int64_t queries, int64_t keys)
+static rf_tensor attention_weights(rf_trace *t, rf_tensor scores, const rf_attention_params *params, int64_t queries,
+                                   int64_t keys)
 {
     if (params->mask.id != 0) {
         rf_tensor attended = params->mask;
@@ -138,7 +139,7 @@ rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor va
     const rf_op_call call = describe_call(&q, &k, &v, &mask, &attr);
     if (fuses(t, params, &call)) return fuse(t, query, key, value, params->mask, &attr);
     const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, false, true), rf_constant(t, scale));
-    rf_tensor weights = weigh(t, scores, params, q.shape.dim[2], k.shape.dim[2]);
+    rf_tensor weights = attention_weights(t, scores, params, q.shape.dim[2], k.shape.dim[2]);
     if (params->dropout != 0) weights = rf_dropout(t, weights, params->dropout, params->dropout_seed);
     return rf_matmul(t, weights, value, false, false);
 }

@@ -50,7 +50,7 @@ rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example)
 
 /* Where there is nothing to compute: x under a handle of its own, as every result has. Two handles are two targets of
  * differentiation; the value behind them is one again when the trace is complete. */
-static rf_tensor same(rf_trace *t, rf_value x)
+static rf_tensor alias_value(rf_trace *t, rf_value x)
 {
     rf_graph *g = rf_trace_graph(t);
     rf_value out = 0;
@@ -61,7 +61,7 @@ static rf_tensor same(rf_trace *t, rf_value x)
 /* What an operation made of x, which may be x. */
 static rf_tensor emit_own(rf_trace *t, rf_result result, rf_value x, rf_value out)
 {
-    return result == RF_OK && out == x ? same(t, x) : rf_trace_emit(t, result, out);
+    return result == RF_OK && out == x ? alias_value(t, x) : rf_trace_emit(t, result, out);
 }
 
 static rf_tensor unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument)
@@ -244,7 +244,7 @@ rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
     switch (activation) {
     case RF_ACTIVATION_LINEAR: {
         rf_value v;
-        return rf_operand(t, x, "rf_activate: x", &v) ? same(t, v) : RF_NO_TENSOR;
+        return rf_operand(t, x, "rf_activate: x", &v) ? alias_value(t, v) : RF_NO_TENSOR;
     }
     case RF_ACTIVATION_RELU: return rf_relu(t, x);
     case RF_ACTIVATION_LEAKY_RELU: return rf_leaky_relu(t, x, 0.2f);
@@ -708,7 +708,7 @@ rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed)
     }
     /* The stream is drawn in inference too, so that later random operations keep theirs. */
     const uint32_t stream = seed == 0 ? rf_trace_next_stream(t) : 0;
-    if (!rf_trace_training(t) || rate == 0.0f) return same(t, v);
+    if (!rf_trace_training(t) || rate == 0.0f) return alias_value(t, v);
     const rf_value random = rf_trace_random(t);
     if (random == 0) return RF_NO_TENSOR;
     const rf_result r =

@@ -160,7 +160,8 @@ static double processor_time(void)
 /* ---- the report ---- */
 
 /* Of each round the slowest rank. */
-static void slowest(const allreduce_results *results, const double rounds[ROUNDS][BENCH_MAX_RANKS], double out[ROUNDS])
+static void slowest_ranks(const allreduce_results *results, const double rounds[ROUNDS][BENCH_MAX_RANKS],
+                          double out[ROUNDS])
 {
     for (int r = 0; r < ROUNDS; r++) {
         out[r] = 0;
@@ -184,9 +185,9 @@ static bool report_size(const allreduce_options *o, const allreduce_results *res
     double all[MAX_METHODS][ROUNDS], seconds[MAX_METHODS], processor[MAX_METHODS];
     uint32_t plain = MAX_METHODS;
     for (uint32_t m = 0; m < o->num_methods; m++) {
-        slowest(results, results->processor[s][m], all[m]);
+        slowest_ranks(results, results->processor[s][m], all[m]);
         processor[m] = bench_median(all[m], ROUNDS);
-        slowest(results, results->seconds[s][m], all[m]);
+        slowest_ranks(results, results->seconds[s][m], all[m]);
         seconds[m] = bench_median(all[m], ROUNDS);
         if (o->methods[m] == PLAIN) plain = m;
     }
@@ -274,7 +275,7 @@ static bool wait_for_others(allreduce_rank *k)
     return true;
 }
 
-static bool once(allreduce_rank *k, int method, uint64_t count)
+static bool run_once(allreduce_rank *k, int method, uint64_t count)
 {
     if (method == PLAIN) return bench_ring_all_reduce(&k->ring, k->data, count);
     if (method == COPY) return bench_ring_copy(&k->ring, k->data, k->other, count);
@@ -292,7 +293,7 @@ static bool verify(allreduce_rank *k, int method, uint64_t count)
         for (uint32_t r = 0; r < k->size; r++) sums[v] += (float)((v + r) % VALUES);
     const float slack = k->options->wire && k->size * (VALUES - 1) > 256 ? sums[0] / 64 : 0;
     for (uint64_t i = 0; i < count; i++) k->data[i] = (float)((i + k->rank) % VALUES);
-    if (!once(k, method, count)) return false;
+    if (!run_once(k, method, count)) return false;
     for (uint64_t i = 0; i < count && method != COPY; i++) {
         const float off = k->data[i] - sums[i % VALUES];
         if (off <= slack && -off <= slack) continue;
@@ -304,12 +305,13 @@ static bool verify(allreduce_rank *k, int method, uint64_t count)
     return true;
 }
 
-static bool timed(allreduce_rank *k, int method, uint64_t count, uint32_t repeats, double *seconds, double *processor)
+static bool time_calls(allreduce_rank *k, int method, uint64_t count, uint32_t repeats, double *seconds,
+                       double *processor)
 {
     if (!wait_for_others(k)) return false;
     const double start = now(), began = processor_time();
     for (uint32_t i = 0; i < repeats; i++)
-        if (!once(k, method, count)) return false;
+        if (!run_once(k, method, count)) return false;
     *seconds = (now() - start) / repeats;
     *processor = (processor_time() - began) / repeats;
     return true;
@@ -335,7 +337,7 @@ static bool measure_size(allreduce_rank *k, uint32_t s)
     uint32_t repeats[MAX_METHODS];
     for (uint32_t m = 0; m < o->num_methods; m++) {
         double seconds, unused;
-        if (!verify(k, o->methods[m], count) || !timed(k, o->methods[m], count, 3, &seconds, &unused) ||
+        if (!verify(k, o->methods[m], count) || !time_calls(k, o->methods[m], count, 3, &seconds, &unused) ||
             !agree_on_repeats(k, seconds, &repeats[m]))
             return false;
     }
@@ -343,8 +345,8 @@ static bool measure_size(allreduce_rank *k, uint32_t s)
     for (uint32_t round = 0; round < ROUNDS; round++)
         for (uint32_t i = 0; i < o->num_methods; i++) {
             const uint32_t m = round % 2 == 0 ? i : o->num_methods - 1 - i;
-            if (!timed(k, o->methods[m], count, repeats[m], &k->results->seconds[s][m][round][k->column],
-                       &k->results->processor[s][m][round][k->column]))
+            if (!time_calls(k, o->methods[m], count, repeats[m], &k->results->seconds[s][m][round][k->column],
+                            &k->results->processor[s][m][round][k->column]))
                 return false;
         }
     return true;

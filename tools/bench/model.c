@@ -68,7 +68,7 @@ static rf_result measure(const bench_model_params *params, bench_net *n, bench_m
     return RF_OK;
 }
 
-static rf_result run(const bench_model_params *params, bench_net *n, bench_model_result *out)
+static rf_result run_model(const bench_model_params *params, bench_net *n, bench_model_result *out)
 {
     const double began = now();
     TRY(create(params, n));
@@ -88,7 +88,7 @@ rf_result bench_model_run(const bench_model_params *params, bench_model_result *
 {
     bench_net n = { 0 };
     memset(out, 0, sizeof(*out));
-    const rf_result r = run(params, &n, out);
+    const rf_result r = run_model(params, &n, out);
     bench_net_destroy(&n);
     return r;
 }

@@ -198,7 +198,7 @@ static int report(const observer *b)
     return bench_report(o->json_path, about, &rows, result, ok);
 }
 
-static char *join(const char *directory, const char *name)
+static char *join_path(const char *directory, const char *name)
 {
     const size_t size = strlen(directory) + strlen(name) + 2;
     char *path = malloc(size);
@@ -230,8 +230,8 @@ int command_bench_observe(int argc, char **argv)
     observer *b = calloc(1, sizeof(*b));
     if (!b) return CODE_FAILED;
     b->options = &o;
-    b->trace_path = join(o.directory, "trace.json");
-    b->events_path = join(o.directory, "events");
+    b->trace_path = join_path(o.directory, "trace.json");
+    b->events_path = join_path(o.directory, "events");
     const rf_result r = b->trace_path && b->events_path ? measure(b) : RF_ERROR_OUT_OF_HOST_MEMORY;
     const int code = r < 0 ? command_fail() : report(b);
     destroy(b);

@@ -46,7 +46,7 @@ void bench_forget_job_key(void)
 }
 
 /* The value that has `rank` others before it in order of size. */
-static double ranked(const double *values, uint32_t count, uint32_t rank)
+static double value_ranked(const double *values, uint32_t count, uint32_t rank)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t less = 0, same = 0;
@@ -61,7 +61,7 @@ static double ranked(const double *values, uint32_t count, uint32_t rank)
 
 double bench_median(const double *values, uint32_t count)
 {
-    return (ranked(values, count, (count - 1) / 2) + ranked(values, count, count / 2)) / 2;
+    return (value_ranked(values, count, (count - 1) / 2) + value_ranked(values, count, count / 2)) / 2;
 }
 
 void bench_exit_child(int code)

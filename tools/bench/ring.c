@@ -94,7 +94,7 @@ static bool receive_some(bench_ring *ring, transfer *t, bool *moved)
     return true;
 }
 
-static bool run(bench_ring *ring, transfer *t)
+static bool run_transfer(bench_ring *ring, transfer *t)
 {
     while (t->out_left > 0 || t->in_left > 0) {
         bool moved = false;
@@ -127,7 +127,7 @@ bool bench_ring_all_reduce(bench_ring *ring, float *data, uint64_t count)
                        .out_left = (count * (out + 1) / n - out_begin) * sizeof(float),
                        .in_left = (count * (in + 1) / n - in_begin) * sizeof(float),
                        .add = step < n - 1 };
-        if (!run(ring, &t)) return false;
+        if (!run_transfer(ring, &t)) return false;
     }
     return true;
 }
@@ -137,5 +137,5 @@ bool bench_ring_copy(bench_ring *ring, const float *out, float *in, uint64_t cou
     transfer t = {
         .out = (const char *)out, .in = (char *)in, .out_left = count * sizeof(float), .in_left = count * sizeof(float)
     };
-    return run(ring, &t);
+    return run_transfer(ring, &t);
 }

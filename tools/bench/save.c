@@ -98,7 +98,7 @@ static rf_result save_behind(saver *b, const bench_save_params *p, bench_save_ro
     return train(b, 1, &rest); /* what the save has left in caches */
 }
 
-static rf_result run(saver *b, const bench_save_params *p, bench_save_result *out)
+static rf_result run_saver(saver *b, const bench_save_params *p, bench_save_result *out)
 {
     double warm;
     TRY(create(b, p));
@@ -114,7 +114,7 @@ static rf_result run(saver *b, const bench_save_params *p, bench_save_result *ou
 rf_result bench_save_run(const bench_save_params *params, bench_save_result *result)
 {
     saver b = { 0 };
-    const rf_result r = run(&b, params, result);
+    const rf_result r = run_saver(&b, params, result);
     destroy(&b);
     unlink(params->path);
     return r;

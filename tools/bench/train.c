@@ -170,7 +170,7 @@ static void describe(const trainer *b, train_shared *shared)
     snprintf(shared->device, sizeof(shared->device), "%s", rf_strategy_device_name(b->net.strategy, 0));
 }
 
-static rf_result work(const train_options *o, uint32_t rank, train_shared *shared, trainer *trainers)
+static rf_result train_rounds(const train_options *o, uint32_t rank, train_shared *shared, trainer *trainers)
 {
     double seconds;
     uint32_t steps = 1;
@@ -188,7 +188,7 @@ static rf_result work(const train_options *o, uint32_t rank, train_shared *share
 }
 
 /* The worker's share of the cores that this process may use. llvmpipe starts as many threads as LP_NUM_THREADS says. */
-static bool pin(const train_options *o, uint32_t rank)
+static bool pin_worker(const train_options *o, uint32_t rank)
 {
     cpu_set_t all, mine;
     if (o->cores == 0) return true;
@@ -208,12 +208,12 @@ static bool pin(const train_options *o, uint32_t rank)
 
 static int run_worker(const train_options *o, uint32_t rank, train_shared *shared)
 {
-    if (!pin(o, rank)) {
+    if (!pin_worker(o, rank)) {
         fprintf(stderr, "ringfire: worker %u cannot have %u cores of its own: %s\n", rank, o->cores, strerror(errno));
         return CODE_FAILED;
     }
     trainer trainers[MODES] = { { .options = o } };
-    const rf_result r = work(o, rank, shared, trainers);
+    const rf_result r = train_rounds(o, rank, shared, trainers);
     if (r < 0) fprintf(stderr, "ringfire: worker %u: %s\n", rank, rf_error_message());
     for (int mode = 0; mode < MODES; mode++) bench_net_destroy(&trainers[mode].net);
     return r < 0 ? CODE_FAILED : CODE_OK;

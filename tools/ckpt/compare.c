@@ -16,7 +16,7 @@ typedef struct comparison {
 } comparison;
 
 /* A difference: a line, which the caller ends, and an object. */
-static json_t *say(comparison *c, const char *what, const char *name)
+static json_t *add_difference(comparison *c, const char *what, const char *name)
 {
     json_t *difference = json_pack("{s:s,s:o}", "difference", what, "name", json_text(name));
     json_array_append_new(c->differences, difference);
@@ -71,7 +71,7 @@ static rf_result compare_tensor(comparison *c, const rf_archive_entry *x, const 
         char s[128], t[128], first[160], second[160];
         snprintf(first, sizeof(first), "%s %s", rf_dtype_name(x->dtype), rf_shape_format(x->shape, s, sizeof(s)));
         snprintf(second, sizeof(second), "%s %s", rf_dtype_name(y->dtype), rf_shape_format(y->shape, t, sizeof(t)));
-        json_t *difference = say(c, "other type or shape", x->name);
+        json_t *difference = add_difference(c, "other type or shape", x->name);
         json_object_set_new(difference, "first", json_text(first));
         json_object_set_new(difference, "second", json_text(second));
         if (c->text) printf(": %s, %s\n", first, second);
@@ -79,7 +79,7 @@ static rf_result compare_tensor(comparison *c, const rf_archive_entry *x, const 
     }
     const rf_result r = compare_bytes(&c->a, &c->b, x, w, &same, &largest);
     if (r < 0 || same) return r;
-    json_t *difference = say(c, "differs", x->name);
+    json_t *difference = add_difference(c, "differs", x->name);
     if (x->dtype == RF_F32) {
         json_object_set_new(difference, "largest", json_number(largest));
         if (c->text) printf(", by up to %.6g", largest);
@@ -91,7 +91,7 @@ static rf_result compare_tensor(comparison *c, const rf_archive_entry *x, const 
 static void compare_texts(comparison *c, const char *name, const char *a, const char *b)
 {
     if (strcmp(a, b) == 0) return;
-    json_t *difference = say(c, "other value", name);
+    json_t *difference = add_difference(c, "other value", name);
     json_object_set_new(difference, "first", json_text(a));
     json_object_set_new(difference, "second", json_text(b));
     if (!c->text) return;
@@ -103,7 +103,7 @@ static void compare_texts(comparison *c, const char *name, const char *a, const 
 }
 
 /* Where the merge of two lists in the order of names is; the end of a list comes after all names. */
-static int order(const char *a, const char *b)
+static int compare_names(const char *a, const char *b)
 {
     return !a ? 1 : !b ? -1 : strcmp(a, b);
 }
@@ -112,7 +112,7 @@ static void only_in(comparison *c, int where, const char *kind, const char *name
 {
     char what[64];
     snprintf(what, sizeof(what), "%sonly in the %s", kind, where < 0 ? "first" : "second");
-    say(c, what, name);
+    add_difference(c, what, name);
     if (c->text) putchar('\n');
 }
 
@@ -125,7 +125,7 @@ static rf_result compare_tensors(comparison *c)
         r = input_entry_at(&c->a, i, &x);
         if (r >= 0) r = input_entry_at(&c->b, k, &y);
         if (r < 0) break;
-        const int where = order(x.name, y.name);
+        const int where = compare_names(x.name, y.name);
         if (where)
             only_in(c, where, "", where < 0 ? x.name : y.name);
         else
@@ -153,7 +153,7 @@ static rf_result compare_values(comparison *c)
     rf_result r = RF_OK;
     for (uint64_t i = 0, k = 0; r >= 0 && (i < c->a.num_values || k < c->b.num_values);) {
         const char *x = rf_archive_value_name(c->a.archive, i), *y = rf_archive_value_name(c->b.archive, k);
-        const int where = order(x, y);
+        const int where = compare_names(x, y);
         if (where)
             only_in(c, where, "value ", where < 0 ? x : y);
         else

@@ -34,7 +34,7 @@ static bool has_known_name(const char *name)
     return is_part(name) || path_ends_with(name, ".rfck") || is_safetensors(name);
 }
 
-static bool join(const listing *l, const char *name, char path[4096])
+static bool join_path(const listing *l, const char *name, char path[4096])
 {
     return snprintf(path, 4096, "%s/%s", l->directory, name) < 4096;
 }
@@ -44,7 +44,7 @@ static long long size_with_parts(const listing *l, const input *in, long long si
     for (uint64_t i = 0; i < rf_archive_num_parts(in->archive); i++) {
         char path[4096];
         struct stat status;
-        if (join(l, rf_archive_part_name(in->archive, i), path) && stat(path, &status) == 0)
+        if (join_path(l, rf_archive_part_name(in->archive, i), path) && stat(path, &status) == 0)
             size += (long long)status.st_size;
     }
     return size;
@@ -58,7 +58,7 @@ static void describe_part(const listing *l, const char *name, char *kind, size_t
     const char *end = NULL;
     for (const char *at = name; (at = strstr(at, ".part-")); at++) end = at;
     snprintf(main_file, sizeof(main_file), "%.*s", (int)(end - name), name);
-    const bool there = join(l, main_file, path) && stat(path, &status) == 0;
+    const bool there = join_path(l, main_file, path) && stat(path, &status) == 0;
     snprintf(kind, size, "part of %s%s", main_file, there ? "" : ", which is not there");
 }
 
@@ -102,7 +102,7 @@ static void list_file(listing *l, const char *name)
 {
     char path[4096], kind[4200] = "";
     struct stat status;
-    if (!join(l, name, path) || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return;
+    if (!join_path(l, name, path) || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return;
     if (path_ends_with(name, ".onnx")) {
         print_line(l, name, (long long)status.st_size, "ONNX model", NULL, NULL);
         add_json(l, name, (long long)status.st_size, "ONNX model", NULL, NULL);

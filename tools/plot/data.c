@@ -14,7 +14,7 @@
 
 enum { MAX_DEPTH = 8, MAX_POINTS = 10000000 };
 
-static bool complain(const char *path, const char *why)
+static bool fail_file(const char *path, const char *why)
 {
     fputs("ringfire: plot: '", stderr);
     print_printable(stderr, path, 0);
@@ -26,7 +26,7 @@ static bool complain(const char *path, const char *why)
 
 static bool no_memory(const char *path)
 {
-    return complain(path, "no memory");
+    return fail_file(path, "no memory");
 }
 
 /* ---- series ---- */
@@ -97,7 +97,7 @@ void plot_data_free(plot_data *d)
 static bool load_events(plot_data *d, const char *path, const char *run)
 {
     rf_event_reader *reader;
-    if (rf_event_reader_open(path, &reader) < 0) return complain(path, rf_error_message());
+    if (rf_event_reader_open(path, &reader) < 0) return fail_file(path, rf_error_message());
     rf_event e;
     rf_result r;
     bool ok = true;
@@ -172,7 +172,7 @@ bool plot_load_csv(plot_data *d, FILE *file, const char *run)
 static bool load_csv(plot_data *d, const char *path, const char *run)
 {
     FILE *file = fopen(path, "re");
-    if (!file) return complain(path, strerror(errno));
+    if (!file) return fail_file(path, strerror(errno));
     const bool ok = plot_load_csv(d, file, run);
     fclose(file);
     return ok || no_memory(path);
@@ -198,7 +198,7 @@ static bool list_directory(const char *path, char ***names, size_t *count)
     size_t capacity = 0;
     *names = NULL;
     *count = 0;
-    if (!dir) return complain(path, strerror(errno));
+    if (!dir) return fail_file(path, strerror(errno));
     bool ok = true;
     for (struct dirent *entry; ok && (entry = readdir(dir));) {
         if (entry->d_name[0] == '.') continue;
@@ -244,7 +244,7 @@ static bool load_directory(plot_data *d, const char *path, const char *run, int 
 static bool load(plot_data *d, const char *path, const char *run, int depth)
 {
     struct stat st;
-    if (stat(path, &st) != 0) return complain(path, strerror(errno));
+    if (stat(path, &st) != 0) return fail_file(path, strerror(errno));
     if (S_ISDIR(st.st_mode)) return depth > MAX_DEPTH || load_directory(d, path, run, depth);
     return is_csv(path) ? load_csv(d, path, run) : load_events(d, path, run);
 }

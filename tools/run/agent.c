@@ -151,7 +151,7 @@ static void signal_all(const agent *a, int number)
         if (a->workers[i].pid > 0 && !a->workers[i].ended) kill(-a->workers[i].pid, number);
 }
 
-static void stop(agent *a)
+static void stop_workers(agent *a)
 {
     if (a->stopping) return;
     a->stopping = true;
@@ -159,35 +159,35 @@ static void stop(agent *a)
     signal_all(a, SIGTERM);
 }
 
-static void orphan(agent *a)
+static void end_orphaned(agent *a)
 {
     a->orphaned = true;
-    stop(a);
+    stop_workers(a);
 }
 
-static void tell(agent *a, uint32_t type, uint32_t rank, const void *data, size_t length)
+static void send_frame(agent *a, uint32_t type, uint32_t rank, const void *data, size_t length)
 {
-    if (!a->orphaned && !wire_send(STDOUT_FILENO, type, rank, data, length)) orphan(a);
+    if (!a->orphaned && !wire_send(STDOUT_FILENO, type, rank, data, length)) end_orphaned(a);
 }
 
 static void read_commands(agent *a)
 {
     wire_frame f;
     if (wire_read(&a->reader, STDIN_FILENO) <= 0) {
-        orphan(a);
+        end_orphaned(a);
         return;
     }
     int got;
     uint32_t number;
     while ((got = wire_next(&a->reader, &f)) > 0) {
         if (f.type == WIRE_SIGNAL && wire_number(&f, SIGRTMAX, &number)) signal_all(a, (int)number);
-        if (f.type == WIRE_STOP) stop(a);
+        if (f.type == WIRE_STOP) stop_workers(a);
     }
-    if (got < 0) orphan(a);
+    if (got < 0) end_orphaned(a);
 }
 
 /* What a worker leaves behind in its process group ends with it. */
-static void reap(agent *a)
+static void reap_workers(agent *a)
 {
     for (uint32_t i = 0; i < a->order.count; i++) {
         worker *w = &a->workers[i];
@@ -211,7 +211,7 @@ static void read_worker(agent *a, uint32_t index, int stream)
         n = read(w->pipes[stream], buffer, sizeof(buffer));
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
-        tell(a, stream == 0 ? WIRE_STDOUT : WIRE_STDERR, a->order.first_rank + index, buffer, (size_t)n);
+        send_frame(a, stream == 0 ? WIRE_STDOUT : WIRE_STDERR, a->order.first_rank + index, buffer, (size_t)n);
         return;
     }
     close(w->pipes[stream]);
@@ -235,13 +235,13 @@ static uint32_t report_ends(agent *a)
             if (w->pipes[s] >= 0) close(w->pipes[s]);
         w->pipes[0] = w->pipes[1] = -1;
         char text[16];
-        tell(a, WIRE_EXIT, a->order.first_rank + i, text, (size_t)snprintf(text, sizeof(text), "%d", w->status));
+        send_frame(a, WIRE_EXIT, a->order.first_rank + i, text, (size_t)snprintf(text, sizeof(text), "%d", w->status));
         w->reported = true;
     }
     return left;
 }
 
-static void serve(agent *a, const sigset_t *unblocked)
+static void serve_launcher(agent *a, const sigset_t *unblocked)
 {
     struct pollfd *fds = calloc(1 + 2 * (size_t)a->order.count, sizeof(*fds));
     while (fds && report_ends(a) > 0) {
@@ -254,10 +254,10 @@ static void serve(agent *a, const sigset_t *unblocked)
         }
         const struct timespec tick = { .tv_nsec = 50000000 };
         if (ppoll(fds, n, waiting ? &tick : NULL, unblocked) < 0 && errno != EINTR) break;
-        if (asked_to_end) stop(a);
+        if (asked_to_end) stop_workers(a);
         if (child_ended) {
             child_ended = 0;
-            reap(a);
+            reap_workers(a);
         }
         if (fds[0].revents) read_commands(a);
         for (nfds_t k = 1; k < n; k++)
@@ -273,7 +273,7 @@ static bool fail(agent *a, const char *what, int code)
 {
     char text[512];
     const int n = snprintf(text, sizeof(text), "%s%s%s", what, code ? ": " : "", code ? strerror(code) : "");
-    tell(a, WIRE_ERROR, 0, text, (size_t)(n < (int)sizeof(text) ? n : (int)sizeof(text) - 1));
+    send_frame(a, WIRE_ERROR, 0, text, (size_t)(n < (int)sizeof(text) ? n : (int)sizeof(text) - 1));
     return false;
 }
 
@@ -294,7 +294,7 @@ static bool start_all(agent *a)
         if (!start_worker(a, i)) {
             fail(a, "cannot start a process", errno);
             a->order.grace = 0;
-            stop(a);
+            stop_workers(a);
             break;
         }
     return true;
@@ -320,10 +320,10 @@ int run_agent(void)
     uint16_t port;
     if (!free_ports(&port, 1)) port = 0;
     const int length = snprintf(hello, sizeof(hello), "%s%c%u", rf_version_string(), '\0', port);
-    if (!write_all(STDOUT_FILENO, WIRE_MAGIC, sizeof(WIRE_MAGIC) - 1)) orphan(a);
-    tell(a, WIRE_HELLO, 0, hello, (size_t)length);
+    if (!write_all(STDOUT_FILENO, WIRE_MAGIC, sizeof(WIRE_MAGIC) - 1)) end_orphaned(a);
+    send_frame(a, WIRE_HELLO, 0, hello, (size_t)length);
     const bool started = start_all(a);
-    if (started) serve(a, &unblocked);
+    if (started) serve_launcher(a, &unblocked);
     remove_key(a);
     const bool ok = started && !a->orphaned;
     order_free(&a->order);

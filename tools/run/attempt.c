@@ -63,7 +63,7 @@ static void tell_all(attempt *t, uint32_t type, const char *text)
 }
 
 /* Before workers run, closing an agent's input is enough to end it. */
-static void stop(attempt *t)
+static void stop_agents(attempt *t)
 {
     if (t->stopping) return;
     t->stopping = true;
@@ -137,7 +137,7 @@ static void worker_ended(attempt *t, uint32_t rank, int status)
         const double at = now + (t->passed_on ? t->o->grace : CAUSE_SECONDS);
         if (!t->stop_at) t->stop_at = at;
     } else {
-        stop(t);
+        stop_agents(t);
     }
 }
 
@@ -167,10 +167,10 @@ static void link_ended(attempt *t, agent_link *l)
                   last[0] ? ": " : "", last);
     }
     t->result->only_unreachable = !t->launched && h->lost;
-    stop(t);
+    stop_agents(t);
 }
 
-static void launch(attempt *t)
+static void launch_workers(attempt *t)
 {
     char error[512];
     t->launched = true;
@@ -178,10 +178,10 @@ static void launch(attempt *t)
     t->has_cause = true;
     set_cause(t, CODE_FAILED, "%s", error);
     t->launched = false; /* agents that have not begun end with their input */
-    stop(t);
+    stop_agents(t);
 }
 
-static bool hello(attempt *t, agent_link *l, const wire_frame *f)
+static bool take_hello(attempt *t, agent_link *l, const wire_frame *f)
 {
     const char *version;
     if (!wire_hello(f, &version, &l->port)) return false;
@@ -190,20 +190,20 @@ static bool hello(attempt *t, agent_link *l, const wire_frame *f)
         t->has_cause = true;
         set_cause(t, CODE_FAILED, "host %s has ringfire %.40s, this is %s; install the same version",
                   host_of(t, l)->name, version, rf_version_string());
-        stop(t);
+        stop_agents(t);
         return true;
     }
     l->ready = true;
     for (uint32_t i = 0; i < t->num_links; i++)
         if (!t->links[i].ready) return true;
-    if (!t->stopping && !t->launched) launch(t);
+    if (!t->stopping && !t->launched) launch_workers(t);
     return true;
 }
 
 /* False when the other side is no agent of this job. */
 static bool take_frame(attempt *t, agent_link *l, const wire_frame *f)
 {
-    if (f->type == WIRE_HELLO) return hello(t, l, f);
+    if (f->type == WIRE_HELLO) return take_hello(t, l, f);
     if (f->type == WIRE_ERROR) {
         l->failed = true;
         t->all_ok = false;
@@ -211,7 +211,7 @@ static bool take_frame(attempt *t, agent_link *l, const wire_frame *f)
             t->has_cause = true;
             set_cause(t, CODE_FAILED, "host %s: %.400s", host_of(t, l)->name, f->data);
         }
-        stop(t);
+        stop_agents(t);
         return true;
     }
     if (!t->launched || f->rank < l->place->first_rank || f->rank - l->place->first_rank >= l->place->count)
@@ -231,13 +231,13 @@ static bool take_frame(attempt *t, agent_link *l, const wire_frame *f)
         t->has_cause = true;
         t->all_ok = false;
         set_cause(t, CODE_FAILED, "the workers' output cannot be written: %s", strerror(errno));
-        stop(t);
+        stop_agents(t);
     }
     return true;
 }
 
 /* What login scripts print comes before an agent's first word; it is shown as the host's. */
-static bool greet(agent_link *l)
+static bool await_greeting(agent_link *l)
 {
     size_t noise = 0;
     l->greeted = wire_skip_to_magic(&l->reader, &noise);
@@ -249,7 +249,7 @@ static void read_link(attempt *t, agent_link *l)
 {
     wire_frame f;
     bool good = wire_read(&l->reader, l->out) > 0;
-    if (good && !l->greeted) good = greet(l);
+    if (good && !l->greeted) good = await_greeting(l);
     int got = 0;
     while (good && l->greeted && (got = wire_next(&l->reader, &f)) > 0) good = take_frame(t, l, &f);
     if (!good || got < 0) link_ended(t, l);
@@ -281,7 +281,8 @@ static void handle_signals(attempt *t)
             continue;
         }
         if (!t->launched) t->called_off = true;
-        if (t->passed_on || !t->launched) stop(t); /* the second one does not wait for the workers' own good time */
+        if (t->passed_on || !t->launched)
+            stop_agents(t); /* the second one does not wait for the workers' own good time */
         t->passed_on = number;
     }
 }
@@ -289,7 +290,7 @@ static void handle_signals(attempt *t)
 static void check_clock(attempt *t)
 {
     const double now = run_now();
-    if (t->stop_at && now > t->stop_at) stop(t);
+    if (t->stop_at && now > t->stop_at) stop_agents(t);
     const bool slow_start = !t->launched && !t->stopping && now > t->begun + t->o->start_timeout;
     const bool give_up = t->give_up_at && now > t->give_up_at;
     for (uint32_t i = 0; i < t->num_links; i++) {
@@ -309,7 +310,7 @@ static bool all_gone(const attempt *t)
     return true;
 }
 
-static void watch(attempt *t, struct pollfd *fds)
+static void watch_agents(attempt *t, struct pollfd *fds)
 {
     while (!all_gone(t)) {
         for (uint32_t i = 0; i < t->num_links; i++) {
@@ -394,9 +395,9 @@ void run_attempt(const run_options *o, const placement *places, uint32_t num_pla
         if (ok) continue;
         set_cause(&t, CODE_FAILED, "%s", error);
         t.has_cause = true;
-        stop(&t);
+        stop_agents(&t);
     }
-    if (t.links && t.workers && fds) watch(&t, fds);
+    if (t.links && t.workers && fds) watch_agents(&t, fds);
     for (uint32_t i = 0; t.links && i < num_places; i++) link_free(&t.links[i]);
     for (uint32_t i = 0; t.workers && i < t.num_workers; i++) {
         output_free(&t.workers[i].out);

@@ -181,7 +181,7 @@ static bool make_key(char key[65], char error[512])
     return ok;
 }
 
-static void put(FILE *f, char what, const char *text)
+static void put_setting(FILE *f, char what, const char *text)
 {
     fprintf(f, "%c%s%c", what, text, '\0');
 }
@@ -189,11 +189,11 @@ static void put(FILE *f, char what, const char *text)
 static void put_exports(const run_options *o, FILE *f, bool is_local)
 {
     for (char **v = environ; *v && !is_local; v++)
-        if (strncmp(*v, "RINGFIRE_", 9) == 0 && strncmp(*v, "RINGFIRE_BIND=", 14) != 0) put(f, 's', *v);
+        if (strncmp(*v, "RINGFIRE_", 9) == 0 && strncmp(*v, "RINGFIRE_BIND=", 14) != 0) put_setting(f, 's', *v);
     for (uint32_t i = 0; i < o->num_exports; i++) {
         const char *value = strchr(o->exports[i], '=') ? NULL : getenv(o->exports[i]);
         if (strchr(o->exports[i], '='))
-            put(f, 's', o->exports[i]);
+            put_setting(f, 's', o->exports[i]);
         else if (value)
             fprintf(f, "s%s=%s%c", o->exports[i], value, '\0');
     }
@@ -212,12 +212,12 @@ static void put_job(const run_options *o, FILE *f, const job_text *j, bool is_lo
     fprintf(f, "sRINGFIRE_EPOCH=%llu%c", (unsigned long long)j->epoch, '\0');
     if (!getenv("RINGFIRE_JOB")) fprintf(f, "sRINGFIRE_JOB=%s%c", j->job, '\0');
     if (is_local && o->bind) fprintf(f, "sRINGFIRE_BIND=%s%c", o->bind, '\0');
-    if (o->encrypt) put(f, 's', "RINGFIRE_ENCRYPT=1");
-    put(f, o->insecure ? 's' : 'u', o->insecure ? "RINGFIRE_INSECURE=1" : "RINGFIRE_INSECURE");
+    if (o->encrypt) put_setting(f, 's', "RINGFIRE_ENCRYPT=1");
+    put_setting(f, o->insecure ? 's' : 'u', o->insecure ? "RINGFIRE_INSECURE=1" : "RINGFIRE_INSECURE");
     if (o->insecure)
-        put(f, 'u', "RINGFIRE_KEY_FILE");
+        put_setting(f, 'u', "RINGFIRE_KEY_FILE");
     else
-        put(f, 'k', j->key);
+        put_setting(f, 'k', j->key);
 }
 
 static bool send_start(const run_options *o, const agent_link *l, const job_text *j, const char *directory)
@@ -227,8 +227,8 @@ static bool send_start(const run_options *o, const agent_link *l, const job_text
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
     if (!f) return false;
-    put(f, 'c', directory);
-    for (char **a = o->program; *a; a++) put(f, 'a', *a);
+    put_setting(f, 'c', directory);
+    for (char **a = o->program; *a; a++) put_setting(f, 'a', *a);
     fprintf(f, "r%u%cn%u%cg%g%c", l->place->first_rank, '\0', l->place->count, '\0', o->grace, '\0');
     put_exports(o, f, is_local);
     put_job(o, f, j, is_local);

@@ -15,7 +15,7 @@ static bool add(char **list, uint32_t *count, uint32_t most, char *value)
     return true;
 }
 
-static bool seconds(const char *text, double *out)
+static bool parse_seconds(const char *text, double *out)
 {
     char *end;
     *out = strtod(text, &end);
@@ -24,7 +24,7 @@ static bool seconds(const char *text, double *out)
 
 /* Each string: what it is, then its value. c: directory, a: argument, s: NAME=VALUE, u: variable to leave out, r: first
  * rank, n: number of workers, k: job key, g: grace. */
-static const char *take(start_order *o, char what, char *value)
+static const char *take_word(start_order *o, char what, char *value)
 {
     switch (what) {
     case 'a': /* one place stays for the NULL */
@@ -43,7 +43,7 @@ static const char *take(start_order *o, char what, char *value)
         return parse_decimal(value, strlen(value), MAX_WORKERS - 1, &o->first_rank) ? NULL : "an invalid first rank";
     case 'n':
         return parse_decimal(value, strlen(value), MAX_WORKERS, &o->count) ? NULL : "an invalid number of workers";
-    case 'g': return seconds(value, &o->grace) ? NULL : "an invalid grace period";
+    case 'g': return parse_seconds(value, &o->grace) ? NULL : "an invalid grace period";
     default: return "another version of ringfire started this agent";
     }
 }
@@ -54,7 +54,7 @@ const char *order_read(start_order *o, const char *data, size_t length)
     memcpy(o->text, data, length);
     o->text[length] = '\0';
     for (char *p = o->text; p < o->text + length; p += strlen(p) + 1) {
-        const char *wrong = *p ? take(o, p[0], p + 1) : "another version of ringfire started this agent";
+        const char *wrong = *p ? take_word(o, p[0], p + 1) : "another version of ringfire started this agent";
         if (wrong) return wrong;
     }
     const bool whole = o->num_arguments > 0 && o->directory && o->count >= 1 && o->first_rank + o->count <= MAX_WORKERS;

@@ -49,7 +49,7 @@ static bool put_line(output_lines *o, const char *text, size_t length)
     return true;
 }
 
-static bool keep(output_lines *o, const char *data, size_t length)
+static bool keep_bytes(output_lines *o, const char *data, size_t length)
 {
     if (length == 0) return true;
     if (o->used + length > o->capacity) {
@@ -69,7 +69,7 @@ bool output_feed(output_lines *o, const char *data, size_t length)
     while (length > 0 && ok) {
         const char *end = memchr(data, '\n', length);
         const size_t part = end ? (size_t)(end - data) : length;
-        ok = keep(o, data, part);
+        ok = keep_bytes(o, data, part);
         if (ok && (end || o->used >= LONGEST_LINE)) {
             ok = put_line(o, o->used ? o->line : "", o->used);
             o->used = 0;

@@ -166,7 +166,7 @@ static void catch_signals(void)
 }
 
 /* Which hosts take part and with how many workers; 0 with a line in `error`. */
-static uint32_t place(const run_options *o, placement *places, char error[512])
+static uint32_t place_workers(const run_options *o, placement *places, char error[512])
 {
     uint32_t count = 0, rank = 0, slots = 0;
     const uint32_t min = o->min_hosts ? o->min_hosts : o->hosts->count,
@@ -214,7 +214,7 @@ static bool check_hosts(const run_options *o, char error[512])
     return true;
 }
 
-static int complain(const char *text)
+static int fail_usage(const char *text)
 {
     fprintf(stderr, "ringfire: %s\n", text);
     return CODE_FAILED;
@@ -230,7 +230,7 @@ typedef struct job_end {
 static int give_up(job_end *end, const char *error)
 {
     snprintf(end->last.cause, sizeof(end->last.cause), "%s", error);
-    return complain(error);
+    return fail_usage(error);
 }
 
 static int run_job(run_options *o, job_end *end)
@@ -242,20 +242,20 @@ static int run_job(run_options *o, job_end *end)
     if (!check_hosts(o, error)) return give_up(end, error);
     catch_signals();
     for (;;) {
-        const uint32_t count = place(o, places, error);
+        const uint32_t count = place_workers(o, places, error);
         if (count == 0) return give_up(end, error);
         json_decref(end->last.workers);
         run_attempt(o, places, count, epoch, &end->last);
         const attempt_result *result = &end->last;
-        if (result->cause[0]) complain(result->cause);
+        if (result->cause[0]) fail_usage(result->cause);
         if (result->ok || result->interrupted) return result->status;
         if (!o->min_hosts)
             for (uint32_t i = 0; i < o->hosts->count; i++) o->hosts->items[i].lost = false; /* no other can stand in */
         /* Hosts that were never reached cost no restart while enough others are left. */
         const bool free_of_charge = result->only_unreachable && o->min_hosts;
         if (!free_of_charge && end->restarts == o->max_restarts) return result->status;
-        if (place(o, places, error) == 0) {
-            complain(error);
+        if (place_workers(o, places, error) == 0) {
+            fail_usage(error);
             return result->status;
         }
         if (free_of_charge) continue;
@@ -299,7 +299,7 @@ int command_run(int argc, char **argv)
         NULL
     };
     p.o.hosts = calloc(1, sizeof(*p.o.hosts));
-    if (!p.o.hosts) return complain("out of memory");
+    if (!p.o.hosts) return fail_usage("out of memory");
     command_parse(&parser, argc, argv, ARGP_IN_ORDER, &p);
     int code;
     if (p.agent) {

@@ -29,7 +29,7 @@ bool wire_send(int fd, uint32_t type, uint32_t rank, const void *data, size_t le
     return length <= WIRE_MAX_FRAME && write_all(fd, header, sizeof(header)) && write_all(fd, data, length);
 }
 
-static void settle(wire_reader *r)
+static void settle_reader(wire_reader *r)
 {
     if (r->terminated) r->buffer[r->taken] = r->overwritten;
     r->terminated = false;
@@ -40,7 +40,7 @@ static void settle(wire_reader *r)
 
 char *wire_room(wire_reader *r, size_t *size)
 {
-    if (r->buffer) settle(r);
+    if (r->buffer) settle_reader(r);
     if (r->capacity - r->used < 32768) {
         const size_t capacity = 2 * r->capacity + 65536;
         char *grown = realloc(r->buffer, capacity + 1);

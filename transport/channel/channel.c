@@ -114,7 +114,7 @@ static rf_result check_usable(const rf_channel *c, rf_result failed)
 }
 
 /* The connection ended or broke; `error` is an errno or 0 for an end. */
-static rf_result lost(const rf_channel *c, int error, bool in_frame)
+static rf_result fail_lost(const rf_channel *c, int error, bool in_frame)
 {
     const rf_result r = RF_ERROR_PEER_LOST;
     if (atomic_load(&c->shut_down)) return RF_FAIL(r, "connection to %s was shut down by this side", c->address);
@@ -151,7 +151,7 @@ static rf_result send_buffers(sending *s, struct iovec *buffers, size_t count)
             RF_TRY(wait_to_send(s));
             continue;
         }
-        if (n < 0) return lost(c, errno, true);
+        if (n < 0) return fail_lost(c, errno, true);
         size_t left = (size_t)n;
         if (left > 0) s->begun = true;
         while (count > 0 && left >= buffers->iov_len) {
@@ -264,7 +264,7 @@ static rf_result receive_frame(rf_channel *c, uint64_t timeout_ns)
         if (n > 0) {
             RF_TRY(rf_error_context(rf_frame_reader_got(reader, (size_t)n), "connection to %s", c->address));
         } else if (n == 0) {
-            return lost(c, 0, rf_frame_reader_partial(reader));
+            return fail_lost(c, 0, rf_frame_reader_partial(reader));
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             if (timeout_ns == 0) return RF_ERROR_TIMEOUT; /* no record: asked for in each round of a polling loop */
             const rf_result r = rf_socket_wait(c->fd, POLLIN, deadline);
@@ -274,7 +274,7 @@ static rf_result receive_frame(rf_channel *c, uint64_t timeout_ns)
                                (double)timeout_ns * 1e-9);
             RF_TRY(r);
         } else if (errno != EINTR) {
-            return lost(c, errno, rf_frame_reader_partial(reader));
+            return fail_lost(c, errno, rf_frame_reader_partial(reader));
         }
     } while (!reader->complete);
     return RF_OK;
@@ -298,8 +298,8 @@ rf_result rf_channel_receive(rf_channel *channel, uint16_t *type, const void **b
 
 /* ---- connecting ---- */
 
-static rf_result handshake(const rf_identity *mine, int fd, const char *who, uint64_t deadline, rf_hello *peer,
-                           rf_session *session)
+static rf_result shake_hands(const rf_identity *mine, int fd, const char *who, uint64_t deadline, rf_hello *peer,
+                             rf_session *session)
 {
     uint8_t challenge[RF_CHALLENGE_SIZE] = { 0 }, reply[RF_REPLY_SIZE], answer[RF_HANDSHAKE_MAX], nonce[RF_NONCE_BYTES];
     if (RAND_bytes(nonce, sizeof(nonce)) != 1)
@@ -332,7 +332,7 @@ static rf_result connect_once(const rf_identity *mine, const struct addrinfo *ad
     rf_session session = { 0 };
     rf_socket_describe(address->ai_addr, address->ai_addrlen, who);
     RF_TRY(rf_socket_connect(address, deadline, &fd));
-    rf_result r = handshake(mine, fd, who, deadline, &peer, &session);
+    rf_result r = shake_hands(mine, fd, who, deadline, &peer, &session);
     if (r < 0)
         close(fd);
     else

@@ -86,7 +86,7 @@ static rf_result derive_session(const rf_identity *mine, const uint8_t *challeng
 
 /* ---- headers and bodies ---- */
 
-static bool printable(const char *text, size_t size)
+static bool is_printable(const char *text, size_t size)
 {
     const char *end = memchr(text, '\0', size);
     if (!end) return false;
@@ -109,8 +109,8 @@ rf_result rf_identity_init(rf_identity *identity, const rf_job *job, const rf_he
     snprintf(identity->job, sizeof(identity->job), "%.*s", (int)sizeof(job->name) - 1, job->name);
     memset(identity->hello.role, 0, sizeof(identity->hello.role));
     snprintf(identity->hello.role, sizeof(identity->hello.role), "%.*s", (int)sizeof(hello->role) - 1, hello->role);
-    RF_REQUIRE(printable(identity->job, sizeof(identity->job)), "the job's name must be printable ASCII");
-    RF_REQUIRE(printable(identity->hello.role, sizeof(identity->hello.role)), "the role must be printable ASCII");
+    RF_REQUIRE(is_printable(identity->job, sizeof(identity->job)), "the job's name must be printable ASCII");
+    RF_REQUIRE(is_printable(identity->hello.role, sizeof(identity->hello.role)), "the role must be printable ASCII");
     RF_REQUIRE(hello->rank < hello->world_size, "rank %u is outside a job of %u", hello->rank, hello->world_size);
     RF_REQUIRE(job->secure || !job->encrypt,
                "an insecure job has no key to encrypt with; make one with 'ringfire keygen'");
@@ -198,7 +198,7 @@ static bool get_who(const uint8_t *in, stranger *out)
     out->hello.incarnation = rf_get_u64(in + 24);
     out->epoch = rf_get_u64(in + 32);
     memcpy(out->job, in + 40, 64);
-    return printable(out->hello.role, 16) && printable(out->job, 64);
+    return is_printable(out->hello.role, 16) && is_printable(out->job, 64);
 }
 
 /* Why a peer that holds the key does not belong to this job; false when it does. */
@@ -363,7 +363,7 @@ rf_result rf_handshake_conclude(const rf_identity *mine, const char *who, const 
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s did not prove that it holds the job key", who);
     const uint8_t *content = message + RF_HANDSHAKE_HEADER;
     if (kind == RF_HANDSHAKE_REJECT) {
-        if (!printable((const char *)content, RF_REJECT_TEXT))
+        if (!is_printable((const char *)content, RF_REJECT_TEXT))
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s rejected this worker without a readable reason", who);
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s rejected this worker: %s", who, (const char *)content);
     }

@@ -87,7 +87,7 @@ static void unlink_pending(rf_listener *l, pending *p)
     l->spare = p;
 }
 
-static void drop(rf_listener *l, pending *p)
+static void drop_pending(rf_listener *l, pending *p)
 {
     rf_socket_reset(p->fd);
     unlink_pending(l, p);
@@ -95,7 +95,7 @@ static void drop(rf_listener *l, pending *p)
 
 static pending *new_pending(rf_listener *l, int fd)
 {
-    if (!l->spare) drop(l, l->oldest);
+    if (!l->spare) drop_pending(l, l->oldest);
     pending *p = l->spare;
     l->spare = p->newer;
     *p = (pending){ .fd = fd, .older = l->newest, .deadline = rf_deadline_after(PENDING_NS) };
@@ -123,13 +123,13 @@ static void drop_silent(rf_listener *l, pending *p)
     char reason[RF_REJECT_TEXT];
     snprintf(reason, sizeof(reason), "%s connected and sent %s", p->address, p->received ? "too little" : "nothing");
     note_rejection(l, RF_REJECTION_NOISE, reason);
-    drop(l, p);
+    drop_pending(l, p);
 }
 
 /* ---- one connection's steps ---- */
 
 /* Takes the connection out of the list; it is a channel from now on. */
-static void deliver(rf_listener *l, pending *p)
+static void deliver_channel(rf_listener *l, pending *p)
 {
     const bool secure = l->identity.secure;
     rf_channel *channel;
@@ -171,23 +171,23 @@ static void turn_away(rf_listener *l, pending *p)
 {
     note_rejection(l, p->verdict.weight, p->verdict.reason);
     if (p->verdict.message_size == 0 || !send_at_once(p->fd, p->verdict.message, p->verdict.message_size)) {
-        drop(l, p);
+        drop_pending(l, p);
         return;
     }
     close(p->fd); /* in order, so that the reason arrives */
     unlink_pending(l, p);
 }
 
-static void judge(rf_listener *l, pending *p)
+static void judge_pending(rf_listener *l, pending *p)
 {
     if (rf_handshake_judge(&l->identity, p->address, p->challenge, p->reply, &p->verdict) < 0)
-        drop(l, p);
+        drop_pending(l, p);
     else if (!p->verdict.accepted)
         turn_away(l, p);
     else if (!send_at_once(p->fd, p->verdict.message, p->verdict.message_size))
-        drop(l, p);
+        drop_pending(l, p);
     else
-        deliver(l, p);
+        deliver_channel(l, p);
 }
 
 static void receive_reply(rf_listener *l, pending *p)
@@ -209,7 +209,7 @@ static void receive_reply(rf_listener *l, pending *p)
             return;
         }
     }
-    judge(l, p);
+    judge_pending(l, p);
 }
 
 static void begin(rf_listener *l, int fd, const struct sockaddr *address, socklen_t size)
@@ -225,7 +225,7 @@ static void begin(rf_listener *l, int fd, const struct sockaddr *address, sockle
     rf_handshake_challenge(&l->identity, nonce, p->challenge);
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = p };
     if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) != 0 || !send_at_once(fd, p->challenge, sizeof(p->challenge)))
-        drop(l, p);
+        drop_pending(l, p);
 }
 
 /* ---- the thread ---- */
@@ -250,7 +250,7 @@ static void accept_some(rf_listener *l)
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             /* Strangers must not keep the last descriptors. The newcomer waits in the backlog. */
-            if (l->oldest) drop(l, l->oldest);
+            if (l->oldest) drop_pending(l, l->oldest);
             set_accepting(l, false);
             return;
         } /* else: that one was gone before its turn */
@@ -265,7 +265,7 @@ static int next_timeout(const rf_listener *l)
     return (int)((rf_deadline_left(deadline) + 999999) / 1000000);
 }
 
-static bool stopped(rf_listener *l)
+static bool is_stopped(rf_listener *l)
 {
     pthread_mutex_lock(&l->lock);
     const bool stop = l->stop;
@@ -277,7 +277,7 @@ static void *listen_thread(void *user)
 {
     rf_listener *l = user;
     set_accepting(l, true);
-    while (!stopped(l)) {
+    while (!is_stopped(l)) {
         struct epoll_event events[EVENT_BURST];
         const int n = epoll_wait(l->epoll, events, EVENT_BURST, next_timeout(l));
         bool newcomers = false;
@@ -292,7 +292,7 @@ static void *listen_thread(void *user)
         if (newcomers) accept_some(l);
         if (!l->accepting && rf_deadline_left(l->accept_again) == 0) set_accepting(l, true);
     }
-    while (l->oldest) drop(l, l->oldest);
+    while (l->oldest) drop_pending(l, l->oldest);
     return NULL;
 }
 

@@ -16,7 +16,7 @@ struct rf_seal {
     direction send, receive;
 };
 
-static rf_result failed(const char *what)
+static rf_result fail_crypto(const char *what)
 {
     return RF_FAIL(RF_ERROR_INTERNAL, "AES-256-GCM: %s failed", what);
 }
@@ -26,7 +26,7 @@ static rf_result begin(direction *d)
     uint8_t iv[12] = { 0 };
     memcpy(iv + 4, &d->number, sizeof(d->number));
     d->number++;
-    return EVP_CipherInit_ex(d->cipher, NULL, NULL, NULL, iv, -1) == 1 ? RF_OK : failed("starting a message");
+    return EVP_CipherInit_ex(d->cipher, NULL, NULL, NULL, iv, -1) == 1 ? RF_OK : fail_crypto("starting a message");
 }
 
 static rf_result prepare(direction *d, const uint8_t *key, int encrypt)
@@ -34,7 +34,7 @@ static rf_result prepare(direction *d, const uint8_t *key, int encrypt)
     d->cipher = EVP_CIPHER_CTX_new();
     if (!d->cipher) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for a cipher");
     return EVP_CipherInit_ex(d->cipher, EVP_aes_256_gcm(), NULL, key, NULL, encrypt) == 1 ? RF_OK
-                                                                                          : failed("taking a key");
+                                                                                          : fail_crypto("taking a key");
 }
 
 rf_result rf_seal_create(const uint8_t send_key[RF_JOB_KEY_BYTES], const uint8_t receive_key[RF_JOB_KEY_BYTES],
@@ -68,12 +68,12 @@ rf_result rf_seal_close(rf_seal *seal, const void *first, size_t first_size, con
     uint8_t *o = out;
     int n;
     RF_TRY(begin(&seal->send));
-    if (EVP_CipherUpdate(c, o, &n, first, (int)first_size) != 1) return failed("sealing");
+    if (EVP_CipherUpdate(c, o, &n, first, (int)first_size) != 1) return fail_crypto("sealing");
     if (second_size > 0 && EVP_CipherUpdate(c, o + first_size, &n, second, (int)second_size) != 1)
-        return failed("sealing");
+        return fail_crypto("sealing");
     o += first_size + second_size;
-    if (EVP_CipherFinal_ex(c, o, &n) != 1) return failed("sealing");
-    return EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, RF_SEAL_BYTES, o) == 1 ? RF_OK : failed("sealing");
+    if (EVP_CipherFinal_ex(c, o, &n) != 1) return fail_crypto("sealing");
+    return EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, RF_SEAL_BYTES, o) == 1 ? RF_OK : fail_crypto("sealing");
 }
 
 rf_result rf_seal_open(rf_seal *seal, void *data, size_t size, void *out)
@@ -86,7 +86,7 @@ rf_result rf_seal_open(rf_seal *seal, void *data, size_t size, void *out)
     size -= RF_SEAL_BYTES;
     if (EVP_CipherUpdate(c, o, &n, in, (int)size) != 1 ||
         EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_SET_TAG, RF_SEAL_BYTES, in + size) != 1)
-        return failed("opening");
+        return fail_crypto("opening");
     if (EVP_CipherFinal_ex(c, none, &n) == 1) return RF_OK;
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a sealed message was modified");
 }

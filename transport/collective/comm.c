@@ -221,7 +221,7 @@ static void trace_call(const rf_call *call, uint64_t begin)
                      (rf_span_arg){ "operation", (int64_t)call->serial });
 }
 
-static rf_result run(rf_comm *comm, rf_call *call)
+static rf_result run_call(rf_comm *comm, rf_call *call)
 {
     if (comm->mesh) {
         const uint64_t begin = rf_span_begin(), start = rf_now_ns();
@@ -236,7 +236,7 @@ static rf_result run(rf_comm *comm, rf_call *call)
     return RF_OK;
 }
 
-static void *work(void *user)
+static void *run_thread(void *user)
 {
     rf_comm *comm = user;
     pthread_mutex_lock(&comm->lock);
@@ -246,7 +246,7 @@ static void *work(void *user)
         if (!request) break;
         comm->running = true;
         pthread_mutex_unlock(&comm->lock);
-        const rf_result r = run(comm, &request->call);
+        const rf_result r = run_call(comm, &request->call);
         if (r < 0) rf_error_save(&request->error);
         pthread_mutex_lock(&comm->lock);
         comm->first = request->next;
@@ -267,10 +267,10 @@ static rf_result run_now(rf_comm *comm, rf_call *call)
         while (comm->first) pthread_cond_wait(&comm->changed, &comm->lock);
         pthread_mutex_unlock(&comm->lock);
     }
-    return run(comm, call);
+    return run_call(comm, call);
 }
 
-static rf_result start(rf_comm *comm, const rf_call *call, rf_comm_request **out)
+static rf_result start_call(rf_comm *comm, const rf_call *call, rf_comm_request **out)
 {
     rf_comm_request *request = RF_NEW(rf_comm_request);
     if (!request) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -283,7 +283,7 @@ static rf_result start(rf_comm *comm, const rf_call *call, rf_comm_request **out
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
     if (!comm->has_thread) {
-        const int error = pthread_create(&comm->thread, NULL, work, comm);
+        const int error = pthread_create(&comm->thread, NULL, run_thread, comm);
         if (error != 0) {
             rf_free(request->name);
             rf_free(request);
@@ -455,7 +455,7 @@ RF_API rf_result rf_comm_start_all_reduce(rf_comm *comm, const void *send, void 
     *out = NULL;
     rf_call call = all_reduce_call(send, recv, count, dtype, op);
     RF_TRY(check_call("rf_comm_start_all_reduce", comm, params, &call));
-    return start(comm, &call, out);
+    return start_call(comm, &call, out);
 }
 
 RF_API rf_result rf_comm_start_reduce_scatter(rf_comm *comm, const void *send, void *recv, const uint64_t *counts,
@@ -467,7 +467,7 @@ RF_API rf_result rf_comm_start_reduce_scatter(rf_comm *comm, const void *send, v
     RF_REQUIRE(counts, "rf_comm_start_reduce_scatter: counts is NULL");
     rf_call call = parts_call(RF_COLLECTIVE_REDUCE_SCATTER, send, recv, counts, dtype, op);
     RF_TRY(check_call("rf_comm_start_reduce_scatter", comm, params, &call));
-    return start(comm, &call, out);
+    return start_call(comm, &call, out);
 }
 
 RF_API rf_result rf_comm_start_all_gather(rf_comm *comm, const void *send, void *recv, const uint64_t *counts,
@@ -478,5 +478,5 @@ RF_API rf_result rf_comm_start_all_gather(rf_comm *comm, const void *send, void 
     RF_REQUIRE(counts, "rf_comm_start_all_gather: counts is NULL");
     rf_call call = parts_call(RF_COLLECTIVE_ALL_GATHER, send, recv, counts, dtype, RF_COMM_SUM);
     RF_TRY(check_call("rf_comm_start_all_gather", comm, params, &call));
-    return start(comm, &call, out);
+    return start_call(comm, &call, out);
 }

@@ -188,7 +188,7 @@ static void activate(rf_engine *e, uint32_t rank)
     e->active[e->num_active++] = rank;
 }
 
-static bool mergeable(const rf_engine *e, uint32_t round, uint64_t count)
+static bool can_merge(const rf_engine *e, uint32_t round, uint64_t count)
 {
     return round == 0 && count <= e->chunk && count * e->wire_element <= RF_ENGINE_EAGER;
 }
@@ -222,9 +222,9 @@ static void plan_headers(rf_engine *e)
     for (uint32_t i = 0; i < e->schedule.count; i++) {
         const rf_collective_step *step = &e->schedule.items[i];
         if (step->to >= 0 && step->send_count > 0)
-            promise_to(e, (uint32_t)step->to, mergeable(e, step->round, step->send_count));
+            promise_to(e, (uint32_t)step->to, can_merge(e, step->round, step->send_count));
         if (step->from >= 0 && step->receive_count > 0)
-            expect_from(e, (uint32_t)step->from, mergeable(e, step->round, step->receive_count), step->receive_count);
+            expect_from(e, (uint32_t)step->from, can_merge(e, step->round, step->receive_count), step->receive_count);
     }
     promise_to(e, (e->rank + 1) % e->world_size, false);
     expect_from(e, (e->rank + e->world_size - 1) % e->world_size, false, 0);
@@ -295,7 +295,7 @@ static void chunk_sent(rf_engine *e, rf_chunk *chunk)
     }
 }
 
-static rf_result handle(rf_engine *e, rf_fabric_op *op)
+static rf_result handle_completion(rf_engine *e, rf_fabric_op *op)
 {
     rf_peer *peer = e->peers[op->peer];
     if (op->error) {
@@ -326,7 +326,7 @@ static rf_result handle(rf_engine *e, rf_fabric_op *op)
 
 /* Every rank hears first from the one before it in the ring, so the rank after one that never came to the call knows
  * who is missing. The others, which wait for a rank that is itself waiting, leave the first report to it. */
-static rf_result overdue(rf_engine *e)
+static rf_result fail_overdue(rf_engine *e)
 {
     const double limit = (double)e->job->operation_timeout_ns * 1e-9;
     const uint32_t before = (e->rank + e->world_size - 1) % e->world_size;
@@ -356,16 +356,16 @@ static rf_result check_left(rf_engine *e)
 
 /* Sleeps until something comes. Not looking again first: on a host that is busy, and training keeps it so, who spins
  * takes the processor from the very process that he waits for (4 KiB among two ranks: 0.34 ms instead of 0.02). */
-static rf_result idle(rf_engine *e, uint64_t start)
+static rf_result idle_briefly(rf_engine *e, uint64_t start)
 {
     if (atomic_load(&e->woken)) RF_TRY(rf_mesh_status(e->mesh));
     RF_TRY(check_left(e));
     const uint64_t spent = rf_now_ns() - start, limit = e->job->operation_timeout_ns;
-    if (spent > limit) return overdue(e);
+    if (spent > limit) return fail_overdue(e);
     return rf_fabric_wait(e->fabric, limit - spent < WAIT_NS ? limit - spent : WAIT_NS);
 }
 
-static rf_result move(rf_engine *e)
+static rf_result move_chunks(rf_engine *e)
 {
     const uint64_t start = rf_now_ns();
     while (!rf_engine_finished(e)) {
@@ -376,9 +376,9 @@ static rf_result move(rf_engine *e)
         RF_TRY(rf_engine_post_receives(e, &progress));
         RF_TRY(rf_engine_post_sends(e, &progress));
         RF_TRY(rf_fabric_poll(e->fabric, done, 16, &count));
-        for (uint32_t i = 0; i < count; i++) RF_TRY(handle(e, done[i]));
+        for (uint32_t i = 0; i < count; i++) RF_TRY(handle_completion(e, done[i]));
         RF_TRY(rf_engine_take_in(e, &progress));
-        if (!progress && count == 0) RF_TRY(idle(e, start));
+        if (!progress && count == 0) RF_TRY(idle_briefly(e, start));
     }
     return RF_OK;
 }
@@ -423,7 +423,7 @@ rf_result rf_engine_run(rf_engine *e, const rf_call *call)
     e->broken = e->suspect = -1;
     e->unsure = false;
     rf_result r = begin(e, call);
-    if (r == RF_OK) r = move(e);
+    if (r == RF_OK) r = move_chunks(e);
     if (r == RF_OK && call->wire && e->schedule.round_result) {
         float block[256];
         uint16_t narrow[256];

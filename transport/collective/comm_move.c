@@ -6,7 +6,7 @@
 #include "base/profiler.h"
 #include "transport/collective/comm_engine_internal.h"
 
-static bool reached(rf_position at, uint32_t step, uint64_t offset)
+static bool has_reached(rf_position at, uint32_t step, uint64_t offset)
 {
     return at.step > step || (at.step == step && at.offset >= offset);
 }
@@ -57,7 +57,7 @@ int32_t rf_engine_awaited(const rf_engine *e)
 
 /* ---- what depends on what ---- */
 
-static bool overlap(rf_place a, uint64_t a_count, rf_place b, uint64_t b_count)
+static bool places_overlap(rf_place a, uint64_t a_count, rf_place b, uint64_t b_count)
 {
     return a.space == b.space && a.begin < b.begin + b_count && b.begin < a.begin + a_count;
 }
@@ -67,7 +67,7 @@ static int64_t receives_into(const rf_engine *e, uint32_t before, rf_place place
 {
     for (int64_t t = (int64_t)before - 1; t >= (int64_t)e->received.step; t--) {
         const rf_collective_step *step = &e->schedule.items[t];
-        if (step->from >= 0 && overlap(step->receive, step->receive_count, place, count)) return t;
+        if (step->from >= 0 && places_overlap(step->receive, step->receive_count, place, count)) return t;
     }
     return -1;
 }
@@ -77,17 +77,17 @@ static int64_t sends_from(const rf_engine *e, uint32_t last, rf_place place, uin
 {
     for (int64_t t = last; t >= (int64_t)e->sent.step; t--) {
         const rf_collective_step *step = &e->schedule.items[t];
-        if (step->to >= 0 && overlap(step->send, step->send_count, place, count)) return t;
+        if (step->to >= 0 && places_overlap(step->send, step->send_count, place, count)) return t;
     }
     return -1;
 }
 
 /* Whether `at` has passed what the elements up to `end` (absolute) need of the step's range [begin, begin + count).
  * Earlier steps are behind it then, too. */
-static bool passed(rf_position at, int64_t step, uint64_t begin, uint64_t count, uint64_t end)
+static bool has_passed(rf_position at, int64_t step, uint64_t begin, uint64_t count, uint64_t end)
 {
     const uint64_t need = end <= begin ? 0 : end - begin;
-    return reached(at, (uint32_t)step, need < count ? need : count);
+    return has_reached(at, (uint32_t)step, need < count ? need : count);
 }
 
 static bool may_send(const rf_engine *e, uint32_t s, uint64_t offset, uint64_t count)
@@ -96,7 +96,7 @@ static bool may_send(const rf_engine *e, uint32_t s, uint64_t offset, uint64_t c
     const int64_t t = receives_into(e, s, step->send, step->send_count);
     if (t < 0) return true;
     const rf_collective_step *needed = &e->schedule.items[t];
-    return passed(e->received, t, needed->receive.begin, needed->receive_count, step->send.begin + offset + count);
+    return has_passed(e->received, t, needed->receive.begin, needed->receive_count, step->send.begin + offset + count);
 }
 
 /* Nobody may write where something is still to be sent from. */
@@ -106,7 +106,7 @@ static bool may_write(const rf_engine *e, uint32_t s, uint64_t offset, uint64_t 
     const int64_t t = sends_from(e, s, step->receive, step->receive_count);
     if (t < 0) return true;
     const rf_collective_step *sender = &e->schedule.items[t];
-    return passed(e->sent, t, sender->send.begin, sender->send_count, step->receive.begin + offset + count);
+    return has_passed(e->sent, t, sender->send.begin, sender->send_count, step->receive.begin + offset + count);
 }
 
 /* Nor, ahead of its turn, where something that came earlier is still to be added. */
@@ -116,8 +116,8 @@ static bool may_land(const rf_engine *e, uint32_t s, uint64_t offset, uint64_t c
     const int64_t t = receives_into(e, s, step->receive, step->receive_count);
     if (t >= 0) {
         const rf_collective_step *earlier = &e->schedule.items[t];
-        if (!passed(e->received, t, earlier->receive.begin, earlier->receive_count,
-                    step->receive.begin + offset + count))
+        if (!has_passed(e->received, t, earlier->receive.begin, earlier->receive_count,
+                        step->receive.begin + offset + count))
             return false;
     }
     return may_write(e, s, offset, count);
@@ -130,19 +130,19 @@ static uint64_t chunk_count(const rf_engine *e, uint64_t offset, uint64_t total)
     return total - offset < e->chunk ? total - offset : e->chunk;
 }
 
-static uint8_t *address(const rf_engine *e, rf_place place, uint64_t offset)
+static uint8_t *place_address(const rf_engine *e, rf_place place, uint64_t offset)
 {
     return e->space[place.space] + (place.begin + offset) * e->element;
 }
 
-static void *descriptor(const rf_engine *e, rf_space space)
+static void *space_descriptor(const rf_engine *e, rf_space space)
 {
     return space == RF_SPACE_INPUT    ? e->input_memory.descriptor
            : space == RF_SPACE_OUTPUT ? e->output_memory.descriptor
                                       : e->scratch_memory.descriptor;
 }
 
-static uint8_t *bounce(const rf_engine *e, bool out, uint64_t slot)
+static uint8_t *bounce_slot(const rf_engine *e, bool out, uint64_t slot)
 {
     return e->bounce + (out ? RF_ENGINE_IN + slot % RF_ENGINE_OUT : slot % RF_ENGINE_IN) * RF_ENGINE_SLOT;
 }
@@ -152,18 +152,18 @@ static rf_result prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merg
                          void *descriptors[2], uint32_t *num_parts)
 {
     const rf_collective_step *step = &e->schedule.items[chunk->step];
-    uint8_t *data = address(e, step->send, chunk->offset);
+    uint8_t *data = place_address(e, step->send, chunk->offset);
     const size_t size = chunk->count * e->wire_element;
-    void *known = descriptor(e, step->send.space);
+    void *known = space_descriptor(e, step->send.space);
     if (e->call->wire) {
-        uint8_t *packed = bounce(e, true, e->out_tail);
+        uint8_t *packed = bounce_slot(e, true, e->out_tail);
         rf_wire_pack(e->call->wire, packed, (const float *)(void *)data, chunk->count);
         if (step->keeps) rf_wire_unpack(e->call->wire, (float *)(void *)data, packed, chunk->count);
         data = packed;
         known = e->bounce_memory.descriptor;
     }
     if (peer->seal) {
-        uint8_t *sealed = merged ? peer->out : bounce(e, true, e->out_tail);
+        uint8_t *sealed = merged ? peer->out : bounce_slot(e, true, e->out_tail);
         RF_TRY(rf_seal_close(peer->seal, &peer->header, merged ? sizeof(peer->header) : 0, data, size, sealed));
         parts[0] = (struct iovec){ sealed, (merged ? sizeof(peer->header) : 0) + size + RF_SEAL_BYTES };
         descriptors[0] = e->bounce_memory.descriptor;
@@ -250,12 +250,12 @@ rf_result rf_engine_post_receives(rf_engine *e, bool *progress)
             peer->in_merged = false; /* what follows comes by itself */
         } else {
             const size_t size = count * e->wire_element + (peer->seal ? RF_SEAL_BYTES : 0);
-            chunk->data = chunk->direct ? address(e, step->receive, offset) : bounce(e, false, e->in_tail);
+            chunk->data = chunk->direct ? place_address(e, step->receive, offset) : bounce_slot(e, false, e->in_tail);
             chunk->done = false;
             chunk->op.kind = RF_OP_IN;
             chunk->posted_ns = rf_span_begin();
             chunk->op.index = (uint32_t)(e->in_tail % RF_ENGINE_IN);
-            void *known = chunk->direct ? descriptor(e, step->receive.space) : e->bounce_memory.descriptor;
+            void *known = chunk->direct ? space_descriptor(e, step->receive.space) : e->bounce_memory.descriptor;
             const rf_result r = rf_fabric_receive(e->fabric, peer->rank, chunk->data, size, known, &chunk->op);
             if (r == RF_END) return RF_OK;
             RF_TRY(r);
@@ -293,12 +293,12 @@ rf_result rf_engine_header_came(rf_engine *e, rf_peer *peer)
 }
 
 /* What came, into place. */
-static rf_result use(rf_engine *e, rf_chunk *chunk)
+static rf_result use_chunk(rf_engine *e, rf_chunk *chunk)
 {
     const rf_collective_step *step = &e->schedule.items[chunk->step];
     rf_peer *peer = e->peers[step->from];
     const size_t size = chunk->count * e->wire_element;
-    uint8_t *to = address(e, step->receive, chunk->offset);
+    uint8_t *to = place_address(e, step->receive, chunk->offset);
     if (!chunk->merged) {
         const size_t expected = size + (peer->seal ? RF_SEAL_BYTES : 0);
         if (chunk->op.size != expected)
@@ -315,7 +315,7 @@ static rf_result use(rf_engine *e, rf_chunk *chunk)
             memcpy(to, chunk->data, size);
         return RF_OK;
     }
-    const uint8_t *local = address(e, step->local, chunk->offset);
+    const uint8_t *local = place_address(e, step->local, chunk->offset);
     enum { BLOCK = 1024 };
     float wide[BLOCK];
     const uint64_t block = wire ? BLOCK : chunk->count;
@@ -338,7 +338,7 @@ rf_result rf_engine_take_in(rf_engine *e, bool *progress)
         rf_chunk *chunk = &e->in[e->in_head % RF_ENGINE_IN];
         if (!chunk->done || e->peers[e->schedule.items[chunk->step].from]->in_state != RF_HEADER_DONE) return RF_OK;
         if (!chunk->direct && !may_write(e, chunk->step, chunk->offset, chunk->count)) return RF_OK;
-        const rf_result r = use(e, chunk);
+        const rf_result r = use_chunk(e, chunk);
         if (r < 0) {
             e->suspect = e->schedule.items[chunk->step].from;
             return r;

@@ -17,14 +17,14 @@ typedef struct hierarchy {
     uint32_t longest;          /* ranks of the fullest host */
 } hierarchy;
 
-static bool leads(const rf_collective_task *task, uint32_t rank)
+static bool is_leader(const rf_collective_task *task, uint32_t rank)
 {
     for (uint32_t i = 0; i < rank; i++)
         if (task->hosts[i] == task->hosts[rank]) return false;
     return true;
 }
 
-static rf_result survey(const rf_collective_task *task, hierarchy *h)
+static rf_result survey_hosts(const rf_collective_task *task, hierarchy *h)
 {
     h->local = RF_NEW_ARRAY(uint32_t, task->world_size);
     h->leaders = RF_NEW_ARRAY(uint32_t, task->world_size);
@@ -34,7 +34,7 @@ static rf_result survey(const rf_collective_task *task, hierarchy *h)
             if (i == task->rank) h->host.index = h->host.size;
             h->local[h->host.size++] = i;
         }
-        if (!leads(task, i)) continue;
+        if (!is_leader(task, i)) continue;
         if (task->hosts[i] == task->hosts[task->rank]) h->among.index = h->among.size;
         h->leaders[h->among.size++] = i;
         uint32_t length = 0;
@@ -83,7 +83,7 @@ static rf_result build(rf_collective_schedule *s, const hierarchy *h, uint64_t c
 rf_result rf_hierarchical_all_reduce(rf_collective_schedule *s, const rf_collective_task *task)
 {
     hierarchy h = { 0 };
-    rf_result r = survey(task, &h);
+    rf_result r = survey_hosts(task, &h);
     if (r == RF_OK) r = build(s, &h, task->count, task->slice);
     rf_free(h.local);
     rf_free(h.leaders);

@@ -11,7 +11,7 @@
 #include "transport/collective/schedule.h"
 
 /* Rank `index - back` of the group's ring. */
-static uint32_t behind(const rf_group *g, uint32_t back)
+static uint32_t rank_behind(const rf_group *g, uint32_t back)
 {
     return (g->index + 2 * g->size - back) % g->size;
 }
@@ -21,7 +21,7 @@ static rf_collective_step *ring_step(rf_collective_schedule *s, const rf_group *
     rf_collective_step *step = rf_collective_schedule_add(s, round);
     if (!step) return NULL;
     step->to = (int32_t)g->ranks[(g->index + 1) % g->size];
-    step->from = (int32_t)g->ranks[behind(g, 1)];
+    step->from = (int32_t)g->ranks[rank_behind(g, 1)];
     return step;
 }
 
@@ -46,8 +46,8 @@ static rf_result all_reduce_step(rf_collective_schedule *s, const rf_group *g, u
     const bool adds = k + 1 < n;
     rf_collective_step *step = ring_step(s, g, round);
     if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const range out = slice_of(count, n, behind(g, back), size, slice);
-    const range in = slice_of(count, n, behind(g, back + 1), size, slice);
+    const range out = slice_of(count, n, rank_behind(g, back), size, slice);
+    const range in = slice_of(count, n, rank_behind(g, back + 1), size, slice);
     step->send = (rf_place){ k == 0 ? source : RF_SPACE_OUTPUT, out.begin };
     step->send_count = out.count;
     step->receive = (rf_place){ RF_SPACE_OUTPUT, in.begin };
@@ -107,7 +107,7 @@ rf_result rf_ring_reduce_scatter(rf_collective_schedule *s, const rf_group *g, c
             r = RF_ERROR_OUT_OF_HOST_MEMORY;
             break;
         }
-        const uint32_t out = behind(g, k + 1), in = behind(g, k + 2);
+        const uint32_t out = rank_behind(g, k + 1), in = rank_behind(g, k + 2);
         step->send =
             k == 0 ? (rf_place){ RF_SPACE_INPUT, begins[out] } : (rf_place){ RF_SPACE_SCRATCH, (k - 1) % 2 * largest };
         step->send_count = counts[out];
@@ -137,7 +137,7 @@ rf_result rf_ring_all_gather(rf_collective_schedule *s, const rf_group *g, const
             r = RF_ERROR_OUT_OF_HOST_MEMORY;
             break;
         }
-        const uint32_t out = behind(g, k), in = behind(g, k + 1);
+        const uint32_t out = rank_behind(g, k), in = rank_behind(g, k + 1);
         step->send = (rf_place){ RF_SPACE_OUTPUT, begins[out] };
         step->send_count = counts[out];
         step->receive = (rf_place){ RF_SPACE_OUTPUT, begins[in] };

@@ -120,7 +120,7 @@ static rf_result all_reduce(rf_collective_schedule *s, const rf_collective_task 
     }
 }
 
-static rf_result make(rf_collective_schedule *s, const rf_collective_task *task, const rf_group *all)
+static rf_result fill_schedule(rf_collective_schedule *s, const rf_collective_task *task, const rf_group *all)
 {
     const bool ring = task->algorithm == RF_COMM_RING;
     switch (task->kind) {
@@ -144,7 +144,7 @@ rf_result rf_collective_schedule_make(const rf_collective_task *task, rf_collect
     uint32_t *ranks = RF_NEW_ARRAY(uint32_t, task->world_size);
     if (!ranks) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < task->world_size; i++) ranks[i] = i;
-    const rf_result r = make(out, task, &(rf_group){ ranks, task->world_size, task->rank });
+    const rf_result r = fill_schedule(out, task, &(rf_group){ ranks, task->world_size, task->rank });
     rf_free(ranks);
     return r;
 }

@@ -23,7 +23,7 @@
 #define RETRY_NS UINT64_C(50000000)
 
 /* HMAC-SHA256 of what names the connection and its direction, under the pair's key. */
-static bool derive(const rf_fabric *f, const char *purpose, uint32_t from, uint32_t to, uint8_t out[32])
+static bool derive_token(const rf_fabric *f, const char *purpose, uint32_t from, uint32_t to, uint8_t out[32])
 {
     struct {
         char purpose[24];
@@ -46,15 +46,15 @@ static bool derive(const rf_fabric *f, const char *purpose, uint32_t from, uint3
 bool rf_fabric_keys(const rf_fabric *f, uint32_t peer, uint8_t send[RF_JOB_KEY_BYTES],
                     uint8_t receive[RF_JOB_KEY_BYTES])
 {
-    const bool a = derive(f, "ringfire data key", f->rank, peer, send);
-    const bool b = derive(f, "ringfire data key", peer, f->rank, receive);
+    const bool a = derive_token(f, "ringfire data key", f->rank, peer, send);
+    const bool b = derive_token(f, "ringfire data key", peer, f->rank, receive);
     return a && b;
 }
 
 void rf_fabric_make_token(const rf_fabric *f, uint32_t from, uint32_t to, rf_fabric_token *out)
 {
     *out = (rf_fabric_token){ RF_FABRIC_TOKEN_MAGIC, (uint16_t)from, (uint16_t)to, { 0 } };
-    derive(f, "ringfire connect", from, to, out->mac);
+    derive_token(f, "ringfire connect", from, to, out->mac);
 }
 
 static rf_result open_endpoint(rf_fabric *f, rf_link *link, uint32_t peer, struct fi_info *info)
@@ -114,7 +114,7 @@ uint32_t rf_fabric_check_token(const rf_fabric *f, const void *data, size_t size
     return CRYPTO_memcmp(&got, &expected, sizeof(got)) == 0 ? from : UINT32_MAX;
 }
 
-static rf_result answer(rf_fabric *f, struct fi_info *info, const void *data, size_t size)
+static rf_result answer_request(rf_fabric *f, struct fi_info *info, const void *data, size_t size)
 {
     const uint32_t peer = rf_fabric_check_token(f, data, size);
     if (peer == UINT32_MAX) {
@@ -172,7 +172,7 @@ static rf_result handle_event(rf_fabric *f)
     rf_link *link;
     switch (kind) {
     case FI_CONNREQ: {
-        const rf_result r = answer(f, event.entry.info, event.entry.data, (size_t)n - sizeof(event.entry));
+        const rf_result r = answer_request(f, event.entry.info, event.entry.data, (size_t)n - sizeof(event.entry));
         rf_fi.freeinfo(event.entry.info);
         return r;
     }

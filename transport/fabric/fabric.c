@@ -164,7 +164,7 @@ void rf_fabric_unregister(rf_fabric_memory *memory)
     *memory = (rf_fabric_memory){ 0 };
 }
 
-static rf_result posted(uint32_t peer, ssize_t error)
+static rf_result check_posted(uint32_t peer, ssize_t error)
 {
     if (error == 0) return RF_OK;
     if (error == -FI_EAGAIN) return RF_END;
@@ -179,8 +179,9 @@ rf_result rf_fabric_send(rf_fabric *f, uint32_t peer, const struct iovec *parts,
     if (!ep) return RF_FAIL(RF_ERROR_PEER_LOST, "data connection with rank %u: there is none", peer);
     op->peer = peer;
     op->error = 0;
-    return posted(peer, num_parts == 1 ? fi_send(ep, parts->iov_base, parts->iov_len, descriptors[0], 0, &op->context)
-                                       : fi_sendv(ep, parts, descriptors, num_parts, 0, &op->context));
+    return check_posted(peer, num_parts == 1
+                                  ? fi_send(ep, parts->iov_base, parts->iov_len, descriptors[0], 0, &op->context)
+                                  : fi_sendv(ep, parts, descriptors, num_parts, 0, &op->context));
 }
 
 rf_result rf_fabric_receive(rf_fabric *f, uint32_t peer, void *data, size_t size, void *descriptor, rf_fabric_op *op)
@@ -189,7 +190,7 @@ rf_result rf_fabric_receive(rf_fabric *f, uint32_t peer, void *data, size_t size
     if (!ep) return RF_FAIL(RF_ERROR_PEER_LOST, "data connection with rank %u: there is none", peer);
     op->peer = peer;
     op->error = 0;
-    return posted(peer, fi_recv(ep, data, size, descriptor, 0, &op->context));
+    return check_posted(peer, fi_recv(ep, data, size, descriptor, 0, &op->context));
 }
 
 static rf_result read_error(rf_fabric *f, rf_fabric_op **done, uint32_t *count)

@@ -22,7 +22,7 @@ static bool is_sound(const rf_fabric_offer *o, size_t size)
     return true;
 }
 
-static bool offers(const rf_fabric_offer *o, const char *name)
+static bool has_provider(const rf_fabric_offer *o, const char *name)
 {
     for (uint32_t i = 0; i < o->count; i++)
         if (strcmp(o->name[i], name) == 0) return true;
@@ -38,13 +38,13 @@ rf_result rf_fabric_agree(const rf_fabric_offer *all, const size_t *sizes, uint3
                            r);
     for (uint32_t i = 0; i < all[0].count; i++) {
         bool common = true;
-        for (uint32_t r = 1; r < world_size && common; r++) common = offers(&all[r], all[0].name[i]);
+        for (uint32_t r = 1; r < world_size && common; r++) common = has_provider(&all[r], all[0].name[i]);
         if (!common) continue;
         memcpy(provider, all[0].name[i], RF_FABRIC_PROVIDER_NAME);
         return RF_OK;
     }
     for (uint32_t r = 1; r < world_size; r++)
-        if (all[0].count == 0 || all[r].count == 0 || !offers(&all[r], all[0].name[0]))
+        if (all[0].count == 0 || all[r].count == 0 || !has_provider(&all[r], all[0].name[0]))
             return RF_FAIL(RF_ERROR_UNSUPPORTED,
                            "ranks have no libfabric provider in common: rank 0 has %s, rank %u has %s; choose one with "
                            "RINGFIRE_PROVIDER",

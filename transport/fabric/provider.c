@@ -27,7 +27,7 @@ static struct fi_info *make_hints(const char *provider)
 
 /* Layers over other providers, and those that are slow (sockets: 5 ms latency), unfinished (net) or do not notice the
  * end of a peer (shared memory). */
-static bool welcome(const char *name)
+static bool is_usable(const char *name)
 {
     static const char *const unwelcome[] = { "sockets", "net", "shm", "sm2", "udp", "usnic" };
     if (strchr(name, ';')) return false;
@@ -56,7 +56,7 @@ static void list_names(const struct fi_info *info, bool any, rf_fabric_offer *mi
 {
     for (; info && mine->count < RF_FABRIC_PROVIDERS; info = info->next) {
         const char *name = info->fabric_attr->prov_name;
-        bool known = !any && !welcome(name);
+        bool known = !any && !is_usable(name);
         for (uint32_t i = 0; i < mine->count && !known; i++) known = strcmp(mine->name[i], name) == 0;
         if (!known) snprintf(mine->name[mine->count++], RF_FABRIC_PROVIDER_NAME, "%s", name);
     }

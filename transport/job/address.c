@@ -22,7 +22,7 @@ static bool is_loopback(const struct sockaddr *a)
            IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-static bool numeric(const struct sockaddr *a, char host[RF_JOB_TEXT])
+static bool numeric_host(const struct sockaddr *a, char host[RF_JOB_TEXT])
 {
     const socklen_t size = a->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
     return getnameinfo(a, size, host, RF_JOB_TEXT, NULL, 0, NI_NUMERICHOST) == 0;
@@ -41,7 +41,7 @@ bool rf_job_address_towards(const char *peer, char host[RF_JOB_TEXT])
         struct sockaddr_storage local;
         socklen_t size = sizeof(local);
         ok = connect(fd, a->ai_addr, a->ai_addrlen) == 0 && getsockname(fd, (struct sockaddr *)&local, &size) == 0 &&
-             !is_loopback((struct sockaddr *)&local) && numeric((struct sockaddr *)&local, host);
+             !is_loopback((struct sockaddr *)&local) && numeric_host((struct sockaddr *)&local, host);
         close(fd);
     }
     freeaddrinfo(list);
@@ -56,7 +56,7 @@ bool rf_job_first_interface(char host[RF_JOB_TEXT])
     for (int family = 0; family < 2 && !ok; family++)
         for (const struct ifaddrs *i = list; i && !ok; i = i->ifa_next)
             ok = i->ifa_addr && (i->ifa_flags & IFF_UP) && i->ifa_addr->sa_family == (family ? AF_INET6 : AF_INET) &&
-                 !is_loopback(i->ifa_addr) && numeric(i->ifa_addr, host);
+                 !is_loopback(i->ifa_addr) && numeric_host(i->ifa_addr, host);
     freeifaddrs(list);
     return ok;
 }

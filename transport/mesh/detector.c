@@ -52,7 +52,7 @@ void rf_detector_destroy(rf_detector **detector)
     *detector = NULL;
 }
 
-static uint64_t since(uint64_t then, uint64_t now)
+static uint64_t time_since(uint64_t then, uint64_t now)
 {
     return now > then ? now - then : 0;
 }
@@ -61,7 +61,7 @@ static uint64_t since(uint64_t then, uint64_t now)
  * in the sockets, but the newest may still be on its way: they get the lost time back. */
 void rf_detector_woke(rf_detector *d, uint64_t now, uint64_t planned)
 {
-    const uint64_t late = since(planned, now);
+    const uint64_t late = time_since(planned, now);
     if (late <= d->interval) return;
     for (uint32_t r = 0; r < d->world; r++) {
         const uint64_t heard = d->peers[r].heard + late;
@@ -85,7 +85,7 @@ void rf_detector_set_late(rf_detector *d, uint32_t peer, uint32_t late)
     d->peers[peer].late[late / 64] |= UINT64_C(1) << late % 64;
 }
 
-static bool misses(const rf_detector *d, uint32_t peer, uint32_t other)
+static bool is_missed(const rf_detector *d, uint32_t peer, uint32_t other)
 {
     return d->peers[peer].late[other / 64] >> other % 64 & 1;
 }
@@ -108,7 +108,7 @@ bool rf_detector_closed(rf_detector *d, uint32_t peer, uint64_t now)
 static bool is_late(const rf_detector *d, uint32_t r, uint64_t now)
 {
     const peer_record *peer = &d->peers[r];
-    return peer->state == CLOSED || (peer->state == ALIVE && since(peer->heard, now) > d->timeout / 2);
+    return peer->state == CLOSED || (peer->state == ALIVE && time_since(peer->heard, now) > d->timeout / 2);
 }
 
 static bool is_fresh(const rf_detector *d, uint32_t r, uint64_t now)
@@ -125,13 +125,14 @@ uint32_t rf_detector_late(const rf_detector *d, uint64_t now, uint32_t *ranks)
 }
 
 /* What those we hear say of `rank`: how many speak (since `from`), how many miss it. */
-static void ask(const rf_detector *d, uint32_t rank, uint64_t from, uint64_t now, uint32_t *speak, uint32_t *miss)
+static void count_votes(const rf_detector *d, uint32_t rank, uint64_t from, uint64_t now, uint32_t *speak,
+                        uint32_t *miss)
 {
     *speak = *miss = 0;
     for (uint32_t r = 0; r < d->world; r++) {
         if (r == rank || !is_fresh(d, r, now) || d->peers[r].said < from) continue;
         ++*speak;
-        *miss += misses(d, r, rank);
+        *miss += is_missed(d, r, rank);
     }
 }
 
@@ -139,12 +140,12 @@ static void ask(const rf_detector *d, uint32_t rank, uint64_t from, uint64_t now
 static void blame_link(const rf_detector *d, uint32_t peer, uint64_t now, rf_finding *out)
 {
     uint32_t speak, miss_us;
-    ask(d, d->rank, 0, now, &speak, &miss_us);
+    count_votes(d, d->rank, 0, now, &speak, &miss_us);
     const bool us = 2 * miss_us > speak || d->rank > peer;
     *out = (rf_finding){ .culprit = us ? d->rank : peer, .loss = RF_PEER_LOSS_LINK, .world = d->world };
     out->link[0] = d->rank < peer ? d->rank : peer;
     out->link[1] = d->rank < peer ? peer : d->rank;
-    out->silent_ns = since(d->peers[peer].heard, now);
+    out->silent_ns = time_since(d->peers[peer].heard, now);
 }
 
 /* Most of those whose connections are open have fallen silent: we may be the one that is cut off, and then broken
@@ -170,20 +171,20 @@ static bool judge_closed(const rf_detector *d, uint64_t now, rf_finding *out)
         if (first == d->world || d->peers[r].closed < d->peers[first].closed) first = r;
     }
     if (first == d->world) return false;
-    const uint64_t held = since(d->peers[first].closed, now);
+    const uint64_t held = time_since(d->peers[first].closed, now);
     if (held < RF_HOLD_NS || hears_few(d, now)) return false; /* in time judge_silent() knows */
     uint32_t speak, miss;
-    ask(d, first, 0, now, &speak, &miss);
+    count_votes(d, first, 0, now, &speak, &miss);
     if (2 * miss < speak) {
         if (held < RF_HOLD_DOUBT_NS) return false;
-        ask(d, first, d->peers[first].closed + RF_HOLD_PROBE_NS, now, &speak, &miss);
+        count_votes(d, first, d->peers[first].closed + RF_HOLD_PROBE_NS, now, &speak, &miss);
         if (2 * miss < speak) {
             blame_link(d, first, now, out);
             return true;
         }
     }
     *out = (rf_finding){ .culprit = first, .loss = RF_PEER_LOSS_CLOSED, .world = d->world };
-    out->silent_ns = since(d->peers[first].heard, now);
+    out->silent_ns = time_since(d->peers[first].heard, now);
     return true;
 }
 
@@ -193,7 +194,7 @@ static bool judge_silent(const rf_detector *d, uint64_t now, rf_finding *out)
     uint64_t longest = 0;
     for (uint32_t r = 0; r < d->world; r++) {
         if (is_fresh(d, r, now)) heard++;
-        const uint64_t time = since(d->peers[r].heard, now);
+        const uint64_t time = time_since(d->peers[r].heard, now);
         if (d->peers[r].state == LEFT || time <= d->timeout / 2) continue;
         missed++;
         if (d->peers[r].state == CLOSED) continue;
@@ -207,7 +208,7 @@ static bool judge_silent(const rf_detector *d, uint64_t now, rf_finding *out)
     if (missed >= 2 && missed > heard + 1) {
         uint32_t lowest = d->rank;
         for (uint32_t r = 0; r < d->rank; r++) {
-            if (!is_fresh(d, r, now) || !misses(d, r, silent)) continue;
+            if (!is_fresh(d, r, now) || !is_missed(d, r, silent)) continue;
             lowest = r;
             break;
         }
@@ -217,7 +218,7 @@ static bool judge_silent(const rf_detector *d, uint64_t now, rf_finding *out)
         return true;
     }
     uint32_t speak, miss;
-    ask(d, silent, 0, now, &speak, &miss);
+    count_votes(d, silent, 0, now, &speak, &miss);
     if (2 * miss < speak) blame_link(d, silent, now, out);
     return true;
 }
@@ -235,7 +236,7 @@ uint64_t rf_detector_next(const rf_detector *d, uint64_t now)
         uint64_t at = UINT64_MAX;
         if (peer->state == ALIVE) at = peer->heard + d->timeout;
         if (peer->state == CLOSED)
-            at = peer->closed + (since(peer->closed, now) < RF_HOLD_NS ? RF_HOLD_NS : RF_HOLD_DOUBT_NS);
+            at = peer->closed + (time_since(peer->closed, now) < RF_HOLD_NS ? RF_HOLD_NS : RF_HOLD_DOUBT_NS);
         if (at < next) next = at;
     }
     return next > now ? next : now + 1;

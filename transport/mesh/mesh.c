@@ -431,7 +431,7 @@ static uint32_t collect(rf_mesh *mesh, uint64_t serial, uint8_t *all, size_t slo
 }
 
 /* An exchange that cannot be completed is the end of the epoch: it is no longer known which rank has received what. */
-static rf_result explain(rf_mesh *mesh, uint32_t rank, uint64_t serial, rf_result result)
+static rf_result explain_failure(rf_mesh *mesh, uint32_t rank, uint64_t serial, rf_result result)
 {
     char text[256];
     const char *address = rf_mesh_address(mesh, rank);
@@ -465,7 +465,7 @@ rf_result rf_mesh_exchange(rf_mesh *mesh, const void *mine, size_t size, void *a
     if (r == RF_OK) too_long = collect(mesh, serial, all, slot, sizes);
     const bool ended = mesh->ended;
     pthread_mutex_unlock(&mesh->lock);
-    if (r != RF_OK) return ended ? rf_mesh_status(mesh) : explain(mesh, missing, serial, r);
+    if (r != RF_OK) return ended ? rf_mesh_status(mesh) : explain_failure(mesh, missing, serial, r);
     if (too_long < a->world)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rank %u's message has %zu bytes, the slots of rank %u %zu", too_long,
                        sizes[too_long], a->rank, slot);

@@ -12,7 +12,7 @@
 #define ACCEPT_SLICE_NS UINT64_C(20000000)
 
 /* Who has not joined yet; told to those who have, so that they can say it should their patience end first. */
-static void missing(const rf_bootstrap *b, char *text, size_t size)
+static void list_missing(const rf_bootstrap *b, char *text, size_t size)
 {
     rf_mesh_missing_text(b->joined, b->out->world, text, size);
     char why[256];
@@ -25,7 +25,7 @@ static void missing(const rf_bootstrap *b, char *text, size_t size)
 static void tell_waiting(const rf_bootstrap *b)
 {
     rf_mesh_failure failure = { .culprit = 0, .result = RF_ERROR_TIMEOUT };
-    missing(b, failure.reason, sizeof(failure.reason));
+    list_missing(b, failure.reason, sizeof(failure.reason));
     uint8_t data[RF_MESH_FAILURE_MAX];
     const size_t size = rf_mesh_encode_failure(&failure, data);
     for (uint32_t r = 1; r < b->out->world; r++) {
@@ -65,7 +65,7 @@ static rf_result hear_join(rf_bootstrap *b, uint32_t rank, bool *changed)
 }
 
 /* Takes the channel over. */
-static rf_result admit(rf_bootstrap *b, rf_channel *channel)
+static rf_result admit_channel(rf_bootstrap *b, rf_channel *channel)
 {
     const rf_hello *peer = rf_channel_peer(channel);
     const uint32_t rank = peer->rank;
@@ -110,13 +110,13 @@ static rf_result gather(rf_bootstrap *b)
         const uint64_t left = rf_bootstrap_left(b);
         if (!left) {
             char text[RF_MESH_REASON];
-            missing(b, text, sizeof(text));
+            list_missing(b, text, sizeof(text));
             return RF_FAIL(RF_ERROR_TIMEOUT, "%s", text);
         }
         rf_channel *channel = NULL;
         const rf_result r = rf_listener_accept(b->listener, left < ACCEPT_SLICE_NS ? left : ACCEPT_SLICE_NS, &channel);
         if (r == RF_OK)
-            RF_TRY(admit(b, channel));
+            RF_TRY(admit_channel(b, channel));
         else if (r != RF_ERROR_TIMEOUT)
             return r;
     }
@@ -205,7 +205,7 @@ static rf_result await_ready(rf_bootstrap *b)
     return r;
 }
 
-static rf_result assemble(rf_bootstrap *b)
+static rf_result assemble_job(rf_bootstrap *b)
 {
     RF_TRY(gather(b));
     rf_listener_destroy(&b->listener);
@@ -249,7 +249,7 @@ rf_result rf_bootstrap_master(rf_bootstrap *b)
     const rf_result listening = rf_listener_create(job, address, job->master_port, &b->hello, &b->listener);
     if (listening < 0)
         return rf_error_context(listening, "rank 0 cannot listen for the others at %s:%u", address, job->master_port);
-    const rf_result r = assemble(b);
+    const rf_result r = assemble_job(b);
     if (r < 0) tell_failure(b, r);
     return r;
 }

@@ -67,7 +67,7 @@ static rf_result await_master(rf_bootstrap *b, rf_mesh_frame wanted, const void 
                    rf_channel_peer_address(b->out->channels[0]), b->out->world, b->seconds);
 }
 
-static rf_result join(rf_bootstrap *b)
+static rf_result join_master(rf_bootstrap *b)
 {
     const rf_job *job = b->job;
     rf_channel **master = &b->out->channels[0];
@@ -148,11 +148,11 @@ static rf_result accept_higher(rf_bootstrap *b)
     return RF_OK;
 }
 
-static rf_result assemble(rf_bootstrap *b)
+static rf_result assemble_job(rf_bootstrap *b)
 {
     const void *body = NULL;
     size_t size = 0;
-    RF_TRY(join(b));
+    RF_TRY(join_master(b));
     RF_TRY(await_master(b, RF_MESH_TABLE, &body, &size));
     RF_TRY(rf_mesh_decode_table(body, size, &b->out->table));
     const rf_mesh_member *me = &b->out->table.members[b->out->rank];
@@ -168,7 +168,7 @@ static rf_result assemble(rf_bootstrap *b)
 
 rf_result rf_bootstrap_worker(rf_bootstrap *b)
 {
-    const rf_result r = assemble(b);
+    const rf_result r = assemble_job(b);
     if (r < 0 && b->out->channels[0] && !b->told) rf_bootstrap_send_failure(b->out->channels[0], b->out->rank, r);
     return r;
 }

@@ -46,7 +46,7 @@ static void end_epoch(loop *l, const rf_mesh_failure *failure)
     rf_mesh_end(l->mesh, failure);
 }
 
-static void lose(loop *l, uint32_t rank, rf_result result, const char *why)
+static void lose_peer(loop *l, uint32_t rank, rf_result result, const char *why)
 {
     rf_mesh *mesh = l->mesh;
     rf_mesh_failure failure = { .culprit = rank, .result = result };
@@ -84,7 +84,7 @@ static void take_heartbeat(loop *l, uint32_t rank, const void *body, size_t size
     rf_mesh_heartbeat beat;
     if (rf_mesh_decode_heartbeat(body, size, l->world, &beat) < 0 || beat.rank != rank ||
         beat.incarnation != mesh->assembly.table.members[rank].incarnation) {
-        lose(l, rank, RF_ERROR_CORRUPT_DATA, "its heartbeat is not one");
+        lose_peer(l, rank, RF_ERROR_CORRUPT_DATA, "its heartbeat is not one");
         return;
     }
     atomic_store(&peer->begun, beat.begun);
@@ -100,12 +100,12 @@ static void take_exchange(loop *l, uint32_t rank, const void *body, size_t size)
     rf_mesh_peer *peer = &l->mesh->peers[rank];
     rf_mesh_part part;
     if (rf_mesh_decode_part(body, size, &part) < 0) {
-        lose(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange message has an impossible size");
+        lose_peer(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange message has an impossible size");
         return;
     }
     uint8_t *data = rf_calloc(1, part.size);
     if (!data) {
-        lose(l, l->rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for a control message");
+        lose_peer(l, l->rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for a control message");
         return;
     }
     memcpy(data, part.data, part.size);
@@ -120,14 +120,14 @@ static void take_exchange(loop *l, uint32_t rank, const void *body, size_t size)
     pthread_mutex_unlock(&l->mesh->lock);
     if (fits) return;
     rf_free(data);
-    lose(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange messages are out of order");
+    lose_peer(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange messages are out of order");
 }
 
 static void take_goodbye(loop *l, uint32_t rank, const void *body, size_t size)
 {
     uint64_t begun;
     if (rf_mesh_decode_goodbye(body, size, &begun) < 0) {
-        lose(l, rank, RF_ERROR_CORRUPT_DATA, "its goodbye is not one");
+        lose_peer(l, rank, RF_ERROR_CORRUPT_DATA, "its goodbye is not one");
         return;
     }
     rf_detector_left(l->mesh->detector, rank);
@@ -152,9 +152,9 @@ static void take_frame(loop *l, uint32_t rank, uint16_t type, const void *body, 
         if (rf_mesh_decode_failure(body, size, l->world, &failure) == RF_OK)
             end_epoch(l, &failure); /* which also hands it on */
         else
-            lose(l, rank, RF_ERROR_CORRUPT_DATA, "its abort message is not one");
+            lose_peer(l, rank, RF_ERROR_CORRUPT_DATA, "its abort message is not one");
         break;
-    default: lose(l, rank, RF_ERROR_CORRUPT_DATA, "it sends messages of an unknown type");
+    default: lose_peer(l, rank, RF_ERROR_CORRUPT_DATA, "it sends messages of an unknown type");
     }
 }
 
@@ -169,7 +169,7 @@ static void close_peer(loop *l, uint32_t rank, rf_result why, uint64_t now)
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
     if (why == RF_ERROR_CORRUPT_DATA)
-        lose(l, rank, why, "what it sends does not verify (altered on the way, or another process)");
+        lose_peer(l, rank, why, "what it sends does not verify (altered on the way, or another process)");
     else
         link_ended(l, rank, now);
 }
@@ -290,7 +290,7 @@ static void take_wishes(loop *l, uint64_t now)
         if (l->late[r]) link_ended(l, r, now);
 }
 
-static void serve(loop *l, uint64_t now)
+static void serve_events(loop *l, uint64_t now)
 {
     for (uint32_t r = 0; r < l->world; r++) {
         rf_mesh_peer *peer = &l->mesh->peers[r];
@@ -301,7 +301,7 @@ static void serve(loop *l, uint64_t now)
         if (r != l->rank && l->fds[r].revents & POLLOUT && !l->mesh->peers[r].send_dead) send_one(l, r, now);
 }
 
-static void judge(loop *l, uint64_t now)
+static void judge_peers(loop *l, uint64_t now)
 {
     rf_finding finding;
     if (!rf_detector_judge(l->mesh->detector, now, &finding)) return;
@@ -312,10 +312,10 @@ static void judge(loop *l, uint64_t now)
         snprintf(why, sizeof(why), "%s", l->mesh->peers[finding.culprit].why);
         pthread_mutex_unlock(&l->mesh->lock);
     }
-    lose(l, finding.culprit, RF_ERROR_PEER_LOST, why);
+    lose_peer(l, finding.culprit, RF_ERROR_PEER_LOST, why);
 }
 
-static void run(loop *l)
+static void run_loop(loop *l)
 {
     rf_mesh *mesh = l->mesh;
     const uint64_t interval = mesh->assembly.table.heartbeat_interval_ns;
@@ -335,8 +335,8 @@ static void run(loop *l)
         now = rf_now_ns();
         rf_detector_woke(mesh->detector, now, wake);
         take_wishes(l, now);
-        serve(l, now);
-        if (!mesh->ended && !l->stop) judge(l, now);
+        serve_events(l, now);
+        if (!mesh->ended && !l->stop) judge_peers(l, now);
         if (l->probe_at && now >= l->probe_at) {
             l->probe_at = 0;
             beat_all(l, true);
@@ -357,9 +357,9 @@ void *rf_mesh_thread(void *user)
     l.late = RF_NEW_ARRAY(uint32_t, world);
     l.beat = rf_calloc(1, RF_MESH_HEARTBEAT_MAX(world));
     if (l.fds && l.late && l.beat)
-        run(&l);
+        run_loop(&l);
     else
-        lose(&l, l.rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for the control mesh's thread");
+        lose_peer(&l, l.rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for the control mesh's thread");
     /* In an orderly end everybody's last frame was read: nothing is left unread that closing could stumble over. */
     if (mesh->ended) rf_part(mesh->assembly.channels, world, PART_NS);
     rf_free(l.fds);

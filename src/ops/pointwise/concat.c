@@ -20,7 +20,7 @@ static rf_result check_axis(const rf_op_call *call, uint32_t input, uint32_t axi
 }
 
 /* What the inputs from `first` on come to along the axis. */
-static rf_result joined(const rf_op_call *call, uint32_t first, uint32_t axis, rf_tensor_desc *out)
+static rf_result infer_joined(const rf_op_call *call, uint32_t first, uint32_t axis, rf_tensor_desc *out)
 {
     char a[96], b[96];
     *out = call->in[first];
@@ -43,14 +43,14 @@ static rf_result joined(const rf_op_call *call, uint32_t first, uint32_t axis, r
 
 static rf_result concat_infer(rf_op_call *call)
 {
-    return joined(call, 0, ((const rf_concat_attr *)call->attr)->axis, &call->out[0]);
+    return infer_joined(call, 0, ((const rf_concat_attr *)call->attr)->axis, &call->out[0]);
 }
 
 static rf_result concat_grad_infer(rf_op_call *call)
 {
     const rf_concat_attr *attr = call->attr;
     rf_tensor_desc whole;
-    RF_TRY(joined(call, 1, attr->axis, &whole));
+    RF_TRY(infer_joined(call, 1, attr->axis, &whole));
     RF_TRY(rf_expect_dtype(call, 0, whole.dtype));
     RF_TRY(rf_expect_shape(call, 0, &whole.shape, "what the tensors are joined to"));
     call->n_out = 0;

@@ -138,7 +138,7 @@ typedef struct form {
 } form;
 static const form u64x8 = { 8, 8, false }, vec4 = { 4, 4, false }, texel = { 8, 4, true };
 
-static uint32_t modes(const layout *l, uint32_t n_in, const form *f)
+static uint32_t pack_modes(const layout *l, uint32_t n_in, const form *f)
 {
     uint32_t word = 0;
     for (uint32_t i = 0; i < n_in; i++) {
@@ -179,7 +179,7 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
         d->concurrent = start > 0;
         wide_push push = { (uint32_t)(n / f->width), (uint32_t)(n % f->width), { { 0 } }, { 0 } };
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-        rf_dispatch_spec(d, modes(&l, call->n_in, f));
+        rf_dispatch_spec(d, pack_modes(&l, call->n_in, f));
         rf_dispatch_spec(d, push.n_tail != 0);
         push_steps(d, v, call, push.imm);
         push_windows(&push, &l, start);

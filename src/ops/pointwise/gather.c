@@ -52,7 +52,7 @@ static rf_result gather_infer(rf_op_call *call)
     return rf_gather_infer(call, &call->in[0], &call->in[1], &call->out[0]);
 }
 
-static uint64_t product(const rf_shape *shape, int32_t from, int32_t to)
+static uint64_t count_between(const rf_shape *shape, int32_t from, int32_t to)
 {
     uint64_t count = 1;
     for (int32_t d = from; d < to; d++) count *= (uint64_t)shape->dim[d];
@@ -61,11 +61,11 @@ static uint64_t product(const rf_shape *shape, int32_t from, int32_t to)
 
 rf_gather_shape rf_gather_shape_of(const rf_gather_attr *attr, const rf_shape *x, const rf_shape *indices)
 {
-    return (rf_gather_shape){ .batch = product(x, 0, attr->batch_dims),
-                              .outer = product(x, attr->batch_dims, attr->axis),
+    return (rf_gather_shape){ .batch = count_between(x, 0, attr->batch_dims),
+                              .outer = count_between(x, attr->batch_dims, attr->axis),
                               .choices = (uint64_t)x->dim[attr->axis],
-                              .places = product(indices, attr->batch_dims, indices->rank),
-                              .inner = product(x, attr->axis + 1, x->rank) };
+                              .places = count_between(indices, attr->batch_dims, indices->rank),
+                              .inner = count_between(x, attr->axis + 1, x->rank) };
 }
 
 /* ---- pieces ---- */
@@ -90,7 +90,7 @@ rf_gather_shape rf_gather_piece_size(const rf_gather_shape *all, const rf_device
 }
 
 /* Goes on by `step` along one dimension; back to 0 at its end. */
-static bool advance(uint64_t *at, uint64_t step, uint64_t all)
+static bool advance_place(uint64_t *at, uint64_t step, uint64_t all)
 {
     *at += step;
     if (*at < all) return true;
@@ -110,10 +110,10 @@ static void clip(rf_gather_piece *piece, const rf_gather_shape *all, const rf_ga
 bool rf_gather_piece_next(const rf_gather_shape *all, const rf_gather_shape *size, rf_gather_piece *piece)
 {
     bool more = piece->size.inner == 0; /* the first one */
-    if (!more) more = advance(&piece->place, size->places, all->places);
-    if (!more) more = advance(&piece->choice, size->choices, all->choices);
-    if (!more) more = advance(&piece->outer, size->outer, all->outer);
-    if (!more) more = advance(&piece->batch, size->batch, all->batch);
+    if (!more) more = advance_place(&piece->place, size->places, all->places);
+    if (!more) more = advance_place(&piece->choice, size->choices, all->choices);
+    if (!more) more = advance_place(&piece->outer, size->outer, all->outer);
+    if (!more) more = advance_place(&piece->batch, size->batch, all->batch);
     clip(piece, all, size);
     return more;
 }

@@ -27,7 +27,7 @@ static rf_box_range range_of(const rf_slice_attr *attr, int32_t axis, int64_t n)
 
 /* ---- host side ---- */
 
-static rf_result sliced(const rf_op_call *call, const rf_tensor_desc *x, rf_tensor_desc *out)
+static rf_result infer_sliced(const rf_op_call *call, const rf_tensor_desc *x, rf_tensor_desc *out)
 {
     const rf_slice_attr *attr = call->attr;
     const char *name = call->op->name;
@@ -56,13 +56,13 @@ static rf_result sliced(const rf_op_call *call, const rf_tensor_desc *x, rf_tens
 
 static rf_result slice_infer(rf_op_call *call)
 {
-    return sliced(call, &call->in[0], &call->out[0]);
+    return infer_sliced(call, &call->in[0], &call->out[0]);
 }
 
 static rf_result slice_grad_infer(rf_op_call *call)
 {
     rf_tensor_desc slice;
-    RF_TRY(sliced(call, &call->in[1], &slice));
+    RF_TRY(infer_sliced(call, &call->in[1], &slice));
     RF_TRY(rf_expect_dtype(call, 0, slice.dtype));
     RF_TRY(rf_expect_shape(call, 0, &slice.shape, "one gradient for each element of the slice"));
     call->out[0] = call->in[1];

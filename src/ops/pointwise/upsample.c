@@ -10,7 +10,7 @@
 /* ---- shapes ---- */
 
 /* The shape of the enlarged images. */
-static rf_result enlarged(const rf_op_call *call, const rf_tensor_desc *x, rf_tensor_desc *y)
+static rf_result infer_enlarged(const rf_op_call *call, const rf_tensor_desc *x, rf_tensor_desc *y)
 {
     const rf_upsample_attr *attr = call->attr;
     const char *name = call->op->name;
@@ -38,13 +38,13 @@ static rf_result enlarged(const rf_op_call *call, const rf_tensor_desc *x, rf_te
 
 static rf_result upsample_infer(rf_op_call *call)
 {
-    return enlarged(call, &call->in[0], &call->out[0]);
+    return infer_enlarged(call, &call->in[0], &call->out[0]);
 }
 
 static rf_result upsample_grad_infer(rf_op_call *call)
 {
     rf_tensor_desc y;
-    RF_TRY(enlarged(call, &call->in[1], &y));
+    RF_TRY(infer_enlarged(call, &call->in[1], &y));
     RF_TRY(rf_expect_dtype(call, 0, RF_F32));
     RF_TRY(rf_expect_shape(call, 0, &y.shape, "one gradient for each element of the result"));
     call->out[0] = call->in[1];

@@ -411,7 +411,7 @@ static const rf_op_case dense_grad_cases[] = {
 
 static const rf_attr_field loss_fields[] = { RF_ATTR_FLAG(rf_loss_attr, from_logits) };
 
-static rf_choices classes(const rf_op_call *call)
+static rf_choices class_choices(const rf_op_call *call)
 {
     const rf_shape *predictions = &call->in[1].shape;
     return (rf_choices){ .count = predictions->dim[predictions->rank - 1], .fixed = predictions->rank > 1 };
@@ -433,7 +433,7 @@ static rf_choices classes(const rf_op_call *call)
         RF_KERNELS(loss_kernels),                                                                                      \
         RF_CASES(cases_),                                                                                              \
     }
-LOSS_OP(sparse_crossentropy, 2, classes, loss_infer, sparse_gradient, loss_reference, sparse_cases);
+LOSS_OP(sparse_crossentropy, 2, class_choices, loss_infer, sparse_gradient, loss_reference, sparse_cases);
 LOSS_OP(sparse_crossentropy_grad, 3, NULL, loss_grad_infer, NULL, loss_grad_reference, sparse_grad_cases);
 LOSS_OP(crossentropy, 2, NULL, loss_infer, dense_gradient, loss_reference, dense_cases);
 LOSS_OP(crossentropy_grad, 3, NULL, loss_grad_infer, NULL, loss_grad_reference, dense_grad_cases);

@@ -49,7 +49,7 @@ static bool pool_fits(const pool_variant *v, const rf_pool_geometry *p)
 }
 
 /* Windows that cover an element along one axis, at most. */
-static uint64_t covering(const rf_pool_geometry *p, int axis)
+static uint64_t count_covering(const rf_pool_geometry *p, int axis)
 {
     return rf_div_up((uint64_t)p->window[axis], (uint64_t)p->stride[axis]);
 }
@@ -71,7 +71,7 @@ static uint64_t cell_side(int64_t size, int64_t out_size, int64_t stride, int64_
 static uint64_t pool_loops(const pool_variant *v, const rf_pool_geometry *p)
 {
     const uint64_t window = area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
-    const uint64_t windows = area_loops(covering(p, 0), covering(p, 1));
+    const uint64_t windows = area_loops(count_covering(p, 0), count_covering(p, 1));
     switch (v->loops) {
     case LOOPS_NONE: return RF_NO_LOOPS;
     case LOOPS_WINDOW: return window;
@@ -79,7 +79,7 @@ static uint64_t pool_loops(const pool_variant *v, const rf_pool_geometry *p)
     case LOOPS_CELL:
         return window + area_loops(cell_side(p->height, p->out_height, p->stride[0], p->pad_top),
                                    cell_side(p->width, p->out_width, p->stride[1], p->pad_left));
-    case LOOPS_BOTH: return covering(p, 0) * (covering(p, 1) * (window + 1) + 2) + 1;
+    case LOOPS_BOTH: return count_covering(p, 0) * (count_covering(p, 1) * (window + 1) + 2) + 1;
     }
     return 0;
 }
@@ -190,7 +190,7 @@ static void sides_of(const rf_pool_geometry *p, bool gradient, rf_pool_geometry 
 static bool side_job(const rf_pool_geometry *p, const rf_device_caps *caps, const sides_shaders *shaders, bool gradient,
                      rf_row_job *job)
 {
-    const uint64_t loops = gradient ? area_loops(covering(p, 0), covering(p, 1))
+    const uint64_t loops = gradient ? area_loops(count_covering(p, 0), count_covering(p, 1))
                                     : area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
     const int64_t rows = gradient ? p->height : p->out_height, columns = gradient ? p->width : p->out_width;
     return (p->channels % 4 == 0 && image_job(p, caps, shaders->four, loops, rows, columns, 4, job)) ||
@@ -251,8 +251,8 @@ static bool index_jobs(const rf_op_call *call, const rf_device_caps *caps, rf_po
                        uint64_t *lines)
 {
     if (rf_pool_geometry_make(call->op->name, call->attr, &call->in[1], p) != RF_OK) return false;
-    const uint64_t line = covering(p, 1) + 2, limit = rf_loop_limit(caps) - 1;
-    *lines = limit / line < covering(p, 0) ? limit / line : covering(p, 0);
+    const uint64_t line = count_covering(p, 1) + 2, limit = rf_loop_limit(caps) - 1;
+    *lines = limit / line < count_covering(p, 0) ? limit / line : count_covering(p, 0);
     if (*lines == 0 || p->height * p->width > INT32_MAX) return false;
     const bool fits =
         image_job(p, caps, &rf_shader_pool_max_index_lines, (uint64_t)p->window[1] + 1, p->height, p->out_width, 1,
@@ -299,7 +299,7 @@ static rf_result max_grad_sides_plan(const rf_op_call *call, const rf_device_cap
     for (int i = 0; i < 3; i++) jobs[i].n_push += 2;
     RF_TRY(rf_row_job_plan(&jobs[0], caps, plan));
     RF_TRY(rf_row_job_plan(&jobs[1], caps, plan));
-    for (uint64_t first = 0; first < covering(&p, 0); first += lines) {
+    for (uint64_t first = 0; first < count_covering(&p, 0); first += lines) {
         jobs[2].push[jobs[2].n_push - 2] = (uint32_t)first;
         jobs[2].push[jobs[2].n_push - 1] = (uint32_t)(first + lines);
         RF_TRY(rf_row_job_plan(&jobs[2], caps, plan));

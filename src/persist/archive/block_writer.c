@@ -67,7 +67,7 @@ static size_t compress(rf_block_writer *w, method how, const uint8_t *data, size
     return ZSTD_isError(n) ? 0 : n;
 }
 
-static size_t worth(size_t size)
+static size_t least_saving(size_t size)
 {
     return size - size / WORTH;
 }
@@ -83,8 +83,8 @@ static method choose(rf_block_writer *w, const uint8_t *plane, size_t size)
             memcpy(w->sample + i * SAMPLE_SIZE, plane + (size - SAMPLE_SIZE) / (SAMPLES - 1) * i, SAMPLE_SIZE);
         plane = w->sample;
     }
-    const size_t counted = compress(w, STATISTICS, plane, n, w->trial, worth(n));
-    const size_t limit = counted ? counted - counted / REPETITIVE : worth(n);
+    const size_t counted = compress(w, STATISTICS, plane, n, w->trial, least_saving(n));
+    const size_t limit = counted ? counted - counted / REPETITIVE : least_saving(n);
     if (limit > 1 && compress(w, SEARCH, plane, n, w->trial, limit)) return SEARCH;
     return counted ? STATISTICS : STORE;
 }
@@ -108,7 +108,7 @@ static void encode_planes(rf_block_writer *w, const uint8_t *planes, size_t size
         for (next = p + 1; next < element && how[next] == how[p]; next++) {}
         const uint8_t *from = planes + p * plane;
         const size_t raw = (next - p) * plane;
-        const size_t stored = how[p] ? compress(w, how[p], from, raw, packed + used, worth(raw)) : 0;
+        const size_t stored = how[p] ? compress(w, how[p], from, raw, packed + used, least_saving(raw)) : 0;
         if (stored)
             add_frame(out, packed + used, stored, raw, true);
         else

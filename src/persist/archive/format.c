@@ -12,12 +12,12 @@ static const uint8_t magic[8] = { 0x89, 'R', 'F', 'C', 'K', '\r', '\n', 0x1a };
 
 enum { AT_VERSION = 8, AT_SIZE = 16, AT_HEADER = 24, AT_HEADER_SIZE = 32, AT_HEADER_HASH = 40, AT_HASH = 48 };
 
-static void put(uint8_t *to, uint64_t value)
+static void put_word(uint8_t *to, uint64_t value)
 {
     memcpy(to, &value, sizeof(value));
 }
 
-static uint64_t get(const uint8_t *from)
+static uint64_t get_word(const uint8_t *from)
 {
     uint64_t value;
     memcpy(&value, from, sizeof(value));
@@ -36,23 +36,23 @@ void rf_archive_layout_encode(const rf_archive_layout *layout, uint64_t version,
                               uint8_t trailer[RF_ARCHIVE_TRAILER])
 {
     memcpy(preamble, magic, sizeof(magic));
-    put(preamble + AT_VERSION, version);
-    put(preamble + AT_SIZE, layout->file_size);
-    put(preamble + AT_HEADER, layout->header_offset);
-    put(preamble + AT_HEADER_SIZE, layout->header_size);
-    put(preamble + AT_HEADER_HASH, layout->header_hash);
-    put(preamble + AT_HASH, rf_xxh64(preamble, AT_HASH));
+    put_word(preamble + AT_VERSION, version);
+    put_word(preamble + AT_SIZE, layout->file_size);
+    put_word(preamble + AT_HEADER, layout->header_offset);
+    put_word(preamble + AT_HEADER_SIZE, layout->header_size);
+    put_word(preamble + AT_HEADER_HASH, layout->header_hash);
+    put_word(preamble + AT_HASH, rf_xxh64(preamble, AT_HASH));
     make_trailer(preamble, trailer);
 }
 
 uint64_t rf_archive_preamble_version(const uint8_t preamble[RF_ARCHIVE_PREAMBLE])
 {
-    return get(preamble + AT_VERSION);
+    return get_word(preamble + AT_VERSION);
 }
 
 uint64_t rf_archive_preamble_hash(const uint8_t preamble[RF_ARCHIVE_PREAMBLE])
 {
-    return get(preamble + AT_HASH);
+    return get_word(preamble + AT_HASH);
 }
 
 rf_result rf_archive_layout_decode(const char *path, const uint8_t preamble[RF_ARCHIVE_PREAMBLE], uint64_t actual_size,
@@ -61,15 +61,15 @@ rf_result rf_archive_layout_decode(const char *path, const uint8_t preamble[RF_A
     if (memcmp(preamble, magic, sizeof(magic)) != 0)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: not a checkpoint or model file of Ringfire (its first bytes differ)",
                        path);
-    if (get(preamble + AT_HASH) != rf_xxh64(preamble, AT_HASH))
+    if (get_word(preamble + AT_HASH) != rf_xxh64(preamble, AT_HASH))
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the preamble is damaged; restore the file from a copy", path);
     const uint64_t version = rf_archive_preamble_version(preamble);
     if (version != RF_ARCHIVE_VERSION && version != RF_ARCHIVE_VERSION_PARTS)
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "%s: format version %llu, this library reads %u and %u; use a newer Ringfire", path,
                        (unsigned long long)version, RF_ARCHIVE_VERSION, RF_ARCHIVE_VERSION_PARTS);
-    const rf_archive_layout l = { get(preamble + AT_SIZE), get(preamble + AT_HEADER), get(preamble + AT_HEADER_SIZE),
-                                  get(preamble + AT_HEADER_HASH) };
+    const rf_archive_layout l = { get_word(preamble + AT_SIZE), get_word(preamble + AT_HEADER),
+                                  get_word(preamble + AT_HEADER_SIZE), get_word(preamble + AT_HEADER_HASH) };
     if (l.file_size != actual_size)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %llu of %llu bytes; the file is %s, copy it again", path,
                        (unsigned long long)actual_size, (unsigned long long)l.file_size,

@@ -17,7 +17,7 @@ typedef struct checker {
     uint64_t next, data_end; /* where the next frame begins; where frames end */
 } checker;
 
-static rf_result bad(const checker *c, const char *what)
+static rf_result fail_header(const checker *c, const char *what)
 {
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: byte %llu of the header: %s", c->path,
                    (unsigned long long)(c->at.at - c->header->bytes), what);
@@ -37,7 +37,7 @@ static bool is_string(rf_unpack *u, const char *text)
 }
 
 /* Moves a name one byte down, over the last byte of its length, which makes room for the 0 that C wants. */
-static const char *terminate(const char *name, uint32_t size)
+static const char *terminate_name(const char *name, uint32_t size)
 {
     char *to = (char *)(uintptr_t)name - 1; /* points into header->bytes, which are ours */
     memmove(to, name, size);
@@ -49,14 +49,14 @@ static rf_result check_name(checker *c, const char *previous, const char **out)
 {
     const char *name;
     uint32_t size;
-    if (!rf_unpack_string(&c->at, &name, &size)) return bad(c, "expected a name");
+    if (!rf_unpack_string(&c->at, &name, &size)) return fail_header(c, "expected a name");
     const char *problem = rf_archive_name_problem(name, size);
     if (problem) {
         char what[64];
         snprintf(what, sizeof(what), "a name %s", problem);
-        return bad(c, what);
+        return fail_header(c, what);
     }
-    *out = terminate(name, size);
+    *out = terminate_name(name, size);
     if (previous && strcmp(previous, *out) == 0) return bad_entry(c, *out, "this name comes twice");
     if (previous && strcmp(previous, *out) > 0) return bad_entry(c, *out, "names are not in order");
     return RF_OK;
@@ -172,7 +172,7 @@ static rf_result check_tensor(checker *c, const char *previous, const char **nam
     const bool sharded = c->header->sharded;
     uint32_t fields;
     rf_archive_record r;
-    if (!rf_unpack_array(&c->at, &fields) || fields != (sharded ? 4 : 5)) return bad(c, "expected a tensor");
+    if (!rf_unpack_array(&c->at, &fields) || fields != (sharded ? 4 : 5)) return fail_header(c, "expected a tensor");
     RF_TRY(check_name(c, previous, name));
     if (!read_record(&c->at, sharded, &r)) return bad_entry(c, *name, "its type, shape or place cannot be");
     return sharded ? check_extents(c, *name, &r) : check_blocks(c, *name, &r);
@@ -204,7 +204,7 @@ static rf_result check_values(checker *c, rf_archive_header *h)
 {
     uint32_t count;
     if (!rf_unpack_map(&c->at, &count) || (uint64_t)(c->at.end - c->at.at) / LEAST_VALUE < count)
-        return bad(c, "expected a map of values");
+        return fail_header(c, "expected a map of values");
     h->values = RF_NEW_ARRAY(uint32_t, count);
     if (!h->values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const char *name = NULL;
@@ -222,7 +222,7 @@ static rf_result check_tensors(checker *c, rf_archive_header *h)
 {
     uint32_t count;
     if (!rf_unpack_array(&c->at, &count) || (uint64_t)(c->at.end - c->at.at) / LEAST_TENSOR < count)
-        return bad(c, "expected an array of tensors");
+        return fail_header(c, "expected an array of tensors");
     h->tensors = RF_NEW_ARRAY(uint32_t, count);
     if (!h->tensors) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const char *name = NULL;
@@ -245,13 +245,13 @@ static rf_result check_parts(checker *c, rf_archive_header *h)
     uint32_t count, fields;
     if (!rf_unpack_array(&c->at, &count) || count > RF_ARCHIVE_MAX_PARTS ||
         (uint64_t)(c->at.end - c->at.at) / LEAST_PART < count)
-        return bad(c, "expected an array of part files");
+        return fail_header(c, "expected an array of part files");
     h->parts = RF_NEW_ARRAY(uint32_t, count);
     if (!h->parts) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const char *name = NULL;
     for (uint32_t i = 0; i < count; i++) {
         rf_archive_part part;
-        if (!rf_unpack_array(&c->at, &fields) || fields != 3) return bad(c, "expected a part file");
+        if (!rf_unpack_array(&c->at, &fields) || fields != 3) return fail_header(c, "expected a part file");
         RF_TRY(check_name(c, name, &name));
         if (strchr(name, '/')) return bad_entry(c, name, "a part file must be in the same directory");
         if (!read_part(&c->at, &part)) return bad_entry(c, name, "expected size and hash of the part file");
@@ -266,16 +266,17 @@ rf_result rf_archive_header_check(rf_archive_header *h, const char *path, uint64
     checker c = { { h->bytes, h->bytes + h->size }, h, path, RF_ARCHIVE_PREAMBLE, data_end };
     uint32_t fields;
     if (!rf_unpack_map(&c.at, &fields) || fields != (h->sharded ? 4 : 3) || !is_string(&c.at, "type"))
-        return bad(&c, h->sharded ? "expected type, values, parts and tensors" : "expected type, values and tensors");
+        return fail_header(&c, h->sharded ? "expected type, values, parts and tensors"
+                                          : "expected type, values and tensors");
     RF_TRY(check_name(&c, NULL, &h->type));
-    if (!is_string(&c.at, "values")) return bad(&c, "expected the values");
+    if (!is_string(&c.at, "values")) return fail_header(&c, "expected the values");
     RF_TRY(check_values(&c, h));
-    if (h->sharded && !is_string(&c.at, "parts")) return bad(&c, "expected the parts");
+    if (h->sharded && !is_string(&c.at, "parts")) return fail_header(&c, "expected the parts");
     if (h->sharded) RF_TRY(check_parts(&c, h));
-    if (!is_string(&c.at, "tensors")) return bad(&c, "expected the tensors");
+    if (!is_string(&c.at, "tensors")) return fail_header(&c, "expected the tensors");
     RF_TRY(check_tensors(&c, h));
-    if (c.at.at != c.at.end) return bad(&c, "there is more after the tensors");
-    if (c.next != data_end) return bad(&c, "bytes between data and header belong to no tensor");
+    if (c.at.at != c.at.end) return fail_header(&c, "there is more after the tensors");
+    if (c.next != data_end) return fail_header(&c, "bytes between data and header belong to no tensor");
     return RF_OK;
 }
 

@@ -322,7 +322,7 @@ static bool take_block(reading *job, block_reader *reader)
     return taken;
 }
 
-static rf_result grow(uint8_t **buffer, uint64_t *size, uint64_t need)
+static rf_result grow_buffer(uint8_t **buffer, uint64_t *size, uint64_t need)
 {
     if (need <= *size) return RF_OK;
     rf_free(*buffer);
@@ -333,7 +333,7 @@ static rf_result grow(uint8_t **buffer, uint64_t *size, uint64_t need)
     return RF_OK;
 }
 
-static rf_result damaged(const block_reader *reader, uint64_t offset, const char *what)
+static rf_result fail_damaged(const block_reader *reader, uint64_t offset, const char *what)
 {
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: tensor '%s': %s at byte %llu of the file; restore it from a copy",
                    reader->job->archive->path, reader->name, what, (unsigned long long)offset);
@@ -344,20 +344,20 @@ static rf_result read_frame(block_reader *reader, const rf_archive_frame *frame,
     const rf_archive *a = reader->job->archive;
     uint8_t *stored = to;
     if (frame->compressed) {
-        RF_TRY(grow(&reader->stored, &reader->stored_size, frame->stored));
+        RF_TRY(grow_buffer(&reader->stored, &reader->stored_size, frame->stored));
         stored = reader->stored;
     }
     RF_TRY(rf_file_read_at(a->ops, a->fd, a->path, stored, frame->stored, offset));
-    if (rf_xxh64(stored, frame->stored) != frame->hash) return damaged(reader, offset, "wrong checksum");
+    if (rf_xxh64(stored, frame->stored) != frame->hash) return fail_damaged(reader, offset, "wrong checksum");
     if (!frame->compressed) return RF_OK;
     if (!reader->zstd) reader->zstd = atomic_exchange(a->spare, NULL);
     if (!reader->zstd) reader->zstd = ZSTD_createDCtx();
     if (!reader->zstd) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot allocate a zstd decompressor");
     if (ZSTD_findFrameCompressedSize(stored, frame->stored) != frame->stored)
-        return damaged(reader, offset, "not one zstd frame");
+        return fail_damaged(reader, offset, "not one zstd frame");
     const size_t n = ZSTD_decompressDCtx(reader->zstd, to, frame->raw, stored, frame->stored);
-    if (ZSTD_isError(n)) return damaged(reader, offset, ZSTD_getErrorName(n));
-    return n == frame->raw ? RF_OK : damaged(reader, offset, "a zstd frame of the wrong size");
+    if (ZSTD_isError(n)) return fail_damaged(reader, offset, ZSTD_getErrorName(n));
+    return n == frame->raw ? RF_OK : fail_damaged(reader, offset, "a zstd frame of the wrong size");
 }
 
 static rf_result read_block(block_reader *reader)
@@ -365,7 +365,7 @@ static rf_result read_block(block_reader *reader)
     const rf_archive_block *block = &reader->block;
     uint8_t *to = reader->to;
     if (block->transposed || !to) {
-        RF_TRY(grow(&reader->raw, &reader->raw_size, block->raw));
+        RF_TRY(grow_buffer(&reader->raw, &reader->raw_size, block->raw));
         to = reader->raw;
     }
     uint64_t offset = reader->offset, done = 0;

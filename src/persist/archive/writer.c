@@ -474,7 +474,7 @@ static uint32_t thread_count(const rf_save_params *params)
     return cores < DEFAULT_THREADS ? cores : DEFAULT_THREADS;
 }
 
-static void finish(writing *w)
+static void finish_writing(writing *w)
 {
     for (uint32_t i = 0; w->jobs && i < w->num_jobs; i++) {
         rf_free(w->jobs[i].raw);
@@ -527,7 +527,7 @@ static rf_result write_archive(const rf_file_ops *ops, const char *path, const r
             rf_new_file_abandon(&w.file);
     }
     rf_free(values);
-    finish(&w);
+    finish_writing(&w);
     return r;
 }
 

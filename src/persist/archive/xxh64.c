@@ -25,7 +25,7 @@ static inline uint64_t add_lane(uint64_t lane, uint64_t word)
     return rotate(lane + word * prime2, 31) * prime1;
 }
 
-static inline uint64_t merge(uint64_t hash, uint64_t lane)
+static inline uint64_t merge_lane(uint64_t hash, uint64_t lane)
 {
     return (hash ^ add_lane(0, lane)) * prime1 + prime4;
 }
@@ -44,7 +44,7 @@ uint64_t rf_xxh64(const void *data, size_t size)
             d = add_lane(d, load(p + 24));
         }
         hash = rotate(a, 1) + rotate(b, 7) + rotate(c, 12) + rotate(d, 18);
-        hash = merge(merge(merge(merge(hash, a), b), c), d);
+        hash = merge_lane(merge_lane(merge_lane(merge_lane(hash, a), b), c), d);
     }
     hash += size;
     for (; left >= 8; left -= 8, p += 8) hash = rotate(hash ^ add_lane(0, load(p)), 27) * prime1 + prime4;

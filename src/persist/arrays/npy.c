@@ -73,7 +73,7 @@ rf_result rf_npy_write(const char *path, const rf_array *array)
 
 /* ---- reading ---- */
 
-static rf_result corrupt(const char *path, const char *what)
+static rf_result fail_corrupt(const char *path, const char *what)
 {
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not an .npy file: %s", path, what);
 }
@@ -94,27 +94,28 @@ static const char *find_value(const char *header, const char *key)
 
 static rf_result read_shape(const char *path, const char *at, rf_shape *shape)
 {
-    if (*at++ != '(') return corrupt(path, "the shape is no tuple");
+    if (*at++ != '(') return fail_corrupt(path, "the shape is no tuple");
     for (;;) {
         while (*at == ' ' || *at == ',') at++;
         if (*at == ')') break;
-        if (!isdigit((unsigned char)*at)) return corrupt(path, "the shape contains something that is not a number");
+        if (!isdigit((unsigned char)*at))
+            return fail_corrupt(path, "the shape contains something that is not a number");
         if (shape->rank == RF_MAX_RANK)
             return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': more than %d dimensions", path, RF_MAX_RANK);
         int64_t dim = 0;
         for (; isdigit((unsigned char)*at); at++)
             if (__builtin_mul_overflow(dim, 10, &dim) || __builtin_add_overflow(dim, *at - '0', &dim))
-                return corrupt(path, "a dimension is out of range");
+                return fail_corrupt(path, "a dimension is out of range");
         shape->dim[shape->rank++] = dim;
     }
-    return rf_shape_count(*shape) < 0 ? corrupt(path, "the shape is larger than anything") : RF_OK;
+    return rf_shape_count(*shape) < 0 ? fail_corrupt(path, "the shape is larger than anything") : RF_OK;
 }
 
 static rf_result parse_header(const char *path, const char *header, rf_array *out)
 {
     const char *descr = find_value(header, "descr"), *order = find_value(header, "fortran_order"),
                *shape = find_value(header, "shape");
-    if (!descr || !order || !shape) return corrupt(path, "the header lacks descr, fortran_order or shape");
+    if (!descr || !order || !shape) return fail_corrupt(path, "the header lacks descr, fortran_order or shape");
     for (int i = 0; i < NUM_TYPES; i++) {
         const size_t n = strlen(types[i].descr);
         if (descr[0] == '\'' && strncmp(descr + 1, types[i].descr, n) == 0 && descr[1 + n] == '\'')
@@ -130,22 +131,22 @@ static rf_result parse_header(const char *path, const char *header, rf_array *ou
     }
     if (strncmp(order, "True", 4) == 0)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is in Fortran order; save numpy.ascontiguousarray() of it", path);
-    if (strncmp(order, "False", 5) != 0) return corrupt(path, "fortran_order is neither True nor False");
+    if (strncmp(order, "False", 5) != 0) return fail_corrupt(path, "fortran_order is neither True nor False");
     return read_shape(path, shape, &out->shape);
 }
 
 static rf_result read_file(const rf_file_ops *ops, const char *path, int fd, uint64_t size, rf_array *out)
 {
     unsigned char fixed[MAGIC_BYTES + 6] = { 0 };
-    if (size < sizeof(fixed)) return corrupt(path, "too short");
+    if (size < sizeof(fixed)) return fail_corrupt(path, "too short");
     RF_TRY(rf_file_read_at(ops, fd, path, fixed, sizeof(fixed), 0));
     const int version = fixed[MAGIC_BYTES];
-    if (memcmp(fixed, magic, MAGIC_BYTES) != 0 || version < 1 || version > 3) return corrupt(path, "wrong magic");
+    if (memcmp(fixed, magic, MAGIC_BYTES) != 0 || version < 1 || version > 3) return fail_corrupt(path, "wrong magic");
     const unsigned char *l = fixed + MAGIC_BYTES + 2;
     uint64_t length = l[0] | (uint64_t)l[1] << 8;
     if (version > 1) length |= (uint64_t)l[2] << 16 | (uint64_t)l[3] << 24;
     const uint64_t begin = MAGIC_BYTES + (version > 1 ? 6 : 4);
-    if (length > MOST_HEADER || length > size - begin) return corrupt(path, "the header is longer than the file");
+    if (length > MOST_HEADER || length > size - begin) return fail_corrupt(path, "the header is longer than the file");
     char *header = rf_calloc((size_t)length + 1, 1);
     if (!header) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = rf_file_read_at(ops, fd, path, header, length, begin);
@@ -155,7 +156,7 @@ static rf_result read_file(const rf_file_ops *ops, const char *path, int fd, uin
     size_t bytes;
     if (!rf_mul_size((size_t)rf_shape_count(out->shape), rf_dtype_size(out->dtype), &bytes) ||
         bytes != size - begin - length)
-        return corrupt(path, "type and shape do not give its length");
+        return fail_corrupt(path, "type and shape do not give its length");
     out->data = rf_aligned_calloc(bytes ? bytes : 1);
     if (!out->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
     return bytes > 0 ? rf_file_read_at(ops, fd, path, out->data, bytes, begin + length) : RF_OK;

@@ -267,24 +267,24 @@ typedef struct place {
     uint64_t begin, end;
 } place;
 
-static rf_result corrupt(const source *s, const char *name, const char *what)
+static rf_result fail_corrupt(const source *s, const char *name, const char *what)
 {
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': tensor '%.200s': %s", s->path, name, what);
 }
 
 static rf_result read_shape(const source *s, const char *name, const json_t *list, rf_shape *shape)
 {
-    if (!json_is_array(list)) return corrupt(s, name, "has no shape");
+    if (!json_is_array(list)) return fail_corrupt(s, name, "has no shape");
     if (json_array_size(list) > RF_MAX_RANK)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': tensor '%.200s' has %zu dimensions; at most %d", s->path, name,
                        json_array_size(list), RF_MAX_RANK);
     shape->rank = (int32_t)json_array_size(list);
     for (int32_t i = 0; i < shape->rank; i++) {
         const json_t *dim = json_array_get(list, (size_t)i);
-        if (!json_is_integer(dim) || json_integer_value(dim) < 0) return corrupt(s, name, "has no valid shape");
+        if (!json_is_integer(dim) || json_integer_value(dim) < 0) return fail_corrupt(s, name, "has no valid shape");
         shape->dim[i] = json_integer_value(dim);
     }
-    return rf_shape_count(*shape) < 0 ? corrupt(s, name, "is larger than anything") : RF_OK;
+    return rf_shape_count(*shape) < 0 ? fail_corrupt(s, name, "is larger than anything") : RF_OK;
 }
 
 static rf_result read_type(const source *s, const char *name, const json_t *value, rf_dtype *dtype)
@@ -295,7 +295,7 @@ static rf_result read_type(const source *s, const char *name, const json_t *valu
         *dtype = (rf_dtype)d;
         return RF_OK;
     }
-    if (!text) return corrupt(s, name, "has no type");
+    if (!text) return fail_corrupt(s, name, "has no type");
     return RF_FAIL(RF_ERROR_UNSUPPORTED,
                    "'%s': tensor '%.200s' is of type %.16s; supported are F32, F16, BF16, I32, I64, U8", s->path, name,
                    text);
@@ -308,7 +308,7 @@ static rf_result read_entry(const source *s, const char *name, const json_t *ent
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (!json_is_object(entry) || json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
         json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin))
-        return corrupt(s, name, "has no valid offsets");
+        return fail_corrupt(s, name, "has no valid offsets");
     p->name = name;
     p->wanted = !s->filter || s->filter(s->user, name);
     p->begin = (uint64_t)json_integer_value(begin);
@@ -319,9 +319,9 @@ static rf_result read_entry(const source *s, const char *name, const json_t *ent
         RF_TRY(read_shape(s, name, json_object_get(entry, "shape"), &p->shape));
         if (!rf_mul_size((size_t)rf_shape_count(p->shape), rf_dtype_size(p->dtype), &bytes) ||
             bytes != p->end - p->begin)
-            return corrupt(s, name, "type and shape do not give its length");
+            return fail_corrupt(s, name, "type and shape do not give its length");
     }
-    return p->end > s->size - s->data ? corrupt(s, name, "lies behind the end of the file") : RF_OK;
+    return p->end > s->size - s->data ? fail_corrupt(s, name, "lies behind the end of the file") : RF_OK;
 }
 
 static int compare_places(const void *x, const void *y)
@@ -465,7 +465,7 @@ static rf_result check_cover(const source *s, place *places, uint32_t count)
     uint64_t at = 0;
     if (count > 0) qsort(places, count, sizeof(*places), compare_places);
     for (uint32_t i = 0; i < count; i++) {
-        if (places[i].begin != at) return corrupt(s, places[i].name, "overlaps another or follows a gap");
+        if (places[i].begin != at) return fail_corrupt(s, places[i].name, "overlaps another or follows a gap");
         at = places[i].end;
     }
     if (at != s->size - s->data)
@@ -477,7 +477,7 @@ static rf_result check_cover(const source *s, place *places, uint32_t count)
 static rf_result check_distinct(const source *s, const char **names, uint32_t count)
 {
     const char *twice = find_double(names, count);
-    return twice ? corrupt(s, twice, "is there twice") : RF_OK;
+    return twice ? fail_corrupt(s, twice, "is there twice") : RF_OK;
 }
 
 /* Entries of the header in the order of their bytes, which they must cover exactly. `places` and `names` have room for

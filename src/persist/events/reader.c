@@ -121,7 +121,7 @@ RF_API void rf_event_reader_close(rf_event_reader **reader)
 
 /* ---- records ---- */
 
-static rf_result corrupt(const rf_event_reader *r, const char *what)
+static rf_result fail_corrupt(const rf_event_reader *r, const char *what)
 {
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "event file '%s': record at byte %llu: %s", r->path,
                    (unsigned long long)r->offset, what);
@@ -159,8 +159,8 @@ static rf_result read_record(rf_event_reader *r, size_t *size)
     if (got != RF_OK) return got;
     const uint64_t length = rf_record_get(head, 8);
     if (rf_record_get(head + 8, 4) != rf_record_checksum(head, 8))
-        return corrupt(r, "its length has another checksum; is this an event file?");
-    if (length > MAX_RECORD) return corrupt(r, "it claims to be longer than 256 MiB");
+        return fail_corrupt(r, "its length has another checksum; is this an event file?");
+    if (length > MAX_RECORD) return fail_corrupt(r, "it claims to be longer than 256 MiB");
     struct stat st;
     if (fstat(r->fd, &st) != 0)
         return RF_FAIL_ERRNO(RF_ERROR_IO, "event file '%s': cannot read its attributes", r->path);
@@ -170,7 +170,7 @@ static rf_result read_record(rf_event_reader *r, size_t *size)
     const rf_result rest = read_at(r, r->record, (size_t)length + RF_RECORD_TAIL, r->offset + RF_RECORD_HEAD);
     if (rest != RF_OK) return rest;
     if (rf_record_get(r->record + length, 4) != rf_record_checksum(r->record, (size_t)length))
-        return corrupt(r, "its bytes have another checksum");
+        return fail_corrupt(r, "its bytes have another checksum");
     *size = (size_t)length;
     return RF_OK;
 }
@@ -185,7 +185,7 @@ static rf_result next_record(rf_event_reader *r)
     if (!r->event && r->budget.no_memory)
         return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "event file '%s': no memory for a record of %zu bytes", r->path,
                        size);
-    if (!r->event) return corrupt(r, r->budget.exceeded ? "it would take too much memory" : "it is no event");
+    if (!r->event) return fail_corrupt(r, r->budget.exceeded ? "it would take too much memory" : "it is no event");
     r->offset += RF_RECORD_HEAD + size + RF_RECORD_TAIL;
     return RF_OK;
 }

@@ -119,7 +119,7 @@ static rf_result open_file(rf_event_writer *w, const char *directory)
     return RF_FAIL_ERRNO(RF_ERROR_IO, "event file: cannot create '%s'", w->path);
 }
 
-static rf_result start(rf_event_writer *w, const rf_event_writer_params *params)
+static rf_result start_writer(rf_event_writer *w, const rf_event_writer_params *params)
 {
     const double seconds = params->flush_seconds > 0 ? params->flush_seconds : DEFAULT_FLUSH_SECONDS;
     w->flush_ns = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
@@ -157,7 +157,7 @@ RF_API rf_result rf_event_writer_create(const rf_event_writer_params *params, rf
     if (!w) return RF_ERROR_OUT_OF_HOST_MEMORY;
     w->fd = -1;
     pthread_mutex_init(&w->lock, NULL);
-    const rf_result r = start(w, params);
+    const rf_result r = start_writer(w, params);
     if (r < 0)
         free_writer(w);
     else

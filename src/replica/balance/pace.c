@@ -53,7 +53,7 @@ static void sleep_for(double seconds)
 }
 
 /* 0 where the device failed: whatever waits for it next reports the failure. */
-static double watch(const watcher *w, const rf_gpu_device *device, uint64_t ticket)
+static double watch_ticket(const watcher *w, const rf_gpu_device *device, uint64_t ticket)
 {
     if (rf_gpu_watch(device, ticket, RF_GPU_TIMEOUT_NS) < 0) return 0;
     const double own = (double)(rf_now_ns() - w->begin_ns) * 1e-9;
@@ -61,7 +61,7 @@ static double watch(const watcher *w, const rf_gpu_device *device, uint64_t tick
     return w->factor > 1 ? w->factor * own : own;
 }
 
-static void *run(void *argument)
+static void *run_watcher(void *argument)
 {
     watcher *w = argument;
     rf_pace *pace = w->pace;
@@ -74,7 +74,7 @@ static void *run(void *argument)
         const rf_gpu_device *device = w->device;
         const uint64_t ticket = w->ticket;
         pthread_mutex_unlock(&pace->lock);
-        const double seconds = watch(w, device, ticket);
+        const double seconds = watch_ticket(w, device, ticket);
         pthread_mutex_lock(&pace->lock);
         w->seconds = seconds;
         w->device = NULL;
@@ -99,7 +99,7 @@ rf_result rf_pace_create(uint32_t first, uint32_t count, rf_pace **out)
         watcher *w = &pace->watchers[r];
         w->pace = pace;
         w->factor = first + r == slow ? factor : 1;
-        w->started = pthread_create(&w->thread, NULL, run, w) == 0;
+        w->started = pthread_create(&w->thread, NULL, run_watcher, w) == 0;
         if (w->started) continue;
         rf_pace_destroy(out);
         return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot start a thread that times replica %u", first + r);

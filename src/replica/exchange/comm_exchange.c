@@ -42,7 +42,7 @@ struct rf_bucket_exchange {
 
 /* ---- buckets ---- */
 
-static uint64_t length(const rf_segment *segment)
+static uint64_t segment_elements(const rf_segment *segment)
 {
     return segment->range.end - segment->range.begin;
 }
@@ -60,9 +60,9 @@ static void bucket_exchange_select(rf_bucket_exchange *b, const rf_segment *segm
     for (; b->num_segments < num_segments && segments[b->num_segments].bucket == segments[0].bucket;
          b->num_segments++) {
         const rf_segment *segment = &segments[b->num_segments];
-        b->elements += length(segment);
+        b->elements += segment_elements(segment);
         b->range.end = segment->range.end;
-        if (!b->for_all) b->counts[rf_world_rank_of(world, segment->owner)] += length(segment);
+        if (!b->for_all) b->counts[rf_world_rank_of(world, segment->owner)] += segment_elements(segment);
     }
     for (uint32_t r = 0; r < world->rank; r++) b->mine += b->counts[r];
 }
@@ -155,8 +155,8 @@ static void spread_sums(rf_bucket_exchange *b)
         if (!b->for_all && !is_mine(x, segment)) continue;
         for (uint32_t r = 0; r < x->num_local; r++)
             if (b->for_all || segment->owner == x->first + r)
-                memcpy(b->to[r] + segment->range.begin, from, (size_t)length(segment) * sizeof(float));
-        from += length(segment);
+                memcpy(b->to[r] + segment->range.begin, from, (size_t)segment_elements(segment) * sizeof(float));
+        from += segment_elements(segment);
     }
     count_time(b, begin);
 }
@@ -199,8 +199,9 @@ static rf_result pack_values(rf_bucket_exchange *b, const float *const *from)
     for (uint32_t i = 0; i < b->num_segments; i++) {
         const rf_segment *segment = &b->segments[i];
         if (!is_mine(x, segment)) continue;
-        memcpy(at, from[segment->owner - x->first] + segment->range.begin, (size_t)length(segment) * sizeof(float));
-        at += length(segment);
+        memcpy(at, from[segment->owner - x->first] + segment->range.begin,
+               (size_t)segment_elements(segment) * sizeof(float));
+        at += segment_elements(segment);
     }
     count_time(b, begin);
     return RF_OK;
@@ -215,8 +216,8 @@ static void spread_values(rf_bucket_exchange *b)
         const rf_segment *segment = &b->segments[i];
         for (uint32_t r = 0; r < x->num_local; r++)
             if (segment->owner != x->first + r)
-                memcpy(b->to[r] + segment->range.begin, from, (size_t)length(segment) * sizeof(float));
-        from += length(segment);
+                memcpy(b->to[r] + segment->range.begin, from, (size_t)segment_elements(segment) * sizeof(float));
+        from += segment_elements(segment);
     }
     count_time(b, begin);
 }
@@ -258,7 +259,7 @@ static rf_result finish_bucket(rf_bucket_exchange *b)
 
 typedef rf_result (*begin_fn)(rf_bucket_exchange *, const float *const *from, float *const *to, rf_comm_request **);
 
-static rf_result start(rf_bucket_exchange *b, begin_fn begin, const float *const *from, float *const *to)
+static rf_result start_call(rf_bucket_exchange *b, begin_fn begin, const float *const *from, float *const *to)
 {
     if (b->background) return begin(b, from, to, &b->request);
     for (uint32_t i = 0; i < b->num_all; i += b->num_segments) {
@@ -271,12 +272,12 @@ static rf_result start(rf_bucket_exchange *b, begin_fn begin, const float *const
 
 static rf_result start_reduce(rf_bucket_exchange *b, const float *const *contributions, float *const *sums)
 {
-    return start(b, begin_reduce, contributions, sums);
+    return start_call(b, begin_reduce, contributions, sums);
 }
 
 static rf_result start_gather(rf_bucket_exchange *b, const float *const *from, float *const *to)
 {
-    return start(b, begin_gather, from, to);
+    return start_call(b, begin_gather, from, to);
 }
 
 /* ---- lifetime ---- */

@@ -59,7 +59,7 @@ static void copy_range(const job *j, uint64_t begin, uint64_t end)
         if (r != j->owner) memcpy(j->to[r] + begin, j->from[j->owner] + begin, (end - begin) * sizeof(float));
 }
 
-static void *helper(void *argument)
+static void *run_helper(void *argument)
 {
     const job *j = argument;
     j->work(j, j->begin, j->end);
@@ -73,8 +73,8 @@ static void run_job(job *j)
     pthread_t thread;
     job other = *j;
     other.begin = j->begin + (j->end - j->begin) / 2;
-    const bool split =
-        j->end - j->begin >= 2 * (uint64_t)ELEMENTS_PER_THREAD && pthread_create(&thread, NULL, helper, &other) == 0;
+    const bool split = j->end - j->begin >= 2 * (uint64_t)ELEMENTS_PER_THREAD &&
+                       pthread_create(&thread, NULL, run_helper, &other) == 0;
     j->work(j, j->begin, split ? other.begin : j->end);
     if (split) pthread_join(thread, NULL);
 }

@@ -27,8 +27,8 @@ static uint64_t block_border(const rf_update_plan_params *p, uint64_t at)
 }
 
 /* Gives `range` to `owner` in segments of at most max_segment elements, and a place in the owner's slots. */
-static rf_result give(const rf_update_plan_params *p, rf_range range, uint32_t owner, uint32_t bucket,
-                      rf_segment_list *segments, uint64_t *slot_counts)
+static rf_result give_range(const rf_update_plan_params *p, rf_range range, uint32_t owner, uint32_t bucket,
+                            rf_segment_list *segments, uint64_t *slot_counts)
 {
     while (range.begin < range.end) {
         uint64_t length = range.end - range.begin;
@@ -59,8 +59,9 @@ static rf_result share_run(const rf_update_plan_params *p, uint32_t first, uint3
         const uint32_t owners = p->central || !p->sharded ? 1 : p->num_replicas;
         rf_shard_ranges(buckets[b].end - buckets[b].begin, p->granularity, owners, shards);
         for (uint32_t o = 0; r >= 0 && o < owners; o++)
-            r = give(p, (rf_range){ block_border(p, base + shards[o].begin), block_border(p, base + shards[o].end) },
-                     p->sharded ? o : RF_OWNER_ALL, *bucket, segments, slot_counts);
+            r = give_range(p,
+                           (rf_range){ block_border(p, base + shards[o].begin), block_border(p, base + shards[o].end) },
+                           p->sharded ? o : RF_OWNER_ALL, *bucket, segments, slot_counts);
     }
     rf_free(buckets);
     return r;
@@ -79,7 +80,7 @@ rf_result rf_update_plan_make(const rf_update_plan_params *p, rf_segment_list *s
         while (first > 0 && p->spans[first - 1].end == p->spans[first].begin) first--;
         const rf_range run = { p->spans[first].begin, p->spans[end - 1].end };
         if (p->num_replicas == 1)
-            r = give(p, run, 0, bucket++, segments, slot_counts);
+            r = give_range(p, run, 0, bucket++, segments, slot_counts);
         else
             r = share_run(p, first, end - first, counts, shards, &bucket, segments, slot_counts);
         end = first;

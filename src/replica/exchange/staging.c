@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/exchange/staging.h"
 
-static rf_result stage(rf_strategy *s, rf_flat *flat, rf_gpu_memory memory, uint64_t capacity)
+static rf_result create_staging(rf_strategy *s, rf_flat *flat, rf_gpu_memory memory, uint64_t capacity)
 {
     rf_flat grown = { .name = flat->name,
                       .buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_local),
@@ -24,8 +24,8 @@ static rf_result stage(rf_strategy *s, rf_flat *flat, rf_gpu_memory memory, uint
 static rf_result ensure(rf_strategy *s, uint64_t capacity, rf_flat *download, rf_flat *upload)
 {
     if (s->num_replicas == 1 || (download->capacity == capacity && upload->capacity == capacity)) return RF_OK;
-    RF_TRY(stage(s, download, RF_GPU_MEMORY_READBACK, capacity));
-    return stage(s, upload, RF_GPU_MEMORY_UPLOAD, capacity);
+    RF_TRY(create_staging(s, download, RF_GPU_MEMORY_READBACK, capacity));
+    return create_staging(s, upload, RF_GPU_MEMORY_UPLOAD, capacity);
 }
 
 rf_result rf_staging_ensure(rf_strategy *s)

@@ -15,7 +15,7 @@
 /* ---- lookup ---- */
 
 /* Types and shapes agree, dimension 0 aside. */
-static bool matches(const rf_element_spec *spec, const rf_element *batch)
+static bool matches_batch(const rf_element_spec *spec, const rf_element *batch)
 {
     if (spec->num_components != batch->num_components) return false;
     for (uint32_t i = 0; i < spec->num_components; i++) {
@@ -53,7 +53,7 @@ static rf_result trace(rf_function *f, const rf_element *batch, uint32_t traced_
 rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t traced_batch, rf_signature **out)
 {
     for (uint32_t i = 0; i < f->signatures.count; i++) {
-        if (!matches(&f->signatures.items[i]->spec, batch)) continue;
+        if (!matches_batch(&f->signatures.items[i]->spec, batch)) continue;
         *out = f->signatures.items[i];
         return RF_OK;
     }
@@ -90,7 +90,7 @@ void rf_signature_free(rf_signature *sig, uint32_t num_local)
 }
 
 /* Generations only rise, so equal sums mean that nothing moved. */
-static uint64_t generation(const rf_strategy *s, const rf_signature *sig)
+static uint64_t buffer_generation(const rf_strategy *s, const rf_signature *sig)
 {
     uint64_t sum = s->generation;
     for (uint32_t u = 0; u < sig->updates.count; u++) sum += sig->updates.items[u].updater->generation;
@@ -142,7 +142,7 @@ static rf_result rebuild(rf_function *f, rf_signature *sig)
 rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
 {
     RF_TRY(ready_updaters(f->strategy, sig));
-    const uint64_t now = generation(f->strategy, sig);
+    const uint64_t now = buffer_generation(f->strategy, sig);
     if (sig->prepared && sig->generation == now) return RF_OK;
     const rf_result r = rebuild(f, sig);
     if (r < 0) {

@@ -18,7 +18,7 @@ static const rf_tensor invalid_tensor = { 0, 0 };
 /* ---- failure ---- */
 
 /* The calling thread's record becomes the trace's, unless it has failed before. */
-static rf_result stick(rf_trace *t, rf_result result)
+static rf_result keep_failure(rf_trace *t, rf_result result)
 {
     if (result < 0 && t->status >= 0) {
         t->status = result;
@@ -42,7 +42,7 @@ RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format
     va_end(arguments);
     if (result >= 0) result = RF_ERROR_INVALID_ARGUMENT;
     RF_FAIL(result, "%s", message);
-    return t ? stick(t, result) : result;
+    return t ? keep_failure(t, result) : result;
 }
 
 void rf_trace_context(rf_trace *t, const char *format, ...)
@@ -134,7 +134,7 @@ rf_tensor rf_trace_wrap(rf_trace *t, rf_value v)
 
 rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v)
 {
-    stick(t, result);
+    keep_failure(t, result);
     return t->status < 0 ? invalid_tensor : rf_trace_wrap(t, v);
 }
 
@@ -162,7 +162,7 @@ static rf_value host_value(rf_trace *t, uint32_t which, rf_tensor_desc desc, con
 {
     if (t->status < 0) return 0;
     rf_value *v = &t->signature->hosts[which];
-    if (*v == 0 && stick(t, rf_graph_host(t->signature->graph, v, desc, name, v)) < 0) *v = 0;
+    if (*v == 0 && keep_failure(t, rf_graph_host(t->signature->graph, v, desc, name, v)) < 0) *v = 0;
     return *v;
 }
 
@@ -191,8 +191,8 @@ static rf_value state_value(rf_trace *t, const void *object, rf_shape shape, con
 {
     rf_signature *sig = t->signature;
     rf_value v;
-    if (stick(t, RF_VEC_GROW(&sig->states)) < 0) return 0;
-    if (stick(t, rf_graph_state(sig->graph, object, (rf_tensor_desc){ RF_F32, shape }, name, &v)) < 0) return 0;
+    if (keep_failure(t, RF_VEC_GROW(&sig->states)) < 0) return 0;
+    if (keep_failure(t, rf_graph_state(sig->graph, object, (rf_tensor_desc){ RF_F32, shape }, name, &v)) < 0) return 0;
     if (sig->graph->values.items[v].slot < sig->states.count) return v;
     if (ref.variable) rf_variable_retain(ref.variable);
     if (ref.local) rf_local_state_retain(ref.local);
@@ -228,16 +228,16 @@ rf_value rf_trace_variable(rf_trace *t, rf_variable *variable)
         rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "the variable is NULL");
         return 0;
     }
-    if (stick(t, check_home(t, variable->strategy, "variable", variable->name)) < 0) return 0;
+    if (keep_failure(t, check_home(t, variable->strategy, "variable", variable->name)) < 0) return 0;
     for (const rf_trace_listener *l = t->listener; l; l = l->outer)
-        if (stick(t, l->uses(l->user, variable)) < 0) return 0;
+        if (keep_failure(t, l->uses(l->user, variable)) < 0) return 0;
     return state_value(t, variable, variable->shape, variable->name, (rf_state_ref){ .variable = variable });
 }
 
 rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state)
 {
     if (t->status < 0) return 0;
-    if (stick(t, check_home(t, state->strategy, "state", state->name)) < 0) return 0;
+    if (keep_failure(t, check_home(t, state->strategy, "state", state->name)) < 0) return 0;
     return state_value(t, state, RF_SHAPE(state->count), state->name, (rf_state_ref){ .local = state });
 }
 
@@ -314,16 +314,16 @@ static rf_result differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *tar
     for (uint32_t i = 0; i < count; i++) wanted[i] = rf_trace_value(t, targets[i], "rf_gradients: a target");
     RF_TRY(rf_trace_status(t));
     rf_graph *graph = t->signature->graph;
-    RF_TRY(stick(t, rf_graph_differentiate(graph, at, wanted, count, found)));
+    RF_TRY(keep_failure(t, rf_graph_differentiate(graph, at, wanted, count, found)));
     /* What two targets have in common, and what was computed on the way to another gradient, is not the caller's
      * handle. */
     for (uint32_t i = 0; i < count; i++) {
-        RF_TRY(stick(t, graph->core->alias(graph, found[i], &found[i])));
+        RF_TRY(keep_failure(t, graph->core->alias(graph, found[i], &found[i])));
         grads[i] = rf_trace_wrap(t, found[i]);
         const rf_value_info *target = &graph->values.items[wanted[i]];
         rf_variable *variable = target->kind == RF_VALUE_STATE ? rf_trace_slot_variable(t, target->slot) : NULL;
         if (!variable) continue;
-        RF_TRY(stick(t, RF_VEC_GROW(&t->gradients)));
+        RF_TRY(keep_failure(t, RF_VEC_GROW(&t->gradients)));
         t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], variable };
     }
     return RF_OK;
@@ -338,7 +338,7 @@ RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targ
     if (num_targets > 0 && (!targets || !grads))
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_gradients: targets or grads is NULL");
     rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)num_targets);
-    if (!values) return stick(t, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!values) return keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
     const rf_result r = differentiate(t, loss, targets, num_targets, values, grads);
     rf_free(values);
     return r;
@@ -422,7 +422,7 @@ rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *grad
                           rf_gradient_transform *transform)
 {
     rf_result r = rf_trace_status(t);
-    if (r >= 0) r = stick(t, add_update(t, updater, gradients, variables, transform));
+    if (r >= 0) r = keep_failure(t, add_update(t, updater, gradients, variables, transform));
     if (transform) rf_gradient_transform_free(transform);
     return r;
 }

@@ -42,7 +42,7 @@ static rf_result write_all(const rf_variable *v, const float *values, uint64_t c
 
 /* `values` has the length of the span: what follows the variable's own elements is zero, also where an older variable
  * was. */
-static rf_result place(rf_variable *v, const float *values)
+static rf_result place_variable(rf_variable *v, const float *values)
 {
     rf_strategy *s = v->strategy;
     rf_store *store = rf_variable_store(v);
@@ -67,7 +67,7 @@ static rf_result place(rf_variable *v, const float *values)
 }
 
 /* Space is given back at the end only, where the variables of the model that was created last are. */
-static void unplace(const rf_variable *v)
+static void remove_variable(const rf_variable *v)
 {
     rf_store *store = rf_variable_store(v);
     for (uint32_t i = 0; i < store->variables.count; i++) {
@@ -92,7 +92,7 @@ rf_variable *rf_variable_retain(rf_variable *variable)
 void rf_variable_release(rf_variable *v)
 {
     if (!v || --v->references > 0) return;
-    unplace(v);
+    remove_variable(v);
     rf_strategy_release(v->strategy);
     rf_free(v->name);
     rf_free(v);
@@ -121,7 +121,7 @@ static rf_result set_up(rf_variable *v, const rf_variable_params *p)
     float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->alignment));
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = initial_values(v, p, values);
-    if (r >= 0) r = place(v, values);
+    if (r >= 0) r = place_variable(v, values);
     rf_free(values);
     return r < 0 ? rf_error_context(r, "variable '%s'", v->name) : RF_OK;
 }

@@ -13,7 +13,7 @@ static int by_begin(const void *a, const void *b)
 }
 
 /* The elements of a segment that lie within a variable, counted from its first. */
-static rf_range within(const rf_segment *segment, const rf_variable *v)
+static rf_range range_within(const rf_segment *segment, const rf_variable *v)
 {
     const uint64_t end = v->offset + v->count;
     const rf_range common = { segment->range.begin > v->offset ? segment->range.begin : v->offset,
@@ -22,7 +22,7 @@ static rf_range within(const rf_segment *segment, const rf_variable *v)
     return (rf_range){ common.begin - v->offset, common.end - v->offset };
 }
 
-static void merge(rf_owned_list *list)
+static void merge_owned(rf_owned_list *list)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -39,7 +39,7 @@ rf_result rf_updater_owners(const rf_updater *u, const rf_variable *v, rf_owned_
 {
     for (uint32_t i = 0; i < u->plan.count; i++) {
         const rf_segment *segment = &u->plan.items[i];
-        const rf_range range = within(segment, v);
+        const rf_range range = range_within(segment, v);
         if (range.begin == range.end) continue;
         RF_TRY(RF_VEC_GROW(out));
         const uint32_t rank =
@@ -47,7 +47,7 @@ rf_result rf_updater_owners(const rf_updater *u, const rf_variable *v, rf_owned_
         out->items[out->count++] = (rf_owned){ rank, range };
     }
     if (out->count > 0) qsort(out->items, out->count, sizeof(out->items[0]), by_begin);
-    merge(out);
+    merge_owned(out);
     return RF_OK;
 }
 
@@ -58,7 +58,7 @@ rf_result rf_updater_read_owned(rf_updater *u, uint32_t slot, const rf_variable 
     RF_TRY(rf_strategy_status(s));
     for (uint32_t i = 0; i < u->plan.count; i++) {
         const rf_segment *segment = &u->plan.items[i];
-        rf_range own = within(segment, v);
+        rf_range own = range_within(segment, v);
         if (own.begin < range.begin) own.begin = range.begin;
         if (own.end > range.end) own.end = range.end;
         if (own.begin >= own.end) continue;

@@ -14,7 +14,7 @@ bool rf_update_can_overlap(const rf_update *update)
     return p->accumulation_steps == 1 && !p->variable_norms && !p->global_norm && !p->emit_norms;
 }
 
-static bool within(const rf_update_bucket *bucket, const rf_variable *v)
+static bool contains_variable(const rf_update_bucket *bucket, const rf_variable *v)
 {
     for (uint32_t i = 0; i < bucket->num_segments; i++)
         if (bucket->segments[i].range.begin <= v->offset && v->offset < bucket->segments[i].range.end) return true;
@@ -25,7 +25,7 @@ static void find_buckets(rf_turns *t)
 {
     for (uint32_t i = 0; i < t->update->count; i++)
         while (t->bucket_of[i] + 1 < t->update->num_buckets &&
-               !within(&t->update->buckets[t->bucket_of[i]], t->update->variables[i]))
+               !contains_variable(&t->update->buckets[t->bucket_of[i]], t->update->variables[i]))
             t->bucket_of[i]++;
 }
 

@@ -30,7 +30,7 @@ static rf_result range_state(range_graph *g, const void *object, rf_gpu_buffer *
 }
 
 /* Places in a graph are told apart by address: byte `k` of the segment stands for its k-th array. */
-static const void *identity(const void *segment, uint32_t k)
+static const void *place_identity(const void *segment, uint32_t k)
 {
     return (const char *)segment + k;
 }
@@ -42,7 +42,7 @@ typedef struct build {
     const rf_update_bucket *bucket; /* whose segments are meant */
 } build;
 
-static bool owned(const build *b, const rf_segment *segment)
+static bool owned_here(const build *b, const rf_segment *segment)
 {
     return segment->owner == b->updater->strategy->first + b->index || segment->owner == RF_OWNER_ALL;
 }
@@ -55,8 +55,8 @@ static rf_result emit_accumulate(const build *b, range_graph *g, rf_value *resul
         const rf_range *run = &b->update->runs[i];
         const uint64_t count = run->end - run->begin;
         rf_value total, x;
-        RF_TRY(range_state(g, identity(run, 0), b->updater->totals.buffers[b->index], run->begin, count, &total));
-        RF_TRY(range_state(g, identity(run, 1), s->gradients.buffers[b->index], run->begin, count, &x));
+        RF_TRY(range_state(g, place_identity(run, 0), b->updater->totals.buffers[b->index], run->begin, count, &total));
+        RF_TRY(range_state(g, place_identity(run, 1), s->gradients.buffers[b->index], run->begin, count, &x));
         RF_TRY(b->updater->params.emit_accumulate(g->graph, total, x));
     }
     return RF_OK;
@@ -69,7 +69,8 @@ static rf_result list_hosts(const build *b, range_graph *g, uint32_t hyper, rf_v
     const uint32_t first = hyper * (1 + p->num_scalars);
     const rf_tensor_desc all = { RF_F32, RF_SHAPE((int64_t)p->hyper_count) }, one = { RF_F32, RF_SCALAR_SHAPE };
     for (uint32_t k = 0; k <= p->num_scalars; k++)
-        RF_TRY(rf_graph_host(g->graph, identity(b->update->hypers, first + k), k == 0 ? all : one, "hyper", &out[k]));
+        RF_TRY(rf_graph_host(g->graph, place_identity(b->update->hypers, first + k), k == 0 ? all : one, "hyper",
+                             &out[k]));
     return RF_OK;
 }
 
@@ -84,12 +85,13 @@ static rf_result list_values(const build *b, range_graph *g, const rf_segment *s
     const rf_updater *u = b->updater;
     const uint32_t r = b->index;
     const uint64_t count = segment->range.end - segment->range.begin;
-    RF_TRY(range_state(g, identity(segment, 0), u->strategy->trainable.values.buffers[r], segment->range.begin, count,
-                       &out->param));
-    RF_TRY(range_state(g, identity(segment, 1), rf_update_gradients(b->update)->buffers[r], segment->range.begin, count,
-                       &out->grad));
+    RF_TRY(range_state(g, place_identity(segment, 0), u->strategy->trainable.values.buffers[r], segment->range.begin,
+                       count, &out->param));
+    RF_TRY(range_state(g, place_identity(segment, 1), rf_update_gradients(b->update)->buffers[r], segment->range.begin,
+                       count, &out->grad));
     for (uint32_t k = 0; k < u->params.num_slots; k++)
-        RF_TRY(range_state(g, identity(segment, 2 + k), u->slots[k][r], segment->slot_offset, count, &out->slots[k]));
+        RF_TRY(range_state(g, place_identity(segment, 2 + k), u->slots[k][r], segment->slot_offset, count,
+                           &out->slots[k]));
     return list_hosts(b, g, segment->hyper, out->hyper);
 }
 
@@ -98,7 +100,7 @@ static rf_result emit_segments(const build *b, range_graph *g, segment_values *v
     const rf_updater_params *p = &b->updater->params;
     for (uint32_t i = 0; i < b->update->num_hypers; i++) RF_TRY(list_hosts(b, g, i, v->hyper));
     for (uint32_t i = 0; i < b->bucket->num_segments; i++) {
-        if (!owned(b, &b->bucket->segments[i])) continue;
+        if (!owned_here(b, &b->bucket->segments[i])) continue;
         RF_TRY(list_values(b, g, &b->bucket->segments[i], v));
         RF_TRY(p->emit(p->user, g->graph, v->param, v->grad, v->slots, v->hyper));
     }
@@ -192,7 +194,7 @@ static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recor
     }
     for (uint32_t i = 0; t->what != TRANSFER_RUNS && i < b->bucket->num_segments; i++) {
         const rf_segment *segment = &b->bucket->segments[i];
-        if (t->what == TRANSFER_SEGMENTS || owned(b, segment) == (t->what == TRANSFER_OWNED))
+        if (t->what == TRANSFER_SEGMENTS || owned_here(b, segment) == (t->what == TRANSFER_OWNED))
             RF_TRY(copy_range(rec, from, to, segment->range));
     }
     rf_gpu_record_host_barrier(rec);
@@ -282,7 +284,7 @@ static rf_result make_ratios(const build *b, rf_update_replica *at)
     at->ratio_segments = RF_NEW_ARRAY(uint32_t, segments->count);
     if (!at->ratio_segments) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < segments->count; i++)
-        if (owned(b, &segments->items[i])) at->ratio_segments[at->num_ratios++] = i;
+        if (owned_here(b, &segments->items[i])) at->ratio_segments[at->num_ratios++] = i;
     return at->num_ratios > 0 ? make_program(b, "ratios", emit_ratios, at->num_ratios, &at->ratios) : RF_OK;
 }
 
@@ -291,7 +293,7 @@ static rf_result build_bucket(const build *b)
     const rf_strategy *s = b->updater->strategy;
     rf_update_bucket_replica *at = &b->bucket->replicas[b->index];
     bool any = false;
-    for (uint32_t i = 0; i < b->bucket->num_segments; i++) any = any || owned(b, &b->bucket->segments[i]);
+    for (uint32_t i = 0; i < b->bucket->num_segments; i++) any = any || owned_here(b, &b->bucket->segments[i]);
     if (any) RF_TRY(make_program(b, "update", emit_apply, 0, &at->apply));
     return s->num_replicas > 1 && s->replicas[b->index].staged ? make_staging(b, at) : RF_OK;
 }

@@ -49,7 +49,7 @@ static bool is_due(const rf_updater *u)
 }
 
 /* The whole update goes with stage A. */
-static bool joins(const rf_update *update)
+static bool joins_submission(const rf_update *update)
 {
     const rf_updater *u = update->updater;
     return u->strategy->num_replicas == 1 && !wants_norms(u) && !u->params.emit_norms && !update->transform.graph;
@@ -94,7 +94,7 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
         RF_TRY(rf_program_acquire(update->replicas[index].accumulate, 0, &frames[*count]));
         ++*count;
     }
-    if (!joins(update) || !is_due(u)) return RF_OK;
+    if (!joins_submission(update) || !is_due(u)) return RF_OK;
     compute_hypers(update);
     RF_TRY(rf_program_acquire(update->buckets[0].replicas[index].apply, 0, &frames[*count]));
     rf_update_fill_hypers(update, index, frames[*count]);
@@ -105,7 +105,7 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
 /* ---- time that nothing hides ---- */
 
 /* Whether some device still works on what it was given. */
-static bool busy(const rf_turns *t)
+static bool devices_busy(const rf_turns *t)
 {
     const rf_strategy *s = t->strategy;
     for (uint32_t r = 0; r < s->num_local; r++) {
@@ -119,7 +119,7 @@ static bool busy(const rf_turns *t)
  * of it counts, because it is not known when they became idle. */
 static void count_exposed(rf_turns *t, uint64_t begin)
 {
-    if (!busy(t)) t->exposed += 1e-9 * (double)(rf_now_ns() - begin);
+    if (!devices_busy(t)) t->exposed += 1e-9 * (double)(rf_now_ns() - begin);
 }
 
 /* ---- before the first part ---- */
@@ -425,7 +425,7 @@ rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32
 {
     const rf_updater *u = update->updater;
     if (u->params.accumulation_steps > 1 && u->accumulated == 0) RF_TRY(begin_totals(update, examples));
-    if (is_due(u) && !joins(update)) RF_TRY(run_due(update->turns, frames, examples));
+    if (is_due(u) && !joins_submission(update)) RF_TRY(run_due(update->turns, frames, examples));
     count_step(update);
     return RF_OK;
 }

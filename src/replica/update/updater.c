@@ -236,7 +236,7 @@ static rf_result move_slots(const rf_updater *u, const rf_segment_list *plan, rf
     return RF_OK;
 }
 
-static bool knows(const rf_updater *u, const rf_variable *variable)
+static bool updates_variable(const rf_updater *u, const rf_variable *variable)
 {
     for (uint32_t i = 0; i < u->variables.count; i++)
         if (u->variables.items[i] == variable) return true;
@@ -250,7 +250,7 @@ static rf_result copy_weights(const rf_updater *u, rf_variable *const *all, uint
     const uint32_t slot = u->params.weights_slot;
     for (uint32_t i = 0; slot > 0 && i < count; i++) {
         const rf_variable *v = all[i];
-        if (knows(u, v)) continue;
+        if (updates_variable(u, v)) continue;
         float *values = RF_NEW_ARRAY(float, v->count);
         if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
         const rf_range range = { v->offset, v->offset + v->count };
@@ -321,7 +321,7 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
 {
     const uint32_t known = u->variables.count;
     uint32_t news = 0;
-    for (uint32_t i = 0; i < count; i++) news += !knows(u, variables[i]);
+    for (uint32_t i = 0; i < count; i++) news += !updates_variable(u, variables[i]);
     if (news == 0) return RF_OK;
     RF_TRY(rf_strategy_wait(u->strategy));
     rf_variable **all = RF_NEW_ARRAY(rf_variable *, known + news);
@@ -329,7 +329,7 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
     uint32_t total = known;
     if (known) memcpy(all, u->variables.items, known * sizeof(all[0]));
     for (uint32_t i = 0; i < count; i++)
-        if (!knows(u, variables[i])) all[total++] = variables[i];
+        if (!updates_variable(u, variables[i])) all[total++] = variables[i];
     rf_variables_sort(all, total);
     const rf_result r = replan(u, all, total);
     if (r < 0) {
@@ -337,7 +337,7 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
         return r;
     }
     for (uint32_t i = 0; i < total; i++)
-        if (!knows(u, all[i])) rf_variable_retain(all[i]);
+        if (!updates_variable(u, all[i])) rf_variable_retain(all[i]);
     rf_free(u->variables.items);
     u->variables.items = all;
     u->variables.count = u->variables.capacity = total;
@@ -375,7 +375,7 @@ rf_result rf_updater_read_slot(rf_updater *u, uint32_t slot, const rf_variable *
 {
     RF_TRY(check_slot(u, slot, variable));
     for (uint64_t i = 0; i < variable->count; i++) values[i] = u->params.initial[slot];
-    if (!knows(u, variable)) return RF_OK;
+    if (!updates_variable(u, variable)) return RF_OK;
     const rf_range range = { variable->offset, variable->offset + variable->count };
     return move_range(&(holding){ u->strategy, &u->plan, u->slots[slot] }, range, values, false);
 }

@@ -134,7 +134,7 @@ static rf_result resume(void *user, rf_fit_progress *at)
     return rf_error_context(r, "backup in '%s'", b->directory);
 }
 
-static rf_result progressed(void *user, rf_fit_progress *at, rf_fit_point point)
+static rf_result save_progress(void *user, rf_fit_progress *at, rf_fit_point point)
 {
     backup *b = user;
     const uint64_t every = b->params.save_every_batches;
@@ -167,7 +167,7 @@ static void destroy(void *user)
     rf_free(b);
 }
 
-static const rf_callback_extras extras = { .resume = resume, .progressed = progressed };
+static const rf_callback_extras extras = { .resume = resume, .progressed = save_progress };
 
 rf_result rf_callback_backup_and_restore(const rf_backup_params *params, rf_callback **out)
 {

@@ -168,7 +168,7 @@ static rf_result on_train_begin(void *user, rf_fit_state *state)
     return r;
 }
 
-static rf_result cut(csv_log *log, uint64_t keep)
+static rf_result cut_file(csv_log *log, uint64_t keep)
 {
     if (fflush(log->file) != 0 || ftruncate(fileno(log->file), (off_t)keep) != 0 ||
         fseek(log->file, (long)keep, SEEK_SET) != 0)
@@ -181,7 +181,7 @@ static rf_result put_header(csv_log *log, const rf_fit_progress *at, const char 
     uint64_t keep = 0;
     if (log->regular) {
         if (log->append || at->resumed) RF_TRY(measure(log, at, header, &keep));
-        RF_TRY(cut(log, keep));
+        RF_TRY(cut_file(log, keep));
     }
     if (keep == 0) fprintf(log->file, "%s\n", header);
     return fflush(log->file) != 0 || ferror(log->file) ? write_failed(log) : RF_OK;

@@ -114,7 +114,7 @@ static const rf_item_kind variable_kind = { .form = RF_ITEM_TENSOR,
 
 /* ---- optimizer ---- */
 
-static bool knows(const rf_updater *updater, const rf_variable *variable)
+static bool updates_variable(const rf_updater *updater, const rf_variable *variable)
 {
     const rf_variable_list known = rf_updater_variables(updater);
     for (uint32_t i = 0; i < known.count; i++)
@@ -129,7 +129,7 @@ static rf_updater *updater_of(const rf_item *item)
 
 static rf_result collect_slot(const rf_item *item, rf_item_value *value)
 {
-    if (!knows(updater_of(item), item->variable)) return RF_OK;
+    if (!updates_variable(updater_of(item), item->variable)) return RF_OK;
     RF_TRY(allocate(value, item->shape, RF_F32));
     return rf_updater_read_slot(updater_of(item), item->slot, item->variable, value->data);
 }
@@ -137,7 +137,7 @@ static rf_result collect_slot(const rf_item *item, rf_item_value *value)
 static rf_result defer_slot(const rf_item *item, rf_state_copy *copy, rf_range range, float *to, bool *taken)
 {
     *taken = false;
-    if (!knows(updater_of(item), item->variable)) return RF_OK;
+    if (!updates_variable(updater_of(item), item->variable)) return RF_OK;
     return rf_state_copy_slot(copy, updater_of(item), item->slot, item->variable, range, to, taken);
 }
 
@@ -162,7 +162,7 @@ static rf_result prepare_numbers(rf_item *item)
 static rf_result prepare_slot(rf_item *item, const rf_item_value *value)
 {
     rf_updater *u = updater_of(item);
-    if (value->present || !knows(u, item->variable)) return RF_OK;
+    if (value->present || !updates_variable(u, item->variable)) return RF_OK;
     RF_TRY(prepare_numbers(item));
     for (int64_t i = 0; i < rf_shape_count(item->shape); i++) item->numbers[i] = rf_updater_initial(u, item->slot);
     return RF_OK;
@@ -190,7 +190,7 @@ static const rf_item_kind slot_kind = { .form = RF_ITEM_TENSOR,
 static rf_result collect_totals(const rf_item *item, rf_item_value *value)
 {
     rf_updater *u = updater_of(item);
-    if (rf_updater_accumulated(u) == 0 || !knows(u, item->variable)) return RF_OK;
+    if (rf_updater_accumulated(u) == 0 || !updates_variable(u, item->variable)) return RF_OK;
     RF_TRY(allocate(value, item->shape, RF_F32));
     return rf_updater_read_totals(u, item->variable, value->data);
 }
@@ -199,7 +199,7 @@ static rf_result collect_totals(const rf_item *item, rf_item_value *value)
 static rf_result owners_of_totals(const rf_checkpoint *c, const rf_item *item, rf_owned_list *out)
 {
     const rf_updater *u = updater_of(item);
-    if (rf_updater_accumulated(u) == 0 || !knows(u, item->variable)) return RF_OK;
+    if (rf_updater_accumulated(u) == 0 || !updates_variable(u, item->variable)) return RF_OK;
     const uint64_t count = (uint64_t)item->shape.dim[1];
     for (uint32_t i = 0; i < rf_strategy_world_size(c->strategy); i++) {
         const rf_range rows = { rf_strategy_first_replica(c->strategy, i),
@@ -221,7 +221,7 @@ static rf_result read_totals(const rf_item *item, rf_range range, float *to)
  * the first gets all. Variables without sums get zeros. */
 static rf_result prepare_totals(rf_item *item, const rf_item_value *value)
 {
-    if (!value->present && !knows(updater_of(item), item->variable)) return RF_OK;
+    if (!value->present && !updates_variable(updater_of(item), item->variable)) return RF_OK;
     const uint64_t replicas = (uint64_t)item->shape.dim[0], count = (uint64_t)item->shape.dim[1];
     const uint64_t saved = value->present ? (uint64_t)value->shape.dim[0] : 0;
     RF_TRY(prepare_numbers(item));

@@ -70,7 +70,7 @@ struct walk {
     rf_result result;
 };
 
-static bool visit(void *argument, const char *file)
+static bool visit_file(void *argument, const char *file)
 {
     walk *w = argument;
     w->result = w->fn(w, file);
@@ -80,13 +80,13 @@ static bool visit(void *argument, const char *file)
 /* No directory: no files. */
 static rf_result each_file(walk *w)
 {
-    if (w->ops->list(w->ops->user, w->directory, visit, w) == 0 || w->result < 0) return w->result;
+    if (w->ops->list(w->ops->user, w->directory, visit_file, w) == 0 || w->result < 0) return w->result;
     if (errno == ENOENT) return RF_OK;
     return RF_FAIL_ERRNO(RF_ERROR_IO, "checkpoints: cannot read the directory '%s'", w->directory);
 }
 
 /* When a file of the directory was written. `*path` stays NULL for what is no file, or was removed meanwhile. */
-static rf_result inspect(const walk *w, const char *file, char **path, double *seconds)
+static rf_result inspect_file(const walk *w, const char *file, char **path, double *seconds)
 {
     *path = rf_asprintf("%s/%s", w->directory, file);
     if (!*path) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -105,7 +105,7 @@ static rf_result list_file(const walk *w, const char *file)
     const char *rest;
     if (!rf_numbered_name_match(w->name, file, &f.number, &rest) || *rest) return RF_OK;
     RF_TRY(RF_VEC_GROW(w->list));
-    RF_TRY(inspect(w, file, &f.path, &f.seconds));
+    RF_TRY(inspect_file(w, file, &f.path, &f.seconds));
     if (f.path) w->list->items[w->list->count++] = f;
     return RF_OK;
 }
@@ -270,7 +270,7 @@ static rf_result remove_leftover(const walk *w, const char *file)
     double modified;
     bool part, listed = false;
     if (!rf_numbered_name_match(w->name, file, &number, &rest) || !(writer = writer_of(rest, &part))) return RF_OK;
-    RF_TRY(inspect(w, file, &path, &modified));
+    RF_TRY(inspect_file(w, file, &path, &modified));
     rf_result r = RF_OK;
     if (path && rf_temporary_abandoned(writer, modified)) {
         if (part) r = is_listed(w, file, (size_t)(rest - file), &listed);

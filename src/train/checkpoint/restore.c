@@ -32,7 +32,7 @@ static void free_report(report *r)
 }
 
 /* `detail` may be "". */
-static rf_result note(report *r, int trouble, const char *name, const char *detail)
+static rf_result note_trouble(report *r, int trouble, const char *name, const char *detail)
 {
     char *text = rf_asprintf("%s%s: %s%s%s\n", r->text, trouble_names[trouble], name, *detail ? ": " : "", detail);
     if (!text) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -47,7 +47,7 @@ static bool is_refused(const report *r)
     return r->counts[MISSING] + r->counts[UNEXPECTED] + r->counts[OTHER] > 0;
 }
 
-static rf_result refuse(const report *r, const char *path)
+static rf_result fail_troubled(const report *r, const char *path)
 {
     char text[600] = "";
     size_t used = 0;
@@ -76,13 +76,13 @@ static rf_result find_tensor(const rf_archive *archive, const rf_item *item, rf_
 {
     rf_archive_entry entry;
     if (rf_archive_find(archive, item->name, &entry) < 0)
-        return item->kind->optional ? RF_OK : note(rep, MISSING, item->name, "");
+        return item->kind->optional ? RF_OK : note_trouble(rep, MISSING, item->name, "");
     if (!fits(item, &entry)) {
         char a[96], b[96], detail[256];
         snprintf(detail, sizeof(detail), "%s %s in the file, %s %s here", rf_dtype_name(entry.dtype),
                  rf_shape_format(entry.shape, a, sizeof(a)), rf_dtype_name(item->kind->dtype),
                  rf_shape_format(item->shape, b, sizeof(b)));
-        return note(rep, OTHER, item->name, detail);
+        return note_trouble(rep, OTHER, item->name, detail);
     }
     value->present = true;
     value->shape = entry.shape;
@@ -97,7 +97,7 @@ static rf_result compare(const rf_item *item, const rf_item_value *value, report
     const rf_item_verdict verdict = item->kind->compare(item, value, detail, sizeof(detail));
     if (verdict == RF_ITEM_SAME) return RF_OK;
     if (verdict == RF_ITEM_DIFFERS) rf_log_message(RF_LOG_WARN, "checkpoint: '%s': %s", item->name, detail);
-    return note(rep, verdict == RF_ITEM_DIFFERS ? DIFFERENT : OTHER, item->name, detail);
+    return note_trouble(rep, verdict == RF_ITEM_DIFFERS ? DIFFERENT : OTHER, item->name, detail);
 }
 
 static rf_result find_value(const rf_archive *archive, const rf_item *item, rf_item_value *value, report *rep)
@@ -107,8 +107,8 @@ static rf_result find_value(const rf_archive *archive, const rf_item *item, rf_i
     };
     rf_archive_value found;
     if (rf_archive_value_get(archive, item->name, &found) < 0)
-        return item->kind->optional ? RF_OK : note(rep, MISSING, item->name, "");
-    if (found.kind != kinds[item->kind->form]) return note(rep, OTHER, item->name, "");
+        return item->kind->optional ? RF_OK : note_trouble(rep, MISSING, item->name, "");
+    if (found.kind != kinds[item->kind->form]) return note_trouble(rep, OTHER, item->name, "");
     value->present = true;
     value->number = found.kind == RF_VALUE_UINT ? found.number : 0;
     if (found.kind == RF_VALUE_UINT) return RF_OK;
@@ -128,7 +128,7 @@ static rf_result check_siblings(const rf_item_list *list, rf_item_value *values,
         for (uint32_t k = i; k <= last; k++) found += values[k].present;
         if (found == 0 || found == last - i + 1) continue;
         for (uint32_t k = i; k <= last; k++) {
-            if (!values[k].present) RF_TRY(note(rep, MISSING, list->items[k].name, ""));
+            if (!values[k].present) RF_TRY(note_trouble(rep, MISSING, list->items[k].name, ""));
             values[k].present = false;
         }
     }
@@ -137,7 +137,7 @@ static rf_result check_siblings(const rf_item_list *list, rf_item_value *values,
 
 static rf_result note_missing(void *user, const char *name)
 {
-    return note(user, MISSING, name, "");
+    return note_trouble(user, MISSING, name, "");
 }
 
 static int compare_names(const void *a, const void *b)
@@ -160,11 +160,11 @@ static rf_result find_unexpected(const rf_archive *archive, const rf_item_list *
     for (uint64_t i = 0; r >= 0 && i < rf_archive_count(archive); i++) {
         rf_archive_entry entry;
         r = rf_archive_entry_at(archive, i, &entry);
-        if (r >= 0 && !is_item(names, list->count, entry.name)) r = note(rep, UNEXPECTED, entry.name, "");
+        if (r >= 0 && !is_item(names, list->count, entry.name)) r = note_trouble(rep, UNEXPECTED, entry.name, "");
     }
     for (uint64_t i = 0; r >= 0 && i < rf_archive_num_values(archive); i++) {
         const char *name = rf_archive_value_name(archive, i);
-        if (!is_item(names, list->count, name)) r = note(rep, UNEXPECTED, name, "");
+        if (!is_item(names, list->count, name)) r = note_trouble(rep, UNEXPECTED, name, "");
     }
     rf_free(names);
     return r;
@@ -197,7 +197,7 @@ static rf_result load(const rf_checkpoint *c, const char *path, const rf_item_li
     if (r >= 0) r = check_siblings(list, values, rep);
     if (r >= 0) r = rf_items_lacking(list, values, note_missing, rep);
     if (r >= 0 && !c->subset) r = find_unexpected(archive, list, rep);
-    if (r >= 0 && is_refused(rep) && !partial) r = refuse(rep, path);
+    if (r >= 0 && is_refused(rep) && !partial) r = fail_troubled(rep, path);
     if (r >= 0) r = read_tensors(archive, list, values);
     rf_archive_close(&archive);
     return r;

@@ -135,7 +135,7 @@ static rf_result share_out(const rf_checkpoint *c, rf_snapshot *s)
     return rf_part_id_draw(c->strategy, &s->id);
 }
 
-static bool writes(const rf_snapshot *s)
+static bool writes_file(const rf_snapshot *s)
 {
     return s->sharded || s->rank == 0;
 }
@@ -159,7 +159,7 @@ static rf_result take_snapshot(rf_checkpoint *c, const char *path, const rf_save
     RF_TRY(make_room(c, s));
     RF_TRY(rf_state_copy_create(c->strategy, &s->copy));
     RF_TRY(collect(c, s));
-    return writes(s) ? rf_state_copy_begin(s->copy) : RF_OK;
+    return writes_file(s) ? rf_state_copy_begin(s->copy) : RF_OK;
 }
 
 static rf_result write_mine(rf_snapshot *s)
@@ -190,10 +190,10 @@ static void *write_in_thread(void *argument)
 }
 
 /* The checkpoint owns the snapshot from here on. */
-static void start(rf_checkpoint *c, rf_snapshot *s)
+static void start_thread(rf_checkpoint *c, rf_snapshot *s)
 {
     c->pending = s;
-    if (!writes(s)) return;
+    if (!writes_file(s)) return;
     c->threaded = pthread_create(&c->thread, NULL, write_in_thread, s) == 0;
     if (c->threaded) return;
     s->result = copy_and_write(s); /* no thread to be had: then it takes as long as it takes */
@@ -201,7 +201,7 @@ static void start(rf_checkpoint *c, rf_snapshot *s)
 }
 
 /* All workers learn how it went, and the parts become a checkpoint. `mine` is how this worker's writing went. */
-static rf_result conclude(rf_checkpoint *c, rf_snapshot *s, rf_result mine)
+static rf_result conclude_save(rf_checkpoint *c, rf_snapshot *s, rf_result mine)
 {
     return s->sharded ? rf_snapshot_commit(c->strategy, s, mine) : rf_share_result(c->strategy, mine);
 }
@@ -226,7 +226,7 @@ rf_result rf_checkpoint_wait(rf_checkpoint *checkpoint)
     checkpoint->pending = NULL;
     rf_result r = s->result < 0 ? rf_error_restore(&s->error) : RF_OK;
     r = rf_error_context(r, "saving checkpoint '%s' in the background", s->path);
-    r = conclude(checkpoint, s, r);
+    r = conclude_save(checkpoint, s, r);
     rf_snapshot_free(&s);
     rf_checkpoint_tell_end(checkpoint, r >= 0);
     return r;
@@ -248,11 +248,11 @@ rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const char *path, const 
         return rf_strategy_give_up(checkpoint->strategy, r);
     }
     if (s->params.async) {
-        start(checkpoint, s);
+        start_thread(checkpoint, s);
         return RF_OK;
     }
-    if (writes(s)) r = copy_and_write(s);
-    r = conclude(checkpoint, s, r);
+    if (writes_file(s)) r = copy_and_write(s);
+    r = conclude_save(checkpoint, s, r);
     rf_snapshot_free(&s);
     rf_checkpoint_free_room(checkpoint);
     return r;

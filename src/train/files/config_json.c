@@ -36,7 +36,7 @@ rf_result rf_json_parse(const char *text, size_t size, const char *what, json_t 
 
 /* ---- members ---- */
 
-static rf_result wrong(const char *name, const char *wanted)
+static rf_result fail_member(const char *name, const char *wanted)
 {
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not %s", name, wanted);
 }
@@ -45,7 +45,7 @@ rf_result rf_json_number(const json_t *object, const char *name, double *out)
 {
     const json_t *value = json_object_get(object, name);
     if (!value) return RF_OK;
-    if (!json_is_number(value)) return wrong(name, "a number");
+    if (!json_is_number(value)) return fail_member(name, "a number");
     *out = json_number_value(value);
     return RF_OK;
 }
@@ -54,7 +54,7 @@ rf_result rf_json_float(const json_t *object, const char *name, float *out)
 {
     double number = (double)*out;
     RF_TRY(rf_json_number(object, name, &number));
-    if (!isfinite((float)number)) return wrong(name, "a number that f32 can hold");
+    if (!isfinite((float)number)) return fail_member(name, "a number that f32 can hold");
     *out = (float)number;
     return RF_OK;
 }
@@ -63,7 +63,7 @@ rf_result rf_json_u64(const json_t *object, const char *name, uint64_t *out)
 {
     const json_t *value = json_object_get(object, name);
     if (!value) return RF_OK;
-    if (!json_is_integer(value)) return wrong(name, "an integer");
+    if (!json_is_integer(value)) return fail_member(name, "an integer");
     *out = (uint64_t)json_integer_value(value);
     return RF_OK;
 }
@@ -73,7 +73,8 @@ rf_result rf_json_i32(const json_t *object, const char *name, int32_t *out)
     const json_t *value = json_object_get(object, name);
     if (!value) return RF_OK;
     const json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < INT32_MIN || number > INT32_MAX) return wrong(name, "a 32-bit integer");
+    if (!json_is_integer(value) || number < INT32_MIN || number > INT32_MAX)
+        return fail_member(name, "a 32-bit integer");
     *out = (int32_t)number;
     return RF_OK;
 }
@@ -82,7 +83,7 @@ rf_result rf_json_bool(const json_t *object, const char *name, bool *out)
 {
     const json_t *value = json_object_get(object, name);
     if (!value) return RF_OK;
-    if (!json_is_boolean(value)) return wrong(name, "true or false");
+    if (!json_is_boolean(value)) return fail_member(name, "true or false");
     *out = json_is_true(value);
     return RF_OK;
 }
@@ -163,12 +164,12 @@ static rf_result read_pieces(const json_t *object, rf_schedule *s)
     s->num_boundaries = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
         const json_t *b = json_array_get(boundaries, i);
-        if (!json_is_integer(b)) return wrong("boundaries", "a list of integers");
+        if (!json_is_integer(b)) return fail_member("boundaries", "a list of integers");
         s->boundaries[i] = (uint64_t)json_integer_value(b);
     }
     for (size_t i = 0; i < num_values; i++) {
         const json_t *v = json_array_get(values, i);
-        if (!json_is_number(v)) return wrong("values", "a list of numbers");
+        if (!json_is_number(v)) return fail_member("values", "a list of numbers");
         s->values[i] = json_number_value(v);
     }
     return RF_OK;
@@ -216,7 +217,7 @@ static rf_result groups_from_json(const json_t *list, rf_optimizer_params *p)
     for (size_t i = 0; i < count; i++) {
         const json_t *object = json_array_get(list, i);
         groups[i].names = json_string_value(json_object_get(object, "names"));
-        if (!groups[i].names) return wrong("names", "a text");
+        if (!groups[i].names) return fail_member("names", "a text");
         RF_TRY(rf_json_number(object, "rate_factor", &groups[i].rate_factor));
         RF_TRY(rf_json_bool(object, "no_weight_decay", &groups[i].no_weight_decay));
     }

@@ -82,7 +82,7 @@ static rf_result use_graph(rf_inference *i)
 }
 
 /* Of a batch: that of an example below an open dimension. */
-static rf_array batched(const rf_tensor_desc *example)
+static rf_array batch_array(const rf_tensor_desc *example)
 {
     rf_array array = { .dtype = example->dtype, .shape = { .rank = example->shape.rank + 1, .dim = { -1 } } };
     for (int32_t k = 1; k < array.shape.rank; k++) array.shape.dim[k] = example->shape.dim[k - 1];
@@ -94,8 +94,8 @@ static void use_layers(rf_inference *i)
     const rf_model *model = i->model;
     i->num_inputs = model->num_inputs;
     i->num_outputs = model->num_outputs;
-    for (uint32_t k = 0; k < model->num_inputs; k++) i->inputs[k] = batched(&model->inputs[k]);
-    for (uint32_t k = 0; k < model->num_outputs; k++) i->outputs[k] = batched(&model->outputs[k]);
+    for (uint32_t k = 0; k < model->num_inputs; k++) i->inputs[k] = batch_array(&model->inputs[k]);
+    for (uint32_t k = 0; k < model->num_outputs; k++) i->outputs[k] = batch_array(&model->outputs[k]);
 }
 
 static rf_result load_file(rf_inference *i, const char *path)
@@ -228,7 +228,7 @@ static rf_result check_input(const rf_inference *i, uint32_t index, const rf_arr
     return RF_OK;
 }
 
-static rf_result run(rf_inference *i, const rf_array *inputs, rf_array *outputs)
+static rf_result run_batch(rf_inference *i, const rf_array *inputs, rf_array *outputs)
 {
     rf_element batch = { .num_components = i->num_inputs };
     rf_per_replica *results[RF_MAX_COMPONENTS];
@@ -254,7 +254,7 @@ rf_result rf_inference_run_many(rf_inference *inference, const rf_array *inputs,
                "rf_inference_run_many: num_inputs is %u and num_outputs %u; the model has %u and %u", num_inputs,
                num_outputs, inference->num_inputs, inference->num_outputs);
     memset(outputs, 0, num_outputs * sizeof(*outputs));
-    const rf_result r = run(inference, inputs, outputs);
+    const rf_result r = run_batch(inference, inputs, outputs);
     for (uint32_t k = 0; r < 0 && k < num_outputs; k++) rf_array_free(&outputs[k]);
     return r;
 }
@@ -268,5 +268,5 @@ rf_result rf_inference_run(rf_inference *inference, const rf_array *input, rf_ar
     RF_REQUIRE(inference->num_inputs == 1 && inference->num_outputs == 1,
                "rf_inference_run: the model has %u inputs and %u outputs; use rf_inference_run_many()",
                inference->num_inputs, inference->num_outputs);
-    return run(inference, input, output);
+    return run_batch(inference, input, output);
 }

@@ -124,7 +124,7 @@ typedef struct probe {
 } probe;
 
 /* Keeps what the trace has come to, and gives it up. */
-static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+static rf_result keep_trace(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     probe *p = user;
     const rf_model *model = p->model;
@@ -172,7 +172,7 @@ rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
     rf_error_save(&before);
     probe p = { .model = model, .out = out };
     const rf_function_params params = {
-        .step = step, .user = &p, .num_outputs = model->num_outputs, .name = "inference"
+        .step = keep_trace, .user = &p, .num_outputs = model->num_outputs, .name = "inference"
     };
     rf_function *function = NULL;
     rf_result r = rf_function_create(model->strategy, &params, &function);

@@ -196,7 +196,7 @@ typedef struct reader {
     } shapes; /* as the text has them, -1 where they are open */
 } reader;
 
-static rf_result member(const json_t *object, const char *name, const char **out)
+static rf_result read_member(const json_t *object, const char *name, const char **out)
 {
     *out = json_string_value(json_object_get(object, name));
     return *out ? RF_OK : RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a text", name);
@@ -206,7 +206,7 @@ static rf_result member(const json_t *object, const char *name, const char **out
 static rf_result desc_from_json(const json_t *object, rf_tensor_desc *desc, rf_shape *shape)
 {
     const char *dtype;
-    RF_TRY(member(object, "dtype", &dtype));
+    RF_TRY(read_member(object, "dtype", &dtype));
     *desc = (rf_tensor_desc){ 0 };
     for (int i = 1; i < RF_DTYPE_COUNT; i++)
         if (strcmp(rf_dtype_name((rf_dtype)i), dtype) == 0) desc->dtype = (rf_dtype)i;
@@ -241,7 +241,7 @@ static rf_result read_input(reader *r, const json_t *object, const rf_tensor_des
 {
     rf_inference_graph *g = r->out;
     const char *name;
-    RF_TRY(member(object, "name", &name));
+    RF_TRY(read_member(object, "name", &name));
     if (g->num_inputs == RF_MAX_COMPONENTS)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "more than %d inputs", RF_MAX_COMPONENTS);
     bool open = shape.rank > 0 && shape.dim[0] == -1;
@@ -259,11 +259,11 @@ static rf_result read_stored(reader *r, const json_t *object, int kind, const rf
 {
     const char *tensor, *name;
     void *object_or_data = NULL;
-    RF_TRY(member(object, "tensor", &tensor));
+    RF_TRY(read_member(object, "tensor", &tensor));
     for (int32_t i = 0; i < shape.rank; i++)
         if (shape.dim[i] < 0) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "tensor '%s' has an open shape", tensor);
     if (kind == VARIABLE) {
-        RF_TRY(member(object, "name", &name));
+        RF_TRY(read_member(object, "name", &name));
         if (desc->dtype != RF_F32)
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "variable '%s' is %s, not f32", name, rf_dtype_name(desc->dtype));
         RF_TRY(r->tensors->variable(r->tensors->user, tensor, name, desc, &object_or_data));
@@ -343,7 +343,7 @@ static rf_result add_node(reader *r, const rf_op *op, const json_t *object)
 static rf_result read_node(reader *r, const json_t *object)
 {
     const char *name;
-    RF_TRY(member(object, "op", &name));
+    RF_TRY(read_member(object, "op", &name));
     const rf_op *op = rf_ops_find(name);
     if (!op) return RF_FAIL(RF_ERROR_UNSUPPORTED, "operation '%s' is not one of this version", name);
     if (op->mutates) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "operation '%s' changes what it reads", name);
@@ -360,7 +360,7 @@ static rf_result read_outputs(reader *r, const json_t *list)
         const json_t *object = json_array_get(list, i), *number = json_object_get(object, "value");
         const json_int_t v = json_integer_value(number);
         const char *name;
-        RF_TRY(member(object, "name", &name));
+        RF_TRY(read_member(object, "name", &name));
         if (!json_is_integer(number) || v < 0 || v >= r->values.count)
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "output '%s' is value %lld of %u", name, (long long)v,
                            r->values.count);

@@ -48,7 +48,7 @@ static RfOnnx__ValueInfoProto *describe(rf_onnx *o, rf_value v, const char *name
 }
 
 /* The node that makes a name; NULL: an input or an initializer. */
-static const RfOnnx__NodeProto *maker(const rf_onnx *o, const char *name)
+static const RfOnnx__NodeProto *find_maker(const rf_onnx *o, const char *name)
 {
     for (uint32_t i = o->nodes.count; i-- > 0;)
         if (o->nodes.items[i]->output[0] == name) return o->nodes.items[i];
@@ -60,10 +60,10 @@ static void name_output(rf_onnx *o, uint32_t index)
 {
     char *name = rf_onnx_get(o, o->source->outputs[index]);
     if (!name) return;
-    bool taken = !maker(o, name);
+    bool taken = !find_maker(o, name);
     for (uint32_t i = 0; i < index; i++) taken |= rf_onnx_get(o, o->source->outputs[i]) == name;
     if (taken) name = rf_onnx_op(o, "Identity", name, NULL, NULL);
-    const RfOnnx__NodeProto *node = name ? maker(o, name) : NULL;
+    const RfOnnx__NodeProto *node = name ? find_maker(o, name) : NULL;
     char *wanted = rf_onnx_copy(o, o->source->output_names[index]);
     if (!node || !wanted) return;
     for (uint32_t i = 0; i < o->nodes.count; i++) {

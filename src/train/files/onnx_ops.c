@@ -28,7 +28,7 @@ static int64_t axis_of(int64_t axis, bool first)
     return first ? places[axis] : axis;
 }
 
-static char *operand(rf_onnx *o, rf_value v, bool first)
+static char *emit_operand(rf_onnx *o, rf_value v, bool first)
 {
     const bool has_first = rf_onnx_is_leaf(o, v) || rf_onnx_is_per_channel(o, v) || rf_onnx_shape(o, v).rank == 4;
     return first && has_first && rf_onnx_shape(o, v).rank > 0 ? rf_onnx_get_first(o, v) : rf_onnx_get(o, v);
@@ -174,7 +174,7 @@ static rf_result add_elementwise(rf_onnx *o, const rf_node_info *node)
     const rf_elementwise_attr *attr = node->attr;
     const bool first = broadcast_first(o, node);
     char *reg[RF_MAX_INPUTS + RF_MAX_STEPS] = { 0 };
-    for (uint32_t i = 0; i < node->n_in; i++) reg[i] = operand(o, node->in[i], first);
+    for (uint32_t i = 0; i < node->n_in; i++) reg[i] = emit_operand(o, node->in[i], first);
     for (uint32_t i = 0; i < attr->n_steps; i++) {
         const rf_scalar_step *s = &attr->steps[i];
         reg[node->n_in + i] = scalar(o, s->fn, s->imm, reg[s->a], s->fn >= first_binary ? reg[s->b] : NULL);
@@ -238,8 +238,8 @@ static rf_result add_bias(rf_onnx *o, const rf_node_info *node)
         return RF_OK;
     }
     const bool first = broadcast_first(o, node);
-    char *a = operand(o, x, first);
-    set_result(o, node, OP2("Add", a, operand(o, bias, first)), first);
+    char *a = emit_operand(o, x, first);
+    set_result(o, node, OP2("Add", a, emit_operand(o, bias, first)), first);
     return RF_OK;
 }
 
@@ -439,7 +439,7 @@ static rf_result add_concat(rf_onnx *o, const rf_node_info *node)
     const rf_concat_attr *attr = node->attr;
     const bool first = broadcast_first(o, node);
     char *in[RF_CONCAT_INPUTS] = { NULL };
-    for (uint32_t i = 0; i < node->n_in; i++) in[i] = operand(o, node->in[i], first);
+    for (uint32_t i = 0; i < node->n_in; i++) in[i] = emit_operand(o, node->in[i], first);
     char *y = OP1("Concat", in[0]);
     if (!y) return RF_OK; /* the failure is kept */
     RfOnnx__NodeProto *concat = o->nodes.items[o->nodes.count - 1];
@@ -512,7 +512,7 @@ static rf_result add_gather(rf_onnx *o, const rf_node_info *node)
 static rf_result add_stop_gradient(rf_onnx *o, const rf_node_info *node)
 {
     const bool first = rf_onnx_is_first(o, node->in[0]);
-    set_result(o, node, operand(o, node->in[0], first), first);
+    set_result(o, node, emit_operand(o, node->in[0], first), first);
     return RF_OK;
 }
 
@@ -547,7 +547,7 @@ static rf_result add_sum_to_like(rf_onnx *o, const rf_node_info *node)
 static rf_result add_cast(rf_onnx *o, const rf_node_info *node)
 {
     const bool first = rf_onnx_is_first(o, node->in[0]);
-    char *y = OP1("Cast", operand(o, node->in[0], first));
+    char *y = OP1("Cast", emit_operand(o, node->in[0], first));
     rf_onnx_int(o, "to", rf_onnx_type(rf_graph_desc(o->source->graph, node->out[0])->dtype));
     set_result(o, node, y, first);
     return RF_OK;
@@ -583,7 +583,7 @@ static rf_result add_reduce(rf_onnx *o, const rf_node_info *node)
         if (mask & 1u << d) axes[count++] = axis_of(d, first);
     const bool listed =
         attr->kind == RF_REDUCE_KIND_SUM; /* its axes are an operand in this version, the others' not yet */
-    char *from = operand(o, x, first);
+    char *from = emit_operand(o, x, first);
     char *y = OP2(names[attr->kind], from, listed && count > 0 ? rf_onnx_list(o, axes, (int64_t)count) : NULL);
     if (!listed && count > 0) rf_onnx_ints(o, "axes", axes, count);
     rf_onnx_int(o, "keepdims", attr->keep_dims);
@@ -594,7 +594,7 @@ static rf_result add_reduce(rf_onnx *o, const rf_node_info *node)
 static rf_result add_softmax(rf_onnx *o, const rf_node_info *node)
 {
     const bool first = rf_onnx_is_first(o, node->in[0]);
-    char *y = OP1(node->op == &rf_op_softmax ? "Softmax" : "LogSoftmax", operand(o, node->in[0], first));
+    char *y = OP1(node->op == &rf_op_softmax ? "Softmax" : "LogSoftmax", emit_operand(o, node->in[0], first));
     rf_onnx_int(o, "axis", first ? 1 : -1);
     set_result(o, node, y, first);
     return RF_OK;

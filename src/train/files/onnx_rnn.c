@@ -16,25 +16,25 @@ typedef struct layer {
     char *h, *c;                       /* initial states, [n, units]; NULL: zeros */
 } layer;
 
-static char *op1(const layer *l, const char *op, char *a)
+static char *emit_unary(const layer *l, const char *op, char *a)
 {
     return rf_onnx_op(l->o, op, a, NULL, NULL);
 }
 
-static char *op2(const layer *l, const char *op, char *a, char *b)
+static char *emit_binary(const layer *l, const char *op, char *a, char *b)
 {
     return rf_onnx_op(l->o, op, a, b, NULL);
 }
 
 static char *with_axis(const layer *l, const char *op, char *x, int64_t axis)
 {
-    return op2(l, op, x, rf_onnx_list(l->o, &axis, 1));
+    return emit_binary(l, op, x, rf_onnx_list(l->o, &axis, 1));
 }
 
 static char *exchange_batch(const layer *l, char *x)
 {
     static const int64_t perm[] = { 1, 0, 2 };
-    char *y = op1(l, "Transpose", x);
+    char *y = emit_unary(l, "Transpose", x);
     rf_onnx_ints(l->o, "perm", perm, 3);
     return y;
 }
@@ -67,7 +67,7 @@ static char *order_gates(const layer *l, char *x)
     int64_t *places = rf_onnx_alloc(l->o, (size_t)width * sizeof(*places));
     if (!places) return NULL;
     for (int64_t i = 0; i < width; i++) places[i] = gate_there(l, i / l->units) * l->units + i % l->units;
-    char *y = op2(l, "Gather", x, rf_onnx_list(l->o, places, width));
+    char *y = emit_binary(l, "Gather", x, rf_onnx_list(l->o, places, width));
     rf_onnx_int(l->o, "axis", 0);
     return y;
 }
@@ -80,7 +80,7 @@ static char *make_bias(const layer *l)
     if (!zeros) return NULL;
     for (int64_t i = 0; i < width; i++) zeros[i] = 0;
     char *none = rf_onnx_tensor(l->o, "no_bias", RF_ONNX_FLOAT, RF_SHAPE(width), zeros);
-    char *both = op2(l, "Concat", none, order_gates(l, l->bias));
+    char *both = emit_binary(l, "Concat", none, order_gates(l, l->bias));
     rf_onnx_int(l->o, "axis", 0);
     return with_axis(l, "Unsqueeze", both, 0);
 }
@@ -100,7 +100,7 @@ static char *add_whole(const layer *l)
 {
     static const char *const names[] = { "GRU", "LSTM", "RNN" };
     char *x = turn_steps(l, exchange_batch(l, l->x)), *kernel = make_kernel(l), *bias = make_bias(l);
-    char *recurrent = op1(l, "Transpose", l->recurrent);
+    char *recurrent = emit_unary(l, "Transpose", l->recurrent);
     recurrent = with_axis(l, "Unsqueeze", order_gates(l, recurrent), 0);
     char *h = l->h ? with_axis(l, "Unsqueeze", l->h, 0) : NULL, *c = l->c ? with_axis(l, "Unsqueeze", l->c, 0) : NULL;
     char *y = rf_onnx_op(l->o, names[l->attr->kind], x, kernel, recurrent);
@@ -128,7 +128,7 @@ static char *take_gates(const layer *l, char *x, int64_t first, int64_t last)
 
 static char *take_step(const layer *l, char *x, int64_t step)
 {
-    char *y = op2(l, "Gather", x, rf_onnx_tensor(l->o, "step", RF_ONNX_INT64, RF_SCALAR_SHAPE, &step));
+    char *y = emit_binary(l, "Gather", x, rf_onnx_tensor(l->o, "step", RF_ONNX_INT64, RF_SCALAR_SHAPE, &step));
     rf_onnx_int(l->o, "axis", 1);
     return y;
 }
@@ -136,51 +136,51 @@ static char *take_step(const layer *l, char *x, int64_t step)
 static char *make_zeros(const layer *l)
 {
     static const int64_t batch = 0;
-    char *n = op2(l, "Gather", op1(l, "Shape", l->x), rf_onnx_list(l->o, &batch, 1));
+    char *n = emit_binary(l, "Gather", emit_unary(l, "Shape", l->x), rf_onnx_list(l->o, &batch, 1));
     rf_onnx_int(l->o, "axis", 0);
-    char *shape = op2(l, "Concat", n, rf_onnx_list(l->o, &l->units, 1));
+    char *shape = emit_binary(l, "Concat", n, rf_onnx_list(l->o, &l->units, 1));
     rf_onnx_int(l->o, "axis", 0);
-    return op1(l, "ConstantOfShape", shape);
+    return emit_unary(l, "ConstantOfShape", shape);
 }
 
 /* Function of the sum of a gate's parts. */
-static char *gate(const layer *l, const char *function, char *x, char *product, int64_t number)
+static char *emit_gate(const layer *l, const char *function, char *x, char *product, int64_t number)
 {
     char *part = take_gates(l, x, number, number + 1);
-    return op1(l, function, op2(l, "Add", part, take_gates(l, product, number, number + 1)));
+    return emit_unary(l, function, emit_binary(l, "Add", part, take_gates(l, product, number, number + 1)));
 }
 
 /* (1 - z) * candidate + z * h. */
 static char *gru_step(const layer *l, char *x, char *product, char *h)
 {
-    char *z = gate(l, "Sigmoid", x, product, 0), *r = gate(l, "Sigmoid", x, product, 1), *term;
+    char *z = emit_gate(l, "Sigmoid", x, product, 0), *r = emit_gate(l, "Sigmoid", x, product, 1), *term;
     if (l->attr->reset_before) {
-        term = op2(l, "MatMul", op2(l, "Mul", r, h), take_gates(l, l->recurrent, 2, 3));
-        term = op2(l, "Add", term, take_gates(l, l->bias, 2, 3));
+        term = emit_binary(l, "MatMul", emit_binary(l, "Mul", r, h), take_gates(l, l->recurrent, 2, 3));
+        term = emit_binary(l, "Add", term, take_gates(l, l->bias, 2, 3));
     } else {
-        term = op2(l, "Mul", r, take_gates(l, product, 2, 3));
+        term = emit_binary(l, "Mul", r, take_gates(l, product, 2, 3));
     }
-    char *candidate = op1(l, "Tanh", op2(l, "Add", take_gates(l, x, 2, 3), term));
-    char *rest = op2(l, "Mul", op2(l, "Sub", rf_onnx_number(l->o, 1), z), candidate);
-    return op2(l, "Add", op2(l, "Mul", z, h), rest);
+    char *candidate = emit_unary(l, "Tanh", emit_binary(l, "Add", take_gates(l, x, 2, 3), term));
+    char *rest = emit_binary(l, "Mul", emit_binary(l, "Sub", rf_onnx_number(l->o, 1), z), candidate);
+    return emit_binary(l, "Add", emit_binary(l, "Mul", z, h), rest);
 }
 
 static char *lstm_step(const layer *l, char *x, char *product, char **c)
 {
-    char *in = gate(l, "Sigmoid", x, product, 0), *forget = gate(l, "Sigmoid", x, product, 1);
-    char *cell = gate(l, "Tanh", x, product, 2), *out = gate(l, "Sigmoid", x, product, 3);
-    *c = op2(l, "Add", op2(l, "Mul", forget, *c), op2(l, "Mul", in, cell));
-    return op2(l, "Mul", out, op1(l, "Tanh", *c));
+    char *in = emit_gate(l, "Sigmoid", x, product, 0), *forget = emit_gate(l, "Sigmoid", x, product, 1);
+    char *cell = emit_gate(l, "Tanh", x, product, 2), *out = emit_gate(l, "Sigmoid", x, product, 3);
+    *c = emit_binary(l, "Add", emit_binary(l, "Mul", forget, *c), emit_binary(l, "Mul", in, cell));
+    return emit_binary(l, "Mul", out, emit_unary(l, "Tanh", *c));
 }
 
 /* Of a list of [n, 1, units], in groups of as many as an operation takes; the list is written over. */
-static char *join(const layer *l, char **parts, int64_t count)
+static char *emit_concat(const layer *l, char **parts, int64_t count)
 {
     while (count > 1) {
         int64_t made = 0;
         for (int64_t first = 0; first < count; first += RF_MAX_INPUTS) {
             const int64_t last = first + RF_MAX_INPUTS < count ? first + RF_MAX_INPUTS : count;
-            char *y = op1(l, "Concat", parts[first]);
+            char *y = emit_unary(l, "Concat", parts[first]);
             for (int64_t i = first + 1; i < last; i++) rf_onnx_input(l->o, parts[i]);
             rf_onnx_int(l->o, "axis", 1);
             parts[made++] = y;
@@ -203,18 +203,19 @@ static void add_steps(const layer *l, char **sequence, char **cells)
          **cs = rf_onnx_alloc(l->o, (size_t)l->steps * sizeof(*cs));
     for (int64_t i = 0; hs && cs && l->o->status >= 0 && i < l->steps; i++) {
         const int64_t at = l->attr->backwards ? l->steps - 1 - i : i;
-        char *x = take_step(l, l->x, at), *product = op2(l, "Add", op2(l, "MatMul", h, l->recurrent), l->bias);
+        char *x = take_step(l, l->x, at),
+             *product = emit_binary(l, "Add", emit_binary(l, "MatMul", h, l->recurrent), l->bias);
         char *counts = NULL, *next, *cell = c;
         if (l->mask) {
             counts = with_axis(l, "Unsqueeze", take_step(l, l->mask, at), 1);
-            counts = op1(l, "Not", op2(l, "Equal", counts, rf_onnx_number(l->o, 0)));
+            counts = emit_unary(l, "Not", emit_binary(l, "Equal", counts, rf_onnx_number(l->o, 0)));
         }
         if (l->attr->kind == RF_RNN_GRU)
             next = gru_step(l, x, product, h);
         else if (l->attr->kind == RF_RNN_LSTM)
             next = lstm_step(l, x, product, &cell);
         else
-            next = op1(l, "Tanh", op2(l, "Add", x, product));
+            next = emit_unary(l, "Tanh", emit_binary(l, "Add", x, product));
         h = keep_masked(l, counts, next, h);
         hs[at] = with_axis(l, "Unsqueeze", h, 1);
         if (!c) continue;
@@ -222,8 +223,8 @@ static void add_steps(const layer *l, char **sequence, char **cells)
         cs[at] = with_axis(l, "Unsqueeze", c, 1);
     }
     if (l->o->status < 0) return;
-    *sequence = join(l, hs, l->steps);
-    if (c) *cells = join(l, cs, l->steps);
+    *sequence = emit_concat(l, hs, l->steps);
+    if (c) *cells = emit_concat(l, cs, l->steps);
 }
 
 /* ---- the operation ---- */

@@ -11,7 +11,7 @@
 #include "train/optimizer/optimizer.h"
 #include "train/trace_util.h"
 
-static bool regularized(const rf_model *model)
+static bool is_regularized(const rf_model *model)
 {
     for (uint32_t i = 0; i < rf_model_num_layers(model); i++)
         if (rf_layer_is_regularized(rf_model_layer(model, i))) return true;
@@ -88,7 +88,7 @@ static void update_metric(rf_trace *t, const rf_compiled *c, uint32_t metric, rf
 
 /* Applies the model, updates the meters and returns this replica's part of the loss of the global batch, regularisation
  * included. */
-static rf_tensor forward(rf_trace *t, rf_compiled *c, const rf_tensor *in, rf_mode mode, rf_meters *meters)
+static rf_tensor call_model(rf_trace *t, rf_compiled *c, const rf_tensor *in, rf_mode mode, rf_meters *meters)
 {
     const uint32_t num_outputs = c->model->num_outputs;
     const rf_tensor *labels = in + c->model->num_inputs;
@@ -103,7 +103,7 @@ static rf_tensor forward(rf_trace *t, rf_compiled *c, const rf_tensor *in, rf_mo
     }
     for (uint32_t i = 0; i < c->num_metrics && rf_trace_status(t) >= 0; i++)
         update_metric(t, c, i, meters, labels[c->metric_outputs[i]], predictions[c->metric_outputs[i]], weight);
-    if (regularized(c->model)) {
+    if (is_regularized(c->model)) {
         const rf_tensor penalty = rf_scale_regularization_loss(t, rf_model_regularization_loss(t, c->model));
         (void)rf_meters_add_loss(t, meters, rf_multiply(t, penalty, rf_global_batch_size(t)));
         loss = rf_add(t, loss, penalty);
@@ -115,7 +115,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     rf_compiled *c = user;
     (void)out;
-    const rf_tensor loss = forward(t, c, in, RF_TRAINING, &c->train_meters);
+    const rf_tensor loss = call_model(t, c, in, RF_TRAINING, &c->train_meters);
     return rf_optimizer_minimize(t, c->optimizer, loss, rf_model_variables(c->model));
 }
 
@@ -123,7 +123,7 @@ static rf_result evaluate_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
 {
     rf_compiled *c = user;
     (void)out;
-    (void)forward(t, c, in, RF_INFERENCE, &c->evaluate_meters);
+    (void)call_model(t, c, in, RF_INFERENCE, &c->evaluate_meters);
     return rf_trace_status(t);
 }
 
@@ -279,7 +279,7 @@ static const char *name_metric(const rf_compiled *c, uint32_t index)
     return alone ? "accuracy" : rf_metric_kind_name(c->metrics[index].kind);
 }
 
-static char *join(rf_arena *arena, const char *first, const char *second)
+static char *join_names(rf_arena *arena, const char *first, const char *second)
 {
     const size_t size = strlen(first) + strlen(second) + 2;
     char *text = rf_arena_alloc(arena, size);
@@ -291,8 +291,8 @@ static char *join(rf_arena *arena, const char *first, const char *second)
 static rf_result add_name(rf_compiled *c, uint32_t *count, const char *output, const char *name)
 {
     rf_arena *arena = &c->model->names;
-    const char *full = output ? join(arena, output, name) : rf_arena_strdup(arena, name);
-    const char *val = full ? join(arena, "val", full) : NULL;
+    const char *full = output ? join_names(arena, output, name) : rf_arena_strdup(arena, name);
+    const char *val = full ? join_names(arena, "val", full) : NULL;
     if (!val) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < *count; i++)
         RF_REQUIRE(strcmp(c->names[i], full) != 0,

@@ -76,7 +76,7 @@ static rf_tensor unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x)
 }
 
 /* A vector [channels] in a shape that broadcasts to x: ones for the axes after the channels'. */
-static rf_tensor spread(rf_trace *t, rf_tensor v, int32_t axis, int32_t rank)
+static rf_tensor spread_channels(rf_trace *t, rf_tensor v, int32_t axis, int32_t rank)
 {
     if (axis == rank - 1) return v;
     rf_shape shape = rf_tensor_shape(t, v);
@@ -128,16 +128,16 @@ static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
 
 /* x without its mean, and its variance: over the batch, or what has been averaged so far. The variance is that of the
  * centred values, which is exact where the mean is large; synchronised, it therefore waits for the mean. */
-static rf_tensor centre(rf_trace *t, const rf_layer *layer, const parts *p, rf_tensor x, bool training,
-                        rf_tensor *variance)
+static rf_tensor centre_values(rf_trace *t, const rf_layer *layer, const parts *p, rf_tensor x, bool training,
+                               rf_tensor *variance)
 {
     const int32_t rank = rf_tensor_shape(t, x).rank, axis = axis_of(layer, rank);
     if (!training) {
         *variance = rf_variable_tensor(t, p->moving_variance);
-        return rf_subtract(t, x, spread(t, rf_variable_tensor(t, p->moving_mean), axis, rank));
+        return rf_subtract(t, x, spread_channels(t, rf_variable_tensor(t, p->moving_mean), axis, rank));
     }
     const rf_tensor mean = mean_of(t, layer, x);
-    const rf_tensor centred = rf_subtract(t, x, spread(t, mean, axis, rank));
+    const rf_tensor centred = rf_subtract(t, x, spread_channels(t, mean, axis, rank));
     *variance = mean_of(t, layer, rf_square(t, centred));
     move_average(t, layer, p->moving_mean, mean);
     move_average(t, layer, p->moving_variance, *variance);
@@ -267,11 +267,11 @@ static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x
         rf_trace_keep_together(t, layer->u.batch_norm.virtual_size, layer->name);
         y = normalize_batches(t, layer, &p, x, gamma);
     } else {
-        const rf_tensor centred = centre(t, layer, &p, x, training, &variance);
+        const rf_tensor centred = centre_values(t, layer, &p, x, training, &variance);
         const rf_tensor deviation = rf_sqrt(t, unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
-        y = rf_multiply(t, centred, spread(t, rf_divide(t, gamma, deviation), axis, rank));
+        y = rf_multiply(t, centred, spread_channels(t, rf_divide(t, gamma, deviation), axis, rank));
     }
-    return p.beta ? rf_add(t, y, spread(t, rf_variable_tensor(t, p.beta), axis, rank)) : y;
+    return p.beta ? rf_add(t, y, spread_channels(t, rf_variable_tensor(t, p.beta), axis, rank)) : y;
 }
 
 /* ---- creation ---- */

@@ -8,7 +8,7 @@
 
 typedef rf_tensor (*combine_fn)(rf_trace *t, rf_tensor a, rf_tensor b);
 
-static rf_tensor fold(rf_trace *t, const rf_layer_apply_params *p, combine_fn combine)
+static rf_tensor fold_inputs(rf_trace *t, const rf_layer_apply_params *p, combine_fn combine)
 {
     rf_tensor y = p->in[0];
     for (uint32_t i = 1; i < p->num_in; i++) y = combine(t, y, p->in[i]);
@@ -20,7 +20,7 @@ static void apply_add(rf_trace *t, const rf_layer *layer, const rf_layer_apply_p
 {
     (void)layer;
     (void)num_out;
-    out[0] = fold(t, p, rf_add);
+    out[0] = fold_inputs(t, p, rf_add);
 }
 
 static void apply_subtract(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *out,
@@ -28,7 +28,7 @@ static void apply_subtract(rf_trace *t, const rf_layer *layer, const rf_layer_ap
 {
     (void)layer;
     (void)num_out;
-    out[0] = fold(t, p, rf_subtract);
+    out[0] = fold_inputs(t, p, rf_subtract);
 }
 
 static void apply_multiply(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *out,
@@ -36,7 +36,7 @@ static void apply_multiply(rf_trace *t, const rf_layer *layer, const rf_layer_ap
 {
     (void)layer;
     (void)num_out;
-    out[0] = fold(t, p, rf_multiply);
+    out[0] = fold_inputs(t, p, rf_multiply);
 }
 
 static void apply_average(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *out,
@@ -44,7 +44,7 @@ static void apply_average(rf_trace *t, const rf_layer *layer, const rf_layer_app
 {
     (void)layer;
     (void)num_out;
-    out[0] = rf_multiply(t, fold(t, p, rf_add), rf_constant(t, 1.0f / (float)p->num_in));
+    out[0] = rf_multiply(t, fold_inputs(t, p, rf_add), rf_constant(t, 1.0f / (float)p->num_in));
 }
 
 static void apply_maximum(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *out,
@@ -52,7 +52,7 @@ static void apply_maximum(rf_trace *t, const rf_layer *layer, const rf_layer_app
 {
     (void)layer;
     (void)num_out;
-    out[0] = fold(t, p, rf_maximum);
+    out[0] = fold_inputs(t, p, rf_maximum);
 }
 
 static void apply_minimum(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *out,
@@ -60,7 +60,7 @@ static void apply_minimum(rf_trace *t, const rf_layer *layer, const rf_layer_app
 {
     (void)layer;
     (void)num_out;
-    out[0] = fold(t, p, rf_minimum);
+    out[0] = fold_inputs(t, p, rf_minimum);
 }
 
 #define MERGE_KIND(name, base, type, least, most)                                                                      \

@@ -13,7 +13,7 @@ static rf_shape fold_shape(rf_shape shape)
     return folded;
 }
 
-static rf_tensor fold(rf_trace *t, rf_tensor x)
+static rf_tensor fold_time(rf_trace *t, rf_tensor x)
 {
     return rf_reshape_examples(t, x, rf_example_shape(fold_shape(rf_tensor_shape(t, x))));
 }
@@ -56,11 +56,11 @@ static rf_result time_distributed_build(rf_layer *layer, rf_strategy *strategy, 
 
 static rf_tensor call_inner(rf_trace *t, rf_layer *inner, const rf_layer_apply_params *p)
 {
-    rf_tensor x = fold(t, p->in[0]), y = RF_NO_TENSOR;
+    rf_tensor x = fold_time(t, p->in[0]), y = RF_NO_TENSOR;
     rf_layer_apply_params own = { .in = &x, .num_in = 1, .mode = p->mode };
     inner->input = rf_tensor_shape(t, x);
     if (!inner->kind->apply) return inner->kind->call(t, inner, x, p->mode);
-    if (p->mask.id != 0 && inner->kind->takes_mask) own.mask = fold(t, p->mask);
+    if (p->mask.id != 0 && inner->kind->takes_mask) own.mask = fold_time(t, p->mask);
     inner->kind->apply(t, inner, &own, &y, 1);
     return y;
 }

@@ -9,7 +9,7 @@
 
 static const double pi = 3.14159265358979323846;
 
-static double passes(const rf_schedule *s, uint64_t step)
+static double count_passes(const rf_schedule *s, uint64_t step)
 {
     const double p = (double)step / (double)s->decay_steps;
     return s->staircase ? floor(p) : p;
@@ -25,7 +25,7 @@ static double piecewise(const rf_schedule *s, uint64_t step)
 
 /* Half a cosine from 1 down to `alpha`; Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts",
  * 2017. */
-static double fall(double alpha, double progress, double height)
+static double cosine_fall(double alpha, double progress, double height)
 {
     return (1.0 - alpha) * 0.5 * height * (1.0 + cos(pi * progress)) + alpha;
 }
@@ -34,7 +34,7 @@ static double cosine(const rf_schedule *s, uint64_t step)
 {
     const uint64_t after = step - s->warmup_steps;
     const double progress = after >= s->decay_steps ? 1.0 : (double)after / (double)s->decay_steps;
-    return s->initial * fall(s->alpha, progress, 1.0);
+    return s->initial * cosine_fall(s->alpha, progress, 1.0);
 }
 
 /* Where the period number `n` begins, in lengths of the first one: 1 + t + ... + t^(n - 1). */
@@ -43,7 +43,7 @@ static double period_begin(double t, double n)
     return t == 1.0 ? n : expm1(n * log(t)) / (t - 1.0);
 }
 
-static double restarts(const rf_schedule *s, uint64_t step)
+static double cosine_restarts(const rf_schedule *s, uint64_t step)
 {
     const double t = s->t_mul == 0.0 ? 2.0 : s->t_mul, m = s->m_mul == 0.0 ? 1.0 : s->m_mul;
     const double passed = (double)step / (double)s->decay_steps;
@@ -52,7 +52,7 @@ static double restarts(const rf_schedule *s, uint64_t step)
     if (period > 0.0 && period_begin(t, period) > passed) period -= 1.0;
     if (period_begin(t, period + 1.0) <= passed) period += 1.0;
     const double progress = (passed - period_begin(t, period)) / pow(t, period);
-    return s->initial * fall(s->alpha, progress, pow(m, period));
+    return s->initial * cosine_fall(s->alpha, progress, pow(m, period));
 }
 
 static double inverse_sqrt(const rf_schedule *s, uint64_t step)
@@ -68,7 +68,7 @@ static double polynomial(const rf_schedule *s, uint64_t step)
 }
 
 /* What the warm-up leads to. */
-static double peak(const rf_schedule *s)
+static double peak_rate(const rf_schedule *s)
 {
     if (s->kind == RF_SCHEDULE_PIECEWISE_CONSTANT) return s->values[0];
     return s->kind == RF_SCHEDULE_INVERSE_SQRT ? inverse_sqrt(s, s->warmup_steps) : s->initial;
@@ -77,16 +77,17 @@ static double peak(const rf_schedule *s)
 double rf_schedule_value(const rf_schedule *schedule, uint64_t step)
 {
     if (!schedule || rf_schedule_check(schedule) < 0) return NAN;
-    if (step < schedule->warmup_steps) return peak(schedule) * (double)step / (double)schedule->warmup_steps;
+    if (step < schedule->warmup_steps) return peak_rate(schedule) * (double)step / (double)schedule->warmup_steps;
     switch (schedule->kind) {
     case RF_SCHEDULE_CONSTANT: return schedule->initial;
-    case RF_SCHEDULE_EXPONENTIAL_DECAY: return schedule->initial * pow(schedule->rate, passes(schedule, step));
+    case RF_SCHEDULE_EXPONENTIAL_DECAY: return schedule->initial * pow(schedule->rate, count_passes(schedule, step));
     case RF_SCHEDULE_PIECEWISE_CONSTANT: return piecewise(schedule, step);
     case RF_SCHEDULE_COSINE_DECAY: return cosine(schedule, step);
     case RF_SCHEDULE_POLYNOMIAL_DECAY: return polynomial(schedule, step);
-    case RF_SCHEDULE_INVERSE_TIME_DECAY: return schedule->initial / (1.0 + schedule->rate * passes(schedule, step));
+    case RF_SCHEDULE_INVERSE_TIME_DECAY:
+        return schedule->initial / (1.0 + schedule->rate * count_passes(schedule, step));
     case RF_SCHEDULE_INVERSE_SQRT: return inverse_sqrt(schedule, step);
-    case RF_SCHEDULE_COSINE_RESTARTS: return restarts(schedule, step);
+    case RF_SCHEDULE_COSINE_RESTARTS: return cosine_restarts(schedule, step);
     }
     return NAN;
 }
