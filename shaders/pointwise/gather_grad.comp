@@ -4,8 +4,7 @@
  * is this choice, in the order of the places; W neighbours an invocation. Plain: each looks through all places. Otherwise
  * places are sorted by choice (gather_sort.comp). A block is `block_size` sorted places; BLOCKS adds up those that belong to one
  * choice as a whole, so that a choice with many places has few numbers to add. ROWS has an invocation for each choice; FEW,
- * where places are fewer, one for each place, of which the first of its choice adds and the others rest. LISTS and FEW_LISTS
- * are the same for places that stand in lists (gather_list.comp), one list a choice in each part, FEW_LISTS of one part. */
+ * where places are fewer, one for each place, of which the first of its choice adds and the others rest. */
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
@@ -16,7 +15,7 @@
 layout(push_constant) uniform Push {
     uint count, inner, inner_magic, inner_shift, outer, outer_magic, outer_shift;
     uint places, places_magic, places_shift, choices, choices_magic, choices_shift;
-    uint block_size, unknown;   /* of a block; the key of indices that name nothing: LISTS: parts; keys of a part */
+    uint block_size, unknown;   /* of a block; the key of indices that name nothing */
     uint first, adds;       /* first choice of this dispatch; whether dx holds the sum of places before */
     uint dy_offset, indices_offset, dx_offset;
 } p;
@@ -28,9 +27,6 @@ layout(std430, binding = 0) readonly buffer Dy { VEC dy[]; };
 #endif
 #ifdef FEW
 #define ROWS
-#endif
-#ifdef FEW_LISTS
-#define LISTS
 #endif
 #if defined(BLOCKS) || defined(ROWS)
 layout(std430, binding = 1) readonly buffer Sorted { uvec2 sorted[]; }; /* key, place with its batch */
@@ -45,10 +41,6 @@ layout(std430, binding = 2) buffer Dx { VEC dx[]; };
 #ifdef ROWS
 layout(std430, binding = 3) readonly buffer Spans { uvec2 spans[]; }; /* of each key among the sorted */
 layout(std430, binding = 4) readonly buffer Sums { VEC sums[]; };
-#endif
-#ifdef LISTS
-layout(std430, binding = 3) readonly buffer Heads { uint heads[]; }; /* of each key in each part: a place + 1, 0: none */
-layout(std430, binding = 4) readonly buffer Next { uint next[]; };   /* of each place: the next one + 1 */
 #endif
 
 #if W == 8
@@ -84,14 +76,7 @@ void main()
     for (uint i = first; i < first + p.block_size; i++) ADD_DY(p.dy_offset + (sorted[i].y + skipped) * p.inner + k)
     sums[t] = rf_pack(sum);
 #else
-#if defined(FEW_LISTS)
-    const uint at = rf_divide(row, p.outer_magic, p.outer_shift), outer = row - at * p.outer;
-    const uint choice = indices[p.indices_offset + at] - p.first;
-    if (choice >= p.choices) return;
-    const uint batch = rf_divide(at, p.places_magic, p.places_shift), key = batch * p.choices + choice;
-    if (heads[key] != at + 1) return;
-    const uint goal = p.dx_offset + (key + (batch * (p.outer - 1) + outer) * p.choices) * p.inner + k;
-#elif defined(FEW)
+#if defined(FEW)
     const uint at = rf_divide(row, p.outer_magic, p.outer_shift), outer = row - at * p.outer, key = sorted[at].x;
     if (key == p.unknown || (at > 0 && sorted[at - 1].x == key)) return;
     const uint batch = rf_divide(key, p.choices_magic, p.choices_shift);
@@ -111,11 +96,6 @@ void main()
     for (uint i = span.x; i < head; i++) ADD_DY(p.dy_offset + (sorted[i].y + skipped) * p.inner + k)
     for (uint b = low; b < high; b++) ADD(sums[(b * p.outer + outer) * p.inner + k])
     for (uint i = tail; i < span.y; i++) ADD_DY(p.dy_offset + (sorted[i].y + skipped) * p.inner + k)
-#elif defined(LISTS)
-    const uint skipped = batch * (p.outer - 1) * p.places + outer * p.places;
-    for (uint part = 0; part < p.block_size; part++)
-        for (uint after = heads[part * p.unknown + key]; after != 0; after = next[after - 1])
-            ADD_DY(p.dy_offset + (after - 1 + skipped) * p.inner + k)
 #else
     for (uint place = 0; place < p.places; place++)
         if (indices[p.indices_offset + batch * p.places + place] == p.first + choice)

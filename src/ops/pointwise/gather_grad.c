@@ -65,7 +65,7 @@ typedef struct grad_push {
     uint32_t length, unknown, first, adds, dy_offset, indices_offset, dx_offset;
 } grad_push;
 
-enum { STEP_GRAD, STEP_BLOCKS, STEP_ROWS, STEP_FEW, STEP_LISTS, STEP_FEW_LISTS };
+enum { STEP_GRAD, STEP_BLOCKS, STEP_ROWS, STEP_FEW };
 static const rf_shader *shader_of(uint32_t step, uint32_t width)
 {
     static const rf_shader *const shaders[][3] = {
@@ -73,12 +73,11 @@ static const rf_shader *shader_of(uint32_t step, uint32_t width)
         { &rf_shader_gather_blocks_w1, &rf_shader_gather_blocks_w4, &rf_shader_gather_blocks_w8 },
         { &rf_shader_gather_rows_w1, &rf_shader_gather_rows_w4, &rf_shader_gather_rows_w8 },
         { &rf_shader_gather_few_w1, &rf_shader_gather_few_w4, &rf_shader_gather_few_w8 },
-        { &rf_shader_gather_lists_w1, &rf_shader_gather_lists_w4, &rf_shader_gather_lists_w8 },
-        { &rf_shader_gather_few_lists_w1, &rf_shader_gather_few_lists_w4, &rf_shader_gather_few_lists_w8 },
     };
     return shaders[step][width == 8 ? 2 : width == 4 ? 1 : 0];
 }
 
+/* With `width` elements of a row an invocation. */
 static grad_push push_of(const rf_gather_piece *piece, uint32_t width)
 {
     const rf_gather_shape *n = &piece->size;
@@ -374,6 +373,9 @@ static const rf_kernel sorted = { "sorted", sorted_score, sorted_plan };
 
 /* ---- places in lists: one for each choice ---- */
 
+#define SPAN 4          /* vectors of an invocation, which looks up a list once for all of them */
+#define SPAN_LEAST 1024 /* invocations that this must leave */
+
 typedef struct listing {
     uint64_t count, keys; /* of places; of choices that they may take */
     bool few;             /* go through the places, over zeros */
@@ -448,21 +450,50 @@ static rf_result make_lists_plan(const listing *l, const rf_device_caps *caps, c
     return RF_OK;
 }
 
+/* How the lists are added: in vectors of so many elements, so many of them an invocation. */
+typedef struct list_form {
+    uint32_t width, span;
+} list_form;
+
+static list_form form_of(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
+                         const rf_gather_piece *piece)
+{
+    list_form f = { .width = rf_gather_width(all, all->places, caps), .span = 1 };
+    const uint64_t texels = caps->max_texel_elements, room = caps->buffer_alignment / sizeof(uint32_t);
+    if (f.width == 8 && (l->parts * l->keys > texels || l->count + room > texels)) f.width = 4;
+    const uint64_t vectors = (l->few ? l->count : l->keys) * piece->size.outer * all->inner / 8;
+    if (f.width == 8 && all->inner % (8 * SPAN) == 0 && vectors / SPAN >= SPAN_LEAST) f.span = SPAN;
+    return f;
+}
+
+static const rf_shader *list_shader(bool few, list_form f)
+{
+    static const rf_shader *const shaders[2][4] = {
+        { &rf_shader_gather_lists_w1, &rf_shader_gather_lists_w4, &rf_shader_gather_lists_w8,
+          &rf_shader_gather_lists_w8_span4 },
+        { &rf_shader_gather_few_lists_w1, &rf_shader_gather_few_lists_w4, &rf_shader_gather_few_lists_w8,
+          &rf_shader_gather_few_lists_w8_span4 },
+    };
+    return shaders[few][f.span > 1 ? 3 : f.width / 4];
+}
+
 static rf_result add_lists_plan(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
                                 const rf_gather_piece *piece, rf_kernel_plan *plan)
 {
-    const uint32_t width = rf_gather_width(all, all->places, caps);
-    grad_push push = push_of(piece, width);
-    rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(l->few ? STEP_FEW_LISTS : STEP_LISTS, width), list_loops(l));
+    const list_form f = form_of(l, caps, all, piece);
+    grad_push push = push_of(piece, f.width * f.span);
+    rf_dispatch *d = rf_kernel_plan_add(plan, list_shader(l->few, f), list_loops(l));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, grad_local(caps));
     push.count = (uint32_t)((l->few ? l->count : l->keys) * piece->size.outer * push.inner);
     push.length = (uint32_t)l->parts;
     push.unknown = (uint32_t)l->keys;
-    push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, piece, width);
+    push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, piece, f.width);
     push.indices_offset = rf_gather_bind_indices(d, caps, all, piece);
-    push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, all, piece, width);
+    push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, all, piece, f.width);
     bind_lists(d, l, false);
+    for (uint32_t i = 1; f.width == 8 && i < d->n_bind; i++)
+        if (i != 2) d->bind[i].view = RF_VIEW_TEXEL_R32F; /* all but dx */
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_items(d, caps, push.count);
     return RF_OK;
@@ -540,6 +571,13 @@ static const rf_op_case grad_cases[] = {
       ALONG(2, 0),
       CLOSE,
       .in = { X(4, 3, 5, 99, 3), I(0, 70, 1, 99), X(4, 3, 5, 70, 3) } },
+    /* lists whose invocations take several vectors, from all choices and from places */
+    { .name = "1031x32_by_613", CLOSE, .in = { X(2, 613, 32), I(-9, 1040, 1, 613), X(2, 1031, 32) } },
+    { .name = "4099x32_by_1033", CLOSE, .in = { X(2, 1033, 32), I(-9, 4200, 1, 1033), X(2, 4099, 32) } },
+    { .name = "positions_9x140x32_by_9x131",
+      ALONG(1, 1),
+      CLOSE,
+      .in = { X(3, 9, 131, 32), I(-3, 150, 2, 9, 131), X(3, 9, 140, 32) } },
     /* the same choice at every place, and at many */
     { .name = "one_of_9x8_by_5000", LONG, .in = { X(2, 5000, 8), I(4, 5, 1, 5000), X(2, 9, 8) } },
     { .name = "two_of_9x5_by_3001", LONG, .in = { X(2, 3001, 5), I(4, 6, 1, 3001), X(2, 9, 5) } },

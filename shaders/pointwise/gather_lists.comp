@@ -1,0 +1,75 @@
+#version 450
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dx [batch, outer, choices, inner]: the sum of dy [batch, outer, places, inner] over the places whose index [batch, places] is this
+ * choice, in the order of the places, which stand in lists (gather_list.comp). An invocation has SPAN vectors of W elements of a row: what
+ * a list holds is looked up once for all of them. They are `inner` apart, so that neighbours read and write neighbours. Without FEW
+ * each choice has its invocations; with it, where places are fewer, each place has, of which the first of its choice adds and the
+ * others rest: dx is zeros before. FEW takes lists of one part. */
+#if W == 8
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#endif
+#extension GL_GOOGLE_include_directive : require
+#include "include/wide.glsl"
+#include "include/division.glsl"
+
+layout(push_constant) uniform Push {
+    uint count, inner, inner_magic, inner_shift, outer, outer_magic, outer_shift; /* inner: invocations for a row */
+    uint places, places_magic, places_shift, choices, choices_magic, choices_shift;
+    uint parts, keys;      /* lists of a choice; choices of all batches */
+    uint first, continues; /* first choice of this dispatch; whether dx holds the sum of places before */
+    uint dy_offset, indices_offset, dx_offset;
+} p;
+
+layout(std430, binding = 2) buffer Dx { VEC dx[]; };
+#if W == 8
+/* For lavapipe, which fetches texels at once and copies their bits, also those of integers. */
+layout(binding = 0) uniform samplerBuffer dy; /* of fours */
+layout(binding = 1) uniform samplerBuffer indices;
+layout(binding = 3) uniform samplerBuffer heads;
+layout(binding = 4) uniform samplerBuffer next;
+#define WORD(buffer, i) floatBitsToUint(texelFetch(buffer, int(i)).x)
+#else
+layout(std430, binding = 0) readonly buffer Dy { VEC dy[]; };
+layout(std430, binding = 1) readonly buffer Indices { uint indices[]; };
+layout(std430, binding = 3) readonly buffer Heads { uint heads[]; }; /* of each key in each part: a place + 1, 0: none */
+layout(std430, binding = 4) readonly buffer Next { uint next[]; };   /* of each place: the next one + 1 */
+#define WORD(buffer, i) buffer[i]
+#endif
+
+void main()
+{
+    const uint t = rf_invocation();
+    if (t >= p.count) return;
+    const uint row = rf_divide(t, p.inner_magic, p.inner_shift), k = t - row * p.inner, pitch = p.inner * SPAN;
+#ifdef FEW
+    const uint at = rf_divide(row, p.outer_magic, p.outer_shift), outer = row - at * p.outer;
+    const uint choice = WORD(indices, p.indices_offset + at) - p.first;
+    if (choice >= p.choices) return;
+    const uint batch = rf_divide(at, p.places_magic, p.places_shift), key = batch * p.choices + choice;
+    if (WORD(heads, key) != at + 1) return;
+    const uint goal = p.dx_offset + (key + (batch * (p.outer - 1) + outer) * p.choices) * pitch + k;
+#else
+    const uint slab = rf_divide(row, p.choices_magic, p.choices_shift), choice = row - slab * p.choices;
+    const uint batch = rf_divide(slab, p.outer_magic, p.outer_shift), outer = slab - batch * p.outer;
+    const uint key = batch * p.choices + choice, goal = p.dx_offset + row * pitch + k;
+#endif
+    const uint skipped = batch * (p.outer - 1) * p.places + outer * p.places;
+    Reg sum[SPAN];
+    for (uint j = 0; j < SPAN; j++) sum[j] = rf_splat(0.0);
+    if (p.continues != 0u)
+        for (uint j = 0; j < SPAN; j++) sum[j] = rf_unpack(dx[goal + j * p.inner]);
+    for (uint part = 0; part < p.parts; part++)
+        for (uint after = WORD(heads, part * p.keys + key); after != 0; after = WORD(next, after - 1)) {
+            const uint from = p.dy_offset + (after - 1 + skipped) * pitch + k;
+            for (uint j = 0; j < SPAN; j++) {
+#if W == 8
+                const int low = int(2 * (from + j * p.inner));
+                sum[j].lo += texelFetch(dy, low);
+                sum[j].hi += texelFetch(dy, low + 1);
+#else
+                sum[j].lo += rf_unpack(dy[from + j * p.inner]).lo;
+#endif
+            }
+        }
+    for (uint j = 0; j < SPAN; j++) dx[goal + j * p.inner] = rf_pack(sum[j]);
+}
