@@ -5,27 +5,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { MAX_NAME = 48, MAX_PATH = 64 };
+
+/* A kernel or a gain, and what is added after it; NULL without biases. */
+typedef struct affine {
+    rf_variable *weight, *bias;
+} affine;
+
 typedef struct block {
-    rf_variable *norm_1, *qkv, *attention_output, *norm_2, *expand, *contract;
+    affine norm_1, qkv, attention_output, norm_2, expand, contract;
 } block;
 
 struct gpt {
     gpt_config config;
     rf_model *model;
-    rf_variable *tokens, *positions, *last_norm;
+    rf_variable *tokens, *positions;
+    affine last_norm;
     uint32_t num_blocks; /* of which variables may exist */
     block blocks[];
 };
 
-/* By a gain and without a bias. */
-static rf_tensor normalize(rf_trace *t, rf_tensor x, rf_variable *gain)
+const gpt_config gpt_2_small = {
+    .layers = 12, .heads = 12, .width = 768, .block = 1024, .vocabulary = 50257, .dropout = 0.1f, .bias = true
+};
+
+static rf_tensor normalize(rf_trace *t, rf_tensor x, affine a)
 {
-    return rf_layer_norm(t, x, rf_variable_tensor(t, gain), (rf_tensor){ 0 }, 1e-5f);
+    const rf_tensor beta = a.bias ? rf_variable_tensor(t, a.bias) : (rf_tensor){ 0 };
+    return rf_layer_norm(t, x, rf_variable_tensor(t, a.weight), beta, 1e-5f);
 }
 
-static rf_tensor project(rf_trace *t, rf_tensor x, rf_variable *kernel)
+static rf_tensor project(rf_trace *t, rf_tensor x, affine a)
 {
-    return rf_matmul(t, x, rf_variable_tensor(t, kernel), false, false);
+    const rf_tensor y = rf_matmul(t, x, rf_variable_tensor(t, a.weight), false, false);
+    return a.bias ? rf_bias_add(t, y, rf_variable_tensor(t, a.bias)) : y;
 }
 
 /* One of query, key and value, which stand side by side in [n, t, 3 width]: [n, heads, t, width / heads]. */
@@ -83,27 +96,44 @@ static rf_result create_matrix(rf_strategy *strategy, const char *name, uint32_t
                               out);
 }
 
-static rf_result create_gain(rf_strategy *strategy, const char *name, uint32_t width, rf_variable **out)
+static rf_result create_vector(rf_strategy *strategy, const char *name, const char *part, uint32_t width,
+                               rf_initializer_kind kind, rf_variable **out)
 {
+    char path[MAX_PATH];
+    snprintf(path, sizeof(path), "%s/%s", name, part);
     return rf_variable_create(
-        strategy,
-        &(rf_variable_params){ .name = name, .shape = RF_SHAPE(width), .initializer = { .kind = RF_INIT_ONES } }, out);
+        strategy, &(rf_variable_params){ .name = path, .shape = RF_SHAPE(width), .initializer = { .kind = kind } },
+        out);
+}
+
+static rf_result create_norm(rf_strategy *strategy, const gpt_config *c, const char *name, affine *out)
+{
+    const rf_result r = create_vector(strategy, name, "gamma", c->width, RF_INIT_ONES, &out->weight);
+    return r < 0 || !c->bias ? r : create_vector(strategy, name, "beta", c->width, RF_INIT_ZEROS, &out->bias);
+}
+
+static rf_result create_projection(rf_strategy *strategy, const gpt_config *c, const char *name, uint32_t rows,
+                                   uint32_t columns, float deviation, affine *out)
+{
+    char path[MAX_PATH];
+    snprintf(path, sizeof(path), "%s/kernel", name);
+    const rf_result r = create_matrix(strategy, path, rows, columns, deviation, &out->weight);
+    return r < 0 || !c->bias ? r : create_vector(strategy, name, "bias", columns, RF_INIT_ZEROS, &out->bias);
 }
 
 static rf_result create_block(rf_strategy *strategy, const gpt_config *c, uint32_t number, block *b)
 {
     const float residual = 0.02f / sqrtf(2.0f * (float)c->layers);
-    char name[64];
+    const uint32_t width = c->width;
+    char name[MAX_NAME];
 #define NAME(text) (snprintf(name, sizeof(name), "block_%u/%s", number, text), name)
-    rf_result r = create_gain(strategy, NAME("norm_1/gamma"), c->width, &b->norm_1);
-    if (r >= 0) r = create_matrix(strategy, NAME("attention/qkv/kernel"), c->width, 3 * c->width, 0.02f, &b->qkv);
+    rf_result r = create_norm(strategy, c, NAME("norm_1"), &b->norm_1);
+    if (r >= 0) r = create_projection(strategy, c, NAME("attention/qkv"), width, 3 * width, 0.02f, &b->qkv);
     if (r >= 0)
-        r = create_matrix(strategy, NAME("attention/output/kernel"), c->width, c->width, residual,
-                          &b->attention_output);
-    if (r >= 0) r = create_gain(strategy, NAME("norm_2/gamma"), c->width, &b->norm_2);
-    if (r >= 0) r = create_matrix(strategy, NAME("mlp/expand/kernel"), c->width, 4 * c->width, 0.02f, &b->expand);
-    if (r >= 0)
-        r = create_matrix(strategy, NAME("mlp/contract/kernel"), 4 * c->width, c->width, residual, &b->contract);
+        r = create_projection(strategy, c, NAME("attention/output"), width, width, residual, &b->attention_output);
+    if (r >= 0) r = create_norm(strategy, c, NAME("norm_2"), &b->norm_2);
+    if (r >= 0) r = create_projection(strategy, c, NAME("mlp/expand"), width, 4 * width, 0.02f, &b->expand);
+    if (r >= 0) r = create_projection(strategy, c, NAME("mlp/contract"), 4 * width, width, residual, &b->contract);
 #undef NAME
     return r;
 }
@@ -113,9 +143,11 @@ static rf_result create_variables(rf_strategy *strategy, gpt *g)
     const gpt_config *c = &g->config;
     rf_result r = create_matrix(strategy, "tokens/embeddings", c->vocabulary, c->width, 0.02f, &g->tokens);
     if (r >= 0) r = create_matrix(strategy, "positions/embeddings", c->block, c->width, 0.02f, &g->positions);
-    for (; r >= 0 && g->num_blocks < c->layers; g->num_blocks++)
+    while (r >= 0 && g->num_blocks < c->layers) {
         r = create_block(strategy, c, g->num_blocks, &g->blocks[g->num_blocks]);
-    if (r >= 0) r = create_gain(strategy, "last_norm/gamma", c->width, &g->last_norm);
+        g->num_blocks++;
+    }
+    if (r >= 0) r = create_norm(strategy, c, "last_norm", &g->last_norm);
     return r;
 }
 
@@ -137,17 +169,23 @@ rf_model *gpt_model(const gpt *g)
     return g->model;
 }
 
+static void destroy_affine(affine *a)
+{
+    rf_variable_destroy(&a->weight);
+    rf_variable_destroy(&a->bias);
+}
+
 void gpt_destroy(gpt **g)
 {
     if (!*g) return;
     rf_model_destroy(&(*g)->model);
     rf_variable_destroy(&(*g)->tokens);
     rf_variable_destroy(&(*g)->positions);
-    rf_variable_destroy(&(*g)->last_norm);
+    destroy_affine(&(*g)->last_norm);
     for (uint32_t i = 0; i < (*g)->num_blocks; i++) {
         block *b = &(*g)->blocks[i];
-        rf_variable **variables[] = { &b->norm_1, &b->qkv, &b->attention_output, &b->norm_2, &b->expand, &b->contract };
-        for (uint32_t k = 0; k < sizeof(variables) / sizeof(variables[0]); k++) rf_variable_destroy(variables[k]);
+        affine *all[] = { &b->norm_1, &b->qkv, &b->attention_output, &b->norm_2, &b->expand, &b->contract };
+        for (uint32_t k = 0; k < sizeof(all) / sizeof(all[0]); k++) destroy_affine(all[k]);
     }
     free(*g);
     *g = NULL;

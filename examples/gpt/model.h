@@ -2,7 +2,7 @@
 /*
  * A decoder-only transformer in the form of GPT-2 (Radford et al. 2019): token and position embeddings, blocks of
  * causal self-attention and a two-layer perceptron with layer normalisation before each, a last normalisation, and an
- * output that shares the matrix of the token embedding. There are no biases.
+ * output that shares the matrix of the token embedding.
  */
 #ifndef EXAMPLE_GPT_MODEL_H
 #define EXAMPLE_GPT_MODEL_H
@@ -14,7 +14,10 @@ typedef struct gpt_config {
     uint32_t block;                /* tokens that the model sees */
     uint32_t vocabulary;
     float dropout;
+    bool bias; /* after each projection and in each normalisation, as GPT-2 has them */
 } gpt_config;
+
+extern const gpt_config gpt_2_small; /* the published one: 124 million parameters */
 
 typedef struct gpt gpt;
 
