@@ -85,7 +85,9 @@ typedef struct rf_kernel_loop {
  */
 typedef struct rf_bench_kernel {
     const char *device, *op, *kernel, *shader;
-    const char *case_name; /**< the first case that needs it */
+    const char
+        *case_name; /**< the first case that needs it, of those that run it if there are any */
+    bool chosen;    /**< whether that case would run it */
     const char *constants; /**< specialization constants: "256,1,0" */
     const char *failure;   /**< why the device does not take it; NULL: it does */
     uint32_t workgroup;    /**< invocations */

@@ -16,6 +16,7 @@
 typedef struct planned {
     const rf_op_case *op_case;
     rf_node_plan plan;
+    bool chosen;   /* what the case would be computed with */
     char *failure; /* what became of it otherwise */
 } planned;
 
@@ -58,11 +59,14 @@ static rf_result plan_case(kernels_bench *b, const rf_op *op, const rf_op_case *
 {
     rf_case_data data;
     RF_TRY(rf_case_data_describe(op, c, &data));
+    const rf_kernel *chosen = NULL;
+    if (rf_exec_choose(b->on.exec, &data.call, &chosen) < 0) chosen = NULL; /* nothing that could be compiled either */
     for (uint32_t i = 0; i < op->num_kernels; i++) {
         if (op->kernels[i]->score(&data.call, &b->on.exec->caps) <= 0) continue;
         RF_TRY(RF_VEC_GROW(list));
         planned *p = &list->items[list->count++];
         p->op_case = c;
+        p->chosen = op->kernels[i] == chosen;
         const rf_result r = rf_node_plan_make(b->on.exec, &data.call, op->kernels[i], &p->plan);
         if (r < 0) RF_TRY(keep_failure(p, r));
     }
@@ -172,6 +176,7 @@ static rf_result tell(kernels_bench *b, const planned *p)
         .kernel = p->plan.kernel->name,
         .shader = "",
         .case_name = p->op_case->name,
+        .chosen = p->chosen,
         .constants = "",
         .failure = p->failure,
         .statistics = { -1, -1, -1, -1, -1, -1, -1, -1, -1 },
@@ -193,10 +198,16 @@ static rf_result bench_op(kernels_bench *b, const rf_op *op)
 {
     planned_list list = { 0 };
     rf_result r = RF_OK;
-    for (uint32_t i = 0; r >= 0 && i < op->num_cases; i++)
-        if (takes_part(b, op, &op->cases[i])) r = plan_case(b, op, &op->cases[i], &list);
+    for (uint32_t i = 0; r >= 0 && i < 2 * op->num_cases;
+         i++) { /* the benchmark's cases name what they share with others */
+        const rf_op_case *c = &op->cases[i % op->num_cases];
+        if (takes_part(b, op, c) && c->benchmark == (i < op->num_cases)) r = plan_case(b, op, c, &list);
+    }
     if (r >= 0) r = compile_all(b, &list);
-    for (uint32_t i = 0; r >= 0 && i < list.count; i++) r = tell(b, &list.items[i]);
+    for (uint32_t i = 0; r >= 0 && i < 2 * list.count; i++) { /* first those that are chosen */
+        const planned *p = &list.items[i % list.count];
+        if (p->chosen == (i < list.count)) r = tell(b, p);
+    }
     free_planned(&list);
     return rf_error_context(r, "kernels of %s", op->name);
 }
@@ -212,6 +223,7 @@ static rf_result bench_all(kernels_bench *b)
                        b->params->all_cases ? "a" : "a benchmark", b->params->op);
     const rf_bench_open_params open = { .device = b->params->device, .options = &b->params->options, .explain = true };
     RF_TRY(rf_bench_device_open(&open, &b->on));
+    b->on.exec->tune_unknown = false; /* nothing is to run, whatever the environment says */
     for (uint32_t o = 0; o < count; o++) RF_TRY(bench_op(b, ops[o]));
     return rf_bench_device_check(&b->on);
 }

@@ -95,11 +95,11 @@ static json_t *row_json(const rf_bench_kernel *row)
     json_t *driver = json_object();
     for (uint32_t i = 0; i < row->num_values; i++)
         json_object_set_new(driver, row->names[i], json_number(row->values[i]));
-    json_t *entry =
-        json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o,s:o,s:o}", "op", row->op, "kernel", row->kernel, "shader",
-                  row->shader, "constants", row->constants, "case", row->case_name, "workgroup", (int)row->workgroup,
-                  "subgroup", (int)row->subgroup, "failure", row->failure ? json_text(row->failure) : json_null(),
-                  "loop", loop_json(&row->loop), "driver", driver);
+    json_t *entry = json_pack("{s:s,s:s,s:s,s:s,s:s,s:b,s:i,s:i,s:o,s:o,s:o}", "op", row->op, "kernel", row->kernel,
+                              "shader", row->shader, "constants", row->constants, "case", row->case_name, "chosen",
+                              row->chosen, "workgroup", (int)row->workgroup, "subgroup", (int)row->subgroup, "failure",
+                              row->failure ? json_text(row->failure) : json_null(), "loop", loop_json(&row->loop),
+                              "driver", driver);
     for (size_t i = 0; i < NUM_STATISTICS; i++) {
         const int64_t value = statistic(&row->statistics, i);
         json_object_set_new(entry, statistic_columns[i].name, value < 0 ? json_null() : json_integer(value));

@@ -14,6 +14,7 @@ typedef struct bench_model_params {
 typedef struct bench_model_result {
     char device[256];
     double images_per_second, step_seconds, first_step_seconds, first_step_since_start;
+    double step_cpu_seconds; /* that the processor takes for a step, all threads together */
     rf_bench_node *nodes;
     uint32_t num_nodes;
     rf_bench_commands commands;
