@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decisions about the devices of tests/gpu/snapshots, which are what GPU drivers report (`./dev fleet --snapshots`):
+ * the memory types that are chosen, and the plans of every kernel. No Vulkan needed. Usage: test_plan_fleet DIRECTORY
+ */
+#include "gpu_test.h"
+#include "snapshot.h"
+
+#include <stdlib.h>
+
+#include "exec/case_data.h"
+#include "graph/op.h"
+#include "ops/ops.h"
+
+#define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+#define VISIBLE (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
+#define UNIFIED (LOCAL | VISIBLE)
+#define CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
+#define MIB (1ull << 20)
+
+static const char *directory;
+
+/* What is decided for each; memory types by their flags. */
+static const struct expected {
+    const char *name;
+    rf_driver driver;
+    VkMemoryPropertyFlags device, upload, readback;
+    bool host_visible;
+    bool full_subgroups; /* can be asked for */
+    uint32_t subgroup_size;
+    uint64_t range_mib; /* of a descriptor, rounded down */
+} devices[] = {
+    { "vega10", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, false, 64, 4095 },
+    { "navi21", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095 },
+    { "navi31", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095 },
+    { "gfx1201", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095 },
+    { "tu102", RF_DRIVER_NVIDIA, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, false, 32, 2048 },
+    { "ga102", RF_DRIVER_NVIDIA, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, false, 32, 2048 },
+    /* These have memory that is cached and not coherent as well, which is not taken where there is better. */
+    { "a660", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 128, 128 },
+    { "a740", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 128, 128 },
+    { "a830", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 64, 128 },
+    { "m1", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, false, 32, 2047 },
+    { "lavapipe", RF_DRIVER_LAVAPIPE, UNIFIED | CACHED, UNIFIED | CACHED, UNIFIED | CACHED, true, true, 8, 128 },
+};
+enum { NUM_DEVICES = sizeof(devices) / sizeof(devices[0]) };
+
+/* ---- reading ---- */
+
+static void read_field(rf_gpu_snapshot *s, const snapshot_field *f, const char *text)
+{
+    char *bytes = (char *)s + f->offset;
+    if (f->size == 0) snprintf(bytes, f->count, "%.*s", (int)strcspn(text, "\n"), text);
+    for (size_t i = 0; f->size > 0 && i < f->count; i++) {
+        char *end;
+        const uint64_t value = strtoull(text, &end, 10);
+        const uint32_t word = (uint32_t)value;
+        assert_ptr_not_equal(end, text);
+        text = end;
+        if (f->size == 1) bytes[i] = value != 0;
+        if (f->size == 4) memcpy(bytes + 4 * i, &word, 4);
+        if (f->size == 8) memcpy(bytes + 8 * i, &value, 8);
+    }
+}
+
+static void read_line(rf_gpu_snapshot *s, const char *name, const char *text)
+{
+    VkPhysicalDeviceMemoryProperties *m = &s->memory;
+    uint64_t numbers[3] = { 0 };
+    for (size_t i = 0; i < NUM_SNAPSHOT_FIELDS; i++)
+        if (strcmp(snapshot_fields[i].name, name) == 0) {
+            read_field(s, &snapshot_fields[i], text);
+            return;
+        }
+    (void)sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &numbers[0], &numbers[1], &numbers[2]);
+    const uint32_t second = (uint32_t)numbers[1], third = (uint32_t)numbers[2];
+    if (strcmp(name, "heap") == 0)
+        m->memoryHeaps[m->memoryHeapCount++] = (VkMemoryHeap){ numbers[0], second };
+    else if (strcmp(name, "type") == 0)
+        m->memoryTypes[m->memoryTypeCount++] = (VkMemoryType){ (VkMemoryPropertyFlags)numbers[0], second };
+    else if (strcmp(name, "family") == 0)
+        s->families[s->num_families++] = (VkQueueFamilyProperties){ .queueFlags = (VkQueueFlags)numbers[0],
+                                                                    .queueCount = second,
+                                                                    .timestampValidBits = third };
+    else
+        fail_msg("a snapshot has '%s': write them anew with ./dev fleet --snapshots", name);
+}
+
+static rf_gpu_snapshot read_snapshot(const char *device)
+{
+    rf_gpu_snapshot s = { 0 };
+    char path[1024], line[1024], name[128];
+    uint32_t lines = 0;
+    snprintf(path, sizeof(path), "%s/%s.txt", directory, device);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f)) {
+        assert_int_equal(sscanf(line, "%127s", name), 1);
+        const char *text = line + strlen(name);
+        read_line(&s, name, *text == ' ' ? text + 1 : text);
+        lines++;
+    }
+    fclose(f);
+    assert_int_equal(lines, NUM_SNAPSHOT_FIELDS + s.memory.memoryHeapCount + s.memory.memoryTypeCount + s.num_families);
+    return s;
+}
+
+/* ---- devices ---- */
+
+static VkMemoryPropertyFlags flags_of(const rf_gpu_snapshot *s, rf_gpu_memory kind)
+{
+    const int type = rf_gpu_plan_memory(s, kind, UINT32_MAX);
+    assert_in_range(type, 0, s->memory.memoryTypeCount - 1);
+    return s->memory.memoryTypes[type].propertyFlags;
+}
+
+static void test_devices(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < NUM_DEVICES; i++) {
+        const struct expected *e = &devices[i];
+        const rf_gpu_snapshot s = read_snapshot(e->name);
+        rf_gpu_plan plan;
+        rf_device_info info;
+        rf_gpu_plan_device(&s, false, &plan);
+        rf_gpu_describe(&s, 0, &info);
+        const rf_device_caps *c = &plan.caps;
+        const VkPhysicalDeviceLimits *l = &s.properties.limits;
+        print_message("%s: %s\n", e->name, info.name);
+        assert_string_equal(plan.unusable_reason, "");
+        assert_true(info.usable);
+        assert_int_equal(c->driver, e->driver);
+        assert_int_equal(flags_of(&s, RF_GPU_MEMORY_DEVICE), e->device);
+        assert_int_equal(flags_of(&s, RF_GPU_MEMORY_UPLOAD), e->upload);
+        assert_int_equal(flags_of(&s, RF_GPU_MEMORY_READBACK), e->readback);
+        assert_int_equal(c->host_visible, e->host_visible);
+        assert_int_equal(c->subgroup_size, e->subgroup_size);
+        assert_int_equal(c->max_storage_range / MIB, e->range_mib);
+        assert_int_equal(c->full_subgroups, e->full_subgroups);
+        assert_true(c->fp16 && c->int64);
+        assert_int_equal(c->is_cpu, strcmp(e->name, "lavapipe") == 0);
+        /* A queue that computes and tells the time. */
+        assert_true(s.families[plan.queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT);
+        assert_true(plan.timestamp_bits > 0);
+        assert_int_equal(c->buffer_alignment % l->minStorageBufferOffsetAlignment, 0);
+        assert_int_equal(c->buffer_alignment % l->minTexelBufferOffsetAlignment, 0);
+        assert_int_equal(c->buffer_alignment % l->nonCoherentAtomSize, 0);
+        assert_true(c->max_storage_range <= s.max_buffer_size || s.max_buffer_size >= 1024 * MIB);
+    }
+}
+
+/* ---- plans ---- */
+
+static void check_range(const rf_op_call *call, const rf_kernel_plan *plan, const rf_binding *b,
+                        const rf_device_caps *caps)
+{
+    const rf_tensor_desc *desc = b->kind == RF_BIND_INPUT ? &call->in[b->index] : &call->out[b->index];
+    const uint64_t whole = b->kind == RF_BIND_WORKSPACE ? plan->workspace : rf_align_up(rf_tensor_bytes(desc), 4);
+    const uint64_t size = b->size ? b->size : whole - b->offset;
+    assert_int_equal(b->offset % caps->buffer_alignment, 0);
+    if (b->view == RF_VIEW_STORAGE)
+        assert_true(size <= caps->max_storage_range);
+    else
+        assert_true(rf_div_up(size, b->view == RF_VIEW_TEXEL_RGBA32F ? 16 : 4) <= caps->max_texel_elements);
+}
+
+/* Plans every kernel that takes the call; how many there are. */
+static uint32_t plan_all(const rf_op_call *call, const rf_device_caps *caps)
+{
+    uint32_t eligible = 0;
+    for (uint32_t k = 0; k < call->op->num_kernels; k++) {
+        const rf_kernel *kernel = call->op->kernels[k];
+        rf_kernel_plan plan = { 0 };
+        if (kernel->score(call, caps) <= 0) continue;
+        eligible++;
+        if (rf_kernel_plan_make(kernel, call, caps, &plan) < 0)
+            fail_msg("%s, kernel %s: %s", call->op->name, kernel->name, rf_error_message());
+        for (uint32_t i = 0; i < plan.count; i++)
+            for (uint32_t b = 0; b < plan.items[i].n_bind; b++) check_range(call, &plan, &plan.items[i].bind[b], caps);
+        rf_kernel_plan_free(&plan);
+    }
+    return eligible;
+}
+
+static void test_plans(void **state)
+{
+    (void)state;
+    uint32_t num_ops, plans = 0;
+    const rf_op *const *ops = rf_ops_all(&num_ops);
+    for (size_t i = 0; i < NUM_DEVICES; i++) {
+        const rf_gpu_snapshot s = read_snapshot(devices[i].name);
+        rf_gpu_plan device;
+        rf_gpu_plan_device(&s, false, &device);
+        for (uint32_t o = 0; o < num_ops; o++)
+            for (uint32_t c = 0; c < ops[o]->num_cases && !(ops[o]->flags & RF_OP_VIEW); c++) {
+                rf_case_data data;
+                OK(rf_case_data_describe(ops[o], &ops[o]->cases[c], &data));
+                const uint32_t eligible = plan_all(&data.call, &device.caps);
+                if (eligible == 0)
+                    fail_msg("%s: no kernel takes %s/%s", devices[i].name, ops[o]->name, data.call.op->cases[c].name);
+                plans += eligible;
+            }
+    }
+    print_message("%u plans\n", plans);
+    assert_true(plans > 10000);
+}
+
+/* The first case of the benchmark with so many examples that the first of its tensors is three times as large as what a
+ * descriptor spans. All that has as many examples grows, or where that is no call of the op, the first tensor alone. */
+static void make_larger(const rf_op *op, uint64_t range, rf_case_data *data)
+{
+    uint32_t c = 0;
+    while (!op->cases[c].benchmark) c++;
+    rf_result r = RF_ERROR_INVALID_ARGUMENT;
+    for (int alone = 0; r < 0 && alone < 2; alone++) {
+        OK(rf_case_data_describe(op, &op->cases[c], data));
+        rf_op_call *call = &data->call;
+        const int64_t examples = call->in[0].shape.dim[0];
+        const int64_t factor = (int64_t)rf_div_up(3 * range, rf_tensor_bytes(&call->in[0]));
+        for (uint32_t i = 0; i < (alone ? 1 : call->n_in); i++)
+            if (!(op->unbatched_in >> i & 1) && call->in[i].shape.rank > 0 && call->in[i].shape.dim[0] == examples)
+                call->in[i].shape.dim[0] *= factor;
+        r = op->infer(call);
+    }
+    OK(r);
+}
+
+static void test_descriptors(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = { "matmul",  "conv2d",     "conv2d_data_grad", "conv2d_filter_grad",
+                                          "softmax", "elementwise" };
+    uint32_t num_ops, found = 0;
+    const rf_op *const *ops = rf_ops_all(&num_ops);
+    for (size_t i = 0; i < NUM_DEVICES; i++) {
+        const rf_gpu_snapshot s = read_snapshot(devices[i].name);
+        rf_gpu_plan device;
+        rf_gpu_plan_device(&s, false, &device);
+        if (device.caps.max_storage_range > 1024 * MIB) continue;
+        for (uint32_t o = 0; o < num_ops; o++)
+            for (size_t w = 0; w < sizeof(wanted) / sizeof(wanted[0]); w++) {
+                rf_case_data data;
+                if (strcmp(ops[o]->name, wanted[w]) != 0) continue;
+                make_larger(ops[o], device.caps.max_storage_range, &data);
+                if (plan_all(&data.call, &device.caps) == 0)
+                    fail_msg("%s: no kernel of %s takes more than a descriptor", devices[i].name, wanted[w]);
+                found++;
+            }
+    }
+    assert_int_equal(found, 4 * sizeof(wanted) / sizeof(wanted[0]));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: test_plan_fleet DIRECTORY\n");
+        return 2;
+    }
+    directory = argv[1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_descriptors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
