@@ -5,6 +5,11 @@
 
 #include "exec/internal.h"
 
+/* What the slab may take more so that fewer barriers are needed: a thirty-second, and on GPUs so many bytes. A CPU has
+ * them in its cache. */
+#define SLAB_SHARE 32u
+#define SPARE_BYTES (16ull << 20)
+
 /* ---- kernels ---- */
 
 static rf_result remember_pipelines(rf_program *p, const rf_node_plan *plan)
@@ -42,6 +47,88 @@ static rf_result plan_nodes(rf_instance *in)
     return RF_OK;
 }
 
+/* ---- order ---- */
+
+static uint64_t spare_bytes(const rf_instance *in)
+{
+    return in->program->exec->caps.is_cpu ? 0 : SPARE_BYTES;
+}
+
+/* Dispatches of a node that need a barrier before them, the first one included. */
+static uint32_t sequential_dispatches(const rf_kernel_plan *plan)
+{
+    uint32_t count = 1;
+    for (uint32_t i = 1; i < plan->count; i++) count += !plan->items[i].concurrent;
+    return count;
+}
+
+/* What a run's parts place stays in them: nodes up to the one that makes the last of it. */
+static void find_segments(const rf_instance *in, uint32_t *segment)
+{
+    const rf_program *p = in->program;
+    const uint32_t count = in->graph->nodes.count;
+    for (uint32_t part = 0; part + 1 < p->num_parts; part++) {
+        rf_node end = 0;
+        for (uint32_t i = 0; i < p->num_placements; i++) {
+            const rf_value_info *value = &in->graph->values.items[p->placements[i].value];
+            if (p->placements[i].part <= part && value->kind == RF_VALUE_RESULT && value->producer >= end)
+                end = value->producer + 1;
+        }
+        for (rf_node n = end; n < count; n++) segment[n]++;
+    }
+}
+
+/* Everything that goes by node numbers follows the graph; before, after: dispatches of each node. */
+static rf_result reorder(rf_instance *in, const rf_node *order, const uint32_t *before, uint32_t *after)
+{
+    const uint32_t count = in->graph->nodes.count;
+    rf_node_plan *nodes = RF_NEW_ARRAY(rf_node_plan, count);
+    uint32_t *plan_of = RF_NEW_ARRAY(uint32_t, count);
+    const rf_result r = nodes && plan_of ? rf_graph_reorder(in->graph, order) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) {
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < in->num_nodes; i++) plan_of[in->nodes[i].node] = i;
+        for (rf_node n = 0; n < count; n++) {
+            in->runs[n] = in->program->runs[order[n]];
+            after[n] = before[order[n]];
+            if (after[n] == 0) continue;
+            nodes[at] = in->nodes[plan_of[order[n]]];
+            nodes[at++].node = n;
+        }
+        memcpy(in->nodes, nodes, at * sizeof(*nodes));
+    }
+    rf_free(nodes);
+    rf_free(plan_of);
+    return r;
+}
+
+static rf_result order_nodes(rf_instance *in)
+{
+    const uint32_t count = in->graph->nodes.count;
+    uint32_t *dispatches = RF_NEW_ARRAY(uint32_t, count), *segment = RF_NEW_ARRAY(uint32_t, count);
+    rf_node *order = RF_NEW_ARRAY(rf_node, count);
+    const rf_program *p = in->program;
+    in->runs = RF_NEW_ARRAY(bool, count);
+    in->dispatches = RF_NEW_ARRAY(uint32_t, count);
+    rf_result r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (dispatches && segment && order && in->runs && in->dispatches) {
+        for (uint32_t i = 0; i < in->num_nodes; i++)
+            dispatches[in->nodes[i].node] = sequential_dispatches(&in->nodes[i].plan);
+        find_segments(in, segment);
+        const rf_schedule_params params = { .graph = in->graph,
+                                            .dispatches = dispatches,
+                                            .segment = segment,
+                                            .roots = { p->results, p->num_results },
+                                            .spare = spare_bytes(in) };
+        r = rf_schedule(&params, order);
+        if (r >= 0) r = reorder(in, order, dispatches, in->dispatches);
+    }
+    rf_free(dispatches);
+    rf_free(segment);
+    rf_free(order);
+    return r;
+}
+
 /* ---- places ---- */
 
 /* True when a kernel writes this value, so that it can be told where. */
@@ -50,7 +137,7 @@ static bool made_by_kernel(const rf_instance *in, rf_value v)
     const rf_value_info *info = &in->graph->values.items[v];
     if (info->kind != RF_VALUE_RESULT) return false;
     const rf_node_info *node = &in->graph->nodes.items[info->producer];
-    return !node->dead && in->program->runs[info->producer] && !rf_program_skips(in->program, node->op);
+    return !node->dead && in->runs[info->producer] && !rf_program_skips(in->program, node->op);
 }
 
 static rf_result copy_later(rf_instance *in, rf_value v, rf_residence to, uint32_t part)
@@ -136,6 +223,30 @@ static rf_result place_leaves(rf_instance *in)
     return RF_OK;
 }
 
+/* Nodes between two barriers run at the same time: none of them gets bytes that another one still uses, which would
+ * cost a barrier, unless much more memory would be needed. */
+static rf_result plan_slab(rf_instance *in, const rf_graph_roots *roots, const bool *external,
+                           const uint64_t *workspace)
+{
+    const uint64_t alignment = in->program->exec->caps.buffer_alignment;
+    RF_TRY(rf_memory_plan_make(in->graph, roots, external, workspace, alignment, &in->memory));
+    rf_node_span *spans = RF_NEW_ARRAY(rf_node_span, in->graph->nodes.count);
+    if (!spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_schedule_params params = { .graph = in->graph, .dispatches = in->dispatches };
+    rf_memory_plan beside = { 0 };
+    rf_result r = rf_schedule_spans(&params, spans);
+    if (r >= 0) r = rf_memory_plan_make_beside(in->graph, roots, external, workspace, spans, alignment, &beside);
+    rf_free(spans);
+    const uint64_t least = in->memory.slab_size;
+    if (r >= 0 && beside.slab_size <= least + least / SLAB_SHARE + spare_bytes(in)) {
+        const rf_memory_plan other = in->memory;
+        in->memory = beside;
+        beside = other;
+    }
+    rf_memory_plan_free(&beside);
+    return r;
+}
+
 /* The rest lives in the slab: `external` is what has a place already and what no node that runs makes. */
 static rf_result plan_memory(rf_instance *in, bool *external, uint64_t *workspace, rf_value *roots)
 {
@@ -144,13 +255,13 @@ static rf_result plan_memory(rf_instance *in, bool *external, uint64_t *workspac
     for (rf_value v = 1; v < g->values.count; v++) {
         const rf_value_info *info = &g->values.items[v];
         external[v] =
-            in->residence[v].home != RF_HOME_NONE || (info->kind == RF_VALUE_RESULT && !p->runs[info->producer]);
+            in->residence[v].home != RF_HOME_NONE || (info->kind == RF_VALUE_RESULT && !in->runs[info->producer]);
     }
     for (uint32_t i = 0; i < in->num_nodes; i++) workspace[in->nodes[i].node] = in->nodes[i].plan.workspace;
     for (uint32_t i = 0; i < p->num_results; i++) roots[i] = p->results[i];
     for (uint32_t i = 0; i < p->num_placements; i++) roots[p->num_results + i] = p->placements[i].value;
     const rf_graph_roots wanted = { roots, p->num_results + p->num_placements };
-    return rf_memory_plan_make(g, &wanted, external, workspace, p->exec->caps.buffer_alignment, &in->memory);
+    return plan_slab(in, &wanted, external, workspace);
 }
 
 static rf_result place_rest(rf_instance *in)
@@ -189,6 +300,7 @@ static rf_result build(rf_instance *in)
     in->residence = RF_NEW_ARRAY(rf_residence, in->graph->values.count);
     if (!in->residence) return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(plan_nodes(in));
+    RF_TRY(order_nodes(in));
     RF_TRY(place_leaves(in));
     RF_TRY(place_wanted(in));
     RF_TRY(place_rest(in));
@@ -221,6 +333,8 @@ void rf_instance_destroy(rf_instance **instance)
     for (uint32_t i = 0; i < RF_FRAMES_PER_INSTANCE; i++) rf_frame_finish(&in->frames[i]);
     for (uint32_t i = 0; i < in->num_nodes; i++) rf_node_plan_free(&in->nodes[i]);
     rf_free(in->nodes);
+    rf_free(in->runs);
+    rf_free(in->dispatches);
     rf_memory_plan_free(&in->memory);
     rf_free(in->copies.items);
     rf_free(in->residence);

@@ -176,6 +176,8 @@ struct rf_instance {
     rf_graph *graph;
     rf_node_plan *nodes; /* that run a kernel, in order */
     uint32_t num_nodes;
+    bool *runs;           /* per node of `graph`, which is in another order than the program's */
+    uint32_t *dispatches; /* per node: those that follow each other with barriers between them; 0: none */
     rf_memory_plan memory;
     rf_residence *residence; /* per value */
     struct {
@@ -244,6 +246,22 @@ static inline bool rf_program_skips(const rf_program *program, const rf_op *op)
 {
     return (op->flags & RF_OP_VIEW) || (program->replicated && (op->flags & RF_OP_SUMS_REPLICAS));
 }
+
+/* ---- order (schedule.c) ---- */
+typedef struct rf_schedule_params {
+    const rf_graph *graph;
+    const uint32_t *dispatches; /* per node: how many it has one after the other; 0: it runs no kernel */
+    const uint32_t *segment;    /* per node, never falling: nodes stay within theirs */
+    rf_graph_roots roots;       /* what is wanted at the end */
+    uint64_t spare;             /* bytes that may live at once more than in the graph's order */
+} rf_schedule_params;
+/* order[i]: the node that comes at place i, for rf_graph_reorder(). Nodes that share no bytes that one of them writes
+ * come side by side, so that few barriers are needed, but no more is kept alive than before by more than `spare` and
+ * a thirty-second. Depends on its arguments alone. Pure. */
+rf_result rf_schedule(const rf_schedule_params *params, rf_node *order);
+/* Which nodes may run at the same time where a barrier is recorded only when bytes meet. `segment` is not used. Pure.
+ */
+rf_result rf_schedule_spans(const rf_schedule_params *params, rf_node_span *spans);
 
 /* ---- frames (frame.c) ---- */
 rf_result rf_frame_init(rf_instance *instance, rf_frame *frame); /* buffers */

@@ -321,3 +321,58 @@ uint32_t rf_graph_num_uses(const rf_graph *graph, rf_value v)
 {
     return graph->values.items[v].uses;
 }
+
+/* ---- order ---- */
+
+static rf_result check_order(const rf_graph *graph, const rf_node *order, rf_node *place)
+{
+    const uint32_t count = graph->nodes.count;
+    for (rf_node n = 0; n < count; n++) place[n] = count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (order[i] >= count || place[order[i]] != count)
+            return RF_FAIL(RF_ERROR_INTERNAL, "reorder: entry %u of the order is node %u, which is listed or none", i,
+                           order[i]);
+        place[order[i]] = i;
+    }
+    for (rf_node n = 0; n < count; n++) {
+        const rf_node_info *node = &graph->nodes.items[n];
+        for (uint32_t i = 0; !node->dead && i < node->n_in; i++) {
+            const rf_value_info *value = &graph->values.items[node->in[i]];
+            if (value->kind == RF_VALUE_RESULT && place[value->producer] >= place[n])
+                return RF_FAIL(RF_ERROR_INTERNAL, "reorder: '%s' would come before what it reads", node->op->name);
+        }
+    }
+    return RF_OK;
+}
+
+static rf_result reorder(rf_graph *graph, const rf_node *order, rf_node *place)
+{
+    RF_TRY(check_order(graph, order, place));
+    const uint32_t count = graph->nodes.count;
+    rf_node_info *nodes = RF_NEW_ARRAY(rf_node_info, count);
+    if (!nodes) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < count; i++) nodes[i] = graph->nodes.items[order[i]];
+    if (count) memcpy(graph->nodes.items, nodes, count * sizeof(*nodes));
+    rf_free(nodes);
+    for (rf_value v = 1; v < graph->values.count; v++) {
+        rf_value_info *value = &graph->values.items[v];
+        if (value->kind == RF_VALUE_RESULT) value->producer = place[value->producer];
+        value->mutated = 0;
+    }
+    for (rf_node n = 0; n < count; n++) {
+        const rf_node_info *node = &graph->nodes.items[n];
+        for (uint32_t i = 0; !node->dead && i < node->n_in; i++)
+            if (node->op->mutates >> i & 1)
+                graph->values.items[graph->values.items[node->in[i]].storage].mutated = n + 1;
+    }
+    return RF_OK;
+}
+
+rf_result rf_graph_reorder(rf_graph *graph, const rf_node *order)
+{
+    rf_node *place = RF_NEW_ARRAY(rf_node, graph->nodes.count);
+    if (!place) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = reorder(graph, order, place);
+    rf_free(place);
+    return r;
+}

@@ -128,6 +128,10 @@ void rf_graph_find_lookups(const rf_graph *graph, rf_lookup *lookups, uint32_t c
  * in the trace was fixed to the traced batch. */
 rf_result rf_graph_specialize(rf_graph *graph, int64_t batch);
 
+/* Puts the nodes into another order, order[i] being the present number of the node that gets number i. All nodes are
+ * listed, dead ones as well; RF_ERROR_INTERNAL, and nothing has changed, where one would come before what it reads. */
+rf_result rf_graph_reorder(rf_graph *graph, const rf_node *order);
+
 /* Sets needed[v] for every value that the results depend on; the other entries stay. */
 void rf_graph_needed(const rf_graph *graph, const rf_value *results, uint32_t num_results, bool *needed);
 /* Appends the nodes of `from` whose outputs are needed (NULL: all live ones) to another graph, for shapes as its leaves
@@ -161,6 +165,15 @@ typedef struct rf_memory_plan {
  * `workspace_size` may be NULL. */
 rf_result rf_memory_plan_make(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
                               const uint64_t *workspace_size, uint64_t alignment, rf_memory_plan *out);
+/* The nodes, first to last, that may run at the same time as a node: what one of them reads or writes stays as long as
+ * all of them run. Neither end goes back from one node to the next. */
+typedef struct rf_node_span {
+    rf_node first, last;
+} rf_node_span;
+/* The same where nodes run at the same time: spans[n] of each node. NULL: one after the other. */
+rf_result rf_memory_plan_make_beside(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
+                                     const uint64_t *workspace_size, const rf_node_span *spans, uint64_t alignment,
+                                     rf_memory_plan *out);
 void rf_memory_plan_free(rf_memory_plan *plan);
 
 #endif

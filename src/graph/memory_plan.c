@@ -17,18 +17,21 @@ typedef struct owner {
     rf_value merged; /* != 0: the bytes are those of this other owner (made in-place) */
     bool elsewhere;  /* the caller has a place for it, outside of the slab */
     uint32_t last;   /* last node that touches the bytes; the number of nodes for what must survive the run */
+    uint32_t before; /* the last one that does so before it */
 } owner;
 
 typedef struct block {
     uint64_t size, offset;
     uint32_t first, last; /* nodes, inclusive */
-    rf_value owner;       /* 0: workspace of node `first` */
+    rf_node node;         /* that makes it */
+    rf_value owner;       /* 0: workspace of the node */
 } block;
 
 typedef struct planner {
     const rf_graph *graph;
     const bool *external;
     const uint64_t *workspace_size;
+    const rf_node_span *spans; /* NULL: each node runs alone */
     uint64_t alignment;
     owner *owners; /* per value */
     struct {
@@ -69,6 +72,22 @@ static bool kernel_reads(const rf_node_info *node, uint32_t i)
 
 /* ---- lifetimes ---- */
 
+static uint32_t runs_from(const planner *p, uint32_t n)
+{
+    return p->spans ? p->spans[n].first : n;
+}
+static uint32_t runs_until(const planner *p, uint32_t n)
+{
+    return p->spans && n < p->graph->nodes.count ? p->spans[n].last : n;
+}
+
+static void touch(owner *o, uint32_t n)
+{
+    if (o->last == n) return;
+    o->before = o->last;
+    o->last = n;
+}
+
 static void find_lifetimes(planner *p, const rf_graph_roots *roots)
 {
     const rf_graph *graph = p->graph;
@@ -77,11 +96,11 @@ static void find_lifetimes(planner *p, const rf_graph_roots *roots)
         if (node->dead) continue;
         for (uint32_t i = 0; i < node->n_out; i++) {
             if (info(p, node->out[i])->storage != node->out[i]) continue;
-            p->owners[node->out[i]].last = n;
+            p->owners[node->out[i]].last = p->owners[node->out[i]].before = n;
             p->owners[node->out[i]].elsewhere = is_external(p, node->out[i]);
         }
         for (uint32_t i = 0; i < node->n_in; i++) {
-            if (kernel_reads(node, i)) p->owners[info(p, node->in[i])->storage].last = n;
+            if (kernel_reads(node, i)) touch(&p->owners[info(p, node->in[i])->storage], n);
         }
     }
     for (uint32_t i = 0; i < roots->num_results; i++) {
@@ -97,6 +116,7 @@ static bool can_take_over(const planner *p, rf_node n, uint32_t i)
     const owner *o = &p->owners[from];
     if (!kernel_reads(node, i) || !is_live_result(p, from) || o->elsewhere || o->last != n) return false;
     if (bytes(p, from) != bytes(p, node->out[0])) return false;
+    if (o->before != n && o->before >= runs_from(p, n)) return false; /* may not have read it yet */
     /* Another input with the same bytes could be read at other places than those just written. */
     for (uint32_t j = 0; j < node->n_in; j++) {
         if (j != i && kernel_reads(node, j) && owner_of(p, node->in[j]) == from) return false;
@@ -115,6 +135,7 @@ static void merge_in_place(planner *p)
             if (!can_take_over(p, n, i)) continue;
             made->merged = owner_of(p, node->in[i]);
             p->owners[made->merged].last = made->last;
+            p->owners[made->merged].before = made->before;
         }
     }
 }
@@ -125,8 +146,11 @@ static rf_result add_block(planner *p, uint64_t size, uint32_t first, uint32_t l
     if (size > UINT64_MAX - p->alignment)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "memory plan: a size is beyond 2^64 bytes");
     RF_TRY(RF_VEC_GROW(&p->blocks));
-    p->blocks.items[p->blocks.count++] =
-        (block){ .size = rf_align_up(size, p->alignment), .first = first, .last = last, .owner = of };
+    p->blocks.items[p->blocks.count++] = (block){ .size = rf_align_up(size, p->alignment),
+                                                  .first = runs_from(p, first),
+                                                  .last = runs_until(p, last),
+                                                  .node = first,
+                                                  .owner = of };
     return RF_OK;
 }
 
@@ -166,6 +190,7 @@ static int larger_first(const void *a, const void *b)
     const block *x = a, *y = b;
     if (x->size != y->size) return x->size > y->size ? -1 : 1;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->node != y->node) return x->node < y->node ? -1 : 1;
     return x->owner < y->owner ? -1 : x->owner > y->owner;
 }
 
@@ -353,7 +378,7 @@ static void fill_in(planner *p)
         if (at->owner)
             placements[at->owner].offset = at->offset;
         else
-            p->plan->workspace_offset[at->first] = at->offset;
+            p->plan->workspace_offset[at->node] = at->offset;
     }
     for (uint32_t v = 1; v < p->graph->values.count; v++) {
         if (!is_live_result(p, v)) continue;
@@ -383,14 +408,24 @@ static rf_result make(planner *p, const rf_graph_roots *roots)
 rf_result rf_memory_plan_make(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
                               const uint64_t *workspace_size, uint64_t alignment, rf_memory_plan *out)
 {
+    return rf_memory_plan_make_beside(graph, roots, external, workspace_size, NULL, alignment, out);
+}
+
+rf_result rf_memory_plan_make_beside(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
+                                     const uint64_t *workspace_size, const rf_node_span *spans, uint64_t alignment,
+                                     rf_memory_plan *out)
+{
     static const rf_graph_roots none;
     *out = (rf_memory_plan){ 0 };
     if (!roots) roots = &none;
     RF_REQUIRE(alignment > 0, "memory plan: the alignment is 0");
     RF_TRY(rf_graph_check_values(graph, "roots", roots->results, roots->num_results));
-    planner p = {
-        .graph = graph, .external = external, .workspace_size = workspace_size, .alignment = alignment, .plan = out
-    };
+    planner p = { .graph = graph,
+                  .external = external,
+                  .workspace_size = workspace_size,
+                  .spans = spans,
+                  .alignment = alignment,
+                  .plan = out };
     const rf_result r = make(&p, roots);
     rf_free(p.owners);
     rf_free(p.blocks.items);
