@@ -55,6 +55,7 @@ static rf_gpu_pipeline_params pipeline_params(const rf_dispatch *d)
         .num_spec = d->n_spec,
         .num_bindings = d->n_bind,
         .push_size = d->push_size,
+        .with_base = d->piece,
     };
     for (uint32_t b = 0; b < d->n_bind; b++)
         if (d->bind[b].view != RF_VIEW_STORAGE) params.texel_mask |= 1u << b;
@@ -205,6 +206,13 @@ static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, 
     *access = (rf_access){ span.buffer, binding->offset, binding->offset + binding->size, b->write };
 }
 
+static rf_result dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
+                          const rf_dispatch *d, const char *label)
+{
+    if (!d->piece) return rf_gpu_record_dispatch(rec, pipeline, bindings, d->push, d->grid, label);
+    return rf_gpu_record_dispatch_part(rec, pipeline, bindings, d->push, d->base, d->grid, label);
+}
+
 rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const rf_span *in, const rf_span *out,
                          rf_span workspace)
 {
@@ -231,7 +239,7 @@ rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const 
         } else if (!d->concurrent) {
             rf_record_barrier(recorder);
         }
-        RF_TRY(rf_gpu_record_dispatch(recorder->rec, plan->pipelines[i], bindings, d->push, d->grid, plan->op->name));
+        RF_TRY(dispatch(recorder->rec, plan->pipelines[i], bindings, d, plan->op->name));
         RF_TRY(rf_hazards_add(&recorder->hazards, accesses, d->n_bind));
     }
     return RF_OK;

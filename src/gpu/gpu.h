@@ -67,11 +67,13 @@ rf_result rf_gpu_buffer_read(rf_gpu_buffer *buffer, uint64_t offset, void *data,
 
 /* ---- pipelines ---- */
 /* Specialised pipelines are cached by (shader, spec): the same pointer comes back. Owned by the device. `num_bindings`,
- * and `texel_mask` (bit i: binding i is a uniform texel buffer), fix the layout. */
+ * and `texel_mask` (bit i: binding i is a uniform texel buffer), fix the layout. `with_base`: for
+ * rf_gpu_record_dispatch_part(), else not the same pipeline. */
 typedef struct rf_gpu_pipeline_params {
     const rf_shader *shader;
     const uint32_t *spec;
     uint32_t num_spec, num_bindings, texel_mask, push_size;
+    bool with_base;
 } rf_gpu_pipeline_params;
 rf_result rf_gpu_pipeline_get(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline **out);
 /* Several at once, those that are new compiled side by side in as many threads as there are CPUs. All or none. */
@@ -105,6 +107,11 @@ rf_result rf_gpu_recording_begin(rf_gpu_device *device, const char *name, rf_gpu
 /* Refuses what the device cannot do or the pipeline does not have. A grid with a zero in it records nothing. */
 rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
                                  const void *push, const uint32_t grid[3], const char *label);
+/* The workgroups from number `base` on, `grid` of them: a part of a larger dispatch. Shaders see the numbers that they
+ * would have in the whole, but the part's gl_NumWorkGroups: parts must agree in x where shaders count through y. */
+rf_result rf_gpu_record_dispatch_part(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
+                                      const void *push, const uint32_t base[3], const uint32_t grid[3],
+                                      const char *label);
 rf_result rf_gpu_record_copy(rf_gpu_recording *rec, rf_gpu_buffer *from, uint64_t from_offset, rf_gpu_buffer *to,
                              uint64_t to_offset, uint64_t size);
 rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint64_t offset, uint64_t size,
@@ -138,8 +145,12 @@ rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, ui
 uint64_t rf_gpu_num_submissions(const rf_gpu_device *device);
 /* RF_ERROR_TIMEOUT after timeout_ns (0: only look). Device loss sticks. */
 rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns);
-/* The same for a second thread, while the first submits and waits: looks at nothing but the timeline, changes nothing,
- * leaves no error record. The ticket must have been submitted. */
+/* The same, and how long the calling thread may look again and again before it sleeps. */
+rf_result rf_gpu_wait_spinning(rf_gpu_device *device, uint64_t ticket, uint64_t spin_ns, uint64_t timeout_ns);
+/* How long rf_gpu_wait() does so. Pure. */
+uint64_t rf_gpu_spin_ns(const rf_device_caps *caps, uint64_t timeout_ns);
+/* The same as rf_gpu_wait() for a second thread, while the first submits and waits: looks at nothing but the timeline,
+ * changes nothing, leaves no error record. The ticket must have been submitted. */
 rf_result rf_gpu_watch(const rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns);
 /* Submits what makes all writes so far visible to the host; from `*ticket` on another thread may read mapped memory, as
  * long as nothing that writes to it is submitted. */

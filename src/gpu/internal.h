@@ -53,6 +53,7 @@ struct rf_gpu_pipeline {
     rf_shader *own_shader; /* the same where it is a copy */
     uint32_t *spec;
     uint32_t num_spec;
+    bool with_base;
     const rf_gpu_layout *layout;
     VkPipeline pipeline;
     rf_gpu_variant *variants; /* dispatched so far, where caps->compiles_at_dispatch */

@@ -138,9 +138,10 @@ static VkResult compile(const rf_gpu_device *device, const rf_gpu_pipeline *p, V
             .pName = "main",
             .pSpecializationInfo = p->num_spec > 0 ? &specialization : NULL,
         },
-        .flags = device->explains ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
-                                        VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR
-                                  : 0,
+        .flags = (p->with_base ? VK_PIPELINE_CREATE_DISPATCH_BASE : 0u) |
+                 (device->explains ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
+                                         VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR
+                                   : 0u),
         .layout = p->layout->pipeline_layout,
     };
     VkResult r = device->vk.CreateShaderModule(device->device, &module_info, NULL, &info.stage.module);
@@ -156,13 +157,13 @@ static VkResult compile(const rf_gpu_device *device, const rf_gpu_pipeline *p, V
 static uint64_t hash_params(const rf_gpu_pipeline_params *p)
 {
     const uint64_t shader = p->shader->content ? p->shader->content : (uintptr_t)p->shader;
-    const uint64_t key[] = { shader, p->num_bindings, p->texel_mask, p->push_size, p->num_spec };
+    const uint64_t key[] = { shader, p->num_bindings, p->texel_mask, p->push_size, p->num_spec, p->with_base };
     return rf_hash_bytes(p->spec, p->num_spec * sizeof(uint32_t), rf_hash_bytes(key, sizeof(key), 0));
 }
 
 static bool same_params(const rf_gpu_pipeline *a, const rf_gpu_pipeline_params *p)
 {
-    return rf_shader_equal(a->shader, p->shader) && a->num_spec == p->num_spec &&
+    return rf_shader_equal(a->shader, p->shader) && a->num_spec == p->num_spec && a->with_base == p->with_base &&
            a->layout->num_bindings == p->num_bindings && a->layout->texel_mask == p->texel_mask &&
            a->layout->push_size == p->push_size &&
            (p->num_spec == 0 || memcmp(a->spec, p->spec, p->num_spec * sizeof(uint32_t)) == 0);
@@ -194,6 +195,7 @@ static rf_result describe(rf_gpu_device *device, const rf_gpu_pipeline_params *p
     }
     pipeline->shader = shader;
     pipeline->num_spec = params->num_spec;
+    pipeline->with_base = params->with_base;
     pipeline->spec = RF_NEW_ARRAY(uint32_t, params->num_spec);
     if (!pipeline->spec) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (params->num_spec > 0) memcpy(pipeline->spec, params->spec, params->num_spec * sizeof(uint32_t));

@@ -63,7 +63,8 @@ static rf_result compile_variant(const lane *l, const rf_gpu_variant *v)
                                             .num_spec = known->num_spec,
                                             .num_bindings = known->layout->num_bindings,
                                             .texel_mask = known->layout->texel_mask,
-                                            .push_size = known->layout->push_size };
+                                            .push_size = known->layout->push_size,
+                                            .with_base = known->with_base };
     rf_gpu_pipeline *pipeline;
     rf_gpu_recording *rec = NULL;
     rf_gpu_binding bindings[RF_GPU_MAX_BINDINGS];

@@ -283,8 +283,24 @@ rf_result rf_gpu_record_empty_dispatch(rf_gpu_recording *rec, const rf_gpu_pipel
     return r;
 }
 
-rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
-                                 const void *push, const uint32_t grid[3], const char *label)
+/* `base`: NULL for a whole dispatch. */
+static rf_result check_grid(const rf_gpu_recording *rec, const rf_gpu_pipeline *pipeline, const uint32_t *base,
+                            const uint32_t grid[3])
+{
+    const char *shader = pipeline->shader->name;
+    RF_REQUIRE(!base || pipeline->with_base, "%s: the pipeline was not made for parts of dispatches", shader);
+    for (int i = 0; i < 3; i++) {
+        const uint32_t limit = rec->device->plan.caps.max_grid[i];
+        RF_REQUIRE(grid[i] <= limit, "%s: grid[%d] is %u, the device's limit is %u", shader, i, grid[i], limit);
+        RF_REQUIRE(!base || base[i] <= limit - grid[i],
+                   "%s: %u workgroups from number %u on are more than the device's %u", shader, grid[i], base[i],
+                   limit);
+    }
+    return RF_OK;
+}
+
+static rf_result record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
+                                 const void *push, const uint32_t *base, const uint32_t grid[3], const char *label)
 {
     RF_TRY(check_open(rec));
     RF_REQUIRE(pipeline, "recording '%s': pipeline is NULL", rec->name);
@@ -293,9 +309,7 @@ rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipelin
     RF_REQUIRE(grid, "%s: grid is NULL", shader);
     RF_REQUIRE(bindings || layout->num_bindings == 0, "%s: bindings is NULL", shader);
     RF_REQUIRE(push || layout->push_size == 0, "%s: push is NULL", shader);
-    for (int i = 0; i < 3; i++)
-        RF_REQUIRE(grid[i] <= rec->device->plan.caps.max_grid[i], "%s: grid[%d] is %u, the device's limit is %u",
-                   shader, i, grid[i], rec->device->plan.caps.max_grid[i]);
+    RF_TRY(check_grid(rec, pipeline, base, grid));
     for (uint32_t i = 0; i < layout->num_bindings; i++)
         RF_TRY(check_binding(rec, shader, i, &bindings[i], layout->texel_mask >> i & 1));
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return RF_OK;
@@ -309,10 +323,27 @@ rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipelin
         const VkDebugUtilsLabelEXT info = { .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, .pLabelName = label };
         vk->CmdBeginDebugUtilsLabelEXT(rec->commands, &info);
     }
-    vk->CmdDispatch(rec->commands, grid[0], grid[1], grid[2]);
+    if (base)
+        vk->CmdDispatchBase(rec->commands, base[0], base[1], base[2], grid[0], grid[1], grid[2]);
+    else
+        vk->CmdDispatch(rec->commands, grid[0], grid[1], grid[2]);
     rec->commands_so_far.dispatches++;
     if (labelled) vk->CmdEndDebugUtilsLabelEXT(rec->commands);
     return RF_OK;
+}
+
+rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
+                                 const void *push, const uint32_t grid[3], const char *label)
+{
+    return record_dispatch(rec, pipeline, bindings, push, NULL, grid, label);
+}
+
+rf_result rf_gpu_record_dispatch_part(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
+                                      const void *push, const uint32_t base[3], const uint32_t grid[3],
+                                      const char *label)
+{
+    RF_REQUIRE(base, "base is NULL");
+    return record_dispatch(rec, pipeline, bindings, push, base, grid, label);
 }
 
 static rf_result check_span(const rf_gpu_recording *rec, const char *what, const rf_gpu_buffer *buffer, uint64_t offset,

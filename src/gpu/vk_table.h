@@ -74,6 +74,7 @@
     REQUIRED(CmdBindDescriptorSets)                                                                                    \
     REQUIRED(CmdPushConstants)                                                                                         \
     REQUIRED(CmdDispatch)                                                                                              \
+    REQUIRED(CmdDispatchBase)                                                                                          \
     REQUIRED(CmdCopyBuffer)                                                                                            \
     REQUIRED(CmdFillBuffer)                                                                                            \
     REQUIRED(CmdPipelineBarrier)                                                                                       \

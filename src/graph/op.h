@@ -110,6 +110,9 @@ typedef struct rf_dispatch {
         spec[RF_MAX_SPEC]; /* spec[0] is local_size_x in every shader (spec[1], [2]: y, z where a shader uses them) */
     uint32_t push[RF_MAX_PUSH / 4];
     uint32_t grid[3]; /* workgroups */
+    /* Of a piece of a dispatch (rf_kernel_plan_split() makes them): its first workgroup, which shaders see as such. */
+    uint32_t base[3];
+    bool piece;
     /* The most iterations that an invocation makes: those of all its loops together, nested loops multiplied out, one
      * more for each time that a loop is entered; both sides of a branch where neighbours branch apart. Loops of fixed,
      * small lengths need not be counted. rf_kernel_plan_check() holds it against the device's limit. */
@@ -137,6 +140,13 @@ void rf_kernel_plan_free(rf_kernel_plan *plan);
  * large, RF_ERROR_INTERNAL for what the kernel's score should have ruled out. Part of rf_kernel_plan_make().
  */
 rf_result rf_kernel_plan_check(const rf_kernel_plan *plan, const rf_device_caps *caps);
+/*
+ * Takes dispatch i apart into pieces[i] of about as many workgroups, or as many as it can be taken apart into: along
+ * the last dimension of its grid that is longer than 1, because shaders count workgroups by gl_NumWorkGroups.x where
+ * there are several in y. Pieces need no barrier between them, and together do exactly what the whole did. After a
+ * failure the plan is what it was.
+ */
+rf_result rf_kernel_plan_split(rf_kernel_plan *plan, const uint32_t *pieces);
 void rf_dispatch_spec(rf_dispatch *d, uint32_t value);                  /* appends a specialization constant */
 void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size); /* sets the push constants */
 /* Appends a binding of the whole tensor, for the caller to narrow. Never NULL. */

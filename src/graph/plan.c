@@ -45,6 +45,45 @@ rf_binding *rf_dispatch_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, 
     return binding;
 }
 
+static uint32_t split_axis(const rf_dispatch *d)
+{
+    return d->grid[2] > 1 ? 2 : d->grid[1] > 1 ? 1 : 0;
+}
+
+static uint32_t num_pieces(const rf_dispatch *d, uint32_t wanted)
+{
+    const uint32_t most = d->grid[split_axis(d)];
+    return wanted < 1 ? 1 : wanted < most ? wanted : most;
+}
+
+rf_result rf_kernel_plan_split(rf_kernel_plan *plan, const uint32_t *pieces)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < plan->count; i++) total += num_pieces(&plan->items[i], pieces[i]);
+    if (total == plan->count) return RF_OK;
+    rf_dispatch *items = total <= UINT32_MAX ? RF_NEW_ARRAY(rf_dispatch, total) : NULL;
+    if (!items) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const rf_dispatch *d = &plan->items[i];
+        const uint32_t axis = split_axis(d), length = d->grid[axis], count = num_pieces(d, pieces[i]);
+        for (uint32_t k = 0; k < count; k++) {
+            const uint32_t begin = (uint32_t)((uint64_t)length * k / count);
+            rf_dispatch *piece = &items[at++];
+            *piece = *d;
+            if (count == 1) continue;
+            piece->piece = true;
+            piece->base[axis] += begin;
+            piece->grid[axis] = (uint32_t)((uint64_t)length * (k + 1) / count) - begin;
+            if (k > 0) piece->concurrent = true;
+        }
+    }
+    rf_free(plan->items);
+    plan->items = items;
+    plan->count = plan->capacity = at;
+    return RF_OK;
+}
+
 static rf_result dispatch_check_arrays(const rf_dispatch *d)
 {
     if (d->n_spec <= RF_MAX_SPEC && d->n_bind <= RF_MAX_BINDINGS && d->push_size <= RF_MAX_PUSH) return RF_OK;

@@ -274,6 +274,36 @@ static void test_dispatch(void **state)
     expect_y(f, 2.0f, 5.0f);
 }
 
+/* Parts of a dispatch do what the whole does, each invocation once. */
+static void test_dispatch_parts(void **state)
+{
+    fixture *f = *state;
+    const uint32_t bias = 3, groups = (COUNT + 63) / 64, most = rf_gpu_caps(f->device)->max_grid[0];
+    rf_gpu_pipeline_params params = axpy_params(&rf_shader_test_axpy, &bias, false);
+    rf_gpu_pipeline *whole, *parts, *again;
+    CHECK(rf_gpu_pipeline_get(f->device, &params, &whole));
+    params.with_base = true;
+    CHECK(rf_gpu_pipeline_get(f->device, &params, &parts));
+    CHECK(rf_gpu_pipeline_get(f->device, &params, &again));
+    assert_true(whole != parts && parts == again);
+    const rf_gpu_binding bindings[] = { { f->x, 0, COUNT * 4, 0 }, { f->y, 0, COUNT * 4, 0 } };
+    const axpy_push push = { COUNT, 2.0f, 0 };
+    uint32_t base[3] = { 0 };
+    for (uint32_t size = 1; base[0] < groups; base[0] += size, size = size * 2 + 1) {
+        const uint32_t grid[3] = { base[0] + size < groups ? size : groups - base[0], 1, 1 };
+        CHECK(rf_gpu_record_dispatch_part(f->rec, parts, bindings, &push, base, grid, "part"));
+    }
+    const uint32_t one[3] = { 1, 1, 1 }, last[3] = { most, 0, 0 };
+    assert_int_equal(rf_gpu_record_dispatch_part(f->rec, whole, bindings, &push, base, one, NULL),
+                     RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_gpu_record_dispatch_part(f->rec, parts, bindings, &push, last, one, NULL),
+                     RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_gpu_record_dispatch_part(f->rec, parts, bindings, &push, NULL, one, NULL),
+                     RF_ERROR_INVALID_ARGUMENT);
+    end_and_run(f);
+    expect_y(f, 2, 3);
+}
+
 static void test_texel_views(void **state)
 {
     fixture *f = *state;
@@ -542,6 +572,28 @@ static void test_no_timestamps(void **state)
     assert_int_equal(rf_gpu_record_timestamp(f->rec, &index), RF_ERROR_UNSUPPORTED);
 }
 
+/* A wait looks for as long as it may, then sleeps; only the time that it takes tells the two apart. */
+static void test_spinning(void **state)
+{
+    fixture *f = *state;
+    rf_gpu_pipeline *pipeline = axpy(f, &rf_shader_test_axpy, 0, false);
+    record_axpy(f, f->rec, pipeline, 0, (axpy_push){ COUNT, 1.0f, 20000 }, 64);
+    CHECK(rf_gpu_recording_end(f->rec));
+    static const uint64_t spins[] = { 0, 1, RF_GPU_TIMEOUT_NS };
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t ticket;
+        CHECK(rf_gpu_submit(f->device, &f->rec, 1, &ticket));
+        CHECK(rf_gpu_wait_spinning(f->device, ticket, spins[i], RF_GPU_TIMEOUT_NS));
+        assert_int_equal(f->device->completed, ticket);
+    }
+    rf_device_caps caps = { .is_cpu = true };
+    assert_int_equal(rf_gpu_spin_ns(&caps, RF_GPU_TIMEOUT_NS), 0);
+    caps.is_cpu = false;
+    assert_int_equal(rf_gpu_spin_ns(&caps, RF_GPU_TIMEOUT_NS), 30000);
+    assert_int_equal(rf_gpu_spin_ns(&caps, 200), 200);
+    assert_int_equal(rf_gpu_spin_ns(&caps, 0), 0); /* only look */
+}
+
 static void test_timeout(void **state)
 {
     fixture *f = *state;
@@ -778,6 +830,7 @@ int main(void)
         DEVICE_TEST(test_incoherent_memory),
         DEVICE_TEST(test_memory_limits),
         DEVICE_TEST(test_dispatch),
+        DEVICE_TEST(test_dispatch_parts),
         DEVICE_TEST(test_texel_views),
         DEVICE_TEST(test_full_subgroups),
         DEVICE_TEST(test_pipelines_are_cached),
@@ -790,6 +843,7 @@ int main(void)
         DEVICE_TEST(test_misuse),
         DEVICE_TEST(test_timestamps),
         DEVICE_TEST(test_no_timestamps),
+        DEVICE_TEST(test_spinning),
         DEVICE_TEST(test_timeout),
         DEVICE_TEST(test_out_of_memory),
         DEVICE_TEST(test_device_lost_sticks),
