@@ -18,14 +18,29 @@ extern "C" {
  */
 typedef struct rf_bench_row {
     const char *device, *op, *kernel, *case_name;
-    double seconds; /**< best of several runs, including submission */
+    /** one run, the best of several measurements: many runs stand in one submission, each after the
+     * end of the one before, as in a training step */
+    double seconds;
     /** 1e9 operations per second, by the op's cost function; 0 where it has none */
     double gflops;
-    double gbytes; /**< 1e9 bytes of memory traffic per second, by the op's cost function */
-    bool chosen;   /**< whether this kernel would be used in this case */
+    double gbytes;         /**< 1e9 bytes of memory traffic per second, by the op's cost function */
+    bool chosen;           /**< whether this kernel would be used in this case */
+    double median_seconds; /**< of the measurements of which `seconds` is the best */
+    /** one run among others that do not wait for each other; 0 where it cannot be: the operation
+     * changes its input or has several stages */
+    double overlapped_seconds;
+    bool device_clock; /**< measured by timestamps of the device */
 } rf_bench_row;
 /** Receives one row. A negative result ends the measurement, which returns it. */
 typedef rf_result (*rf_bench_fn)(void *user, const rf_bench_row *row);
+
+/** By which clock rf_bench_ops() measures. @since 0.1 */
+typedef enum rf_bench_clock {
+    RF_BENCH_CLOCK_CHOOSE, /**< the device's where it has timestamps, else the host's */
+    RF_BENCH_CLOCK_HOST,   /**< from submission to the end of the wait */
+    /** timestamps of the device; RF_ERROR_UNSUPPORTED where it has none */
+    RF_BENCH_CLOCK_DEVICE,
+} rf_bench_clock;
 
 /** What rf_bench_ops() measures. */
 typedef struct rf_bench_ops_params {
@@ -35,7 +50,8 @@ typedef struct rf_bench_ops_params {
     bool tune;          /**< store the fastest kernel in the tuning cache */
     double min_seconds; /**< time spent on each row; 0: 0.2 */
     rf_device_options options;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    uint64_t clock;       /**< an rf_bench_clock */
+    uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_bench_ops_params;
 /**
  * Runs the benchmark cases of the operations on one device, which it opens and closes.

@@ -2,6 +2,7 @@
 /* The op benchmark: every kernel of the table at its benchmark cases, and the memcpy rate for comparison. */
 #include <ringfire/bench.h>
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/params.h"
@@ -20,20 +21,8 @@ typedef struct op_bench {
 
 /* ---- measuring ---- */
 
-static rf_result measure(op_bench *b, rf_case_data *data, const rf_kernel *kernel, double *seconds)
-{
-    const double wanted = b->params->min_seconds > 0 ? b->params->min_seconds : 0.2;
-    rf_kernel_run run = { .call = &data->call, .kernel = kernel, .in = data->in, .out = data->out, .repeat = 1 };
-    RF_TRY(rf_kernel_execute(b->on.exec, &run));
-    const double repeat = wanted / (run.seconds > 1e-6 ? run.seconds : 1e-6);
-    run.repeat = repeat < 2 ? 2 : repeat > 100000 ? 100000 : (uint32_t)repeat;
-    RF_TRY(rf_kernel_execute(b->on.exec, &run));
-    *seconds = run.seconds;
-    return RF_OK;
-}
-
 static rf_result report(op_bench *b, const rf_op_case *c, const rf_op_call *call, const rf_kernel *kernel,
-                        double seconds, bool chosen)
+                        const rf_kernel_timing *timing, bool chosen)
 {
     const rf_cost cost = call->op->cost ? call->op->cost(call) : (rf_cost){ 0 };
     const rf_bench_row row = {
@@ -41,10 +30,13 @@ static rf_result report(op_bench *b, const rf_op_case *c, const rf_op_call *call
         .op = call->op->name,
         .kernel = kernel->name,
         .case_name = c->name,
-        .seconds = seconds,
-        .gflops = cost.flops / seconds * 1e-9,
-        .gbytes = cost.bytes / seconds * 1e-9,
+        .seconds = timing->best,
+        .gflops = cost.flops / timing->best * 1e-9,
+        .gbytes = cost.bytes / timing->best * 1e-9,
         .chosen = chosen,
+        .median_seconds = timing->median,
+        .overlapped_seconds = timing->overlapped_seconds,
+        .device_clock = timing->clock == RF_CLOCK_DEVICE,
     };
     const uint64_t before = rf_error_count();
     return rf_error_context(rf_error_of_user(b->fn(b->user, &row), before, "the function"), "rf_bench_ops: %s, %s",
@@ -60,9 +52,12 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
     for (uint32_t i = 0; i < call->op->num_kernels; i++) {
         const rf_kernel *kernel = call->op->kernels[i];
         if (kernel != chosen && (!b->params->all_kernels || kernel->score(call, &b->on.exec->caps) <= 0)) continue;
-        double seconds;
-        RF_TRY(measure(b, data, kernel, &seconds));
-        RF_TRY(report(b, c, call, kernel, seconds, kernel == chosen));
+        rf_kernel_timing timing = { .clock = (rf_clock)b->params->clock,
+                                    .min_seconds = b->params->min_seconds > 0 ? b->params->min_seconds : 0.2,
+                                    .overlapped = true };
+        rf_kernel_run run = { .call = call, .kernel = kernel, .in = data->in, .out = data->out, .timing = &timing };
+        RF_TRY(rf_kernel_execute(b->on.exec, &run));
+        RF_TRY(report(b, c, call, kernel, &timing, kernel == chosen));
     }
     return RF_OK;
 }
@@ -105,6 +100,8 @@ RF_API rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn,
 {
     RF_TRY(RF_PARAMS_CHECK(rf_bench_ops_params, params));
     RF_REQUIRE(fn, "rf_bench_ops: fn is NULL");
+    RF_REQUIRE(!params || params->clock <= RF_BENCH_CLOCK_DEVICE, "rf_bench_ops: unknown clock %" PRIu64,
+               params->clock);
     const rf_bench_ops_params defaults = { 0 };
     op_bench b = { .params = params ? params : &defaults, .fn = fn, .user = user };
     const rf_result r = bench_all(&b);

@@ -63,21 +63,33 @@ static void *measurement_bytes(const rf_tensor_desc *desc)
     return bytes;
 }
 
+static rf_result measure_order(rf_exec *exec, const rf_op_call *call, void *const *in, void *const *out,
+                               const uint32_t *order, uint32_t count, const rf_kernel **best, double *best_seconds)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const rf_kernel *kernel = call->op->kernels[order[i]];
+        rf_kernel_timing timing = { .give_up = *best ? rf_tune_limit(*best_seconds) : 0 };
+        rf_kernel_run run = { .call = call, .kernel = kernel, .in = in, .out = out, .timing = &timing };
+        RF_TRY(rf_kernel_execute(exec, &run));
+        if (timing.gave_up || (*best && timing.best >= *best_seconds)) continue;
+        *best = kernel;
+        *best_seconds = timing.best;
+    }
+    return *best ? RF_OK : fail_no_kernel(exec, call);
+}
+
 static rf_result measure_all(rf_exec *exec, const rf_op_call *call, void *const *in, void *const *out,
                              const rf_kernel **best, double *best_seconds)
 {
-    *best = NULL;
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const rf_kernel *kernel = call->op->kernels[i];
-        if (kernel->score(call, &exec->caps) <= 0) continue;
-        rf_kernel_run run = { .call = call, .kernel = kernel, .in = in, .out = out, .repeat = 3 };
-        RF_TRY(rf_kernel_execute(exec, &run));
-        if (!*best || run.seconds < *best_seconds) {
-            *best = kernel;
-            *best_seconds = run.seconds;
-        }
-    }
-    return *best ? RF_OK : fail_no_kernel(exec, call);
+    const uint32_t count = call->op->num_kernels;
+    double *scores = RF_NEW_ARRAY(double, count);
+    uint32_t *order = RF_NEW_ARRAY(uint32_t, count);
+    rf_result r = scores && order ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; r >= 0 && i < count; i++) scores[i] = call->op->kernels[i]->score(call, &exec->caps);
+    if (r >= 0) r = measure_order(exec, call, in, out, order, rf_tune_order(scores, count, order), best, best_seconds);
+    rf_free(scores);
+    rf_free(order);
+    return r;
 }
 
 rf_result rf_exec_tune(rf_exec *exec, const rf_op_call *call)

@@ -7,6 +7,7 @@
 #ifndef RF_EXEC_EXEC_H
 #define RF_EXEC_EXEC_H
 
+#include "exec/timing.h"
 #include "gpu/gpu.h"
 #include "graph/graph.h"
 
@@ -26,7 +27,8 @@ const rf_core_ops *rf_exec_core_ops(void);
 
 /* Kernel for a call: tuned choice if there is one, else the best score. Pure but for the tuning table. */
 rf_result rf_exec_choose(rf_exec *exec, const rf_op_call *call, const rf_kernel **out);
-/* Measures all eligible kernels for a call on the device and remembers the fastest (also in the cache file). */
+/* Measures the kernels for a call that may be the fastest on the device and remembers the one that is (also in the
+ * cache file). */
 rf_result rf_exec_tune(rf_exec *exec, const rf_op_call *call);
 
 /* Where a STATE value lives, and where a result is to be placed (gradients). */
@@ -120,15 +122,27 @@ typedef struct rf_node_time {
 rf_result rf_program_profile(rf_program *program, int64_t batch, uint32_t runs, rf_node_time **times, uint32_t *count);
 
 /* ---- one op alone: tests, tuning and benchmarks ---- */
+typedef struct rf_kernel_timing {
+    rf_clock clock;     /* also out: which one it was */
+    double min_seconds; /* are spent on it */
+    double give_up;     /* > 0: only the first run is timed where it takes longer than this */
+    bool overlapped;    /* also time runs that need not wait for each other */
+    /* out, seconds of one run: */
+    double best, median;       /* each ends before the next begins, as in a training step */
+    double overlapped_seconds; /* best; 0: not measured, or an op that has to wait */
+    uint32_t runs, samples;    /* of one recording; how often it was timed */
+    uint32_t sets;             /* of operands, taken in turn */
+    bool gave_up;
+} rf_kernel_timing;
 typedef struct rf_kernel_run {
     const rf_op_call *call;
     const rf_kernel *kernel;
     void *const *in;  /* host bytes; mutated inputs are written back */
     void *const *out; /* host bytes, filled in */
     bool guard;       /* surround and prefill outputs and workspace with NaN patterns; damage is RF_ERROR_INTERNAL */
-    uint32_t inplace_input; /* i + 1: output 0 takes the place of input i (RF_OP_INPLACE); 0: a place of its own */
-    uint32_t repeat;        /* > 0: time that many extra runs */
-    double seconds;         /* out: best time of one run */
+    uint32_t inplace_input;   /* i + 1: output 0 takes the place of input i (RF_OP_INPLACE); 0: a place of its own */
+    rf_kernel_timing *timing; /* NULL: runs once; else further runs, which change nothing of what comes back */
+    uint32_t pieces;          /* > 1: each dispatch is taken apart into so many, where it has as many workgroups */
 } rf_kernel_run;
 rf_result rf_kernel_execute(rf_exec *exec, rf_kernel_run *run);
 

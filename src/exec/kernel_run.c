@@ -2,7 +2,8 @@
 /*
  * One op alone on the device. All tensors and the workspace are placed in the slab with guard zones between them:
  *   guard | in 0 | guard | in 1 | guard | out 0 | guard | workspace | guard
- * A host image of that range is uploaded before and read back after the run.
+ * A host image of that range is uploaded before and read back after the run. To be timed it runs many times more, where
+ * sets of operands take turns with as many copies of that range, one behind the other.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ typedef struct kernel_image {
     rf_span in[RF_MAX_INPUTS], out[RF_MAX_OUTPUTS], workspace;
     unsigned char *bytes;
     uint64_t size;
+    uint32_t num_sets; /* that the slab holds */
 } kernel_image;
 
 static rf_span reserve(kernel_image *image, uint64_t size)
@@ -44,10 +46,9 @@ static rf_result lay_out(kernel_image *image)
             image->out[i] = reserve(image, rf_tensor_bytes(&call->out[i]));
     }
     image->workspace = reserve(image, image->plan.plan.workspace);
+    image->size = rf_align_up(image->size, image->exec->caps.buffer_alignment);
+    image->num_sets = 1;
     RF_TRY(rf_exec_reserve_slab(image->exec, image->size));
-    for (uint32_t i = 0; i < call->n_in; i++) image->in[i].buffer = image->exec->slab;
-    for (uint32_t i = 0; i < call->n_out; i++) image->out[i].buffer = image->exec->slab;
-    image->workspace.buffer = image->exec->slab;
     image->bytes = rf_aligned_calloc((size_t)image->size);
     return image->bytes ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -61,22 +62,64 @@ static rf_result upload(kernel_image *image)
     return rf_gpu_buffer_write(image->exec->slab, 0, image->bytes, image->size);
 }
 
-static rf_result record(kernel_image *image)
+/* Records the kernel on a set of operands. */
+static rf_result record_set(kernel_image *image, uint32_t set)
 {
-    rf_gpu_device *device = image->exec->device;
-    RF_TRY(rf_gpu_recording_begin(device, image->run->kernel->name, &image->recorder.rec));
-    RF_TRY(rf_record_node(&image->recorder, &image->plan, image->in, image->out, image->workspace));
+    rf_span in[RF_MAX_INPUTS], out[RF_MAX_OUTPUTS], workspace = image->workspace;
+    memcpy(in, image->in, sizeof(in));
+    memcpy(out, image->out, sizeof(out));
+    const uint64_t shift = image->size * set;
+    for (uint32_t i = 0; i < RF_MAX_INPUTS; i++) in[i].offset += shift, in[i].buffer = image->exec->slab;
+    for (uint32_t i = 0; i < RF_MAX_OUTPUTS; i++) out[i].offset += shift, out[i].buffer = image->exec->slab;
+    workspace.offset += shift;
+    workspace.buffer = image->exec->slab;
+    return rf_record_node(&image->recorder, &image->plan, in, out, workspace);
+}
+
+/* Runs that are recorded and timed together. */
+typedef struct batch {
+    rf_clock clock;
+    uint32_t runs, sets;
+    bool overlapped; /* a barrier follows only when the sets have had their turn */
+} batch;
+
+static rf_result stamp(kernel_image *image, const batch *b)
+{
+    uint32_t index;
+    return b->clock == RF_CLOCK_DEVICE ? rf_gpu_record_timestamp(image->recorder.rec, &index) : RF_OK;
+}
+
+static void drop_recording(kernel_image *image)
+{
+    rf_gpu_recording_destroy(&image->recorder.rec);
+    rf_hazards_clear(&image->recorder.hazards);
+}
+
+static rf_result record(kernel_image *image, const batch *b)
+{
+    drop_recording(image);
+    RF_TRY(rf_gpu_recording_begin(image->exec->device, image->run->kernel->name, &image->recorder.rec));
+    RF_TRY(stamp(image, b));
+    for (uint32_t i = 0; i < b->runs; i++) {
+        RF_TRY(record_set(image, i % b->sets));
+        if (!b->overlapped || (i + 1) % b->sets == 0) rf_record_barrier(&image->recorder);
+    }
+    RF_TRY(stamp(image, b));
     rf_gpu_record_host_barrier(image->recorder.rec);
     return rf_gpu_recording_end(image->recorder.rec);
 }
 
-static rf_result execute(kernel_image *image, double *seconds)
+/* Seconds of one run. */
+static rf_result execute(kernel_image *image, const batch *b, double *seconds)
 {
     rf_exec *exec = image->exec;
     const uint64_t start = rf_now_ns();
     RF_TRY(rf_gpu_submit(exec->device, &image->recorder.rec, 1, &exec->last_ticket));
     RF_TRY(rf_gpu_wait(exec->device, exec->last_ticket, RF_GPU_TIMEOUT_NS));
-    *seconds = (double)(rf_now_ns() - start) * 1e-9;
+    uint64_t ns[2] = { 0, rf_now_ns() - start };
+    if (b->clock == RF_CLOCK_DEVICE) RF_TRY(rf_gpu_recording_timestamps(image->recorder.rec, ns, 2));
+    /* Less than the clock's step is not nothing. */
+    *seconds = (double)(ns[1] > ns[0] ? ns[1] - ns[0] : 1) * 1e-9 / b->runs;
     return RF_OK;
 }
 
@@ -152,23 +195,114 @@ static rf_result download(kernel_image *image)
     return RF_OK;
 }
 
-static rf_result run_image(kernel_image *image)
+/* ---- timing ---- */
+
+/* Fills the slab with so many sets of operands. */
+static rf_result make_sets(kernel_image *image, uint32_t sets)
 {
-    rf_kernel_run *run = image->run;
-    RF_TRY(rf_node_plan_make(image->exec, run->call, run->kernel, &image->plan));
-    RF_TRY(rf_node_plans_compile(image->exec, &image->plan, 1));
-    RF_TRY(lay_out(image));
-    RF_TRY(upload(image));
-    RF_TRY(record(image));
-    RF_TRY(execute(image, &run->seconds));
-    RF_TRY(download(image));
-    for (uint32_t i = 0; i < run->repeat; i++) {
-        double seconds;
-        RF_TRY(execute(image, &seconds));
-        /* The first run pays for compilation and first touch. */
-        if (i == 0 || seconds < run->seconds) run->seconds = seconds;
+    if (sets <= image->num_sets) return RF_OK;
+    drop_recording(image); /* of the slab that is replaced */
+    RF_TRY(rf_exec_reserve_slab(image->exec, image->size * sets));
+    for (uint32_t i = 0; i < sets; i++)
+        RF_TRY(rf_gpu_buffer_write(image->exec->slab, image->size * i, image->bytes, image->size));
+    image->num_sets = sets;
+    return RF_OK;
+}
+
+/* Finds how many runs a recording needs, then takes samples of them. */
+static rf_result sample(kernel_image *image, batch *b, const rf_kernel_timing *timing, double *samples,
+                        uint32_t *num_samples)
+{
+    double seconds;
+    RF_TRY(make_sets(image, b->sets));
+    for (;;) {
+        RF_TRY(record(image, b));
+        RF_TRY(execute(image, b, &seconds));
+        uint32_t runs = rf_timing_runs(b->runs, seconds * b->runs);
+        if (runs == b->runs && seconds * b->runs < 20e-3) { /* unless something else held it up */
+            double again;
+            RF_TRY(execute(image, b, &again));
+            runs = rf_timing_runs(b->runs, (again < seconds ? again : seconds) * b->runs);
+        }
+        if (runs == b->runs) break;
+        b->runs = runs;
+    }
+    const double share = timing->overlapped ? timing->min_seconds / 2 : timing->min_seconds;
+    double spent = 0;
+    for (*num_samples = 0; rf_timing_goes_on(*num_samples, spent, share); ++*num_samples) {
+        RF_TRY(execute(image, b, &seconds));
+        samples[*num_samples] = seconds;
+        spent += seconds * b->runs;
     }
     return RF_OK;
+}
+
+/* The first run of the kernel has been. */
+static rf_result take_times(kernel_image *image, double first, double *samples)
+{
+    rf_kernel_timing *timing = image->run->timing;
+    const rf_device_caps *caps = &image->exec->caps;
+    batch b = { .clock = timing->clock, .runs = 1, .sets = 1 };
+    /* Some drivers compile in the first run, and most touch memory there that nothing has touched before. */
+    if (caps->is_cpu) RF_TRY(execute(image, &b, &first));
+    timing->gave_up = timing->give_up > 0 && first > timing->give_up;
+    timing->runs = timing->samples = timing->sets = 1;
+    timing->best = timing->median = first;
+    timing->overlapped_seconds = 0;
+    if (timing->gave_up) return RF_OK;
+
+    b.sets = timing->sets = rf_timing_sets(caps, image->size);
+    RF_TRY(sample(image, &b, timing, samples, &timing->samples));
+    timing->runs = b.runs;
+    rf_timing_summarize(samples, timing->samples, &timing->best, &timing->median);
+    const uint32_t sets = rf_timing_overlapped_sets(caps, image->run->call, &image->plan.plan, image->size);
+    if (!timing->overlapped || sets == 0) return RF_OK;
+    b = (batch){ .clock = timing->clock, .runs = sets, .sets = sets, .overlapped = true };
+    uint32_t count;
+    double median;
+    RF_TRY(sample(image, &b, timing, samples, &count));
+    rf_timing_summarize(samples, count, &timing->overlapped_seconds, &median);
+    return RF_OK;
+}
+
+/* ---- the whole ---- */
+
+static rf_result make_plan(kernel_image *image)
+{
+    const rf_kernel_run *run = image->run;
+    RF_TRY(rf_node_plan_make(image->exec, run->call, run->kernel, &image->plan));
+    if (run->pieces > 1) {
+        uint32_t *pieces = RF_NEW_ARRAY(uint32_t, image->plan.plan.count);
+        if (!pieces) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        for (uint32_t i = 0; i < image->plan.plan.count; i++) pieces[i] = run->pieces;
+        const rf_result r = rf_kernel_plan_split(&image->plan.plan, pieces);
+        rf_free(pieces);
+        RF_TRY(r);
+    }
+    return rf_node_plans_compile(image->exec, &image->plan, 1);
+}
+
+static rf_result run_image(kernel_image *image)
+{
+    rf_kernel_timing *timing = image->run->timing;
+    batch once = { .clock = RF_CLOCK_HOST, .runs = 1, .sets = 1 };
+    double first;
+    if (timing) {
+        if (timing->clock == RF_CLOCK_CHOOSE)
+            timing->clock = rf_timing_clock(rf_gpu_has_timestamps(image->exec->device));
+        once.clock = timing->clock;
+    }
+    RF_TRY(make_plan(image));
+    RF_TRY(lay_out(image));
+    RF_TRY(upload(image));
+    RF_TRY(record(image, &once));
+    RF_TRY(execute(image, &once, &first));
+    RF_TRY(download(image));
+    if (!timing) return RF_OK;
+    double *samples = RF_NEW_ARRAY(double, RF_TIMING_MOST_SAMPLES);
+    const rf_result r = samples ? take_times(image, first, samples) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(samples);
+    return r;
 }
 
 rf_result rf_kernel_execute(rf_exec *exec, rf_kernel_run *run)

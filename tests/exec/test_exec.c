@@ -590,17 +590,13 @@ static void body_kernel(rf_exec *exec)
     fill(a, count, 1);
     fill(b, count, 2);
     for (uint32_t i = 0; i < count; i++) expected[i] = 2 * a[i] + b[i];
-    rf_kernel_run r = { .call = &call,
-                        .kernel = op_axpy.kernels[1],
-                        .in = (void *[]){ a, b },
-                        .out = (void *[]){ c },
-                        .guard = true,
-                        .repeat = 2 };
+    rf_kernel_run r = {
+        .call = &call, .kernel = op_axpy.kernels[1], .in = (void *[]){ a, b }, .out = (void *[]){ c }, .guard = true
+    };
     for (r.inplace_input = 0; r.inplace_input < 3; r.inplace_input++) {
         memset(c, 0, sizeof(c));
         CHECK(rf_kernel_execute(exec, &r));
         check_floats(c, expected, count);
-        assert_true(r.seconds > 0 && r.seconds < 10);
     }
     r.inplace_input = 3;
     FAILS(rf_kernel_execute(exec, &r), RF_ERROR_INVALID_ARGUMENT, "in place");
@@ -621,9 +617,53 @@ static void body_kernel(rf_exec *exec)
     call.n_out = 0;
     r.kernel = op_update.kernels[0];
     for (uint32_t i = 0; i < count; i++) expected[i] = a[i] + 2 * b[i];
-    r.repeat = 0;
     CHECK(rf_kernel_execute(exec, &r));
     check_floats(a, expected, count);
+}
+
+/* Timing runs a kernel many times and changes nothing of what comes back, by either clock; pieces of dispatches make
+ * the same results. */
+static void body_timing(rf_exec *exec)
+{
+    enum { count = 3 * COLUMNS };
+    const test_attr attr = { .factor = 2 };
+    const bool stamps = rf_gpu_has_timestamps(exec->device);
+    float a[count], b[count], c[count], expected[count];
+    for (rf_clock clock = RF_CLOCK_CHOOSE; clock <= RF_CLOCK_DEVICE; clock++) {
+        if (clock == RF_CLOCK_DEVICE && !stamps) continue;
+        rf_op_call call = axpy_call(&op_update, &attr, 3);
+        call.n_out = 0;
+        fill(a, count, 1);
+        fill(b, count, 2);
+        for (uint32_t i = 0; i < count; i++) expected[i] = a[i] + 2 * b[i];
+        rf_kernel_timing t = { .clock = clock, .overlapped = true };
+        rf_kernel_run r = { .call = &call, .kernel = op_update.kernels[0], .timing = &t };
+        r.in = (void *[]){ a, b };
+        r.pieces = clock;
+        CHECK(rf_kernel_execute(exec, &r));
+        check_floats(a, expected, count);
+        assert_true(t.best > 0 && t.median >= t.best && t.median < 10 && t.samples >= 3 && !t.gave_up);
+        assert_true(t.runs > 0 && (t.runs & (t.runs - 1)) == 0 && t.sets == 1);
+        assert_true(t.overlapped_seconds == 0); /* what it changes it must wait for */
+        assert_int_equal(t.clock, clock ? clock : rf_timing_clock(stamps));
+
+        for (uint32_t i = 0; i < count; i++) expected[i] = 2 * a[i] + b[i];
+        call = axpy_call(&op_axpy, &attr, 3);
+        r.kernel = op_axpy.kernels[0];
+        r.out = (void *[]){ c };
+        CHECK(rf_kernel_execute(exec, &r));
+        check_floats(c, expected, count);
+        assert_true(t.overlapped_seconds > 0);
+        t.give_up = 1e-15;
+        CHECK(rf_kernel_execute(exec, &r));
+        assert_true(t.gave_up && t.samples == 1 && t.best > t.give_up);
+    }
+}
+
+static void test_timing(void **state)
+{
+    (void)state;
+    everywhere(body_timing);
 }
 
 static void test_kernel(void **state)
@@ -734,7 +774,7 @@ int main(void)
         cmocka_unit_test(test_slab_moves),      cmocka_unit_test(test_cut),         cmocka_unit_test(test_barriers),
         cmocka_unit_test(test_outputs),         cmocka_unit_test(test_two_devices), cmocka_unit_test(test_profile),
         cmocka_unit_test(test_failures),        cmocka_unit_test(test_kernel),      cmocka_unit_test(test_tuning),
-        cmocka_unit_test(test_tune_on_the_way),
+        cmocka_unit_test(test_tune_on_the_way), cmocka_unit_test(test_timing),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -16,6 +16,7 @@
 typedef struct bench_options {
     const char *what, *device, *op, *json_path;
     bool all_kernels, tune, profile;
+    rf_bench_clock clock;
     double seconds;
     uint32_t batch;
 } bench_options;
@@ -26,6 +27,8 @@ static const struct argp_option argp_options[] = {
     { "op", 'o', "NAME", 0, "ops: only operations whose name contains NAME", 0 },
     { "all-kernels", 'a', NULL, 0, "ops: every eligible kernel, not only the one that would be chosen", 0 },
     { "tune", 't', NULL, 0, "ops: store the fastest kernels in the cache", 0 },
+    { "clock", 'c', "CLOCK", 0,
+      "ops: whose clock to measure by, device or host (default: the device's where it has timestamps)", 0 },
     { "batch", 'b', "N", 0, "model: examples per step (default: 64)", 0 },
     { "profile", 'p', NULL, 0, "model: add the time of each operation of the step", 0 },
     { "seconds", 's', "X", 0, "Time spent per measurement (default: 0.2 for ops, 5 for model)", 0 },
@@ -42,6 +45,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'a': o->all_kernels = true; return 0;
     case 't': o->tune = true; return 0;
     case 'p': o->profile = true; return 0;
+    case 'c':
+        if (strcmp(text, "device") != 0 && strcmp(text, "host") != 0)
+            argp_error(state, "--clock %s: possible are device and host", text);
+        o->clock = strcmp(text, "device") == 0 ? RF_BENCH_CLOCK_DEVICE : RF_BENCH_CLOCK_HOST;
+        return 0;
     case 'j': o->json_path = text ? text : "-"; return 0;
     case 'b': o->batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 20); return 0;
     case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
@@ -67,29 +75,36 @@ typedef struct ops_report {
 static rf_result add_op(void *user, const rf_bench_row *row)
 {
     ops_report *report = user;
-    char time[32], gflops[32], gbytes[32];
-    snprintf(time, sizeof(time), "%.3f", row->seconds * 1e3);
+    char time[32], median[32], overlapped[32], gflops[32], gbytes[32];
+    snprintf(time, sizeof(time), "%.4f", row->seconds * 1e3);
+    snprintf(median, sizeof(median), "%.4f", row->median_seconds * 1e3);
+    snprintf(overlapped, sizeof(overlapped), row->overlapped_seconds > 0 ? "%.4f" : "-", row->overlapped_seconds * 1e3);
     snprintf(gflops, sizeof(gflops), row->gflops > 0 ? "%.1f" : "-", row->gflops);
     snprintf(gbytes, sizeof(gbytes), "%.1f", row->gbytes);
-    const char *cells[] = { row->op, row->case_name, row->kernel, time, gflops, gbytes, row->chosen ? "*" : "" };
+    const char *cells[] = { row->op, row->case_name, row->kernel,           time, median, overlapped,
+                            gflops,  gbytes,         row->chosen ? "*" : "" };
     report->ok &= table_row(&report->rows, cells);
     json_array_append_new(report->list,
-                          json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:b}", "device", row->device, "op", row->op, "case",
-                                    row->case_name, "kernel", row->kernel, "seconds", row->seconds, "gflops",
-                                    row->gflops, "gbytes", row->gbytes, "chosen", row->chosen));
+                          json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:b,s:s}", "device", row->device, "op",
+                                    row->op, "case", row->case_name, "kernel", row->kernel, "seconds", row->seconds,
+                                    "median_seconds", row->median_seconds, "overlapped_seconds",
+                                    row->overlapped_seconds, "gflops", row->gflops, "gbytes", row->gbytes, "chosen",
+                                    row->chosen, "clock", row->device_clock ? "device" : "host"));
     if (report->progress) fprintf(stderr, "\r\033[K%s %s %s", row->op, row->case_name, row->kernel);
     return RF_OK;
 }
 
 static int bench_ops(const bench_options *o, double memcpy_rate)
 {
-    static const char *const headings[] = { "Op", "Case", "Kernel", ">ms", ">GFLOP/s", ">GB/s", "Chosen" };
+    static const char *const headings[] = { "Op",          "Case",     "Kernel", ">ms",   ">Median",
+                                            ">Overlapped", ">GFLOP/s", ">GB/s",  "Chosen" };
     ops_report report = { .progress = isatty(STDERR_FILENO) != 0, .ok = true, .list = json_array() };
-    report.ok = table_begin(&report.rows, headings, 7);
+    report.ok = table_begin(&report.rows, headings, 9);
     const rf_result r = rf_bench_ops(&(rf_bench_ops_params){ .device = o->device,
                                                              .op = o->op,
                                                              .all_kernels = o->all_kernels,
                                                              .tune = o->tune,
+                                                             .clock = o->clock,
                                                              .min_seconds = o->seconds },
                                      add_op, &report);
     if (report.progress) fprintf(stderr, "\r\033[K");

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the time of one kernel is taken (kernel_run.c does it): runs of it stand one after the other in one recording, as
+ * many as take a millisecond, and their time together is divided. What a submission and the wait for it cost, tens of
+ * microseconds on a GPU, so does not count. Decisions are pure functions.
+ */
+#ifndef RF_EXEC_TIMING_H
+#define RF_EXEC_TIMING_H
+
+#include "base/device_caps.h"
+#include "graph/op.h"
+
+#define RF_TIMING_LEAST_SECONDS 1e-3 /* that a recording takes, where so many runs fit */
+#define RF_TIMING_MOST_RUNS 4096u    /* of one recording */
+#define RF_TIMING_MOST_SAMPLES 1000u
+
+typedef enum rf_clock {
+    RF_CLOCK_CHOOSE, /* as rf_timing_clock() says */
+    RF_CLOCK_HOST,   /* from submission until the end of the wait */
+    RF_CLOCK_DEVICE, /* timestamps within the recording */
+} rf_clock;
+/* The device's where its queue has timestamps, also on software devices: both clocks give the same there while the
+ * machine is idle, and the host's is more easily disturbed. */
+rf_clock rf_timing_clock(bool has_timestamps);
+
+/* How many runs the next recording is to have after one of `runs` took `seconds`: the same number when it will do. */
+uint32_t rf_timing_runs(uint32_t runs, double seconds);
+/* Whether one more sample is to be taken after `samples` that took `spent` together. */
+bool rf_timing_goes_on(uint32_t samples, double spent, double wanted);
+
+/* Sets of operands of `bytes` each that runs go through in turn, so that one finds no more in the device's caches than
+ * it would in a training step: operands of middling size are stale when their turn comes again, small ones stay. */
+uint32_t rf_timing_sets(const rf_device_caps *caps, uint64_t bytes);
+/* The same for runs that do not wait for each other, which must not write to the same place; 0 where it cannot be. */
+uint32_t rf_timing_overlapped_sets(const rf_device_caps *caps, const rf_op_call *call, const rf_kernel_plan *plan,
+                                   uint64_t bytes);
+
+/* The smallest and the middle one; sorts. */
+void rf_timing_summarize(double *samples, uint32_t count, double *best, double *median);
+
+/* ---- which kernels of an op are worth measuring ---- */
+
+/* Kernels by falling score into order[0 .. return value - 1], without those that cannot run (score <= 0) and those
+ * whose score says that they take more than ten times as long as the best. */
+uint32_t rf_tune_order(const double *scores, uint32_t count, uint32_t *order);
+/* A candidate whose first run takes longer than this is not measured any further; `best`: seconds of the best one so
+ * far. */
+double rf_tune_limit(double best);
+
+#endif

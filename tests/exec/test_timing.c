@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How times are taken and which kernels are measured: decisions about devices and measurements that are made up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "exec/timing.h"
+
+#define MIB (1ull << 20)
+
+static const rf_device_caps gpu = { .memory_size = 8192 * MIB }, small_gpu = { .memory_size = 400 * MIB },
+                            cpu = { .is_cpu = true, .memory_size = 8192 * MIB };
+
+static void test_clock(void **state)
+{
+    (void)state;
+    assert_int_equal(rf_timing_clock(true), RF_CLOCK_DEVICE);
+    assert_int_equal(rf_timing_clock(false), RF_CLOCK_HOST);
+}
+
+/* A kernel of so many seconds: runs double until they take a millisecond. */
+static uint32_t runs_of(double seconds)
+{
+    uint32_t runs = 1, next;
+    while ((next = rf_timing_runs(runs, runs * seconds)) != runs) {
+        assert_int_equal(next, 2 * runs);
+        runs = next;
+    }
+    return runs;
+}
+
+static uint32_t samples_of(double seconds, double wanted)
+{
+    uint32_t samples = 0;
+    double spent = 0;
+    for (; rf_timing_goes_on(samples, spent, wanted); samples++) spent += seconds;
+    return samples;
+}
+
+static void test_runs(void **state)
+{
+    (void)state;
+    assert_int_equal(runs_of(5), 1);
+    assert_int_equal(runs_of(1e-3), 1);
+    assert_int_equal(runs_of(0.6e-3), 2);
+    assert_int_equal(runs_of(2e-6), 512);
+    assert_int_equal(runs_of(1e-9), RF_TIMING_MOST_RUNS);
+    assert_int_equal(samples_of(10, 0), 3);
+    assert_int_equal(samples_of(1e-3, 0), 7);
+    assert_int_equal(samples_of(0.25, 0), 4);
+    assert_in_range(samples_of(1e-3, 0.2), 199, 201);
+    assert_int_equal(samples_of(1e-9, 0.2), RF_TIMING_MOST_SAMPLES);
+    double odd[] = { 3, 1, 2 }, even[] = { 4, 8, 1, 2 }, best, median;
+    rf_timing_summarize(odd, 3, &best, &median);
+    assert_true(best == 1 && median == 2);
+    rf_timing_summarize(even, 4, &best, &median);
+    assert_true(best == 1 && median == 3);
+}
+
+static void test_sets(void **state)
+{
+    (void)state;
+    assert_int_equal(rf_timing_sets(&gpu, 100), 1); /* would be in the cache in a step, too */
+    assert_int_equal(rf_timing_sets(&gpu, 16 * MIB - 1), 1);
+    assert_int_equal(rf_timing_sets(&gpu, 16 * MIB), 8);
+    assert_int_equal(rf_timing_sets(&gpu, 100 * MIB), 2);
+    assert_int_equal(rf_timing_sets(&gpu, 128 * MIB), 1); /* evicts itself */
+    assert_int_equal(rf_timing_sets(&cpu, 12 * MIB), 6);
+    assert_int_equal(rf_timing_sets(&small_gpu, 20 * MIB), 5); /* a quarter of its memory */
+    assert_int_equal(rf_timing_sets(&small_gpu, 60 * MIB), 1);
+}
+
+static void test_overlapped_sets(void **state)
+{
+    (void)state;
+    static const rf_op pure = { .name = "pure" }, changing = { .name = "changing", .mutates = 1 };
+    const rf_op_call call = { .op = &pure }, update = { .op = &changing };
+    rf_dispatch dispatches[2] = { { 0 }, { .concurrent = true } };
+    const rf_kernel_plan one = { .items = dispatches, .count = 1 }, both = { .items = dispatches, .count = 2 };
+    assert_int_equal(rf_timing_overlapped_sets(&gpu, &call, &one, 1000), 8);
+    assert_int_equal(rf_timing_overlapped_sets(&gpu, &call, &both, 1000), 8);
+    assert_int_equal(rf_timing_overlapped_sets(&gpu, &call, &one, 100 * MIB), 2);
+    assert_int_equal(rf_timing_overlapped_sets(&gpu, &call, &one, 200 * MIB), 0);
+    assert_int_equal(rf_timing_overlapped_sets(&gpu, &update, &one, 1000), 0);
+    dispatches[1].concurrent = false; /* reads what the first one writes */
+    assert_int_equal(rf_timing_overlapped_sets(&gpu, &call, &both, 1000), 0);
+}
+
+/* ---- the tuner ---- */
+
+/* What tuning makes of scores and of measurements (first run, best run), as exec does it: the winner. */
+static uint32_t tune(const double *scores, const double (*seconds)[2], uint32_t count, uint32_t *started,
+                     uint32_t *finished)
+{
+    uint32_t order[8], best = UINT32_MAX;
+    const uint32_t wanted = rf_tune_order(scores, count, order);
+    *started = *finished = 0;
+    for (uint32_t i = 0; i < wanted; i++) {
+        const uint32_t k = order[i];
+        if (i > 0) assert_true(scores[order[i - 1]] >= scores[k]);
+        ++*started;
+        if (best != UINT32_MAX && seconds[k][0] > rf_tune_limit(seconds[best][1])) continue;
+        ++*finished;
+        if (best == UINT32_MAX || seconds[k][1] < seconds[best][1]) best = k;
+    }
+    return best;
+}
+
+static void test_tuner(void **state)
+{
+    (void)state;
+    uint32_t started, finished;
+    /* Predicted 1, 2, 9, 12 ms and not eligible: the fourth is not run, the third is stopped, the second wins. */
+    const double scores[] = { 1, 0.5, 1.0 / 9, 1.0 / 12, 0 };
+    const double seconds[][2] = { { 3e-3, 2e-3 }, { 2e-3, 1e-3 }, { 6e-3, 1e-6 }, { 1e-9, 1e-9 }, { 1e-9, 1e-9 } };
+    assert_int_equal(tune(scores, seconds, 5, &started, &finished), 1);
+    assert_int_equal(started, 3);
+    assert_int_equal(finished, 2);
+    /* A wrong prediction is corrected: what comes last by score is the fastest. */
+    const double close[] = { 0.2, 1, 0.11 };
+    const double measured[][2] = { { 4e-3, 4e-3 }, { 5e-3, 5e-3 }, { 8e-3, 1e-3 } };
+    assert_int_equal(tune(close, measured, 3, &started, &finished), 2);
+    assert_int_equal(finished, 3);
+    /* Ratings by kind differ by less: all of them run, equal ones in the order of the op. */
+    const double kinds[] = { 2, 6, 1, 6 };
+    uint32_t order[4];
+    assert_int_equal(rf_tune_order(kinds, 4, order), 4);
+    assert_int_equal(order[0], 1);
+    assert_int_equal(order[1], 3);
+    assert_int_equal(order[3], 2);
+    /* A kernel made for other devices never runs beside one made for this one, but does alone. */
+    const double foreign[] = { 1e-9, 1 };
+    assert_int_equal(rf_tune_order(foreign, 2, order), 1);
+    assert_int_equal(order[0], 1);
+    assert_int_equal(rf_tune_order(foreign, 1, order), 1);
+    assert_int_equal(rf_tune_order((double[]){ 0, -1 }, 2, order), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clock),           cmocka_unit_test(test_runs),  cmocka_unit_test(test_sets),
+        cmocka_unit_test(test_overlapped_sets), cmocka_unit_test(test_tuner),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
