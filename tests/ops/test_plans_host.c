@@ -302,12 +302,9 @@ static void parts_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(eligible_kernels_keep_to_limits),
-        cmocka_unit_test(loops_are_tested_beyond_the_limit),
-        cmocka_unit_test(attention_is_fused_where_it_pays),
-        cmocka_unit_test(tiles_follow_the_device),
-        cmocka_unit_test(sums_are_cut_where_tiles_are_few),
-        cmocka_unit_test(parts_are_counted),
+        cmocka_unit_test(eligible_kernels_keep_to_limits),  cmocka_unit_test(loops_are_tested_beyond_the_limit),
+        cmocka_unit_test(attention_is_fused_where_it_pays), cmocka_unit_test(tiles_follow_the_device),
+        cmocka_unit_test(sums_are_cut_where_tiles_are_few), cmocka_unit_test(parts_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
