@@ -30,28 +30,6 @@ rf_result rf_job_from_own(const rf_job_env *env, rf_job *job, bool *found)
     return RF_OK;
 }
 
-/* MASTER_ADDR and MASTER_PORT; both must be set. */
-static rf_result torch_master(const rf_job_env *env, rf_job *job)
-{
-    const char *address = rf_job_get(env, "MASTER_ADDR");
-    uint64_t port = 0;
-    bool has_port = false;
-    RF_TRY(rf_job_number(env, "MASTER_PORT", 65535, &port, &has_port));
-    RF_REQUIRE(address, "WORLD_SIZE is %u but MASTER_ADDR is not set; set it to the host of rank 0", job->world_size);
-    RF_REQUIRE(has_port, "WORLD_SIZE is %u but MASTER_PORT is not set; set it to a free port of %s", job->world_size,
-               address);
-    RF_REQUIRE(port > 0, "MASTER_PORT is 0; set it to a free port of %s", address);
-    RF_TRY(rf_job_copy_host("MASTER_ADDR", address, job->master_address));
-    job->master_port = (uint16_t)port;
-    return RF_OK;
-}
-
-rf_result rf_job_exported_master(const rf_job_env *env, rf_job *job)
-{
-    if (!rf_job_needs_master(job) || !rf_job_get(env, "MASTER_ADDR") || !rf_job_get(env, "MASTER_PORT")) return RF_OK;
-    return torch_master(env, job);
-}
-
 rf_result rf_job_from_torchrun(const rf_job_env *env, rf_job *job, bool *found)
 {
     RF_TRY(rf_job_rank_and_size(env, "RANK", "WORLD_SIZE", job, found));
@@ -60,7 +38,7 @@ rf_result rf_job_from_torchrun(const rf_job_env *env, rf_job *job, bool *found)
     RF_TRY(rf_job_number(env, "TORCHELASTIC_RESTART_COUNT", UINT32_MAX, &job->epoch, NULL));
     job->launcher = "torchrun's variables";
     if (!rf_job_needs_master(job)) return RF_OK;
-    RF_TRY(torch_master(env, job));
+    RF_TRY(rf_job_torch_master(env, job));
     /* torchrun itself listens on MASTER_PORT then; every rank moves on by one. */
     const char *store = rf_job_get(env, "TORCHELASTIC_USE_AGENT_STORE");
     if (store && (strcasecmp(store, "true") == 0 || strcmp(store, "1") == 0))

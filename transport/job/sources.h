@@ -41,6 +41,8 @@ static inline bool rf_job_needs_master(const rf_job *job)
 }
 /* MASTER_ADDR and MASTER_PORT, where both are set: batch scripts export them for every launcher. */
 rf_result rf_job_exported_master(const rf_job_env *env, rf_job *job);
+/* MASTER_ADDR and MASTER_PORT; both must be set. */
+rf_result rf_job_torch_master(const rf_job_env *env, rf_job *job);
 /* The same port for everybody who knows the same names of the job, another one for other jobs: 20000 + FNV-1a of the
  * names modulo 12768, that is 20000 .. 32767, below the range from which systems take ports of outgoing connections. */
 uint16_t rf_job_derived_port(const char *name, const char *part);

@@ -145,3 +145,24 @@ void rf_job_loopback_master(rf_job *job, uint16_t port)
     snprintf(job->master_address, sizeof(job->master_address), "127.0.0.1");
     job->master_port = port;
 }
+
+rf_result rf_job_torch_master(const rf_job_env *env, rf_job *job)
+{
+    const char *address = rf_job_get(env, "MASTER_ADDR");
+    uint64_t port = 0;
+    bool has_port = false;
+    RF_TRY(rf_job_number(env, "MASTER_PORT", 65535, &port, &has_port));
+    RF_REQUIRE(address, "WORLD_SIZE is %u but MASTER_ADDR is not set; set it to the host of rank 0", job->world_size);
+    RF_REQUIRE(has_port, "WORLD_SIZE is %u but MASTER_PORT is not set; set it to a free port of %s", job->world_size,
+               address);
+    RF_REQUIRE(port > 0, "MASTER_PORT is 0; set it to a free port of %s", address);
+    RF_TRY(rf_job_copy_host("MASTER_ADDR", address, job->master_address));
+    job->master_port = (uint16_t)port;
+    return RF_OK;
+}
+
+rf_result rf_job_exported_master(const rf_job_env *env, rf_job *job)
+{
+    if (!rf_job_needs_master(job) || !rf_job_get(env, "MASTER_ADDR") || !rf_job_get(env, "MASTER_PORT")) return RF_OK;
+    return rf_job_torch_master(env, job);
+}

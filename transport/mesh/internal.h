@@ -86,10 +86,13 @@ void *rf_mesh_thread(void *mesh);
 void rf_mesh_wake(rf_mesh *mesh);
 /* rf_mesh_abort() without waiting until the reason has left. */
 void rf_mesh_end(rf_mesh *mesh, const rf_mesh_failure *failure);
+/* What the job was doing, to the log, once. */
+void rf_mesh_log_operations(rf_mesh *mesh);
 /* Puts a frame in the queues of all (or one: `only` >= 0). Lock held. Without memory nothing is queued. */
 rf_result rf_mesh_queue(rf_mesh *mesh, int32_t only, rf_mesh_frame type, const rf_bytes *parts, uint32_t num_parts);
 /* Takes the first frame out; NULL when there is none. Lock held. */
 rf_payload *rf_mesh_dequeue(rf_mesh_peer *peer);
+void rf_mesh_drop_queue(rf_mesh_peer *peer);
 void rf_payload_release(rf_payload *payload); /* lock held */
 
 #endif

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -23,68 +22,6 @@
 /* A socket is reported writable when at least a third of its buffer is free; this makes that third larger than any
  * frame. */
 #define SEND_BUFFER (256 * 1024)
-/* Who ends the epoch waits so long for the reason to leave. */
-#define TELL_NS UINT64_C(100000000)
-
-/* ---- queues ---- */
-
-void rf_payload_release(rf_payload *payload)
-{
-    if (--payload->refs == 0) rf_free(payload);
-}
-
-rf_payload *rf_mesh_dequeue(rf_mesh_peer *peer)
-{
-    rf_queue_node *node = peer->first;
-    if (!node) return NULL;
-    rf_payload *payload = node->payload;
-    peer->first = node->next;
-    if (!peer->first) peer->last = &peer->first;
-    rf_free(node);
-    return payload;
-}
-
-static void drop_queue(rf_mesh_peer *peer)
-{
-    for (rf_payload *payload; (payload = rf_mesh_dequeue(peer));) rf_payload_release(payload);
-}
-
-rf_result rf_mesh_queue(rf_mesh *mesh, int32_t only, rf_mesh_frame type, const rf_bytes *parts, uint32_t num_parts)
-{
-    size_t size = 0;
-    for (uint32_t i = 0; i < num_parts; i++) size += parts[i].size;
-    rf_payload *payload = rf_calloc(1, sizeof(*payload) + size);
-    if (!payload) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    payload->refs = 1;
-    payload->type = (uint16_t)type;
-    for (uint32_t i = 0; i < num_parts; i++) {
-        if (parts[i].size) memcpy(payload->data + payload->size, parts[i].data, parts[i].size);
-        payload->size += parts[i].size;
-    }
-    rf_result r = RF_OK;
-    for (uint32_t i = 0; i < mesh->assembly.world; i++) {
-        rf_mesh_peer *peer = &mesh->peers[i];
-        if (i == mesh->assembly.rank || peer->gone || (only >= 0 && i != (uint32_t)only)) continue;
-        rf_queue_node *node = RF_NEW(rf_queue_node);
-        if (!node) {
-            r = RF_ERROR_OUT_OF_HOST_MEMORY;
-            continue; /* the others still get theirs */
-        }
-        node->payload = payload;
-        payload->refs++;
-        *peer->last = node;
-        peer->last = &node->next;
-    }
-    rf_payload_release(payload);
-    return r;
-}
-
-void rf_mesh_wake(rf_mesh *mesh)
-{
-    const uint64_t one = 1;
-    /* Fails only when the counter is full, and then the thread is about to wake up anyway. */
-    if (write(mesh->wake_fd, &one, sizeof(one)) < 0) return;
-}
 
 /* ---- life ---- */
 
@@ -106,7 +43,7 @@ static rf_result derive_secret(rf_mesh *mesh, const rf_job *job)
 static void mesh_free(rf_mesh *mesh)
 {
     for (uint32_t r = 0; mesh->peers && r < mesh->assembly.world; r++) {
-        drop_queue(&mesh->peers[r]);
+        rf_mesh_drop_queue(&mesh->peers[r]);
         rf_free(mesh->peers[r].inbox[0].data);
         rf_free(mesh->peers[r].inbox[1].data);
     }
@@ -181,19 +118,6 @@ rf_result rf_mesh_create(const rf_job *job, rf_mesh **out)
     return RF_OK;
 }
 
-/* Once. */
-static void log_operations(rf_mesh *mesh)
-{
-    char line[RF_OPERATION_LINE];
-    const uint64_t now = rf_now_ns();
-    const uint32_t rank = mesh->assembly.rank;
-    if (atomic_exchange(&mesh->logged, true)) return;
-    for (uint32_t i = 0; rf_operations_line(&mesh->operations, i, now, line, sizeof(line)); i++) {
-        if (i == 0) rf_log_message(RF_LOG_ERROR, "rank %u: the job has ended; last operations, newest first:", rank);
-        rf_log_message(RF_LOG_ERROR, "rank %u: operation %s", rank, line);
-    }
-}
-
 static bool all_left(const rf_mesh *mesh)
 {
     for (uint32_t r = 0; r < mesh->assembly.world; r++)
@@ -223,7 +147,7 @@ void rf_mesh_destroy(rf_mesh **out)
     pthread_mutex_unlock(&mesh->lock);
     rf_mesh_wake(mesh);
     pthread_join(mesh->thread, NULL);
-    if (mesh->ended) log_operations(mesh);
+    if (mesh->ended) rf_mesh_log_operations(mesh);
     mesh_free(mesh);
 }
 
@@ -272,95 +196,6 @@ bool rf_mesh_link_key(const rf_mesh *mesh, uint32_t peer, const char *purpose, u
     unsigned size = 0;
     return HMAC(EVP_sha256(), mesh->link_secret, sizeof(mesh->link_secret), text, 8 + length, key, &size) &&
            size == RF_JOB_KEY_BYTES;
-}
-
-/* ---- the end of the epoch ---- */
-
-static void run_callback(rf_mesh *mesh) /* callback_lock held */
-{
-    void (*const fn)(void *) = mesh->callback;
-    mesh->callback = NULL;
-    if (fn) fn(mesh->callback_user);
-}
-
-void rf_mesh_end(rf_mesh *mesh, const rf_mesh_failure *failure)
-{
-    rf_error_record record; /* the caller's, which this function must not disturb */
-    rf_error_save(&record);
-    uint8_t data[RF_MESH_FAILURE_MAX];
-    const rf_bytes part = { data, rf_mesh_encode_failure(failure, data) };
-
-    pthread_mutex_lock(&mesh->lock);
-    const bool first = !mesh->ended;
-    if (first) {
-        RF_FAIL(failure->result, "%s", failure->reason);
-        rf_error_save(&mesh->failure);
-        rf_operations_text(&mesh->operations, rf_now_ns(), mesh->last_operations, sizeof(mesh->last_operations));
-        atomic_store(&mesh->lost_rank, (int32_t)failure->culprit);
-        atomic_store(&mesh->ended, true);
-        /* Without memory the others learn of it when this worker's connections close. */
-        (void)!rf_mesh_queue(mesh, -1, RF_MESH_ABORT, &part, 1);
-        pthread_cond_broadcast(&mesh->changed);
-    }
-    pthread_mutex_unlock(&mesh->lock);
-    if (first) {
-        rf_mesh_wake(mesh);
-        pthread_mutex_lock(&mesh->callback_lock);
-        run_callback(mesh);
-        pthread_mutex_unlock(&mesh->callback_lock);
-    }
-    rf_error_restore(&record);
-}
-
-void rf_mesh_abort(rf_mesh *mesh, uint32_t culprit, rf_result result, const char *reason)
-{
-    rf_mesh_failure failure = { .culprit = culprit, .result = result };
-    snprintf(failure.reason, sizeof(failure.reason), "%s", reason);
-    rf_mesh_end(mesh, &failure);
-    const uint64_t end = rf_now_ns() + TELL_NS;
-    pthread_mutex_lock(&mesh->lock);
-    while (!mesh->told)
-        if (!rf_condition_wait(&mesh->changed, &mesh->lock, end)) break;
-    pthread_mutex_unlock(&mesh->lock);
-}
-
-void rf_mesh_on_abort(rf_mesh *mesh, void (*fn)(void *user), void *user)
-{
-    pthread_mutex_lock(&mesh->callback_lock);
-    mesh->callback = fn;
-    mesh->callback_user = user;
-    if (mesh->ended) run_callback(mesh);
-    pthread_mutex_unlock(&mesh->callback_lock);
-}
-
-void rf_mesh_report_lost(rf_mesh *mesh, uint32_t rank, const char *reason)
-{
-    if (rank >= mesh->assembly.world || rank == mesh->assembly.rank) return;
-    rf_mesh_peer *peer = &mesh->peers[rank];
-    pthread_mutex_lock(&mesh->lock);
-    if (!peer->reported) {
-        peer->reported = mesh->reports = true;
-        snprintf(peer->why, sizeof(peer->why), "%s", reason);
-    }
-    pthread_mutex_unlock(&mesh->lock);
-    rf_mesh_wake(mesh);
-}
-
-rf_result rf_mesh_status(rf_mesh *mesh)
-{
-    if (!atomic_load_explicit(&mesh->ended, memory_order_acquire)) return RF_OK;
-    log_operations(mesh);
-    return rf_error_restore(&mesh->failure);
-}
-
-int32_t rf_mesh_lost_rank(const rf_mesh *mesh)
-{
-    return atomic_load(&mesh->lost_rank);
-}
-
-const char *rf_mesh_last_operations(const rf_mesh *mesh)
-{
-    return atomic_load(&mesh->ended) ? mesh->last_operations : "";
 }
 
 /* ---- operations ---- */

@@ -25,6 +25,6 @@ void rf_assembly_clear(rf_assembly *assembly);
 
 /* Ends the sending side of connections and waits until the others have ended theirs, `timeout_ns` at most: closing a
  * socket with unread input could take what was sent last with it. */
-void rf_part(rf_channel *const *channels, uint32_t count, uint64_t timeout_ns);
+void rf_channels_linger(rf_channel *const *channels, uint32_t count, uint64_t timeout_ns);
 
 #endif

@@ -6,7 +6,7 @@
 #include "transport/mesh/rendezvous.h"
 
 #define RF_WORKER_ROLE "worker"
-#define RF_PART_NS UINT64_C(200000000)
+#define RF_LINGER_NS UINT64_C(200000000)
 
 typedef struct rf_bootstrap {
     const rf_job *job;

@@ -87,7 +87,7 @@ static rf_result admit_channel(rf_bootstrap *b, rf_channel *channel)
             RF_ERROR_INVALID_ARGUMENT, "two processes say they are rank %u: %s and %s; start each rank once", rank,
             rank ? rf_channel_peer_address(b->out->channels[rank]) : "this one", rf_channel_peer_address(channel));
         rf_bootstrap_send_failure(channel, rank, r);
-        rf_part(&channel, 1, RF_PART_NS);
+        rf_channels_linger(&channel, 1, RF_LINGER_NS);
         rf_channel_destroy(&channel);
         return r;
     }
@@ -229,13 +229,13 @@ static void tell_failure(rf_bootstrap *b, rf_result result)
         else
             absent++;
     }
-    const uint64_t end = rf_now_ns() + RF_PART_NS;
+    const uint64_t end = rf_now_ns() + RF_LINGER_NS;
     for (uint64_t now = rf_now_ns(); b->listener && absent && now < end; now = rf_now_ns()) {
         rf_channel *channel = NULL;
         if (rf_listener_accept(b->listener, end - now, &channel) != RF_OK) break;
         rf_error_restore(&record);
         rf_bootstrap_send_failure(channel, 0, result);
-        rf_part(&channel, 1, RF_PART_NS / 4);
+        rf_channels_linger(&channel, 1, RF_LINGER_NS / 4);
         rf_channel_destroy(&channel);
         absent--;
     }

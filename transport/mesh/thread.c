@@ -14,7 +14,7 @@
 #define SEND_NS UINT64_C(50000000)
 /* Last frames have so long to leave. */
 #define FLUSH_NS UINT64_C(500000000)
-#define PART_NS UINT64_C(100000000)
+#define LINGER_NS UINT64_C(100000000)
 
 typedef struct loop {
     rf_mesh *mesh;
@@ -55,7 +55,8 @@ static void lose_peer(loop *l, uint32_t rank, rf_result result, const char *why)
     const bool self = rank == l->rank;
     const uint64_t finished = atomic_load(self ? &mesh->operations.finished : &mesh->peers[rank].finished);
     const uint64_t begun = atomic_load(self ? &mesh->operations.begun : &mesh->peers[rank].begun);
-    const int used = snprintf(text, size, "rank %u (%s) was lost: %s", rank, rf_mesh_address(mesh, rank), why);
+    const int used =
+        snprintf(text, size, "rank %u (%s) was lost: %s", rank, mesh->assembly.table.members[rank].address, why);
     if ((begun || finished) && used > 0 && (size_t)used < size)
         snprintf(text + used, size - (size_t)used, ", last finished operation %llu", (unsigned long long)finished);
     end_epoch(l, &failure);
@@ -361,7 +362,7 @@ void *rf_mesh_thread(void *user)
     else
         lose_peer(&l, l.rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for the control mesh's thread");
     /* In an orderly end everybody's last frame was read: nothing is left unread that closing could stumble over. */
-    if (mesh->ended) rf_part(mesh->assembly.channels, world, PART_NS);
+    if (mesh->ended) rf_channels_linger(mesh->assembly.channels, world, LINGER_NS);
     rf_free(l.fds);
     rf_free(l.late);
     rf_free(l.beat);
