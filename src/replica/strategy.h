@@ -34,7 +34,7 @@ rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v);
 rf_value rf_trace_random(rf_trace *t);
 rf_value rf_trace_global_batch(rf_trace *t);   /* f32 scalar */
 rf_value rf_trace_inverse_active(rf_trace *t); /* f32 scalar: 1 / number of replicas with examples in this step */
-rf_value rf_trace_weight(rf_trace *t);         /* f32 scalar: the replica's part of the batch's examples */
+rf_value rf_trace_weight(rf_trace *t);         /* f32 scalar: the replica's share of the batch's examples */
 /* A number of its own for each call within a trace: stream of dropout and the like. */
 uint32_t rf_trace_next_stream(rf_trace *t);
 /* That counter, so that a resumed run can continue it. */

@@ -640,8 +640,8 @@ static void large_slices_are_cut_into_boxes(void **state)
     }
 }
 
-/* The pieces of a gather cover every element of x and of y once, and descriptors span them. */
-static void large_gathers_are_cut_into_pieces(void **state)
+/* The chunks of a gather cover every element of x and of y once, and descriptors span them. */
+static void large_gathers_are_cut_into_chunks(void **state)
 {
     (void)state;
     rf_device_caps caps = make_caps(true);
@@ -651,11 +651,11 @@ static void large_gathers_are_cut_into_pieces(void **state)
         { 1, 99, 64, 31, 4 },   { 3, 5, 200, 300, 1 }, { 2, 2, 2000, 1999, 3 }, { 1, 1, 1, 1, 900 },
     };
     for (size_t i = 0; i < RF_LENGTH(shapes); i++) {
-        const rf_gather_shape all = shapes[i], size = rf_gather_piece_size(&all, &caps, 2);
+        const rf_gather_shape all = shapes[i], size = rf_gather_chunk_size(&all, &caps, 2);
         uint64_t pairs = 0, before = 0;
         assert_true(size.choices > 0 && size.places > 0);
-        for (rf_gather_piece piece = { 0 }; rf_gather_piece_next(&all, &size, &piece);) {
-            const rf_gather_shape *n = &piece.size;
+        for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
+            const rf_gather_shape *n = &chunk.size;
             const uint64_t slabs = n->batch * n->outer;
             assert_true((slabs * n->choices * n->inner + 64) * 4 <= caps.max_storage_range);
             assert_true((slabs * n->places * n->inner + 64) * 4 <= caps.max_storage_range);
@@ -664,7 +664,7 @@ static void large_gathers_are_cut_into_pieces(void **state)
             assert_true(slabs == 1 || (n->choices == all.choices && n->places == all.places));
             /* places run fastest: the sums of a choice are complete when the next one begins */
             const uint64_t at =
-                ((piece.batch * all.outer + piece.outer) * all.choices + piece.choice) * all.places + piece.place;
+                ((chunk.batch * all.outer + chunk.outer) * all.choices + chunk.choice) * all.places + chunk.place;
             assert_true(pairs == 0 || at > before);
             before = at;
             pairs += slabs * n->choices * n->places;
@@ -672,7 +672,7 @@ static void large_gathers_are_cut_into_pieces(void **state)
         assert_int_equal(pairs, all.batch * all.outer * all.choices * all.places);
     }
     const rf_gather_shape wide = { 1, 1, 4, 4, 5000 };
-    assert_int_equal(rf_gather_piece_size(&wide, &caps, 1).choices, 0);
+    assert_int_equal(rf_gather_chunk_size(&wide, &caps, 1).choices, 0);
 }
 
 static void wide_grids_fold_into_rows(void **state)
@@ -751,7 +751,7 @@ int main(void)
         cmocka_unit_test(any_broadcasting_of_large_tensors_is_cut),
         cmocka_unit_test(large_transposes_are_cut_into_boxes),
         cmocka_unit_test(large_slices_are_cut_into_boxes),
-        cmocka_unit_test(large_gathers_are_cut_into_pieces),
+        cmocka_unit_test(large_gathers_are_cut_into_chunks),
         cmocka_unit_test(wide_grids_fold_into_rows),
         cmocka_unit_test(small_programs_take_small_shaders),
         cmocka_unit_test(magic_division_is_exact),

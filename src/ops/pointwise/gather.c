@@ -68,9 +68,9 @@ rf_gather_shape rf_gather_shape_of(const rf_gather_attr *attr, const rf_shape *x
                               .inner = count_between(x, attr->axis + 1, x->rank) };
 }
 
-/* ---- pieces ---- */
+/* ---- chunks ---- */
 
-rf_gather_shape rf_gather_piece_size(const rf_gather_shape *all, const rf_device_caps *caps, uint64_t words)
+rf_gather_shape rf_gather_chunk_size(const rf_gather_shape *all, const rf_device_caps *caps, uint64_t words)
 {
     /* With room for alignment; indices of elements stay below 2^29. */
     const uint64_t limit = rf_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
@@ -98,23 +98,23 @@ static bool advance_place(uint64_t *at, uint64_t step, uint64_t all)
     return false;
 }
 
-static void clip(rf_gather_piece *piece, const rf_gather_shape *all, const rf_gather_shape *size)
+static void clip(rf_gather_chunk *chunk, const rf_gather_shape *all, const rf_gather_shape *size)
 {
-    piece->size = (rf_gather_shape){ .batch = rf_min(size->batch, all->batch - piece->batch),
-                                     .outer = rf_min(size->outer, all->outer - piece->outer),
-                                     .choices = rf_min(size->choices, all->choices - piece->choice),
-                                     .places = rf_min(size->places, all->places - piece->place),
+    chunk->size = (rf_gather_shape){ .batch = rf_min(size->batch, all->batch - chunk->batch),
+                                     .outer = rf_min(size->outer, all->outer - chunk->outer),
+                                     .choices = rf_min(size->choices, all->choices - chunk->choice),
+                                     .places = rf_min(size->places, all->places - chunk->place),
                                      .inner = all->inner };
 }
 
-bool rf_gather_piece_next(const rf_gather_shape *all, const rf_gather_shape *size, rf_gather_piece *piece)
+bool rf_gather_chunk_next(const rf_gather_shape *all, const rf_gather_shape *size, rf_gather_chunk *chunk)
 {
-    bool more = piece->size.inner == 0; /* the first one */
-    if (!more) more = advance_place(&piece->place, size->places, all->places);
-    if (!more) more = advance_place(&piece->choice, size->choices, all->choices);
-    if (!more) more = advance_place(&piece->outer, size->outer, all->outer);
-    if (!more) more = advance_place(&piece->batch, size->batch, all->batch);
-    clip(piece, all, size);
+    bool more = chunk->size.inner == 0; /* the first one */
+    if (!more) more = advance_place(&chunk->place, size->places, all->places);
+    if (!more) more = advance_place(&chunk->choice, size->choices, all->choices);
+    if (!more) more = advance_place(&chunk->outer, size->outer, all->outer);
+    if (!more) more = advance_place(&chunk->batch, size->batch, all->batch);
+    clip(chunk, all, size);
     return more;
 }
 
@@ -136,26 +136,26 @@ static uint32_t bind_rows(rf_dispatch *d, const rf_device_caps *caps, rf_bind_ki
 }
 
 uint32_t rf_gather_bind_x(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,
-                          const rf_gather_piece *piece, uint32_t width)
+                          const rf_gather_chunk *chunk, uint32_t width)
 {
-    const rf_gather_shape *n = &piece->size;
-    const uint64_t first = (piece->batch * all->outer + piece->outer) * all->choices + piece->choice;
+    const rf_gather_shape *n = &chunk->size;
+    const uint64_t first = (chunk->batch * all->outer + chunk->outer) * all->choices + chunk->choice;
     return bind_rows(d, caps, kind, first, n->batch * n->outer * n->choices, all->inner, width);
 }
 
 uint32_t rf_gather_bind_y(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,
-                          const rf_gather_piece *piece, uint32_t width)
+                          const rf_gather_chunk *chunk, uint32_t width)
 {
-    const rf_gather_shape *n = &piece->size;
-    const uint64_t first = (piece->batch * all->outer + piece->outer) * all->places + piece->place;
+    const rf_gather_shape *n = &chunk->size;
+    const uint64_t first = (chunk->batch * all->outer + chunk->outer) * all->places + chunk->place;
     return bind_rows(d, caps, kind, first, n->batch * n->outer * n->places, all->inner, width);
 }
 
 uint32_t rf_gather_bind_indices(rf_dispatch *d, const rf_device_caps *caps, const rf_gather_shape *all,
-                                const rf_gather_piece *piece)
+                                const rf_gather_chunk *chunk)
 {
-    return rf_bind_elements(d, caps, RF_BIND_INPUT, 1, piece->batch * all->places + piece->place,
-                            piece->size.batch * piece->size.places);
+    return rf_bind_elements(d, caps, RF_BIND_INPUT, 1, chunk->batch * all->places + chunk->place,
+                            chunk->size.batch * chunk->size.places);
 }
 
 /* ---- host side ---- */
@@ -205,21 +205,21 @@ static rf_cost gather_cost(const rf_op_call *call)
 static double gather_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
-    return rf_gather_piece_size(&all, caps, 1).choices > 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
+    return rf_gather_chunk_size(&all, caps, 1).choices > 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
 static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
-    const rf_gather_shape size = rf_gather_piece_size(&all, caps, 1);
+    const rf_gather_shape size = rf_gather_chunk_size(&all, caps, 1);
     const uint32_t width = rf_gather_width(&all, all.choices, caps), inner = (uint32_t)all.inner / width;
     const rf_shader *shader = width == 8   ? &rf_shader_gather_w8
                               : width == 4 ? &rf_shader_gather_w4
                                            : &rf_shader_gather_w1;
-    for (rf_gather_piece piece = { 0 }; rf_gather_piece_next(&all, &size, &piece);) {
-        const rf_magic by_inner = rf_magic_make(inner), by_place = rf_magic_make((uint32_t)piece.size.places),
-                       by_outer = rf_magic_make((uint32_t)piece.size.outer);
-        const uint64_t count = piece.size.batch * piece.size.outer * piece.size.places * inner;
+    for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
+        const rf_magic by_inner = rf_magic_make(inner), by_place = rf_magic_make((uint32_t)chunk.size.places),
+                       by_outer = rf_magic_make((uint32_t)chunk.size.outer);
+        const uint64_t count = chunk.size.batch * chunk.size.outer * chunk.size.places * inner;
         struct {
             uint32_t count, inner, inner_magic, inner_shift, places, places_magic, places_shift, outer_magic,
                 outer_shift, first, choices, all_choices, x_offset, indices_offset, y_offset, marks;
@@ -227,22 +227,22 @@ static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps,
                    inner,
                    by_inner.magic,
                    by_inner.shift,
-                   (uint32_t)piece.size.places,
+                   (uint32_t)chunk.size.places,
                    by_place.magic,
                    by_place.shift,
                    by_outer.magic,
                    by_outer.shift,
-                   (uint32_t)piece.choice,
-                   (uint32_t)piece.size.choices,
+                   (uint32_t)chunk.choice,
+                   (uint32_t)chunk.size.choices,
                    (uint32_t)all.choices };
         rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        d->concurrent = plan->count > 1; /* pieces write places of their own */
+        d->concurrent = plan->count > 1; /* chunks write places of their own */
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-        push.x_offset = rf_gather_bind_x(d, caps, RF_BIND_INPUT, &all, &piece, width);
-        push.indices_offset = rf_gather_bind_indices(d, caps, &all, &piece);
-        push.y_offset = rf_gather_bind_y(d, caps, RF_BIND_OUTPUT, &all, &piece, width);
-        push.marks = piece.choice == 0;
+        push.x_offset = rf_gather_bind_x(d, caps, RF_BIND_INPUT, &all, &chunk, width);
+        push.indices_offset = rf_gather_bind_indices(d, caps, &all, &chunk);
+        push.y_offset = rf_gather_bind_y(d, caps, RF_BIND_OUTPUT, &all, &chunk, width);
+        push.marks = chunk.choice == 0;
         rf_dispatch_push(d, &push, sizeof(push));
         rf_dispatch_items(d, caps, count);
     }

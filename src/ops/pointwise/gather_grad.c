@@ -78,9 +78,9 @@ static const rf_shader *shader_of(uint32_t step, uint32_t width)
 }
 
 /* With `width` elements of a row an invocation. */
-static grad_push push_of(const rf_gather_piece *piece, uint32_t width)
+static grad_push push_of(const rf_gather_chunk *chunk, uint32_t width)
 {
-    const rf_gather_shape *n = &piece->size;
+    const rf_gather_shape *n = &chunk->size;
     const uint32_t inner = (uint32_t)n->inner / width;
     const rf_magic by_inner = rf_magic_make(inner), by_outer = rf_magic_make((uint32_t)n->outer),
                    by_place = rf_magic_make((uint32_t)n->places), by_choice = rf_magic_make((uint32_t)n->choices);
@@ -96,8 +96,8 @@ static grad_push push_of(const rf_gather_piece *piece, uint32_t width)
                         .choices = (uint32_t)n->choices,
                         .choices_magic = by_choice.magic,
                         .choices_shift = by_choice.shift,
-                        .first = (uint32_t)piece->choice,
-                        .adds = piece->place > 0 };
+                        .first = (uint32_t)chunk->choice,
+                        .adds = chunk->place > 0 };
 }
 
 static uint32_t grad_local(const rf_device_caps *caps)
@@ -109,7 +109,7 @@ static uint32_t grad_local(const rf_device_caps *caps)
 
 static double direct_score(const rf_op_call *call, const rf_device_caps *caps)
 {
-    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, 1);
+    const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     if (size.choices == 0 || size.places + 1 > rf_loop_limit(caps)) return RF_SCORE_NONE;
     const double looks =
         (double)rf_desc_count(&call->out[0]) / rf_gather_width(&all, all.places, caps) * (double)all.places;
@@ -118,19 +118,19 @@ static double direct_score(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result direct_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, 1);
+    const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     const uint32_t width = rf_gather_width(&all, all.places, caps);
-    for (rf_gather_piece piece = { 0 }; rf_gather_piece_next(&all, &size, &piece);) {
-        grad_push push = push_of(&piece, width);
-        const uint64_t count = piece.size.batch * piece.size.outer * piece.size.choices * push.inner;
-        rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(STEP_GRAD, width), piece.size.places + 1);
+    for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
+        grad_push push = push_of(&chunk, width);
+        const uint64_t count = chunk.size.batch * chunk.size.outer * chunk.size.choices * push.inner;
+        rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(STEP_GRAD, width), chunk.size.places + 1);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = plan->count > 1 && !push.adds;
         rf_dispatch_spec(d, grad_local(caps));
         push.count = (uint32_t)count;
-        push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, &all, &piece, width);
-        push.indices_offset = rf_gather_bind_indices(d, caps, &all, &piece);
-        push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, &all, &piece, width);
+        push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, &all, &chunk, width);
+        push.indices_offset = rf_gather_bind_indices(d, caps, &all, &chunk);
+        push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, &all, &chunk, width);
         rf_dispatch_push(d, &push, sizeof(push));
         rf_dispatch_items(d, caps, count);
     }
@@ -145,7 +145,7 @@ static const rf_kernel direct = { "direct", direct_score, direct_plan };
 #define SCAN_LOCAL 1024 /* at most */
 #define DIGIT_BITS 8    /* at most */
 
-/* How the places of a piece are sorted and added, and where in the workspace what is needed for that stands. */
+/* How the places of a chunk are sorted and added, and where in the workspace what is needed for that stands. */
 typedef struct sorting {
     uint64_t count, keys;                         /* of places; of choices that they may take */
     uint32_t passes, bits, parts;                 /* over the keys, so many bits each; parts that count on their own */
@@ -160,9 +160,9 @@ static uint64_t square_root(uint64_t n)
     return root;
 }
 
-static sorting sorting_of(const rf_gather_piece *piece, const rf_device_caps *caps)
+static sorting sorting_of(const rf_gather_chunk *chunk, const rf_device_caps *caps)
 {
-    const rf_gather_shape *n = &piece->size;
+    const rf_gather_shape *n = &chunk->size;
     sorting s = { .count = n->batch * n->places, .keys = n->batch * n->choices };
     uint32_t bits = 1;
     while (s.keys >> bits != 0) bits++; /* the key of indices that name nothing is one more */
@@ -210,11 +210,11 @@ static uint64_t row_loops(const sorting *s)
 /* The sums of blocks are fewer than the gradients, so they fit where these do; counters are bounded by parts. */
 static double sorted_score(const rf_op_call *call, const rf_device_caps *caps)
 {
-    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, SORT_WORDS);
+    const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, SORT_WORDS);
     if (size.choices == 0 || size.places == 0) return RF_SCORE_NONE;
-    rf_gather_piece piece = { 0 };
-    (void)rf_gather_piece_next(&all, &size, &piece); /* the largest */
-    const sorting s = sorting_of(&piece, caps);
+    rf_gather_chunk chunk = { 0 };
+    (void)rf_gather_chunk_next(&all, &size, &chunk); /* the largest */
+    const sorting s = sorting_of(&chunk, caps);
     const uint64_t limit = rf_loop_limit(caps);
     if (s.part + (1ull << s.bits) + 2 > limit || scan_loops(&s, scan_local(caps)) > limit || row_loops(&s) > limit)
         return RF_SCORE_NONE;
@@ -274,15 +274,15 @@ static rf_result digit_plan(const sorting *s, const rf_device_caps *caps, sort_p
 }
 
 static rf_result sort_plan(const sorting *s, const rf_device_caps *caps, const rf_gather_shape *all,
-                           const rf_gather_piece *piece, rf_kernel_plan *plan)
+                           const rf_gather_chunk *chunk, rf_kernel_plan *plan)
 {
-    const rf_magic by_place = rf_magic_make((uint32_t)piece->size.places);
+    const rf_magic by_place = rf_magic_make((uint32_t)chunk->size.places);
     sort_push push = { .count = (uint32_t)s->count,
-                       .places = (uint32_t)piece->size.places,
+                       .places = (uint32_t)chunk->size.places,
                        .places_magic = by_place.magic,
                        .places_shift = by_place.shift,
-                       .first = (uint32_t)piece->choice,
-                       .choices = (uint32_t)piece->size.choices,
+                       .first = (uint32_t)chunk->choice,
+                       .choices = (uint32_t)chunk->size.choices,
                        .unknown = (uint32_t)s->keys,
                        .parts = s->parts,
                        .length = (uint32_t)s->part,
@@ -290,8 +290,8 @@ static rf_result sort_plan(const sorting *s, const rf_device_caps *caps, const r
     rf_dispatch *d = sort_step(plan, caps, &rf_shader_gather_sort_keys, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     d->concurrent =
-        plan->count > 1 && piece->place == 0 && piece->choice + piece->outer + piece->batch == 0; /* with zeros */
-    push.indices_offset = rf_gather_bind_indices(d, caps, all, piece);
+        plan->count > 1 && chunk->place == 0 && chunk->choice + chunk->outer + chunk->batch == 0; /* with zeros */
+    push.indices_offset = rf_gather_bind_indices(d, caps, all, chunk);
     bind_work(d, s->sorted[0], pair_bytes(s->count), true);
     bind_work(d, s->spans, pair_bytes(s->keys), true);
     rf_dispatch_push(d, &push, sizeof(push));
@@ -308,13 +308,13 @@ static rf_result sort_plan(const sorting *s, const rf_device_caps *caps, const r
 }
 
 static rf_result add_plan(const sorting *s, const rf_device_caps *caps, const rf_gather_shape *all,
-                          const rf_gather_piece *piece, rf_kernel_plan *plan)
+                          const rf_gather_chunk *chunk, rf_kernel_plan *plan)
 {
     const uint32_t width = rf_gather_width(all, all->places, caps);
-    const uint64_t sorted = s->sorted[s->passes % 2], blocks = s->count / s->block, outer = piece->size.outer;
+    const uint64_t sorted = s->sorted[s->passes % 2], blocks = s->count / s->block, outer = chunk->size.outer;
     const bool few = are_few(s);
-    const uint64_t sums = (blocks > 0 ? blocks : 1) * outer * piece->size.inner * sizeof(float);
-    grad_push push = push_of(piece, width);
+    const uint64_t sums = (blocks > 0 ? blocks : 1) * outer * chunk->size.inner * sizeof(float);
+    grad_push push = push_of(chunk, width);
     push.length = (uint32_t)s->block;
     push.unknown = (uint32_t)s->keys;
     rf_dispatch *d;
@@ -324,7 +324,7 @@ static rf_result add_plan(const sorting *s, const rf_device_caps *caps, const rf
         d->concurrent = true; /* with the marks */
         rf_dispatch_spec(d, grad_local(caps));
         push.count = (uint32_t)(blocks * outer * push.inner);
-        push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, piece, width);
+        push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, chunk, width);
         bind_work(d, sorted, pair_bytes(s->count), false);
         bind_work(d, s->sums, sums, true);
         rf_dispatch_push(d, &push, sizeof(push));
@@ -334,9 +334,9 @@ static rf_result add_plan(const sorting *s, const rf_device_caps *caps, const rf
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, grad_local(caps));
     push.count = (uint32_t)((few ? s->count : s->keys) * outer * push.inner);
-    push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, piece, width);
+    push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, chunk, width);
     bind_work(d, sorted, pair_bytes(s->count), false);
-    push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, all, piece, width);
+    push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, all, chunk, width);
     bind_work(d, s->spans, pair_bytes(s->keys), false);
     bind_work(d, s->sums, sums, false);
     rf_dispatch_push(d, &push, sizeof(push));
@@ -358,13 +358,13 @@ static rf_result zeros_plan(const rf_op_call *call, const rf_device_caps *caps, 
 
 static rf_result sorted_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, SORT_WORDS);
-    for (rf_gather_piece piece = { 0 }; rf_gather_piece_next(&all, &size, &piece);) {
-        const sorting s = sorting_of(&piece, caps);
+    const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, SORT_WORDS);
+    for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
+        const sorting s = sorting_of(&chunk, caps);
         if (plan->count == 0 && are_few(&s)) RF_TRY(zeros_plan(call, caps, plan));
         if (s.end > plan->workspace) plan->workspace = s.end;
-        RF_TRY(sort_plan(&s, caps, &all, &piece, plan));
-        RF_TRY(add_plan(&s, caps, &all, &piece, plan));
+        RF_TRY(sort_plan(&s, caps, &all, &chunk, plan));
+        RF_TRY(add_plan(&s, caps, &all, &chunk, plan));
     }
     return RF_OK;
 }
@@ -383,9 +383,9 @@ typedef struct listing {
     uint64_t next, end;   /* offsets; heads stand first */
 } listing;
 
-static listing listing_of(const rf_gather_piece *piece, const rf_device_caps *caps)
+static listing listing_of(const rf_gather_chunk *chunk, const rf_device_caps *caps)
 {
-    const rf_gather_shape *n = &piece->size;
+    const rf_gather_shape *n = &chunk->size;
     const uint64_t lanes = 2ull * caps->subgroup_size;
     listing l = { .count = n->batch * n->places, .keys = n->batch * n->choices };
     l.few = 2 * l.count <= l.keys;
@@ -405,11 +405,11 @@ static uint64_t list_loops(const listing *l)
 /* One invocation makes a whole list, which only a processor does in good time. */
 static double lists_score(const rf_op_call *call, const rf_device_caps *caps)
 {
-    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, 1);
-    rf_gather_piece piece = { 0 };
+    const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
+    rf_gather_chunk chunk = { 0 };
     if (!caps->is_cpu || size.choices == 0 || size.places == 0) return RF_SCORE_NONE;
-    (void)rf_gather_piece_next(&all, &size, &piece); /* the largest */
-    const listing l = listing_of(&piece, caps);
+    (void)rf_gather_chunk_next(&all, &size, &chunk); /* the largest */
+    const listing l = listing_of(&chunk, caps);
     if (list_loops(&l) > rf_loop_limit(caps)) return RF_SCORE_NONE;
     const double bytes = (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[0]);
     return rf_score_of_time(1e-4 + (double)l.part * 3e-8 + bytes * 1e-10);
@@ -422,18 +422,18 @@ static void bind_lists(rf_dispatch *d, const listing *l, bool write)
 }
 
 static rf_result make_lists_plan(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
-                                 const rf_gather_piece *piece, rf_kernel_plan *plan)
+                                 const rf_gather_chunk *chunk, rf_kernel_plan *plan)
 {
-    const rf_magic by_place = rf_magic_make((uint32_t)piece->size.places);
+    const rf_magic by_place = rf_magic_make((uint32_t)chunk->size.places);
     const uint64_t heads = l->parts * l->keys;
     struct {
         uint32_t count, places, places_magic, places_shift, first, choices, keys, indices_offset, parts, part;
     } push = { .count = (uint32_t)heads,
-               .places = (uint32_t)piece->size.places,
+               .places = (uint32_t)chunk->size.places,
                .places_magic = by_place.magic,
                .places_shift = by_place.shift,
-               .first = (uint32_t)piece->choice,
-               .choices = (uint32_t)piece->size.choices,
+               .first = (uint32_t)chunk->choice,
+               .choices = (uint32_t)chunk->size.choices,
                .keys = (uint32_t)l->keys,
                .parts = (uint32_t)l->parts,
                .part = (uint32_t)l->part };
@@ -442,7 +442,7 @@ static rf_result make_lists_plan(const listing *l, const rf_device_caps *caps, c
                                             clear ? RF_NO_LOOPS : l->part + 1);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, clear ? grad_local(caps) : rf_local_size(caps, caps->subgroup_size));
-        push.indices_offset = rf_gather_bind_indices(d, caps, all, piece);
+        push.indices_offset = rf_gather_bind_indices(d, caps, all, chunk);
         bind_lists(d, l, true);
         rf_dispatch_push(d, &push, sizeof(push));
         rf_dispatch_items(d, caps, clear ? heads : l->parts);
@@ -456,12 +456,12 @@ typedef struct list_form {
 } list_form;
 
 static list_form form_of(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
-                         const rf_gather_piece *piece)
+                         const rf_gather_chunk *chunk)
 {
     list_form f = { .width = rf_gather_width(all, all->places, caps), .span = 1 };
     const uint64_t texels = caps->max_texel_elements, room = caps->buffer_alignment / sizeof(uint32_t);
     if (f.width == 8 && (l->parts * l->keys > texels || l->count + room > texels)) f.width = 4;
-    const uint64_t vectors = (l->few ? l->count : l->keys) * piece->size.outer * all->inner / 8;
+    const uint64_t vectors = (l->few ? l->count : l->keys) * chunk->size.outer * all->inner / 8;
     if (f.width == 8 && all->inner % (8 * SPAN) == 0 && vectors / SPAN >= SPAN_LEAST) f.span = SPAN;
     return f;
 }
@@ -478,19 +478,19 @@ static const rf_shader *list_shader(bool few, list_form f)
 }
 
 static rf_result add_lists_plan(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
-                                const rf_gather_piece *piece, rf_kernel_plan *plan)
+                                const rf_gather_chunk *chunk, rf_kernel_plan *plan)
 {
-    const list_form f = form_of(l, caps, all, piece);
-    grad_push push = push_of(piece, f.width * f.span);
+    const list_form f = form_of(l, caps, all, chunk);
+    grad_push push = push_of(chunk, f.width * f.span);
     rf_dispatch *d = rf_kernel_plan_add(plan, list_shader(l->few, f), list_loops(l));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, grad_local(caps));
-    push.count = (uint32_t)((l->few ? l->count : l->keys) * piece->size.outer * push.inner);
+    push.count = (uint32_t)((l->few ? l->count : l->keys) * chunk->size.outer * push.inner);
     push.length = (uint32_t)l->parts;
     push.unknown = (uint32_t)l->keys;
-    push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, piece, f.width);
-    push.indices_offset = rf_gather_bind_indices(d, caps, all, piece);
-    push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, all, piece, f.width);
+    push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, all, chunk, f.width);
+    push.indices_offset = rf_gather_bind_indices(d, caps, all, chunk);
+    push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, all, chunk, f.width);
     bind_lists(d, l, false);
     for (uint32_t i = 1; f.width == 8 && i < d->n_bind; i++)
         if (i != 2) d->bind[i].view = RF_VIEW_TEXEL_R32F; /* all but dx */
@@ -501,13 +501,13 @@ static rf_result add_lists_plan(const listing *l, const rf_device_caps *caps, co
 
 static rf_result lists_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_gather_shape all = shape_of(call), size = rf_gather_piece_size(&all, caps, 1);
-    for (rf_gather_piece piece = { 0 }; rf_gather_piece_next(&all, &size, &piece);) {
-        const listing l = listing_of(&piece, caps);
+    const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
+    for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
+        const listing l = listing_of(&chunk, caps);
         if (plan->count == 0 && l.few) RF_TRY(zeros_plan(call, caps, plan));
         if (l.end > plan->workspace) plan->workspace = l.end;
-        RF_TRY(make_lists_plan(&l, caps, &all, &piece, plan));
-        RF_TRY(add_lists_plan(&l, caps, &all, &piece, plan));
+        RF_TRY(make_lists_plan(&l, caps, &all, &chunk, plan));
+        RF_TRY(add_lists_plan(&l, caps, &all, &chunk, plan));
     }
     return RF_OK;
 }

@@ -13,8 +13,9 @@ static rf_result infer(rf_op_call *call)
     for (int32_t d = 0; d < RF_MAX_RANK; d++) {
         const int64_t more = (int64_t)attr->before[d] + attr->after[d];
         if (attr->before[d] < 0 || attr->after[d] < 0)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "pad: %d elements before and %d after axis %d: less than none",
-                           attr->before[d], attr->after[d], (int)d);
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                           "pad: %d elements before and %d after axis %d; neither may be negative", attr->before[d],
+                           attr->after[d], (int)d);
         if (more == 0) continue;
         if (d >= out->rank)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "pad: there is padding for axis %d, which shape %s does not have",

@@ -361,7 +361,7 @@ static rf_result split_together(run *x, rf_step_intent *step)
     return split(x, sig->unit);
 }
 
-/* What a step assigns stays with this worker, which computes a part of the batch or none. */
+/* What a step assigns stays with this worker, which computes a share of the batch or none. */
 static rf_result check_assigned(const run *x)
 {
     const rf_assignments *a = &x->signature->assignments;

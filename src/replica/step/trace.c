@@ -99,8 +99,8 @@ void rf_trace_keep_together(rf_trace *t, uint32_t examples, const char *what)
     if (both == 0) {
         rf_trace_fail(
             t, RF_ERROR_INVALID_ARGUMENT,
-            "%s keeps %u examples together, '%s' and others before it %u, which no batch is a multiple of; use "
-            "numbers of which one divides the other",
+            "%s keeps %u examples together, '%s' and others before it %u, and their common multiple is too large "
+            "for a batch; use numbers of which one divides the other",
             what, examples, sig->unit_of, sig->unit);
         return;
     }
@@ -534,7 +534,7 @@ static rf_result trace_alone(rf_trace *t, rf_result (*body)(rf_trace *t, void *u
     RF_TRY(step_result(t, body(t, user), before));
     bool holds = sig->states.count > 0 || sig->updates.count > 0 || sig->assignments.count > 0;
     for (uint32_t i = 0; i < RF_HOST_COUNT; i++) holds = holds || sig->hosts[i] != 0;
-    RF_REQUIRE(!holds, "it uses variables, random numbers or the batch of a step; there is only what it is given");
+    RF_REQUIRE(!holds, "it uses variables, random numbers or the batch of a step; it may use only its arguments");
     return RF_OK;
 }
 
