@@ -179,6 +179,8 @@ static const struct {
     { "minimum", rf_minimum },
     { "bias_add", rf_bias_add },
     { "mean_squared_error", rf_mean_squared_error },
+    { "mean_absolute_error", rf_mean_absolute_error },
+    { "kl_divergence", rf_kl_divergence },
     { "gather_positions", rf_gather_positions },
 };
 static const struct {
@@ -326,6 +328,8 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "sparse_categorical_crossentropy") == 0)
         return rf_sparse_categorical_crossentropy(t, a, b, number(s, 0) != 0);
     if (strcmp(name, "categorical_crossentropy") == 0) return rf_categorical_crossentropy(t, a, b, number(s, 0) != 0);
+    if (strcmp(name, "binary_crossentropy") == 0) return rf_binary_crossentropy(t, a, b, number(s, 0) != 0);
+    if (strcmp(name, "huber") == 0) return rf_huber(t, a, b, (float)s->numbers[0]);
     (void)rf_trace_fail(t, RF_ERROR_NOT_FOUND, "driver: there is no op '%s'", name);
     return (rf_tensor){ 0 };
 }
@@ -362,6 +366,16 @@ static rf_tensor recur(rf_trace *t, const step *s, const rf_tensor *values)
     return number(s, 3) == 0 ? sequence : final[number(s, 3) - 1];
 }
 
+/* Whether causal, the form, the scale, whether there is a mask. */
+static rf_tensor attend(rf_trace *t, const step *s, const rf_tensor *values)
+{
+    const rf_attention_params p = { .causal = number(s, 0) != 0,
+                                    .form = (rf_attention_form)number(s, 1),
+                                    .scale = (float)s->numbers[2],
+                                    .mask = number(s, 3) != 0 ? values[s->in[3]] : (rf_tensor){ 0 } };
+    return rf_attention(t, values[s->in[0]], values[s->in[1]], values[s->in[2]], &p);
+}
+
 static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
 {
     const rf_tensor a = s->num_in > 0 ? values[s->in[0]] : (rf_tensor){ 0 };
@@ -376,6 +390,7 @@ static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
         return join(t, s, values, strcmp(s->name, "stack") == 0);
     if (strcmp(s->name, "where") == 0) return rf_where(t, a, b, values[s->in[2]]);
     if (strcmp(s->name, "layer_norm") == 0 || strcmp(s->name, "rms_norm") == 0) return normalize(t, s, values);
+    if (strcmp(s->name, "attention") == 0) return attend(t, s, values);
     if (strcmp(s->name, "rnn") == 0) return recur(t, s, values);
     if (strcmp(s->name, "group_norm") == 0) return normalize_groups(t, s, values);
     return call_other(t, s, a, b);

@@ -454,6 +454,44 @@ class Builder:
         x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 3)))
         return self.add(op, [self.pick(lambda i: self.shape(i) == self.shape(x), self.shape(x)), x])
 
+    def gen_mean_absolute_error(self, op):
+        """Not where the two are so near that rounding changes which is the larger."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 3)))
+        y = self.pick(lambda i: self.shape(i) == self.shape(x), self.shape(x))
+        return self.add(op, [y, x]) if float((self.values[x] - self.values[y]).abs().min()) > 1e-3 else None
+
+    def gen_huber(self, op):
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 3)))
+        return self.add(op, [self.pick(lambda i: self.shape(i) == self.shape(x), self.shape(x)), x], [self.rng.choice([0.0, 0.3, 1.0, 2.5])])
+
+    def between(self, shape, low, high):
+        """A value whose elements all are."""
+        return self.pick(lambda i: len(self.shape(i)) >= 1 and (shape is None or self.shape(i) == shape)
+                         and low < float(self.values[i].min()) and float(self.values[i].max()) < high,
+                         shape or self.dims(self.rng.randint(1, 3)), kind="uniform", between=(low + 0.01, high - 0.01))
+
+    def gen_binary_crossentropy(self, op):
+        logits = self.rng.randint(0, 1)
+        x = self.predictions(1) if logits else self.between(None, 0.01, 0.99)
+        return self.add(op, [self.between(self.shape(x), 0, 1), x], [logits])
+
+    def gen_kl_divergence(self, op):
+        x = self.between(None, 0.001, 1)
+        return self.add(op, [self.between(self.shape(x), 0.001, 1), x])
+
+    def gen_attention(self, op):
+        """Queries and keys of few numbers and many; masks with rows that attend to nothing."""
+        n, heads = self.rng.choice([1, 2, 3]), self.rng.choice([1, 2, 3, 5])
+        t, s = (self.rng.choice(SMALL + [31, 32, 33, 63, 64, 65, 97]) for _ in range(2))
+        k, v = (self.rng.choice([1, 2, 3, 4, 5, 8, 13, 16, 32, 33, 64]) for _ in range(2))
+        if n * heads * t * s > MAX_ELEMENTS or n * heads * t * s * (k + v) > MAX_PRODUCTS // 2 or n * heads * max(t, s) * max(k, v) > self.limit:
+            return None
+        operands = [self.leaf([n, heads, length, width]) for length, width in ((t, k), (s, k), (s, v))]
+        mask = self.rng.randint(0, 1)
+        if mask:
+            operands.append(self.leaf([1 if self.rng.random() < 0.4 else d for d in (n, heads, t, s)], "integer", (0, self.rng.choice([1, 1, 4]))))
+        return self.add(op, operands, [self.rng.randint(0, 1), self.rng.randint(0, 2), self.rng.choice([0.0, 0.0, 0.5, 0.125]), mask])
+
     def gen_cast(self, op):
         """To a type and back: what is computed with is f32."""
         whole = [i for i in range(len(self.values)) if self.is_whole(i)]
@@ -488,7 +526,8 @@ GENERATORS = {
     "gather": Builder.gen_gather, "gather_positions": Builder.gen_gather_positions,
     **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")}, "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,
-    "mean_squared_error": Builder.gen_mean_squared_error, "cast": Builder.gen_cast, "top_k": Builder.gen_top_k, "rnn": Builder.gen_rnn,
+    "mean_squared_error": Builder.gen_mean_squared_error, "mean_absolute_error": Builder.gen_mean_absolute_error, "huber": Builder.gen_huber,
+    "kl_divergence": Builder.gen_kl_divergence, "binary_crossentropy": Builder.gen_binary_crossentropy, "attention": Builder.gen_attention, "cast": Builder.gen_cast, "top_k": Builder.gen_top_k, "rnn": Builder.gen_rnn,
     "constant": Builder.gen_scalar, "global_batch_size": Builder.gen_scalar,
 }
 assert set(GENERATORS) == set(oracle.OPS)

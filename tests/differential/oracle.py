@@ -544,6 +544,61 @@ def mean_squared_error(errors, operands, numbers):
     return add_up(errors, Edge.apply(predictions - labels, errors, 0.0) ** 2, [-1], False) / predictions.shape[-1]
 
 
+def mean_of_last(errors, x):
+    return add_up(errors, Edge.apply(x, errors, 0.0), [-1], False) / x.shape[-1]
+
+
+def binary_crossentropy(errors, operands, numbers):
+    labels, x = operands
+    if numbers[0]:
+        return mean_of_last(errors, softplus(errors, [x], []) - Edge.apply(labels * x, errors, 0.0))
+    p = probability(x, float(numpy.float32(1) - numpy.float32(1e-7)))
+    yes, no = (logarithm(errors, [Edge.apply(q, errors, 0.0)], []) for q in (p, 1 - p))
+    return -mean_of_last(errors, Edge.apply(labels * yes, errors, 0.0) + Edge.apply(1 - labels, errors, 0.0) * no)
+
+
+def mean_absolute_error(errors, operands, numbers):
+    labels, predictions = operands
+    return mean_of_last(errors, (predictions - labels).abs())
+
+
+def huber(errors, operands, numbers):
+    """Torch's takes the mean where it reduces."""
+    labels, predictions = operands
+    delta = float(numpy.float32(numbers[0])) or 1.0
+    error = Edge.apply(predictions - labels, errors, 0.0)
+    return mean_of_last(errors, torch.nn.functional.huber_loss(error, torch.zeros_like(error), reduction="none", delta=delta))
+
+
+def probability(x, most=1.0):
+    return x.clamp(float(numpy.float32(1e-7)), most)
+
+
+def kl_divergence(errors, operands, numbers):
+    y, p = (probability(x) for x in operands)
+    difference = Edge.apply(logarithm(errors, [y], []) - logarithm(errors, [p], []), errors, 0.0)
+    return Sums.apply(lambda a, b: (a * b).sum(-1), errors, y, difference)
+
+
+def attention(errors, operands, numbers):
+    """Whether causal, how it is computed (which is the library's affair), scale, whether there is a mask. Rows that attend to nothing are 0."""
+    causal, _, scale, has_mask = numbers
+    query, key, value = operands[:3]
+    t, s = query.shape[-2], key.shape[-2]
+    kept = torch.ones(t, s, dtype=torch.bool)
+    if causal:
+        kept = kept.tril(s - t)
+    if has_mask:
+        kept = kept & (operands[3].detach().round() != 0)
+    scores = Edge.apply(matmul(errors, [query, key], [0, 1]) * (float(numpy.float32(scale)) or query.shape[-1] ** -0.5), errors, 0.0)
+    kept = kept.expand(scores.shape)
+    largest = scores.detach().masked_fill(~kept, -math.inf).amax(-1, keepdim=True).clamp(min=-1e30)
+    powers = exponential(errors, [torch.where(kept, scores - largest, torch.zeros_like(scores))], []) * kept.double()
+    total = add_up(errors, powers, [-1], True)
+    weights = powers / torch.where(total == 0, torch.ones_like(total), total)
+    return matmul(errors, [Edge.apply(weights, errors, 0.0), value], [0, 0])
+
+
 def one_hot(errors, operands, numbers):
     return (operands[0].unsqueeze(-1) == torch.arange(numbers[0])).double()
 
@@ -638,7 +693,8 @@ OPS = {
     "reverse": lambda errors, operands, numbers: operands[0].flip(numbers[0]) * 1, "cumsum": cumsum,
     "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm, "group_norm": group_norm, "one_hot": one_hot,
     "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,
-    "mean_squared_error": mean_squared_error, "cast": cast, "top_k": top_k, "rnn": rnn, "stop_gradient": unary(lambda x: x.detach() * 1),
+    "mean_squared_error": mean_squared_error, "mean_absolute_error": mean_absolute_error, "huber": huber, "kl_divergence": kl_divergence,
+    "binary_crossentropy": binary_crossentropy, "attention": attention, "cast": cast, "top_k": top_k, "rnn": rnn, "stop_gradient": unary(lambda x: x.detach() * 1),
     "dropout": unary(lambda x: x * 1),  # not in training
     "constant": lambda errors, operands, numbers: torch.tensor(float(numpy.float32(numbers[0])), dtype=torch.float64),
     "global_batch_size": lambda errors, operands, numbers: torch.tensor(1.0, dtype=torch.float64),
