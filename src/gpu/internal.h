@@ -161,6 +161,11 @@ void rf_gpu_pipeline_cache_close(rf_gpu_device *device);
 /* Whether pipelines of the device can be explained. */
 bool rf_gpu_can_explain(const rf_gpu *gpu, VkPhysicalDevice physical, const rf_gpu_snapshot *snapshot);
 
+/* ---- float_controls.c ---- */
+/* The module with a request for signed zeros, infinities and NaNs as IEEE has them, in a new array for rf_free(); NULL
+ * where it asks already, or is malformed and the driver's to refuse. */
+rf_result rf_gpu_preserve_nans(const uint32_t *words, uint32_t count, uint32_t **out, uint32_t *out_count);
+
 /* ---- variant.c ---- */
 /* Notes that the recording dispatches `pipeline` with these bindings. */
 rf_result rf_gpu_variant_note(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings);

@@ -105,14 +105,24 @@ static rf_result check_params(const rf_gpu_device *device, const rf_gpu_pipeline
     return RF_OK;
 }
 
+static VkResult create_module(const rf_gpu_device *device, const rf_shader *shader, VkShaderModule *out)
+{
+    uint32_t *own = NULL, num_own = 0;
+    if (device->plan.preserve_nans && rf_gpu_preserve_nans(shader->words, shader->num_words, &own, &num_own) < 0)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    const VkShaderModuleCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = (own ? num_own : shader->num_words) * sizeof(uint32_t),
+        .pCode = own ? own : shader->words,
+    };
+    const VkResult r = device->vk.CreateShaderModule(device->device, &info, NULL, out);
+    rf_free(own);
+    return r;
+}
+
 /* Touches nothing of the device that another thread might change. */
 static VkResult compile(const rf_gpu_device *device, const rf_gpu_pipeline *p, VkPipeline *out)
 {
-    const VkShaderModuleCreateInfo module_info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = p->shader->num_words * sizeof(uint32_t),
-        .pCode = p->shader->words,
-    };
     VkSpecializationMapEntry *entries = RF_NEW_ARRAY(VkSpecializationMapEntry, p->num_spec);
     if (!entries) return VK_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < p->num_spec; i++)
@@ -144,7 +154,7 @@ static VkResult compile(const rf_gpu_device *device, const rf_gpu_pipeline *p, V
                                    : 0u),
         .layout = p->layout->pipeline_layout,
     };
-    VkResult r = device->vk.CreateShaderModule(device->device, &module_info, NULL, &info.stage.module);
+    VkResult r = create_module(device, p->shader, &info.stage.module);
     if (r >= 0) {
         r = device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, NULL, out);
         device->vk.DestroyShaderModule(device->device, info.stage.module, NULL);

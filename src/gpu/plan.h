@@ -47,6 +47,7 @@ typedef struct rf_gpu_plan {
     VkPhysicalDeviceVulkan11Features features11;
     VkPhysicalDeviceVulkan12Features features12;
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_features;
+    bool preserve_nans;  /* shaders ask for signed zeros, infinities and NaNs (float_controls.c) */
     rf_device_caps caps; /* host_visible as far as the memory types alone tell */
 } rf_gpu_plan;
 

@@ -304,6 +304,25 @@ static void test_dispatch_parts(void **state)
     expect_y(f, 2, 3);
 }
 
+/* As on GPUs: the same shader with a request for IEEE's special numbers. */
+static void test_preserve_nans(void **state)
+{
+    fixture *f = *state;
+    if (!f->device->snapshot.properties12.shaderSignedZeroInfNanPreserveFloat32) SKIP("the device does not offer it");
+    f->device->plan.preserve_nans = true;
+    float x[COUNT], y[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -0.0f;
+    CHECK(rf_gpu_buffer_write(f->x, 0, x, sizeof(x)));
+    for (uint32_t i = 0; i < COUNT; i++) y[i] = -0.0f;
+    CHECK(rf_gpu_buffer_write(f->y, 0, y, sizeof(y)));
+    record_axpy(f, f->rec, axpy(f, &rf_shader_test_axpy, 0, false), 0, (axpy_push){ COUNT, -1.0f, 0 }, 64);
+    end_and_run(f);
+    CHECK(rf_gpu_buffer_read(f->y, 0, y, sizeof(y)));
+    for (uint32_t i = 0; i < COUNT; i++)
+        if (i % 3 == 0 ? !isnan(y[i]) : i % 3 == 1 ? y[i] != -INFINITY : y[i] != 0)
+            fail_msg("y[%u] is %g", i, (double)y[i]);
+}
+
 static void test_texel_views(void **state)
 {
     fixture *f = *state;
@@ -831,6 +850,7 @@ int main(void)
         DEVICE_TEST(test_memory_limits),
         DEVICE_TEST(test_dispatch),
         DEVICE_TEST(test_dispatch_parts),
+        DEVICE_TEST(test_preserve_nans),
         DEVICE_TEST(test_texel_views),
         DEVICE_TEST(test_full_subgroups),
         DEVICE_TEST(test_pipelines_are_cached),

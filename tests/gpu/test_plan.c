@@ -253,6 +253,21 @@ static void test_subgroups(void **state)
     assert_false(plan.caps.subgroup_shuffle || plan.caps.subgroup_arithmetic);
 }
 
+static void test_preserve_nans(void **state)
+{
+    (void)state;
+    rf_gpu_plan plan;
+    rf_gpu_snapshot s = discrete();
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.preserve_nans); /* not offered */
+    s.properties12.shaderSignedZeroInfNanPreserveFloat32 = VK_TRUE;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_true(plan.preserve_nans);
+    s.properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_CPU;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.preserve_nans);
+}
+
 static void test_alignment(void **state)
 {
     (void)state;
@@ -336,12 +351,13 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_discrete),     cmocka_unit_test(test_discrete_resizable_bar),
-        cmocka_unit_test(test_integrated),   cmocka_unit_test(test_incoherent),
-        cmocka_unit_test(test_queue_family), cmocka_unit_test(test_unusable),
-        cmocka_unit_test(test_subgroups),    cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_texels),       cmocka_unit_test(test_clamp),
-        cmocka_unit_test(test_describe),     cmocka_unit_test(test_compute_units),
+        cmocka_unit_test(test_discrete),      cmocka_unit_test(test_discrete_resizable_bar),
+        cmocka_unit_test(test_integrated),    cmocka_unit_test(test_incoherent),
+        cmocka_unit_test(test_queue_family),  cmocka_unit_test(test_unusable),
+        cmocka_unit_test(test_subgroups),     cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_texels),        cmocka_unit_test(test_clamp),
+        cmocka_unit_test(test_describe),      cmocka_unit_test(test_compute_units),
+        cmocka_unit_test(test_preserve_nans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
