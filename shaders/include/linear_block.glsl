@@ -9,12 +9,15 @@
  * in front of this (four elements that are loaded at once are summands of one line; otherwise one summand of four lines), and
  *   void load_a(int k, int to), void load_b(int k, int to)
  * which bring the slice of summands k .. k + BK - 1 into ra and rb, with zeros from `to` on. Calls begin with the first summand
- * and go on by BK; all slices but the last are whole.
+ * and go on by BK, a before b; all slices but the last are whole. STAGED_A(i), where it is defined, makes of ra[i] what is
+ * multiplied: a choice that would have to wait for the load is made after the slice before.
  */
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const int SLICE = BK; /* the same; drivers unroll loops over it, and the module stays small */
+/* BK: the loop over a slice is unrolled by the driver, and the module stays small; 0: it stays a loop, which software compiles
+ * in a fraction of the time. */
+layout(constant_id = 3) const int SLICE = BK;
 layout(constant_id = 4) const int SPLIT = 0;  /* sums are cut into parts */
 
 #define THREADS ((BM / TM) * (BN / TN))
@@ -45,20 +48,25 @@ void load_b(int k, int to);
  * in no bank, and nothing is padded. */
 #define SWIZZLE(p) ((p) / 4 * 2)
 
-#define STORE_OPERAND(tile, r, loads, line_size, along, lines)                                                         \
+#ifndef STAGED_A
+#define STAGED_A(i) ra[i]
+#endif
+#define STAGED_B(i) rb[i]
+#define STORE_OPERAND(tile, staged, loads, line_size, along, lines)                                                    \
     [[unroll]] for (int i = 0; i < loads; i++) {                                                                       \
+        vec4 v = staged(i);                                                                                            \
         int line = LINE_OF(i, along, lines), p = K_OF(i, along, lines);                                                \
         int at = (stage * BK + p) * line_size + (line / 4 ^ SWIZZLE(p));                                               \
         if (along)                                                                                                     \
-            [[unroll]] for (int j = 0; j < 4; j++) tile[at + j * line_size][line % 4] = r[i][j];                       \
+            [[unroll]] for (int j = 0; j < 4; j++) tile[at + j * line_size][line % 4] = v[j];                          \
         else                                                                                                           \
-            tile[at] = r[i];                                                                                           \
+            tile[at] = v;                                                                                              \
     }
 
 void block_stage(int stage)
 {
-    STORE_OPERAND(tile_a, ra, LOADS_A, LINE_A, A_ALONG_K, BM)
-    STORE_OPERAND(tile_b, rb, LOADS_B, LINE_B, B_ALONG_K, BN)
+    STORE_OPERAND(tile_a, STAGED_A, LOADS_A, LINE_A, A_ALONG_K, BM)
+    STORE_OPERAND(tile_b, STAGED_B, LOADS_B, LINE_B, B_ALONG_K, BN)
 }
 
 /* sum = the product over summands from .. to - 1 of the lines that the loads take. */
@@ -69,7 +77,7 @@ void block_multiply(int from, int to, out vec4 sum[TM][TN / 4])
     load_b(from, to);
     block_stage(0);
     barrier();
-    int stage = 0;
+    int stage = 0, slice = SLICE > 0 ? SLICE : BK * int(gl_NumWorkGroups.z); /* z is 1 */
     for (int k = from; k < to; k += BK) {
         bool more = k + BK < to;
         if (more) {
@@ -77,7 +85,7 @@ void block_multiply(int from, int to, out vec4 sum[TM][TN / 4])
             load_b(k + BK, to);
         }
         int at_a = stage * (BK * LINE_A), at_b = stage * (BK * LINE_B);
-        [[unroll]] for (int p = 0; p < SLICE; p++) {
+        [[unroll]] for (int p = 0; p < slice; p++) {
             vec4 a[TM / 4], b[TN / 4];
             [[unroll]] for (int g = 0; g < TM / 4; g++) a[g] = tile_a[at_a + p * LINE_A + g * GROUP_A + (group_a ^ SWIZZLE(p))];
             [[unroll]] for (int g = 0; g < TN / 4; g++) b[g] = tile_b[at_b + p * LINE_B + g * GROUP_B + (group_b ^ SWIZZLE(p))];
@@ -105,7 +113,6 @@ ivec2 block_order(int tile, int row_tiles, int column_tiles)
 
 layout(std430, binding = 4) coherent buffer Parts { vec4 partial[]; };
 layout(std430, binding = 5) coherent buffer Arrivals { int arrivals[]; }; /* one for each tile: zero before and after */
-shared int arrived;
 
 /* Whether this is the last part of tile `tile` to arrive: then sum is that of all. */
 bool block_add_parts(int tile, int part, int parts, inout vec4 sum[TM][TN / 4])
@@ -115,9 +122,10 @@ bool block_add_parts(int tile, int part, int parts, inout vec4 sum[TM][TN / 4])
         [[unroll]] for (int s = 0; s < TN / 4; s++) partial[at + (r * (TN / 4) + s) * THREADS] = sum[r][s];
     memoryBarrierBuffer();
     barrier();
-    if (thread == 0) arrived = atomicAdd(arrivals[tile], 1);
+    /* The number goes round in memory that is there anyway: the largest tile takes all that many devices have. */
+    if (thread == 0) tile_a[0].x = float(atomicAdd(arrivals[tile], 1));
     barrier();
-    if (arrived != parts - 1) return false;
+    if (int(tile_a[0].x) != parts - 1) return false;
     memoryBarrierBuffer();
     if (thread == 0) arrivals[tile] = 0;
     [[unroll]] for (int r = 0; r < TM; r++)

@@ -30,7 +30,7 @@ void block_end(inout vec4 sum[TM][TN / 4], int first, int count)
         [[unroll]] for (int s = 0; s < TN / 4; s++) {                                                                  \
             int column = first + block_column(s);                                                                      \
             if (vector) {                                                                                              \
-                if (column < count) c4[((at) + column) / 4] = values[s];                                               \
+                if (column < count) c4[(at) + column >> 2] = values[s];                                               \
             } else {                                                                                                   \
                 [[unroll]] for (int j = 0; j < 4; j++)                                                                 \
                     if (column + j < count) c[(at) + column + j] = values[s][j];                                       \

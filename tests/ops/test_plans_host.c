@@ -299,12 +299,44 @@ static void parts_are_counted(void **state)
     rf_kernel_plan_free(&plan);
 }
 
+/* A gradient by the image with strides is as many plain ones as there are phases: none of them has more taps than meet
+ * its pixels. */
+static void strided_gradients_multiply_no_zeros(void **state)
+{
+    (void)state;
+    const rf_device_caps caps = gpu(RF_DRIVER_NVIDIA, 132, 49152);
+    static const struct {
+        int32_t stride, dilation, taps;
+    } rows[] = { { 1, 1, 9 }, { 2, 1, 4 }, { 3, 1, 1 }, { 5, 1, 1 }, { 2, 2, 9 }, { 4, 2, 4 } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const rf_conv2d_attr attr = { .padding = RF_PADDING_SAME,
+                                      .stride = { rows[i].stride, rows[i].stride },
+                                      .dilation = { rows[i].dilation, rows[i].dilation },
+                                      .groups = 1 };
+        const int64_t out = 480 / rows[i].stride;
+        rf_op_call call = { .op = &rf_op_conv2d_data_grad,
+                            .attr = &attr,
+                            .n_in = 3,
+                            .n_out = 1,
+                            .in = { { RF_F32, RF_SHAPE(8, out, out, 64) },
+                                    { RF_F32, RF_SHAPE(3, 3, 32, 64) },
+                                    { RF_F32, RF_SHAPE(8, 480, 480, 32) } } };
+        assert_int_equal(call.op->infer(&call), RF_OK);
+        rf_kernel_plan plan = { 0 };
+        assert_int_equal(rf_kernel_plan_make(&rf_conv2d_data_grad_block_t, &call, &caps, &plan), RF_OK);
+        const int64_t slices = rows[i].taps * 64 / RF_BLOCK_K;
+        assert_in_range(plan.items[0].loops, (slices + 1) * (RF_BLOCK_K + 2), (slices + 2) * (RF_BLOCK_K + 2));
+        rf_kernel_plan_free(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(eligible_kernels_keep_to_limits),  cmocka_unit_test(loops_are_tested_beyond_the_limit),
-        cmocka_unit_test(attention_is_fused_where_it_pays), cmocka_unit_test(tiles_follow_the_device),
-        cmocka_unit_test(sums_are_cut_where_tiles_are_few), cmocka_unit_test(parts_are_counted),
+        cmocka_unit_test(eligible_kernels_keep_to_limits),     cmocka_unit_test(loops_are_tested_beyond_the_limit),
+        cmocka_unit_test(attention_is_fused_where_it_pays),    cmocka_unit_test(tiles_follow_the_device),
+        cmocka_unit_test(sums_are_cut_where_tiles_are_few),    cmocka_unit_test(parts_are_counted),
+        cmocka_unit_test(strided_gradients_multiply_no_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,6 +131,11 @@ bool rf_block_wants_32(const rf_device_caps *caps)
            caps->max_subgroup_size >= 32;
 }
 
+uint32_t rf_block_slice(const rf_device_caps *caps)
+{
+    return caps->is_cpu ? 0 : RF_BLOCK_K;
+}
+
 void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, const rf_block_grid *grid)
 {
     if (grid->parts == 1) {

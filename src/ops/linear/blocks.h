@@ -49,6 +49,9 @@ double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_blo
  * in those alone. */
 bool rf_block_wants_32(const rf_device_caps *caps);
 
+/* The shaders' constant SLICE. */
+uint32_t rf_block_slice(const rf_device_caps *caps);
+
 /* Binds 4 and 5 of the shaders: partial sums and arrivals; output 0 stands for both where the sums are whole. */
 void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, const rf_block_grid *grid);
 
@@ -60,5 +63,8 @@ void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, c
     &rf_##op##_block_s, &rf_##op##_block_m, &rf_##op##_block_t, &rf_##op##_block_l, &rf_##op##_block_xl
 
 RF_BLOCK_DECLARE(matmul);
+RF_BLOCK_DECLARE(conv2d);
+RF_BLOCK_DECLARE(conv2d_data_grad);
+RF_BLOCK_DECLARE(conv2d_filter_grad);
 
 #endif

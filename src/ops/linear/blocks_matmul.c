@@ -53,7 +53,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     rf_dispatch *d = rf_kernel_plan_add(out, shaders[tile][rf_block_wants_32(caps)], t.loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t constants[] = {
-        rf_blocks[tile].threads, g.activation,      g.bias,      RF_BLOCK_K, t.parts > 1, g.ta, g.tb,
+        rf_blocks[tile].threads, g.activation,      g.bias,      rf_block_slice(caps), t.parts > 1, g.ta, g.tb,
         p.a_line % 4 == 0,       p.b_line % 4 == 0, g.n % 4 == 0
     };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);

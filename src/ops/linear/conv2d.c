@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two-dimensional cross-correlation, NHWC images, kernels [kh, kw, cin / groups, cout]. */
 #include "ops/linear/conv2d.h"
-#include "ops/linear/tiles.h"
+#include "ops/linear/blocks.h"
 
 static rf_result infer(rf_op_call *call)
 {
@@ -99,9 +99,8 @@ const rf_attr_field rf_conv2d_fields[] = {
     RF_ATTR_FLAG(rf_conv2d_attr, bias_gradient),
 };
 
-static const rf_kernel *const kernels[] = { &rf_conv2d_naive,        &rf_conv2d_depthwise,
-                                            RF_LANES_LIST(conv2d, ), RF_LANES_LIST(conv2d, _scalar),
-                                            &rf_conv2d_tile128,      &rf_conv2d_tile256 };
+static const rf_kernel *const kernels[] = { &rf_conv2d_naive, &rf_conv2d_depthwise, RF_LANES_LIST(conv2d, ),
+                                            RF_LANES_LIST(conv2d, _scalar), RF_BLOCK_LIST(conv2d) };
 
 const rf_op rf_op_conv2d = {
     .name = "conv2d",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of conv2d with respect to its image and its kernel. Both are linear in both operands, so each one's
  * gradient is made of the other two. */
+#include "ops/linear/blocks.h"
 #include "ops/linear/conv2d.h"
-#include "ops/linear/tiles.h"
 
 #include <string.h>
 
@@ -79,8 +79,8 @@ rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void
 }
 
 const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive, &rf_conv2d_data_grad_depthwise,
-                                                    RF_LANES_LIST(conv2d_data_grad, ), &rf_conv2d_data_grad_tile128,
-                                                    &rf_conv2d_data_grad_tile256 };
+                                                    RF_LANES_LIST(conv2d_data_grad, ),
+                                                    RF_BLOCK_LIST(conv2d_data_grad) };
 
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i)
 {
@@ -185,11 +185,10 @@ static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node o
     return true;
 }
 
-static const rf_kernel *const filter_kernels[] = {
-    &rf_conv2d_filter_grad_naive,        &rf_conv2d_filter_grad_depthwise,
-    RF_LANES_LIST(conv2d_filter_grad, ), RF_LANES_LIST(conv2d_filter_grad, _scalar),
-    &rf_conv2d_filter_grad_tile128,      &rf_conv2d_filter_grad_tile256
-};
+static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive, &rf_conv2d_filter_grad_depthwise,
+                                                   RF_LANES_LIST(conv2d_filter_grad, ),
+                                                   RF_LANES_LIST(conv2d_filter_grad, _scalar),
+                                                   RF_BLOCK_LIST(conv2d_filter_grad) };
 
 const rf_op rf_op_conv2d_filter_grad = {
     .name = "conv2d_filter_grad",

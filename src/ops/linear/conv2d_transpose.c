@@ -2,7 +2,6 @@
 /* Transposed convolution: what flows back through conv2d from an output to its image, as an operation of its own. It
  * has the kernels of conv2d_data_grad; its image is as large as it can be said from its output. */
 #include "ops/linear/conv2d.h"
-#include "ops/linear/tiles.h"
 
 /* The size of the image along an axis of `size` outputs. Where sizes are rounded down, the smallest that loses none of
  * the kernel's taps. */

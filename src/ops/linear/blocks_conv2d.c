@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/linear/blocks.h"
+#include "ops/linear/conv2d.h"
+#include "rf_shaders.h"
+
+typedef enum form { FORWARD, DATA, FILTER } form;
+
+/* The push constants of conv2d_block.comp. */
+typedef struct push {
+    int32_t first_tile, total, row_tiles, column_tiles, parts, split;
+    int32_t h, w, pixel, channels, to_h, to_w, to_pixel, rows, columns, grid_h, grid_w;
+    int32_t kh, kw, sy, sx, dy, dx, pt, pl;
+    uint32_t channels_magic, grid_h_magic, grid_w_magic, shifts;
+    int32_t period_y, period_x;
+} push;
+_Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of conv2d_block.comp");
+
+/* The push constants of conv2d_filter_block.comp. */
+typedef struct filter_push {
+    int32_t first_tile, total, row_tiles, column_tiles, parts, split;
+    int32_t h, w, pixel, channels, out_h, out_w, to_line, rows, ones, columns, length;
+    int32_t kw, sy, sx, dy, dx, pt, pl;
+    uint32_t channels_magic, kw_magic, out_h_magic, out_w_magic, shifts;
+} filter_push;
+_Static_assert(sizeof(filter_push) <= RF_MAX_PUSH, "push constants of conv2d_filter_block.comp");
+
+/* Taps of one axis that meet the same pixels of a gradient by the image are so far apart. */
+static int64_t period(int64_t stride, int64_t dilation)
+{
+    int64_t a = stride, b = dilation;
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return stride / a;
+}
+
+/* Rows of an image, in lines and columns: of a gradient by the image those of its first phase, which is the largest. */
+static int64_t grid_h(form f, const rf_conv_geometry *g)
+{
+    return f == DATA ? (g->h + g->sy - 1) / g->sy : g->oh;
+}
+static int64_t grid_w(form f, const rf_conv_geometry *g)
+{
+    return f == DATA ? (g->w + g->sx - 1) / g->sx : g->ow;
+}
+
+static rf_block_job job_of(const rf_op_call *call, form f, const rf_conv_geometry *g)
+{
+    const int64_t taps = g->kh * g->kw, pixels = g->n * grid_h(f, g) * grid_w(f, g);
+    const int64_t py = period(g->sy, g->dy), px = period(g->sx, g->dx);
+    switch (f) {
+    case FORWARD: return (rf_block_job){ pixels, g->cog, taps * g->cig, g->groups };
+    case DATA:
+        return (rf_block_job){ pixels, g->cig, ((g->kh + py - 1) / py) * ((g->kw + px - 1) / px) * g->cog,
+                               g->groups * g->sy * g->sx };
+    default: return (rf_block_job){ taps * g->cig + (call->n_out > 1), g->cog, pixels, g->groups };
+    }
+}
+
+/* Iterations of the search for the first tap of a phase. */
+static uint64_t search_loops(form f, const rf_conv_geometry *g)
+{
+    return f == DATA ? rf_min((uint64_t)g->kh, (uint64_t)g->sy) + rf_min((uint64_t)g->kw, (uint64_t)g->sx) : 0;
+}
+
+/* A kernel is a form and a tile. */
+typedef struct variant {
+    form f;
+    rf_block_tile tile;
+} variant;
+
+static double score_of(const rf_op_call *call, const rf_device_caps *caps, variant v)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    /* Where channels come one at a time, as many addresses do: too many registers for the largest tile. */
+    if (v.tile == RF_BLOCK_XL && !caps->is_cpu && ((g.cig | g.cog) & 3)) return RF_SCORE_NONE;
+    const rf_block_job job = job_of(call, v.f, &g);
+    const double score = rf_block_score(call, caps, v.tile, &job);
+    if (score <= 0) return RF_SCORE_NONE;
+    const rf_block_grid t = rf_block_grid_make(caps, v.tile, &job);
+    return t.loops + search_loops(v.f, &g) <= rf_loop_limit(caps) ? score : RF_SCORE_NONE;
+}
+
+static void push_gather(rf_dispatch *d, form f, const rf_conv_geometry *g, const rf_block_job *job,
+                        const rf_block_grid *t)
+{
+    const int64_t channels = f == DATA ? g->cog : g->cig;
+    const rf_magic by_h = rf_magic_make((uint32_t)grid_h(f, g)), by_w = rf_magic_make((uint32_t)grid_w(f, g)),
+                   by_channels = rf_magic_make((uint32_t)channels);
+    const push p = { .total = (int32_t)t->total,
+                     .row_tiles = t->row_tiles,
+                     .column_tiles = t->column_tiles,
+                     .parts = t->parts,
+                     .split = t->split,
+                     .h = (int32_t)(f == DATA ? g->oh : g->h),
+                     .w = (int32_t)(f == DATA ? g->ow : g->w),
+                     .pixel = (int32_t)(f == DATA ? g->cout : g->cin),
+                     .channels = (int32_t)channels,
+                     .to_h = (int32_t)(f == DATA ? g->h : g->oh),
+                     .to_w = (int32_t)(f == DATA ? g->w : g->ow),
+                     .to_pixel = (int32_t)(f == DATA ? g->cin : g->cout),
+                     .rows = (int32_t)job->rows,
+                     .columns = (int32_t)job->columns,
+                     .grid_h = (int32_t)grid_h(f, g),
+                     .grid_w = (int32_t)grid_w(f, g),
+                     .kh = (int32_t)g->kh,
+                     .kw = (int32_t)g->kw,
+                     .sy = (int32_t)g->sy,
+                     .sx = (int32_t)g->sx,
+                     .dy = (int32_t)g->dy,
+                     .dx = (int32_t)g->dx,
+                     .pt = (int32_t)g->pt,
+                     .pl = (int32_t)g->pl,
+                     .channels_magic = by_channels.magic,
+                     .grid_h_magic = by_h.magic,
+                     .grid_w_magic = by_w.magic,
+                     .shifts = by_w.shift | by_h.shift << 8 | by_channels.shift << 16,
+                     .period_y = (int32_t)period(g->sy, g->dy),
+                     .period_x = (int32_t)period(g->sx, g->dx) };
+    rf_dispatch_push(d, &p, sizeof(p));
+}
+
+static void push_filter(rf_dispatch *d, const rf_conv_geometry *g, const rf_block_job *job, const rf_block_grid *t)
+{
+    const rf_magic by_h = rf_magic_make((uint32_t)g->oh), by_w = rf_magic_make((uint32_t)g->ow),
+                   by_channels = rf_magic_make((uint32_t)g->cig), by_kw = rf_magic_make((uint32_t)g->kw);
+    const filter_push p = { .total = (int32_t)t->total,
+                            .row_tiles = t->row_tiles,
+                            .column_tiles = t->column_tiles,
+                            .parts = t->parts,
+                            .split = t->split,
+                            .h = (int32_t)g->h,
+                            .w = (int32_t)g->w,
+                            .pixel = (int32_t)g->cin,
+                            .channels = (int32_t)g->cig,
+                            .out_h = (int32_t)g->oh,
+                            .out_w = (int32_t)g->ow,
+                            .to_line = (int32_t)g->cout,
+                            .rows = (int32_t)job->rows,
+                            .ones = (int32_t)(g->kh * g->kw * g->cig),
+                            .columns = (int32_t)job->columns,
+                            .length = (int32_t)job->length,
+                            .kw = (int32_t)g->kw,
+                            .sy = (int32_t)g->sy,
+                            .sx = (int32_t)g->sx,
+                            .dy = (int32_t)g->dy,
+                            .dx = (int32_t)g->dx,
+                            .pt = (int32_t)g->pt,
+                            .pl = (int32_t)g->pl,
+                            .channels_magic = by_channels.magic,
+                            .kw_magic = by_kw.magic,
+                            .out_h_magic = by_h.magic,
+                            .out_w_magic = by_w.magic,
+                            .shifts = by_channels.shift | by_kw.shift << 8 | by_h.shift << 16 | by_w.shift << 24 };
+    rf_dispatch_push(d, &p, sizeof(p));
+}
+
+#define SHADERS(tile)                                                                                                  \
+    {                                                                                                                  \
+        { &rf_shader_conv2d_block_##tile##_w0, &rf_shader_conv2d_block_##tile##_w32 },                                 \
+            { &rf_shader_conv2d_block_##tile##_data_w0, &rf_shader_conv2d_block_##tile##_data_w32 },                   \
+            { &rf_shader_conv2d_block_##tile##_filter_w0, &rf_shader_conv2d_block_##tile##_filter_w32 },               \
+    }
+
+static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, variant v, rf_kernel_plan *out)
+{
+    static const rf_shader *const shaders[RF_BLOCK_TILES][3][2] = { SHADERS(s), SHADERS(m), SHADERS(t), SHADERS(l),
+                                                                    SHADERS(xl) };
+    const rf_conv2d_attr *attr = call->attr;
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_block_job job = job_of(call, v.f, &g);
+    const rf_block_grid t = rf_block_grid_make(caps, v.tile, &job);
+    const bool bias = v.f == FORWARD && call->n_in == 3;
+    rf_lanes_plan builder = { NULL, call, caps, out };
+    rf_dispatch *d =
+        rf_kernel_plan_add(out, shaders[v.tile][v.f][rf_block_wants_32(caps)], t.loops + search_loops(v.f, &g));
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const int64_t summands = v.f == DATA ? g.cog : g.cig; /* of FILTER these are rows */
+    const uint32_t constants[] = { rf_blocks[v.tile].threads,
+                                   v.f == FORWARD ? attr->activation : 0,
+                                   bias,
+                                   rf_block_slice(caps),
+                                   t.parts > 1,
+                                   summands % 4 == 0,
+                                   job.columns % 4 == 0 };
+    for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
+    if (v.f == FILTER)
+        push_filter(d, &g, &job, &t);
+    else
+        push_gather(d, v.f, &g, &job, &t);
+    rf_dispatch_groups(d, caps, t.total);
+    rf_bind_whole(d, RF_BIND_INPUT, 0);
+    rf_bind_whole(d, RF_BIND_INPUT, 1);
+    rf_bind_whole(d, RF_BIND_INPUT, bias ? 2 : 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_block_bind_parts(&builder, d, v.tile, &t);
+    if (v.f == FILTER) rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out > 1 ? 1 : 0);
+    return RF_OK;
+}
+
+#define BLOCK_KERNEL(op, form, tile, number)                                                                           \
+    RF_VARIANT(, rf_##op##_block_##tile, "block_" #tile, score_of, plan_of, ((variant){ form, number }))
+#define BLOCK_KERNELS(op, form)                                                                                        \
+    BLOCK_KERNEL(op, form, s, RF_BLOCK_S);                                                                             \
+    BLOCK_KERNEL(op, form, m, RF_BLOCK_M);                                                                             \
+    BLOCK_KERNEL(op, form, t, RF_BLOCK_T);                                                                             \
+    BLOCK_KERNEL(op, form, l, RF_BLOCK_L);                                                                             \
+    BLOCK_KERNEL(op, form, xl, RF_BLOCK_XL)
+
+BLOCK_KERNELS(conv2d, FORWARD);
+BLOCK_KERNELS(conv2d_data_grad, DATA);
+BLOCK_KERNELS(conv2d_filter_grad, FILTER);
