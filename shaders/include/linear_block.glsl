@@ -112,30 +112,43 @@ ivec2 block_order(int tile, int row_tiles, int column_tiles)
 /* ---- parts: each writes its sums, and the workgroup that comes last adds them up in the order of the parts ---- */
 
 layout(std430, binding = 4) coherent buffer Parts { vec4 partial[]; };
-layout(std430, binding = 5) coherent buffer Arrivals { int arrivals[]; }; /* one for each tile: zero before and after */
+layout(std430, binding = 5) coherent buffer Arrivals { int arrivals[]; }; /* zero before and after */
+#define PARTS_ABREAST (16 / (TM * TN / 4)) /* whose loads may be under way together */
+#define EACH_SUM(statement)                                                                                            \
+    [[unroll]] for (int r = 0; r < TM; r++) [[unroll]] for (int s = 0; s < TN / 4; s++) statement;
+#define SUM_AT(first) partial[(first) + (r * (TN / 4) + s) * THREADS]
 
-/* Whether this is the last part of tile `tile` to arrive: then sum is that of all. */
-bool block_add_parts(int tile, int part, int parts, inout vec4 sum[TM][TN / 4])
+/* Of `count` sums, which lie `stride` vectors apart from `first` on, this workgroup has number `index`. Whether it is the
+ * last one to arrive at the counter: then sum is that of all. */
+bool block_add(int counter, int first, int stride, int index, int count, inout vec4 sum[TM][TN / 4])
 {
-    int first = tile * parts * (BM * BN / 4) + thread, at = first + part * (BM * BN / 4);
-    [[unroll]] for (int r = 0; r < TM; r++)
-        [[unroll]] for (int s = 0; s < TN / 4; s++) partial[at + (r * (TN / 4) + s) * THREADS] = sum[r][s];
+    EACH_SUM(SUM_AT(first + index * stride) = sum[r][s])
     memoryBarrierBuffer();
     barrier();
     /* The number goes round in memory that is there anyway: the largest tile takes all that many devices have. */
-    if (thread == 0) tile_a[0].x = float(atomicAdd(arrivals[tile], 1));
+    if (thread == 0) tile_a[0].x = float(atomicAdd(arrivals[counter], 1));
     barrier();
-    if (int(tile_a[0].x) != parts - 1) return false;
+    if (int(tile_a[0].x) != count - 1) return false;
     memoryBarrierBuffer();
-    if (thread == 0) arrivals[tile] = 0;
-    [[unroll]] for (int r = 0; r < TM; r++)
-        [[unroll]] for (int s = 0; s < TN / 4; s++) sum[r][s] = partial[first + (r * (TN / 4) + s) * THREADS];
-    for (int p = 1; p < parts; p++) {
-        at = first + p * (BM * BN / 4);
-        [[unroll]] for (int r = 0; r < TM; r++)
-            [[unroll]] for (int s = 0; s < TN / 4; s++) sum[r][s] += partial[at + (r * (TN / 4) + s) * THREADS];
-    }
+    if (thread == 0) arrivals[counter] = 0;
+    EACH_SUM(sum[r][s] = vec4(0.0))
+    for (int i = 0; i < count; i += PARTS_ABREAST)
+        [[unroll]] for (int q = 0; q < PARTS_ABREAST; q++) {
+            int at = first + min(i + q, count - 1) * stride;
+            bool there = i + q < count;
+            EACH_SUM(sum[r][s] += mix(vec4(0.0), SUM_AT(at), bvec4(there)))
+        }
+    barrier(); /* the number has been read */
     return true;
+}
+
+/* The same for the parts of tile `tile`: neighbours by groups, then the groups, so that many parts wait for few additions. */
+bool block_add_parts(int tile, int part, int parts, int parts_of_group, inout vec4 sum[TM][TN / 4])
+{
+    int groups = (parts + parts_of_group - 1) / parts_of_group, group = part / parts_of_group, size = BM * BN / 4;
+    int first = tile * parts * size + thread, counter = tile * (groups > 1 ? groups + 1 : 1), from = group * parts_of_group;
+    if (!block_add(counter + group, first + from * size, size, part - from, min(parts_of_group, parts - from), sum)) return false;
+    return groups == 1 || block_add(counter + groups, first, parts_of_group * size, group, groups, sum);
 }
 
 /* ---- a matrix in memory as an operand ---- */

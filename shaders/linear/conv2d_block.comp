@@ -31,7 +31,7 @@ layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
 layout(push_constant) uniform P {
-    int first_tile, total, row_tiles, column_tiles, parts, split; /* summands per part */
+    int first_tile, total, row_tiles, column_tiles, parts, parts_of_group, split; /* summands per part */
     int h, w, pixel, channels;     /* of a: sizes, all channels, those of a group */
     int to_h, to_w, to_pixel;      /* of c */
     int rows, columns;             /* of a phase of a group's product */
@@ -194,7 +194,7 @@ void main()
     start(first_row, group, from);
     vec4 sum[TM][TN / 4];
     block_multiply(from, to, sum);
-    if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, sum)) return;
+    if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, parts_of_group, sum)) return;
     block_end(sum, group * columns + first_column, (group + 1) * columns);
     [[unroll]] for (int r = 0; r < TM; r++) {
         int row = first_row + block_row(r), to_at = row * to_pixel;

@@ -22,7 +22,7 @@ layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
 layout(std430, binding = 6) writeonly buffer Extra { float extra[]; }; /* the bias' gradient */
 layout(std430, binding = 6) writeonly buffer Extra4 { vec4 extra4[]; };
 layout(push_constant) uniform P {
-    int first_tile, total, row_tiles, column_tiles, parts, split; /* summands per part */
+    int first_tile, total, row_tiles, column_tiles, parts, parts_of_group, split; /* summands per part */
     int h, w, pixel, channels;       /* of a: sizes, all channels, those of a group */
     int out_h, out_w, to_line;       /* pixels; from line to line of c */
     int rows, ones, columns, length; /* of a group's product; the row of ones */
@@ -108,7 +108,7 @@ void main()
     b_start(group * columns, to_line, first_column, columns, from);
     vec4 sum[TM][TN / 4];
     block_multiply(from, to, sum);
-    if (SPLIT != 0 && !block_add_parts(group * tiles + id % tiles, part, parts, sum)) return;
+    if (SPLIT != 0 && !block_add_parts(group * tiles + id % tiles, part, parts, parts_of_group, sum)) return;
     [[unroll]] for (int r = 0; r < TM; r++) {
         int row = first_row + block_row(r);
         if (row < ones) BLOCK_STORE_ROW(c, c4, VECTOR_C != 0, sum[r], row * to_line + group * columns, first_column, columns)

@@ -22,7 +22,7 @@ layout(push_constant) uniform P {
     int first_tile, total, row_tiles, column_tiles, parts;
     int m, n, k, split;            /* summands per part */
     int a_line, b_line;            /* from line to line as stored */
-    int unused;
+    int parts_of_group;
     ivec4 dim, a_stride, b_stride; /* batch dimensions */
 };
 
@@ -48,7 +48,7 @@ void main()
     b_start(b_first, b_line, first_column, n, from);
     vec4 sum[TM][TN / 4];
     block_multiply(from, to, sum);
-    if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, sum)) return;
+    if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, parts_of_group, sum)) return;
     block_end(sum, first_column, n);
     [[unroll]] for (int r = 0; r < TM; r++) {
         int row = first_row + block_row(r);

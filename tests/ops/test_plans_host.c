@@ -79,18 +79,30 @@ static const profile profiles[] = {
     { "the guaranteed minimum", { .driver = RF_DRIVER_AMD, .subgroup_size = 64, LIMITS(128, 1u << 27, 65536, 256) } },
 };
 
+static bool is_block(const rf_kernel *kernel)
+{
+    return strncmp(kernel->name, "block_", 6) == 0;
+}
+
+/* Also: blocks are the last choice of software. */
 static uint32_t plan_all(const rf_op_call *call, const char *case_name, const profile *p)
 {
     uint32_t eligible = 0;
+    double block = 0, other = 0;
     for (uint32_t k = 0; k < call->op->num_kernels; k++) {
         const rf_kernel *kernel = call->op->kernels[k];
-        if (kernel->score(call, &p->caps) <= 0) continue;
+        const double score = kernel->score(call, &p->caps);
+        if (score <= 0) continue;
+        double *best = is_block(kernel) ? &block : &other;
+        if (score > *best) *best = score;
         rf_kernel_plan plan = { 0 };
         if (rf_kernel_plan_make(kernel, call, &p->caps, &plan) < 0)
             fail_msg("%s/%s on %s: %s", call->op->name, case_name, p->name, rf_error_message());
         rf_kernel_plan_free(&plan);
         eligible++;
     }
+    if (p->caps.is_cpu && other > 0 && block > other)
+        fail_msg("%s/%s on %s: a kernel for GPUs is chosen", call->op->name, case_name, p->name);
     return eligible;
 }
 
@@ -291,7 +303,10 @@ static void parts_are_counted(void **state)
     rf_kernel_plan plan = { 0 };
     assert_int_equal(rf_kernel_plan_make(&rf_matmul_block_s, &deep, &caps, &plan), RF_OK);
     assert_int_equal(plan.count, 1);
-    assert_int_equal(plan.counters, 4 * 4);
+    const rf_block_job job = { 64, 64, 20000, 1 };
+    const rf_block_grid grid = rf_block_grid_make(&caps, RF_BLOCK_S, &job);
+    assert_true(grid.groups > 1 && grid.groups * grid.parts_of_group >= grid.parts);
+    assert_int_equal(plan.counters, 4 * 4 * (grid.groups + 1)); /* of four tiles: one for each group, one for all */
     assert_true(plan.workspace >= 2 * 64 * 64 * 4);
     rf_kernel_plan_free(&plan);
     assert_int_equal(rf_kernel_plan_make(&rf_matmul_block_xl, &wide, &caps, &plan), RF_OK);

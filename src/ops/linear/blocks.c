@@ -64,9 +64,10 @@ static double seconds_of(const rf_device_caps *caps, const rf_block *b, const rf
     const double slices = (double)g->split / RF_BLOCK_K;
     double cycles = (double)(of_a_unit / at_once) * wave_cycles(caps, b, (double)at_once, slices);
     if (of_a_unit % at_once > 0) cycles += wave_cycles(caps, b, (double)(of_a_unit % at_once), slices);
+    const int32_t adds = g->parts_of_group + (g->groups > 1 ? g->groups : 0);
     if (g->parts > 1)
-        cycles += PARTS_LATENCY + (double)rf_div_up(g->tiles, units) * g->parts *
-                                      (2 * b->rows * b->columns * sizeof(float) / UNIT_BYTES);
+        cycles += PARTS_LATENCY * (g->groups > 1 ? 2 : 1) +
+                  (double)rf_div_up(g->tiles, units) * adds * 2 * b->rows * b->columns * sizeof(float) / UNIT_BYTES;
     return LAUNCH_SECONDS + cycles / HERTZ;
 }
 
@@ -80,12 +81,16 @@ static rf_block_grid grid_of(const rf_device_caps *caps, rf_block_tile tile, con
                         .column_tiles = (int32_t)rf_div_up((uint64_t)job->columns, b->columns) };
     g.split = (int32_t)rf_align_up(rf_div_up((uint64_t)job->length, (uint64_t)parts), RF_BLOCK_K);
     g.parts = (int32_t)rf_div_up((uint64_t)job->length, (uint64_t)g.split);
+    for (g.parts_of_group = g.parts < 8 ? g.parts : 4; g.parts_of_group * g.parts_of_group < g.parts;)
+        g.parts_of_group++;
+    g.groups = (int32_t)rf_div_up((uint64_t)g.parts, (uint64_t)g.parts_of_group);
     g.tiles = (uint64_t)g.row_tiles * (uint64_t)g.column_tiles * (uint64_t)job->batch;
     g.total = g.tiles * (uint64_t)g.parts;
+    g.counters = g.parts == 1 ? 0 : g.tiles * (uint64_t)(g.groups > 1 ? g.groups + 1 : 1);
     /* A slice's loop is left to the driver to unroll, so it counts. */
-    g.loops = ((uint64_t)g.split / RF_BLOCK_K + 1) * (RF_BLOCK_K + 2) + (uint64_t)g.parts;
+    g.loops = ((uint64_t)g.split / RF_BLOCK_K + 1) * (RF_BLOCK_K + 2) + (uint64_t)(g.parts_of_group + g.groups);
     const uint64_t partial = g.total * b->rows * b->columns * sizeof(float);
-    const bool parts_fit = g.parts == 1 || (partial <= caps->max_storage_range && g.tiles * 4 <= RF_MAX_COUNTERS);
+    const bool parts_fit = g.parts == 1 || (partial <= caps->max_storage_range && g.counters * 4 <= RF_MAX_COUNTERS);
     /* Longer sums than this would lose precision. */
     const uint64_t longest = 16384 * RF_BLOCK_K;
     if (parts_fit && g.loops <= rf_loop_limit(caps) && (uint64_t)g.split <= longest && g.total <= INT32_MAX)
@@ -144,7 +149,7 @@ void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, c
         return;
     }
     const rf_block *b = &rf_blocks[tile];
-    p->plan->counters = grid->tiles * 4;
+    p->plan->counters = grid->counters * 4;
     rf_lanes_bind(d, rf_lanes_workspace(p, grid->total * b->rows * b->columns * sizeof(float)), RF_VIEW_STORAGE, true);
     rf_bind_whole(d, RF_BIND_COUNTERS, 0);
 }

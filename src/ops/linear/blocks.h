@@ -35,7 +35,8 @@ typedef struct rf_block_job {
 /* How a device runs a job in one size of tile. */
 typedef struct rf_block_grid {
     int32_t row_tiles, column_tiles, parts, split; /* summands per part */
-    uint64_t tiles, total;                         /* without parts, with them */
+    int32_t parts_of_group, groups;                /* parts are added up by groups, then groups */
+    uint64_t tiles, total, counters;               /* without parts, with them; of arrivals */
     uint64_t loops;                                /* of an invocation */
     double seconds;                                /* 0: it cannot */
 } rf_block_grid;

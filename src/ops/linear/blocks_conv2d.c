@@ -7,7 +7,7 @@ typedef enum form { FORWARD, DATA, FILTER } form;
 
 /* The push constants of conv2d_block.comp. */
 typedef struct push {
-    int32_t first_tile, total, row_tiles, column_tiles, parts, split;
+    int32_t first_tile, total, row_tiles, column_tiles, parts, parts_of_group, split;
     int32_t h, w, pixel, channels, to_h, to_w, to_pixel, rows, columns, grid_h, grid_w;
     int32_t kh, kw, sy, sx, dy, dx, pt, pl;
     uint32_t channels_magic, grid_h_magic, grid_w_magic, shifts;
@@ -17,7 +17,7 @@ _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of conv2d_block.comp
 
 /* The push constants of conv2d_filter_block.comp. */
 typedef struct filter_push {
-    int32_t first_tile, total, row_tiles, column_tiles, parts, split;
+    int32_t first_tile, total, row_tiles, column_tiles, parts, parts_of_group, split;
     int32_t h, w, pixel, channels, out_h, out_w, to_line, rows, ones, columns, length;
     int32_t kw, sy, sx, dy, dx, pt, pl;
     uint32_t channels_magic, kw_magic, out_h_magic, out_w_magic, shifts;
@@ -93,6 +93,7 @@ static void push_gather(rf_dispatch *d, form f, const rf_conv_geometry *g, const
                      .row_tiles = t->row_tiles,
                      .column_tiles = t->column_tiles,
                      .parts = t->parts,
+                     .parts_of_group = t->parts_of_group,
                      .split = t->split,
                      .h = (int32_t)(f == DATA ? g->oh : g->h),
                      .w = (int32_t)(f == DATA ? g->ow : g->w),
@@ -130,6 +131,7 @@ static void push_filter(rf_dispatch *d, const rf_conv_geometry *g, const rf_bloc
                             .row_tiles = t->row_tiles,
                             .column_tiles = t->column_tiles,
                             .parts = t->parts,
+                            .parts_of_group = t->parts_of_group,
                             .split = t->split,
                             .h = (int32_t)g->h,
                             .w = (int32_t)g->w,

@@ -5,7 +5,7 @@
 
 /* The push constants of matmul_block.comp. */
 typedef struct push {
-    int32_t first_tile, total, row_tiles, column_tiles, parts, m, n, k, split, a_line, b_line, unused;
+    int32_t first_tile, total, row_tiles, column_tiles, parts, m, n, k, split, a_line, b_line, parts_of_group;
     int32_t dim[4], a_stride[4], b_stride[4];
 } push;
 _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp");
@@ -38,6 +38,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
                .row_tiles = t.row_tiles,
                .column_tiles = t.column_tiles,
                .parts = t.parts,
+               .parts_of_group = t.parts_of_group,
                .m = (int32_t)g.m,
                .n = (int32_t)g.n,
                .k = (int32_t)g.k,
