@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross-entropy of each row, or (GRAD) its gradient; labels are one class number a row or (DENSE) a weight for each class.
+// Cross-entropy of each row, or (GRAD) its gradient, or (GRAD, WITH_LOSS) both; labels are one class number a row or (DENSE) a weight for each class.
 // Predictions are logits, or probabilities, which are normalised and clipped. One invocation a row, or (GROUP) one
 // workgroup.
 #version 450
@@ -18,10 +18,16 @@ layout(std430, binding = 1) readonly buffer X { float x[]; };
 #ifdef GRAD
 layout(std430, binding = 2) readonly buffer Dloss { float dloss[]; };
 layout(std430, binding = 3) writeonly buffer Dx { float dx[]; };
-#else
-layout(std430, binding = 2) writeonly buffer Loss { float loss[]; };
+#ifdef WITH_LOSS
+layout(std430, binding = 4) writeonly buffer Loss { float loss[]; };
 #endif
+layout(push_constant) uniform Push { uint rows, columns; float numerator; };
+layout(constant_id = 2) const uint DLOSS = 0; // a number for each row, 1: one for all, 2: numerator by it
+#else
+#define WITH_LOSS
+layout(std430, binding = 2) writeonly buffer Loss { float loss[]; };
 layout(push_constant) uniform Push { uint rows, columns; };
+#endif
 
 const float LOW = 1e-7, HIGH = 1.0 - 1e-7;
 
@@ -41,7 +47,8 @@ void main()
         const float nan = uintBitsToFloat(0x7fc00000u);
 #ifdef GRAD
         for (uint c = FIRST; c < columns; c += STEP) dx[base + c] = nan;
-#else
+#endif
+#ifdef WITH_LOSS
         if (FIRST == 0) loss[row] = nan;
 #endif
         return;
@@ -66,7 +73,7 @@ void main()
     const float scale = 1.0 / total;
 
 #ifdef GRAD
-    const float g = dloss[row];
+    const float given = dloss[DLOSS == 0 ? row : 0], g = DLOSS == 2 ? numerator / given : given;
 #ifdef DENSE
     float weight = 0.0; // probabilities: of the classes that were not clipped
     for (uint c = FIRST; c < columns; c += STEP) {
@@ -94,7 +101,8 @@ void main()
             dx[base + c] = g * scale * (counts ? 1.0 - (own ? 1.0 / q : 0.0) : 0.0);
     }
 #endif
-#else
+#endif
+#ifdef WITH_LOSS
     const float log_total = FROM_LOGITS ? rf_log(total) : 0.0;
 #ifdef DENSE
     float result = 0.0;
@@ -106,8 +114,8 @@ void main()
     result = rf_row_sum(result);
     if (FIRST == 0) loss[row] = result;
 #else
-    const float v = x[base + wanted];
-    if (FIRST == 0) loss[row] = FROM_LOGITS ? log_total - (v - shift) : -log_of_clipped(v * scale);
+    const float own_x = x[base + wanted];
+    if (FIRST == 0) loss[row] = FROM_LOGITS ? log_total - (own_x - shift) : -log_of_clipped(own_x * scale);
 #endif
 #endif
 }

@@ -258,8 +258,13 @@ rf_result rf_emit_layer_norm(rf_graph *g, rf_value x, rf_value gamma, rf_value b
                              rf_value *out);
 
 /* ---- softmax.c, loss.c, one_hot.c ---- */
+/* What flows into the losses, the third input of their gradients. */
+enum { RF_DLOSS_ROWS /* a number for each row */, RF_DLOSS_SCALAR, RF_DLOSS_QUOTIENT /* numerator / it */ };
 typedef struct rf_loss_attr {
     uint32_t from_logits;
+    uint32_t dloss; /* of gradients, like the rest: RF_DLOSS_* */
+    float numerator;
+    uint32_t with_loss; /* 1 asks for the losses as well, the second output */
 } rf_loss_attr;
 typedef struct rf_one_hot_attr {
     int32_t depth;

@@ -417,6 +417,53 @@ static uint32_t live_nodes(const rf_graph *g, const rf_op *op, const rf_shape *s
     return count;
 }
 
+/* The mean's gradient is a number that the losses' gradient divides by itself, and which makes the losses as well. */
+static void test_losses_and_their_gradient_are_one(void **state)
+{
+    (void)state;
+    static const char divisor_object;
+    rf_graph *g;
+    rf_value labels, logits, divisor, losses, sum, mean, grad;
+    rf_arena arena = { 0 };
+    int32_t classes[4] = { 2, 0, 1, 1 };
+    float data[12], count = 8, before_grad[12], before_mean = 0, before_losses[4];
+    OK(rf_graph_create(rf_ops_core(), &g));
+    OK(rf_graph_input(g, 0, (rf_tensor_desc){ RF_I32, RF_SHAPE(4) }, &labels));
+    OK(rf_graph_input(g, 1, (rf_tensor_desc)F32(4, 3), &logits));
+    OK(rf_graph_host(g, &divisor_object, (rf_tensor_desc){ .dtype = RF_F32 }, "count", &divisor));
+    OK(rf_emit_sparse_crossentropy(g, labels, logits, true, &losses));
+    OK(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, losses, NULL, 0, false, &sum));
+    OK(rf_emit_binary(g, RF_FN_DIVIDE, 0, sum, divisor, &mean));
+    OK(rf_graph_differentiate(g, mean, &logits, 1, &grad));
+    for (uint32_t i = 0; i < RF_LENGTH(data); i++) data[i] = (float)((int)(i * 37 % 23) - 11) / 4;
+    for (int pass = 0; pass < 2; pass++) {
+        void **values = rf_arena_alloc(&arena, g->values.count * sizeof(void *));
+        assert_non_null(values);
+        values[labels] = classes;
+        values[logits] = data;
+        values[divisor] = &count;
+        OK(rf_graph_interpret(g, &arena, values));
+        if (pass == 1) {
+            assert_memory_equal(values[losses], before_losses, sizeof(before_losses));
+            assert_memory_equal(values[mean], &before_mean, sizeof(before_mean));
+            for (uint32_t i = 0; i < RF_LENGTH(data); i++)
+                assert_float_equal(((float *)values[grad])[i], before_grad[i], 1e-7f);
+            break;
+        }
+        memcpy(before_losses, values[losses], sizeof(before_losses));
+        memcpy(before_grad, values[grad], sizeof(before_grad));
+        memcpy(&before_mean, values[mean], sizeof(before_mean));
+        OK(rf_graph_optimize(g, &(rf_graph_roots){ (rf_value[]){ mean, grad, losses }, 3 }));
+    }
+    uint32_t live = 0;
+    for (uint32_t n = 0; n < g->nodes.count; n++) live += !g->nodes.items[n].dead;
+    assert_int_equal(live, 3);
+    assert_int_equal(live_nodes(g, &rf_op_sparse_crossentropy_grad, NULL), 1);
+    assert_int_equal(live_nodes(g, &rf_op_reduce, NULL), 1);
+    rf_arena_free(&arena);
+    rf_graph_destroy(&g);
+}
+
 /* Forward one walk for the moments and one for the result with its activation; backward one for the activation, one for
  * both sums and one for the gradient of x, in which the broadcasts of the moments' gradients have gone. */
 static void test_batch_normalization_takes_five_walks(void **state)
@@ -643,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_mean_gradient_follows_batch),
         cmocka_unit_test(test_pool_absorbs_relu_gradient),
+        cmocka_unit_test(test_losses_and_their_gradient_are_one),
         cmocka_unit_test(test_batch_normalization_takes_five_walks),
         cmocka_unit_test(test_broadcasts_go_into_what_reads_them),
         cmocka_unit_test(test_plans),

@@ -5,6 +5,7 @@
 
 #include "ops/kit.h"
 #include "ops/pointwise/elementwise.h"
+#include "ops/reduction/loss.h"
 #include "rf_shaders.h"
 
 rf_result rf_broadcast_shape(const char *op, rf_shape a, rf_shape b, rf_shape *out)
@@ -478,6 +479,12 @@ static const rf_op_case broadcast_cases[] = {
     BROADCAST_CASE("row_4M", F32(1, 1024), F32(2, 4096, 1024), .large = true, .benchmark = true),
 };
 
+static bool broadcast_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
+{
+    return rf_elementwise_absorb(graph, producer, consumer, fused) ||
+           rf_loss_absorb_dloss(graph, producer, consumer, fused);
+}
+
 const rf_op rf_op_broadcast_like = {
     .name = "broadcast_like",
     .min_in = 2,
@@ -488,7 +495,7 @@ const rf_op rf_op_broadcast_like = {
     .gradient = broadcast_gradient,
     .reference = broadcast_reference,
     .cost = cost_copy,
-    .absorb_consumer = rf_elementwise_absorb,
+    .absorb_consumer = broadcast_absorb,
     RF_KERNELS(rf_copy_kernels),
     RF_CASES(broadcast_cases),
 };

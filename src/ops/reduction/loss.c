@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cross-entropy losses, one number for each row of predictions, and their gradients. Predictions are logits, or
- * probabilities p, which count as clip(p / sum(p), 1e-7, 1 - 1e-7), as in Keras.
+ * probabilities p, which count as clip(p / sum(p), 1e-7, 1 - 1e-7), as in Keras. A fused gradient takes what flows in
+ * as one number for all rows, and makes the losses, too.
  */
+#include "ops/reduction/loss.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
 #include "ops/scalar.h"
 #include "rf_shaders.h"
 
 #include <math.h>
+#include <string.h>
 
 #define CLIP_LOW 1e-7f
 #define CLIP_HIGH (1.0f - 1e-7f)
@@ -17,6 +20,20 @@ static bool from_logits(const rf_op_call *call)
 {
     const rf_loss_attr *attr = call->attr;
     return attr != NULL && attr->from_logits;
+}
+
+static const rf_loss_attr *attr_of(const rf_op_call *call)
+{
+    static const rf_loss_attr none;
+    return call->attr != NULL ? call->attr : &none;
+}
+
+/* What flows into the row's loss. */
+static double incoming(const rf_op_call *call, const float *dloss, uint64_t row)
+{
+    const rf_loss_attr *attr = attr_of(call);
+    if (attr->dloss == RF_DLOSS_ROWS) return (double)dloss[row];
+    return attr->dloss == RF_DLOSS_SCALAR ? (double)dloss[0] : (double)(attr->numerator / dloss[0]);
 }
 
 static bool is_dense(const rf_op *op)
@@ -44,17 +61,24 @@ static rf_result loss_infer(rf_op_call *call)
 
 static rf_result loss_grad_infer(rf_op_call *call)
 {
+    static const rf_shape scalar = { 0 };
+    const rf_loss_attr *attr = attr_of(call);
     RF_TRY(loss_infer(call));
     RF_TRY(rf_expect_dtype(call, 2, RF_F32));
-    RF_TRY(rf_expect_shape(call, 2, &call->out[0].shape, "one gradient for each row of predictions"));
+    if (attr->dloss == RF_DLOSS_ROWS)
+        RF_TRY(rf_expect_shape(call, 2, &call->out[0].shape, "one gradient for each row of predictions"));
+    else
+        RF_TRY(rf_expect_shape(call, 2, &scalar, "one gradient for all rows"));
+    call->out[1] = call->out[0];
     call->out[0] = call->in[1];
+    call->n_out = attr->with_loss ? 2 : 1;
     return RF_OK;
 }
 
 static rf_result emit_loss(rf_graph *g, const rf_op *op, rf_value labels, rf_value predictions, bool logits,
                            rf_value *out)
 {
-    const rf_loss_attr attr = { logits };
+    const rf_loss_attr attr = { .from_logits = logits };
     const rf_value in[2] = { labels, predictions };
     return rf_graph_add(g, op, &attr, in, 2, out);
 }
@@ -121,7 +145,10 @@ static rf_result loss_gradient(rf_grad_context *ctx, const rf_op *grad)
     if (ctx->dout[0] == 0) return RF_OK;
     if (ctx->needed[0] && grad == &rf_op_crossentropy_grad) RF_TRY(label_gradient(ctx));
     if (!ctx->needed[1]) return RF_OK;
-    return rf_graph_add(ctx->graph, grad, ctx->attr, in, 3, &ctx->din[1]);
+    rf_value made[RF_MAX_OUTPUTS];
+    RF_TRY(rf_graph_add(ctx->graph, grad, ctx->attr, in, 3, made));
+    ctx->din[1] = made[0];
+    return RF_OK;
 }
 
 static rf_result sparse_gradient(rf_grad_context *ctx)
@@ -144,11 +171,10 @@ static void row_terms(const float *x, uint64_t columns, bool logits, double *shi
     for (uint64_t c = 0; c < columns; c++) *total += logits ? exp(x[c] - *shift) : x[c];
 }
 
-static rf_result loss_reference(const rf_op_call *call, void *const *in, void *const *out)
+static void losses(const rf_op_call *call, void *const *in, float *loss)
 {
     const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
     const bool logits = from_logits(call), dense = is_dense(call->op);
-    float *loss = out[0];
     for (uint64_t r = 0; r < rows; r++) {
         const float *x = (const float *)in[1] + r * columns;
         double shift, total, result = 0;
@@ -161,6 +187,11 @@ static rf_result loss_reference(const rf_op_call *call, void *const *in, void *c
         }
         loss[r] = label < 0 || (uint64_t)label >= columns ? NAN : (float)result;
     }
+}
+
+static rf_result loss_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    losses(call, in, out[0]);
     return RF_OK;
 }
 
@@ -168,8 +199,9 @@ static rf_result loss_grad_reference(const rf_op_call *call, void *const *in, vo
 {
     const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
     const bool logits = from_logits(call), dense = is_dense(call->op);
-    const float *dloss = in[2];
+    if (call->n_out > 1) losses(call, in, out[1]);
     for (uint64_t r = 0; r < rows; r++) {
+        const double dloss = incoming(call, in[2], r);
         const float *x = (const float *)in[1] + r * columns;
         float *dx = (float *)out[0] + r * columns;
         double shift, total, sum = 0;
@@ -189,9 +221,9 @@ static rf_result loss_grad_reference(const rf_op_call *call, void *const *in, vo
                 else if (!known)
                     dx[c] = NAN;
                 else if (logits)
-                    dx[c] = (float)(dloss[r] * (q * sum - weight));
+                    dx[c] = (float)(dloss * (q * sum - weight));
                 else
-                    dx[c] = (float)(dloss[r] * (sum - (counts != 0 ? counts / q : 0)) / total);
+                    dx[c] = (float)(dloss * (sum - (counts != 0 ? counts / q : 0)) / total);
             }
         }
     }
@@ -207,30 +239,37 @@ static rf_cost loss_cost(const rf_op_call *call)
 
 static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, bool group)
 {
-    static const rf_shader *const shaders[2][2][2] = {
+    /* dense; losses, gradients, both; row, group */
+    static const rf_shader *const shaders[2][3][2] = {
         { { &rf_shader_sparse_crossentropy, &rf_shader_sparse_crossentropy_group },
-          { &rf_shader_sparse_crossentropy_grad, &rf_shader_sparse_crossentropy_grad_group } },
+          { &rf_shader_sparse_crossentropy_grad, &rf_shader_sparse_crossentropy_grad_group },
+          { &rf_shader_sparse_crossentropy_both, &rf_shader_sparse_crossentropy_both_group } },
         { { &rf_shader_crossentropy, &rf_shader_crossentropy_group },
-          { &rf_shader_crossentropy_grad, &rf_shader_crossentropy_grad_group } },
+          { &rf_shader_crossentropy_grad, &rf_shader_crossentropy_grad_group },
+          { &rf_shader_crossentropy_both, &rf_shader_crossentropy_both_group } },
     };
+    const rf_loss_attr *attr = attr_of(call);
     const uint64_t columns = rf_desc_columns(&call->in[1]), row_bytes = columns * sizeof(float);
-    const bool dense = is_dense(call->op), grad = call->n_in == 3;
+    const bool dense = is_dense(call->op), grad = call->n_in == 3, both = call->n_out > 1;
     /* For the maximum, for the sum; dense labels are summed as well; gradients are written in a walk of their own. */
-    const uint32_t passes = 2u + dense + grad;
-    rf_row_job job = { .shader = shaders[dense][grad][0],
+    const uint32_t passes = 2u + dense + grad + (dense && both), what = (uint32_t)grad + both;
+    rf_row_job job = { .shader = shaders[dense][what][0],
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[1]),
                        .threads_per_row = 1,
                        .loops = rf_row_loops(columns, 1, passes),
-                       .n_push = 2,
-                       .n_spec = 1 };
+                       .n_push = 2u + grad,
+                       .n_spec = 1u + grad };
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, dense ? row_bytes : sizeof(int32_t));
     rf_row_job_tensor(&job, RF_BIND_INPUT, 1, row_bytes);
-    if (grad) rf_row_job_tensor(&job, RF_BIND_INPUT, 2, sizeof(float));
+    if (grad) rf_row_job_tensor(&job, RF_BIND_INPUT, 2, attr->dloss == RF_DLOSS_ROWS ? sizeof(float) : 0);
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, grad ? row_bytes : sizeof(float));
+    if (both) rf_row_job_tensor(&job, RF_BIND_OUTPUT, 1, sizeof(float));
     job.spec[0] = from_logits(call);
+    job.spec[1] = attr->dloss;
     job.push[1] = (uint32_t)columns;
-    if (group) rf_row_job_group(&job, caps, shaders[dense][grad][1], columns, passes);
+    memcpy(&job.push[2], &attr->numerator, sizeof(attr->numerator));
+    if (group) rf_row_job_group(&job, caps, shaders[dense][what][1], columns, passes);
     return job;
 }
 
@@ -246,6 +285,13 @@ static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group };
     {                                                                                                                  \
         1                                                                                                              \
     }
+#define FUSED(logits, kind, n, loss)                                                                                   \
+    .attr = &(const rf_loss_attr)                                                                                      \
+    {                                                                                                                  \
+        logits, RF_DLOSS_##kind, n, loss                                                                               \
+    }
+#define DIVISOR RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 2, 5, 0, 0)
+#define SPARSE_FUSED(low, high, rows, columns) .in = { CLASSES(low, high, 1, rows), X(1, 2, rows, columns), DIVISOR }
 #define CLASSES(low, high, ...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, low, high, __VA_ARGS__)
 #define X(sd, ...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, sd, __VA_ARGS__)
 #define P(...) RF_TENSOR(RF_F32, RF_FILL_PROBABILITY, 0, 0, __VA_ARGS__)
@@ -345,6 +391,32 @@ static const rf_op_case sparse_grad_cases[] = {
       .n_in = 3,
       .in = { CLASSES(-1, 70001, 1, 3), X(3, 2, 3, 70001), X(1, 1, 3) },
       CLOSE },
+    { .name = "scalar_probabilities_33x5", FUSED(0, SCALAR, 0, 0), .n_in = 3, SPARSE_FUSED(-1, 6, 33, 5), CLOSE },
+    { .name = "quotient_33x5", FUSED(1, QUOTIENT, 3, 0), .n_in = 3, SPARSE_FUSED(0, 5, 33, 5), CLOSE },
+    { .name = "both_rows_257x31",
+      FUSED(1, ROWS, 0, 1),
+      .n_in = 3,
+      .in = { CLASSES(0, 31, 1, 257), X(3, 2, 257, 31), X(1, 1, 257) },
+      CLOSE },
+    { .name = "both_probabilities_65x33",
+      FUSED(0, QUOTIENT, 1, 1),
+      .n_in = 3,
+      .in = { CLASSES(-1, 34, 1, 65), P(2, 65, 33), DIVISOR },
+      .rtol = 5e-5,
+      .atol = 1e-5 },
+    { .name = "both_64x10",
+      FUSED(1, QUOTIENT, 1, 1),
+      .n_in = 3,
+      SPARSE_FUSED(0, 10, 64, 10),
+      CLOSE,
+      .benchmark = true },
+    { .name = "both_1024x1009",
+      FUSED(1, QUOTIENT, 1, 1),
+      .n_in = 3,
+      SPARSE_FUSED(0, 1009, 1024, 1009),
+      CLOSE,
+      .benchmark = true },
+    { .name = "both_3x70001", FUSED(1, QUOTIENT, 1, 1), .n_in = 3, SPARSE_FUSED(-1, 70001, 3, 70001), CLOSE },
     { .name = "probabilities_2x70001",
       .n_in = 3,
       .in = { CLASSES(0, 70001, 1, 2), LOOSE(2, 2, 70001), X(1, 1, 2) },
@@ -399,6 +471,18 @@ static const rf_op_case dense_grad_cases[] = {
       .in = { P(2, 64, 10), X(1, 2, 64, 10), X(1, 1, 64) },
       CLOSE,
       .benchmark = true },
+    { .name = "both_33x5", FUSED(1, QUOTIENT, 1, 1), .n_in = 3, .in = { P(2, 33, 5), X(1, 2, 33, 5), DIVISOR }, CLOSE },
+    { .name = "both_probabilities_2x5x33",
+      FUSED(0, SCALAR, 0, 1),
+      .n_in = 3,
+      .in = { P(3, 2, 5, 33), P(3, 2, 5, 33), DIVISOR },
+      .rtol = 5e-5,
+      .atol = 1e-5 },
+    { .name = "both_3x70001",
+      FUSED(1, QUOTIENT, 1, 1),
+      .n_in = 3,
+      .in = { P(2, 3, 70001), X(3, 2, 3, 70001), DIVISOR },
+      CLOSE },
     { .name = "logits_3x70001", LOGITS, .n_in = 3, .in = { P(2, 3, 70001), X(3, 2, 3, 70001), X(1, 1, 3) }, CLOSE },
     { .name = "probabilities_2x70001",
       .n_in = 3,
@@ -409,7 +493,18 @@ static const rf_op_case dense_grad_cases[] = {
 
 /* ---- the ops ---- */
 
-static const rf_attr_field loss_fields[] = { RF_ATTR_FLAG(rf_loss_attr, from_logits) };
+static const char *dloss_name(uint32_t dloss)
+{
+    static const char *const names[] = { "rows", "scalar", "quotient" };
+    return dloss < RF_LENGTH(names) ? names[dloss] : "?";
+}
+
+static const rf_attr_field loss_fields[] = {
+    RF_ATTR_FLAG(rf_loss_attr, from_logits),
+    RF_ATTR_NAMED(rf_loss_attr, dloss, RF_DLOSS_QUOTIENT, dloss_name),
+    RF_ATTR_NUMBER(rf_loss_attr, numerator),
+    RF_ATTR_FLAG(rf_loss_attr, with_loss),
+};
 
 static rf_choices class_choices(const rf_op_call *call)
 {
@@ -417,23 +512,24 @@ static rf_choices class_choices(const rf_op_call *call)
     return (rf_choices){ .count = predictions->dim[predictions->rank - 1], .fixed = predictions->rank > 1 };
 }
 
-#define LOSS_OP(id, inputs, choices_, infer_, gradient_, reference_, cases_)                                           \
-    const rf_op rf_op_##id = {                                                                                         \
-        .name = #id,                                                                                                   \
-        .choices = choices_,                                                                                           \
-        RF_ATTRIBUTES(rf_loss_attr, loss_fields),                                                                      \
-        .min_in = inputs,                                                                                              \
-        .max_in = inputs,                                                                                              \
-        .n_out = 1,                                                                                                    \
-        .flags = RF_OP_NO_ONNX,                                                                                        \
-        .infer = infer_,                                                                                               \
-        .gradient = gradient_,                                                                                         \
-        .reference = reference_,                                                                                       \
-        .cost = loss_cost,                                                                                             \
-        RF_KERNELS(loss_kernels),                                                                                      \
-        RF_CASES(cases_),                                                                                              \
-    }
-LOSS_OP(sparse_crossentropy, 2, class_choices, loss_infer, sparse_gradient, loss_reference, sparse_cases);
-LOSS_OP(sparse_crossentropy_grad, 3, NULL, loss_grad_infer, NULL, loss_grad_reference, sparse_grad_cases);
-LOSS_OP(crossentropy, 2, NULL, loss_infer, dense_gradient, loss_reference, dense_cases);
-LOSS_OP(crossentropy_grad, 3, NULL, loss_grad_infer, NULL, loss_grad_reference, dense_grad_cases);
+#define LOSS_OP(id, inputs, choices_, infer_, gradient_, reference_, cases_, ...)                                      \
+    const rf_op rf_op_##id = { .name = #id,                                                                            \
+                               .choices = choices_,                                                                    \
+                               RF_ATTRIBUTES(rf_loss_attr, loss_fields),                                               \
+                               .min_in = inputs,                                                                       \
+                               .max_in = inputs,                                                                       \
+                               .n_out = inputs == 3 ? 2 : 1,                                                           \
+                               .flags = RF_OP_NO_ONNX,                                                                 \
+                               .infer = infer_,                                                                        \
+                               .gradient = gradient_,                                                                  \
+                               .reference = reference_,                                                                \
+                               .cost = loss_cost,                                                                      \
+                               RF_KERNELS(loss_kernels),                                                               \
+                               RF_CASES(cases_),                                                                       \
+                               __VA_ARGS__ }
+LOSS_OP(sparse_crossentropy, 2, class_choices, loss_infer, sparse_gradient, loss_reference, sparse_cases, );
+LOSS_OP(sparse_crossentropy_grad, 3, NULL, loss_grad_infer, NULL, loss_grad_reference, sparse_grad_cases,
+        .absorb_sibling = rf_loss_absorb_loss, );
+LOSS_OP(crossentropy, 2, NULL, loss_infer, dense_gradient, loss_reference, dense_cases, );
+LOSS_OP(crossentropy_grad, 3, NULL, loss_grad_infer, NULL, loss_grad_reference, dense_grad_cases,
+        .absorb_sibling = rf_loss_absorb_loss, );
