@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers that make one tensor of several, in a functional model: results, gradients, files and mistakes. */
+/* Layers that make one tensor of several, in a functional model: results, gradients, files and mistakes; and how a
+ * bidirectional layer merges its two directions. */
 #include <math.h>
 
 #include "../support/folder.h"
@@ -101,6 +102,8 @@ static void results(rf_strategy *strategy)
 {
     char folder[SCRATCH_PATH], path[128];
     rf_model *model = build(strategy), *loaded;
+    assert_int_equal(rf_model_num_inputs(model), NUM_INPUTS);
+    assert_int_equal(rf_model_num_outputs(model), NUM_OUTPUTS);
     rf_array outputs[NUM_OUTPUTS], again[NUM_OUTPUTS];
     predict(model, outputs);
     check_outputs(outputs);
@@ -177,6 +180,69 @@ static void gradients(rf_strategy *strategy)
 }
 ON_ONE(gradients)
 
+/* ---- bidirectional ---- */
+
+enum { UNITS = 3, STEPS = 4 };
+
+/* A model of one bidirectional layer on sequences of COLUMNS, with the weights of another one. */
+static rf_model *build_directions(rf_strategy *strategy, rf_merge merge, const rf_model *like)
+{
+    rf_layer *forward, *both;
+    rf_model *model;
+    float values[3 * UNITS * (UNITS + COLUMNS)];
+    OK(rf_layer_rnn(&(rf_rnn_layer_params){ .kind = RF_RNN_GRU, .units = UNITS, .return_sequences = true }, &forward));
+    OK(rf_layer_bidirectional(forward, merge, NULL, &both));
+    OK(rf_model_create_sequential(strategy, &both, 1, &RF_SHAPE(STEPS, COLUMNS), &model));
+    const rf_variable_list to = rf_model_variables(model), from = rf_model_variables(like ? like : model);
+    assert_int_equal(to.count, from.count);
+    for (uint32_t i = 0; i < to.count; i++) {
+        assert_true(rf_shape_count(rf_variable_shape(to.items[i])) <= (int64_t)(sizeof(values) / sizeof(values[0])));
+        OK(rf_variable_read(from.items[i], values));
+        OK(rf_variable_assign(to.items[i], values));
+    }
+    return model;
+}
+
+static rf_array predict_sequences(rf_model *model)
+{
+    float values[EXAMPLES * STEPS * COLUMNS];
+    rf_dataset *data, *batched;
+    rf_array y;
+    for (uint32_t i = 0; i < EXAMPLES * STEPS * COLUMNS; i++) values[i] = number(0, i);
+    const rf_array x = array_f32(RF_SHAPE(EXAMPLES, STEPS, COLUMNS), values);
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &x, .num_arrays = 1 }, &data));
+    OK(rf_dataset_batch(data, EXAMPLES, false, &batched));
+    OK(rf_model_predict(model, batched, &y));
+    rf_dataset_destroy(&batched);
+    rf_dataset_destroy(&data);
+    return y;
+}
+
+/* Sum, product and mean are those of the halves that are concatenated otherwise. */
+static void directions(rf_strategy *strategy)
+{
+    static const rf_merge merges[] = { RF_MERGE_SUM, RF_MERGE_MULTIPLY, RF_MERGE_AVERAGE };
+    rf_model *joined = build_directions(strategy, RF_MERGE_CONCATENATE, NULL);
+    rf_array halves = predict_sequences(joined);
+    assert_true(rf_shape_equal(halves.shape, RF_SHAPE(EXAMPLES, STEPS, 2 * UNITS)));
+    for (uint32_t m = 0; m < 3; m++) {
+        rf_model *merged = build_directions(strategy, merges[m], joined);
+        rf_array y = predict_sequences(merged);
+        assert_true(rf_shape_equal(y.shape, RF_SHAPE(EXAMPLES, STEPS, UNITS)));
+        for (uint32_t i = 0; i < EXAMPLES * STEPS * UNITS; i++) {
+            const float *pair = (const float *)halves.data + i / UNITS * 2 * UNITS + i % UNITS;
+            const double f = (double)pair[0], b = (double)pair[UNITS];
+            const double wanted = m == 0 ? f + b : m == 1 ? f * b : (f + b) / 2;
+            assert_near((double)((const float *)y.data)[i], wanted, 1e-6, 1e-6, "merged");
+        }
+        rf_array_free(&y);
+        rf_model_destroy(&merged);
+    }
+    rf_array_free(&halves);
+    rf_model_destroy(&joined);
+}
+ON_ONE(directions)
+
 /* ---- mistakes ---- */
 
 static void refuse(rf_strategy *strategy, rf_layer *layer, uint32_t num_in, rf_shape second, const char *message)
@@ -211,6 +277,7 @@ ON_ONE(mistakes)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(results_on_one), cmocka_unit_test(results_on_two),
-                                        cmocka_unit_test(gradients_on_one), cmocka_unit_test(mistakes_on_one) };
+                                        cmocka_unit_test(gradients_on_one), cmocka_unit_test(directions_on_one),
+                                        cmocka_unit_test(mistakes_on_one) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
