@@ -253,12 +253,55 @@ static double best_score(const case_run *run, const rf_device_caps *caps)
     return best;
 }
 
+/* Some kernel that is no last resort takes the call. */
+static bool has_fast_kernel(const case_run *run, const rf_device_caps *caps)
+{
+    for (uint32_t i = 0; i < run->op->num_kernels; i++) {
+        const rf_kernel *kernel = run->op->kernels[i];
+        if (!kernel->last_resort && kernel->score(&run->start.call, caps) > 0) return true;
+    }
+    return false;
+}
+
+static bool has_last_resort(const rf_op *op)
+{
+    for (uint32_t i = 0; i < op->num_kernels; i++)
+        if (op->kernels[i]->last_resort) return true;
+    return false;
+}
+
+/* limit_range(), but where a fast kernel takes whole tensors so much more that one takes them cut up: what small
+ * operands are padded to may be many times as long as they are. */
+static bool split_range(const case_run *run, rf_device_caps *caps)
+{
+    const bool fast = has_last_resort(run->op) && has_fast_kernel(run, caps);
+    if (!limit_range(&run->start.call, caps)) return false;
+    if (!fast) return true;
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < run->start.call.n_in + run->start.call.n_out; i++) {
+        const uint64_t bytes = rf_tensor_bytes(tensor_of(&run->start.call, i));
+        if (bytes > largest) largest = bytes;
+    }
+    const uint64_t least = caps->max_storage_range;
+    while (!has_fast_kernel(run, caps) && caps->max_storage_range * 5 / 4 < largest)
+        caps->max_storage_range = rf_align_up(caps->max_storage_range * 5 / 4, caps->buffer_alignment);
+    run->counts->split++;
+    run->counts->split_fast += has_fast_kernel(run, caps);
+    if (!has_fast_kernel(run, caps)) {
+        caps->max_storage_range = least;
+        if (run->w->options.verbose)
+            printf("slow %s/%s: nothing fast for descriptors of %llu bytes\n", run->op->name, run->c->name,
+                   (unsigned long long)least);
+    }
+    return true;
+}
+
 static void run_device(case_run *run, const walk_device *d)
 {
     uint32_t eligible = 0;
     rf_device_caps *caps = &d->exec->caps;
     *caps = *rf_gpu_caps(d->gpu);
-    if (run->w->options.split && !limit_range(&run->start.call, caps)) return;
+    if (run->w->options.split && !split_range(run, caps)) return;
     const double best = best_score(run, caps);
     for (uint32_t i = 0; i < run->op->num_kernels; i++) {
         const rf_kernel *kernel = run->op->kernels[i];
@@ -408,9 +451,13 @@ static void run_op(walk *w, const rf_op *op)
     const uint32_t step = sample > 0 && sample < op->num_cases ? (op->num_cases + sample - 1) / sample : 1;
     for (uint32_t i = 0; op->reference && i < op->num_cases; i += step)
         if (matches(w->options.case_name, op->cases[i].name)) run_case(w, &counts, op, &op->cases[i]);
+    if (counts.split_fast * 2 < counts.split)
+        walk_fail(w, &counts, op, "(table)", NULL, NULL, "fast kernels cut up only %u of %u cases", counts.split_fast,
+                  counts.split);
     printf("%-6s %-24s %3u cases %5u kernel runs %3u gradients (%u on devices) %6.2f s\n",
            counts.failures ? "FAILED" : "ok", op->name, counts.cases, counts.runs, counts.gradients,
            counts.device_gradients, seconds_now() - start);
+    if (counts.split > 0) printf("       %u of %u cut up by a fast kernel\n", counts.split_fast, counts.split);
 }
 
 /* ---- set-up ---- */

@@ -40,6 +40,7 @@ typedef struct walk {
 
 typedef struct walk_counts {
     uint32_t cases, runs, gradients, device_gradients, failures;
+    uint32_t split, split_fast; /* of --split: cases with a fast kernel for whole tensors, and for tensors cut up */
 } walk_counts;
 
 /* Prints "FAIL op/case[/kernel][ on device]: ..." and counts. Kernel and device may be NULL. */

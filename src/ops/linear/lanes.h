@@ -6,6 +6,7 @@
 #ifndef RF_OPS_LINEAR_LANES_H
 #define RF_OPS_LINEAR_LANES_H
 
+#include "ops/linear/chunks.h"
 #include "ops/linear/linear.h"
 
 /* A shader and the tile it was built for. */
@@ -104,16 +105,27 @@ const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_til
  * larger products of a program use too: compiling another pipeline takes as long as thousands of such products. */
 const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows, int64_t columns, int64_t summands);
 
-/* Defines the kernel rf_<op>_<set><suffix>, whose functions take the set as well. */
+/* Defines the kernel rf_<op>_<set><suffix>, whose functions take the set as well and look at calls whose tensors fit
+ * descriptors: larger ones come in chunks. */
 #define RF_LANES_KERNEL(op, set_name, suffix, op_score, op_plan)                                                       \
-    static double op##_##set_name##suffix##_score(const rf_op_call *call, const rf_device_caps *caps)                  \
+    static double op##_##set_name##suffix##_piece_score(const rf_op_call *call, const rf_device_caps *caps)            \
     {                                                                                                                  \
         return op_score(&rf_##set_name, call, caps);                                                                   \
+    }                                                                                                                  \
+    static rf_result op##_##set_name##suffix##_piece_plan(const rf_op_call *call, const rf_device_caps *caps,          \
+                                                          rf_kernel_plan *plan)                                        \
+    {                                                                                                                  \
+        return op_plan(&(rf_lanes_plan){ &rf_##set_name, call, caps, plan });                                          \
+    }                                                                                                                  \
+    static double op##_##set_name##suffix##_score(const rf_op_call *call, const rf_device_caps *caps)                  \
+    {                                                                                                                  \
+        return rf_chunked_score(call, caps, op##_##set_name##suffix##_piece_score);                                    \
     }                                                                                                                  \
     static rf_result op##_##set_name##suffix##_plan(const rf_op_call *call, const rf_device_caps *caps,                \
                                                     rf_kernel_plan *plan)                                              \
     {                                                                                                                  \
-        return op_plan(&(rf_lanes_plan){ &rf_##set_name, call, caps, plan });                                          \
+        return rf_chunked_plan(call, caps, plan, op##_##set_name##suffix##_piece_score,                                \
+                               op##_##set_name##suffix##_piece_plan);                                                  \
     }                                                                                                                  \
     const rf_kernel rf_##op##_##set_name##suffix = { #set_name #suffix, op##_##set_name##suffix##_score,               \
                                                      op##_##set_name##suffix##_plan }
