@@ -23,7 +23,7 @@ static rf_result create_device(rf_gpu_device *device)
 {
     const rf_gpu_snapshot *snapshot = &device->snapshot;
     rf_gpu_plan *plan = &device->plan;
-    const char *extensions[3];
+    const char *extensions[4];
     uint32_t num_extensions = 0;
     const bool size_control = plan->subgroup_features.subgroupSizeControl;
     if (size_control && snapshot->properties.apiVersion < VK_API_VERSION_1_3)
@@ -31,6 +31,8 @@ static rf_result create_device(rf_gpu_device *device)
     /* Where it exists, Vulkan wants it enabled. */
     if (snapshot->extensions.portability_subset) extensions[num_extensions++] = "VK_KHR_portability_subset";
     if (device->explains) extensions[num_extensions++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
+
+    if (plan->device_fault) extensions[num_extensions++] = VK_EXT_DEVICE_FAULT_EXTENSION_NAME;
 
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroups = plan->subgroup_features;
     subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
@@ -40,9 +42,15 @@ static rf_result create_device(rf_gpu_device *device)
     VkPhysicalDeviceVulkan11Features features11 = plan->features11;
     features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     features11.pNext = &features12;
+    const VkPhysicalDeviceFaultFeaturesEXT fault = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FAULT_FEATURES_EXT,
+        .pNext = &features11,
+        .deviceFault = VK_TRUE,
+    };
+    const void *features = plan->device_fault ? (const void *)&fault : &features11;
     const VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR explaining = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
-        .pNext = &features11,
+        .pNext = (void *)(uintptr_t)features,
         .pipelineExecutableInfo = VK_TRUE,
     };
     const float priority = 1.0f;
@@ -54,7 +62,7 @@ static rf_result create_device(rf_gpu_device *device)
     };
     const VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-        .pNext = device->explains ? (const void *)&explaining : &features11,
+        .pNext = device->explains ? &explaining : features,
         .queueCreateInfoCount = 1,
         .pQueueCreateInfos = &queue,
         .enabledExtensionCount = num_extensions,

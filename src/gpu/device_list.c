@@ -24,6 +24,8 @@ static void find_extensions(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu
         { VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME, &out->core_builtins },
         { "VK_KHR_cooperative_matrix", &out->cooperative_matrix },
         { "VK_KHR_portability_subset", &out->portability_subset },
+        { VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, &out->memory_budget },
+        { VK_EXT_DEVICE_FAULT_EXTENSION_NAME, &out->device_fault },
         { VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, &out->executable_properties },
     };
     for (uint32_t i = 0; i < count; i++)
@@ -89,9 +91,13 @@ static void take_features(const rf_gpu *gpu, VkPhysicalDevice physical, bool siz
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
         .pNext = &out->features12,
     };
+    VkPhysicalDeviceFaultFeaturesEXT fault = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FAULT_FEATURES_EXT,
+                                               .pNext = &out->features11 };
     VkPhysicalDeviceFeatures2 f2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &out->features11 };
+    if (out->extensions.device_fault) f2.pNext = &fault;
     gpu->vk.GetPhysicalDeviceFeatures2(physical, &f2);
     out->features = f2.features;
+    out->device_fault = fault.deviceFault;
     out->features11.pNext = out->features12.pNext = NULL;
 }
 

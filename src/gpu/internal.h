@@ -127,6 +127,9 @@ rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, 
             return RF_GPU_FAIL((device), rf_vk_result_, __VA_ARGS__);                                                  \
         }                                                                                                              \
     } while (0)
+/* What the driver says about why the device was lost, and about whose the memory is: the end of a message, or "". */
+void rf_gpu_describe_fault(const rf_gpu_device *device, char *text, size_t size);
+void rf_gpu_describe_memory(const rf_gpu_device *device, char *text, size_t size);
 /* RF_OK, or the failure that lost the device. */
 rf_result rf_gpu_check_lost(const rf_gpu_device *device);
 

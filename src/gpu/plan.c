@@ -255,6 +255,7 @@ void rf_gpu_plan_device(const rf_gpu_snapshot *s, bool clamp_limits, rf_gpu_plan
     /* Software drivers keep them unasked: the walk over special numbers holds them to that. */
     out->preserve_nans = s->properties12.shaderSignedZeroInfNanPreserveFloat32 &&
                          s->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU;
+    out->device_fault = s->device_fault;
     fill_caps(s, out, &out->caps);
     if (clamp_limits) rf_device_caps_clamp(&out->caps);
 }

@@ -16,7 +16,7 @@
 
 typedef struct rf_gpu_extensions {
     bool subgroup_size_control, maintenance4, external_memory_host, bfloat16, cooperative_matrix, portability_subset,
-        executable_properties;
+        executable_properties, memory_budget, device_fault;
     bool sm_builtins, core_properties, core_builtins; /* of NVIDIA, AMD and ARM: they count compute units */
 } rf_gpu_extensions;
 
@@ -29,6 +29,7 @@ typedef struct rf_gpu_snapshot {
     VkPhysicalDeviceSubgroupSizeControlProperties subgroup; /* zero without size control */
     uint64_t max_buffer_size;
     uint32_t compute_units; /* 0 where no extension tells */
+    bool device_fault;      /* the feature of that extension */
     VkPhysicalDeviceFeatures features;
     VkPhysicalDeviceVulkan11Features features11;
     VkPhysicalDeviceVulkan12Features features12;
@@ -48,6 +49,7 @@ typedef struct rf_gpu_plan {
     VkPhysicalDeviceVulkan12Features features12;
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_features;
     bool preserve_nans;  /* shaders ask for signed zeros, infinities and NaNs (float_controls.c) */
+    bool device_fault;   /* the driver is asked why it lost the device (diagnosis.c) */
     rf_device_caps caps; /* host_visible as far as the memory types alone tell */
 } rf_gpu_plan;
 

@@ -68,13 +68,15 @@ static const char *advice(VkResult result)
 
 rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, int line, const char *format, ...)
 {
-    char text[512];
+    char text[512], said[384] = "";
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    rf_error_set(rf_gpu_map_result(result), "vulkan", result, file, line, "%s%s%s: %s%s",
-                 device ? device->info.name : "", device ? ": " : "", text, rf_gpu_vk_result_name(result),
+    if (device && result == VK_ERROR_DEVICE_LOST && !device->lost) rf_gpu_describe_fault(device, said, sizeof(said));
+    if (device && result == VK_ERROR_OUT_OF_DEVICE_MEMORY) rf_gpu_describe_memory(device, said, sizeof(said));
+    rf_error_set(rf_gpu_map_result(result), "vulkan", result, file, line, "%s%s%s: %s%s%s",
+                 device ? device->info.name : "", device ? ": " : "", text, rf_gpu_vk_result_name(result), said,
                  advice(result));
     if (device && result == VK_ERROR_DEVICE_LOST && !device->lost) {
         device->lost = true;

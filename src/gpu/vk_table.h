@@ -24,6 +24,7 @@
     REQUIRED(GetPhysicalDeviceProperties2)                                                                             \
     REQUIRED(GetPhysicalDeviceFeatures2)                                                                               \
     REQUIRED(GetPhysicalDeviceMemoryProperties)                                                                        \
+    REQUIRED(GetPhysicalDeviceMemoryProperties2)                                                                       \
     REQUIRED(GetPhysicalDeviceQueueFamilyProperties)                                                                   \
     REQUIRED(CreateDevice)                                                                                             \
     REQUIRED(GetDeviceProcAddr)                                                                                        \
@@ -83,6 +84,7 @@
     REQUIRED(GetQueryPoolResults)                                                                                      \
     REQUIRED(CmdResetQueryPool)                                                                                        \
     REQUIRED(CmdWriteTimestamp)                                                                                        \
+    OPTIONAL(GetDeviceFaultInfoEXT)                                                                                    \
     OPTIONAL(GetPipelineExecutablePropertiesKHR)                                                                       \
     OPTIONAL(GetPipelineExecutableStatisticsKHR)                                                                       \
     OPTIONAL(GetPipelineExecutableInternalRepresentationsKHR)                                                          \

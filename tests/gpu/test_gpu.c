@@ -695,6 +695,81 @@ static void test_out_of_memory(void **state)
     rf_gpu_buffer_destroy(&buffer);
 }
 
+/* The device has 24 GiB, of which this process may use 4 and uses 3. */
+static VKAPI_ATTR void VKAPI_CALL small_budget(VkPhysicalDevice physical, VkPhysicalDeviceMemoryProperties2 *out)
+{
+    (void)physical;
+    out->memoryProperties = (VkPhysicalDeviceMemoryProperties){ .memoryHeapCount = 2 };
+    out->memoryProperties.memoryHeaps[0] = (VkMemoryHeap){ 99ull << 30, 0 };
+    out->memoryProperties.memoryHeaps[1] = (VkMemoryHeap){ 24ull << 30, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT };
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT *budget = out->pNext;
+    budget->heapBudget[1] = 4ull << 30;
+    budget->heapUsage[1] = 3ull << 30;
+}
+
+static void test_memory_budget(void **state)
+{
+    fixture *f = *state;
+    rf_gpu_buffer *buffer;
+    const rf_vk_instance real = shared_gpu->vk;
+    const bool offered = f->device->snapshot.extensions.memory_budget;
+    f->device->vk.AllocateMemory = fail_allocate;
+    for (int told = 0; told < 2; told++) {
+        f->device->snapshot.extensions.memory_budget = told;
+        shared_gpu->vk.GetPhysicalDeviceMemoryProperties2 = small_budget;
+        assert_int_equal(rf_gpu_buffer_create(f->device, RF_GPU_MEMORY_DEVICE, 4096, "weights", &buffer),
+                         RF_ERROR_OUT_OF_DEVICE_MEMORY);
+        shared_gpu->vk = real;
+        assert_true(told ==
+                    (strstr(rf_error_message(), "VK_ERROR_OUT_OF_DEVICE_MEMORY; of the device's 24.0 GiB others "
+                                                "use 20.0, this process uses 3.0; use a smaller") != NULL));
+    }
+    if (!offered) return;
+    /* What the driver itself says. */
+    char text[256];
+    rf_gpu_describe_memory(f->device, text, sizeof(text));
+    assert_int_equal(strncmp(text, "; of the device's ", 18), 0);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL page_fault(VkDevice device, VkDeviceFaultCountsEXT *counts,
+                                                 VkDeviceFaultInfoEXT *info)
+{
+    (void)device;
+    if (!info) {
+        counts->addressInfoCount = 9;
+        counts->vendorInfoCount = 1;
+        counts->vendorBinarySize = 1000;
+        return VK_SUCCESS;
+    }
+    if (counts->addressInfoCount == 9 || counts->vendorBinarySize != 0 || info->pVendorBinaryData)
+        return VK_ERROR_UNKNOWN; /* there is no room for that */
+    counts->addressInfoCount = 1;
+    strcpy(info->description, "A page fault\nof a shader");
+    info->pAddressInfos[0].addressType = VK_DEVICE_FAULT_ADDRESS_TYPE_WRITE_INVALID_EXT;
+    info->pAddressInfos[0].reportedAddress = 0xabc000;
+    strcpy(info->pVendorInfos[0].description, "MMU");
+    info->pVendorInfos[0].vendorFaultCode = 0x17;
+    return VK_INCOMPLETE;
+}
+
+static void test_device_fault(void **state)
+{
+    fixture *f = *state;
+    CHECK(rf_gpu_recording_end(f->rec));
+    const rf_vk_device vk = f->device->vk;
+    f->device->vk.QueueSubmit = lose_submit;
+    f->device->vk.GetDeviceFaultInfoEXT = page_fault;
+    f->device->plan.device_fault = true;
+    uint64_t ticket;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rf_gpu_submit(f->device, &f->rec, 1, &ticket), RF_ERROR_DEVICE_LOST);
+        assert_non_null(strstr(rf_error_message(),
+                               "VK_ERROR_DEVICE_LOST; the driver reports: A page fault?of a shader, invalid write at "
+                               "0xabc000, MMU (code 0x17); the driver reset the device"));
+        f->device->vk = vk;
+    }
+}
+
 static void test_device_lost_sticks(void **state)
 {
     fixture *f = *state;
@@ -866,6 +941,8 @@ int main(void)
         DEVICE_TEST(test_spinning),
         DEVICE_TEST(test_timeout),
         DEVICE_TEST(test_out_of_memory),
+        DEVICE_TEST(test_memory_budget),
+        DEVICE_TEST(test_device_fault),
         DEVICE_TEST(test_device_lost_sticks),
         cmocka_unit_test(test_every_failure),
         cmocka_unit_test(test_nulls),
