@@ -29,7 +29,7 @@ static const rf_loss_attr *attr_of(const rf_op_call *call)
 }
 
 /* What flows into the row's loss. */
-static double incoming(const rf_op_call *call, const float *dloss, uint64_t row)
+static double dloss_of(const rf_op_call *call, const float *dloss, uint64_t row)
 {
     const rf_loss_attr *attr = attr_of(call);
     if (attr->dloss == RF_DLOSS_ROWS) return (double)dloss[row];
@@ -171,7 +171,7 @@ static void row_terms(const float *x, uint64_t columns, bool logits, double *shi
     for (uint64_t c = 0; c < columns; c++) *total += logits ? exp(x[c] - *shift) : x[c];
 }
 
-static void losses(const rf_op_call *call, void *const *in, float *loss)
+static void compute_losses(const rf_op_call *call, void *const *in, float *loss)
 {
     const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
     const bool logits = from_logits(call), dense = is_dense(call->op);
@@ -191,7 +191,7 @@ static void losses(const rf_op_call *call, void *const *in, float *loss)
 
 static rf_result loss_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    losses(call, in, out[0]);
+    compute_losses(call, in, out[0]);
     return RF_OK;
 }
 
@@ -199,9 +199,9 @@ static rf_result loss_grad_reference(const rf_op_call *call, void *const *in, vo
 {
     const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
     const bool logits = from_logits(call), dense = is_dense(call->op);
-    if (call->n_out > 1) losses(call, in, out[1]);
+    if (call->n_out > 1) compute_losses(call, in, out[1]);
     for (uint64_t r = 0; r < rows; r++) {
-        const double dloss = incoming(call, in[2], r);
+        const double dloss = dloss_of(call, in[2], r);
         const float *x = (const float *)in[1] + r * columns;
         float *dx = (float *)out[0] + r * columns;
         double shift, total, sum = 0;
@@ -512,24 +512,25 @@ static rf_choices class_choices(const rf_op_call *call)
     return (rf_choices){ .count = predictions->dim[predictions->rank - 1], .fixed = predictions->rank > 1 };
 }
 
-#define LOSS_OP(id, inputs, choices_, infer_, gradient_, reference_, cases_, ...)                                      \
-    const rf_op rf_op_##id = { .name = #id,                                                                            \
-                               .choices = choices_,                                                                    \
-                               RF_ATTRIBUTES(rf_loss_attr, loss_fields),                                               \
-                               .min_in = inputs,                                                                       \
-                               .max_in = inputs,                                                                       \
-                               .n_out = inputs == 3 ? 2 : 1,                                                           \
-                               .flags = RF_OP_NO_ONNX,                                                                 \
-                               .infer = infer_,                                                                        \
-                               .gradient = gradient_,                                                                  \
-                               .reference = reference_,                                                                \
-                               .cost = loss_cost,                                                                      \
-                               RF_KERNELS(loss_kernels),                                                               \
-                               RF_CASES(cases_),                                                                       \
-                               __VA_ARGS__ }
-LOSS_OP(sparse_crossentropy, 2, class_choices, loss_infer, sparse_gradient, loss_reference, sparse_cases, );
-LOSS_OP(sparse_crossentropy_grad, 3, NULL, loss_grad_infer, NULL, loss_grad_reference, sparse_grad_cases,
-        .absorb_sibling = rf_loss_absorb_loss, );
-LOSS_OP(crossentropy, 2, NULL, loss_infer, dense_gradient, loss_reference, dense_cases, );
-LOSS_OP(crossentropy_grad, 3, NULL, loss_grad_infer, NULL, loss_grad_reference, dense_grad_cases,
-        .absorb_sibling = rf_loss_absorb_loss, );
+#define LOSS_OP(id, inputs, choices_, infer_, gradient_, absorb_, reference_, cases_)                                  \
+    const rf_op rf_op_##id = {                                                                                         \
+        .name = #id,                                                                                                   \
+        .choices = choices_,                                                                                           \
+        RF_ATTRIBUTES(rf_loss_attr, loss_fields),                                                                      \
+        .min_in = inputs,                                                                                              \
+        .max_in = inputs,                                                                                              \
+        .n_out = inputs == 3 ? 2 : 1,                                                                                  \
+        .flags = RF_OP_NO_ONNX,                                                                                        \
+        .infer = infer_,                                                                                               \
+        .gradient = gradient_,                                                                                         \
+        .absorb_sibling = absorb_,                                                                                     \
+        .reference = reference_,                                                                                       \
+        .cost = loss_cost,                                                                                             \
+        RF_KERNELS(loss_kernels),                                                                                      \
+        RF_CASES(cases_),                                                                                              \
+    }
+LOSS_OP(sparse_crossentropy, 2, class_choices, loss_infer, sparse_gradient, NULL, loss_reference, sparse_cases);
+LOSS_OP(sparse_crossentropy_grad, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb_loss, loss_grad_reference,
+        sparse_grad_cases);
+LOSS_OP(crossentropy, 2, NULL, loss_infer, dense_gradient, NULL, loss_reference, dense_cases);
+LOSS_OP(crossentropy_grad, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb_loss, loss_grad_reference, dense_grad_cases);
