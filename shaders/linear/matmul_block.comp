@@ -7,6 +7,7 @@ layout(constant_id = 6) const int TRANSPOSED_B = 0;
 layout(constant_id = 7) const int VECTOR_A = 0; /* lines start at multiples of four */
 layout(constant_id = 8) const int VECTOR_B = 0;
 layout(constant_id = 9) const int VECTOR_C = 0;
+layout(constant_id = 10) const int SUMS = 0; /* of b's rows, too: the product of one more line of a, of ones */
 #define A_ALONG_K (TRANSPOSED_A == 0)
 #define B_ALONG_K (TRANSPOSED_B != 0)
 #include "include/linear_block.glsl"
@@ -26,9 +27,25 @@ layout(push_constant) uniform P {
     ivec4 dim, a_stride, b_stride; /* batch dimensions */
 };
 
-BLOCK_MATRIX(a, a, a4, ra, LOADS_A, BM, A_ALONG_K, VECTOR_A != 0)
+layout(std430, binding = 6) writeonly buffer Sums { float sums[]; };
+
+BLOCK_MATRIX(given_a, a, a4, ra, LOADS_A, BM, A_ALONG_K, VECTOR_A != 0)
 BLOCK_MATRIX(b, b, b4, rb, LOADS_B, BN, B_ALONG_K, VECTOR_B != 0)
 #include "include/linear_block_end.glsl"
+
+int first_row;
+
+void load_a(int k, int to)
+{
+    load_given_a(k, to);
+    if (SUMS != 0)
+        [[unroll]] for (int i = 0; i < LOADS_A; i++)
+            [[unroll]] for (int j = 0; j < 4; j++) {
+                int line = first_row + LINE_OF(i, A_ALONG_K, BM) + (A_ALONG_K ? 0 : j);
+                int p = k + K_OF(i, A_ALONG_K, BM) + (A_ALONG_K ? j : 0);
+                if (line == m) ra[i][j] = p < to ? 1.0 : 0.0;
+            }
+}
 
 void main()
 {
@@ -43,8 +60,9 @@ void main()
             b_first += rest % dim[d] * b_stride[d];
             rest /= dim[d];
         }
-    int first_row = place.x * BM, first_column = place.y * BN, from = part * split, to = min(from + split, k);
-    a_start(a_first, a_line, first_row, m, from);
+    first_row = place.x * BM;
+    int first_column = place.y * BN, from = part * split, to = min(from + split, k);
+    given_a_start(a_first, a_line, first_row, m, from);
     b_start(b_first, b_line, first_column, n, from);
     vec4 sum[TM][TN / 4];
     block_multiply(from, to, sum);
@@ -53,5 +71,6 @@ void main()
     [[unroll]] for (int r = 0; r < TM; r++) {
         int row = first_row + block_row(r);
         if (row < m) BLOCK_STORE_ROW(c, c4, VECTOR_C != 0, sum[r], (z * m + row) * n, first_column, n)
+        if (SUMS != 0 && row == m) BLOCK_STORE_ROW(sums, c4, false, sum[r], 0, first_column, n)
     }
 }

@@ -14,6 +14,7 @@ layout(push_constant) uniform P {
     int a_row, a_k, b_k, b_column, c_row;
     int a_base, b_base, c_base, bias_base;
     int accumulate, last;            /* this range of k adds to c; is the last one */
+    int ones;                        /* a is not read: all of it counts as 1 */
     ivec4 dim, a_stride, b_stride;   /* batch dimensions */
 };
 
@@ -29,7 +30,7 @@ void main()
         z /= dim[d];
     }
     float sum = 0.0;
-    for (int p = 0; p < k; p++) sum += a[ia + p * a_k] * b[ib + p * b_k];
+    for (int p = 0; p < k; p++) sum += (ones != 0 ? 1.0 : a[ia + p * a_k]) * b[ib + p * b_k];
     if (accumulate != 0) sum += c[ic];
     if (last != 0) {
         if (HAS_BIAS != 0) sum += bias[bias_base + column];

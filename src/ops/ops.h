@@ -101,6 +101,9 @@ rf_result rf_emit_broadcast_like(rf_graph *g, rf_value x, rf_value like, rf_valu
 /* ---- matmul.c ---- */
 typedef struct rf_matmul_attr {
     uint32_t transpose_a, transpose_b, activation /* rf_activation */;
+    /* 1 asks for a second output, the sums of b over its rows: of a transposed by b, both matrices, as in the gradient
+     * of a dense layer's kernel, where they are the bias' gradient. A kernel that does not make them refuses. */
+    uint32_t bias_gradient;
 } rf_matmul_attr;
 rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out);
 rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out);

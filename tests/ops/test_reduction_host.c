@@ -464,6 +464,51 @@ static void test_losses_and_their_gradient_are_one(void **state)
     rf_graph_destroy(&g);
 }
 
+/* A dense layer's bias' gradient comes out of the product that its kernel's is, but not where the layer is applied to
+ * more than vectors, or where it is read along the other axis. */
+static void test_products_make_the_bias_gradient(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    rf_value x, kernel, bias, y, loss, grads[2], other;
+    rf_arena arena = { 0 };
+    float data[5 * 3], weights[3 * 2] = { 1, -2, 0.5f, 3, 0, 1 }, shifts[2] = { 0.5f, -1 }, before[2][6];
+    OK(rf_graph_create(rf_ops_core(), &g));
+    OK(rf_graph_input(g, 0, (rf_tensor_desc)F32(5, 3), &x));
+    OK(rf_graph_input(g, 1, (rf_tensor_desc)F32(3, 2), &kernel));
+    OK(rf_graph_input(g, 2, (rf_tensor_desc)F32(2), &bias));
+    OK(rf_emit_matmul(g, x, kernel, false, false, &y));
+    OK(rf_emit_bias_add(g, y, bias, &y));
+    OK(rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, y, NULL, 0, false, &loss));
+    OK(rf_graph_differentiate(g, loss, (rf_value[]){ kernel, bias }, 2, grads));
+    OK(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, y, (const int32_t[]){ 1 }, 1, false, &other));
+    for (uint32_t i = 0; i < RF_LENGTH(data); i++) data[i] = (float)((int)(i * 37 % 23) - 11);
+    for (int pass = 0; pass < 2; pass++) {
+        void **values = rf_arena_alloc(&arena, g->values.count * sizeof(void *));
+        assert_non_null(values);
+        values[x] = data;
+        values[kernel] = weights;
+        values[bias] = shifts;
+        OK(rf_graph_interpret(g, &arena, values));
+        for (uint32_t i = 0; pass == 1 && i < 6; i++)
+            assert_float_equal(((float *)values[grads[0]])[i], before[0][i], 1e-4f);
+        for (uint32_t i = 0; pass == 1 && i < 2; i++)
+            assert_float_equal(((float *)values[grads[1]])[i], before[1][i], 1e-4f);
+        if (pass == 1) break;
+        memcpy(before[0], values[grads[0]], sizeof(before[0]));
+        memcpy(before[1], values[grads[1]], 2 * sizeof(float));
+        OK(rf_graph_optimize(g, &(rf_graph_roots){ (rf_value[]){ grads[0], grads[1], other }, 3 }));
+    }
+    assert_int_equal(live_nodes(g, &rf_op_matmul, NULL), 2);
+    assert_int_equal(live_nodes(g, &rf_op_reduce, NULL), 2); /* the loss, whose shape is read, and the other axis */
+    assert_int_equal(g->values.items[grads[0]].producer, g->values.items[grads[1]].producer);
+    rf_op_call call;
+    rf_graph_call(g, g->values.items[grads[1]].producer, &call);
+    assert_int_equal(call.n_out, 2);
+    rf_arena_free(&arena);
+    rf_graph_destroy(&g);
+}
+
 /* Forward one walk for the moments and one for the result with its activation; backward one for the activation, one for
  * both sums and one for the gradient of x, in which the broadcasts of the moments' gradients have gone. */
 static void test_batch_normalization_takes_five_walks(void **state)
@@ -691,6 +736,7 @@ int main(void)
         cmocka_unit_test(test_mean_gradient_follows_batch),
         cmocka_unit_test(test_pool_absorbs_relu_gradient),
         cmocka_unit_test(test_losses_and_their_gradient_are_one),
+        cmocka_unit_test(test_products_make_the_bias_gradient),
         cmocka_unit_test(test_batch_normalization_takes_five_walks),
         cmocka_unit_test(test_broadcasts_go_into_what_reads_them),
         cmocka_unit_test(test_plans),

@@ -10,9 +10,10 @@ typedef struct push {
 } push;
 _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp");
 
+/* The sums of b's rows are one more row of c: the product of a row of ones. */
 static rf_block_job job_of(const rf_matmul_geometry *g)
 {
-    return (rf_block_job){ g->m, g->n, g->k, g->batch };
+    return (rf_block_job){ g->m + g->bias_gradient, g->n, g->k, g->batch };
 }
 
 static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile)
@@ -54,8 +55,8 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     rf_dispatch *d = rf_kernel_plan_add(out, shaders[tile][rf_block_wants_32(caps)], t.loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t constants[] = {
-        rf_blocks[tile].threads, g.activation,      g.bias,      rf_block_slice(caps), t.parts > 1, g.ta, g.tb,
-        p.a_line % 4 == 0,       p.b_line % 4 == 0, g.n % 4 == 0
+        rf_blocks[tile].threads, g.activation,      g.bias,       rf_block_slice(caps), t.parts > 1, g.ta, g.tb,
+        p.a_line % 4 == 0,       p.b_line % 4 == 0, g.n % 4 == 0, g.bias_gradient
     };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
     rf_dispatch_push(d, &p, sizeof(p));
@@ -65,6 +66,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     rf_bind_whole(d, RF_BIND_INPUT, g.bias ? 2 : 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     rf_block_bind_parts(&builder, d, tile, &t);
+    rf_bind_whole(d, RF_BIND_OUTPUT, g.bias_gradient);
     return RF_OK;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* c = activation(op(a) op(b) + bias), op(x) = x or its transpose, over batches that broadcast. */
+/* c = activation(op(a) op(b) + bias), op(x) = x or its transpose, over batches that broadcast; and the sums of b's
+ * rows, because b is being read anyway. */
 #include "ops/linear/matmul.h"
 #include "ops/linear/blocks.h"
 
@@ -50,6 +51,7 @@ static rf_result infer(rf_op_call *call)
     out->dim[rank] = m;
     out->dim[rank + 1] = n;
     call->out[0].dtype = RF_F32;
+    call->n_out = 1;
     if (rf_shape_count(*out) < 0) return shape_error(call, "the product is too large");
     if (call->n_in == 3 &&
         (call->in[2].dtype != RF_F32 || !rf_shape_equal(call->in[2].shape, (rf_shape){ 1, { n } }))) {
@@ -58,6 +60,12 @@ static rf_result infer(rf_op_call *call)
                        rf_dtype_name(call->in[2].dtype), rf_shape_format(call->in[2].shape, bias, sizeof(bias)),
                        (long long)n);
     }
+    if (!attr->bias_gradient) return RF_OK;
+    if (!attr->transpose_a || attr->transpose_b || out->rank != 2 || call->n_in != 2 ||
+        attr->activation != RF_ACTIVATION_LINEAR)
+        return shape_error(call, "the bias' gradient comes with a plain product of a transposed matrix a alone");
+    call->n_out = 2;
+    call->out[1] = (rf_tensor_desc){ RF_F32, { 1, { n } } };
     return RF_OK;
 }
 
@@ -68,6 +76,7 @@ rf_matmul_geometry rf_matmul_geometry_of(const rf_op_call *call)
     rf_matmul_geometry g = { .ta = attr->transpose_a,
                              .tb = attr->transpose_b,
                              .bias = call->n_in == 3,
+                             .bias_gradient = call->n_out > 1,
                              .activation = attr->activation,
                              .batch = 1 };
     const int32_t rank = c->rank - 2;
@@ -130,7 +139,7 @@ static rf_result product_like(rf_grad_context *ctx, rf_value a, rf_value b, bool
 static rf_result gradient(rf_grad_context *ctx)
 {
     const rf_matmul_attr *attr = ctx->attr;
-    if (ctx->n_in != 2 || attr->activation != RF_ACTIVATION_LINEAR)
+    if (ctx->n_in != 2 || attr->activation != RF_ACTIVATION_LINEAR || attr->bias_gradient)
         return RF_FAIL(RF_ERROR_NO_GRADIENT, "matmul: a product with a fused bias or activation has no gradient; "
                                              "differentiate before the graph is optimised");
     const bool ta = attr->transpose_a, tb = attr->transpose_b;
@@ -185,6 +194,12 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
         reference_item(&g, (const float *)in[0] + a, (const float *)in[1] + b, g.bias ? in[2] : NULL,
                        (float *)out[0] + z * g.m * g.n, row);
     }
+    if (g.bias_gradient) {
+        memset(row, 0, sizeof(*row) * (size_t)g.n);
+        for (int64_t p = 0; p < g.k; p++)
+            for (int64_t j = 0; j < g.n; j++) row[j] += (double)((const float *)in[1])[p * g.n + j];
+        for (int64_t j = 0; j < g.n; j++) ((float *)out[1])[j] = (float)row[j];
+    }
     rf_free(row);
     return RF_OK;
 }
@@ -194,19 +209,42 @@ static rf_cost cost(const rf_op_call *call)
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     rf_cost c = { .flops = 2.0 * (double)g.batch * (double)g.m * (double)g.n * (double)g.k };
     for (uint32_t i = 0; i < call->n_in; i++) c.bytes += (double)rf_tensor_bytes(&call->in[i]);
-    c.bytes += (double)rf_tensor_bytes(&call->out[0]);
+    for (uint32_t i = 0; i < call->n_out; i++) c.bytes += (double)rf_tensor_bytes(&call->out[i]);
     return c;
 }
 
 static bool absorb_consumer(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
-    return rf_linear_absorb(graph, producer, consumer, offsetof(rf_matmul_attr, activation), fused);
+    const rf_matmul_attr *attr = graph->nodes.items[producer].attr;
+    return !attr->bias_gradient &&
+           rf_linear_absorb(graph, producer, consumer, offsetof(rf_matmul_attr, activation), fused);
+}
+
+/* The bias' gradient, a sum of the rows of the same b, becomes output 1. */
+static bool absorb_sibling(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
+{
+    const rf_node_info *s = &graph->nodes.items[self], *o = &graph->nodes.items[other];
+    if (o->op != &rf_op_reduce || o->in[0] != s->in[1] || s->n_in != 2) return false;
+    const rf_reduce_attr *reduce = o->attr;
+    rf_matmul_attr attr = *(const rf_matmul_attr *)s->attr;
+    if (reduce->kind != RF_REDUCE_KIND_SUM || reduce->axes_mask != 1 || reduce->keep_dims) return false;
+    if (!attr.transpose_a || attr.transpose_b || attr.activation != RF_ACTIVATION_LINEAR || attr.bias_gradient ||
+        rf_graph_desc(graph, s->in[0])->shape.rank != 2 || rf_graph_desc(graph, s->in[1])->shape.rank != 2)
+        return false;
+    attr.bias_gradient = 1;
+    *fused = (rf_fused){ .op = s->op, .n_in = 2, .in = { s->in[0], s->in[1] } };
+    memcpy(fused->attr, &attr, sizeof(attr));
+    *other_out = 1;
+    return true;
 }
 
 rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out)
 {
     const rf_matmul_attr attr = { .transpose_a = transpose_a, .transpose_b = transpose_b };
-    return rf_graph_add(g, &rf_op_matmul, &attr, (const rf_value[]){ a, b }, 2, out);
+    rf_value made[RF_MAX_OUTPUTS];
+    RF_TRY(rf_graph_add(g, &rf_op_matmul, &attr, (const rf_value[]){ a, b }, 2, made));
+    *out = made[0];
+    return RF_OK;
 }
 
 static const rf_kernel *const kernels[] = { &rf_matmul_naive, RF_LANES_LIST(matmul, ), RF_BLOCK_LIST(matmul) };
@@ -215,6 +253,7 @@ static const rf_attr_field fields[] = {
     RF_ATTR_FLAG(rf_matmul_attr, transpose_a),
     RF_ATTR_FLAG(rf_matmul_attr, transpose_b),
     RF_ATTR_NAMED(rf_matmul_attr, activation, RF_ACTIVATION_SOFTMAX, rf_activation_name),
+    RF_ATTR_FLAG(rf_matmul_attr, bias_gradient),
 };
 
 static rf_elements met_by_padding(const rf_op_call *call, int64_t i)
@@ -228,13 +267,15 @@ const rf_op rf_op_matmul = {
     RF_ATTRIBUTES(rf_matmul_attr, fields),
     .min_in = 2,
     .max_in = 3,
-    .n_out = 1,
+    .n_out = 2,
+    .unbatched_out = 1u << 1,
     .met_by_padding = met_by_padding,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
     .cost = cost,
     .absorb_consumer = absorb_consumer,
+    .absorb_sibling = absorb_sibling,
     RF_KERNELS(kernels),
     RF_CASES(rf_matmul_cases),
 };

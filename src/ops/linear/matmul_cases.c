@@ -5,7 +5,8 @@
 #define MAT(a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 2, a, b)
 #define BATCH(z, a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 3, z, a, b)
 #define BATCH2(y, z, a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 4, y, z, a, b)
-#define ATTR(ta, tb, act) (&(const rf_matmul_attr){ ta, tb, RF_ACTIVATION_##act })
+#define ATTR(ta, tb, act) (&(const rf_matmul_attr){ ta, tb, RF_ACTIVATION_##act, 0 })
+#define WITH_SUMS .attr = &(const rf_matmul_attr){ 1, 0, RF_ACTIVATION_LINEAR, 1 }, .n_in = 2
 
 /* Sums of k products of N(0,1) numbers, each rounded at the size of the partial sums: the error grows as k does at
  * worst. */
@@ -240,5 +241,13 @@ const rf_op_case rf_matmul_cases[] = {
       .in = { MAT(2, 131071), MAT(2, 131071) },
       .large = true,
       TOLERANCE(131071) },
+    { .name = "sums_1", WITH_SUMS, .in = { MAT(1, 1), MAT(1, 1) }, TOLERANCE(1) },
+    { .name = "sums_5x3x2", WITH_SUMS, .in = { MAT(5, 3), MAT(5, 2) }, TOLERANCE(5) },
+    { .name = "sums_tile", WITH_SUMS, .in = { MAT(64, 64), MAT(64, 64) }, TOLERANCE(64) },
+    { .name = "sums_tile_minus_1", WITH_SUMS, .in = { MAT(17, 63), MAT(17, 31) }, TOLERANCE(17) },
+    { .name = "sums_parts", WITH_SUMS, .in = { MAT(1031, 37), MAT(1031, 41) }, TOLERANCE(1031) },
+    { .name = "sums_dense", WITH_SUMS, .in = { MAT(64, 1600), MAT(64, 64) }, .benchmark = true, TOLERANCE(64) },
+    { .name = "sums_logits", WITH_SUMS, .in = { MAT(64, 64), MAT(64, 10) }, .benchmark = true, TOLERANCE(64) },
+    { .name = "sums_long", WITH_SUMS, .in = { MAT(70001, 2), MAT(70001, 3) }, .large = true, TOLERANCE(70001) },
     { .name = "long_batch", .n_in = 2, .in = { BATCH(3, 1, 70000), BATCH(3, 70000, 2) }, TOLERANCE(70000) },
 };

@@ -89,7 +89,8 @@ static rf_result plan_summands(rf_lanes_plan *p, const rf_matmul_geometry *g)
                               .b_pixel = fours_n,
                               .c_row = g->n,
                               .activation = g->activation,
-                              .bias = g->bias };
+                              .bias = g->bias,
+                              .bias_gradient = g->bias_gradient };
     batch_strides(g, g->k * fours_m, g->k * fours_n, &product.z);
     return rf_lanes_add_grad(p, &product, in_a, in_b);
 }

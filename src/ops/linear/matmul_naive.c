@@ -8,7 +8,7 @@ typedef struct push {
     int32_t a_row, a_k, b_k, b_column, c_row;
     int32_t a_base, b_base, c_base, bias_base;
     int32_t accumulate, last;
-    int32_t unused; /* std430: vectors start at multiples of 16 */
+    int32_t ones; /* all that a holds: the product is the sum of b's rows */
     int32_t dim[4], a_stride[4], b_stride[4];
 } push;
 
@@ -62,6 +62,7 @@ static rf_dispatch *add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const
     return d;
 }
 
+/* Of a geometry whose bias_gradient is set: of the sums alone, which go to output 1. */
 static push push_make(const rf_matmul_geometry *g)
 {
     push p = { .m = (int32_t)g->m,
@@ -74,6 +75,9 @@ static push push_make(const rf_matmul_geometry *g)
                .c_row = (int32_t)g->n,
                .last = 1,
                .dim = { 1, 1, 1, 1 } };
+    if (!g->bias_gradient) return p;
+    p.ones = 1;
+    p.a_row = p.a_k = 0;
     return p;
 }
 
@@ -97,10 +101,10 @@ static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *c
         p.last = at + count == k;
         rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total, count);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        rf_bind_whole(d, RF_BIND_INPUT, 0);
+        rf_bind_whole(d, RF_BIND_INPUT, g->bias_gradient ? 1 : 0);
         rf_bind_whole(d, RF_BIND_INPUT, 1);
-        rf_bind_whole(d, RF_BIND_INPUT, g->bias ? 2 : 0);
-        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        rf_bind_whole(d, RF_BIND_INPUT, g->bias ? 2 : 1);
+        rf_bind_whole(d, RF_BIND_OUTPUT, g->bias_gradient);
         rf_dispatch_push(d, &p, sizeof(p));
     }
     return RF_OK;
@@ -121,7 +125,7 @@ static rf_result plan_chunk(const rf_matmul_geometry *g, const rf_device_caps *c
     p.n = (int32_t)count.n;
     p.k = (int32_t)count.k;
     p.total = (int32_t)(count.m * count.n);
-    p.a_base = (int32_t)rf_element_base(caps, a) + (int32_t)(g->ta ? from.m : from.k);
+    p.a_base = p.ones ? 0 : (int32_t)rf_element_base(caps, a) + (int32_t)(g->ta ? from.m : from.k);
     p.b_base = (int32_t)rf_element_base(caps, b) + (int32_t)(g->tb ? from.k : from.n);
     p.c_base = (int32_t)rf_element_base(caps, c) + (int32_t)from.n;
     p.bias_base = (int32_t)from.n;
@@ -129,20 +133,23 @@ static rf_result plan_chunk(const rf_matmul_geometry *g, const rf_device_caps *c
     p.last = from.k + count.k == k;
     rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total, count.k);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_bind_elements(d, caps, RF_BIND_INPUT, 0, a, a_count);
+    if (p.ones)
+        rf_bind_elements(d, caps, RF_BIND_INPUT, 1, b, b_count);
+    else
+        rf_bind_elements(d, caps, RF_BIND_INPUT, 0, a, a_count);
     rf_bind_elements(d, caps, RF_BIND_INPUT, 1, b, b_count);
     if (g->bias)
         rf_bind_whole(d, RF_BIND_INPUT, 2);
     else
-        rf_bind_elements(d, caps, RF_BIND_INPUT, 0, a, a_count);
-    rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, c, count.m * n);
+        rf_bind_elements(d, caps, RF_BIND_INPUT, 1, b, b_count);
+    rf_bind_elements(d, caps, RF_BIND_OUTPUT, g->bias_gradient, c, count.m * n);
     rf_dispatch_push(d, &p, sizeof(p));
     return RF_OK;
 }
 
-static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+static rf_result plan_product(const rf_op_call *call, rf_matmul_geometry g, const rf_device_caps *caps,
+                              rf_kernel_plan *out)
 {
-    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     if (rf_fits_storage(call, caps)) return plan_whole(&g, caps, out);
 
     steps step, at, end = { (uint64_t)g.m, (uint64_t)g.n, (uint64_t)g.k };
@@ -155,6 +162,20 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
                     RF_TRY(plan_chunk(&g, caps, out, z, at,
                                       (steps){ rf_min(step.m, end.m - at.m), rf_min(step.n, end.n - at.n),
                                                rf_min(step.k, end.k - at.k) }));
+    return RF_OK;
+}
+
+static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+{
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    rf_matmul_geometry product = g, sums = g;
+    product.bias_gradient = false;
+    sums.m = 1;
+    RF_TRY(plan_product(call, product, caps, out));
+    if (!g.bias_gradient) return RF_OK;
+    const uint32_t first = out->count;
+    RF_TRY(plan_product(call, sums, caps, out));
+    out->items[first].concurrent = true;
     return RF_OK;
 }
 

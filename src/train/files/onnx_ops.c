@@ -216,6 +216,11 @@ static rf_result add_matmul(rf_onnx *o, const rf_node_info *node)
     char *y = OP2("MatMul", a, b);
     if (node->n_in == 3) y = OP2("Add", y, rf_onnx_get(o, node->in[2]));
     set_result(o, node, activate(o, attr->activation, y), false);
+    if (!attr->bias_gradient) return RF_OK;
+    const int64_t rows = 0;
+    char *sums = OP2("ReduceSum", rf_onnx_get(o, node->in[1]), rf_onnx_list(o, &rows, 1));
+    rf_onnx_int(o, "keepdims", 0);
+    o->values[node->out[1]].name = sums;
     return RF_OK;
 }
 
