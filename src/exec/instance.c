@@ -115,12 +115,12 @@ static rf_result order_nodes(rf_instance *in)
         for (uint32_t i = 0; i < in->num_nodes; i++)
             dispatches[in->nodes[i].node] = sequential_dispatches(&in->nodes[i].plan);
         find_segments(in, segment);
-        const rf_schedule_params params = { .graph = in->graph,
-                                            .dispatches = dispatches,
-                                            .segment = segment,
-                                            .roots = { p->results, p->num_results },
-                                            .spare = spare_bytes(in) };
-        r = rf_schedule(&params, order);
+        const rf_order_params params = { .graph = in->graph,
+                                         .dispatches = dispatches,
+                                         .segment = segment,
+                                         .roots = { p->results, p->num_results },
+                                         .spare = spare_bytes(in) };
+        r = rf_order_nodes(&params, order);
         if (r >= 0) r = reorder(in, order, dispatches, in->dispatches);
     }
     rf_free(dispatches);
@@ -232,9 +232,9 @@ static rf_result plan_slab(rf_instance *in, const rf_graph_roots *roots, const b
     RF_TRY(rf_memory_plan_make(in->graph, roots, external, workspace, alignment, &in->memory));
     rf_node_span *spans = RF_NEW_ARRAY(rf_node_span, in->graph->nodes.count);
     if (!spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_schedule_params params = { .graph = in->graph, .dispatches = in->dispatches };
+    const rf_order_params params = { .graph = in->graph, .dispatches = in->dispatches };
     rf_memory_plan beside = { 0 };
-    rf_result r = rf_schedule_spans(&params, spans);
+    rf_result r = rf_order_spans(&params, spans);
     if (r >= 0) r = rf_memory_plan_make_beside(in->graph, roots, external, workspace, spans, alignment, &beside);
     rf_free(spans);
     const uint64_t least = in->memory.slab_size;

@@ -248,20 +248,20 @@ static inline bool rf_program_skips(const rf_program *program, const rf_op *op)
 }
 
 /* ---- order (schedule.c) ---- */
-typedef struct rf_schedule_params {
+typedef struct rf_order_params {
     const rf_graph *graph;
     const uint32_t *dispatches; /* per node: how many it has one after the other; 0: it runs no kernel */
     const uint32_t *segment;    /* per node, never falling: nodes stay within theirs */
     rf_graph_roots roots;       /* what is wanted at the end */
     uint64_t spare;             /* bytes that may live at once more than in the graph's order */
-} rf_schedule_params;
+} rf_order_params;
 /* order[i]: the node that comes at place i, for rf_graph_reorder(). Nodes that share no bytes that one of them writes
  * come side by side, so that few barriers are needed, but no more is kept alive than before by more than `spare` and
  * a thirty-second. Depends on its arguments alone. Pure. */
-rf_result rf_schedule(const rf_schedule_params *params, rf_node *order);
+rf_result rf_order_nodes(const rf_order_params *params, rf_node *order);
 /* Which nodes may run at the same time where a barrier is recorded only when bytes meet. `segment` is not used. Pure.
  */
-rf_result rf_schedule_spans(const rf_schedule_params *params, rf_node_span *spans);
+rf_result rf_order_spans(const rf_order_params *params, rf_node_span *spans);
 
 /* ---- frames (frame.c) ---- */
 rf_result rf_frame_init(rf_instance *instance, rf_frame *frame); /* buffers */

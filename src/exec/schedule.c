@@ -23,7 +23,7 @@ typedef struct edge {
 } edge;
 
 typedef struct scheduler {
-    const rf_schedule_params *params;
+    const rf_order_params *params;
     struct {
         edge *items;
         uint32_t count, capacity;
@@ -246,7 +246,7 @@ static uint64_t freed(const rf_graph *g, const rf_node_info *node, uint32_t k, u
 }
 
 /* The most bytes of results that live at once. last: [values]. */
-static uint64_t peak(const rf_schedule_params *params, const rf_node *order, uint32_t *last)
+static uint64_t peak(const rf_order_params *params, const rf_node *order, uint32_t *last)
 {
     const rf_graph *g = params->graph;
     memset(last, 0, g->values.count * sizeof(*last));
@@ -294,7 +294,7 @@ static rf_result schedule(scheduler *s, rf_node *order)
     return RF_OK;
 }
 
-rf_result rf_schedule(const rf_schedule_params *params, rf_node *order)
+rf_result rf_order_nodes(const rf_order_params *params, rf_node *order)
 {
     scheduler s = { .params = params };
     const rf_result r = schedule(&s, order);
@@ -324,7 +324,7 @@ static void find_intervals(scheduler *s, uint32_t *begins, uint32_t *ends)
     }
 }
 
-rf_result rf_schedule_spans(const rf_schedule_params *params, rf_node_span *spans)
+rf_result rf_order_spans(const rf_order_params *params, rf_node_span *spans)
 {
     const uint32_t count = params->graph->nodes.count;
     scheduler s = { .params = params,

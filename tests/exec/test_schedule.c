@@ -34,18 +34,18 @@ static void free_plan(plan *p)
     rf_graph_destroy(&p->graph);
 }
 
-static rf_schedule_params params_of(const plan *p)
+static rf_order_params params_of(const plan *p)
 {
     return (
-        rf_schedule_params){ .graph = p->graph, .dispatches = p->dispatches, .segment = p->segment, .roots = p->roots };
+        rf_order_params){ .graph = p->graph, .dispatches = p->dispatches, .segment = p->segment, .roots = p->roots };
 }
 
 /* Schedules and puts the graph, and what goes by its nodes, into the new order. */
 static void schedule(plan *p)
 {
-    const rf_schedule_params params = params_of(p);
+    const rf_order_params params = params_of(p);
     const uint32_t count = p->graph->nodes.count;
-    OK(rf_schedule(&params, p->order));
+    OK(rf_order_nodes(&params, p->order));
     OK(rf_graph_reorder(p->graph, p->order));
     toy_check_order(p->graph);
     uint32_t *dispatches = test_calloc(count, sizeof(*dispatches)), *segment = test_calloc(count, sizeof(*segment));
@@ -57,8 +57,8 @@ static void schedule(plan *p)
     test_free(p->segment);
     p->dispatches = dispatches;
     p->segment = segment;
-    const rf_schedule_params after = params_of(p);
-    OK(rf_schedule_spans(&after, p->spans));
+    const rf_order_params after = params_of(p);
+    OK(rf_order_spans(&after, p->spans));
 }
 
 static void check_order(const plan *p, const rf_node *expected, uint32_t count)
@@ -164,9 +164,9 @@ static void memory_is_not_traded_away(void **state)
         for (uint32_t i = 0; i < 60; i++) (void)toy1(g, &toy_sum, toy1(g, &toy_sin, toy1(g, &toy_cos, x)));
         plan p = make_plan(g);
         const uint64_t size = rf_tensor_bytes(rf_graph_desc(g, x));
-        rf_schedule_params params = params_of(&p);
+        rf_order_params params = params_of(&p);
         if (spare) params.spare = 60 * size;
-        OK(rf_schedule(&params, p.order));
+        OK(rf_order_nodes(&params, p.order));
         rf_memory_plan before, after;
         OK(rf_memory_plan_make(g, NULL, NULL, NULL, 4, &before));
         OK(rf_graph_reorder(g, p.order));
@@ -206,8 +206,8 @@ static void check_random(uint64_t seed, totals *t)
     const rf_graph_roots roots = { results, 5 };
     plan p = make_plan(g);
     p.roots = roots;
-    const rf_schedule_params before = params_of(&p);
-    OK(rf_schedule_spans(&before, p.spans));
+    const rf_order_params before = params_of(&p);
+    OK(rf_order_spans(&before, p.spans));
     t->intervals_before += count_intervals(p.spans, p.dispatches, g->nodes.count);
     schedule(&p);
     t->intervals_after += count_intervals(p.spans, p.dispatches, g->nodes.count);
