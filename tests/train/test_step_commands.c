@@ -15,7 +15,7 @@
 #include "exec/internal.h"
 #include "replica/internal.h"
 
-enum { BATCH = 64, MOST_DISPATCHES = 25, MOST_BARRIERS = 20, MOST_COPIES = 3 };
+enum { BATCH = 64, MOST_DISPATCHES = 25, MOST_BARRIERS = 19, MOST_COPIES = 2 };
 
 static void create(bench_net *n)
 {
