@@ -15,7 +15,7 @@
 #include "exec/internal.h"
 #include "replica/internal.h"
 
-enum { BATCH = 64, MOST_DISPATCHES = 25, MOST_BARRIERS = 19, MOST_COPIES = 2 };
+enum { BATCH = 64, MOST_DISPATCHES = 23, MOST_BARRIERS = 18, MOST_COPIES = 2 };
 
 static void create(bench_net *n)
 {
