@@ -101,13 +101,14 @@ typedef struct rf_kernel_loop {
  */
 typedef struct rf_bench_kernel {
     const char *device, *op, *kernel, *shader;
-    const char
-        *case_name; /**< the first case that needs it, of those that run it if there are any */
-    bool chosen;    /**< whether that case would run it */
-    const char *constants; /**< specialization constants: "256,1,0" */
-    const char *failure;   /**< why the device does not take it; NULL: it does */
-    uint32_t workgroup;    /**< invocations */
-    uint32_t subgroup;     /**< 0: not known */
+    const char *case_name;   /**< the first case that needs it; if any would run it, one of those */
+    bool chosen;             /**< whether that case would run it */
+    bool benchmark;          /**< whether that case is one of the benchmark's */
+    const char *constants;   /**< specialization constants: "256,1,0" */
+    const char *failure;     /**< why the device does not take it; NULL: it does */
+    uint32_t workgroup;      /**< invocations */
+    uint32_t subgroup;       /**< 0: not known */
+    int64_t declared_shared; /**< bytes of shared memory, by the shader; -1: not known */
     rf_kernel_statistics statistics;
     rf_kernel_loop loop; /**< zero where there is no loop, or no machine code to be had */
     /** What the driver reports, under its own names. */

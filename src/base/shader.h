@@ -18,6 +18,9 @@ typedef struct rf_shader {
 
 /* A shader of a program, with its name, in one block for rf_free(). NULL where there is no memory. */
 rf_shader *rf_shader_copy(const char *name, const void *words, uint32_t num_words, uint32_t subgroup_size);
+/* Bytes of shared memory that it declares, with these specialization constants by number; false where that cannot be
+ * told. Pure. */
+bool rf_shader_shared_bytes(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, uint64_t *bytes);
 /* One is as good as the other. */
 bool rf_shader_equal(const rf_shader *a, const rf_shader *b);
 

@@ -161,6 +161,8 @@ static rf_result tell_dispatch(kernels_bench *b, rf_bench_kernel *row, const pla
     row->shader = d->shader->name;
     row->constants = constants;
     row->workgroup = d->spec[0];
+    uint64_t shared;
+    row->declared_shared = rf_shader_shared_bytes(d->shader, d->spec, d->n_spec, &shared) ? (int64_t)shared : -1;
     rf_gpu_explanation explanation;
     rf_result r = rf_gpu_pipeline_explain(b->on.device, p->plan.pipelines[index], &explanation);
     if (r >= 0) r = tell_explained(b, row, &explanation);
@@ -177,6 +179,8 @@ static rf_result tell(kernels_bench *b, const planned *p)
         .shader = "",
         .case_name = p->op_case->name,
         .chosen = p->chosen,
+        .benchmark = p->op_case->benchmark,
+        .declared_shared = -1,
         .constants = "",
         .failure = p->failure,
         .statistics = { -1, -1, -1, -1, -1, -1, -1, -1, -1 },

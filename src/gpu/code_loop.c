@@ -131,8 +131,29 @@ static const code_rule turnip_rules[] = {
     { "", CODE_VECTOR, 0 },
 };
 
-typedef enum code_dialect { DIALECT_RADV, DIALECT_NVK, DIALECT_TURNIP, DIALECT_NONE } code_dialect;
-static const code_rule *const rules_of[] = { radv_rules, nvk_rules, turnip_rules };
+/* ANV's compiler; read_anv() adds what an instruction's name does not say. */
+static const code_rule anv_rules[] = {
+    { "dpas", CODE_MATRIX, 0 },
+    { "mad of floats", CODE_MULTIPLY_ADD, 0 },
+    { "mov to float", CODE_TO_FLOAT, 0 },
+    { "math inv", CODE_RECIPROCAL, 0 },
+    { "mach", CODE_HIGH_PRODUCT, 0 },
+    { "slm", CODE_SHARED_LOAD, 4 },
+    { "send", CODE_OTHER, 0 },
+    { "sync", CODE_OTHER, 0 },
+    { "if", CODE_OTHER, 0 },
+    { "else", CODE_OTHER, 0 },
+    { "endif", CODE_OTHER, 0 },
+    { "while", CODE_OTHER, 0 },
+    { "break", CODE_OTHER, 0 },
+    { "cont", CODE_OTHER, 0 },
+    { "halt", CODE_OTHER, 0 },
+    { "nop", CODE_OTHER, 0 },
+    { "", CODE_VECTOR, 0 },
+};
+
+typedef enum code_dialect { DIALECT_RADV, DIALECT_NVK, DIALECT_TURNIP, DIALECT_ANV, DIALECT_NONE } code_dialect;
+static const code_rule *const rules_of[] = { radv_rules, nvk_rules, turnip_rules, anv_rules };
 
 typedef struct code_counts {
     rf_kernel_loop loop;
@@ -298,11 +319,44 @@ static void read_turnip(const char *text, code_line *line)
     if (target && (line->ends || starts(name, "br"))) take_word(target + 1, " ,", line->jump, sizeof(line->jump));
 }
 
+/* mad(8) g12<1>F ...; the line below a send says what is sent: slm MsgDesc: ( load, a32, d32, V4, ... */
+static void read_anv(const char *text, code_line *line)
+{
+    char name[64], target[32];
+    if (starts(text, "LABEL")) {
+        take_word(text, ":", line->label, sizeof(line->label));
+        return;
+    }
+    if (*text == ' ' || *text == '\t') {
+        const char *vector = strstr(text, ", V");
+        if (strstr(text, "slm MsgDesc: ( load") && !strstr(text, "transpose")) {
+            count_instruction(DIALECT_ANV, "slm", 1, vector ? (uint32_t)strtoul(vector + 3, NULL, 10) : 1, line);
+            line->counts.loop.instructions--; /* the send has been counted */
+        }
+        return;
+    }
+    const char *p = text;
+    if (*p == '(' && strchr(p, ')')) p = skip_spaces(strchr(p, ')') + 1); /* (+f0.0) */
+    take_word(p, "(", name, sizeof(name));
+    p = strchr(p, ')');
+    if (!p || !name[0]) return;
+    const bool alone = p[-1] == '1' && p[-2] == '('; /* one value for the whole subgroup */
+    take_word(skip_spaces(p + 1), " ", target, sizeof(target));
+    const char *type = strchr(target, '>');
+    const bool floats = type && (strcmp(type, ">F") == 0 || strcmp(type, ">HF") == 0);
+    if (strcmp(name, "mad") == 0 && floats) memcpy(name, "mad of floats", sizeof("mad of floats"));
+    if (strcmp(name, "mov") == 0 && floats && strstr(p, ">UD")) memcpy(name, "mov to float", sizeof("mov to float"));
+    count_instruction(DIALECT_ANV, alone ? "nop" : name, 1, 1, line);
+    const char *jump = strstr(p, "JIP:");
+    if (jump) take_word(skip_spaces(jump + 4), " ", line->jump, sizeof(line->jump));
+}
+
 /* ---- the whole text ---- */
 
 static code_dialect dialect_of(const char *code)
 {
     if (strstr(code, "s_endpgm")) return DIALECT_RADV;
+    if (strstr(code, "{ align1 ")) return DIALECT_ANV;
     if (starts(code, "block") || strstr(code, "\nblock")) return DIALECT_NVK;
     if (strstr(code, "Native code for") || strstr(code, "mad.f32")) return DIALECT_TURNIP;
     return DIALECT_NONE;
@@ -315,6 +369,8 @@ static void read_line(code_dialect dialect, const char *text, code_line *line)
         read_radv(text, line);
     else if (dialect == DIALECT_NVK)
         read_nvk(text, line);
+    else if (dialect == DIALECT_ANV)
+        read_anv(text, line);
     else
         read_turnip(text, line);
 }

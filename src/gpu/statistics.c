@@ -9,7 +9,7 @@ static const struct {
     const char *name; /* in whatever case */
     size_t column;
     double multiplier;
-    bool by_subgroup; /* counts invocations where the column counts subgroups */
+    bool by_subgroup; /* of a subgroup's invocations together: divided by their number */
 } table[] = {
 #define COLUMN(member) offsetof(rf_kernel_statistics, member)
     /* RADV; AMD's own driver has the first two */
@@ -20,7 +20,7 @@ static const struct {
     { "Scratch size", COLUMN(scratch), 1, false },
     { "LDS size", COLUMN(shared), 1, false },
     { "Subgroups per SIMD", COLUMN(occupancy), 1, false },
-    { "Instructions", COLUMN(instructions), 1, false }, /* and Honeykrisp */
+    { "Instructions", COLUMN(instructions), 1, false }, /* and Honeykrisp, ANV */
     { "Code size", COLUMN(code_bytes), 1, false },      /* and all the others of Mesa */
     { "Latency", COLUMN(cycles), 1, false },
     /* NVK, whose spills to registers are moves from uniform registers */
@@ -29,7 +29,7 @@ static const struct {
     { "Fills from memory", COLUMN(spills), 1, false },
     { "SLM size", COLUMN(scratch), 1, false },
     { "Max warps/SM", COLUMN(occupancy), 1, false },
-    { "Instruction count", COLUMN(instructions), 1, false }, /* and Turnip, ANV */
+    { "Instruction count", COLUMN(instructions), 1, false }, /* and Turnip, older ANV */
     { "Static cycle count", COLUMN(cycles), 1, false },
     /* NVIDIA's own driver */
     { "Register count", COLUMN(registers), 1, false },
@@ -41,18 +41,20 @@ static const struct {
     { "Max waves per core", COLUMN(occupancy), 1, false },
     /* Honeykrisp: registers have 16 bits */
     { "GPRs", COLUMN(registers), 0.5, false },
-    { "Spills", COLUMN(spills), 1, false },
+    { "Spills", COLUMN(spills), 1, false }, /* and ANV */
     { "Fills", COLUMN(spills), 1, false },
     { "Scratch", COLUMN(scratch), 1, false },
     { "Threads", COLUMN(occupancy), 1, true },
     { "ALU", COLUMN(cycles), 1, false },
-    /* ANV: a register holds a value of eight invocations, or of sixteen from Xe2 on */
-    { "GRF registers", COLUMN(registers), 1, false },
-    { "Spill count", COLUMN(spills), 1, false },
-    { "Fill count", COLUMN(spills), 1, false },
+    /* ANV: a register holds a value of eight invocations (of sixteen from Xe2 on, where these are twice as many) */
+    { "Max live registers", COLUMN(registers), 8, true },
     { "Scratch memory size", COLUMN(scratch), 1, false },
     { "Workgroup memory size", COLUMN(shared), 1, false },
+    { "Cycles", COLUMN(cycles), 1, false },
+    /* ... and before Mesa 26 */
     { "Cycle count", COLUMN(cycles), 1, false },
+    { "Spill count", COLUMN(spills), 1, false },
+    { "Fill count", COLUMN(spills), 1, false },
 #undef COLUMN
 };
 

@@ -10,7 +10,7 @@
 /* The drivers' names and units brought to the same ones. */
 void rf_gpu_statistics_read(const rf_gpu_explanation *explanation, rf_kernel_statistics *out);
 /* Counts what stands in the loop that multiplies and adds most, without loops inside it; zero where there is none.
- * `code` may be NULL. Knows the text of RADV, NVK and Turnip. */
+ * `code` may be NULL. Knows the text of RADV, NVK, Turnip and ANV. */
 void rf_gpu_code_loop(const char *code, rf_kernel_loop *out);
 
 #endif

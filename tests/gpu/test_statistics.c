@@ -97,6 +97,23 @@ static void test_statistics(void **state)
         { "Spills", 1 },          { "Fills", 2 },      { NULL, 0 },
     };
     static const sample anv[] = {
+        { "Instructions", 1738 },
+        { "Code size", 29792 },
+        { "SENDs", 119 },
+        { "Loops", 1 },
+        { "Cycles", 63524 },
+        { "Spills", 1 },
+        { "Fills", 2 },
+        { "Scratch Memory Size", 64 },
+        { "GRF registers", 0 },
+        { "Max dispatch width", 8 },
+        { "Max live registers", 130 },
+        { "Workgroup Memory Size", 20484 },
+        { "Non SSA regs after NIR", 73 },
+        { "Source hash", 3152146182.0 },
+        { NULL, 0 },
+    };
+    static const sample anv_25[] = {
         { "Instruction Count", 900 },
         { "SEND Count", 40 },
         { "Loop Count", 1 },
@@ -115,7 +132,8 @@ static void test_statistics(void **state)
     assert_statistics(read_samples(nvk, 32), (rf_kernel_statistics){ 40, -1, 9, 32, -1, 48, 1172, 18752, 21298 });
     assert_statistics(read_samples(turnip, 64), (rf_kernel_statistics){ 64, -1, 3, -1, -1, 12, 1506, 2624, -1 });
     assert_statistics(read_samples(honeykrisp, 32), (rf_kernel_statistics){ 43, -1, 3, 8, -1, 32, 1019, 8392, 771 });
-    assert_statistics(read_samples(anv, 16), (rf_kernel_statistics){ 128, -1, 3, 64, 9216, -1, 900, -1, 30000 });
+    assert_statistics(read_samples(anv, 8), (rf_kernel_statistics){ 130, -1, 3, 64, 20484, -1, 1738, 29792, 63524 });
+    assert_statistics(read_samples(anv_25, 16), (rf_kernel_statistics){ 45, -1, 3, 64, 9216, -1, 900, -1, 30000 });
     assert_statistics(read_samples(lavapipe, 0), (rf_kernel_statistics){ -1, -1, -1, -1, -1, -1, -1, -1, -1 });
     /* Of invocations that fit, subgroups cannot be told where their size is not known. */
     assert_int_equal(read_samples(honeykrisp, 0).occupancy, -1);
@@ -221,12 +239,47 @@ static const char turnip_code[] = "l566:\n"
                                   "(rpt1)nop\n"
                                   "(sy)add.f r4.y, (last)r4.y, (last)r5.z\n";
 
+static const char anv_code[] =
+    "\n"
+    "LABEL5:\n"
+    "cmp.ge.f0.0(16) null<1>D        g104<8,8,1>D    g31.2<0,1,0>D   { align1 1H I@2 };\n"
+    "(+f0.0) break(16) JIP:  LABEL4        UIP:  LABEL4              { align1 1H };\n"
+    "mul(16)         g106<1>D        g104<8,8,1>D    g31.10<0,1,0>UW { align1 1H };\n"
+    "mul(16)         g75<1>D         g104<8,8,1>D    g31.11<0,1,0>UW { align1 1H };\n"
+    "mul(16)         g110<1>D        g104<8,8,1>D    g31.12<0,1,0>UW { align1 1H };\n"
+    "mul(16)         g77<1>D         g104<8,8,1>D    g31.13<0,1,0>UW { align1 1H };\n"
+    "add(16)         g104<1>D        g104<1,1,0>D    1D              { align1 1H compacted };\n"
+    "add(16)         g106.1<2>UW     g106.1<16,8,2>UW g75<16,8,2>UW  { align1 1H I@4 };\n"
+    "add(16)         g110.1<2>UW     g110.1<16,8,2>UW g77<16,8,2>UW  { align1 1H I@3 };\n"
+    "add3(16)        g108<1>D        g48<8,8,1>D     g13<8,8,1>D     g106<1,1,1>D { align1 1H I@2 };\n"
+    "add3(16)        g112<1>D        g54<8,8,1>D     g15<8,8,1>D     g110<1,1,1>D { align1 1H I@2 };\n"
+    "sync nop(1)                     null<0,1,0>UB                   { align1 WE_all 1N $9.src };\n"
+    "shl(16)         g117<1>D        g108<8,8,1>D    0x00000002UD    { align1 1H A@1 };\n"
+    "sync nop(1)                     null<0,1,0>UB                   { align1 WE_all 1N $10.src };\n"
+    "shl(16)         g114<1>D        g112<8,8,1>D    0x00000002UD    { align1 1H I@2 };\n"
+    "sync nop(1)                     null<0,1,0>UB                   { align1 WE_all 1N A@1 };\n"
+    "send(16)        g119UD          g117UD          nullUD          0x64200500                0x01000000\n"
+    "                ugm MsgDesc: ( load, a32, d32, V1, L1STATE_L3MOCS dst_len = 2, src0_len = 2, src1_len = 0 bti )  "
+    "BTI 1  base_offset 0  { align1 1H $9 };\n"
+    "sync nop(1)                     null<0,1,0>UB                   { align1 WE_all 1N $9.src };\n"
+    "sync nop(1)                     null<0,1,0>UB                   { align1 WE_all 1N A@1 };\n"
+    "send(16)        g116UD          g114UD          nullUD          0x64200500                0x02000000\n"
+    "                ugm MsgDesc: ( load, a32, d32, V1, L1STATE_L3MOCS dst_len = 2, src0_len = 2, src1_len = 0 bti )  "
+    "BTI 2  base_offset 0  { align1 1H $10 };\n"
+    "sync nop(1)                     null<0,1,0>UB                   { align1 WE_all 1N $9.dst };\n"
+    "mad(16)         g17<1>F         g17<8,8,1>F     g116<8,8,1>F    g119<1,1,1>F { align1 1H @1 $10.dst };\n"
+    "\n"
+    "LABEL4:\n"
+    "while(16)       JIP:  LABEL5                                    { align1 1H };\n"
+    "asr(8)          g120<1>D        -(abs)g32.5<0,1,0>D 31W         { align1 WE_all 1Q F@1 };\n";
+
 static void test_code(void **state)
 {
     (void)state;
     assert_loop(radv_code, (rf_kernel_loop){ .instructions = 19, .vector = 5, .multiply_adds = 1 });
     assert_loop(nvk_code, (rf_kernel_loop){ .instructions = 15, .vector = 11, .multiply_adds = 1 });
     assert_loop(turnip_code, (rf_kernel_loop){ .instructions = 29, .vector = 23, .multiply_adds = 1 });
+    assert_loop(anv_code, (rf_kernel_loop){ .instructions = 23, .vector = 13, .multiply_adds = 1 });
 }
 
 static void test_no_loop(void **state)
@@ -317,6 +370,33 @@ static void test_shared_loads(void **state)
                     .instructions = 7, .vector = 4, .multiply_adds = 4, .shared_loads = 2, .shared_load_bytes = 24 });
 }
 
+static void test_anv(void **state)
+{
+    (void)state;
+    assert_loop(
+        "LABEL5:\n"
+        "send(8)         g19UD           g58UD           nullUD          0x0220d580      0x00000000\n"
+        "                slm MsgDesc: ( load, a32, d32, V4, L1STATE_L3MOCS dst_len = 4 flat ) { align1 1Q $0 };\n"
+        "send(8)         nullUD          g58UD           g12UD           0x0220d580      0x00000000\n"
+        "                slm MsgDesc: ( store, a32, d32, V4, L1STATE_L3MOCS dst_len = 0 flat ) { align1 1Q $0 };\n"
+        "mad(8)          g126<1>UD       0x0020UW        g126<8,8,1>UW   0x0004UW { align1 WE_all 1Q I@3 };\n"
+        "mad(8)          g17<1>F         g17<8,8,1>F     g116<8,8,1>F    g119<1,1,1>F { align1 1Q @1 };\n"
+        "dpas.8x8(8)     g10<1>F         g10<1,1,0>F     g20<1,1,0>HF    g30<1,1,0>HF { align1 1Q };\n"
+        "mov(8)          g62<1>F         g61<8,8,1>UD                    { align1 1Q };\n"
+        "math inv(8)     g63<1>F         g62<0,1,0>F     null<8,8,1>F    { align1 1Q @1 $4 };\n"
+        "mach(8)         g68<1>UD        g65<0,1,0>UD    g67<0,1,0>UD    { align1 1Q AccWrEnable };\n"
+        "mach(8)         g69<1>UD        g68<0,1,0>UD    g67<0,1,0>UD    { align1 1Q AccWrEnable };\n"
+        "mov(1)          g62<1>D         g61<0,1,0>D                     { align1 WE_all 1N };\n"
+        "(-f0.0) while(8) JIP: LABEL5                                    { align1 1Q };\n",
+        (rf_kernel_loop){ .instructions = 11,
+                          .vector = 7,
+                          .multiply_adds = 1,
+                          .matrix = 1,
+                          .divisions = 1,
+                          .shared_loads = 1,
+                          .shared_load_bytes = 16 });
+}
+
 /* A division by a number that is known only at run time, as each compiler makes it. */
 static void test_divisions(void **state)
 {
@@ -357,8 +437,9 @@ static void test_divisions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statistics), cmocka_unit_test(test_code),         cmocka_unit_test(test_no_loop),
-        cmocka_unit_test(test_hottest),    cmocka_unit_test(test_shared_loads), cmocka_unit_test(test_divisions),
+        cmocka_unit_test(test_statistics), cmocka_unit_test(test_code),    cmocka_unit_test(test_no_loop),
+        cmocka_unit_test(test_anv),        cmocka_unit_test(test_hottest), cmocka_unit_test(test_shared_loads),
+        cmocka_unit_test(test_divisions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

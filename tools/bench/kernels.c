@@ -95,15 +95,17 @@ static json_t *row_json(const rf_bench_kernel *row)
     json_t *driver = json_object();
     for (uint32_t i = 0; i < row->num_values; i++)
         json_object_set_new(driver, row->names[i], json_number(row->values[i]));
-    json_t *entry = json_pack("{s:s,s:s,s:s,s:s,s:s,s:b,s:i,s:i,s:o,s:o,s:o}", "op", row->op, "kernel", row->kernel,
+    json_t *entry = json_pack("{s:s,s:s,s:s,s:s,s:s,s:b,s:b,s:i,s:i,s:o,s:o,s:o}", "op", row->op, "kernel", row->kernel,
                               "shader", row->shader, "constants", row->constants, "case", row->case_name, "chosen",
-                              row->chosen, "workgroup", (int)row->workgroup, "subgroup", (int)row->subgroup, "failure",
-                              row->failure ? json_text(row->failure) : json_null(), "loop", loop_json(&row->loop),
-                              "driver", driver);
+                              row->chosen, "benchmark", row->benchmark, "workgroup", (int)row->workgroup, "subgroup",
+                              (int)row->subgroup, "failure", row->failure ? json_text(row->failure) : json_null(),
+                              "loop", loop_json(&row->loop), "driver", driver);
     for (size_t i = 0; i < NUM_STATISTICS; i++) {
         const int64_t value = statistic(&row->statistics, i);
         json_object_set_new(entry, statistic_columns[i].name, value < 0 ? json_null() : json_integer(value));
     }
+    json_object_set_new(entry, "declared_shared",
+                        row->declared_shared < 0 ? json_null() : json_integer(row->declared_shared));
     return entry;
 }
 
@@ -130,8 +132,10 @@ static bool add_cells(table *rows, const rf_bench_kernel *row)
     const char *cells[LAST] = { row->op, row->shader[0] ? row->shader : row->kernel, row->constants };
     const rf_kernel_statistics *s = &row->statistics;
     const rf_kernel_loop *l = &row->loop;
-    const int64_t values[] = { s->registers, s->scalar_registers, s->spills,       s->scratch,
-                               s->shared,    s->occupancy,        s->instructions, s->cycles };
+    const int64_t values[] = {
+        s->registers, s->scalar_registers, s->spills, s->scratch, s->shared < 0 ? row->declared_shared : s->shared,
+        s->occupancy, s->instructions,     s->cycles
+    };
     const bool loop = l->instructions > 0;
     int at = FIRST;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) write_cell(text[at++], sizeof(text[0]), values[i]);
