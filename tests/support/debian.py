@@ -50,8 +50,9 @@ class Root:
         except (OSError, subprocess.TimeoutExpired) as e:
             raise Unavailable(str(e)) from None
         if done.returncode:
-            said = re.findall(r"(?m)^(?:E|Err\S*|W): ?(.*)", self.log().read_text(errors="replace"))
-            raise Unavailable(said[-1] if said else "%s ended with %d" % (command[0], done.returncode))
+            said = re.findall(r"(?m)^[EW]: ?.*", self.log().read_text(errors="replace"))
+            said.sort(key=lambda line: ("Failed to fetch" not in line, line[0]))  # what is behind the others, then errors
+            raise Unavailable(said[0][2:].strip() if said else "%s ended with %d" % (command[0], done.returncode))
 
     def apt(self, *words):
         state = self.folder / "apt"
@@ -67,9 +68,7 @@ class Root:
             return
         if not site:
             raise Unavailable("%s of Debian %s: %s" % (", ".join(self.packages), self.suite, NO_MIRROR))
-        for folder in (self.path, self.folder / "apt"):
-            shutil.rmtree(folder, ignore_errors=True)
-        self.complete.unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "apt", ignore_errors=True)
         for name in ("lists/partial", "cache/archives/partial"):
             (self.folder / "apt" / name).mkdir(parents=True)
         (self.folder / "apt/status").touch()
@@ -79,6 +78,8 @@ class Root:
         try:
             self.apt("update", "-o", "APT::Update::Error-Mode=any")
             self.apt("-y", "--download-only", "install", *self.packages)
+            self.complete.unlink(missing_ok=True)
+            shutil.rmtree(self.path, ignore_errors=True)
             self.path.mkdir()
             for package in sorted((self.folder / "apt/cache/archives").glob("*.deb")):
                 self.run("dpkg-deb", "-x", package, self.path)
