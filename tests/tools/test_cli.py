@@ -80,6 +80,21 @@ class Cli(unittest.TestCase):
         self.fails(done, self.folder.name, "Is a directory")
         self.fails(programs.run(RINGFIRE, "bench", "ops", "--op", "nosuch"), "nosuch")
 
+    def test_comparing_kernels(self):
+        """With what the same device's compiler said before; another device's says nothing."""
+        before = pathlib.Path(self.folder.name, "before.json")
+        look = (RINGFIRE, "bench", "kernels", "--op", "argmax", "--device", "llvmpipe")
+        done = programs.run(*look, "--json=%s" % before)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("argmax", done.stdout)
+        document = json.loads(before.read_text())
+        self.assertTrue(all(k["failure"] is None and k["workgroup"] > 0 and k["declared_shared"] is not None for k in document["kernels"]))
+        done = programs.run(*look, "--compare", before)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("%d of %d pipelines are also in" % (2 * (len(document["kernels"]),)), done.stdout)
+        before.write_text(json.dumps({**document, "device": "Voodoo 2"}))
+        self.fails(programs.run(*look, "--compare", before), str(before), "Voodoo 2", "llvmpipe")
+
     def test_no_driver(self):
         env = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
         self.fails(programs.run(RINGFIRE, "devices", env=env), "Vulkan", "driver")
