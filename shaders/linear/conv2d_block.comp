@@ -31,7 +31,7 @@ layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
 layout(push_constant) uniform P {
-    int first_tile, total, row_tiles, column_tiles, parts, parts_of_group, split; /* summands per part */
+    int total, row_tiles, column_tiles, parts, parts_of_group, split; /* summands per part */
     int h, w, pixel, channels;     /* of a: sizes, all channels, those of a group */
     int to_h, to_w, to_pixel;      /* of c */
     int rows, columns;             /* of a phase of a group's product */
@@ -160,7 +160,7 @@ void load_b(int k, int to)
 
 void main()
 {
-    int id = first_tile + int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
     if (id >= total) return;
     int tiles = row_tiles * column_tiles, part = id / tiles % parts, z = id / tiles / parts;
     ivec2 place = block_order(id % tiles, row_tiles, column_tiles);

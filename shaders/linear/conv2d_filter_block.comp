@@ -22,7 +22,7 @@ layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
 layout(std430, binding = 6) writeonly buffer Extra { float extra[]; }; /* the bias' gradient */
 layout(std430, binding = 6) writeonly buffer Extra4 { vec4 extra4[]; };
 layout(push_constant) uniform P {
-    int first_tile, total, row_tiles, column_tiles, parts, parts_of_group, split; /* summands per part */
+    int total, row_tiles, column_tiles, parts, parts_of_group, split; /* summands per part */
     int h, w, pixel, channels;       /* of a: sizes, all channels, those of a group */
     int out_h, out_w, to_line;       /* pixels; from line to line of c */
     int rows, ones, columns, length; /* of a group's product; the row of ones */
@@ -99,7 +99,7 @@ BLOCK_MATRIX(b, b, b4, rb, LOADS_B, BN, B_ALONG_K, VECTOR_C != 0)
 
 void main()
 {
-    int id = first_tile + int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
     if (id >= total) return;
     int tiles = row_tiles * column_tiles, part = id / tiles % parts, group = id / tiles / parts;
     ivec2 place = block_order(id % tiles, row_tiles, column_tiles);

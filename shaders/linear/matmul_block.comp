@@ -20,10 +20,10 @@ layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
 layout(push_constant) uniform P {
-    int first_tile, total, row_tiles, column_tiles, parts;
+    int total, row_tiles, column_tiles, parts;
     int m, n, k, split;            /* summands per part */
     int a_line, b_line;            /* from line to line as stored */
-    int parts_of_group;
+    int parts_of_group, unused;    /* the vectors stand at multiples of four */
     ivec4 dim, a_stride, b_stride; /* batch dimensions */
 };
 
@@ -49,7 +49,7 @@ void load_a(int k, int to)
 
 void main()
 {
-    int id = first_tile + int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
     if (id >= total) return;
     int tiles = row_tiles * column_tiles, part = id / tiles % parts, z = id / tiles / parts;
     ivec2 place = block_order(id % tiles, row_tiles, column_tiles);

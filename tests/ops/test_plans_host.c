@@ -314,6 +314,37 @@ static void parts_are_counted(void **state)
     rf_kernel_plan_free(&plan);
 }
 
+/* What compilers of small devices were seen to spill or refuse. */
+static void large_tiles_need_registers(void **state)
+{
+    (void)state;
+    static const rf_conv2d_attr attr = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 };
+    static const struct {
+        rf_driver driver;
+        int64_t channels;
+        bool product_xl, conv_xl, conv_t;
+    } rows[] = { { RF_DRIVER_NVIDIA, 64, true, true, true },
+                 { RF_DRIVER_AMD, 64, true, true, true },
+                 { RF_DRIVER_AMD, 63, true, false, true },
+                 { RF_DRIVER_OTHER, 64, false, false, false },
+                 { RF_DRIVER_INTEL, 64, false, false, false } };
+    const rf_op_call square = product(4096, 4096, 4096);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const rf_device_caps caps = gpu(rows[i].driver, 32, 65536);
+        rf_op_call conv = { .op = &rf_op_conv2d,
+                            .attr = &attr,
+                            .n_in = 2,
+                            .n_out = 1,
+                            .in = { { RF_F32, RF_SHAPE(8, 56, 56, rows[i].channels) },
+                                    { RF_F32, RF_SHAPE(3, 3, rows[i].channels, 64) } } };
+        assert_int_equal(conv.op->infer(&conv), RF_OK);
+        assert_int_equal(rf_matmul_block_xl.score(&square, &caps) > 0, rows[i].product_xl);
+        assert_int_equal(rf_conv2d_block_xl.score(&conv, &caps) > 0, rows[i].conv_xl);
+        assert_int_equal(rf_conv2d_block_t.score(&conv, &caps) > 0, rows[i].conv_t);
+        assert_true(rf_matmul_block_l.score(&square, &caps) > 0 && rf_conv2d_block_l.score(&conv, &caps) > 0);
+    }
+}
+
 /* A gradient by the image with strides is as many plain ones as there are phases: none of them has more taps than meet
  * its pixels. */
 static void strided_gradients_multiply_no_zeros(void **state)
@@ -348,10 +379,10 @@ static void strided_gradients_multiply_no_zeros(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(eligible_kernels_keep_to_limits),     cmocka_unit_test(loops_are_tested_beyond_the_limit),
-        cmocka_unit_test(attention_is_fused_where_it_pays),    cmocka_unit_test(tiles_follow_the_device),
-        cmocka_unit_test(sums_are_cut_where_tiles_are_few),    cmocka_unit_test(parts_are_counted),
-        cmocka_unit_test(strided_gradients_multiply_no_zeros),
+        cmocka_unit_test(eligible_kernels_keep_to_limits),  cmocka_unit_test(loops_are_tested_beyond_the_limit),
+        cmocka_unit_test(attention_is_fused_where_it_pays), cmocka_unit_test(tiles_follow_the_device),
+        cmocka_unit_test(sums_are_cut_where_tiles_are_few), cmocka_unit_test(parts_are_counted),
+        cmocka_unit_test(large_tiles_need_registers),       cmocka_unit_test(strided_gradients_multiply_no_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

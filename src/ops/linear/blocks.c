@@ -110,17 +110,17 @@ rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile,
     return best;
 }
 
-/* Sums of the largest tile are kept in 64 registers of each of 256 invocations. Few kinds of devices have enough. */
-static bool has_registers(const rf_device_caps *caps, rf_block_tile tile)
+bool rf_block_has_registers(const rf_device_caps *caps)
 {
-    return tile != RF_BLOCK_XL || caps->is_cpu || caps->driver == RF_DRIVER_AMD || caps->driver == RF_DRIVER_NVIDIA;
+    return caps->is_cpu || caps->driver == RF_DRIVER_AMD || caps->driver == RF_DRIVER_NVIDIA;
 }
 
 double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job)
 {
     const rf_block *b = &rf_blocks[tile];
     if (caps->max_workgroup_invocations < b->threads || caps->max_workgroup_size[0] < b->threads ||
-        caps->max_shared_memory < shared_bytes(b) || !rf_fits_storage(call, caps) || !has_registers(caps, tile))
+        caps->max_shared_memory < shared_bytes(b) || !rf_fits_storage(call, caps) ||
+        (tile == RF_BLOCK_XL && !rf_block_has_registers(caps)))
         return RF_SCORE_NONE;
     const rf_block_grid g = rf_block_grid_make(caps, tile, job);
     if (g.seconds == 0) return RF_SCORE_NONE;

@@ -7,7 +7,7 @@ typedef enum form { FORWARD, DATA, FILTER } form;
 
 /* The push constants of conv2d_block.comp. */
 typedef struct push {
-    int32_t first_tile, total, row_tiles, column_tiles, parts, parts_of_group, split;
+    int32_t total, row_tiles, column_tiles, parts, parts_of_group, split;
     int32_t h, w, pixel, channels, to_h, to_w, to_pixel, rows, columns, grid_h, grid_w;
     int32_t kh, kw, sy, sx, dy, dx, pt, pl;
     uint32_t channels_magic, grid_h_magic, grid_w_magic, shifts;
@@ -17,7 +17,7 @@ _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of conv2d_block.comp
 
 /* The push constants of conv2d_filter_block.comp. */
 typedef struct filter_push {
-    int32_t first_tile, total, row_tiles, column_tiles, parts, parts_of_group, split;
+    int32_t total, row_tiles, column_tiles, parts, parts_of_group, split;
     int32_t h, w, pixel, channels, out_h, out_w, to_line, rows, ones, columns, length;
     int32_t kw, sy, sx, dy, dx, pt, pl;
     uint32_t channels_magic, kw_magic, out_h_magic, out_w_magic, shifts;
@@ -76,6 +76,8 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, varia
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     /* Where channels come one at a time, as many addresses do: too many registers for the largest tile. */
     if (v.tile == RF_BLOCK_XL && !caps->is_cpu && ((g.cig | g.cog) & 3)) return RF_SCORE_NONE;
+    /* An invocation of this tile keeps the addresses of four rows. */
+    if (v.tile == RF_BLOCK_T && !rf_block_has_registers(caps)) return RF_SCORE_NONE;
     const rf_block_job job = job_of(call, v.f, &g);
     const double score = rf_block_score(call, caps, v.tile, &job);
     if (score <= 0) return RF_SCORE_NONE;

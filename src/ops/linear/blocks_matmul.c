@@ -5,7 +5,7 @@
 
 /* The push constants of matmul_block.comp. */
 typedef struct push {
-    int32_t first_tile, total, row_tiles, column_tiles, parts, m, n, k, split, a_line, b_line, parts_of_group;
+    int32_t total, row_tiles, column_tiles, parts, m, n, k, split, a_line, b_line, parts_of_group, unused;
     int32_t dim[4], a_stride[4], b_stride[4];
 } push;
 _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp");
