@@ -16,6 +16,12 @@ rf_result rf_exec_create(const rf_exec_params *params, rf_exec **out)
     if (params->force_staging) exec->caps.host_visible = false;
     const char *tune = rf_env("RINGFIRE_TUNE");
     exec->tune_unknown = tune && strcmp(tune, "0") != 0;
+#if defined(__linux__) && !defined(__ANDROID__)
+    const bool on_linux = true;
+#else
+    const bool on_linux = false;
+#endif
+    exec->cuts = rf_cut_policy_of(rf_gpu_info(params->device)->type, on_linux);
     const rf_result r = rf_tuning_create(exec, params->cache_directory, &exec->tuning);
     if (r < 0) {
         rf_exec_destroy(&exec);

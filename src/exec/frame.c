@@ -4,8 +4,6 @@
 
 #include "exec/internal.h"
 
-#define SUBMISSION_SECONDS 0.4 /* drivers kill submissions that run for seconds; 0.5 is what we promise */
-
 /* So few bytes, the numbers of an update, are read where the host writes them: a kernel that fetches them from there
  * takes less than a copy and a barrier in front of it. */
 #define DIRECT_BYTES 256
@@ -129,7 +127,24 @@ static rf_result begin_next(rf_frame *frame, rf_recorder *recorder, uint32_t fir
     return begin(frame, recorder, first_node);
 }
 
-/* ends[p]: nodes up to the end of part p; cut[i]: a recording begins before node i. */
+/* cut[d]: a recording begins before dispatch d of the node. */
+static rf_result record_node(rf_frame *frame, rf_recorder *recorder, uint32_t i, const bool *cut)
+{
+    const rf_node_plan *node = &frame->instance->nodes[i];
+    rf_span inputs[RF_MAX_INPUTS], outputs[RF_MAX_OUTPUTS], workspace;
+    rf_instance_node_spans(frame->instance, frame, i, inputs, outputs, &workspace);
+    uint32_t first = 0;
+    for (uint32_t d = 1; d < node->plan.count; d++) {
+        if (!cut[d]) continue;
+        RF_TRY(rf_record_dispatches(recorder, node, first, d, inputs, outputs, workspace));
+        RF_TRY(end(frame, recorder, i));
+        RF_TRY(begin_next(frame, recorder, i));
+        first = d;
+    }
+    return rf_record_dispatches(recorder, node, first, node->plan.count, inputs, outputs, workspace);
+}
+
+/* ends[p]: nodes up to the end of part p; cut[i]: a recording begins before dispatch i of all nodes. */
 static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool *cut, const uint32_t *ends)
 {
     rf_instance *in = frame->instance;
@@ -140,19 +155,18 @@ static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool
         RF_TRY(rf_record_copy(recorder, (rf_span){ frame->upload, 0, in->input_size },
                               (rf_span){ frame->inputs, 0, in->input_size }));
     for (uint32_t i = 0; i < in->num_nodes; i++) {
-        rf_span inputs[RF_MAX_INPUTS], outputs[RF_MAX_OUTPUTS], workspace;
         bool fresh = i == 0;
         for (; part < last && ends[part] == i; part++) {
             RF_TRY(end_part(frame, recorder, part, i));
             RF_TRY(begin_next(frame, recorder, i));
             fresh = true;
         }
-        if (cut[i] && !fresh) {
+        if (*cut && !fresh) {
             RF_TRY(end(frame, recorder, i));
             RF_TRY(begin_next(frame, recorder, i));
         }
-        rf_instance_node_spans(in, frame, i, inputs, outputs, &workspace);
-        RF_TRY(rf_record_node(recorder, &in->nodes[i], inputs, outputs, workspace));
+        RF_TRY(record_node(frame, recorder, i, cut));
+        cut += in->nodes[i].plan.count;
         if (frame->run == &frame->detailed) RF_TRY(stamp(frame, recorder));
     }
     for (; part < last; part++) {
@@ -162,23 +176,11 @@ static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool
     return end_part(frame, recorder, last, in->num_nodes);
 }
 
-static rf_result plan_cuts(const rf_instance *in, bool *cut, uint32_t *num_recs)
-{
-    *num_recs = 1;
-    if (in->program->exec->caps.is_cpu || in->num_nodes == 0) return RF_OK;
-    rf_cost *costs = RF_NEW_ARRAY(rf_cost, in->num_nodes);
-    if (!costs) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < in->num_nodes; i++) costs[i] = in->nodes[i].cost;
-    *num_recs = rf_split_run(costs, in->num_nodes, SUBMISSION_SECONDS, cut);
-    rf_free(costs);
-    return RF_OK;
-}
-
 static rf_result record_parts(rf_frame *frame, rf_recorder *recorder, bool *cut, uint32_t *ends)
 {
     const uint32_t num_parts = frame->instance->program->num_parts;
     uint32_t num_recs; /* without those that end a part */
-    RF_TRY(plan_cuts(frame->instance, cut, &num_recs));
+    RF_TRY(rf_instance_cuts(frame->instance, cut, &num_recs));
     RF_TRY(rf_instance_part_ends(frame->instance, ends));
     const bool stamped = rf_frame_stamps(frame);
     rf_frame_recs *run = frame->run;
@@ -194,11 +196,12 @@ rf_result rf_frame_record(rf_frame *frame)
     rf_instance *in = frame->instance;
     const rf_exec *exec = in->program->exec;
     rf_frame_recs *run = frame->run;
-    const bool current = run->num_recs > 0 && run->slab_generation == exec->slab_generation;
+    const bool current =
+        run->num_recs > 0 && run->slab_generation == exec->slab_generation && run->cut_generation == in->cut_generation;
     if (current && (run->stamps || !rf_frame_stamps(frame))) return RF_OK;
     RF_TRY(rf_frame_wait(frame));
     drop_recordings(run);
-    bool *cut = RF_NEW_ARRAY(bool, in->num_nodes);
+    bool *cut = RF_NEW_ARRAY(bool, in->num_dispatches);
     uint32_t *ends = RF_NEW_ARRAY(uint32_t, in->program->num_parts);
     rf_recorder recorder = { 0 };
     const rf_result r = cut && ends ? record_parts(frame, &recorder, cut, ends) : RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -211,6 +214,7 @@ rf_result rf_frame_record(rf_frame *frame)
     }
     in->num_barriers = recorder.num_barriers;
     run->slab_generation = exec->slab_generation;
+    run->cut_generation = in->cut_generation;
     return RF_OK;
 }
 

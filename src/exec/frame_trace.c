@@ -12,7 +12,9 @@
 
 bool rf_frame_stamps(const rf_frame *frame)
 {
-    return rf_profiler_on() && rf_gpu_has_timestamps(frame->instance->program->exec->device);
+    const rf_exec *exec = frame->instance->program->exec;
+    const bool for_cuts = exec->cuts.target > 0 && !frame->instance->paced;
+    return (for_cuts || rf_profiler_on()) && rf_gpu_has_timestamps(exec->device);
 }
 
 void rf_frame_choose_recs(rf_frame *frame)
@@ -24,9 +26,29 @@ void rf_frame_choose_recs(rf_frame *frame)
 
 void rf_frame_submitting(rf_frame *frame, uint32_t index)
 {
-    if (!frame->run->stamps || !rf_profiler_on()) return;
+    if (!frame->run->stamps) return;
+    frame->timed = true;
+    if (!rf_profiler_on()) return;
     frame->run->stamps[index].submit_ns = rf_now_ns();
     frame->traced = true;
+}
+
+double rf_frame_seconds(rf_frame *frame)
+{
+    if (!frame->timed) return 0;
+    frame->timed = false;
+    double sum = 0;
+    uint64_t *ns = RF_NEW_ARRAY(uint64_t, (size_t)frame->instance->num_nodes + 2);
+    for (uint32_t i = 0; ns && i < frame->run->num_recs; i++) {
+        const uint32_t count = frame->run == &frame->detailed ? frame->run->stamps[i].num_nodes + 2 : 2;
+        if (rf_gpu_recording_timestamps(frame->run->recs[i], ns, count) < 0) {
+            sum = 0;
+            break;
+        }
+        sum += (double)ns[count - 1] * 1e-9;
+    }
+    rf_free(ns);
+    return sum;
 }
 
 /* ---- clocks ---- */

@@ -40,8 +40,9 @@ static rf_result plan_nodes(rf_instance *in)
         rf_node_plan *plan = &in->nodes[in->num_nodes++];
         RF_TRY(rf_node_plan_make(p->exec, &call, kernel, plan));
         plan->node = n;
-        in->num_dispatches += plan->plan.count;
     }
+    RF_TRY(rf_instance_split_nodes(in));
+    for (uint32_t i = 0; i < in->num_nodes; i++) in->num_dispatches += in->nodes[i].plan.count;
     RF_TRY(rf_node_plans_compile(p->exec, in->nodes, in->num_nodes));
     for (uint32_t i = 0; i < in->num_nodes; i++) RF_TRY(remember_pipelines(p, &in->nodes[i]));
     return RF_OK;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "exec/cuts.h"
 #include "exec/exec.h"
 
 #define RF_MAX_INSTANCES 8
@@ -30,6 +31,7 @@ struct rf_exec {
     rf_gpu_buffer *counters;  /* RF_MAX_COUNTERS bytes, zero between runs; made for the first plan that has counters */
     uint64_t counters_next;   /* where the next plan's begin */
     uint64_t last_ticket;
+    rf_cut_policy cuts;
     rf_tuning *tuning;
     bool tune_unknown; /* RINGFIRE_TUNE: measure calls the table does not know */
     rf_exec_clock clock;
@@ -60,6 +62,10 @@ void rf_tuning_destroy(rf_tuning **tuning);
 const char *rf_tuning_find(const rf_tuning *tuning, const rf_op_call *call);
 /* Remembers and, with a cache directory, saves. A file that cannot be written is a logged warning. */
 rf_result rf_tuning_put(rf_tuning *tuning, const rf_op_call *call, const char *kernel, double seconds);
+/* Seconds that runs take by those that are assumed (cuts.h), 1 before one was measured; remembered and saved as well,
+ * where it has changed by a quarter. */
+double rf_tuning_pace(const rf_tuning *tuning);
+rf_result rf_tuning_put_pace(rf_tuning *tuning, double pace);
 /* The file's text: what it holds and the table lacks is taken over; RF_ERROR_CORRUPT_DATA where it is none. */
 rf_result rf_tuning_parse(rf_tuning *tuning, const void *text, size_t size);
 /* NULL: out of memory. free(). */
@@ -113,6 +119,9 @@ rf_result rf_node_plans_compile(rf_exec *exec, rf_node_plan *plans, uint32_t cou
 void rf_node_plan_free(rf_node_plan *plan);
 rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const rf_span *in, const rf_span *out,
                          rf_span workspace);
+/* Dispatches first .. end - 1 of the node; where first is not 0 they begin a recording. */
+rf_result rf_record_dispatches(rf_recorder *recorder, const rf_node_plan *plan, uint32_t first, uint32_t end,
+                               const rf_span *in, const rf_span *out, rf_span workspace);
 rf_result rf_record_copy(rf_recorder *recorder, rf_span from, rf_span to);
 void rf_record_barrier(rf_recorder *recorder);
 
@@ -154,6 +163,7 @@ typedef struct rf_frame_recs {
     uint32_t *part_recs;      /* [num_parts]: how many of `recs` there are up to the end of a part */
     rf_stamps *stamps;        /* [num_recs]; NULL: no timestamps */
     uint64_t slab_generation; /* that `recs` were made for */
+    uint32_t cut_generation;  /* the same of the instance's */
 } rf_frame_recs;
 
 struct rf_frame {
@@ -168,6 +178,7 @@ struct rf_frame {
     uint64_t ticket;               /* of the latest submission, 0: none */
     bool acquired;
     bool traced; /* its device times have not been told yet */
+    bool timed;  /* the run carries timestamps that nobody has read */
 };
 
 struct rf_instance {
@@ -191,6 +202,9 @@ struct rf_instance {
     rf_frame frames[RF_FRAMES_PER_INSTANCE];
     uint32_t next_frame, latest_frame;
     uint32_t num_dispatches, num_barriers;
+    double pace;             /* of its estimates (cuts.h); 0 where runs are not cut */
+    bool paced;              /* it was measured */
+    uint32_t cut_generation; /* counts changes of the pace */
     uint64_t last_use;
     uint64_t num_runs; /* while traced */
 };
@@ -286,13 +300,21 @@ rf_result rf_instance_part_ends(const rf_instance *instance, uint32_t *ends);
 void rf_frame_choose_recs(rf_frame *frame);
 /* Whether recordings made now get timestamps. */
 bool rf_frame_stamps(const rf_frame *frame);
+/* Seconds that the latest run, which must have ended, took on the device; 0 where that is not known or was told before.
+ */
+double rf_frame_seconds(rf_frame *frame);
 /* Recording `index` of the run is about to be submitted. */
 void rf_frame_submitting(rf_frame *frame, uint32_t index);
 /* Tells the trace when the latest run was on the device; it must have ended. */
 void rf_frame_trace(rf_frame *frame);
 
-/* Cuts a run into submissions of at most `seconds_limit` by estimate: cut[i] is true when a new recording starts before
- * node i. Returns the number of recordings. Pure. */
-uint32_t rf_split_run(const rf_cost *costs, uint32_t count, double seconds_limit, bool *cut);
+/* ---- cutting long runs (cuts.c) ---- */
+/* Takes apart the planned nodes that take too long; before their pipelines are made. */
+rf_result rf_instance_split_nodes(rf_instance *instance);
+/* cut[i]: a recording begins before dispatch i of all nodes' dispatches; num_dispatches entries. */
+rf_result rf_instance_cuts(const rf_instance *instance, bool *cut, uint32_t *num_recs);
+/* A run took so many seconds on the device: estimates follow, and what was planned by them. Recordings of before are
+ * stale. */
+rf_result rf_instance_follow(rf_instance *instance, double seconds);
 
 #endif

@@ -241,6 +241,16 @@ rf_result rf_program_instance(rf_program *p, int64_t batch, rf_instance **out)
     return RF_OK;
 }
 
+/* The first run of a program that may have to be cut tells how fast the device is. */
+static rf_result follow(rf_instance *in, rf_frame *frame)
+{
+    if (in->program->exec->cuts.target <= 0 || in->paced) return RF_OK;
+    const double seconds = rf_frame_seconds(frame);
+    if (seconds <= 0) return RF_OK;
+    in->paced = true;
+    return rf_instance_follow(in, seconds);
+}
+
 rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out)
 {
     *out = NULL;
@@ -249,6 +259,7 @@ rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out)
     rf_frame *frame = &in->frames[in->next_frame];
     RF_TRY(rf_frame_wait(frame));
     rf_frame_trace(frame);
+    RF_TRY(follow(in, frame));
     rf_frame_choose_recs(frame);
     RF_TRY(rf_frame_record(frame));
     in->next_frame = (in->next_frame + 1) % RF_FRAMES_PER_INSTANCE;

@@ -213,10 +213,10 @@ static rf_result dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, cons
     return rf_gpu_record_dispatch_part(rec, pipeline, bindings, d->push, d->base, d->grid, label);
 }
 
-rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const rf_span *in, const rf_span *out,
-                         rf_span workspace)
+rf_result rf_record_dispatches(rf_recorder *recorder, const rf_node_plan *plan, uint32_t first, uint32_t end,
+                               const rf_span *in, const rf_span *out, rf_span workspace)
 {
-    for (uint32_t i = 0; i < plan->plan.count; i++) {
+    for (uint32_t i = first; i < end; i++) {
         const rf_dispatch *d = &plan->plan.items[i];
         rf_gpu_binding bindings[RF_MAX_BINDINGS];
         rf_access accesses[RF_MAX_BINDINGS];
@@ -227,7 +227,7 @@ rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const 
          * first. */
         if (i == 0) {
             bool conflict = rf_hazards_conflict(&recorder->hazards, accesses, d->n_bind);
-            for (uint32_t k = 1; !conflict && k < plan->plan.count && plan->plan.items[k].concurrent; k++) {
+            for (uint32_t k = 1; !conflict && k < end && plan->plan.items[k].concurrent; k++) {
                 const rf_dispatch *next = &plan->plan.items[k];
                 rf_gpu_binding unused;
                 rf_access later[RF_MAX_BINDINGS];
@@ -236,13 +236,19 @@ rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const 
                 conflict = rf_hazards_conflict(&recorder->hazards, later, next->n_bind);
             }
             if (conflict) rf_record_barrier(recorder);
-        } else if (!d->concurrent) {
+        } else if (i > first && !d->concurrent) {
             rf_record_barrier(recorder);
         }
         RF_TRY(dispatch(recorder->rec, plan->pipelines[i], bindings, d, plan->op->name));
         RF_TRY(rf_hazards_add(&recorder->hazards, accesses, d->n_bind));
     }
     return RF_OK;
+}
+
+rf_result rf_record_node(rf_recorder *recorder, const rf_node_plan *plan, const rf_span *in, const rf_span *out,
+                         rf_span workspace)
+{
+    return rf_record_dispatches(recorder, plan, 0, plan->plan.count, in, out, workspace);
 }
 
 rf_result rf_record_copy(rf_recorder *recorder, rf_span from, rf_span to)
@@ -261,23 +267,4 @@ void rf_record_barrier(rf_recorder *recorder)
     rf_gpu_record_barrier(recorder->rec);
     rf_hazards_clear(&recorder->hazards);
     recorder->num_barriers++;
-}
-
-uint32_t rf_split_run(const rf_cost *costs, uint32_t count, double seconds_limit, bool *cut)
-{
-    /* What a slow integrated GPU makes of middling kernels; faster devices get submissions that are shorter than need
-     * be. */
-    const double flops_per_second = 20e9, bytes_per_second = 5e9;
-    double seconds = 0;
-    uint32_t parts = count > 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const double node = costs[i].flops / flops_per_second + costs[i].bytes / bytes_per_second;
-        cut[i] = i > 0 && seconds + node > seconds_limit;
-        if (cut[i]) {
-            seconds = 0;
-            parts++;
-        }
-        seconds += node;
-    }
-    return parts;
 }

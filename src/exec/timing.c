@@ -45,7 +45,7 @@ uint32_t rf_timing_sets(const rf_device_caps *caps, uint64_t bytes)
 uint32_t rf_timing_overlapped_sets(const rf_device_caps *caps, const rf_op_call *call, const rf_kernel_plan *plan,
                                    uint64_t bytes)
 {
-    if (call->op->mutates) return 0;
+    if (call->op->mutates || plan->counters > 0) return 0;
     for (uint32_t i = 1; i < plan->count; i++)
         if (!plan->items[i].concurrent) return 0; /* waits for itself */
     const uint64_t fitting = memory_for_sets(caps) / (bytes ? bytes : 1);

@@ -2,9 +2,11 @@
 /*
  * Measured kernel choices, and the file that remembers them:
  *   <cache directory>/tuning-<device uuid>-<hash>.json
- *   { "format": 1, "library": "0.1.0", "device": "llvmpipe ...", "choices": { "<key>": { "kernel": "...", "seconds":
- * 1e-3 } } } The hash covers everything that invalidates measurements: driver version, library version, and the limits
- * kernels are chosen by (the same driver may run with other vector widths or clamped limits).
+ *   { "format": 2, "library": "0.1.0", "device": "llvmpipe ...", "pace": 0.1, "choices": { "<key>": { "kernel": "...",
+ * "seconds": 1e-3 } } }
+ * "pace" is left out where no run has been measured. The hash covers everything that invalidates measurements: how they
+ * are made (the format's number), driver version, library version, and the limits kernels are chosen by (the same
+ * driver may run with other vector widths or clamped limits).
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,7 +19,7 @@
 #include "base/platform.h"
 #include "exec/internal.h"
 
-#define FORMAT 1
+#define FORMAT 2 /* 1: times that included a submission */
 #define MAX_FILE (16u << 20)
 
 typedef struct choice {
@@ -31,6 +33,7 @@ struct rf_tuning {
         choice *items;
         uint32_t count, capacity;
     } choices;
+    double pace; /* 0: not known */
 };
 
 static rf_result append_desc(char *text, size_t size, const rf_tensor_desc *desc)
@@ -95,6 +98,9 @@ static const char *merge(rf_tuning *tuning, const json_t *root)
     if (json_integer_value(json_object_get(root, "format")) != FORMAT) return "unknown format number";
     json_t *choices = json_object_get(root, "choices");
     if (!json_is_object(choices)) return "\"choices\" is not an object";
+    const json_t *pace = json_object_get(root, "pace");
+    if (pace && !(json_number_value(pace) > 0)) return "\"pace\" is not a positive number";
+    if (!(tuning->pace > 0)) tuning->pace = json_number_value(pace);
     const char *key;
     json_t *value;
     json_object_foreach(choices, key, value)
@@ -145,9 +151,14 @@ static json_t *to_json(const rf_tuning *tuning)
             return NULL;
         }
     }
-    return choices ? json_pack("{s:i, s:s, s:s, s:o}", "format", FORMAT, "library", RF_VERSION_STRING, "device",
-                               tuning->device ? tuning->device : "", "choices", choices)
-                   : NULL;
+    if (!choices) return NULL;
+    json_t *root = json_pack("{s:i, s:s, s:s, s:o}", "format", FORMAT, "library", RF_VERSION_STRING, "device",
+                             tuning->device ? tuning->device : "", "choices", choices);
+    if (root && tuning->pace > 0 && json_object_set_new(root, "pace", json_real(tuning->pace)) != 0) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
 }
 
 char *rf_tuning_text(const rf_tuning *tuning)
@@ -179,6 +190,7 @@ static char *file_path(const rf_exec *exec, const char *directory)
     char uuid[33];
     for (int i = 0; i < 16; i++) snprintf(uuid + 2 * i, 3, "%02x", info->uuid[i]);
     const uint64_t facts[] = {
+        FORMAT,
         info->driver_version,
         caps->subgroup_size,
         caps->full_subgroups,
@@ -246,4 +258,18 @@ rf_result rf_tuning_put(rf_tuning *tuning, const rf_op_call *call, const char *k
     rf_free(key);
     if (r >= 0 && tuning->path) save(tuning);
     return r;
+}
+
+double rf_tuning_pace(const rf_tuning *tuning)
+{
+    return tuning->pace > 0 ? tuning->pace : 1;
+}
+
+rf_result rf_tuning_put_pace(rf_tuning *tuning, double pace)
+{
+    const bool known = tuning->pace > 0 && pace < 1.25 * tuning->pace && tuning->pace < 1.25 * pace;
+    if (known) return RF_OK;
+    tuning->pace = pace;
+    if (tuning->path) save(tuning);
+    return RF_OK;
 }

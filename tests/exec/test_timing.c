@@ -86,7 +86,9 @@ static void test_overlapped_sets(void **state)
     assert_int_equal(rf_timing_overlapped_sets(&gpu, &call, &one, 100 * MIB), 2);
     assert_int_equal(rf_timing_overlapped_sets(&gpu, &call, &one, 200 * MIB), 0);
     assert_int_equal(rf_timing_overlapped_sets(&gpu, &update, &one, 1000), 0);
-    dispatches[1].concurrent = false; /* reads what the first one writes */
+    const rf_kernel_plan counting = { .items = dispatches, .count = 1, .counters = 4 };
+    assert_int_equal(rf_timing_overlapped_sets(&gpu, &call, &counting, 1000), 0); /* counts its own workgroups */
+    dispatches[1].concurrent = false;                                             /* reads what the first one writes */
     assert_int_equal(rf_timing_overlapped_sets(&gpu, &call, &both, 1000), 0);
 }
 
