@@ -21,6 +21,7 @@ int command_devices(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_bench_allreduce(int argc, char **argv);
 int command_bench_checkpoint(int argc, char **argv);
+int command_bench_device(int argc, char **argv);
 int command_bench_kernels(int argc, char **argv);
 int command_bench_observe(int argc, char **argv);
 int command_bench_train(int argc, char **argv);

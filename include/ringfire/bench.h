@@ -141,6 +141,38 @@ RF_API RF_MUST_USE rf_result rf_bench_kernels(const rf_bench_kernels_params *par
                                               rf_bench_kernel_fn fn, void *user);
 
 /**
+ * One measured property of a device. It and its strings are borrowed for the call of the callback.
+ */
+typedef struct rf_bench_rate {
+    const char *device;
+    const char *what; /**< "empty dispatch", "copy to the device", "multiply-adds", ... */
+    const char *unit; /**< of `value`: "us", "ns", "GB/s" or "GFLOP/s" */
+    uint64_t bytes;   /**< that were copied or read at a time; 0 where it does not matter */
+    double value;     /**< the best of several measurements */
+} rf_bench_rate;
+/** Receives one property. A negative result ends the measurement, which returns it. */
+typedef rf_result (*rf_bench_rate_fn)(void *user, const rf_bench_rate *rate);
+
+/** How rf_bench_rates() measures. */
+typedef struct rf_bench_rates_params {
+    const char *device; /**< as rf_one_device_params::device */
+    double min_seconds; /**< time spent on each property; 0: 0.1 */
+    rf_device_options options;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_bench_rates_params;
+/**
+ * Measures what a device and its driver cost by themselves, and what the device reaches at most:
+ * dispatches, barriers, submissions, waits, copies of several sizes, multiply-adds, shared memory
+ * and memory. It opens and closes the device. Blocking: takes some seconds. `fn` is called by the
+ * calling thread.
+ * @return what `fn` returned; RF_ERROR_NOT_FOUND when no device matches; RF_ERROR_INTERNAL when the
+ *   validation layer reports a message.
+ * @since 0.1
+ */
+RF_API RF_MUST_USE rf_result rf_bench_rates(const rf_bench_rates_params *params,
+                                            rf_bench_rate_fn fn, void *user);
+
+/**
  * Memory rate of this machine at the moment: 1e9 bytes per second, read plus written, of a memcpy()
  * of `bytes` on one thread.
  * Blocking: takes at least a twentieth of a second. 0 when `bytes` is 0 or there is not enough

@@ -67,6 +67,40 @@ static void test_ops(void **state)
     assert_int_equal(wrong.rows, 1);
 }
 
+typedef struct rate_tally {
+    uint32_t count, sizes;
+    double with_barrier, without;
+    rf_result answer;
+} rate_tally;
+
+static rf_result count_rates(void *user, const rf_bench_rate *rate)
+{
+    rate_tally *t = user;
+    assert_true(rate->value > 0 && strlen(rate->unit) > 0 && strlen(rate->device) > 0);
+    if (strcmp(rate->what, "empty dispatch and barrier") == 0) t->with_barrier = rate->value;
+    if (strcmp(rate->what, "empty dispatch") == 0) t->without = rate->value;
+    if (strcmp(rate->what, "copy on the device") == 0) {
+        t->sizes++;
+        assert_true(rate->bytes >= 4096);
+    }
+    t->count++;
+    return t->answer;
+}
+
+static void test_rates(void **state)
+{
+    (void)state;
+    rf_bench_rates_params params = { .min_seconds = 1e-3, .options = { .no_cache = true } };
+    rate_tally all = { 0 }, stopped = { .answer = RF_ERROR_CANCELLED };
+    assert_int_equal(rf_bench_rates(&params, count_rates, &all), RF_OK);
+    assert_true(all.count > 15 && all.sizes >= 3 && all.with_barrier > 0 && all.without > 0);
+    assert_int_equal(rf_bench_rates(&params, count_rates, &stopped), RF_ERROR_CANCELLED);
+    assert_int_equal(stopped.count, 1);
+    params.device = "no such thing";
+    assert_int_equal(rf_bench_rates(&params, count_rates, &all), RF_ERROR_NOT_FOUND);
+    assert_int_equal(rf_bench_rates(NULL, NULL, NULL), RF_ERROR_INVALID_ARGUMENT);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -94,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_rates),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_memcpy),
     };

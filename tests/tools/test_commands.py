@@ -54,6 +54,7 @@ class Commands(unittest.TestCase):
             ("devices",): ((), lambda d: d[0]["name"] and d[0]["memory_bytes"] > 0),
             ("bench", "ops"): (("--op", "argmax", "--seconds", "0.001", "--device", "llvmpipe"), lambda d: d["ops"][0]["op"] == "argmax"),
             ("bench", "kernels"): (("--op", "argmax", "--device", "llvmpipe"), lambda d: d["kernels"][0]["op"] == "argmax" and "llvmpipe" in d["device"]),
+            ("bench", "device"): (("--device", "llvmpipe", "--seconds", "0.001"), lambda d: len(d["rates"]) > 15 and all(r["value"] > 0 for r in d["rates"])),
             ("bench", "model"): (("--batch", "4", "--seconds", "0.01", "--device", "llvmpipe"), lambda d: d["images_per_second"] > 0),
             ("bench", "zoo"): (("--model", "gpt", "--batch", "1", "--seconds", "0.001", "--device", "llvmpipe"),
                                lambda d: d["networks"][0]["units_per_second"] > 0 and d["networks"][0]["parameters"] == 808064),
@@ -129,10 +130,10 @@ class Commands(unittest.TestCase):
         wrong = [((), "COMMAND is missing"), (("devises",), "'devises'"), (("--nonsense",), "'--nonsense'")]
         for command in listed_commands():
             wrong.append((command + ("--nonsense",), "'--nonsense'"))
-        for name, words in (("bench", "ops, kernels, model, zoo, attention, allreduce, checkpoint, observe and train"),
+        for name, words in (("bench", "ops, kernels, device, model, zoo, attention, allreduce, checkpoint, observe and train"),
                             ("ckpt", "ls, show, verify, diff and convert"), ("trace", "merge")):
             wrong += [((name,), words), ((name, "dance"), "'dance'"), ((name, "dance"), words)]
-        for command in (("devices",), ("bench", "ops"), ("bench", "kernels"), ("bench", "model"), ("bench", "zoo"), ("bench", "attention"),
+        for command in (("devices",), ("bench", "ops"), ("bench", "kernels"), ("bench", "device"), ("bench", "model"), ("bench", "zoo"), ("bench", "attention"),
                         ("bench", "allreduce"), ("bench", "checkpoint"),
                         ("bench", "observe"), ("bench", "train")):
             wrong.append((command + ("extra",), "'extra'"))
@@ -184,7 +185,7 @@ class Commands(unittest.TestCase):
                  (("trace", "merge", self.root / "x", missing), FAILED, {}), (("run", "true"), OK, {}), (("run", "sh", "-c", "exit 7"), 7, {}),
                  (("run", "sh", "-c", "exit 75"), 75, {}), (("run", "sh", "-c", "kill -9 $$"), 128 + 9, {}),
                  (("run", "--hostfile", missing, "true"), FAILED, {}), (("run", "-n", "3", "-H", "localhost", "true"), FAILED, {})]
-        codes += [(("bench", name, "--device", "voodoo"), FAILED, {}) for name in ("ops", "kernels", "model", "zoo", "attention", "observe")]
+        codes += [(("bench", name, "--device", "voodoo"), FAILED, {}) for name in ("ops", "kernels", "device", "model", "zoo", "attention", "observe")]
         codes += [(("bench", "kernels", "--op", "argmax", "--device", "llvmpipe", "--compare", path), FAILED, {}) for path in (missing, self.root / "log.csv")]
         codes += [(("bench", "train", "--devices", "voodoo"), FAILED, {})]
         asked = set()
