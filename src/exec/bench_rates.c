@@ -66,7 +66,7 @@ static rf_result run_once(rates *b, rf_gpu_recording *rec, double *seconds)
 static rf_result best_of(rates *b, record_fn record, bool barriers, uint32_t *runs, rf_gpu_recording **rec,
                          double *best)
 {
-    double seconds, spent = 0;
+    double seconds;
     for (;;) {
         rf_gpu_recording_destroy(rec);
         RF_TRY(record_runs(b, record, barriers, *runs, rec));
@@ -77,10 +77,10 @@ static rf_result best_of(rates *b, record_fn record, bool barriers, uint32_t *ru
         if (more == *runs) break;
         *runs = more;
     }
-    for (uint32_t samples = 0; rf_timing_goes_on(samples, spent, b->min_seconds); samples++) {
+    const uint64_t begin = rf_now_ns();
+    for (uint32_t i = 0; rf_timing_goes_on(i, (double)(rf_now_ns() - begin) * 1e-9, b->min_seconds); i++) {
         RF_TRY(run_once(b, *rec, &seconds));
         if (seconds < *best) *best = seconds;
-        spent += seconds;
     }
     *best /= *runs;
     return RF_OK;

@@ -228,11 +228,11 @@ static rf_result sample(kernel_image *image, batch *b, const rf_kernel_timing *t
         b->runs = runs;
     }
     const double share = timing->overlapped ? timing->min_seconds / 2 : timing->min_seconds;
-    double spent = 0;
-    for (*num_samples = 0; rf_timing_goes_on(*num_samples, spent, share); ++*num_samples) {
+    const uint64_t begin = rf_now_ns(); /* what it costs the caller, by whichever clock it is measured */
+    for (*num_samples = 0; rf_timing_goes_on(*num_samples, (double)(rf_now_ns() - begin) * 1e-9, share);
+         ++*num_samples) {
         RF_TRY(execute(image, b, &seconds));
         samples[*num_samples] = seconds;
-        spent += seconds * b->runs;
     }
     return RF_OK;
 }

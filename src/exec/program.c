@@ -245,10 +245,10 @@ rf_result rf_program_instance(rf_program *p, int64_t batch, rf_instance **out)
 static rf_result follow(rf_instance *in, rf_frame *frame)
 {
     if (in->program->exec->cuts.target <= 0 || in->paced) return RF_OK;
+    if (!frame->timed) return RF_OK;
     const double seconds = rf_frame_seconds(frame);
-    if (seconds <= 0) return RF_OK;
-    in->paced = true;
-    return rf_instance_follow(in, seconds);
+    in->paced = true; /* once, also where the clock stands still */
+    return seconds > 0 ? rf_instance_follow(in, seconds) : RF_OK;
 }
 
 rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out)
