@@ -154,6 +154,10 @@ void rf_gpu_memory_teardown(rf_gpu_device *device);
  * work that has ended wrote to readback buffers. */
 rf_result rf_gpu_memory_flush(rf_gpu_device *device);
 rf_result rf_gpu_memory_invalidate(rf_gpu_device *device);
+/* Buffers that take part, and one of them alone. */
+void rf_gpu_memory_list(rf_gpu_buffer *buffer);
+void rf_gpu_memory_unlist(const rf_gpu_buffer *buffer);
+rf_result rf_gpu_memory_flush_buffer(const rf_gpu_buffer *buffer);
 
 /* ---- pipeline.c, pipeline_cache.c ---- */
 void rf_gpu_pipelines_destroy(rf_gpu_device *device);

@@ -56,71 +56,6 @@ void rf_gpu_memory_teardown(rf_gpu_device *device)
     rf_gpu_buffer_destroy(&device->staging);
 }
 
-/* ---- memory that is not coherent ---- */
-
-static bool is_coherent(const rf_gpu_device *device, rf_gpu_memory kind)
-{
-    return device->snapshot.memory.memoryTypes[device->memory_type[kind]].propertyFlags &
-           VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-}
-
-/* The whole of it: buffers have allocations of their own, and Vulkan takes parts only in units of nonCoherentAtomSize.
- */
-static VkMappedMemoryRange whole_range(const rf_gpu_buffer *buffer)
-{
-    return (VkMappedMemoryRange){
-        .sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE,
-        .memory = buffer->memory,
-        .size = VK_WHOLE_SIZE,
-    };
-}
-
-static rf_result flush_buffer(const rf_gpu_buffer *buffer)
-{
-    if (is_coherent(buffer->device, buffer->kind)) return RF_OK;
-    const VkMappedMemoryRange range = whole_range(buffer);
-    RF_VK_TRY(buffer->device, buffer->device->vk.FlushMappedMemoryRanges(buffer->device->device, 1, &range),
-              "flushing buffer '%s'", buffer->name);
-    return RF_OK;
-}
-
-static rf_result invalidate_buffer(const rf_gpu_buffer *buffer)
-{
-    const VkMappedMemoryRange range = whole_range(buffer);
-    RF_VK_TRY(buffer->device, buffer->device->vk.InvalidateMappedMemoryRanges(buffer->device->device, 1, &range),
-              "invalidating buffer '%s'", buffer->name);
-    return RF_OK;
-}
-
-rf_result rf_gpu_memory_flush(rf_gpu_device *device)
-{
-    for (const rf_gpu_buffer *b = device->incoherent[RF_GPU_MEMORY_UPLOAD]; b; b = b->next) RF_TRY(flush_buffer(b));
-    return RF_OK;
-}
-
-rf_result rf_gpu_memory_invalidate(rf_gpu_device *device)
-{
-    if (device->invalidated == device->completed) return RF_OK;
-    for (const rf_gpu_buffer *b = device->incoherent[RF_GPU_MEMORY_READBACK]; b; b = b->next)
-        RF_TRY(invalidate_buffer(b));
-    device->invalidated = device->completed;
-    return RF_OK;
-}
-
-static void list_incoherent(rf_gpu_buffer *buffer)
-{
-    if (!buffer->mapped || is_coherent(buffer->device, buffer->kind)) return;
-    buffer->next = buffer->device->incoherent[buffer->kind];
-    buffer->device->incoherent[buffer->kind] = buffer;
-}
-
-static void unlist_incoherent(const rf_gpu_buffer *buffer)
-{
-    rf_gpu_buffer **at = &buffer->device->incoherent[buffer->kind];
-    while (*at && *at != buffer) at = &(*at)->next;
-    if (*at) *at = buffer->next;
-}
-
 /* ---- buffers ---- */
 
 static rf_result allocate(rf_gpu_buffer *buffer, rf_gpu_memory kind)
@@ -152,7 +87,7 @@ static rf_result clear(rf_gpu_buffer *buffer)
 {
     if (buffer->mapped) {
         memset(buffer->mapped, 0, buffer->capacity);
-        return flush_buffer(buffer);
+        return rf_gpu_memory_flush_buffer(buffer);
     }
     rf_gpu_recording *rec = NULL;
     uint64_t ticket;
@@ -209,7 +144,7 @@ rf_result rf_gpu_buffer_create(rf_gpu_device *device, rf_gpu_memory memory, uint
         }
     }
     RF_TRY_GOTO(clear(buffer), error);
-    list_incoherent(buffer);
+    rf_gpu_memory_list(buffer);
     *out = buffer;
     return RF_OK;
 error:
@@ -223,7 +158,7 @@ void rf_gpu_buffer_destroy(rf_gpu_buffer **buffer_pointer)
     if (!buffer) return;
     *buffer_pointer = NULL;
     rf_gpu_device *device = buffer->device;
-    unlist_incoherent(buffer);
+    rf_gpu_memory_unlist(buffer);
     if (buffer->buffer) device->vk.DestroyBuffer(device->device, buffer->buffer, NULL);
     if (buffer->memory) {
         device->vk.FreeMemory(device->device, buffer->memory, NULL);
@@ -287,13 +222,13 @@ rf_result rf_gpu_buffer_write(rf_gpu_buffer *buffer, uint64_t offset, const void
     if (buffer->mapped) {
         RF_TRY(rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS));
         memcpy((char *)buffer->mapped + offset, data, size);
-        return flush_buffer(buffer);
+        return rf_gpu_memory_flush_buffer(buffer);
     }
     RF_TRY(need_staging(device));
     for (uint64_t done = 0; done < size;) {
         const uint64_t chunk = size - done < STAGING_SIZE ? size - done : STAGING_SIZE;
         memcpy(device->staging->mapped, (const char *)data + done, chunk);
-        RF_TRY(flush_buffer(device->staging));
+        RF_TRY(rf_gpu_memory_flush_buffer(device->staging));
         RF_TRY(staged_copy(device->staging, 0, buffer, offset + done, chunk));
         done += chunk;
     }
