@@ -3,8 +3,6 @@
 #include "../graph/toy.h"
 #include "exec/internal.h"
 
-static const char object;
-
 typedef struct plan {
     rf_graph *graph;
     uint32_t *dispatches, *segment;
@@ -68,20 +66,11 @@ static void check_order(const plan *p, const rf_node *expected, uint32_t count)
         if (p->order[i] != expected[i]) fail_msg("place %u has node %u, not %u", i, p->order[i], expected[i]);
 }
 
-static rf_graph *new_graph(rf_value *x, rf_value *w)
-{
-    rf_graph *g;
-    OK(rf_graph_create(&toy_core, &g));
-    OK(rf_graph_input(g, 0, F32(2, 2), x));
-    OK(rf_graph_state(g, &object, F32(2, 2), "w", w));
-    return g;
-}
-
 static void branches_run_side_by_side(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     const rf_value a = toy1(g, &toy_sin, toy1(g, &toy_cos, toy1(g, &toy_floor, x)));
     const rf_value b = toy1(g, &toy_cos, toy1(g, &toy_sin, toy1(g, &toy_stop, x)));
     (void)toy2(g, &toy_add, a, b);
@@ -100,7 +89,7 @@ static void several_dispatches_come_last(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     const rf_value a = toy1(g, &toy_sin, x);   /* 0: two dispatches */
     const rf_value b = toy1(g, &toy_cos, x);   /* 1 */
     const rf_value c = toy1(g, &toy_floor, b); /* 2: beside the second dispatch of 0 */
@@ -120,7 +109,7 @@ static void updates_keep_their_place(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     const rf_value early = toy1(g, &toy_sin, w);                       /* 0 */
     const rf_value slow = toy1(g, &toy_cos, toy1(g, &toy_sin, early)); /* 1, 2 */
     toy_accumulated(g, w, slow);                                       /* 3 */
@@ -138,7 +127,7 @@ static void segments_are_not_crossed(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     const rf_value results[] = {
         toy1(g, &toy_sin, toy1(g, &toy_cos, x)), /* 0, 1 */
         toy1(g, &toy_sin, toy1(g, &toy_cos, w)), /* 2, 3 */
@@ -160,7 +149,7 @@ static void memory_is_not_traded_away(void **state)
     (void)state;
     for (uint32_t spare = 0; spare < 2; spare++) {
         rf_value x, w;
-        rf_graph *g = new_graph(&x, &w);
+        rf_graph *g = toy_graph(&x, &w);
         for (uint32_t i = 0; i < 60; i++) (void)toy1(g, &toy_sum, toy1(g, &toy_sin, toy1(g, &toy_cos, x)));
         plan p = make_plan(g);
         const uint64_t size = rf_tensor_bytes(rf_graph_desc(g, x));
@@ -275,7 +264,7 @@ static void orders_that_are_none_are_refused(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     (void)toy1(g, &toy_sin, toy1(g, &toy_cos, x));
     FAILS(rf_graph_reorder(g, (const rf_node[]){ 1, 0 }), RF_ERROR_INTERNAL, "before what it reads");
     FAILS(rf_graph_reorder(g, (const rf_node[]){ 0, 0 }), RF_ERROR_INTERNAL, "listed");

@@ -19,8 +19,9 @@
 extern const rf_shader rf_shader_test_axpy, rf_shader_test_axpy_r32, rf_shader_test_axpy_rgba32;
 extern const rf_shader rf_shader_test_axpy_sg4, rf_shader_test_axpy_sg8;
 
-/* Memory that the host can map without flushes. */
+/* Properties of memory in made-up devices. */
 #define VISIBLE (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
+#define CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
 
 /* Push constants of axpy.comp. */
 typedef struct axpy_push {

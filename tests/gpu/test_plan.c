@@ -8,7 +8,6 @@
 #include "gpu/plan.h"
 
 #define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
-#define CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
 #define GIB (1ull << 30)
 
 static void add_heap(rf_gpu_snapshot *s, uint64_t size, bool local)

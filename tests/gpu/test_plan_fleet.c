@@ -14,7 +14,6 @@
 
 #define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
 #define UNIFIED (LOCAL | VISIBLE)
-#define CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
 #define MIB (1ull << 20)
 
 static const char *directory;

@@ -4,17 +4,6 @@
 
 #include "toy.h"
 
-static const char object;
-
-static rf_graph *new_graph(rf_value *x, rf_value *w)
-{
-    rf_graph *g;
-    OK(rf_graph_create(&toy_core, &g));
-    OK(rf_graph_input(g, 0, F32(2, 2), x));
-    OK(rf_graph_state(g, &object, F32(2, 2), "w", w));
-    return g;
-}
-
 static void optimize(rf_graph *g, const rf_value *results, uint32_t num_results)
 {
     OK(rf_graph_optimize(g, &(rf_graph_roots){ results, num_results }));
@@ -25,7 +14,7 @@ static void dead_code_goes_and_updates_stay(void **state)
 {
     (void)state;
     rf_value x, w, again;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     const rf_value unused = toy1(g, &toy_sin, toy1(g, &toy_cos, x));
     const rf_value wanted = toy1(g, &toy_floor, x);
     toy_accumulated(g, w, toy1(g, &toy_stop, x));
@@ -44,7 +33,7 @@ static void consumers_are_absorbed_in_chains(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     rf_value v = x;
     for (uint32_t i = 0; i < 10; i++) v = toy_scaled(g, v, 2);
     const rf_value y = toy2(g, &toy_add, w, toy2(g, &toy_mul, v, x));
@@ -60,7 +49,7 @@ static void roots_and_shared_values_are_kept(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     const rf_value a = toy_scaled(g, x, 2), b = toy_scaled(g, a, 2), c = toy_scaled(g, b, 2);
     const rf_value twice = toy_scaled(g, w, 2);
     const rf_value d = toy_scaled(g, twice, 2), e = toy1(g, &toy_sin, twice);
@@ -80,7 +69,7 @@ static void siblings_become_one_node(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     const rf_value square = toy1(g, &toy_square, x), reader = toy1(g, &toy_sin, square), scale = toy_scaled(g, x, 3);
     const rf_value z = toy2(g, &toy_add, reader, scale);
     const rf_value results[] = { square, z, scale };
@@ -92,7 +81,7 @@ static void siblings_become_one_node(void **state)
     rf_graph_destroy(&g);
 
     /* One needs the other: cannot be one node. */
-    g = new_graph(&x, &w);
+    g = toy_graph(&x, &w);
     const rf_value s = toy1(g, &toy_square, x);
     const rf_value m = toy2(g, &toy_mul, s, x);
     const rf_op *const before = g->nodes.items[g->values.items[s].producer].op;
@@ -129,7 +118,7 @@ static void siblings_that_depend_on_each_other_stay(void **state)
     rf_op greedy = toy_sin;
     greedy.absorb_sibling = absorbs_anything;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     const rf_value s = toy1(g, &greedy, x);
     const rf_value m = toy2(g, &toy_mul, x, toy1(g, &toy_cos, s)); /* reads x, and s by way of cos */
     optimize(g, &m, 1);
@@ -138,7 +127,7 @@ static void siblings_that_depend_on_each_other_stay(void **state)
     rf_graph_destroy(&g);
 
     /* A reader stands between the two, but the later one can go to the earlier one's place. */
-    g = new_graph(&x, &w);
+    g = toy_graph(&x, &w);
     const rf_value between = toy1(g, &toy_cos, toy1(g, &greedy, x)), after = toy2(g, &toy_mul, x, w);
     const rf_value results[] = { between, after };
     optimize(g, results, 2);
@@ -151,7 +140,7 @@ static void nothing_moves_across_an_update(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     const rf_value old = toy_scaled(g, w, 2);
     const rf_value square = toy1(g, &toy_square, toy1(g, &toy_flatten, w));
     toy_accumulated(g, w, x);
@@ -168,7 +157,7 @@ static void siblings_do_not_move_across_an_update(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     const rf_value before = toy1(g, &toy_square, w);
     toy_accumulated(g, w, x);
     const rf_value after = toy_scaled(g, w, 5);
@@ -184,7 +173,7 @@ static void unread_roots_are_kept(void **state)
     rf_op greedy = toy_split; /* would give up its second output for the sibling's */
     greedy.absorb_sibling = absorbs_anything;
     rf_value x, w, split[2];
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     OK(rf_graph_add(g, &greedy, NULL, &x, 1, split));
     const rf_value product = toy2(g, &toy_mul, x, w);
     const rf_value results[] = { split[0], split[1], product };
@@ -193,7 +182,7 @@ static void unread_roots_are_kept(void **state)
     optimize(g, results + 2, 1); /* now it may, but is dead */
     assert_int_equal(1, toy_live_nodes(g));
     rf_graph_destroy(&g);
-    g = new_graph(&x, &w);
+    g = toy_graph(&x, &w);
     OK(rf_graph_add(g, &greedy, NULL, &x, 1, split));
     const rf_value two[] = { split[0], toy2(g, &toy_mul, x, w) };
     optimize(g, two, 2);
@@ -233,7 +222,7 @@ static void broken_hooks_are_reported(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     rf_op broken = toy_sin;
     broken.name = "broken";
     broken.absorb_consumer = absorbs_wrongly;
@@ -291,7 +280,7 @@ static void ten_thousand_nodes(void **state)
 {
     (void)state;
     rf_value x, w;
-    rf_graph *g = new_graph(&x, &w);
+    rf_graph *g = toy_graph(&x, &w);
     clock_t start = clock();
     rf_value v = x;
     for (uint32_t i = 0; i < 2000; i++) {
@@ -320,7 +309,7 @@ static void ten_thousand_nodes(void **state)
     rf_graph_destroy(&g);
 
     /* One chain of ten thousand, and one where each fusion makes the one before it possible. */
-    g = new_graph(&x, &w);
+    g = toy_graph(&x, &w);
     v = x;
     for (uint32_t i = 0; i < 10000; i++) v = toy_scaled(g, v, 1);
     start = clock();
@@ -328,7 +317,7 @@ static void ten_thousand_nodes(void **state)
     assert_int_equal(1, toy_live_nodes(g));
     assert_true(seconds(start) < 1.0);
     rf_graph_destroy(&g);
-    g = new_graph(&x, &w);
+    g = toy_graph(&x, &w);
     rf_op back = toy_sin;
     back.absorb_consumer = absorbs_cos;
     v = x;

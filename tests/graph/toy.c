@@ -292,6 +292,16 @@ OP(toy_accumulate, 2, 0, infer_nothing, .mutates = 1);
 
 /* ---- building ---- */
 
+rf_graph *toy_graph(rf_value *x, rf_value *w)
+{
+    static const char object;
+    rf_graph *g;
+    OK(rf_graph_create(&toy_core, &g));
+    OK(rf_graph_input(g, 0, F32(2, 2), x));
+    OK(rf_graph_state(g, &object, F32(2, 2), "w", w));
+    return g;
+}
+
 rf_value toy1(rf_graph *g, const rf_op *op, rf_value x)
 {
     rf_value out[RF_MAX_OUTPUTS] = { 0 };

@@ -39,6 +39,8 @@ extern const rf_op toy_stop;       /* gradient stops */
 extern const rf_op toy_accumulate; /* state += x */
 extern const rf_core_ops toy_core;
 
+/* A graph with an input x and a state w, both [2, 2]. */
+rf_graph *toy_graph(rf_value *x, rf_value *w);
 rf_value toy1(rf_graph *g, const rf_op *op, rf_value x);
 rf_value toy2(rf_graph *g, const rf_op *op, rf_value a, rf_value b);
 rf_value toy_scaled(rf_graph *g, rf_value x, float by);
