@@ -10,7 +10,7 @@ ALLOWED = {
     "src/gpu": {"ringfire", "base", "gpu", "vulkan"},
     "src/graph": {"ringfire", "base", "graph"},
     "src/ops": {"ringfire", "base", "graph", "ops", "shaders"},
-    "src/exec": {"ringfire", "base", "graph", "ops", "gpu", "exec", "jansson"},
+    "src/exec": {"ringfire", "base", "graph", "ops", "gpu", "exec", "jansson", "shaders"},
     "src/replica": {"ringfire", "base", "graph", "exec", "gpu", "replica", "transport"},
     "src/server": {"ringfire", "base", "graph", "exec", "gpu", "replica", "server", "transport"},
     "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg"},
