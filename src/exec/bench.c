@@ -62,6 +62,15 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
     return RF_OK;
 }
 
+static rf_result bench_case(op_bench *b, const rf_op *op, const rf_op_case *c)
+{
+    rf_case_data data;
+    rf_result r = rf_case_data_make(op, c, 1, &data);
+    if (r >= 0) r = bench_data(b, c, &data);
+    rf_case_data_free(&data);
+    return rf_error_context(r, "benchmark %s/%s", op->name, c->name);
+}
+
 static bool takes_part(const op_bench *b, const rf_op *op)
 {
     if ((op->flags & RF_OP_VIEW) || (b->params->op && !strstr(op->name, b->params->op))) return false;
@@ -84,14 +93,10 @@ static rf_result bench_all(op_bench *b)
     for (uint32_t o = 0; o < count; o++) {
         const rf_op *op = ops[o];
         if (!takes_part(b, op)) continue;
-        for (uint32_t i = 0; i < op->num_cases; i++) {
-            if (!op->cases[i].benchmark) continue;
-            rf_case_data data;
-            rf_result r = rf_case_data_make(op, &op->cases[i], 1, &data);
-            if (r >= 0) r = bench_data(b, &op->cases[i], &data);
-            rf_case_data_free(&data);
-            RF_TRY(rf_error_context(r, "benchmark %s/%s", op->name, op->cases[i].name));
-        }
+        for (uint32_t i = 0; i < op->num_cases; i++)
+            if (op->cases[i].benchmark) RF_TRY(bench_case(b, op, &op->cases[i]));
+        for (uint32_t i = 0; !b->on.exec->caps.is_cpu && i < op->num_gpu_cases; i++)
+            RF_TRY(bench_case(b, op, &op->gpu_cases[i]));
     }
     return rf_bench_device_check(&b->on);
 }

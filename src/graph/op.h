@@ -280,6 +280,9 @@ struct rf_op {
     uint32_t num_kernels;
     const rf_op_case *cases;
     uint32_t num_cases;
+    /* Further rows of the op benchmark on devices that are no CPUs: sizes that fill a GPU. No test computes them. */
+    const rf_op_case *gpu_cases;
+    uint32_t num_gpu_cases;
 };
 
 /* Ops that the graph layer itself emits; filled in by src/ops/registry.c. */

@@ -18,6 +18,7 @@
 /* Of an op: its tables. */
 #define RF_KERNELS(table) .kernels = table, .num_kernels = RF_LENGTH(table)
 #define RF_CASES(table) .cases = table, .num_cases = RF_LENGTH(table)
+#define RF_GPU_CASES(table) .gpu_cases = table, .num_gpu_cases = RF_LENGTH(table)
 /* Static initialisers, for cases: a descriptor (type, rank, dimensions...) and an input with its filling. */
 /* clang-format off */
 #define RF_DESC(type, rank, ...) { (type), { (rank), { __VA_ARGS__ } } }

@@ -61,7 +61,7 @@ def make(programs, processes, budget=BUDGET, small=False, baseline=None):
         Phase("inventory", limit(20), (Step("devices", (programs / "tools/ringfire", "devices", "--json"), limit(20), json=True),
                                        Step("nvidia-smi", ("nvidia-smi", "-q"), limit(20)))),
         Phase("correct", limit(120), correct(programs, processes, limit(115), small), parallel=max(1, processes)),
-        Phase("device", limit(45), (bench(programs, "device", *(["--quick"] if small else []), seconds=limit(45)),)),
+        Phase("device", limit(45), (bench(programs, "device", "--seconds", each, seconds=limit(45)),)),
         Phase("kernels", limit(120), tuple(
             [bench(programs, "ops", "--op", "matmul", "--seconds", each, seconds=limit(30), what="products")]
             + ([] if small else [bench(programs, "kernels", seconds=limit(40)),

@@ -89,6 +89,7 @@ class Verdict(unittest.TestCase):
             record("correct", "operations 1 of 1", failed=["FAIL conv2d/odd_3/tile256 on H100: 4 of 10 wrong", "[  FAILED  ] test_split"], status=1),
             record("correct", "test_exec", status=None, timed_out=True),
             record("kernels", "operations", result={"ops": ops}),
+            record("device", "device", result={"rates": [{"what": "multiply-adds", "value": 40000.0}, {"what": "memory, read and write", "value": 100.0}]}),
             record("network", "cnn", result={"images_per_second": 500000.0, "device": "H100", "profile": profile}),
             record("baseline", "pytorch", result={"gflops": {"float32 4096": 50000.0}, "images_per_second": {"eager": 100000.0, "graph": 600000.0}})]
 

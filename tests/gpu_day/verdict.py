@@ -87,10 +87,10 @@ def failures(records):
 
 def ceilings(records):
     """GFLOP/s and GB/s that the device reaches: as measured, else the best that any operation reached here."""
-    device = result(records, "device", "device")
+    rates = {rate["what"]: rate["value"] for rate in result(records, "device", "device").get("rates", [])}
     rows = operations(records) + result(records, "network", "cnn").get("profile", [])
-    return (device.get("fma_gflops") or max((row["gflops"] for row in rows), default=0),
-            device.get("memory_gbytes") or max((row["gbytes"] for row in rows), default=0))
+    return (rates.get("multiply-adds") or max((row["gflops"] for row in rows), default=0),
+            rates.get("memory, read and write") or max((row["gbytes"] for row in rows), default=0))
 
 
 def fixes(records):
@@ -155,10 +155,10 @@ def make(records, about):
     if slower:
         lines += ["## Kernels that were chosen and were not the fastest", ""]
         lines += table(("operation", "case", "chosen", "faster", "times"), [(*row[:-1], figure(row[-1])) for row in slower])
-    spilling = [row for row in result(records, "kernels", "kernels").get("kernels", []) if row.get("spills") or row.get("scratch_bytes")]
+    spilling = [row for row in result(records, "kernels", "kernels").get("kernels", []) if row.get("spills") or row.get("scratch")]
     if spilling:
         lines += ["## Pipelines that spill registers", ""]
-        lines += table(("kernel", "spills", "scratch, bytes"), [(row.get("shader", ""), row.get("spills", ""), row.get("scratch_bytes", "")) for row in spilling])
+        lines += table(("kernel", "spills", "scratch, bytes"), [(row.get("shader", ""), row.get("spills", ""), row.get("scratch", "")) for row in spilling])
     wrong = failures(records)
     lines += ["## Failures", ""]
     lines += ["- %s  \n  `%s`" % pair for pair in wrong[:MOST_FAILURES]] or ["None."]

@@ -117,4 +117,5 @@ const rf_op rf_op_conv2d = {
     .absorb_consumer = absorb_consumer,
     RF_KERNELS(kernels),
     RF_CASES(rf_conv2d_cases),
+    RF_GPU_CASES(rf_conv2d_gpu_cases),
 };

@@ -29,5 +29,9 @@ extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
 extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
 extern const rf_op_case rf_conv2d_transpose_cases[RF_CONV2D_TRANSPOSE_NUM_CASES];
 extern const rf_op_case rf_conv2d_filter_grad_cases[RF_CONV2D_FILTER_GRAD_NUM_CASES];
+#define RF_CONV2D_NUM_GPU_CASES 5
+extern const rf_op_case rf_conv2d_gpu_cases[RF_CONV2D_NUM_GPU_CASES];
+extern const rf_op_case rf_conv2d_data_grad_gpu_cases[RF_CONV2D_NUM_GPU_CASES];
+extern const rf_op_case rf_conv2d_filter_grad_gpu_cases[RF_CONV2D_NUM_GPU_CASES];
 
 #endif

@@ -321,3 +321,22 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "long_image", .attr = &valid_bias, FILTER(LONG_IMAGE), TOLERANCE(178204) },
     { .name = "long_signal", .attr = &valid_bias, FILTER(LONG_SIGNAL), TOLERANCE(70002) },
 };
+
+/* Layers of ResNet-50 at batch 64: its first, and a wide and a deep one of its blocks, one of which halves the image.
+ */
+#define RESNET_FIRST (64, 224, 224, 3, 7, 7, 3, 64, 112, 112)
+#define RESNET_56 (64, 56, 56, 64, 3, 3, 64, 64, 56, 56)
+#define RESNET_14 (64, 14, 14, 256, 3, 3, 256, 256, 14, 14)
+#define RESNET_HALVING (64, 56, 56, 128, 3, 3, 128, 128, 28, 28)
+#define RESNET_POINTS (64, 28, 28, 512, 1, 1, 512, 128, 28, 28)
+#define RESNET_CASES(form)                                                                                             \
+    { .name = "resnet_first", .attr = &same_2, form(RESNET_FIRST) },                                                   \
+        { .name = "resnet_56", .attr = &same, form(RESNET_56) },                                                       \
+        { .name = "resnet_14", .attr = &same, form(RESNET_14) },                                                       \
+        { .name = "resnet_halving", .attr = &same_2, form(RESNET_HALVING) },                                           \
+        { .name = "resnet_points", .attr = &same, form(RESNET_POINTS) },
+/* clang-format off */
+const rf_op_case rf_conv2d_gpu_cases[RF_CONV2D_NUM_GPU_CASES] = { RESNET_CASES(FORWARD) };
+const rf_op_case rf_conv2d_data_grad_gpu_cases[RF_CONV2D_NUM_GPU_CASES] = { RESNET_CASES(DATA) };
+const rf_op_case rf_conv2d_filter_grad_gpu_cases[RF_CONV2D_NUM_GPU_CASES] = { RESNET_CASES(FILTER) };
+/* clang-format on */

@@ -278,4 +278,5 @@ const rf_op rf_op_matmul = {
     .absorb_sibling = absorb_sibling,
     RF_KERNELS(kernels),
     RF_CASES(rf_matmul_cases),
+    RF_GPU_CASES(rf_matmul_gpu_cases),
 };

@@ -23,6 +23,8 @@ void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, 
 
 #define RF_MATMUL_NUM_CASES 66
 extern const rf_op_case rf_matmul_cases[RF_MATMUL_NUM_CASES];
+#define RF_MATMUL_NUM_GPU_CASES 6
+extern const rf_op_case rf_matmul_gpu_cases[RF_MATMUL_NUM_GPU_CASES];
 extern const rf_kernel rf_matmul_naive;
 RF_LANES_DECLARE(matmul, );
 
