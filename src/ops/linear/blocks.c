@@ -110,7 +110,9 @@ rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile,
     return best;
 }
 
-bool rf_block_has_registers(const rf_device_caps *caps)
+/* Whether an invocation may take 128 registers. Elsewhere the tiles that need so many spill: the compilers of Turnip
+ * (Adreno 6xx), Honeykrisp and ANV were seen to. */
+static bool has_registers(const rf_device_caps *caps)
 {
     return caps->is_cpu || caps->driver == RF_DRIVER_AMD || caps->driver == RF_DRIVER_NVIDIA;
 }
@@ -120,7 +122,7 @@ double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_blo
     const rf_block *b = &rf_blocks[tile];
     if (caps->max_workgroup_invocations < b->threads || caps->max_workgroup_size[0] < b->threads ||
         caps->max_shared_memory < shared_bytes(b) || !rf_fits_storage(call, caps) ||
-        (tile == RF_BLOCK_XL && !rf_block_has_registers(caps)))
+        ((tile == RF_BLOCK_XL || tile == RF_BLOCK_T) && !has_registers(caps)))
         return RF_SCORE_NONE;
     const rf_block_grid g = rf_block_grid_make(caps, tile, job);
     if (g.seconds == 0) return RF_SCORE_NONE;

@@ -46,10 +46,6 @@ rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile,
 /* Score of a kernel that runs the job, 0 where the device or the size of a tensor does not allow it. */
 double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job);
 
-/* Whether an invocation may take 128 registers: few kinds of devices have so many. What is refused elsewhere: the
- * largest tile, whose sums take 64, and what goes with many addresses. */
-bool rf_block_has_registers(const rf_device_caps *caps);
-
 /* Whether the form of a shader that asks for subgroups of 32 is the better one: RDNA3 issues two multiply-adds at once
  * in those alone. */
 bool rf_block_wants_32(const rf_device_caps *caps);

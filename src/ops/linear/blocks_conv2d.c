@@ -76,8 +76,6 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, varia
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     /* Where channels come one at a time, as many addresses do: too many registers for the largest tile. */
     if (v.tile == RF_BLOCK_XL && !caps->is_cpu && ((g.cig | g.cog) & 3)) return RF_SCORE_NONE;
-    /* An invocation of this tile keeps the addresses of four rows. */
-    if (v.tile == RF_BLOCK_T && !rf_block_has_registers(caps)) return RF_SCORE_NONE;
     const rf_block_job job = job_of(call, v.f, &g);
     const double score = rf_block_score(call, caps, v.tile, &job);
     if (score <= 0) return RF_SCORE_NONE;
