@@ -161,6 +161,7 @@ typedef struct rf_kernel {
     rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan); /* pure */
     bool last_resort; /* many times slower than the op's others, and there for what they cannot do: that it runs is
                          worth a line in the log */
+    bool cuts_up;     /* takes tensors larger than a descriptor, in pieces of them */
 } rf_kernel;
 /* The kernel's plan, checked: the only way to a plan that is to run. To be freed after a failure, too. */
 rf_result rf_kernel_plan_make(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,

@@ -263,10 +263,10 @@ static bool has_fast_kernel(const case_run *run, const rf_device_caps *caps)
     return false;
 }
 
-static bool has_last_resort(const rf_op *op)
+static bool cuts_up(const rf_op *op)
 {
     for (uint32_t i = 0; i < op->num_kernels; i++)
-        if (op->kernels[i]->last_resort) return true;
+        if (op->kernels[i]->cuts_up) return true;
     return false;
 }
 
@@ -274,7 +274,7 @@ static bool has_last_resort(const rf_op *op)
  * operands are padded to may be many times as long as they are. */
 static bool split_range(const case_run *run, rf_device_caps *caps)
 {
-    const bool fast = has_last_resort(run->op) && has_fast_kernel(run, caps);
+    const bool fast = cuts_up(run->op) && has_fast_kernel(run, caps);
     if (!limit_range(&run->start.call, caps)) return false;
     if (!fast) return true;
     uint64_t largest = 0;

@@ -127,8 +127,10 @@ const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows,
         return rf_chunked_plan(call, caps, plan, op##_##set_name##suffix##_piece_score,                                \
                                op##_##set_name##suffix##_piece_plan);                                                  \
     }                                                                                                                  \
-    const rf_kernel rf_##op##_##set_name##suffix = { #set_name #suffix, op##_##set_name##suffix##_score,               \
-                                                     op##_##set_name##suffix##_plan }
+    const rf_kernel rf_##op##_##set_name##suffix = { .name = #set_name #suffix,                                        \
+                                                     .score = op##_##set_name##suffix##_score,                         \
+                                                     .plan = op##_##set_name##suffix##_plan,                           \
+                                                     .cuts_up = true }
 
 /* For tables: declarations and addresses of an op's kernels of every set. */
 #define RF_LANES_DECLARE(op, suffix)                                                                                   \
