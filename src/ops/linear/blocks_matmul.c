@@ -18,6 +18,8 @@ static rf_block_job job_of(const rf_matmul_geometry *g)
 
 static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile)
 {
+    /* SwiftShader's compiler does not come to an end with this tile, and takes gigabytes. */
+    if (tile == RF_BLOCK_T && caps->driver == RF_DRIVER_SWIFTSHADER) return RF_SCORE_NONE;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     const rf_block_job job = job_of(&g);
     return rf_block_score(call, caps, tile, &job);
