@@ -262,8 +262,9 @@ static void keep_log(void *user, rf_log_level level, const char *message)
     logged.kernel = logged.kernel || strstr(message, "runs kernel 'naive'");
 }
 
-/* A program with one product whose left operand has more bytes than `range`, prepared for two batch sizes, twice. */
-static void prepare_product(rf_gpu_device *device, uint64_t range)
+/* A program with one product, prepared for two batch sizes, twice. `bare`: the device has neither subgroups nor shared
+ * memory, so that only the slowest kernel can run. */
+static void prepare_product(rf_gpu_device *device, bool bare)
 {
     rf_exec *exec;
     rf_graph *g;
@@ -271,7 +272,11 @@ static void prepare_product(rf_gpu_device *device, uint64_t range)
     int object = 0; /* its address is the state's key */
     rf_gpu_buffer *state;
     CHECK(rf_exec_create(&(rf_exec_params){ .device = device }, &exec));
-    if (range) exec->caps.max_storage_range = range;
+    if (bare) {
+        exec->caps.subgroup_size = exec->caps.min_subgroup_size = exec->caps.max_subgroup_size = 1;
+        exec->caps.full_subgroups = false;
+        exec->caps.max_shared_memory = 0;
+    }
     CHECK(rf_graph_create(rf_ops_core(), &g));
     CHECK(rf_graph_input(g, 0, (rf_tensor_desc){ RF_F32, RF_SHAPE(4, 128) }, &x));
     CHECK(rf_graph_state(g, &object, (rf_tensor_desc){ RF_F32, RF_SHAPE(128, 32) }, "w", &w));
@@ -297,7 +302,7 @@ static void test_log(void **state)
     for (uint32_t i = 0; i < num_devices; i++) {
         memset(&logged, 0, sizeof(logged));
         rf_log_set(keep_log, NULL, RF_LOG_WARN);
-        prepare_product(devices[i], 1 << 16);
+        prepare_product(devices[i], true);
         assert_int_equal(logged.warnings, 2); /* one for each shape */
         assert_int_equal(logged.debug, 0);
         assert_non_null(strstr(logged.warning, "matmul(f32 [2048,128], f32 [128,32])"));
@@ -306,7 +311,7 @@ static void test_log(void **state)
 
         memset(&logged, 0, sizeof(logged));
         rf_log_set(keep_log, NULL, RF_LOG_DEBUG);
-        prepare_product(devices[i], 1 << 16);
+        prepare_product(devices[i], true);
         assert_true(logged.kernel && logged.debug > 4);
         assert_non_null(strstr(logged.plan, "product, batch 2048"));
         rf_log_set(NULL, NULL, RF_LOG_ERROR);
