@@ -150,22 +150,24 @@ static rf_result tell_explained(kernels_bench *b, rf_bench_kernel *row, const rf
     return r;
 }
 
-static rf_result tell_dispatch(kernels_bench *b, rf_bench_kernel *row, const planned *p, uint32_t index)
+/* `common`: what the rows of all dispatches of a plan say. */
+static rf_result tell_dispatch(kernels_bench *b, const rf_bench_kernel *common, const planned *p, uint32_t index)
 {
     const rf_dispatch *d = &p->plan.plan.items[index];
+    rf_bench_kernel row = *common;
     char constants[16 * RF_MAX_SPEC];
     bool first;
     RF_TRY(first_time(b, p->plan.pipelines[index], &first));
     if (!first) return RF_OK;
     format_constants(d, constants, sizeof(constants));
-    row->shader = d->shader->name;
-    row->constants = constants;
-    row->workgroup = d->spec[0];
+    row.shader = d->shader->name;
+    row.constants = constants;
+    row.workgroup = d->spec[0];
     uint64_t shared;
-    row->declared_shared = rf_shader_shared_bytes(d->shader, d->spec, d->n_spec, &shared) ? (int64_t)shared : -1;
+    row.declared_shared = rf_shader_shared_bytes(d->shader, d->spec, d->n_spec, &shared) ? (int64_t)shared : -1;
     rf_gpu_explanation explanation;
     rf_result r = rf_gpu_pipeline_explain(b->on.device, p->plan.pipelines[index], &explanation);
-    if (r >= 0) r = tell_explained(b, row, &explanation);
+    if (r >= 0) r = tell_explained(b, &row, &explanation);
     rf_gpu_explanation_free(&explanation);
     return r;
 }

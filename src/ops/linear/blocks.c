@@ -62,7 +62,8 @@ static double seconds_of(const rf_device_caps *caps, const rf_block *b, const rf
     const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 1;
     const uint64_t at_once = resident(caps, b), of_a_unit = rf_div_up(g->total, units);
     const double slices = (double)g->split / RF_BLOCK_K;
-    double cycles = (double)(of_a_unit / at_once) * wave_cycles(caps, b, (double)at_once, slices);
+    const uint64_t whole_waves = of_a_unit / at_once;
+    double cycles = (double)whole_waves * wave_cycles(caps, b, (double)at_once, slices);
     if (of_a_unit % at_once > 0) cycles += wave_cycles(caps, b, (double)(of_a_unit % at_once), slices);
     const int32_t adds = g->parts_of_group + (g->groups > 1 ? g->groups : 0);
     if (g->parts > 1)
