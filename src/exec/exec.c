@@ -65,12 +65,3 @@ rf_result rf_exec_reserve_slab(rf_exec *exec, uint64_t size)
     exec->slab_size = size;
     return RF_OK;
 }
-
-rf_result rf_exec_check_range(const rf_exec *exec, const char *op, const char *kernel, uint64_t size)
-{
-    if (size <= exec->caps.max_storage_range) return RF_OK;
-    return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                   "%s (kernel %s): a tensor of %" PRIu64 " bytes is more than the %" PRIu64
-                   " that %s binds at once; use a smaller batch",
-                   op, kernel, size, exec->caps.max_storage_range, rf_gpu_info(exec->device)->name);
-}

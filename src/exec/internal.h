@@ -43,8 +43,6 @@ struct rf_exec {
 
 /* Makes the slab at least `size` bytes; waits for runs in flight before replacing it. */
 rf_result rf_exec_reserve_slab(rf_exec *exec, uint64_t size);
-/* A storage binding this large fails with a message that names the op. */
-rf_result rf_exec_check_range(const rf_exec *exec, const char *op, const char *kernel, uint64_t size);
 
 /* ---- what the log tells of plans (announce.c) ---- */
 /* "op(f32 [2,3], ...)"; gives `text`. */

@@ -145,7 +145,11 @@ static rf_result check_binding(const rf_exec *exec, const rf_op_call *call, cons
                            call->op->name, kernel, elements, exec->caps.max_texel_elements);
         return RF_OK;
     }
-    return rf_exec_check_range(exec, call->op->name, kernel, size);
+    if (size <= exec->caps.max_storage_range) return RF_OK;
+    return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                   "%s (kernel %s): a tensor of %" PRIu64 " bytes is more than the %" PRIu64
+                   " that %s binds at once; use a smaller batch",
+                   call->op->name, kernel, size, exec->caps.max_storage_range, rf_gpu_info(exec->device)->name);
 }
 
 static rf_result check_bindings(const rf_exec *exec, const rf_op_call *call, const char *kernel,

@@ -64,3 +64,21 @@ void everywhere(void (*body)(rf_exec *exec))
             assert_null(exec);
         }
 }
+
+void fill_floats(void *bytes, size_t count, uint32_t seed)
+{
+    /* Small integers: every sum below is exact, so results can be compared bit for bit. */
+    for (size_t i = 0; i < count; i++) ((float *)bytes)[i] = (float)((i * 7 + seed * 13) % 17) - 8;
+}
+
+void run_frame(rf_exec *exec, rf_frame *frame)
+{
+    uint64_t ticket;
+    CHECK(rf_frames_submit(exec, &frame, 1, &ticket));
+    CHECK(rf_gpu_wait(rf_exec_device(exec), ticket, RF_GPU_TIMEOUT_NS));
+}
+
+void check_floats(const void *got, const void *expected, size_t count)
+{
+    assert_memory_equal(got, expected, count * sizeof(float));
+}

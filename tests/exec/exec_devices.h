@@ -25,4 +25,10 @@ int close_all(void **state);
 /* Runs a test body on each device: mapped, staged, and with memory that is not coherent. */
 void everywhere(void (*body)(rf_exec *exec));
 
+/* Small integers: every sum of a few is exact, so results can be compared bit for bit. */
+void fill_floats(void *bytes, size_t count, uint32_t seed);
+/* Submits a frame and waits for it. */
+void run_frame(rf_exec *exec, rf_frame *frame);
+void check_floats(const void *got, const void *expected, size_t count);
+
 #endif

@@ -6,24 +6,6 @@
 
 #define COLUMNS 33 /* not a multiple of anything */
 
-static void fill(void *bytes, size_t count, uint32_t seed)
-{
-    /* Small integers: every sum below is exact, so results can be compared bit for bit. */
-    for (size_t i = 0; i < count; i++) ((float *)bytes)[i] = (float)((i * 7 + seed * 13) % 17) - 8;
-}
-
-static void run(rf_exec *exec, rf_frame *frame)
-{
-    uint64_t ticket;
-    CHECK(rf_frames_submit(exec, &frame, 1, &ticket));
-    CHECK(rf_gpu_wait(rf_exec_device(exec), ticket, RF_GPU_TIMEOUT_NS));
-}
-
-static void check_floats(const void *got, const void *expected, size_t count)
-{
-    assert_memory_equal(got, expected, count * sizeof(float));
-}
-
 static void body_cut(rf_exec *exec)
 {
     exec->cuts = (rf_cut_policy){ .target = 0.4, .node_limit = 0.5 }; /* software devices are never cut */
@@ -45,13 +27,13 @@ static void body_cut(rf_exec *exec)
     for (uint32_t i = 0; i < 2; i++) {
         CHECK(rf_program_acquire(program, 3, &frames[i]));
         assert_int_equal(frames[i]->plain.num_recs, 6);
-        fill(rf_frame_input(frames[i], 0), 3 * COLUMNS, i);
+        fill_floats(rf_frame_input(frames[i], 0), 3 * COLUMNS, i);
     }
     CHECK(rf_frames_submit(exec, frames, 2, &ticket));
     CHECK(rf_gpu_wait(rf_exec_device(exec), ticket, RF_GPU_TIMEOUT_NS));
     for (uint32_t f = 0; f < 2; f++) {
         float in[3 * COLUMNS];
-        fill(in, 3 * COLUMNS, f);
+        fill_floats(in, 3 * COLUMNS, f);
         for (uint32_t i = 0; i < 3 * COLUMNS; i++)
             assert_true(((const float *)rf_frame_result(frames[f], 0))[i] == 7 * in[i]);
     }
@@ -86,7 +68,7 @@ static void body_apart(rf_exec *exec)
     rf_program *program;
     CHECK(rf_program_create(exec, &(rf_program_params){ .graph = g, .results = results, .num_results = 2 }, &program));
     float in[count], total[COLUMNS] = { 0 };
-    fill(in, count, 3);
+    fill_floats(in, count, 3);
     for (uint32_t i = 0; i < count; i++) total[i % COLUMNS] += 3 * in[i];
     rf_frame *frame = NULL;
     /* What it was measured to take before a round, 0: nothing; and what comes of it. */
@@ -103,7 +85,7 @@ static void body_apart(rf_exec *exec)
         assert_int_equal(frame->plain.num_recs, rounds[i].recordings);
         assert_int_equal(stats.num_dispatches, rounds[i].dispatches);
         memcpy(rf_frame_input(frame, 0), in, sizeof(in));
-        run(exec, frame);
+        run_frame(exec, frame);
         const float *made = rf_frame_result(frame, 0);
         for (uint32_t k = 0; k < count; k++) assert_true(made[k] == 3 * in[k]);
         check_floats(rf_frame_result(frame, 1), total, COLUMNS);

@@ -11,19 +11,6 @@
 
 #define COLUMNS 33 /* not a multiple of anything */
 
-static void fill(void *bytes, size_t count, uint32_t seed)
-{
-    /* Small integers: every sum below is exact, so results can be compared bit for bit. */
-    for (size_t i = 0; i < count; i++) ((float *)bytes)[i] = (float)((i * 7 + seed * 13) % 17) - 8;
-}
-
-static void run(rf_exec *exec, rf_frame *frame)
-{
-    uint64_t ticket;
-    CHECK(rf_frames_submit(exec, &frame, 1, &ticket));
-    CHECK(rf_gpu_wait(rf_exec_device(exec), ticket, RF_GPU_TIMEOUT_NS));
-}
-
 static rf_gpu_buffer *state_buffer(rf_exec *exec, size_t count)
 {
     rf_gpu_buffer *buffer;
@@ -68,8 +55,8 @@ static void **net_expect(const net *n, int64_t batch, rf_arena *arena, uint32_t 
     values[n->x] = rf_arena_alloc(arena, count * sizeof(float));
     values[n->x2] = rf_arena_alloc(arena, count * sizeof(float));
     values[n->total] = total;
-    fill(values[n->x], count, seed);
-    fill(values[n->x2], count, seed + 1);
+    fill_floats(values[n->x], count, seed);
+    fill_floats(values[n->x2], count, seed + 1);
     CHECK(rf_graph_interpret(g, arena, values));
     rf_graph_destroy(&g);
     return values;
@@ -77,13 +64,8 @@ static void **net_expect(const net *n, int64_t batch, rf_arena *arena, uint32_t 
 
 static void net_fill(rf_frame *frame, int64_t batch, uint32_t seed)
 {
-    fill(rf_frame_input(frame, 0), (size_t)batch * COLUMNS, seed);
-    fill(rf_frame_input(frame, 1), (size_t)batch * COLUMNS, seed + 1);
-}
-
-static void check_floats(const void *got, const void *expected, size_t count)
-{
-    assert_memory_equal(got, expected, count * sizeof(float));
+    fill_floats(rf_frame_input(frame, 0), (size_t)batch * COLUMNS, seed);
+    fill_floats(rf_frame_input(frame, 1), (size_t)batch * COLUMNS, seed + 1);
 }
 
 static void body_batches(rf_exec *exec)
@@ -106,7 +88,7 @@ static void body_batches(rf_exec *exec)
         void **expected = net_expect(&n, batches[i], &arena, i, expected_total);
         CHECK(rf_program_acquire(program, batches[i], &frame));
         net_fill(frame, batches[i], i);
-        run(exec, frame);
+        run_frame(exec, frame);
         check_floats(rf_frame_result(frame, 0), expected[n.sums], COLUMNS);
         check_floats(rf_frame_result(frame, 1), expected[n.y], count);
         check_floats(rf_frame_result(frame, 2), expected[n.z], count);
@@ -192,7 +174,7 @@ static void body_placements(rf_exec *exec)
     static const int host_object;
     const rf_tensor_desc desc = { RF_F32, RF_SHAPE(6, COLUMNS) };
     float constant[6 * COLUMNS], expected[6 * COLUMNS];
-    fill(constant, 6 * COLUMNS, 5);
+    fill_floats(constant, 6 * COLUMNS, 5);
     rf_graph *g;
     rf_value x, h, k, a, b, view, unused;
     CHECK(rf_graph_create(rf_exec_core_ops(), &g));
@@ -221,12 +203,12 @@ static void body_placements(rf_exec *exec)
         CHECK(rf_program_acquire(program, 6, &frame));
         assert_null(rf_frame_input(frame, 1)); /* nothing reads it */
         assert_null(rf_frame_input(frame, 2));
-        fill(rf_frame_input(frame, 0), 6 * COLUMNS, seed);
-        fill(rf_frame_host(frame, 0), 6 * COLUMNS, seed + 1);
-        run(exec, frame);
+        fill_floats(rf_frame_input(frame, 0), 6 * COLUMNS, seed);
+        fill_floats(rf_frame_host(frame, 0), 6 * COLUMNS, seed + 1);
+        run_frame(exec, frame);
         float in[6 * COLUMNS], host[6 * COLUMNS], got[6 * COLUMNS];
-        fill(in, 6 * COLUMNS, seed);
-        fill(host, 6 * COLUMNS, seed + 1);
+        fill_floats(in, 6 * COLUMNS, seed);
+        fill_floats(host, 6 * COLUMNS, seed + 1);
         for (uint32_t i = 0; i < 6 * COLUMNS; i++) expected[i] = 2 * in[i] + host[i];
         check_floats(rf_frame_result(frame, 0), expected, 6 * COLUMNS);
         for (uint32_t p = 0; p < 5; p++) {
@@ -360,15 +342,15 @@ static void body_outputs(rf_exec *exec)
     rf_arena arena = { 0 };
     void **values = rf_arena_alloc(&arena, g->values.count * sizeof(void *));
     values[x] = rf_arena_alloc(&arena, COUNT * sizeof(float));
-    fill(values[x], COUNT, 3);
+    fill_floats(values[x], COUNT, 3);
     CHECK(rf_graph_interpret(g, &arena, values));
     for (uint32_t p = 0; p < 2; p++) {
         rf_program *program;
         rf_frame *frame;
         CHECK(rf_program_create(exec, &params[p], &program));
         CHECK(rf_program_acquire(program, ROWS, &frame));
-        fill(rf_frame_input(frame, 0), COUNT, 3);
-        run(exec, frame);
+        fill_floats(rf_frame_input(frame, 0), COUNT, 3);
+        run_frame(exec, frame);
         for (uint32_t i = 0; i < params[p].num_results; i++)
             check_floats(rf_frame_result(frame, i), values[params[p].results[i]], COUNT);
         rf_program_stats stats;
@@ -447,7 +429,7 @@ static void body_profile(rf_exec *exec)
     rf_frame *frame;
     CHECK(rf_program_acquire(program, 16, &frame));
     net_fill(frame, 16, 1);
-    run(exec, frame);
+    run_frame(exec, frame);
     float before[COLUMNS], after[COLUMNS];
     CHECK(rf_gpu_buffer_read(total.buffer, 0, before, sizeof(before)));
     rf_node_time *times;
@@ -536,8 +518,8 @@ static void body_kernel(rf_exec *exec)
     const test_attr attr = { .factor = 2 };
     rf_op_call call = axpy_call(&op_axpy, &attr, 3);
     float a[count], b[count], c[count], expected[count];
-    fill(a, count, 1);
-    fill(b, count, 2);
+    fill_floats(a, count, 1);
+    fill_floats(b, count, 2);
     for (uint32_t i = 0; i < count; i++) expected[i] = 2 * a[i] + b[i];
     rf_kernel_run r = {
         .call = &call, .kernel = op_axpy.kernels[1], .in = (void *[]){ a, b }, .out = (void *[]){ c }, .guard = true
@@ -582,8 +564,8 @@ static void body_timing(rf_exec *exec)
         if (clock == RF_CLOCK_DEVICE && !stamps) continue;
         rf_op_call call = axpy_call(&op_update, &attr, 3);
         call.n_out = 0;
-        fill(a, count, 1);
-        fill(b, count, 2);
+        fill_floats(a, count, 1);
+        fill_floats(b, count, 2);
         for (uint32_t i = 0; i < count; i++) expected[i] = a[i] + 2 * b[i];
         rf_kernel_timing t = { .clock = clock, .overlapped = true };
         rf_kernel_run r = { .call = &call, .kernel = op_update.kernels[0], .timing = &t };
