@@ -59,6 +59,7 @@ struct rf_gpu_pipeline {
     rf_gpu_variant *variants; /* dispatched so far, where caps->compiles_at_dispatch */
 };
 
+#define RF_GPU_MOST_VAIN_SPINS 8u
 struct rf_gpu_device {
     rf_gpu *gpu;
     VkPhysicalDevice physical;
@@ -73,6 +74,7 @@ struct rf_gpu_device {
 
     VkSemaphore timeline;
     uint64_t submitted, completed; /* timeline values: last handed out, last seen done */
+    uint32_t vain_spins;           /* in a row, that ended before the device had */
     bool lost;
     rf_error_record lost_record; /* what every call returns once `lost` */
 

@@ -77,6 +77,7 @@ static rf_result spin(rf_gpu_device *device, uint64_t ticket, uint64_t spin_ns)
     const uint64_t end = rf_now_ns() + spin_ns;
     do RF_TRY(update_completed(device));
     while (ticket > device->completed && rf_now_ns() < end);
+    device->vain_spins = ticket > device->completed ? device->vain_spins + 1 : 0;
     return RF_OK;
 }
 
@@ -106,7 +107,10 @@ rf_result rf_gpu_wait_spinning(rf_gpu_device *device, uint64_t ticket, uint64_t 
 rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns)
 {
     RF_REQUIRE(device, "device is NULL");
-    return rf_gpu_wait_spinning(device, ticket, rf_gpu_spin_ns(&device->plan.caps, timeout_ns), timeout_ns);
+    /* Spins that find nothing only cost the processor: after some in a row, waits sleep at once. */
+    const uint64_t spin_ns =
+        device->vain_spins < RF_GPU_MOST_VAIN_SPINS ? rf_gpu_spin_ns(&device->plan.caps, timeout_ns) : 0;
+    return rf_gpu_wait_spinning(device, ticket, spin_ns, timeout_ns);
 }
 
 rf_result rf_gpu_watch(const rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns)
