@@ -24,7 +24,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 DIRECTORY = ROOT / "build/test/fuzz"
-MESON_OPTIONS = ["-Dfuzzers=true", "-Dexamples=false", "-Db_lundef=false", "-Db_sanitize=address,undefined"]
+MESON_OPTIONS = ["-Dfuzzers=true", "-Dexamples=false", "-Doptimization=1", "-Dc_args=-g1", "-Db_lundef=false", "-Db_sanitize=address,undefined"]
 ENVIRONMENT = {
     # Little is kept of memory that was freed and of who allocated it: with the defaults this is what most of the time goes into.
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=1:quarantine_size_mb=8:malloc_context_size=4",
